@@ -44,7 +44,7 @@ const TYPES: [&[u8]; 8] = [
 pub enum WindowScope {
     /// What accompanies it: menus, tooltips and dialogs.
     #[default]
-    Accompanying,
+    Transients,
     /// All windows of the program.
     Program,
 }

@@ -16,7 +16,7 @@ pub mod view;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
-use crate::picture::{Picture, PixelFormat, Rows};
+use crate::picture::{Picture, PixelFormat, RowOrder};
 
 /// Cells in a row.
 pub const COLUMNS: usize = 64;
@@ -215,8 +215,8 @@ fn cell_luma(picture: &Picture<'_>, row: usize, column: usize) -> Option<f32> {
     let (mut sum, mut count) = (0_u32, 0_u16);
     for y in middle(row) {
         let y = match picture.rows {
-            Rows::TopDown => y,
-            Rows::BottomUp => (picture.size.height as usize).checked_sub(y + 1)?,
+            RowOrder::TopDown => y,
+            RowOrder::BottomUp => (picture.size.height as usize).checked_sub(y + 1)?,
         };
         for x in middle(column) {
             sum += match picture.format {
@@ -306,7 +306,7 @@ mod tests {
             let y = Plane { data: &luma, stride: 1280 };
             for format in [PixelFormat::Nv12, PixelFormat::I420] {
                 let planes = [y, Plane::EMPTY, Plane::EMPTY];
-                prop_assert_eq!(read(&Picture { size: SIZE, format, rows: Rows::TopDown, planes }), Some(stamp));
+                prop_assert_eq!(read(&Picture { size: SIZE, format, rows: RowOrder::TopDown, planes }), Some(stamp));
             }
         }
 
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_code_is_refused() {
+    fn non_codes_are_refused() {
         for value in [0, 128, 255] {
             assert_eq!(read_bgrx(SIZE, &vec![value; SIZE.pixels() * 4]), None);
         }

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_known_before_a_picture_was_taken() {
+    fn damage_is_unknown_before_the_first_picture() {
         let mut damage = Damage::default();
         assert!(!damage.is_partial(SIZE));
         damage.add(SIZE, Some(&block(0..1, 0..1)));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beside_each_other_is_joined_and_what_is_below_is_not() {
+    fn horizontal_neighbours_are_joined_vertical_ones_are_not() {
         let damage = damage(&[block(0..5, 0..5), block(95..99, 0..5), block(0..5, 40..41)]);
         let blocks: Vec<Block> = damage.blocks().collect();
         assert_eq!(blocks, [block(0..100, 0..16), block(0..16, 32..48)]);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_it_is_not_a_part() {
+    fn full_damage_is_not_partial() {
         let damage = damage(&[block(0..100, 0..70)]);
         assert!(!damage.is_partial(SIZE));
     }

@@ -98,7 +98,7 @@ impl DisplayPhase {
             .asked
             .is_none_or(|(_, since)| now.since(since) > SILENT)
         {
-            self.ask(now).map_err(gone)?;
+            self.request_vblank(now).map_err(gone)?;
         }
         let mut ready = [PollFd::new(self.conn.stream(), PollFlags::IN)];
         let timeout = Timespec::try_from(timeout).unwrap_or_default();
@@ -108,12 +108,12 @@ impl DisplayPhase {
         }
         let event = |conn: &RustConnection| conn.poll_for_event().map_err(|e| gone(e.to_string()));
         while let Some(event) = event(&self.conn)? {
-            self.heard(&event, clock::now());
+            self.on_event(&event, clock::now());
         }
         Ok(self.blanks.refresh())
     }
 
-    fn ask(&mut self, now: Instant) -> Result<(), String> {
+    fn request_vblank(&mut self, now: Instant) -> Result<(), String> {
         // Behind the newest; if none is known, or nothing came, whichever is next.
         let newest = self.newest.take();
         let target = newest.map_or(0, |newest| newest.saturating_add(EVERY));
@@ -128,7 +128,7 @@ impl DisplayPhase {
         Ok(())
     }
 
-    fn heard(&mut self, event: &Event, now: Instant) {
+    fn on_event(&mut self, event: &Event, now: Instant) {
         let Event::PresentCompleteNotify(blank) = event else {
             return;
         };
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_not_said() {
+    fn inconsistent_timestamps_give_no_phase() {
         // At any time.
         let anyhow = |n: u64| (n * 7919 % 13) as i64 * 4000;
         assert_eq!(told(anyhow).refresh(), None);

@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_its_own_from_then_on() {
+    fn a_kept_size_becomes_the_displays_own() {
         let Some(server) = Xvfb::start("1280x720") else {
             return;
         };
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_that_somebody_else_chose_stays() {
+    fn a_size_set_by_another_program_stays() {
         let Some(server) = Xvfb::start("1280x720") else {
             return;
         };
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_display_without_randr_is_told_in_one_line() {
+    fn a_display_without_randr_gives_a_one_line_error() {
         let Some(server) = Xvfb::with("1280x720", &["-extension", "RANDR"]) else {
             return;
         };

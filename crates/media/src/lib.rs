@@ -46,7 +46,7 @@ pub mod encode;
 #[cfg(feature = "host")]
 pub mod input_sink;
 #[cfg(feature = "host")]
-pub mod pixel_form;
+pub mod pixel_layout;
 
 #[cfg(feature = "client")]
 pub mod decode;

@@ -39,7 +39,7 @@ impl PixelFormat {
 
 /// Which row of a plane comes first in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Rows {
+pub enum RowOrder {
     /// The upper.
     #[default]
     TopDown,
@@ -64,7 +64,7 @@ pub struct Picture<'a> {
     /// How to read the planes.
     pub format: PixelFormat,
     /// Which row comes first, in all planes.
-    pub rows: Rows,
+    pub rows: RowOrder,
     /// One plane for [`PixelFormat::packed`] ones, two for `Nv12`, three for the others; unused ones are
     /// empty.
     pub planes: [Plane<'a>; 3],
@@ -85,7 +85,7 @@ impl<'a> Picture<'a> {
         Picture {
             size,
             format: PixelFormat::Bgrx,
-            rows: Rows::TopDown,
+            rows: RowOrder::TopDown,
             planes: [Plane { data, stride }, Plane::EMPTY, Plane::EMPTY],
         }
     }
@@ -108,7 +108,7 @@ impl<'a> Picture<'a> {
             |plane| matches!(self.format, PixelFormat::Nv12 | PixelFormat::I420) && plane > 0;
         if rows.is_empty()
             || rows.end > self.size.height
-            || self.rows != Rows::TopDown
+            || self.rows != RowOrder::TopDown
             || (halved(1) && !rows.start.is_multiple_of(2))
         {
             return None;

@@ -7,7 +7,7 @@ mod xvfb;
 
 use std::time::Duration;
 
-use openuvr_media::capture::x11::{self, Target, What, WindowName, WindowQuery, X11Capture};
+use openuvr_media::capture::x11::{self, CaptureArea, Target, WindowName, WindowQuery, X11Capture};
 use openuvr_media::capture::{Capture, CaptureEvent};
 use openuvr_proto::units::Size;
 use x11rb::protocol::xproto::{
@@ -32,7 +32,7 @@ fn open(server: &Xvfb, window: Window) -> X11Capture {
     };
     x11::open(&Target {
         display: Some(server.display.clone()),
-        what: What::Window(query),
+        area: CaptureArea::Window(query),
     })
     .unwrap()
 }

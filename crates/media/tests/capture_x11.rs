@@ -6,7 +6,7 @@ mod xvfb;
 
 use std::time::Duration;
 
-use openuvr_media::capture::x11::{self, Target, What, WindowName, WindowQuery, X11Capture};
+use openuvr_media::capture::x11::{self, CaptureArea, Target, WindowName, WindowQuery, X11Capture};
 use openuvr_media::capture::{Capture, CaptureError, CaptureEvent};
 use openuvr_media::damage::Block;
 use openuvr_proto::units::Size;
@@ -27,22 +27,22 @@ const GREEN: u32 = 0x00_ff_00;
 const BLUE: u32 = 0x00_00_ff;
 const GREY: u32 = 0x12_34_56;
 
-fn open(server: &Xvfb, what: What) -> Result<X11Capture, CaptureError> {
+fn open(server: &Xvfb, area: CaptureArea) -> Result<X11Capture, CaptureError> {
     x11::open(&Target {
         display: Some(server.display.clone()),
-        what,
+        area,
     })
 }
 
-fn window(id: u32) -> What {
-    What::Window(WindowQuery {
+fn window(id: u32) -> CaptureArea {
+    CaptureArea::Window(WindowQuery {
         name: WindowName::Id(id),
         wait: Duration::from_secs(60),
     })
 }
 
-fn titled(text: &str, wait: Duration) -> What {
-    What::Window(WindowQuery {
+fn titled(text: &str, wait: Duration) -> CaptureArea {
+    CaptureArea::Window(WindowQuery {
         name: WindowName::Text(text.to_owned()),
         wait,
     })
@@ -76,7 +76,7 @@ fn a_display_gives_its_picture_and_then_only_changes() {
     };
     let painter = server.painter();
     let id = painter.shown(10, 20, 100, 50, RED);
-    let mut capture = open(&server, What::Display).unwrap();
+    let mut capture = open(&server, CaptureArea::Display).unwrap();
     assert_eq!(capture.size(), Size::new(321, 203));
     assert_eq!(capture.shared_viewport().now(), (0, 0, Size::new(321, 203)));
     assert!(capture.picture().is_none());
@@ -103,7 +103,7 @@ fn only_what_changed_is_fetched_and_the_picture_is_whole() {
         return;
     };
     let painter = server.painter();
-    let mut capture = open(&server, What::Display).unwrap();
+    let mut capture = open(&server, CaptureArea::Display).unwrap();
     assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
     assert_eq!(capture.changed(), None, "there was none before it");
     drain(&mut capture);
@@ -136,7 +136,7 @@ fn only_what_changed_is_fetched_and_the_picture_is_whole() {
     }
     assert!(fetched > 40, "{fetched}");
     // Another one takes the whole picture at once.
-    let mut whole = open(&server, What::Display).unwrap();
+    let mut whole = open(&server, CaptureArea::Display).unwrap();
     assert_eq!(whole.next(SOON).unwrap(), CaptureEvent::Frame);
     assert!(bytes(&whole) == bytes(&capture));
     // Who comes back knows nothing of what was before.
@@ -401,7 +401,7 @@ fn a_region_sees_itself_only_and_is_cut_at_the_edge() {
     };
     let painter = server.painter();
     let id = painter.shown(0, 0, 300, 200, RED);
-    let what = |x, y, w, h| What::Region {
+    let what = |x, y, w, h| CaptureArea::Region {
         x,
         y,
         size: Size::new(w, h),
@@ -435,10 +435,10 @@ fn a_display_that_is_resized_says_so() {
     };
     let painter = server.painter();
     let id = painter.shown(0, 0, 640, 480, RED);
-    let mut capture = open(&server, What::Display).unwrap();
+    let mut capture = open(&server, CaptureArea::Display).unwrap();
     let mut part = open(
         &server,
-        What::Region {
+        CaptureArea::Region {
             x: 10,
             y: 10,
             size: Size::new(50, 50),
@@ -496,7 +496,7 @@ fn a_window_is_found_by_title_and_waited_for() {
     assert!(error.0.contains("'Something else'"), "{error}");
     let error = x11::open(&Target {
         display: Some(server.display.clone()),
-        what: What::Window(WindowQuery {
+        area: CaptureArea::Window(WindowQuery {
             name: WindowName::Id(0x1234_5678),
             wait: Duration::ZERO,
         }),
@@ -551,7 +551,7 @@ fn a_client_that_grabs_the_server_is_captured() {
     };
     let painter = server.painter();
     let id = painter.shown(0, 0, 64, 64, RED);
-    let mut capture = open(&server, What::Display).unwrap();
+    let mut capture = open(&server, CaptureArea::Display).unwrap();
     drain(&mut capture);
     painter.conn.grab_server().unwrap();
     painter.fill(id, 0, 0, 64, 64, GREEN);
@@ -571,7 +571,7 @@ fn a_waker_wakes_and_does_not_lose_a_frame() {
     let Some(server) = Xvfb::start(64, 64, &[]) else {
         return;
     };
-    let mut capture = open(&server, What::Display).unwrap();
+    let mut capture = open(&server, CaptureArea::Display).unwrap();
     let waker = capture.waker();
     waker.wake();
     waker.wake();
@@ -591,7 +591,7 @@ fn a_server_that_ends_is_one_clear_line() {
     let Some(mut server) = Xvfb::start(64, 64, &[]) else {
         return;
     };
-    let mut capture = open(&server, What::Display).unwrap();
+    let mut capture = open(&server, CaptureArea::Display).unwrap();
     drain(&mut capture);
     server.kill();
     let error = capture.next(SOON).unwrap_err();
@@ -601,15 +601,15 @@ fn a_server_that_ends_is_one_clear_line() {
     );
     assert!(error.0.contains("has its server ended?"), "{error}");
     assert!(!error.0.contains('\n'));
-    let error = open(&server, What::Display).err().unwrap();
+    let error = open(&server, CaptureArea::Display).err().unwrap();
     assert!(error.0.contains("is its X server running"), "{error}");
 }
 
 #[test]
 fn a_missing_extension_is_named() {
     for (extension, what) in [
-        ("MIT-SHM", What::Display),
-        ("DAMAGE", What::Display),
+        ("MIT-SHM", CaptureArea::Display),
+        ("DAMAGE", CaptureArea::Display),
         ("Composite", window(1)),
     ] {
         let Some(server) = Xvfb::start(64, 64, &["-extension", extension]) else {
@@ -649,7 +649,7 @@ fn displays_of_other_depths_are_converted() {
         let colours = [RED, GREEN, BLUE, GREY];
         let [red, green, blue, grey] = colours.map(|colour| stored(&painter, colour));
         let id = painter.shown(10, 20, 100, 50, red);
-        let mut capture = open(&server, What::Display).unwrap();
+        let mut capture = open(&server, CaptureArea::Display).unwrap();
         assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
         assert!(near(pixel(&capture, 10, 20), RED), "depth {depth}");
         assert_eq!(pixel(&capture, 110, 69), 0);

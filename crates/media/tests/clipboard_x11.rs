@@ -6,7 +6,7 @@ mod xvfb;
 
 use std::sync::Arc;
 
-use openuvr_media::clipboard::{Clipboard, ClipboardEvent, Unread, Watch};
+use openuvr_media::clipboard::{Clipboard, ClipboardEvent, ReadFailure, WatchMode};
 use x11rb::connection::Connection as _;
 use x11rb::protocol::Event;
 use x11rb::protocol::xproto::{
@@ -23,12 +23,12 @@ fn server() -> Option<Xvfb> {
 }
 
 fn watching(server: &Xvfb) -> Clipboard {
-    Clipboard::open(&server.display, Watch::Changes, MOST).unwrap()
+    Clipboard::open(&server.display, WatchMode::Changes, MOST).unwrap()
 }
 
 /// One that offers this, in a thread of its own until the test's end.
 fn offering(server: &Xvfb, text: &str) {
-    let mut clipboard = Clipboard::open(&server.display, Watch::Nothing, MOST).unwrap();
+    let mut clipboard = Clipboard::open(&server.display, WatchMode::Nothing, MOST).unwrap();
     clipboard.offer(text.into()).unwrap();
     // It ends with the server.
     std::thread::spawn(move || while clipboard.next_event().is_ok() {});
@@ -152,9 +152,9 @@ fn text_of_any_length_is_read_in_parts_too() {
         assert!(clipboard.next_event().unwrap() == copied(text));
     }
     offering(&server, &"x".repeat(MOST + 1));
-    let long = ClipboardEvent::Unread(Unread::TooLong);
+    let long = ClipboardEvent::ReadFailed(ReadFailure::TooLong);
     assert_eq!(clipboard.next_event().unwrap(), long);
-    let mut late = Clipboard::open(&server.display, Watch::Everything, 2 * MOST).unwrap();
+    let mut late = Clipboard::open(&server.display, WatchMode::Everything, 2 * MOST).unwrap();
     assert!(late.next_event().unwrap() == copied(&"x".repeat(MOST + 1)));
 }
 
@@ -175,7 +175,7 @@ fn what_was_offered_does_not_come_back() {
 }
 
 #[test]
-fn older_types_are_read_and_what_is_no_text_is_told() {
+fn older_types_are_read_and_non_text_is_reported() {
     let Some(server) = server() else { return };
     let mut clipboard = watching(&server);
     let owner = Owner::new(&server);
@@ -194,7 +194,7 @@ fn older_types_are_read_and_what_is_no_text_is_told() {
             owner.give("COMPOUND_TEXT", b"plain");
         });
         assert_eq!(clipboard.next_event().unwrap(), copied("café"));
-        let none = ClipboardEvent::Unread(Unread::NotText);
+        let none = ClipboardEvent::ReadFailed(ReadFailure::NotText);
         assert_eq!(clipboard.next_event().unwrap(), none);
         assert_eq!(clipboard.next_event().unwrap(), none);
         assert_eq!(clipboard.next_event().unwrap(), copied("plain"));
@@ -213,7 +213,7 @@ fn a_text_that_is_announced_too_long_is_not_begun() {
             owner.targets(&["UTF8_STRING"]);
             owner.announce(100_000_000)
         });
-        let long = ClipboardEvent::Unread(Unread::TooLong);
+        let long = ClipboardEvent::ReadFailed(ReadFailure::TooLong);
         assert_eq!(clipboard.next_event().unwrap(), long);
         owns.join().unwrap();
     });
@@ -225,7 +225,7 @@ fn an_owner_that_says_nothing_is_given_up() {
     let mut clipboard = watching(&server);
     let owner = Owner::new(&server);
     owner.own();
-    let silent = ClipboardEvent::Unread(Unread::NoAnswer);
+    let silent = ClipboardEvent::ReadFailed(ReadFailure::NoAnswer);
     assert_eq!(clipboard.next_event().unwrap(), silent);
     // One that begins and stops is, too, and the next one is read at once.
     std::thread::scope(|scope| {
@@ -297,7 +297,7 @@ fn owners_of_one_kind_of_text_alone_are_read() {
         for (kind, _, text) in kinds {
             assert_eq!(clipboard.next_event().unwrap(), copied(text), "{kind}");
         }
-        let none = ClipboardEvent::Unread(Unread::NotText);
+        let none = ClipboardEvent::ReadFailed(ReadFailure::NotText);
         assert_eq!(clipboard.next_event().unwrap(), none);
         owns.join().unwrap();
     });

@@ -13,7 +13,7 @@ use openuvr_media::codec::Codec;
 use openuvr_media::convert::Converter;
 use openuvr_media::decode::{self, Chunk, DecodeError, Decoder};
 use openuvr_media::encode::{self, Encoded, Encoder, FrameRequest, Pixels, Rate, Settings, Slice};
-use openuvr_media::picture::{Picture, PixelFormat, Plane, Rows};
+use openuvr_media::picture::{Picture, PixelFormat, Plane, RowOrder};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::send::rate::RateControl;
 use openuvr_proto::units::{Bitrate, Size};
@@ -482,7 +482,7 @@ fn the_order_of_rows_in_memory_does_not_change_the_bytes() {
             pixels,
             ..usual(name, size, 3, 1)
         };
-        let film = |rows: Rows| -> Option<Vec<Vec<u8>>> {
+        let film = |rows: RowOrder| -> Option<Vec<Vec<u8>>> {
             let mut encoder = match encode::open(name, &settings) {
                 Ok(encoder) => encoder,
                 Err(why) => {
@@ -497,8 +497,8 @@ fn the_order_of_rows_in_memory_does_not_change_the_bytes() {
                 let (drawn, stride) = bgrx(size, frame);
                 let turned: Vec<u8> = drawn.chunks(stride).rev().flatten().copied().collect();
                 let picture = match rows {
-                    Rows::TopDown => Picture::bgrx(size, &drawn, stride),
-                    Rows::BottomUp => Picture {
+                    RowOrder::TopDown => Picture::bgrx(size, &drawn, stride),
+                    RowOrder::BottomUp => Picture {
                         rows,
                         ..Picture::bgrx(size, &turned, stride)
                     },
@@ -509,7 +509,8 @@ fn the_order_of_rows_in_memory_does_not_change_the_bytes() {
             }
             Some(slices)
         };
-        let (Some(usual), Some(turned)) = (film(Rows::TopDown), film(Rows::BottomUp)) else {
+        let (Some(usual), Some(turned)) = (film(RowOrder::TopDown), film(RowOrder::BottomUp))
+        else {
             continue;
         };
         assert!(usual == turned, "{name}, {pixels:?}");
@@ -531,7 +532,7 @@ fn planar(size: Size, planes: &[Vec<u8>; 3]) -> Picture<'_> {
     Picture {
         size,
         format: PixelFormat::I420,
-        rows: Rows::TopDown,
+        rows: RowOrder::TopDown,
         planes: std::array::from_fn(|i| Plane {
             data: &planes[i],
             stride: strides[i],
@@ -747,9 +748,9 @@ fn jpeg_takes_each_packed_format_as_it_is() {
         (PixelFormat::Bgr, &[0, 1, 2]),
         (PixelFormat::Rgb, &[2, 1, 0]),
     ] {
-        for order in [Rows::TopDown, Rows::BottomUp] {
+        for order in [RowOrder::TopDown, RowOrder::BottomUp] {
             let mut rows: Vec<&[u8]> = bgrx.chunks(stride).take(size.height as usize).collect();
-            if order == Rows::BottomUp {
+            if order == RowOrder::BottomUp {
                 rows.reverse();
             }
             let data: Vec<u8> = (rows.iter())

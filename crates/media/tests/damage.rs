@@ -6,8 +6,8 @@ use openuvr_media::codec::Codec;
 use openuvr_media::convert::Converter;
 use openuvr_media::damage::{Block, Damage};
 use openuvr_media::decode::{self, Chunk, Decoder};
-use openuvr_media::encode::{self, Encoder, FrameRequest, Part, Settings, Slice};
-use openuvr_media::picture::{Picture, PixelFormat, Plane, Rows};
+use openuvr_media::encode::{self, Encoder, FrameRequest, MacroblockRange, Settings, Slice};
+use openuvr_media::picture::{Picture, PixelFormat, Plane, RowOrder};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
 
@@ -75,7 +75,7 @@ impl Drawing {
         Picture {
             size: self.size,
             format,
-            rows: Rows::TopDown,
+            rows: RowOrder::TopDown,
             planes: [plane, Plane::EMPTY, Plane::EMPTY],
         }
     }
@@ -178,7 +178,13 @@ impl Line {
     }
 
     /// Codes what is drawn as the frame behind `reference`; `part`: an improvement.
-    fn code(&mut self, drawing: &Drawing, reference: u32, qp: u8, part: Option<Part>) -> Coded {
+    fn code(
+        &mut self,
+        drawing: &Drawing,
+        reference: u32,
+        qp: u8,
+        part: Option<MacroblockRange>,
+    ) -> Coded {
         self.frame += 1;
         let unchanged: Vec<bool> = match self.damage.is_partial(SIZE) {
             true => (0..MBS).map(|mb| !self.damage.has(mb)).collect(),
@@ -270,7 +276,7 @@ fn what_has_not_changed_stays_and_the_rest_is_as_good() {
             let part = (numbers.below(10) == 0 && reference + 1 == frame && frame > 1).then(|| {
                 let first_mb = numbers.below(MBS as u32 - 40) as u16;
                 // Nothing was drawn where a picture stands still.
-                Part { first_mb, mbs: 40 }
+                MacroblockRange { first_mb, mbs: 40 }
             });
             let still = line.damage.blocks().next().is_none();
             let part = part.filter(|_| still && line.damage.is_partial(SIZE));

@@ -10,7 +10,7 @@ use moving::Nv12;
 use openuvr_media::codec::Codec;
 use openuvr_media::decode::{self, Chunk, Decoded, View};
 use openuvr_media::encode::{self, FrameRequest, Pixels, Settings, Slice};
-use openuvr_media::picture::{Picture, Plane, Rows};
+use openuvr_media::picture::{Picture, Plane, RowOrder};
 use openuvr_media::present::{Canvas, PresentError, to_bgrx};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
@@ -74,7 +74,7 @@ fn film(settings: &Settings, count: u32) -> Vec<Vec<Kept>> {
             Pixels::Yuv444 => Picture {
                 size: settings.size,
                 format: openuvr_media::picture::PixelFormat::I444,
-                rows: Rows::TopDown,
+                rows: RowOrder::TopDown,
                 planes: [whole; 3],
             },
             _ => source.picture(),

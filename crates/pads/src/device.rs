@@ -6,7 +6,7 @@ use std::ptr;
 
 use openuvr_media::pad::requests::Request;
 
-use crate::folder::{self, Name, Place};
+use crate::folder::{self, InputPath, Name};
 use crate::real::{errno, fail, set_errno};
 
 /// Opens a device as `open` does with these flags.
@@ -89,7 +89,7 @@ pub(crate) fn of(fd: c_int) -> Option<u32> {
 /// Reads a part of what a device is; `false` if it is not there.
 pub(crate) fn read(device: u32, at: usize, bytes: &mut [u8]) -> bool {
     let before = errno();
-    let name = Name::of(Place::Device(device));
+    let name = Name::of(InputPath::Device(device));
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
     // SAFETY: a string. By its number, so that nobody else comes between.
     let fd = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, name.as_ptr(), flags, 0) };
@@ -107,7 +107,7 @@ pub(crate) fn read(device: u32, at: usize, bytes: &mut [u8]) -> bool {
 }
 
 /// Tells who serves the device; the answer of a call that does.
-pub(crate) fn ask(fd: c_int, request: Request) -> c_int {
+pub(crate) fn notify(fd: c_int, request: Request) -> c_int {
     let bytes = request.to_bytes();
     match send(fd, bytes.as_ptr().cast(), bytes.len()) {
         0.. => 0,

@@ -20,9 +20,9 @@ static ON: AtomicBool = AtomicBool::new(false);
 /// Run by the loader, before any thread can be; who opens something even earlier sees what the kernel has.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static BEGIN: extern "C" fn() = begin;
+static INIT: extern "C" fn() = init;
 
-extern "C" fn begin() {
+extern "C" fn init() {
     let mut name = [0; FOLDER.len() + 1];
     for (to, byte) in name.iter_mut().zip(FOLDER.bytes()) {
         *to = byte;
@@ -64,7 +64,7 @@ fn folder() -> &'static [u8] {
 
 /// What of ours a path names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum InputPath {
     /// `/dev/input` itself.
     Listing,
     /// A device, from 0.
@@ -75,7 +75,7 @@ pub(crate) enum Place {
 ///
 /// # Safety
 /// It is null or a string.
-pub(crate) unsafe fn place(path: *const c_char) -> Option<Place> {
+pub(crate) unsafe fn classify(path: *const c_char) -> Option<InputPath> {
     if !is_on() || path.is_null() {
         return None;
     }
@@ -93,8 +93,8 @@ pub(crate) unsafe fn place(path: *const c_char) -> Option<Place> {
         !name.is_empty() && *name != b"."
     });
     match (rest.first(), names.next(), names.next()) {
-        (None | Some(b'/'), None, _) => Some(Place::Listing),
-        (Some(b'/'), Some(name), None) => Some(Place::Device(device(name)?)),
+        (None | Some(b'/'), None, _) => Some(InputPath::Listing),
+        (Some(b'/'), Some(name), None) => Some(InputPath::Device(device(name)?)),
         _ => None,
     }
 }
@@ -103,18 +103,18 @@ pub(crate) unsafe fn place(path: *const c_char) -> Option<Place> {
 ///
 /// # Safety
 /// As [`place`].
-pub(crate) unsafe fn place_at(dir: c_int, path: *const c_char) -> Option<Place> {
+pub(crate) unsafe fn classify_at(dir: c_int, path: *const c_char) -> Option<InputPath> {
     if !is_on() || path.is_null() {
         return None;
     }
     // SAFETY: a string has a first byte.
     if unsafe { *path }.cast_unsigned() == b'/' {
         // SAFETY: as the caller says.
-        return unsafe { place(path) };
+        return unsafe { classify(path) };
     }
     // SAFETY: a string, as the caller says.
     let number = device(unsafe { CStr::from_ptr(path) }.to_bytes())?;
-    is_listing(dir).then_some(Place::Device(number))
+    is_listing(dir).then_some(InputPath::Device(number))
 }
 
 /// Whether a descriptor is of the folder that stands in for `/dev/input`.
@@ -210,10 +210,10 @@ impl Name {
     }
 
     /// Where a place really is.
-    pub(crate) fn of(place: Place) -> Name {
+    pub(crate) fn of(place: InputPath) -> Name {
         let mut name = Name::new();
         name.listing();
-        if let Place::Device(device) = place {
+        if let InputPath::Device(device) = place {
             name.event(device);
         }
         name

@@ -9,7 +9,7 @@ use openuvr_media::pad::requests::LENGTH;
 
 use crate::device;
 use crate::folder::is_on;
-use crate::real::{Real, errno, fail, set_errno};
+use crate::real::{RealFunction, errno, fail, set_errno};
 
 /// A device that is gone says so, where a socket's end is only an end.
 fn ended(fd: c_int, wanted: usize, got: isize) -> isize {
@@ -28,7 +28,7 @@ fn ended(fd: c_int, wanted: usize, got: isize) -> isize {
 /// See read(2).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn read(fd: c_int, to: *mut c_void, count: usize) -> isize {
-    static REAL: Real = Real::new(c"read");
+    static REAL: RealFunction = RealFunction::new(c"read");
     type Call = unsafe extern "C" fn(c_int, *mut c_void, usize) -> isize;
     // SAFETY: the type that it has; what the caller gives is passed on.
     match unsafe { REAL.get::<Call>() } {
@@ -41,7 +41,7 @@ unsafe extern "C" fn read(fd: c_int, to: *mut c_void, count: usize) -> isize {
 /// What `read` is to programs that have their buffers checked (`_FORTIFY_SOURCE`).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __read_chk(fd: c_int, to: *mut c_void, count: usize, room: usize) -> isize {
-    static REAL: Real = Real::new(c"__read_chk");
+    static REAL: RealFunction = RealFunction::new(c"__read_chk");
     type Call = unsafe extern "C" fn(c_int, *mut c_void, usize, usize) -> isize;
     // SAFETY: the type that it has; what the caller gives is passed on.
     match unsafe { REAL.get::<Call>() } {
@@ -54,7 +54,7 @@ unsafe extern "C" fn __read_chk(fd: c_int, to: *mut c_void, count: usize, room: 
 /// See write(2). Effects are started by it; a device that is gone gives an error, and no signal.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn write(fd: c_int, from: *const c_void, count: usize) -> isize {
-    static REAL: Real = Real::new(c"write");
+    static REAL: RealFunction = RealFunction::new(c"write");
     type Call = unsafe extern "C" fn(c_int, *const c_void, usize) -> isize;
     // SAFETY: the caller gives so many bytes.
     if is_on() && unsafe { is_force(from, count) } && device::of(fd).is_some() {

@@ -12,7 +12,7 @@ use openuvr_media::pad::requests::{Effect, Request};
 
 use crate::device::{self, NOWHERE};
 use crate::folder::is_on;
-use crate::real::{Real, fail};
+use crate::real::{RealFunction, fail};
 
 /// `EV_VERSION`.
 const VERSION: c_int = 0x01_0001;
@@ -31,7 +31,7 @@ static IN_USE: [AtomicU32; MAX_DEVICES as usize] =
 /// See ioctl(2).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
-    static REAL: Real = Real::new(c"ioctl");
+    static REAL: RealFunction = RealFunction::new(c"ioctl");
     type Call = unsafe extern "C" fn(c_int, c_ulong, ...) -> c_int;
     if request >> 8 & 0xff == c_ulong::from(b'E')
         && is_on()
@@ -199,7 +199,7 @@ unsafe fn upload(fd: c_int, device: u32, effect: *mut u8, room: usize) -> c_int 
         weak: half(18),
     };
     let number = u16::try_from(id).unwrap_or(0);
-    let asked = device::ask(fd, Request::Upload(number, wanted));
+    let asked = device::notify(fd, Request::Upload(number, wanted));
     if asked == 0 {
         // SAFETY: within the structure.
         unsafe { effect.add(2).cast::<u16>().write_unaligned(number) };
@@ -232,7 +232,7 @@ fn erase(fd: c_int, device: u32, id: usize) -> c_int {
         return fail(libc::EINVAL);
     };
     in_use.fetch_and(!(1 << number), Ordering::Relaxed);
-    device::ask(fd, Request::Erase(number))
+    device::notify(fd, Request::Erase(number))
 }
 
 /// # Safety
@@ -244,7 +244,7 @@ unsafe fn clock(fd: c_int, clock: *const c_int) -> c_int {
     // SAFETY: as the caller says.
     match unsafe { clock.read_unaligned() } {
         clock @ (libc::CLOCK_REALTIME | libc::CLOCK_MONOTONIC | libc::CLOCK_BOOTTIME) => {
-            device::ask(fd, Request::Clock(clock))
+            device::notify(fd, Request::Clock(clock))
         }
         _ => fail(libc::EINVAL),
     }

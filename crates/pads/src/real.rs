@@ -6,14 +6,14 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A function that is looked up when it is first called.
-pub(crate) struct Real {
+pub(crate) struct RealFunction {
     name: &'static CStr,
     at: AtomicPtr<c_void>,
 }
 
-impl Real {
-    pub(crate) const fn new(name: &'static CStr) -> Real {
-        Real {
+impl RealFunction {
+    pub(crate) const fn new(name: &'static CStr) -> RealFunction {
+        RealFunction {
             name,
             at: AtomicPtr::new(ptr::null_mut()),
         }

@@ -5,8 +5,8 @@ use std::ffi::{c_char, c_int, c_uint};
 use openuvr_media::pad::FIRST_EVENT;
 
 use crate::device;
-use crate::folder::{Name, Place, place, place_at};
-use crate::real::{Real, fail};
+use crate::folder::{InputPath, Name, classify, classify_at};
+use crate::real::{RealFunction, fail};
 
 /// `INPUT_MAJOR` of `linux/major.h`.
 const MAJOR: c_uint = 13;
@@ -51,13 +51,17 @@ unsafe fn system(dir: c_int, path: *const c_char, found: *mut Stat, flags: c_int
 ///
 /// # Safety
 /// `found` has room for the answer.
-unsafe fn looked(place: Option<Place>, found: *mut Stat, real: impl FnOnce() -> c_int) -> c_int {
+unsafe fn looked(
+    place: Option<InputPath>,
+    found: *mut Stat,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
     let Some(place) = place else {
         return real();
     };
     // SAFETY: a string, and what the caller says.
     let answer = unsafe { system(libc::AT_FDCWD, Name::of(place).as_ptr(), found, 0) };
-    if let (0, Place::Device(device)) = (answer, place) {
+    if let (0, InputPath::Device(device)) = (answer, place) {
         // SAFETY: filled just now.
         unsafe { disguise(found, device) };
     }
@@ -69,12 +73,12 @@ macro_rules! stat {
         /// See stat(2).
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(path: *const c_char, found: *mut Stat) -> c_int {
-            static REAL: Real = Real::new($symbol);
+            static REAL: RealFunction = RealFunction::new($symbol);
             type Call = unsafe extern "C" fn(*const c_char, *mut Stat) -> c_int;
             // SAFETY: the type that it has; what the caller gives is passed on. Until glibc 2.33 there was no
             // function of this name, and the system itself answers.
             unsafe {
-                looked(place(path), found, || match REAL.get::<Call>() {
+                looked(classify(path), found, || match REAL.get::<Call>() {
                     Some(real) => real(path, found),
                     None => system(libc::AT_FDCWD, path, found, $flags),
                 })
@@ -95,11 +99,11 @@ macro_rules! xstat {
         /// What `stat` was to programs that were linked with glibc until 2.32.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(version: c_int, path: *const c_char, found: *mut Stat) -> c_int {
-            static REAL: Real = Real::new($symbol);
+            static REAL: RealFunction = RealFunction::new($symbol);
             type Call = unsafe extern "C" fn(c_int, *const c_char, *mut Stat) -> c_int;
             // SAFETY: as above.
             unsafe {
-                looked(place(path), found, || match REAL.get::<Call>() {
+                looked(classify(path), found, || match REAL.get::<Call>() {
                     Some(real) => real(version, path, found),
                     None => system(libc::AT_FDCWD, path, found, $flags),
                 })
@@ -138,7 +142,7 @@ macro_rules! fstat {
         /// See fstat(2).
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(fd: c_int, found: *mut Stat) -> c_int {
-            static REAL: Real = Real::new($symbol);
+            static REAL: RealFunction = RealFunction::new($symbol);
             type Call = unsafe extern "C" fn(c_int, *mut Stat) -> c_int;
             // SAFETY: the type that it has; what the caller gives is passed on.
             unsafe {
@@ -159,7 +163,7 @@ macro_rules! fxstat {
         /// What `fstat` was to programs that were linked with glibc until 2.32.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(version: c_int, fd: c_int, found: *mut Stat) -> c_int {
-            static REAL: Real = Real::new($symbol);
+            static REAL: RealFunction = RealFunction::new($symbol);
             type Call = unsafe extern "C" fn(c_int, c_int, *mut Stat) -> c_int;
             // SAFETY: the type that it has; what the caller gives is passed on.
             unsafe {
@@ -185,11 +189,11 @@ macro_rules! fstatat {
             found: *mut Stat,
             flags: c_int,
         ) -> c_int {
-            static REAL: Real = Real::new($symbol);
+            static REAL: RealFunction = RealFunction::new($symbol);
             type Call = unsafe extern "C" fn(c_int, *const c_char, *mut Stat, c_int) -> c_int;
             // SAFETY: the type that it has; what the caller gives is passed on.
             unsafe {
-                looked(place_at(dir, path), found, || match REAL.get::<Call>() {
+                looked(classify_at(dir, path), found, || match REAL.get::<Call>() {
                     Some(real) => real(dir, path, found, flags),
                     None => system(dir, path, found, flags),
                 })
@@ -209,7 +213,7 @@ unsafe extern "C" fn statx(
     mask: c_uint,
     found: *mut libc::statx,
 ) -> c_int {
-    static REAL: Real = Real::new(c"statx");
+    static REAL: RealFunction = RealFunction::new(c"statx");
     type Call =
         unsafe extern "C" fn(c_int, *const c_char, c_int, c_uint, *mut libc::statx) -> c_int;
     // SAFETY: the type that it has; what the caller gives is passed on, with another string.
@@ -217,11 +221,11 @@ unsafe extern "C" fn statx(
         let Some(real) = REAL.get::<Call>() else {
             return fail(libc::ENOSYS);
         };
-        let Some(place) = place_at(dir, path) else {
+        let Some(place) = classify_at(dir, path) else {
             return real(dir, path, flags, mask, found);
         };
         let answer = real(dir, Name::of(place).as_ptr(), flags, mask, found);
-        if let (0, Place::Device(device), Some(found)) = (answer, place, found.as_mut()) {
+        if let (0, InputPath::Device(device), Some(found)) = (answer, place, found.as_mut()) {
             found.stx_mode = u16::try_from(MODE).unwrap_or(0);
             (found.stx_rdev_major, found.stx_rdev_minor) = (MAJOR, minor(device));
             found.stx_size = 0;

@@ -27,20 +27,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Where an application gives what it plays; what it gives goes to whoever captures it.
 #[derive(Clone, Debug, Default)]
-pub struct Given(Arc<(Mutex<Waiting>, Condvar)>);
+pub struct AppSpeaker(Arc<(Mutex<SpeakerQueue>, Condvar)>);
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct SpeakerQueue {
     samples: VecDeque<f32>,
     /// How many capture it: what is given while nobody does is heard by nobody.
     captures: usize,
 }
 
-impl Given {
+impl AppSpeaker {
     /// Gives samples (sample frames times [`CHANNELS`]; a rest is left out), which begin to be heard now. From
     /// any thread; returns at once. The sample frames that were taken: all, or none while nobody listens.
     /// Of what nobody takes within a second the oldest is lost.
-    pub fn give(&self, samples: &[f32]) -> usize {
+    pub fn write(&self, samples: &[f32]) -> usize {
         let frames = samples.len() / CHANNELS;
         let mut waiting = lock(&self.0.0);
         if waiting.captures == 0 {
@@ -57,44 +57,44 @@ impl Given {
 
     /// Captures it. One at a time: two would each hear a part.
     #[must_use]
-    pub fn capture(&self) -> GivenCapture {
+    pub fn capture(&self) -> AppSpeakerCapture {
         let mut waiting = lock(&self.0.0);
         waiting.captures += 1;
         waiting.samples.clear();
         drop(waiting);
-        GivenCapture {
-            given: self.clone(),
+        AppSpeakerCapture {
+            speaker: self.clone(),
             blocks: Blocks::new(clock::now()),
         }
     }
 }
 
-impl PartialEq for Given {
-    fn eq(&self, other: &Given) -> bool {
+impl PartialEq for AppSpeaker {
+    fn eq(&self, other: &AppSpeaker) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
 /// Captures what an application gives.
-pub struct GivenCapture {
-    given: Given,
+pub struct AppSpeakerCapture {
+    speaker: AppSpeaker,
     blocks: Blocks,
 }
 
-impl Drop for GivenCapture {
+impl Drop for AppSpeakerCapture {
     fn drop(&mut self) {
-        lock(&self.given.0.0).captures -= 1;
+        lock(&self.speaker.0.0).captures -= 1;
     }
 }
 
-impl AudioCapture for GivenCapture {
+impl AudioCapture for AppSpeakerCapture {
     fn read(
         &mut self,
         block: &mut [f32],
         timeout: Option<Duration>,
     ) -> Result<AudioEvent, AudioError> {
         let give_up = timeout.map(|timeout| clock::now() + timeout);
-        let (waiting, came) = &*self.given.0;
+        let (waiting, came) = &*self.speaker.0;
         let mut waiting = lock(waiting);
         loop {
             let now = clock::now();
@@ -124,29 +124,29 @@ impl AudioCapture for GivenCapture {
 
 /// From where an application takes what it is to play.
 #[derive(Clone, Debug)]
-pub struct Taken(Arc<Shelf>);
+pub struct AppMicrophone(Arc<MicrophoneShared>);
 
 #[derive(Debug)]
-struct Shelf {
-    ready: Mutex<Ready>,
+struct MicrophoneShared {
+    ready: Mutex<MicrophoneQueue>,
     waker: Waker,
 }
 
 #[derive(Debug)]
-struct Ready {
+struct MicrophoneQueue {
     samples: VecDeque<f32>,
     /// What the application took at once, at most.
     block: Duration,
 }
 
-impl Taken {
+impl AppMicrophone {
     /// One from which nothing was taken yet.
     ///
     /// # Errors
     /// [`AudioError`] if this process has no file descriptor left.
-    pub fn new() -> Result<Taken, AudioError> {
-        Ok(Taken(Arc::new(Shelf {
-            ready: Mutex::new(Ready {
+    pub fn new() -> Result<AppMicrophone, AudioError> {
+        Ok(AppMicrophone(Arc::new(MicrophoneShared {
+            ready: Mutex::new(MicrophoneQueue {
                 samples: VecDeque::new(),
                 block: USUAL,
             }),
@@ -156,7 +156,7 @@ impl Taken {
 
     /// Fills `samples` (sample frames times [`CHANNELS`]) with what comes next, and the rest with silence. From
     /// any thread; returns at once. The sample frames that are no such rest.
-    pub fn take(&self, samples: &mut [f32]) -> usize {
+    pub fn read(&self, samples: &mut [f32]) -> usize {
         let mut ready = lock(&self.0.ready);
         let there = samples.len().min(ready.samples.len());
         let frames = there / CHANNELS;
@@ -177,22 +177,22 @@ impl Taken {
 
     /// A playback whose samples it gives.
     #[must_use]
-    pub fn playback(&self) -> TakenPlayback {
+    pub fn playback(&self) -> AppMicrophonePlayback {
         lock(&self.0.ready).samples.clear();
-        TakenPlayback(self.clone())
+        AppMicrophonePlayback(self.clone())
     }
 }
 
-impl PartialEq for Taken {
-    fn eq(&self, other: &Taken) -> bool {
+impl PartialEq for AppMicrophone {
+    fn eq(&self, other: &AppMicrophone) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
 /// Plays to an application.
-pub struct TakenPlayback(Taken);
+pub struct AppMicrophonePlayback(AppMicrophone);
 
-impl AudioPlayback for TakenPlayback {
+impl AudioPlayback for AppMicrophonePlayback {
     fn level(&mut self) -> Result<Level, AudioError> {
         let ready = lock(&self.0.0.ready);
         let left = duration_of(ready.samples.len() / CHANNELS);
@@ -228,12 +228,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_given_while_somebody_captures_comes_out() {
-        let given = Given::default();
+    fn audio_written_during_a_capture_is_captured() {
+        let speaker = AppSpeaker::default();
         let ramp: Vec<f32> = (0..480 * CHANNELS).map(|n| n as f32 / 1000.0).collect();
-        assert_eq!(given.give(&ramp), 0, "nobody listens");
-        let mut capture = given.capture();
-        assert_eq!(given.give(&ramp), 480);
+        assert_eq!(speaker.write(&ramp), 0, "nobody listens");
+        let mut capture = speaker.capture();
+        assert_eq!(speaker.write(&ramp), 480);
         let mut heard = Vec::new();
         let mut block = [0.0; 240 * CHANNELS];
         // Silence from the beginning until then may come before it.
@@ -246,12 +246,12 @@ mod tests {
         let begin = begin.expect("the ramp's first samples");
         assert_eq!(heard[begin..begin + ramp.len()], ramp);
         drop(capture);
-        assert_eq!(given.give(&ramp), 0);
+        assert_eq!(speaker.write(&ramp), 0);
     }
 
     #[test]
     fn where_nothing_is_given_time_goes_on_in_silence() {
-        let mut capture = Given::default().capture();
+        let mut capture = AppSpeaker::default().capture();
         let mut block = [1.0; 240 * CHANNELS];
         let event = capture.read(&mut block, Some(Duration::from_secs(5)));
         assert!(matches!(event, Ok(AudioEvent::Captured(_))), "{event:?}");
@@ -260,13 +260,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_is_what_was_written_and_then_silence() {
-        let taken = Taken::new().unwrap();
-        let mut playback = taken.playback();
+    fn reads_return_written_samples_then_silence() {
+        let microphone = AppMicrophone::new().unwrap();
+        let mut playback = microphone.playback();
         playback.write(&[0.5; 100 * CHANNELS]).unwrap();
         assert_eq!(playback.level().unwrap().dry_in, duration_of(100));
         let mut samples = [1.0; 960 * CHANNELS];
-        assert_eq!(taken.take(&mut samples), 100);
+        assert_eq!(microphone.read(&mut samples), 100);
         assert!(samples[..100 * CHANNELS].iter().all(|s| *s == 0.5));
         assert!(samples[100 * CHANNELS..].iter().all(|s| *s == 0.0));
         let level = playback.level().unwrap();

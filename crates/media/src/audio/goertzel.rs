@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tone_is_told_from_those_beside_it() {
+    fn neighbouring_tones_are_distinguished() {
         let mut samples = vec![0.0; 4800 * CHANNELS];
         Sine::new(1000.0, 0.5).fill(&mut samples);
         assert!((amplitude(&samples, 1000.0) - 0.5).abs() < 1e-3);

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_played_by_the_clock() {
+    fn written_samples_play_by_the_clock() {
         let ms = Duration::from_millis;
         let start = Instant(1_000_000_000);
         let mut clock = Played::default();

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_and_what_comes_again_does_not_click() {
+    fn losses_and_recovery_do_not_click() {
         let (mut sender, mut renderer) = (Sender::new(), Renderer::open().unwrap());
         let mut heard = Vec::new();
         let mut play = |next: &Next<'_>| {

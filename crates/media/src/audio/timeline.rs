@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_for_a_time_that_was_filled_is_left_out() {
+    fn samples_for_a_filled_gap_are_dropped() {
         let mut line = Timeline::new(START);
         let mut total = 0;
         for n in 1..=40 {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_was_late_and_gives_again_has_no_gap() {
+    fn a_late_source_that_resumes_has_no_gap() {
         let mut line = Timeline::new(START);
         line.arrived(START + 5 * MS, 240);
         // It was held up for 49 ms, and its samples come one after the other.
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_ahead_of_its_time_is_no_gap_afterwards() {
+    fn early_samples_leave_no_gap() {
         let mut line = Timeline::new(START);
         for _ in 0..20 {
             assert_eq!(line.arrived(START + MS, 120), NOTHING);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_that_nobody_waited_through_is_silence_too() {
+    fn a_pause_without_a_waiting_reader_is_silence() {
         let mut line = Timeline::new(START);
         line.arrived(START + 5 * MS, 240);
         let piece = line.arrived(START + 1010 * MS, 240);

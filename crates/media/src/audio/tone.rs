@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pitch_nobody_hears_is_refused() {
+    fn an_inaudible_pitch_is_refused() {
         for pitch in ["", "A", "5", "30000", "NaN"] {
             let settings = Settings {
                 device: Some(pitch.into()),

@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn written_clips_are_read_back() {
         let file = Grey::new("back", 3);
         let mut clip = Clip::open(&file.0).unwrap();
         assert_eq!((clip.size(), clip.count()), (SIZE, 3));
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_go_to_and_fro() {
+    fn frames_play_forwards_and_backwards() {
         let places: Vec<u32> = (1..=9).map(|frame| place(frame, 4)).collect();
         assert_eq!(places, [0, 1, 2, 3, 2, 1, 0, 1, 2]);
         assert!((0..5).all(|frame| place(frame, 1) == 0));
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_played_is_refused() {
+    fn unplayable_clips_are_refused() {
         for head in [
             "",
             "RIFF\n",

@@ -124,18 +124,18 @@ impl CursorWatch {
                 return Ok(CursorEvent::Woken);
             }
             // It may ask the server, whose reply may bring events with it: so it is before those.
-            self.hear_of_hiding();
+            self.update_hidden();
             self.drain_events()?;
             if std::mem::take(&mut self.shaped) {
                 // An invisible shape has no place, so that one is to be told, too.
                 self.moved = true;
-                if let Some(shape) = self.look_at_shape()? {
+                if let Some(shape) = self.query_shape()? {
                     return Ok(CursorEvent::Shaped(shape));
                 }
             }
             let late = until.is_some_and(|until: Instant| until <= clock::now());
             if std::mem::take(&mut self.moved) || late {
-                let at = self.look_at_place()?;
+                let at = self.query_position()?;
                 if at != self.cursor.at {
                     self.cursor.at = at;
                     return Ok(CursorEvent::Moved(at));
@@ -156,9 +156,9 @@ impl CursorWatch {
     }
 
     /// A client may have hidden the pointer, or have shown it again.
-    fn hear_of_hiding(&mut self) {
+    fn update_hidden(&mut self) {
         let before = self.is_hidden();
-        let heard = self.hidden.as_mut().map(|it| it.hear(&self.display));
+        let heard = self.hidden.as_mut().map(|it| it.receive(&self.display));
         if let Some(Err(why)) = heard {
             tracing::debug!("hiding the pointer is no longer noticed: {why}");
             self.hidden = None;
@@ -179,7 +179,7 @@ impl CursorWatch {
     }
 
     /// The new shape, or `None` if it looks as before.
-    fn look_at_shape(&mut self) -> Result<Option<Arc<CursorShape>>, CaptureError> {
+    fn query_shape(&mut self) -> Result<Option<Arc<CursorShape>>, CaptureError> {
         let image = || self.display.conn.xfixes_get_cursor_image()?.reply();
         let shape = match image() {
             Ok(image) => bounded(&image),
@@ -194,7 +194,7 @@ impl CursorWatch {
         Ok(Some(Arc::clone(&self.cursor.shape)))
     }
 
-    fn look_at_place(&self) -> Result<Option<(u16, u16)>, CaptureError> {
+    fn query_position(&self) -> Result<Option<(u16, u16)>, CaptureError> {
         let ask = || {
             self.display
                 .conn

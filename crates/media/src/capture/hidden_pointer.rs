@@ -104,7 +104,7 @@ impl HiddenPointer {
         !self.hides.is_empty()
     }
 
-    /// What to wait on: readable, it is time to [`hear`](HiddenPointer::hear).
+    /// What to wait on: readable, it is time to [`receive`](HiddenPointer::receive).
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.records.conn.stream().as_fd()
     }
@@ -114,7 +114,7 @@ impl HiddenPointer {
     ///
     /// # Errors
     /// [`CaptureError`] if no more will come.
-    pub(super) fn hear(&mut self, watch: &Display) -> Result<(), CaptureError> {
+    pub(super) fn receive(&mut self, watch: &Display) -> Result<(), CaptureError> {
         let mut chunk = [0; CHUNK];
         let stream = self.records.conn.stream();
         match stream.read(&mut chunk, &mut Vec::new()) {

@@ -52,8 +52,8 @@ pub trait Capture: Send {
     fn waker(&self) -> Waker;
 
     /// What the application did before it drew the newest picture, where it is known.
-    fn drawn(&self) -> Drawn {
-        Drawn::default()
+    fn render_info(&self) -> RenderInfo {
+        RenderInfo::default()
     }
 
     /// At most so many frames a second from now on, where it is not the source that decides.
@@ -65,9 +65,9 @@ pub trait Capture: Send {
 
 /// What an application that submits its pictures did before it drew one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Drawn {
+pub struct RenderInfo {
     /// The newest input that it had taken.
-    pub input: Option<Taken>,
+    pub input: Option<ConsumedInput>,
     /// The newest pose that it had taken.
     pub pose: Option<Posed>,
     /// When it began to draw.
@@ -84,7 +84,7 @@ pub struct Drawn {
 
 /// An input event that the application took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Taken {
+pub struct ConsumedInput {
     /// Whose input it was.
     pub from: SubscriberId,
     /// Its number, of those of this player.

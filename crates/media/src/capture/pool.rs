@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use openuvr_proto::units::Size;
 
 use super::submit::Frame;
-use crate::picture::{Picture, PixelFormat, Plane, Rows};
+use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
 
 /// The buffers that nobody uses now: as many as were in use at once at most.
 #[derive(Clone, Debug, Default)]
@@ -18,13 +18,13 @@ pub struct Pool {
 impl Pool {
     /// A picture of BGRX without gaps whose bytes are of an earlier one, or zero.
     #[must_use]
-    pub fn take(&self, size: Size) -> Copied {
+    pub fn take(&self, size: Size) -> PooledPicture {
         let mut data = self.spare();
         data.resize(size.pixels() * 4, 0);
-        Copied {
+        PooledPicture {
             size,
             format: PixelFormat::Bgrx,
-            rows: Rows::TopDown,
+            rows: RowOrder::TopDown,
             planes: [
                 (0..data.len(), size.width as usize * 4),
                 Default::default(),
@@ -37,7 +37,7 @@ impl Pool {
 
     /// A copy of a picture, its planes as they lie.
     #[must_use]
-    pub fn copy_of(&self, picture: &Picture<'_>) -> Copied {
+    pub fn copy_of(&self, picture: &Picture<'_>) -> PooledPicture {
         let mut data = self.spare();
         data.clear();
         let planes = picture.planes.map(|plane| {
@@ -45,7 +45,7 @@ impl Pool {
             data.extend_from_slice(plane.data);
             (begin..data.len(), plane.stride)
         });
-        Copied {
+        PooledPicture {
             size: picture.size,
             format: picture.format,
             rows: picture.rows,
@@ -69,20 +69,20 @@ impl Pool {
 
 /// A picture in a buffer of a [`Pool`], which gets it back.
 #[derive(Debug)]
-pub struct Copied {
+pub struct PooledPicture {
     size: Size,
     format: PixelFormat,
-    rows: Rows,
+    rows: RowOrder,
     /// Where each plane lies in the buffer, and its stride.
     planes: [(Range<usize>, usize); 3],
     data: Vec<u8>,
     home: Pool,
 }
 
-impl Copied {
+impl PooledPicture {
     /// The bytes of one that was taken empty are to be read as `format`, of 4 bytes a pixel, and its
     /// rows come in this order.
-    pub fn order(&mut self, format: PixelFormat, rows: Rows) {
+    pub fn order(&mut self, format: PixelFormat, rows: RowOrder) {
         debug_assert_eq!(format.packed(), Some(4), "{format:?}");
         (self.format, self.rows) = (format, rows);
     }
@@ -93,7 +93,7 @@ impl Copied {
     }
 }
 
-impl Frame for Copied {
+impl Frame for PooledPicture {
     fn picture(&self) -> Picture<'_> {
         let planes = self.planes.each_ref().map(|(place, stride)| Plane {
             data: &self.data[place.clone()],
@@ -108,7 +108,7 @@ impl Frame for Copied {
     }
 }
 
-impl Drop for Copied {
+impl Drop for PooledPicture {
     fn drop(&mut self) {
         let data = std::mem::take(&mut self.data);
         let free = self.home.free.lock();
@@ -138,7 +138,7 @@ mod tests {
         let picture = Picture {
             size,
             format: PixelFormat::Nv12,
-            rows: Rows::BottomUp,
+            rows: RowOrder::BottomUp,
             planes,
         };
         let pool = Pool::default();
@@ -146,7 +146,7 @@ mod tests {
         let other = shared.clone();
         let seen = other.picture();
         assert_eq!((seen.size, seen.format), (size, PixelFormat::Nv12));
-        assert_eq!(seen.rows, Rows::BottomUp);
+        assert_eq!(seen.rows, RowOrder::BottomUp);
         assert_eq!((seen.planes[0].data, seen.planes[0].stride), (&*luma, 6));
         assert_eq!((seen.planes[1].data, seen.planes[1].stride), (&*chroma, 6));
         assert!(seen.planes[2].data.is_empty());

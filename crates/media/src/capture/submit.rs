@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use super::pace::Pace;
-use super::{Capture, CaptureError, CaptureEvent, Drawn, Waker};
+use super::{Capture, CaptureError, CaptureEvent, RenderInfo, Waker};
 use crate::picture::Picture;
 
 /// While nobody watches, a picture is wanted this often, so that who comes then sees something at
@@ -62,7 +62,7 @@ pub fn channel(size: Size, fps: f64) -> Result<(Submitter, Submitted), CaptureEr
         size,
         shared,
         frame: None,
-        drawn: Drawn::default(),
+        drawn: RenderInfo::default(),
         waker: Waker::new()?,
     };
     Ok((submitter, submitted))
@@ -77,7 +77,7 @@ struct Shared {
 }
 
 struct State {
-    next: Option<(Box<dyn Frame>, Drawn)>,
+    next: Option<(Box<dyn Frame>, RenderInfo)>,
     /// Pictures submitted, taken out by the host, and done with by it, counted from the start.
     submitted: u64,
     taken: u64,
@@ -88,7 +88,7 @@ struct State {
     fps: f64,
     watched: bool,
     /// When a picture was wanted last.
-    wanted: Option<Instant>,
+    last_demand: Option<Instant>,
     /// When a picture was finished last that has not been handed over, as far as was asked.
     missed: Option<Instant>,
     /// The application's own pictures are not what is seen now.
@@ -108,7 +108,7 @@ impl Default for State {
             pace: Pace::unlimited(),
             fps: 0.0,
             watched: false,
-            wanted: None,
+            last_demand: None,
             missed: None,
             overlaid: false,
             audience: None,
@@ -124,14 +124,14 @@ impl Shared {
 
 /// A picture that an application at rest shows and that was not handed over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Still {
+pub struct StillTicket {
     missed: Option<Instant>,
     submitted: u64,
 }
 
 /// Whether a picture is worth reading back now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wanted {
+pub enum FrameDemand {
     /// It is.
     Now,
     /// Nobody watches, and there was one a moment ago for whoever comes next.
@@ -139,7 +139,7 @@ pub enum Wanted {
     /// Pictures come faster than they are wanted, or are not what is seen ([`Submitter::overlaid`]).
     TooSoon,
     /// The host is gone: none will be.
-    Never,
+    Closed,
 }
 
 /// Which picture was submitted: what [`Submitter::wait`] waits for.
@@ -156,30 +156,32 @@ impl Submitter {
     /// pictures have not come faster than wanted (a token bucket). Asked once for each picture,
     /// before it is read back; what is not wanted need not be submitted.
     #[must_use]
-    pub fn wanted(&self, now: Instant) -> Wanted {
+    pub fn demand(&self, now: Instant) -> FrameDemand {
         let mut state = self.shared.state();
         if state.closed {
-            return Wanted::Never;
+            return FrameDemand::Closed;
         }
         if state.overlaid {
-            return Wanted::TooSoon;
+            return FrameDemand::TooSoon;
         }
         state.missed = Some(now);
-        let rested = state.wanted.is_none_or(|last| now.since(last) >= UNWATCHED);
+        let rested = state
+            .last_demand
+            .is_none_or(|last| now.since(last) >= UNWATCHED);
         if !(state.watched || rested) {
-            return Wanted::Unwatched;
+            return FrameDemand::Unwatched;
         }
         state.pace.offer(now);
         if state.pace.due().is_some_and(|due| due > now) {
-            return Wanted::TooSoon;
+            return FrameDemand::TooSoon;
         }
         state.pace.take(now);
-        state.wanted = Some(now);
-        Wanted::Now
+        state.last_demand = Some(now);
+        FrameDemand::Now
     }
 
     /// A picture was finished at `now` that can't be read back: without this call an application that
-    /// comes to rest behind it would go on being shown as it was before. See [`Submitter::lacks`].
+    /// comes to rest behind it would go on being shown as it was before. See [`Submitter::missing_still`].
     pub fn missed(&self, now: Instant) {
         let mut state = self.shared.state();
         if !state.overlaid {
@@ -199,7 +201,7 @@ impl Submitter {
     /// Whether a picture with what lies over it is worth handing over at `now`: somebody watches, and
     /// the last one was not a moment ago. Asked once for each picture.
     #[must_use]
-    pub fn wants_still(&self, now: Instant) -> Option<Still> {
+    pub fn wants_still(&self, now: Instant) -> Option<StillTicket> {
         let mut state = self.shared.state();
         if state.closed || !state.watched || !state.overlaid {
             return None;
@@ -209,16 +211,16 @@ impl Submitter {
             return None;
         }
         state.pace.take(now);
-        Some(Still {
+        Some(StillTicket {
             missed: state.missed,
             submitted: state.submitted,
         })
     }
 
-    /// Whether it is [`Wanted::Now`].
+    /// Whether it is [`FrameDemand::Now`].
     #[must_use]
     pub fn wants(&self, now: Instant) -> bool {
-        self.wanted(now) == Wanted::Now
+        self.demand(now) == FrameDemand::Now
     }
 
     /// How many pictures a second are asked for at most: what the player's display shows, where that is known.
@@ -243,7 +245,7 @@ impl Submitter {
     /// Hands over a picture, and what is known of how it was drawn. One that the host has not taken
     /// yet is replaced. `None` if the host is gone.
     #[must_use]
-    pub fn submit(&self, frame: Box<dyn Frame>, drawn: Drawn) -> Option<Ticket> {
+    pub fn submit(&self, frame: Box<dyn Frame>, drawn: RenderInfo) -> Option<Ticket> {
         let mut state = self.shared.state();
         if state.closed {
             return None;
@@ -254,7 +256,7 @@ impl Submitter {
         }
         let replaced = state.next.replace((frame, drawn));
         // Another one may have been finished while this one was read back.
-        if state.missed == state.wanted {
+        if state.missed == state.last_demand {
             state.missed = None;
         }
         state.submitted += 1;
@@ -266,8 +268,8 @@ impl Submitter {
         Some(ticket)
     }
 
-    /// Raises `waker` whenever somebody comes to watch after nobody did: see [`Submitter::lacks`].
-    pub fn tell_of_audience(&self, waker: Waker) {
+    /// Raises `waker` whenever somebody comes to watch after nobody did: see [`Submitter::missing_still`].
+    pub fn wake_when_watched(&self, waker: Waker) {
         self.shared.state().audience = Some(waker);
     }
 
@@ -282,27 +284,27 @@ impl Submitter {
     /// that it shows was never handed over: it was finished when nobody watched, or too soon after
     /// another. Who can find that picture hands it over to [`Submitter::submit_still`].
     #[must_use]
-    pub fn lacks(&self, now: Instant) -> Option<Still> {
+    pub fn missing_still(&self, now: Instant) -> Option<StillTicket> {
         let state = self.shared.state();
         let rests = match state.missed {
             Some(missed) => now.since(missed) >= REST,
             None => state.submitted == 0,
         };
-        (rests && state.watched && !state.closed).then_some(Still {
+        (rests && state.watched && !state.closed).then_some(StillTicket {
             missed: state.missed,
             submitted: state.submitted,
         })
     }
 
-    /// Hands over the picture that [`Submitter::lacks`] spoke of, unless the application has finished
+    /// Hands over the picture that [`Submitter::missing_still`] spoke of, unless the application has finished
     /// another one since: then it is dropped.
-    pub fn submit_still(&self, still: Still, frame: Box<dyn Frame>) {
+    pub fn submit_still(&self, still: StillTicket, frame: Box<dyn Frame>) {
         let mut state = self.shared.state();
         let same = state.missed == still.missed && state.submitted == still.submitted;
         if !same || state.closed {
             return;
         }
-        state.next = Some((frame, Drawn::default()));
+        state.next = Some((frame, RenderInfo::default()));
         state.missed = None;
         state.submitted += 1;
         drop(state);
@@ -335,7 +337,7 @@ pub struct Submitted {
     size: Size,
     shared: Arc<Shared>,
     frame: Option<Box<dyn Frame>>,
-    drawn: Drawn,
+    drawn: RenderInfo,
     waker: Waker,
 }
 
@@ -405,7 +407,7 @@ impl Capture for Submitted {
         self.frame.as_deref().map(Frame::picture)
     }
 
-    fn drawn(&self) -> Drawn {
+    fn render_info(&self) -> RenderInfo {
         self.drawn
     }
 

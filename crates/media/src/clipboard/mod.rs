@@ -27,7 +27,7 @@ use crate::clock;
 pub use crate::waker::Waker;
 use crate::waker::WakerError;
 use offer::Offers;
-use read::{Read, Reading};
+use read::{ReadProgress, TextRequest};
 
 /// The clipboard of a display can't be used, or no longer.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +42,7 @@ impl From<WakerError> for ClipboardError {
 
 /// Why something that was copied was not read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Unread {
+pub enum ReadFailure {
     /// It is longer than the limit.
     TooLong,
     /// It is a picture, files, or broken.
@@ -51,12 +51,12 @@ pub enum Unread {
     NoAnswer,
 }
 
-impl std::fmt::Display for Unread {
+impl std::fmt::Display for ReadFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Unread::TooLong => "it is too long",
-            Unread::NotText => "it is no text",
-            Unread::NoAnswer => "the program that has it does not answer",
+            ReadFailure::TooLong => "it is too long",
+            ReadFailure::NotText => "it is no text",
+            ReadFailure::NoAnswer => "the program that has it does not answer",
         })
     }
 }
@@ -67,7 +67,7 @@ pub enum ClipboardEvent {
     /// Somebody copied this text, which is not what [`Clipboard::offer`] was given last.
     Copied(Arc<str>),
     /// Somebody copied something else.
-    Unread(Unread),
+    ReadFailed(ReadFailure),
     /// A [`Waker`] was used.
     Woken,
 }
@@ -77,7 +77,7 @@ impl std::fmt::Debug for ClipboardEvent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             ClipboardEvent::Copied(text) => write!(f, "Copied({} bytes)", text.len()),
-            ClipboardEvent::Unread(why) => write!(f, "Unread({why:?})"),
+            ClipboardEvent::ReadFailed(why) => write!(f, "ReadFailed({why:?})"),
             ClipboardEvent::Woken => f.write_str("Woken"),
         }
     }
@@ -107,7 +107,7 @@ x11rb::atom_manager! {
 
 /// Whether what others copy is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Watch {
+pub enum WatchMode {
     /// Never: it only offers.
     Nothing,
     /// What is copied from now on.
@@ -126,10 +126,10 @@ pub struct Clipboard {
     window: Window,
     atoms: Atoms,
     waker: Waker,
-    watch: Watch,
+    watch: WatchMode,
     /// Bytes of UTF-8 that are read at most.
     most: usize,
-    reading: Option<Reading>,
+    reading: Option<TextRequest>,
     offers: Offers,
 }
 
@@ -139,7 +139,7 @@ impl Clipboard {
     ///
     /// # Errors
     /// [`ClipboardError`] if the display can't be reached or lacks XFIXES.
-    pub fn open(display: &str, watch: Watch, most: usize) -> Result<Clipboard, ClipboardError> {
+    pub fn open(display: &str, watch: WatchMode, most: usize) -> Result<Clipboard, ClipboardError> {
         let named = match display {
             "" => crate::display::from_environment(),
             named => named.to_owned(),
@@ -174,8 +174,8 @@ impl Clipboard {
             reading: None,
             offers: Offers::default(),
         };
-        if watch == Watch::Everything {
-            let begun = clipboard.read_what_is_there();
+        if watch == WatchMode::Everything {
+            let begun = clipboard.read_current();
             begun.map_err(|e| clipboard.broke(e))?;
         }
         Ok(clipboard)
@@ -217,7 +217,7 @@ impl Clipboard {
             let read = match event {
                 Some(event) => self.handle(&event).map_err(|e| self.broke(e))?,
                 None if self.reading.as_ref().is_some_and(|r| r.until <= now) => {
-                    Read::Ended(Err(Unread::NoAnswer))
+                    ReadProgress::Done(Err(ReadFailure::NoAnswer))
                 }
                 None => {
                     self.offers.expire(now);
@@ -225,7 +225,7 @@ impl Clipboard {
                     continue;
                 }
             };
-            if let Read::Ended(outcome) = read
+            if let ReadProgress::Done(outcome) = read
                 && let Some(event) = self.ended(outcome)?
             {
                 return Ok(event);
@@ -236,7 +236,7 @@ impl Clipboard {
     /// What is told of what was read: not what came from us.
     fn ended(
         &mut self,
-        outcome: Result<String, Unread>,
+        outcome: Result<String, ReadFailure>,
     ) -> Result<Option<ClipboardEvent>, ClipboardError> {
         self.stop_reading().map_err(|e| self.broke(e))?;
         Ok(match outcome {
@@ -245,18 +245,18 @@ impl Clipboard {
                 self.offers.forget();
                 Some(ClipboardEvent::Copied(text.into()))
             }
-            Err(why) => Some(ClipboardEvent::Unread(why)),
+            Err(why) => Some(ClipboardEvent::ReadFailed(why)),
         })
     }
 
-    fn handle(&mut self, event: &Event) -> Result<Read, ReplyError> {
+    fn handle(&mut self, event: &Event) -> Result<ReadProgress, ReplyError> {
         let (conn, atoms) = (&self.conn, &self.atoms);
         match event {
             Event::XfixesSelectionNotify(e) if e.selection == atoms.CLIPBOARD => {
                 self.stop_reading()?;
                 if e.owner == self.window {
                     self.offers.began(e.selection_timestamp);
-                } else if e.owner != x11rb::NONE && self.watch != Watch::Nothing {
+                } else if e.owner != x11rb::NONE && self.watch != WatchMode::Nothing {
                     self.read(e.selection_timestamp)?;
                 }
             }
@@ -282,10 +282,10 @@ impl Clipboard {
             // A window of somebody else is gone, most likely: what it wanted expires.
             _ => {}
         }
-        Ok(Read::GoesOn)
+        Ok(ReadProgress::Pending)
     }
 
-    fn read_what_is_there(&mut self) -> Result<(), ReplyError> {
+    fn read_current(&mut self) -> Result<(), ReplyError> {
         let owner = self.conn.get_selection_owner(self.atoms.CLIPBOARD)?;
         if owner.reply()?.owner != x11rb::NONE {
             self.read(x11rb::CURRENT_TIME)?;
@@ -295,7 +295,7 @@ impl Clipboard {
 
     fn read(&mut self, copied: u32) -> Result<(), ReplyError> {
         let window = invisible(&self.conn, self.root)?;
-        self.reading = Some(Reading::begin(&self.conn, &self.atoms, window, copied)?);
+        self.reading = Some(TextRequest::start(&self.conn, &self.atoms, window, copied)?);
         Ok(())
     }
 

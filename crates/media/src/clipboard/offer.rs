@@ -165,11 +165,11 @@ impl Offers {
             conn.change_property8(PropMode::REPLACE, to, property, kind, &bytes)?;
             return Ok(true);
         }
-        self.begin(conn, atoms, (to, property), (kind, bytes))
+        self.start_transfer(conn, atoms, (to, property), (kind, bytes))
     }
 
     /// Offers it in parts; `false` if too many are taking some.
-    fn begin(
+    fn start_transfer(
         &mut self,
         conn: &RustConnection,
         atoms: &Atoms,

@@ -11,7 +11,7 @@ use x11rb::errors::ReplyError;
 use x11rb::protocol::xproto::{Atom, AtomEnum, ConnectionExt as _, GetPropertyReply, Window};
 use x11rb::rust_connection::RustConnection;
 
-use super::{Atoms, Unread, compound};
+use super::{Atoms, ReadFailure, compound};
 use crate::clock;
 
 /// An owner that says nothing for so long is given up (guess: one that is busy starting something).
@@ -21,10 +21,10 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const MOST_TARGETS: u32 = 1024;
 
 /// How far a reading is.
-pub(super) enum Read {
-    GoesOn,
+pub(super) enum ReadProgress {
+    Pending,
     /// The text, or why there is none.
-    Ended(Result<String, Unread>),
+    Done(Result<String, ReadFailure>),
 }
 
 enum Step {
@@ -37,7 +37,7 @@ enum Step {
 }
 
 /// A text that is being asked for.
-pub(super) struct Reading {
+pub(super) struct TextRequest {
     /// Where the answers go.
     pub(super) window: Window,
     /// When it is given up.
@@ -47,25 +47,30 @@ pub(super) struct Reading {
     step: Step,
 }
 
-impl Reading {
+impl TextRequest {
     /// Asks what the owner can give. `copied`: since when it is the owner.
-    pub(super) fn begin(
+    pub(super) fn start(
         conn: &RustConnection,
         atoms: &Atoms,
         window: Window,
         copied: u32,
-    ) -> Result<Reading, ReplyError> {
-        let reading = Reading {
+    ) -> Result<TextRequest, ReplyError> {
+        let reading = TextRequest {
             window,
             until: clock::now() + PATIENCE,
             copied,
             step: Step::Targets,
         };
-        reading.ask(conn, atoms, atoms.TARGETS)?;
+        reading.convert(conn, atoms, atoms.TARGETS)?;
         Ok(reading)
     }
 
-    fn ask(&self, conn: &RustConnection, atoms: &Atoms, target: Atom) -> Result<(), ReplyError> {
+    fn convert(
+        &self,
+        conn: &RustConnection,
+        atoms: &Atoms,
+        target: Atom,
+    ) -> Result<(), ReplyError> {
         let into = atoms.OPENUVR_CLIPBOARD;
         conn.convert_selection(self.window, atoms.CLIPBOARD, target, into, self.copied)?;
         Ok(())
@@ -78,7 +83,7 @@ impl Reading {
         atoms: &Atoms,
         property: Atom,
         most: usize,
-    ) -> Result<Read, ReplyError> {
+    ) -> Result<ReadProgress, ReplyError> {
         self.until = clock::now() + PATIENCE;
         let none = property == x11rb::NONE;
         match self.step {
@@ -89,15 +94,15 @@ impl Reading {
                     false => self.choose(conn, atoms)?,
                 };
                 let Some(target) = target else {
-                    return Ok(Read::Ended(Err(Unread::NotText)));
+                    return Ok(ReadProgress::Done(Err(ReadFailure::NotText)));
                 };
                 self.step = Step::Text;
-                self.ask(conn, atoms, target)?;
-                Ok(Read::GoesOn)
+                self.convert(conn, atoms, target)?;
+                Ok(ReadProgress::Pending)
             }
-            Step::Text if none => Ok(Read::Ended(Err(Unread::NotText))),
+            Step::Text if none => Ok(ReadProgress::Done(Err(ReadFailure::NotText))),
             Step::Text => self.text(conn, atoms, most),
-            Step::Parts(..) => Ok(Read::GoesOn),
+            Step::Parts(..) => Ok(ReadProgress::Pending),
         }
     }
 
@@ -138,27 +143,27 @@ impl Reading {
         conn: &RustConnection,
         atoms: &Atoms,
         most: usize,
-    ) -> Result<Read, ReplyError> {
+    ) -> Result<ReadProgress, ReplyError> {
         let property = self.property(conn, atoms, false, most)?;
         if property.type_ != atoms.INCR {
             if property.bytes_after == 0 {
                 conn.delete_property(self.window, atoms.OPENUVR_CLIPBOARD)?;
             }
             let long = property.bytes_after > 0;
-            return Ok(Read::Ended(match long {
-                true => Err(Unread::TooLong),
+            return Ok(ReadProgress::Done(match long {
+                true => Err(ReadFailure::TooLong),
                 false => decoded(atoms, property.type_, property.value, most),
             }));
         }
         // The owner says how much it is at least, or nothing.
         let announced = property.value32().and_then(|mut size| size.next());
         if announced.is_some_and(|size| usize::try_from(size).is_ok_and(|size| size > most)) {
-            return Ok(Read::Ended(Err(Unread::TooLong)));
+            return Ok(ReadProgress::Done(Err(ReadFailure::TooLong)));
         }
         self.step = Step::Parts(x11rb::NONE, Vec::new());
         // That is how the owner hears that it may begin.
         conn.delete_property(self.window, atoms.OPENUVR_CLIPBOARD)?;
-        Ok(Read::GoesOn)
+        Ok(ReadProgress::Pending)
     }
 
     /// The property has a new value: the next part, if parts are what comes.
@@ -167,50 +172,50 @@ impl Reading {
         conn: &RustConnection,
         atoms: &Atoms,
         most: usize,
-    ) -> Result<Read, ReplyError> {
+    ) -> Result<ReadProgress, ReplyError> {
         if !matches!(self.step, Step::Parts(..)) {
-            return Ok(Read::GoesOn);
+            return Ok(ReadProgress::Pending);
         }
         let property = self.property(conn, atoms, true, most)?;
         let Step::Parts(kind, bytes) = &mut self.step else {
-            return Ok(Read::GoesOn);
+            return Ok(ReadProgress::Pending);
         };
         self.until = clock::now() + PATIENCE;
         if property.bytes_after > 0 || bytes.len() + property.value.len() > most {
-            return Ok(Read::Ended(Err(Unread::TooLong)));
+            return Ok(ReadProgress::Done(Err(ReadFailure::TooLong)));
         }
         if property.value.is_empty() {
             let (kind, bytes) = (*kind, std::mem::take(bytes));
-            return Ok(Read::Ended(decoded(atoms, kind, bytes, most)));
+            return Ok(ReadProgress::Done(decoded(atoms, kind, bytes, most)));
         }
         *kind = property.type_;
         bytes.extend(property.value);
-        Ok(Read::GoesOn)
+        Ok(ReadProgress::Pending)
     }
 }
 
 /// The text in `bytes` of a type: STRING is Latin-1, and what else programs give as text is read if it is
 /// ASCII. `text/plain` names no character set: what is not UTF-8 is Latin-1, in which everything is text, so
 /// that it is nothing with bytes that texts do not have.
-fn decoded(atoms: &Atoms, kind: Atom, bytes: Vec<u8>, most: usize) -> Result<String, Unread> {
+fn decoded(atoms: &Atoms, kind: Atom, bytes: Vec<u8>, most: usize) -> Result<String, ReadFailure> {
     let utf8 = [atoms.UTF8_STRING, atoms.UTF8_MIME, atoms.UTF8_MIME_UPPER];
     let text = if utf8.contains(&kind) {
-        String::from_utf8(bytes).map_err(|_| Unread::NotText)?
+        String::from_utf8(bytes).map_err(|_| ReadFailure::NotText)?
     } else if kind == atoms.PLAIN_MIME {
         match String::from_utf8(bytes) {
             Ok(text) => text,
-            Err(e) if e.as_bytes().contains(&0) => return Err(Unread::NotText),
+            Err(e) if e.as_bytes().contains(&0) => return Err(ReadFailure::NotText),
             Err(e) => e.into_bytes().into_iter().map(char::from).collect(),
         }
     } else if kind == atoms.COMPOUND_TEXT {
-        compound::decoded(&bytes).ok_or(Unread::NotText)?
+        compound::decoded(&bytes).ok_or(ReadFailure::NotText)?
     } else if kind == atoms.STRING || (bytes.is_ascii() && !bytes.contains(&0x1b)) {
         bytes.into_iter().map(char::from).collect()
     } else {
-        return Err(Unread::NotText);
+        return Err(ReadFailure::NotText);
     };
     match text.len() <= most {
         true => Ok(text),
-        false => Err(Unread::TooLong),
+        false => Err(ReadFailure::TooLong),
     }
 }

@@ -15,7 +15,7 @@ use yuv::{
 use super::{ConvertError, MODE, ToNv12, check, upright, whole_rows};
 use crate::damage::{Block, Damage};
 use crate::halves::halves;
-use crate::picture::{Picture, PixelFormat, Plane, Rows};
+use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
 
 /// Blocks are widened to so many columns, so that each pixel goes through the same instructions as in
 /// a whole row: `yuv` takes up to 64 at once and rounds those that are left over otherwise.
@@ -27,7 +27,7 @@ pub struct Nv12Buffer {
     luma: Vec<u8>,
     chroma: Vec<u8>,
     size: Size,
-    rows: Rows,
+    rows: RowOrder,
     /// Of what picture these are the planes: its format and size.
     holds: Option<(PixelFormat, Size)>,
     /// The picture, turned, where that has to be done first.
@@ -62,7 +62,7 @@ impl Nv12Buffer {
     pub fn convert(&mut self, picture: &Picture<'_>) -> Result<Picture<'_>, ConvertError> {
         let row = check(picture)?;
         self.holds = None;
-        if picture.rows == Rows::BottomUp && picture.size.height % 2 == 1 {
+        if picture.rows == RowOrder::BottomUp && picture.size.height % 2 == 1 {
             let mut memory = std::mem::take(&mut self.turned);
             let converted = self.fill(&upright(picture, row, &mut memory), row);
             self.turned = memory;
@@ -86,7 +86,7 @@ impl Nv12Buffer {
     ) -> Result<Picture<'_>, ConvertError> {
         let row = check(picture)?;
         let known = self.holds == Some((picture.format, picture.size));
-        let upright = (picture.rows, self.rows) == (Rows::TopDown, Rows::TopDown);
+        let upright = (picture.rows, self.rows) == (RowOrder::TopDown, RowOrder::TopDown);
         let much = damage.pixels() * 2 > picture.size.pixels();
         if !known || !upright || much {
             return self.convert(picture);
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_picture_is_refused() {
+    fn invalid_pictures_are_refused() {
         let mut buffer = Nv12Buffer::new();
         let data = noise(400, 1);
         let mut refuse = |picture: Picture<'_>| buffer.convert(&picture).unwrap_err().0;

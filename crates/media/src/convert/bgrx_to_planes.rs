@@ -11,7 +11,7 @@ use yuv::{
 };
 
 use super::{ConvertError, MODE, check, upright, whole_rows};
-use crate::picture::{Picture, PixelFormat, Plane, Rows};
+use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
 
 /// The converted picture's memory, reused from frame to frame. `STEP` luma samples, in both
 /// directions, have one chroma sample: 1 for I444, 2 for I420.
@@ -145,7 +145,7 @@ impl<const STEP: usize> Planes<STEP> {
             } else {
                 PixelFormat::I420
             },
-            rows: Rows::TopDown,
+            rows: RowOrder::TopDown,
             planes: [plane(0, luma), plane(1, luma / STEP), plane(2, luma / STEP)],
         }
     }

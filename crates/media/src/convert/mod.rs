@@ -12,7 +12,7 @@ use openuvr_proto::units::Size;
 use yuv::YuvConversionMode;
 
 use crate::damage::Damage;
-use crate::picture::{Picture, PixelFormat, Plane, Rows};
+use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
 
 pub use bgrx_to_nv12::Nv12Buffer;
 pub use bgrx_to_planes::Planes;
@@ -184,7 +184,7 @@ fn check(picture: &Picture<'_>) -> Result<usize, ConvertError> {
 
 /// A checked `picture` with the upper row first: copied to `memory` if it has the lower first.
 fn upright<'a>(picture: &Picture<'a>, row: usize, memory: &'a mut Vec<u8>) -> Picture<'a> {
-    if picture.rows == Rows::TopDown {
+    if picture.rows == RowOrder::TopDown {
         return *picture;
     }
     let plane = picture.planes[0];
@@ -193,7 +193,7 @@ fn upright<'a>(picture: &Picture<'a>, row: usize, memory: &'a mut Vec<u8>) -> Pi
         memory.extend_from_slice(&plane.data[n * plane.stride..][..row]);
     }
     let mut upright = *picture;
-    upright.rows = Rows::TopDown;
+    upright.rows = RowOrder::TopDown;
     upright.planes[0] = Plane {
         data: memory,
         stride: row,
@@ -263,7 +263,7 @@ mod tests {
     }
 
     /// The same picture in other words: each packed format, in both orders of rows.
-    fn ways(size: Size, bgrx: &[u8]) -> Vec<(PixelFormat, Rows, Vec<u8>, usize)> {
+    fn ways(size: Size, bgrx: &[u8]) -> Vec<(PixelFormat, RowOrder, Vec<u8>, usize)> {
         let width = size.width as usize;
         let formats = [
             PixelFormat::Bgrx,
@@ -275,9 +275,9 @@ mod tests {
         for format in formats {
             let bytes = format.packed().expect("packed");
             let stride = width * bytes + 12;
-            for order in [Rows::TopDown, Rows::BottomUp] {
+            for order in [RowOrder::TopDown, RowOrder::BottomUp] {
                 let mut rows: Vec<&[u8]> = bgrx.chunks_exact(width * 4).collect();
-                if order == Rows::BottomUp {
+                if order == RowOrder::BottomUp {
                     rows.reverse();
                 }
                 let mut data = Vec::new();
@@ -316,8 +316,8 @@ mod tests {
         for (plane, (row, rows)) in picture.planes.iter().zip(shapes) {
             for y in 0..rows {
                 let y = match picture.rows {
-                    Rows::TopDown => y,
-                    Rows::BottomUp => rows - 1 - y,
+                    RowOrder::TopDown => y,
+                    RowOrder::BottomUp => rows - 1 - y,
                 };
                 all.extend_from_slice(&plane.data[y * plane.stride..][..row]);
             }
@@ -377,11 +377,11 @@ mod tests {
     }
 
     #[test]
-    fn what_lacks_bytes_is_refused_in_each_format() {
+    fn short_buffers_are_refused_in_each_format() {
         let size = Size::new(10, 4);
         let data = noise(10 * 4 * 4);
         for (format, stride) in [(PixelFormat::Rgb, 30), (PixelFormat::Rgbx, 40)] {
-            for rows in [Rows::TopDown, Rows::BottomUp] {
+            for rows in [RowOrder::TopDown, RowOrder::BottomUp] {
                 let short = Plane {
                     data: &data[..stride * 4 - 1],
                     stride,

@@ -167,7 +167,7 @@ impl Shares {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::picture::{PixelFormat, Rows};
+    use crate::picture::{PixelFormat, RowOrder};
 
     /// The mean of the area in floating point.
     fn exact(data: &[u8], from: Size, to: Size, pixel: usize) -> Vec<f64> {
@@ -212,10 +212,10 @@ mod tests {
                     })
                     .collect();
                 let mut picture = Picture::bgrx(from, &data, from.width as usize * pixel);
-                (picture.format, picture.rows) = (format, Rows::BottomUp);
+                (picture.format, picture.rows) = (format, RowOrder::BottomUp);
                 let scaled = scaler.scale(&picture, to).unwrap();
                 assert_eq!((scaled.size, scaled.format), (to, format));
-                assert_eq!(scaled.rows, Rows::BottomUp);
+                assert_eq!(scaled.rows, RowOrder::BottomUp);
                 let expected = exact(&data, from, to, pixel);
                 assert_eq!(scaled.planes[0].data.len(), expected.len());
                 for (got, expected) in scaled.planes[0].data.iter().zip(expected) {

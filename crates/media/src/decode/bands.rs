@@ -14,12 +14,12 @@ pub(super) struct Bands<P> {
     paint: P,
     /// Of the newest band.
     size: Option<Size>,
-    own: Own,
+    own: ScratchSurface,
 }
 
 /// Pixels for a surface that lends none.
 #[derive(Default)]
-struct Own {
+struct ScratchSurface {
     size: Size,
     pixels: Vec<u8>,
 }
@@ -32,7 +32,7 @@ where
         Bands {
             paint,
             size: None,
-            own: Own::default(),
+            own: ScratchSurface::default(),
         }
     }
 }
@@ -63,7 +63,7 @@ where
     }
 }
 
-impl Own {
+impl ScratchSurface {
     fn rows(&mut self, band: Band) -> &mut [u8] {
         if band.size != self.size {
             self.size = band.size;

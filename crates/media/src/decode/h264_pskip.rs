@@ -31,7 +31,7 @@ pub struct PSkip {
 
 /// What a chunk held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Seen {
+pub struct SliceInfo {
     /// Whether its slice is of a key frame.
     pub key_frame: bool,
     /// Its first macroblock.
@@ -63,7 +63,7 @@ impl PSkip {
     /// # Errors
     /// [`SkipError`] if it has no readable slice, or one of another picture; parameter sets in
     /// front of it are kept. A stream that this module can't write is only looked at.
-    pub fn observe(&mut self, chunk: &[u8]) -> Result<Seen, SkipError> {
+    pub fn observe(&mut self, chunk: &[u8]) -> Result<SliceInfo, SkipError> {
         for nal in nal_units(chunk) {
             let Some(&first) = nal.first() else { continue };
             match first & 31 {
@@ -94,10 +94,10 @@ impl PSkip {
         }
     }
 
-    fn slice(&mut self, nal: &[u8], first: u8) -> Result<Seen, SkipError> {
+    fn slice(&mut self, nal: &[u8], first: u8) -> Result<SliceInfo, SkipError> {
         let mut bits = BitReader::nal(nal, HEADER_BYTES);
         if self.beyond.is_some() {
-            return Ok(Seen {
+            return Ok(SliceInfo {
                 key_frame: first & 31 == 5,
                 first_mb: bits.ue()?,
                 repeated: 0,
@@ -114,7 +114,7 @@ impl PSkip {
             true => bits.ue()?,
             false => 0,
         };
-        let seen = Seen {
+        let seen = SliceInfo {
             key_frame: header.idr,
             first_mb: header.first_mb,
             repeated,
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_t_be_filled_is_refused() {
+    fn unfillable_slices_are_refused() {
         let mut out = Vec::new();
         let mut pskip = known(PocType::LowBits(4), false);
         assert_eq!(pskip.write(0, 9, &mut out), Err(SkipError::NothingKnown));
@@ -300,7 +300,7 @@ mod tests {
         // Picture parameter set 0 of sequence 0 with CABAC, then slices at macroblocks 0 and 40.
         let seen = pskip.observe(&[0, 0, 1, 0x68, 0xEE, 0x38, 0x80, 0, 0, 1, 0x65, 0x88, 0x84]);
         let expected = |key_frame, first_mb| {
-            Ok(Seen {
+            Ok(SliceInfo {
                 key_frame,
                 first_mb,
                 repeated: 0,

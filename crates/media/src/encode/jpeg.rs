@@ -11,8 +11,8 @@ use std::sync::{Mutex, PoisonError};
 
 use super::slice_order::{Pool, SliceOrder};
 use super::{
-    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, Rates, Settings, Slice,
-    check_picture, macroblocks,
+    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, RateSupport, Settings,
+    Slice, check_picture, macroblocks,
 };
 use crate::band::Band;
 use crate::picture::{self, Picture, PixelFormat};
@@ -24,7 +24,7 @@ pub const BACKEND: Backend = Backend {
     about: "JPEG in bands by libjpeg-turbo on the processor: least time, five times the network",
     codec: Codec::Jpeg,
     pixels: &[Pixels::Nv12, Pixels::Yuv444],
-    rates: Rates::Own,
+    rates: RateSupport::Own,
     refreshes: false,
     open,
 };
@@ -34,7 +34,7 @@ pub const BACKEND: Backend = Backend {
 const BLOCK: u32 = 16;
 
 /// Rows of blocks: a band.
-struct Rows {
+struct BandRows {
     first: u32,
     count: u32,
 }
@@ -42,7 +42,7 @@ struct Rows {
 struct Jpeg {
     settings: Settings,
     columns: u32,
-    bands: Vec<Rows>,
+    bands: Vec<BandRows>,
     /// One for each thread.
     compressors: Vec<Compressor>,
     pool: Pool,
@@ -61,8 +61,8 @@ impl Jpeg {
         let rows = u32::from(rows);
         let count = u32::from(settings.slices).min(rows);
         let edge = |i: u32| i * rows / count;
-        let bands: Vec<Rows> = (0..count)
-            .map(|i| Rows {
+        let bands: Vec<BandRows> = (0..count)
+            .map(|i| BandRows {
                 first: edge(i),
                 count: edge(i + 1) - edge(i),
             })
@@ -150,7 +150,7 @@ struct Work<'a> {
     quality: u8,
     sampling: Sampling,
     columns: u32,
-    bands: &'a [Rows],
+    bands: &'a [BandRows],
     next: AtomicUsize,
     order: SliceOrder<'a>,
     failure: Mutex<Option<String>>,
@@ -172,7 +172,7 @@ impl Work<'_> {
     fn band(
         &self,
         compressor: &mut Compressor,
-        band: &Rows,
+        band: &BandRows,
         bytes: &mut Vec<u8>,
     ) -> Result<(), String> {
         let size = self.picture.size;
@@ -182,8 +182,8 @@ impl Work<'_> {
         let plane = self.picture.planes[0];
         // Its row that comes first in memory.
         let start = match self.picture.rows {
-            picture::Rows::TopDown => first,
-            picture::Rows::BottomUp => size.height - first - rows,
+            picture::RowOrder::TopDown => first,
+            picture::RowOrder::BottomUp => size.height - first - rows,
         };
         let mut pixels = *self.picture;
         pixels.size.height = rows;
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_library_path_says_what_is_wanted() {
+    fn a_wrong_library_path_names_the_library() {
         let error = Library::open(Some("/nonexistent/libturbojpeg.so".into()))
             .err()
             .expect("no such file");

@@ -55,8 +55,8 @@ pub fn open(name: &str, settings: &Settings) -> Result<Box<dyn Encoder>, EncodeE
         return Err(refused("pixels", settings.pixels.name(), there));
     }
     match (settings.rate, backend.rates) {
-        (Rate::Cbr(_), Rates::Own) => return Err(refused("rate mode", "cbr", vec!["own"])),
-        (Rate::Own, Rates::Cbr) => return Err(refused("rate mode", "own", vec!["cbr"])),
+        (Rate::Cbr(_), RateSupport::Own) => return Err(refused("rate mode", "cbr", vec!["own"])),
+        (Rate::Own, RateSupport::Cbr) => return Err(refused("rate mode", "own", vec!["cbr"])),
         _ => {}
     }
     if settings.refresh.is_some() && !backend.refreshes {
@@ -162,7 +162,7 @@ pub enum Refresh {
 
 /// Who can decide it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rates {
+pub enum RateSupport {
     /// The caller only.
     Own,
     /// The codec library only.
@@ -319,8 +319,8 @@ pub struct FrameRequest<'a> {
     /// Quantiser, in H.264's scale 0 (best) to 51.
     pub qp: u8,
     /// Only these macroblocks are coded, the others stay as the decoder has them; `None`: all. Only
-    /// with [`Encoder::codes_parts`], for a frame that refers to the newest one.
-    pub part: Option<Part>,
+    /// with [`Encoder::supports_partial`], for a frame that refers to the newest one.
+    pub part: Option<MacroblockRange>,
     /// For each macroblock, in raster order, whether it need not be looked at: the picture has not
     /// changed there since the frame that this one refers to, which is the newest, and it was coded
     /// at least as well then. `None`: nothing is known. Not together with [`FrameRequest::part`].
@@ -329,7 +329,7 @@ pub struct FrameRequest<'a> {
 
 /// Some of a picture's macroblocks, in raster order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Part {
+pub struct MacroblockRange {
     /// The first one.
     pub first_mb: u16,
     /// How many.
@@ -386,7 +386,7 @@ pub trait Encoder: Send {
     }
 
     /// Whether a frame can be coded of which only a part changes ([`FrameRequest::part`]).
-    fn codes_parts(&self) -> bool {
+    fn supports_partial(&self) -> bool {
         false
     }
 
@@ -425,7 +425,7 @@ pub struct Backend {
     /// As what it can code colours, the usual first.
     pub pixels: &'static [Pixels],
     /// Who can decide how many bits a picture gets.
-    pub rates: Rates,
+    pub rates: RateSupport,
     /// Whether it can make intra refreshes ([`Settings::refresh`]).
     pub refreshes: bool,
     /// Opens it.
@@ -441,8 +441,8 @@ impl Backend {
         Settings {
             pixels: self.pixels.first().copied().unwrap_or(usual.pixels),
             rate: match self.rates {
-                Rates::Own | Rates::Either => Rate::Own,
-                Rates::Cbr => Rate::Cbr(bitrate),
+                RateSupport::Own | RateSupport::Either => Rate::Own,
+                RateSupport::Cbr => Rate::Cbr(bitrate),
             },
             ..usual
         }

@@ -2,7 +2,8 @@
 //! of everything around the codec.
 
 use super::{
-    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, Rates, Settings, Slice,
+    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, RateSupport, Settings,
+    Slice,
 };
 use crate::picture::{Picture, PixelFormat};
 
@@ -12,7 +13,7 @@ pub const BACKEND: Backend = Backend {
     about: "no pictures: to try what is around an encoder",
     codec: Codec::Null,
     pixels: &[Pixels::Rgb444],
-    rates: Rates::Own,
+    rates: RateSupport::Own,
     refreshes: false,
     open: |_: &Settings| Ok(Box::new(Null)),
 };

@@ -3,11 +3,11 @@
 //! A slice is a band's header, then the rows without gaps. Each frame is a key frame.
 
 use super::{
-    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, Rates, Settings, Slice,
-    check_picture,
+    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, RateSupport, Settings,
+    Slice, check_picture,
 };
 use crate::band::Band;
-use crate::picture::{Picture, PixelFormat, Rows};
+use crate::picture::{Picture, PixelFormat, RowOrder};
 
 /// The line in the table.
 pub const BACKEND: Backend = Backend {
@@ -15,7 +15,7 @@ pub const BACKEND: Backend = Backend {
     about: "pixels as they are: 1.8 Gb/s at 1280x720 and 60 frames/s",
     codec: Codec::Raw,
     pixels: &[Pixels::Rgb444],
-    rates: Rates::Own,
+    rates: RateSupport::Own,
     refreshes: false,
     open,
 };
@@ -68,8 +68,8 @@ impl Encoder for Raw {
             Band { size, first, rows }.write(&mut self.band);
             for y in first..end {
                 let y = match picture.rows {
-                    Rows::TopDown => y,
-                    Rows::BottomUp => size.height - 1 - y,
+                    RowOrder::TopDown => y,
+                    RowOrder::BottomUp => size.height - 1 - y,
                 };
                 let start = y as usize * plane.stride;
                 self.band.extend_from_slice(&plane.data[start..start + row]);

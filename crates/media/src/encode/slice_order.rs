@@ -40,7 +40,7 @@ struct Queue {
     parameter_sets: Vec<u8>,
     /// See [`Slice::clean_after`].
     clean_after: Option<u16>,
-    waiting: Vec<Waiting>,
+    waiting: Vec<QueuedSlice>,
     pool: Pool,
     next_mb: u32,
     index: u8,
@@ -48,7 +48,7 @@ struct Queue {
     delivering: bool,
 }
 
-struct Waiting {
+struct QueuedSlice {
     first_mb: u32,
     mbs: u32,
     bytes: Vec<u8>,
@@ -101,7 +101,7 @@ impl<'a> SliceOrder<'a> {
     /// Takes the slice of the macroblocks `first_mb..first_mb + mbs`, and delivers what is next.
     pub(super) fn slice(&self, first_mb: u32, mbs: u32, bytes: Vec<u8>) {
         let mut queue = lock(&self.queue);
-        queue.waiting.push(Waiting {
+        queue.waiting.push(QueuedSlice {
             first_mb,
             mbs,
             bytes,
@@ -146,7 +146,7 @@ impl<'a> SliceOrder<'a> {
 }
 
 impl Queue {
-    fn take_next(&mut self) -> Option<Waiting> {
+    fn take_next(&mut self) -> Option<QueuedSlice> {
         let place = (self.waiting.iter()).position(|slice| slice.first_mb == self.next_mb)?;
         let mut next = self.waiting.swap_remove(place);
         if next.first_mb == 0 && !self.parameter_sets.is_empty() {

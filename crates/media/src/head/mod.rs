@@ -3,12 +3,12 @@
 //! Poses are those of [`openuvr_proto::pose`]: right-handed, y up, -z forward, in a space whose origin is where
 //! the source began. A new source is one file with one [`Backend`] and one line in [`BACKENDS`].
 
-pub mod hands;
+pub mod controllers;
 pub mod mouse;
-mod moving;
 pub mod opentrack;
 mod schedule;
 pub mod script;
+mod velocity;
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ use openuvr_proto::pose::Pose;
 use openuvr_proto::time::Instant;
 
 /// Reads a head; owned by a thread of the client.
-pub trait HeadSource: Send {
+pub trait HeadPoseSource: Send {
     /// Waits for the next pose, at most `timeout`; `None` when that is over. With it comes when the head was
     /// there, on the monotonic clock.
     ///
     /// # Errors
-    /// [`HeadError`] if no poses come any more.
-    fn next(&mut self, timeout: Duration) -> Result<Option<(Pose, Instant)>, HeadError>;
+    /// [`HeadPoseError`] if no poses come any more.
+    fn next(&mut self, timeout: Duration) -> Result<Option<(Pose, Instant)>, HeadPoseError>;
 
     /// Samples are taken at the host's application at these moments, less the way there; `None`: nobody says when.
     /// A source whose poses come when they come does nothing about it.
@@ -34,7 +34,7 @@ pub trait HeadSource: Send {
 }
 
 /// The half of a source that input of the client's window moves; owned by the input thread.
-pub trait HeadInput: Send {
+pub trait HeadPoseInput: Send {
     /// Whether the event is for the head, and thus not for the host.
     fn take(&mut self, event: &InputEvent) -> bool;
 
@@ -43,11 +43,11 @@ pub trait HeadInput: Send {
 }
 
 /// A head, with the input that moves it, if input does.
-pub struct Head {
+pub struct HeadPose {
     /// Where it is.
-    pub source: Box<dyn HeadSource>,
+    pub source: Box<dyn HeadPoseSource>,
     /// What moves it.
-    pub input: Option<Box<dyn HeadInput>>,
+    pub input: Option<Box<dyn HeadPoseInput>>,
 }
 
 /// A source that can be asked for by name.
@@ -58,7 +58,7 @@ pub struct Backend {
     /// What may follow the name and a colon.
     pub argument: &'static str,
     /// Opens it with the argument (empty if none was given).
-    pub open: fn(&str) -> Result<Head, HeadError>,
+    pub open: fn(&str) -> Result<HeadPose, HeadPoseError>,
 }
 
 /// All sources.
@@ -67,13 +67,13 @@ pub const BACKENDS: &[Backend] = &[mouse::BACKEND, script::BACKEND, opentrack::B
 /// The source of `spec` (`name` or `name:argument`), with its argument.
 ///
 /// # Errors
-/// [`HeadError`] if there is none of that name.
-pub fn find(spec: &str) -> Result<(&'static Backend, &str), HeadError> {
+/// [`HeadPoseError`] if there is none of that name.
+pub fn find(spec: &str) -> Result<(&'static Backend, &str), HeadPoseError> {
     let (name, argument) = spec.split_once(':').unwrap_or((spec, ""));
     let found = BACKENDS.iter().find(|backend| backend.name == name);
     let found = found.ok_or_else(|| {
         let known: Vec<&str> = BACKENDS.iter().map(|backend| backend.name).collect();
-        HeadError(format!(
+        HeadPoseError(format!(
             "no head source is named {name:?}; there are {}",
             known.join(", ")
         ))
@@ -84,8 +84,8 @@ pub fn find(spec: &str) -> Result<(&'static Backend, &str), HeadError> {
 /// Opens the source that `spec` (`name` or `name:argument`) asks for.
 ///
 /// # Errors
-/// [`HeadError`] if there is none of that name or it can't be opened.
-pub fn open(spec: &str) -> Result<Head, HeadError> {
+/// [`HeadPoseError`] if there is none of that name or it can't be opened.
+pub fn open(spec: &str) -> Result<HeadPose, HeadPoseError> {
     let (backend, argument) = find(spec)?;
     (backend.open)(argument)
 }
@@ -93,4 +93,4 @@ pub fn open(spec: &str) -> Result<Head, HeadError> {
 /// Why a head can't be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct HeadError(pub String);
+pub struct HeadPoseError(pub String);

@@ -14,9 +14,9 @@ use openuvr_proto::pose::Pose;
 use openuvr_proto::rotation::Rotation;
 use openuvr_proto::time::Instant;
 
-use super::moving::{Moving, Place};
 use super::schedule::Schedule;
-use super::{Backend, Head, HeadError, HeadInput, HeadSource};
+use super::velocity::{EulerPose, VelocityTracker};
+use super::{Backend, HeadPose, HeadPoseError, HeadPoseInput, HeadPoseSource};
 use crate::clock;
 
 /// What the command line calls it.
@@ -102,7 +102,7 @@ fn is_move(code: KeyCode) -> bool {
 struct State {
     grabbed: bool,
     held: BTreeSet<KeyCode>,
-    place: Place,
+    place: EulerPose,
 }
 
 type Shared = Arc<Mutex<State>>;
@@ -112,16 +112,16 @@ fn lock(state: &Shared) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn open() -> Head {
+fn open() -> HeadPose {
     let state = Shared::default();
     let source = Box::new(Mouse {
         state: Arc::clone(&state),
         last: None,
         told: None,
-        moving: Moving::default(),
+        moving: VelocityTracker::default(),
         schedule: Schedule::default(),
     });
-    Head {
+    HeadPose {
         source,
         input: Some(Box::new(MouseInput(state))),
     }
@@ -130,7 +130,7 @@ fn open() -> Head {
 /// The input thread's half.
 struct MouseInput(Shared);
 
-impl HeadInput for MouseInput {
+impl HeadPoseInput for MouseInput {
     fn take(&mut self, event: &InputEvent) -> bool {
         let mut state = lock(&self.0);
         match *event {
@@ -188,8 +188,8 @@ impl State {
 struct Mouse {
     state: Shared,
     last: Option<Instant>,
-    told: Option<(Place, Instant)>,
-    moving: Moving,
+    told: Option<(EulerPose, Instant)>,
+    moving: VelocityTracker,
     schedule: Schedule,
 }
 
@@ -215,8 +215,8 @@ impl Mouse {
     }
 }
 
-impl HeadSource for Mouse {
-    fn next(&mut self, timeout: Duration) -> Result<Option<(Pose, Instant)>, HeadError> {
+impl HeadPoseSource for Mouse {
+    fn next(&mut self, timeout: Duration) -> Result<Option<(Pose, Instant)>, HeadPoseError> {
         let until = clock::now() + timeout;
         loop {
             let now = clock::now();
@@ -261,7 +261,7 @@ mod tests {
             state: Arc::clone(&state),
             last: None,
             told: None,
-            moving: Moving::default(),
+            moving: VelocityTracker::default(),
             schedule: Schedule::default(),
         };
         (MouseInput(state), mouse)

@@ -13,8 +13,8 @@ use std::time::Duration;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::time::Instant;
 
-use super::moving::{Moving, Place};
-use super::{Backend, Head, HeadError, HeadSource};
+use super::velocity::{EulerPose, VelocityTracker};
+use super::{Backend, HeadPose, HeadPoseError, HeadPoseSource};
 use crate::clock;
 
 /// What the command line calls it.
@@ -23,7 +23,7 @@ pub const BACKEND: Backend = Backend {
     argument: "address:port",
     open: |place| {
         let source = Box::new(Opentrack::listen(place)?);
-        Ok(Head {
+        Ok(HeadPose {
             source,
             input: None,
         })
@@ -42,29 +42,29 @@ const FURTHEST: f64 = 10_000.0;
 /// Listens for poses.
 pub struct Opentrack {
     socket: UdpSocket,
-    moving: Moving,
+    moving: VelocityTracker,
 }
 
 impl Opentrack {
     /// Listens at `place` (`ADDRESS:PORT`), or at [`USUAL`] if that is empty.
     ///
     /// # Errors
-    /// [`HeadError`] if that is no address, or not to be had.
-    pub fn listen(place: &str) -> Result<Opentrack, HeadError> {
+    /// [`HeadPoseError`] if that is no address, or not to be had.
+    pub fn listen(place: &str) -> Result<Opentrack, HeadPoseError> {
         let place = if place.is_empty() { USUAL } else { place };
         let address: SocketAddr = place.parse().map_err(|_| {
-            HeadError(format!(
+            HeadPoseError(format!(
                 "{place:?} is no ADDRESS:PORT to hear opentrack at, such as {USUAL}"
             ))
         })?;
         let socket = UdpSocket::bind(address).map_err(|cause| {
-            HeadError(format!(
+            HeadPoseError(format!(
                 "opentrack can't be heard at {address}: {cause}; another program may listen there"
             ))
         })?;
         Ok(Opentrack {
             socket,
-            moving: Moving::default(),
+            moving: VelocityTracker::default(),
         })
     }
 
@@ -103,10 +103,11 @@ pub fn parse(datagram: &[u8]) -> Option<([f32; 3], [f32; 3])> {
     Some((at, [radians(-yaw), radians(pitch), radians(-roll)]))
 }
 
-impl HeadSource for Opentrack {
-    fn next(&mut self, timeout: Duration) -> Result<Option<(Pose, Instant)>, HeadError> {
+impl HeadPoseSource for Opentrack {
+    fn next(&mut self, timeout: Duration) -> Result<Option<(Pose, Instant)>, HeadPoseError> {
         let until = clock::now() + timeout;
-        let failed = |cause: std::io::Error| HeadError(format!("opentrack is not heard: {cause}"));
+        let failed =
+            |cause: std::io::Error| HeadPoseError(format!("opentrack is not heard: {cause}"));
         // A byte more than a datagram has, to know longer ones by.
         let mut datagram = [0; BYTES + 1];
         loop {
@@ -130,7 +131,7 @@ impl HeadSource for Opentrack {
             let Some((at, [yaw, pitch, roll])) = datagram.get(..length).and_then(parse) else {
                 continue;
             };
-            let place = Place {
+            let place = EulerPose {
                 at,
                 yaw,
                 pitch,
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pose_is_refused() {
+    fn non_poses_are_refused() {
         let good = datagram([0.0; 6]);
         assert!(parse(&good).is_some());
         assert!(parse(&good[..47]).is_none());
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn poses_are_heard_among_nonsense() {
+    fn poses_are_received_among_garbage() {
         let mut head = Opentrack::listen("127.0.0.1:0").expect("a free port");
         let to = head.address().expect("it has one");
         let from = UdpSocket::bind("127.0.0.1:0").expect("a free port");

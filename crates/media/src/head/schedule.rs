@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_that_nobody_can_keep_up_with_are_not_aimed_at() {
+    fn unreachable_deadlines_are_not_aimed_at() {
         let mut schedule = Schedule::default();
         let period = Duration::from_millis(1);
         schedule.aim(Some(Refresh {

@@ -11,9 +11,9 @@ use openuvr_proto::display::Refresh;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::time::Instant;
 
-use super::moving::{Moving, Place};
 use super::schedule::Schedule;
-use super::{Backend, Head, HeadError, HeadSource};
+use super::velocity::{EulerPose, VelocityTracker};
+use super::{Backend, HeadPose, HeadPoseError, HeadPoseSource};
 use crate::clock;
 
 /// What the command line calls it.
@@ -22,7 +22,7 @@ pub const BACKEND: Backend = Backend {
     argument: "file",
     open: |file| {
         let source = Box::new(Script::open(file)?);
-        Ok(Head {
+        Ok(HeadPose {
             source,
             input: None,
         })
@@ -39,21 +39,22 @@ pub struct Script {
     began: Option<Instant>,
     last: Option<Instant>,
     schedule: Schedule,
-    moving: Moving,
+    moving: VelocityTracker,
 }
 
 /// Times in seconds, rising, with the head's place.
 #[derive(Clone, PartialEq, Debug)]
-struct Lines(Vec<(f64, Place)>);
+struct Lines(Vec<(f64, EulerPose)>);
 
 impl Script {
     /// Reads the whole file.
     ///
     /// # Errors
-    /// [`HeadError`] if it can't be read, or with the line that says nothing.
-    pub fn open(path: &str) -> Result<Script, HeadError> {
-        let failed =
-            |cause: &dyn std::fmt::Display| HeadError(format!("the head script {path:?}: {cause}"));
+    /// [`HeadPoseError`] if it can't be read, or with the line that says nothing.
+    pub fn open(path: &str) -> Result<Script, HeadPoseError> {
+        let failed = |cause: &dyn std::fmt::Display| {
+            HeadPoseError(format!("the head script {path:?}: {cause}"))
+        };
         let file = std::fs::File::open(path).map_err(|cause| failed(&cause))?;
         let reader = BufReader::new(file.take(LARGEST));
         let mut lines = Vec::new();
@@ -77,7 +78,7 @@ impl Script {
             began: None,
             last: None,
             schedule: Schedule::default(),
-            moving: Moving::default(),
+            moving: VelocityTracker::default(),
         })
     }
 }
@@ -91,7 +92,7 @@ fn no_line(number: usize, line: &str) -> String {
 }
 
 /// A line's time and place; `None` if it is none.
-fn parse(line: &str) -> Option<(f64, Place)> {
+fn parse(line: &str) -> Option<(f64, EulerPose)> {
     let numbers: Result<Vec<f64>, _> = line.split(',').map(|word| word.trim().parse()).collect();
     let [seconds, x, y, z, yaw, pitch, roll] = numbers.ok()?[..] else {
         return None;
@@ -102,7 +103,7 @@ fn parse(line: &str) -> Option<(f64, Place)> {
     )]
     let [x, y, z, yaw, pitch, roll] = [x, y, z, yaw, pitch, roll].map(|number| number as f32);
     let [yaw, pitch, roll] = [yaw, pitch, roll].map(f32::to_radians);
-    let place = Place {
+    let place = EulerPose {
         at: [x, y, z],
         yaw,
         pitch,
@@ -114,7 +115,7 @@ fn parse(line: &str) -> Option<(f64, Place)> {
 
 impl Lines {
     /// Where the head is so long after the beginning, and whether the script has begun anew since `before`.
-    fn at(&self, after: Duration, before: Duration) -> (Place, bool) {
+    fn at(&self, after: Duration, before: Duration) -> (EulerPose, bool) {
         let last = self.0.last().map_or(0.0, |line| line.0).max(f64::EPSILON);
         let (after, before) = (after.as_secs_f64(), before.as_secs_f64());
         let anew = (after / last).floor() > (before / last).floor();
@@ -130,7 +131,7 @@ impl Lines {
         #[allow(clippy::cast_possible_truncation, reason = "between 0 and 1")]
         let part = part as f32;
         let between = |a: f32, b: f32| a + (b - a) * part;
-        let place = Place {
+        let place = EulerPose {
             at: [0, 1, 2].map(|i| between(a.at[i], b.at[i])),
             yaw: between(a.yaw, b.yaw),
             pitch: between(a.pitch, b.pitch),
@@ -140,8 +141,8 @@ impl Lines {
     }
 }
 
-impl HeadSource for Script {
-    fn next(&mut self, timeout: Duration) -> Result<Option<(Pose, Instant)>, HeadError> {
+impl HeadPoseSource for Script {
+    fn next(&mut self, timeout: Duration) -> Result<Option<(Pose, Instant)>, HeadPoseError> {
         let now = clock::now();
         let began = *self.began.get_or_insert(now);
         let due = self.last.map_or(began, |last| self.schedule.after(last));
@@ -170,7 +171,7 @@ impl HeadSource for Script {
 mod tests {
     use super::*;
 
-    fn script(text: &str) -> Result<Script, HeadError> {
+    fn script(text: &str) -> Result<Script, HeadPoseError> {
         let name = format!("openuvr-head-{}-{:p}", std::process::id(), text);
         let path = std::env::temp_dir().join(name);
         std::fs::write(&path, text).expect("it is written");

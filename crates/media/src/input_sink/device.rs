@@ -322,7 +322,7 @@ mod tests {
     const REPORT: (u16, u16, i32) = (EV_SYN, 0, 0);
 
     #[test]
-    fn events_come_out_as_they_went_in_and_what_is_held_is_released() {
+    fn events_pass_unchanged_and_held_keys_are_released() {
         let (mut devices, mut pipe) = mapped();
         let all = [(EV_KEY, 30, 1), (EV_REL, 0, -3), (3, 1, 70_000), REPORT];
         take(&mut devices, &all[..3]);
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_reader_is_told_once_and_read_ends_are_refused() {
+    fn a_lost_reader_is_reported_once_and_read_ends_refused() {
         let (mut devices, pipe) = mapped();
         // As in the threads of the runtime; a process of Rust ignores it anyway.
         drop(pipe);

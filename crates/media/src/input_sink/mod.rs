@@ -43,7 +43,7 @@ pub trait InputSink: Send {
 
     /// Why the last key or button that was pressed was not injected, in a few words; `None` if it
     /// was.
-    fn kept_back(&self) -> Option<&'static str> {
+    fn suppressed(&self) -> Option<&'static str> {
         None
     }
 }

@@ -314,15 +314,15 @@ impl Device {
             self.missed = true;
         } else if self.missed && is_report {
             self.missed = false;
-            self.look_again(at, ready);
+            self.resync(at, ready);
         } else if self.missed || (is_report && !self.open) {
         } else {
-            self.tell(kind, code, value, at, ready);
+            self.emit(kind, code, value, at, ready);
         }
     }
 
     /// Tells what the host needs to know.
-    fn tell(
+    fn emit(
         &mut self,
         kind: u16,
         code: u16,
@@ -355,27 +355,27 @@ impl Device {
     }
 
     /// Tells which keys went down and up while events were thrown away.
-    fn look_again(&mut self, at: Option<time::Instant>, ready: &mut VecDeque<SourceEvent>) {
+    fn resync(&mut self, at: Option<time::Instant>, ready: &mut VecDeque<SourceEvent>) {
         let down = sys::pressed(self.fd.as_fd()).unwrap_or_default();
         let released: Vec<u16> = self.held.iter().copied().collect();
         for code in released.into_iter().filter(|code| !down.contains(code)) {
-            self.tell(EV_KEY, code, 0, at, ready);
+            self.emit(EV_KEY, code, 0, at, ready);
         }
         for code in down {
-            self.tell(EV_KEY, code, 1, at, ready);
+            self.emit(EV_KEY, code, 1, at, ready);
         }
         if self.open {
-            self.tell(EV_SYN, 0, 0, at, ready);
+            self.emit(EV_SYN, 0, 0, at, ready);
         }
     }
 
     fn release_all(&mut self, ready: &mut VecDeque<SourceEvent>) {
         for code in std::mem::take(&mut self.held) {
             self.held.insert(code);
-            self.tell(EV_KEY, code, 0, None, ready);
+            self.emit(EV_KEY, code, 0, None, ready);
         }
         if self.open {
-            self.tell(EV_SYN, 0, 0, None, ready);
+            self.emit(EV_SYN, 0, 0, None, ready);
         }
     }
 
@@ -400,7 +400,7 @@ impl Device {
             {
                 if (pressed ^ *buttons) >> bit & 1 == 1 {
                     let value = i32::from(pressed >> bit & 1);
-                    self.tell(EV_KEY, button.0, value, None, ready);
+                    self.emit(EV_KEY, button.0, value, None, ready);
                 }
             }
             *buttons = pressed;
@@ -409,11 +409,11 @@ impl Device {
             let dy = i32::from(y) - (i32::from(first) << 3 & 0x100);
             for (axis, moved) in [(0, dx), (1, -dy)] {
                 if moved != 0 {
-                    self.tell(EV_REL, axis, moved, None, ready);
+                    self.emit(EV_REL, axis, moved, None, ready);
                 }
             }
             if self.open {
-                self.tell(EV_SYN, 0, 0, None, ready);
+                self.emit(EV_SYN, 0, 0, None, ready);
             }
         }
         at
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_threw_away_leaves_no_key_down() {
+    fn dropped_events_leave_no_key_down() {
         let mut source = Evdev::new().unwrap();
         let mut keys = piped(&source, 1);
         let said = [
@@ -571,7 +571,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_read_is_named() {
+    fn an_unreadable_device_is_named() {
         let source = Evdev::new().unwrap();
         let (_read, write) = std::io::pipe().unwrap();
         let refused = source.registrar().register(DeviceId(4), write.into());

@@ -42,7 +42,7 @@ pub enum SourceEvent {
     /// The window's pointer is grabbed from now on, or not any more.
     Grabbed(bool),
     /// The person wants to hear the host's sound otherwise.
-    Sound(SoundWish),
+    Sound(SoundCommand),
     /// From now on keys are told like this, because the person said so.
     Keys(Keys),
     /// The window has lost the focus, behind an [`InputEvent::ReleaseAll`], or has it back: what does not come
@@ -58,7 +58,7 @@ pub enum SourceEvent {
 
 /// What a person wants of the sound that is heard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SoundWish {
+pub enum SoundCommand {
     /// None, or again as before.
     Mute,
     /// A step louder.

@@ -67,7 +67,7 @@ pub struct Keymap {
 
 /// A way to type a character.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Way {
+pub struct KeyCombination {
     /// The X key code to press.
     pub keycode: u8,
     /// The modifiers that its type looks at.
@@ -110,7 +110,11 @@ impl Keymap {
     }
 
     /// All ways to type `wanted` in `group`, in order of key code.
-    pub fn ways(&self, wanted: char, group: u8) -> impl Iterator<Item = Way> + '_ {
+    pub fn combinations(
+        &self,
+        wanted: char,
+        group: u8,
+    ) -> impl Iterator<Item = KeyCombination> + '_ {
         self.keys.keys().flat_map(move |&keycode| {
             let group_of_key = self.group(keycode, group);
             let types_it = group_of_key.is_some_and(|(_, symbols)| {
@@ -123,7 +127,7 @@ impl Keymap {
                 .flat_map(subsets)
                 .filter_map(move |(mask, mods)| {
                     let typed = self.character(keycode, mods, group);
-                    (typed == Some(wanted)).then_some(Way {
+                    (typed == Some(wanted)).then_some(KeyCombination {
                         keycode,
                         mask,
                         mods,
@@ -257,7 +261,11 @@ mod tests {
             "no such combination: level 0"
         );
         assert_eq!(map.character(39, 0, 0), None);
-        let mods = |wanted| map.ways(wanted, 0).map(|way| way.mods).collect::<Vec<u8>>();
+        let mods = |wanted| {
+            map.combinations(wanted, 0)
+                .map(|way| way.mods)
+                .collect::<Vec<u8>>()
+        };
         assert_eq!(mods('A'), [SHIFT, LOCK]);
         assert_eq!(mods('a'), [0, SHIFT | LOCK]);
         assert_eq!(map.unused().collect::<Vec<_>>(), [93]);

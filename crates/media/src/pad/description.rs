@@ -9,25 +9,25 @@ use super::codes::{ABS_CNT, EV_ABS, EV_CNT, EV_FF, EV_KEY, EV_SYN, FF_CNT, KEY_C
 pub const MAGIC: u32 = 0x4f56_5031;
 
 /// `struct input_id`: bus, vendor, product, version, a `u16` each.
-pub const ID: Part = Part::new(8, 8);
+pub const ID: Field = Field::new(8, 8);
 /// The name, with zeros behind it.
-pub const NAME: Part = Part::new(ID.end(), 96);
+pub const NAME: Field = Field::new(ID.end(), 96);
 /// Where it is plugged in, with zeros behind it.
-pub const PLACE: Part = Part::new(NAME.end(), 32);
+pub const PLACE: Field = Field::new(NAME.end(), 32);
 /// How many effects may be uploaded, an `i32`.
-pub const EFFECTS: Part = Part::new(PLACE.end(), 4);
+pub const EFFECTS: Field = Field::new(PLACE.end(), 4);
 /// A bit for each kind of event that it has.
-pub const KINDS: Part = Part::new(EFFECTS.end(), EV_CNT / 8);
+pub const KINDS: Field = Field::new(EFFECTS.end(), EV_CNT / 8);
 /// A bit for each key and button that it has …
-pub const KEYS: Part = Part::new(KINDS.end(), KEY_CNT / 8);
+pub const KEYS: Field = Field::new(KINDS.end(), KEY_CNT / 8);
 /// … and for each that is down.
-pub const KEYS_DOWN: Part = Part::new(KEYS.end(), KEY_CNT / 8);
+pub const KEYS_DOWN: Field = Field::new(KEYS.end(), KEY_CNT / 8);
 /// A bit for each axis that it has.
-pub const AXES: Part = Part::new(KEYS_DOWN.end(), ABS_CNT / 8);
+pub const AXES: Field = Field::new(KEYS_DOWN.end(), ABS_CNT / 8);
 /// A bit for each kind of effect.
-pub const FORCES: Part = Part::new(AXES.end(), FF_CNT / 8);
+pub const FORCES: Field = Field::new(AXES.end(), FF_CNT / 8);
 /// `struct input_absinfo` of each axis.
-pub const AXIS_INFO: Part = Part::new(FORCES.end(), ABS_CNT * AXIS);
+pub const AXIS_INFO: Field = Field::new(FORCES.end(), ABS_CNT * AXIS);
 
 /// Bytes of a `struct input_absinfo`: value, minimum, maximum, fuzz, flat, resolution.
 pub const AXIS: usize = 24;
@@ -37,16 +37,16 @@ pub const LENGTH: usize = AXIS_INFO.end();
 
 /// A place in the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Part {
+pub struct Field {
     /// Where it begins.
     pub at: usize,
     /// Its bytes.
     pub length: usize,
 }
 
-impl Part {
-    const fn new(at: usize, length: usize) -> Part {
-        Part { at, length }
+impl Field {
+    const fn new(at: usize, length: usize) -> Field {
+        Field { at, length }
     }
 
     const fn end(self) -> usize {
@@ -60,7 +60,7 @@ impl Part {
 
 /// Where the bits of what it has of a kind of events are; `None`: it has none of that kind.
 #[must_use]
-pub fn bits_of(kind: u16) -> Option<Part> {
+pub fn bits_of(kind: u16) -> Option<Field> {
     match kind {
         // As the kernel: of "synchronisation" the kinds themselves.
         EV_SYN => Some(KINDS),
@@ -73,9 +73,9 @@ pub fn bits_of(kind: u16) -> Option<Part> {
 
 /// Where a `struct input_absinfo` is; `None` for an axis that there can't be.
 #[must_use]
-pub fn info_of(axis: u16) -> Option<Part> {
+pub fn info_of(axis: u16) -> Option<Field> {
     let axis = usize::from(axis);
-    (axis < ABS_CNT).then(|| Part::new(AXIS_INFO.at + axis * AXIS, AXIS))
+    (axis < ABS_CNT).then(|| Field::new(AXIS_INFO.at + axis * AXIS, AXIS))
 }
 
 /// An axis.
@@ -163,7 +163,7 @@ impl Description {
     }
 
     /// Follows an event; the place that changed.
-    pub fn follow(&mut self, kind: u16, code: u16, value: i32) -> Option<Part> {
+    pub fn follow(&mut self, kind: u16, code: u16, value: i32) -> Option<Field> {
         match kind {
             EV_KEY => {
                 set(KEYS_DOWN.of(&mut self.0), code, value != 0);
@@ -171,7 +171,7 @@ impl Description {
             }
             EV_ABS => {
                 let info = info_of(code)?;
-                let place = Part::new(info.at, 4);
+                let place = Field::new(info.at, 4);
                 place.of(&mut self.0).copy_from_slice(&value.to_ne_bytes());
                 Some(place)
             }
@@ -181,7 +181,7 @@ impl Description {
 
     /// The bytes of a place.
     #[must_use]
-    pub fn part(&self, part: Part) -> &[u8] {
+    pub fn part(&self, part: Field) -> &[u8] {
         &self.0[part.at..part.end()]
     }
 
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_stand_where_they_are_looked_for() {
+    fn fields_are_at_their_documented_offsets() {
         let axis = Axis {
             value: 1,
             minimum: -5,

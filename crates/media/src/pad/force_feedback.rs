@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn an_effect_is_felt_as_long_and_as_often_as_was_asked() {
+    fn an_effect_lasts_and_repeats_as_requested() {
         let mut it = ForceFeedback::default();
         it.take(at(0), 1, Request::Upload(0, effect(1000, 50, 20)));
         assert_eq!(it.next_change(at(0)), None, "nothing plays");
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_play_add_up_and_go_with_their_program() {
+    fn effects_add_up_and_end_with_their_program() {
         let mut it = ForceFeedback::default();
         it.take(at(0), 1, Request::Upload(0, effect(40_000, 0, 0)));
         it.take(at(0), 2, Request::Upload(0, effect(40_000, 0, 0)));

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_come_back_as_they_were() {
+    fn requests_round_trip() {
         let effect = Effect {
             strong: 0xffff,
             weak: 2,

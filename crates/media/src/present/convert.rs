@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_graphics_card_gives_is_converted_to_its_last_row() {
+    fn gpu_frames_are_converted_to_the_last_row() {
         // Rows that are longer than the picture is wide, the last without its tail, and one row more
         // than is seen.
         for (size, coded, stride) in [
@@ -191,7 +191,7 @@ mod tests {
             let picture = Picture {
                 size,
                 format: PixelFormat::Nv12,
-                rows: crate::picture::Rows::TopDown,
+                rows: crate::picture::RowOrder::TopDown,
                 planes: [
                     Plane {
                         data: &luma,
@@ -255,7 +255,7 @@ mod tests {
             let picture = Picture {
                 size,
                 format,
-                rows: crate::picture::Rows::TopDown,
+                rows: crate::picture::RowOrder::TopDown,
                 planes: planes.map(|(bytes, stride)| plane(0, bytes, stride)),
             };
             let (mut one, mut two) = (vec![0; luma * 4], vec![1; luma * 4]);

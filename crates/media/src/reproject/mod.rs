@@ -17,7 +17,7 @@ use crate::present::{PresentError, Presenter};
 pub use software::draw;
 
 /// Draws pictures of eyes on a surface: always the same one, and on the thread that opened it.
-pub trait ReAimer {
+pub trait Reprojector {
     /// Whether it is to be taken unasked, before those behind it in the table.
     fn is_fast(&self) -> bool;
 
@@ -37,7 +37,7 @@ pub trait ReAimer {
     ///
     /// # Errors
     /// [`PresentError`] if it can't be drawn in this way.
-    fn draw(&mut self, on: &mut dyn Presenter, shot: &Shot<'_>) -> Result<(), PresentError>;
+    fn draw(&mut self, on: &mut dyn Presenter, shot: &DrawParams<'_>) -> Result<(), PresentError>;
 
     /// Puts on the surface what was drawn.
     ///
@@ -53,11 +53,11 @@ pub trait ReAimer {
 
 /// What is drawn.
 #[derive(Clone, Copy, Debug)]
-pub struct Shot<'a> {
+pub struct DrawParams<'a> {
     /// The picture that was loaded last.
     pub source: Source<'a>,
     /// Its parts, and how they are aimed.
-    pub parts: &'a [Aimed],
+    pub parts: &'a [AimedRegion],
     /// How pixels are made.
     pub filter: Filter,
     /// The size of what is shown, as [`parts`] says it.
@@ -66,7 +66,7 @@ pub struct Shot<'a> {
 
 /// What draws pictures of eyes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum DrawWith {
+pub enum DrawBackend {
     /// The first of the table that works and is fast here.
     Auto,
     /// OpenGL.
@@ -76,86 +76,86 @@ pub enum DrawWith {
     Software,
 }
 
-impl DrawWith {
+impl DrawBackend {
     /// Its name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            DrawWith::Auto => "auto",
-            DrawWith::Gl => "gl",
-            DrawWith::Software => "software",
+            DrawBackend::Auto => "auto",
+            DrawBackend::Gl => "gl",
+            DrawBackend::Software => "software",
         }
     }
 }
 
-/// Opens a [`ReAimer`] for a surface; what is missing for it, in one line, otherwise.
-pub type OpenReAimer = fn(&mut dyn Presenter) -> Result<Box<dyn ReAimer>, String>;
+/// Opens a [`Reprojector`] for a surface; what is missing for it, in one line, otherwise.
+pub type OpenReprojector = fn(&mut dyn Presenter) -> Result<Box<dyn Reprojector>, String>;
 
 /// A way to draw pictures of eyes.
 #[derive(Clone, Copy)]
 pub struct Backend {
     /// What asks for it.
-    pub with: DrawWith,
+    pub with: DrawBackend,
     /// Opens it.
-    pub open: OpenReAimer,
+    pub open: OpenReprojector,
 }
 
 /// All ways, the preferred first. The last always works.
 pub const BACKENDS: &[Backend] = &[
     Backend {
-        with: DrawWith::Gl,
+        with: DrawBackend::Gl,
         open: gl::open,
     },
     Backend {
-        with: DrawWith::Software,
+        with: DrawBackend::Software,
         open: |_| Ok(software()),
     },
 ];
 
 /// The way that always works.
 #[must_use]
-pub fn software() -> Box<dyn ReAimer> {
+pub fn software() -> Box<dyn Reprojector> {
     Box::<software::Software>::default()
 }
 
 /// What was opened.
-pub struct Opened {
+pub struct OpenedReprojector {
     /// It.
-    pub re_aimer: Box<dyn ReAimer>,
+    pub reprojector: Box<dyn Reprojector>,
     /// What it is.
-    pub with: DrawWith,
+    pub with: DrawBackend,
     /// Why it is another than was asked for by name, or not what a person expects of it, in one line.
     pub trouble: Option<String>,
 }
 
 /// Opens the way that is asked for, or the one that always works if that can't be. The result stays on this thread.
-pub fn open(with: DrawWith, on: &mut dyn Presenter) -> Opened {
+pub fn open(with: DrawBackend, on: &mut dyn Presenter) -> OpenedReprojector {
     let mut trouble = None;
     for backend in BACKENDS {
-        if with != DrawWith::Auto && with != backend.with {
+        if with != DrawBackend::Auto && with != backend.with {
             continue;
         }
         let name = backend.with.name();
         match (backend.open)(on) {
-            Ok(re_aimer) if with == backend.with || re_aimer.is_fast() => {
-                let renderer = re_aimer.renderer().to_owned();
+            Ok(reprojector) if with == backend.with || reprojector.is_fast() => {
+                let renderer = reprojector.renderer().to_owned();
                 tracing::info!("pictures of eyes are drawn with {name}: {renderer}");
-                let slow = !re_aimer.is_fast() && backend.with != DrawWith::Software;
-                return Opened {
+                let slow = !reprojector.is_fast() && backend.with != DrawBackend::Software;
+                return OpenedReprojector {
                     trouble: slow.then(|| {
                         format!(
                             "{name} draws pictures of eyes with the processor here ({renderer}): software is faster"
                         )
                     }),
-                    re_aimer,
+                    reprojector,
                     with: backend.with,
                 };
             }
-            Ok(re_aimer) => tracing::info!(
+            Ok(reprojector) => tracing::info!(
                 "pictures of eyes are not drawn with {name}, which uses the processor here: {}",
-                re_aimer.renderer()
+                reprojector.renderer()
             ),
-            Err(why) if with == DrawWith::Auto => {
+            Err(why) if with == DrawBackend::Auto => {
                 tracing::info!("pictures of eyes are not drawn with {name}: {why}");
             }
             Err(why) => {
@@ -165,9 +165,9 @@ pub fn open(with: DrawWith, on: &mut dyn Presenter) -> Opened {
             }
         }
     }
-    Opened {
-        re_aimer: software(),
-        with: DrawWith::Software,
+    OpenedReprojector {
+        reprojector: software(),
+        with: DrawBackend::Software,
         trouble,
     }
 }
@@ -235,7 +235,7 @@ pub struct Source<'a> {
 
 /// One eye: where it lies in the picture, and where it is shown.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Part {
+pub struct EyeRegion {
     /// The eye, from 0.
     pub eye: usize,
     /// Its columns in the picture.
@@ -246,7 +246,7 @@ pub struct Part {
     pub mask: u32,
 }
 
-impl Part {
+impl EyeRegion {
     /// The size of its picture, which is that of what is shown of it.
     #[must_use]
     pub fn size(&self, height: u32) -> Size {
@@ -264,10 +264,10 @@ const CYAN: u32 = 0x0000_ffff;
 /// How a picture of `size` with `eyes` views side by side is shown: the size of what is shown, and what of which
 /// eye lies where in it. Columns that no eye has, of a width that is no multiple of `eyes`, are not shown.
 #[must_use]
-pub fn parts(size: Size, eyes: u32, view: EyeView) -> (Size, Vec<Part>) {
+pub fn eye_regions(size: Size, eyes: u32, view: EyeView) -> (Size, Vec<EyeRegion>) {
     let eyes = eyes.clamp(1, 2);
     let width = size.width / eyes;
-    let part = |eye: u32, at: u32, mask| Part {
+    let part = |eye: u32, at: u32, mask| EyeRegion {
         eye: eye as usize,
         from: eye * width..(eye + 1) * width,
         to: at * width..(at + 1) * width,
@@ -286,9 +286,9 @@ pub fn parts(size: Size, eyes: u32, view: EyeView) -> (Size, Vec<Part>) {
 
 /// A part and how it is aimed: places of what is shown of it to places of its own picture.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Aimed {
+pub struct AimedRegion {
     /// The part.
-    pub part: Part,
+    pub part: EyeRegion,
     /// From its shown pixels to its drawn ones, both counted from the part's own corner.
     pub how: Homography,
 }
@@ -310,19 +310,19 @@ mod tests {
     #[test]
     fn each_view_has_its_columns() {
         let size = Size::new(1281, 640);
-        let (both, two) = parts(size, 2, EyeView::Both);
+        let (both, two) = eye_regions(size, 2, EyeView::Both);
         assert_eq!(both, Size::new(1280, 640));
         assert_eq!(
             (two[1].from.clone(), two[1].to.clone()),
             (640..1280, 640..1280)
         );
-        let (right, one) = parts(size, 2, EyeView::Right);
+        let (right, one) = eye_regions(size, 2, EyeView::Right);
         assert_eq!(right, Size::new(640, 640));
         assert_eq!((one[0].eye, one[0].to.clone()), (1, 0..640));
-        let (glasses, masks) = parts(size, 2, EyeView::Anaglyph);
+        let (glasses, masks) = eye_regions(size, 2, EyeView::Anaglyph);
         assert_eq!(glasses, right);
         assert_eq!(masks[0].mask ^ masks[1].mask, u32::MAX);
-        let (mono, all) = parts(size, 1, EyeView::Left);
+        let (mono, all) = eye_regions(size, 1, EyeView::Left);
         assert_eq!((mono, all.len()), (size, 1));
     }
 }

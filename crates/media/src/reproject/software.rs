@@ -8,7 +8,7 @@ use openuvr_proto::id::FrameId;
 use openuvr_proto::reproject::Homography;
 use openuvr_proto::units::Size;
 
-use super::{Aimed, Filter, ReAimer, Shot, Source};
+use super::{AimedRegion, DrawParams, Filter, Reprojector, Source};
 use crate::picture::Picture;
 use crate::present::{PresentError, Presenter};
 
@@ -32,7 +32,7 @@ pub(super) struct Software {
     own: Vec<u8>,
 }
 
-impl ReAimer for Software {
+impl Reprojector for Software {
     fn is_fast(&self) -> bool {
         true
     }
@@ -41,7 +41,7 @@ impl ReAimer for Software {
         Ok(())
     }
 
-    fn draw(&mut self, on: &mut dyn Presenter, shot: &Shot<'_>) -> Result<(), PresentError> {
+    fn draw(&mut self, on: &mut dyn Presenter, shot: &DrawParams<'_>) -> Result<(), PresentError> {
         self.size = shot.size;
         let to = match on.canvas() {
             // A server that stands still costs pictures.
@@ -70,7 +70,7 @@ impl ReAimer for Software {
 
 /// Draws all parts into `to`, packed BGRX of `size`. What a part's homography says lies outside its own picture
 /// becomes black. Does nothing where a buffer is shorter than its size says.
-pub fn draw(source: &Source<'_>, parts: &[Aimed], filter: Filter, size: Size, to: &mut [u8]) {
+pub fn draw(source: &Source<'_>, parts: &[AimedRegion], filter: Filter, size: Size, to: &mut [u8]) {
     let row = size.width as usize * 4;
     let Some(to) = to.get_mut(..size.pixels() * 4).filter(|_| size.is_valid()) else {
         return;
@@ -92,7 +92,7 @@ pub fn draw(source: &Source<'_>, parts: &[Aimed], filter: Filter, size: Size, to
 /// Draws the rows from the `first` on into `to`, which is `row` bytes wide.
 fn rows(
     source: &Source<'_>,
-    parts: &[Aimed],
+    parts: &[AimedRegion],
     filter: Filter,
     row: usize,
     first: usize,
@@ -129,10 +129,10 @@ struct Eye<'a> {
 }
 
 /// A place of the source in units of [`ONE`], or nothing where it is behind the eye.
-type Place = Option<(i32, i32)>;
+type SourcePoint = Option<(i32, i32)>;
 
 impl<'a> Eye<'a> {
-    fn new(source: &Source<'a>, aimed: &Aimed) -> Eye<'a> {
+    fn new(source: &Source<'a>, aimed: &AimedRegion) -> Eye<'a> {
         let part = &aimed.part;
         let side = |pixels: u32| i32::try_from(pixels.min(Size::MAX_SIDE)).unwrap_or(0);
         Eye {
@@ -149,7 +149,7 @@ impl<'a> Eye<'a> {
 
     /// Where the centre of a shown pixel lies in the source, so that whole numbers are its pixels' centres.
     #[allow(clippy::cast_possible_truncation, reason = "it is clamped")]
-    fn place(&self, x: f64, y: f64) -> Place {
+    fn place(&self, x: f64, y: f64) -> SourcePoint {
         let [u, v, w] = self.how.map(|[a, b, c]| a * x + b * y + c);
         if w <= 1e-9 {
             return None;
@@ -340,9 +340,9 @@ mod tests {
 
     fn drawn(how: Homography, view: EyeView, filter: Filter) -> (Size, Vec<u8>) {
         let size = Size::new(2 * SIDE, SIDE);
-        let (shown, parts) = parts(size, 2, view);
+        let (shown, parts) = eye_regions(size, 2, view);
         let parts: Vec<_> = (parts.into_iter())
-            .map(|part| Aimed { part, how })
+            .map(|part| AimedRegion { part, how })
             .collect();
         let mut to = vec![0x77; shown.pixels() * 4];
         let bytes = &gradient()[..];
@@ -439,8 +439,8 @@ mod tests {
     #[test]
     fn buffers_that_are_too_short_are_left_alone() {
         let size = Size::new(8, 8);
-        let (shown, part) = parts(size, 1, EyeView::Both);
-        let aimed = part.into_iter().map(|part| Aimed {
+        let (shown, part) = eye_regions(size, 1, EyeView::Both);
+        let aimed = part.into_iter().map(|part| AimedRegion {
             part,
             how: Homography::SAME,
         });

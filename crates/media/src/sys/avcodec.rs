@@ -312,7 +312,7 @@ mod tests {
     use super::is_loaded;
 
     #[test]
-    fn what_the_process_has_is_told_from_what_it_has_not() {
+    fn loaded_libraries_are_detected() {
         assert!(is_loaded("libc.so.6"));
         assert!(!is_loaded("libavutil.so.1"));
     }

@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 #[cfg(feature = "host")]
-use crate::picture::{Picture, PixelFormat, Rows};
+use crate::picture::{Picture, PixelFormat, RowOrder};
 
 /// `TJPF_BGRX`: 4 bytes a pixel, the fourth unused.
 const PIXELS_BGRX: c_int = 3;
@@ -249,8 +249,8 @@ impl Compressor {
                 sampling as c_int,
                 c_int::from(quality.clamp(1, 100)),
                 match band.rows {
-                    Rows::TopDown => FLAG_NO_REALLOC,
-                    Rows::BottomUp => FLAG_NO_REALLOC | FLAG_BOTTOM_UP,
+                    RowOrder::TopDown => FLAG_NO_REALLOC,
+                    RowOrder::BottomUp => FLAG_NO_REALLOC | FLAG_BOTTOM_UP,
                 },
             )
         };

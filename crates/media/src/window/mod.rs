@@ -17,7 +17,7 @@ use std::sync::Arc;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::Size;
 
-use self::scene::Stage;
+use self::scene::SharedWindow;
 
 /// How the window is to be.
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ impl Default for WindowConfig {
 
 /// A window that something other than its presenter may draw on.
 #[derive(Clone, Debug)]
-pub struct DrawnWindow(pub(crate) Arc<Stage>);
+pub struct DrawnWindow(pub(crate) Arc<SharedWindow>);
 
 /// Why a window could not be opened, or is gone: one line.
 #[derive(Debug, thiserror::Error)]

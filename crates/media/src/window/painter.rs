@@ -20,12 +20,12 @@ use x11rb::x11_utils::X11Error;
 use super::WindowError;
 use super::panel::Panel;
 use super::placement::{Placement, Rect};
-use super::scene::{Overlay, Scene, Shown, Stage};
+use super::scene::{DisplayedPicture, Overlay, Scene, SharedWindow};
 use crate::cursor::CursorShape;
 
 /// One connection's means of drawing on the window.
 pub(crate) struct Painter {
-    stage: Arc<Stage>,
+    stage: Arc<SharedWindow>,
     gc: xproto::Gcontext,
     target: render::Picture,
     copies: Copies,
@@ -52,7 +52,10 @@ struct Scaled {
 
 impl Painter {
     /// Prepares drawing over `conn`.
-    pub(crate) fn new(conn: &RustConnection, stage: Arc<Stage>) -> Result<Painter, WindowError> {
+    pub(crate) fn new(
+        conn: &RustConnection,
+        stage: Arc<SharedWindow>,
+    ) -> Result<Painter, WindowError> {
         let missing = |what: &str| {
             WindowError(format!(
                 "the X server of display {} lacks {what}",
@@ -236,7 +239,7 @@ impl Painter {
     fn scale(
         &mut self,
         conn: &RustConnection,
-        (segment, shown): (shm::Seg, Shown),
+        (segment, shown): (shm::Seg, DisplayedPicture),
         placement: Placement,
         area: Rect,
         announce: bool,
@@ -420,7 +423,7 @@ impl Copies {
     }
 }
 
-impl Stage {
+impl SharedWindow {
     /// The one line for a server that stopped answering.
     pub(crate) fn gone(&self, cause: &dyn std::fmt::Display) -> WindowError {
         WindowError(format!(

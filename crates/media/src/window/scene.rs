@@ -15,7 +15,7 @@ use crate::cursor::Cursor;
 
 /// The window as both threads know it.
 #[derive(Debug)]
-pub(crate) struct Stage {
+pub(crate) struct SharedWindow {
     /// The display's name, for messages.
     pub(crate) display: String,
     pub(crate) window: xproto::Window,
@@ -37,7 +37,7 @@ pub(crate) struct Scene {
     /// The window's inner size.
     pub(crate) window: Size,
     /// The picture on it.
-    pub(crate) shown: Option<Shown>,
+    pub(crate) shown: Option<DisplayedPicture>,
     /// The host's pointer.
     pub(crate) cursor: Option<Cursor>,
     /// The text over the picture.
@@ -49,12 +49,12 @@ pub(crate) struct Scene {
     /// Whether the host's application wants that.
     pub(crate) relative: bool,
     /// How the window's size follows the picture's; `None`: it does not, or no longer.
-    pub(crate) following: Option<Following>,
+    pub(crate) following: Option<AutoSize>,
 }
 
 /// A window that is as large as its picture, until somebody makes it another size.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Following {
+pub(crate) struct AutoSize {
     /// What it is not larger than.
     pub(crate) screen: Size,
     /// Its last size beside full screen.
@@ -64,7 +64,7 @@ pub(crate) struct Following {
     pub(crate) full_screen: bool,
 }
 
-impl Following {
+impl AutoSize {
     /// The size for a picture of another size; `None` if the window has it or is full screen.
     pub(crate) fn picture(&mut self, picture: Size) -> Option<Size> {
         let size = within(picture, self.screen);
@@ -77,7 +77,7 @@ impl Following {
     }
 
     /// The server told of the window's size; whether it still follows.
-    pub(crate) fn told(&mut self, size: Size) -> bool {
+    pub(crate) fn on_resized(&mut self, size: Size) -> bool {
         if self.full_screen {
             return true;
         }
@@ -101,7 +101,7 @@ pub(crate) fn within(picture: Size, screen: Size) -> Size {
 
 /// A picture that lies in a shared buffer, or that OpenGL draws.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Shown {
+pub(crate) struct DisplayedPicture {
     /// The buffer; `None`: OpenGL draws the window, and nobody else does.
     pub(crate) segment: Option<shm::Seg>,
     pub(crate) size: Size,
@@ -109,16 +109,16 @@ pub(crate) struct Shown {
     pub(crate) generation: u64,
 }
 
-impl Stage {
+impl SharedWindow {
     pub(crate) fn new(
         display: String,
         window: xproto::Window,
         (screen, takes_ours): (&xproto::Screen, bool),
         size: Size,
         observer: bool,
-        following: Option<Following>,
-    ) -> Stage {
-        Stage {
+        following: Option<AutoSize>,
+    ) -> SharedWindow {
+        SharedWindow {
             display,
             window,
             root: screen.root,
@@ -218,16 +218,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_follows_until_somebody_else_resizes_it() {
+    fn a_window_follows_until_another_program_resizes_it() {
         let sizes = [(640, 480), (320, 240), (800, 600), (500, 400)];
         let [first, second, third, other] = sizes.map(|(w, h)| Size::new(w, h));
-        let mut it = Following {
+        let mut it = AutoSize {
             screen: Size::new(700, 600),
             size: first,
             asked: Vec::new(),
             full_screen: false,
         };
-        assert!(it.told(first), "it was only moved");
+        assert!(it.on_resized(first), "it was only moved");
         assert_eq!(it.picture(second), Some(second));
         // The picture changes again before the server has told.
         assert_eq!(
@@ -236,13 +236,15 @@ mod tests {
             "the screen ends there"
         );
         assert_eq!(it.picture(third), None);
-        assert!(it.told(first) && it.told(second) && it.told(Size::new(700, 525)));
+        assert!(
+            it.on_resized(first) && it.on_resized(second) && it.on_resized(Size::new(700, 525))
+        );
         it.full_screen = true;
-        assert!(it.told(Size::new(700, 600)));
+        assert!(it.on_resized(Size::new(700, 600)));
         assert_eq!(it.picture(first), None);
         it.full_screen = false;
-        assert!(it.told(Size::new(700, 525)));
+        assert!(it.on_resized(Size::new(700, 525)));
         assert_eq!(it.picture(first), Some(first));
-        assert!(!it.told(other), "a person did that");
+        assert!(!it.on_resized(other), "a person did that");
     }
 }

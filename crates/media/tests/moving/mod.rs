@@ -1,7 +1,7 @@
 //! Pictures that move, for codecs: a gradient, a texture that slides over it, and noise.
 #![allow(clippy::cast_possible_truncation)] // all values are below 256
 
-use openuvr_media::picture::{Picture, PixelFormat, Plane, Rows};
+use openuvr_media::picture::{Picture, PixelFormat, Plane, RowOrder};
 use openuvr_proto::units::Size;
 
 /// One NV12 picture.
@@ -48,7 +48,7 @@ impl Nv12 {
         Picture {
             size: self.size,
             format: PixelFormat::Nv12,
-            rows: Rows::TopDown,
+            rows: RowOrder::TopDown,
             planes: [plane(&self.luma), plane(&self.chroma), Plane::EMPTY],
         }
     }

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_sinks_of_dead_processes_are_ours_to_remove() {
+    fn only_sinks_of_dead_processes_are_removed() {
         let this = Owner::this();
         let (namespace, process) = (this.namespace, this.process);
         let argument = format!("sink_name=openuvr_{namespace}_{process}_3 rate=48000");

@@ -62,7 +62,7 @@ mod tests {
     const PIECE: Duration = Duration::from_micros(2500);
 
     #[test]
-    fn who_lacks_two_pieces_wakes_for_the_second() {
+    fn a_reader_short_of_two_chunks_wakes_for_the_second() {
         let mut rhythm = Rhythm::default();
         assert_eq!(rhythm.full_at(240), None);
         rhythm.came(START, 1, 120, true);

@@ -28,11 +28,11 @@ mod sys;
 use std::ffi::{CStr, c_void};
 use std::sync::Arc;
 
-use super::Drawn;
+use super::RenderInfo;
 use super::submit::{Frame, Ticket};
 use crate::picture::PixelFormat;
 
-pub use sys::{Aside, Entered, Native, ReadBack};
+pub use sys::{ContextGuard, Native, PrivateContext, ReadBack};
 
 /// Finds a function of OpenGL, GLX or EGL by its name, or null: `glXGetProcAddress`,
 /// `eglGetProcAddress` or the dynamic linker. What it finds must be the driver's own.
@@ -40,7 +40,7 @@ pub type Loader<'a> = &'a mut dyn FnMut(&CStr) -> *const c_void;
 
 /// Where finished pictures go: called on the application's thread or on the one that waits, never on
 /// two at once. Usually [`Submitter::submit`](super::submit::Submitter::submit).
-pub type Submit = Arc<dyn Fn(Box<dyn Frame>, Drawn) -> Option<Ticket> + Send + Sync>;
+pub type Submit = Arc<dyn Fn(Box<dyn Frame>, RenderInfo) -> Option<Ticket> + Send + Sync>;
 
 /// How the application's context was made: how to make one that shares its buffers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,7 +59,7 @@ pub enum Sharing {
 
 /// What is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum What {
+pub enum ReadSource {
     /// What is drawn in the window and not yet swapped; of a window without a back buffer, what it
     /// shows.
     Window,
@@ -84,21 +84,21 @@ pub enum What {
 
 /// What became of a picture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reading {
+pub enum ReadStatus {
     /// It is with the host already (`None`: which is gone).
     Submitted(Option<Ticket>),
     /// The GPU is at work on it.
-    UnderWay,
+    Pending,
     /// It was left out.
-    Skipped(Skipped),
+    Skipped(SkipReason),
 }
 
 /// Why a picture was left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Skipped {
+pub enum SkipReason {
     /// The host or the GPU is at work on all buffers of the ring.
     #[error("the host or the GPU is behind: no buffer is free")]
-    Behind,
+    RingFull,
     /// The picture has no pixels, or its sides are too long.
     #[error("the window has no size")]
     NoSize,
@@ -121,5 +121,5 @@ pub enum Skipped {
     Mapped,
     /// The context, its driver or the layout rules it out.
     #[error("{0}")]
-    Impossible(&'static str),
+    Unsupported(&'static str),
 }

@@ -9,4 +9,4 @@ mod pixels;
 mod sys;
 
 pub use self::pixels::Pixels;
-pub use self::sys::{Copy, InitCommands, Part, Ring, Wait};
+pub use self::sys::{Copy, CopyRegion, InitCommands, Ring, Wait};

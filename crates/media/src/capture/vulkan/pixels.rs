@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_srgb_is_refused_with_its_reason() {
+    fn non_srgb_is_refused_with_a_reason() {
         let srgb = vk::ColorSpaceKHR::SRGB_NONLINEAR;
         let wide = vk::ColorSpaceKHR::HDR10_ST2084_EXT;
         assert!(Pixels::of(vk::Format::B8G8R8A8_SRGB, srgb).is_ok());

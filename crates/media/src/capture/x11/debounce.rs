@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn who_clears_first_is_given_silence_from_then_on_for_a_while() {
+    fn a_painter_that_clears_first_is_debounced() {
         let mut s = debounce();
         s.damaged(Instant(0), area(0, 0, 1000, 1000));
         s.release(Instant(0));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_draw_beside_a_swap_is_no_reason_to_wait() {
+    fn other_damage_does_not_delay_a_swap() {
         let mut s = debounce();
         let game = area(0, 0, 500, 500);
         for n in 0..2 {

@@ -10,7 +10,7 @@ use x11rb::rust_connection::RustConnection;
 
 use crate::capture::CaptureError;
 use crate::clock;
-use crate::pixel_form::PixelForm;
+use crate::pixel_layout::PixelLayout;
 
 /// An X connection of our own: nobody else reads its events.
 pub(crate) struct Display {
@@ -56,8 +56,8 @@ impl Display {
     }
 
     /// How pixels of a visual are stored.
-    pub(crate) fn form(&self, visual: Visualid) -> Result<PixelForm, CaptureError> {
-        PixelForm::of(self.conn.setup(), visual, &self.name).map_err(CaptureError)
+    pub(crate) fn form(&self, visual: Visualid) -> Result<PixelLayout, CaptureError> {
+        PixelLayout::of(self.conn.setup(), visual, &self.name).map_err(CaptureError)
     }
 
     pub(crate) fn root(&self) -> Window {

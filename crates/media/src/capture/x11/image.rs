@@ -11,7 +11,7 @@ use super::display::Display;
 use crate::capture::CaptureError;
 use crate::damage::Block;
 use crate::picture::Picture;
-use crate::pixel_form::PixelForm;
+use crate::pixel_layout::PixelLayout;
 use crate::sys::memory::SharedMemory;
 
 /// Bytes a pixel of ours. No form has more.
@@ -22,7 +22,7 @@ const PIXEL: usize = 4;
 #[derive(Debug)]
 pub(super) struct Image {
     size: Size,
-    form: PixelForm,
+    form: PixelLayout,
     picture: Segment,
     part: Segment,
     whole: bool,
@@ -40,7 +40,7 @@ impl Image {
     pub(super) fn new(
         display: &Display,
         size: Size,
-        form: PixelForm,
+        form: PixelLayout,
     ) -> Result<Image, CaptureError> {
         let fail = |what: &dyn std::fmt::Display| {
             CaptureError(format!(
@@ -139,7 +139,7 @@ impl Image {
         &mut self,
         area: Area,
         pixels: &[u8],
-        (form, cells): (&PixelForm, &[[u8; 3]]),
+        (form, cells): (&PixelLayout, &[[u8; 3]]),
     ) {
         let stride = self.size.width as usize * PIXEL;
         let number = |n: i32| usize::try_from(n).unwrap_or(0);
@@ -163,7 +163,7 @@ impl Image {
     }
 
     /// How the server stores its pixels.
-    pub(super) const fn form(&self) -> &PixelForm {
+    pub(super) const fn form(&self) -> &PixelLayout {
         &self.form
     }
 

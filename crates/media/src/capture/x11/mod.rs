@@ -16,7 +16,6 @@
 //! Protocols: X11 core, DAMAGE 1.1, Composite 0.4, MIT-SHM 1.2 (`AttachFd`), all of them from
 //! `xorgproto`.
 
-mod companions;
 mod debounce;
 pub(super) mod display;
 mod find;
@@ -25,6 +24,7 @@ mod successor;
 mod surface;
 #[cfg(test)]
 mod tests;
+mod transients;
 mod viewport;
 
 use std::time::Duration;
@@ -38,19 +38,19 @@ use x11rb::protocol::damage::{ConnectionExt as _, Damage, NotifyEvent, ReportLev
 use x11rb::protocol::shm::ConnectionExt as _;
 use x11rb::protocol::xfixes::ConnectionExt as _;
 
-use self::companions::Companions;
 use self::debounce::{Area, DamageDebounce};
 use self::display::Display;
 use self::image::Image;
-use self::successor::{Found, Successor};
+use self::successor::{Successor, SuccessorState};
 use self::surface::{Surface, SurfaceChange};
+use self::transients::Transients;
 pub use self::viewport::Viewport;
 use super::pace::Pace;
 use super::{Capture, CaptureError, CaptureEvent, Waker};
 use crate::clock;
 use crate::damage::Block;
 use crate::picture::Picture;
-use crate::pixel_form::PixelForm;
+use crate::pixel_layout::PixelLayout;
 
 /// What to capture.
 #[derive(Clone, Debug)]
@@ -58,12 +58,12 @@ pub struct Target {
     /// The X display, such as `:0`; `None`: what the environment variable DISPLAY says.
     pub display: Option<String>,
     /// What of it.
-    pub what: What,
+    pub area: CaptureArea,
 }
 
 /// What of a display to capture.
 #[derive(Clone, Debug)]
-pub enum What {
+pub enum CaptureArea {
     /// All of it.
     Display,
     /// One window, whether or not others cover it.
@@ -106,7 +106,7 @@ pub struct X11Capture {
     display: Display,
     surface: Surface,
     /// `None` if the target is no window.
-    companions: Option<Companions>,
+    transients: Option<Transients>,
     /// The same.
     successor: Option<Successor>,
     image: Image,
@@ -163,14 +163,14 @@ impl X11Capture {
         goes_on: &mut dyn FnMut() -> bool,
     ) -> Result<X11Capture, CaptureError> {
         let mut needs = vec!["MIT-SHM", "DAMAGE", "XFIXES"];
-        if matches!(target.what, What::Window(_)) {
+        if matches!(target.area, CaptureArea::Window(_)) {
             needs.push("Composite");
         }
         let display = Display::open(target.display.as_deref(), &needs)?;
-        let surface = Surface::open(&display, &target.what, goes_on)?;
-        let damage = watch(&display, &surface, &target.what)?;
-        let companions = (surface.window().is_some()).then(|| Companions::new(&display));
-        let companions = companions.transpose()?;
+        let surface = Surface::open(&display, &target.area, goes_on)?;
+        let damage = watch(&display, &surface, &target.area)?;
+        let transients = (surface.window().is_some()).then(|| Transients::new(&display));
+        let transients = transients.transpose()?;
         let successor = (surface.window()).map(|window| Successor::of(&display, window));
         let successor = successor.transpose()?;
         let size = surface.size().unwrap_or_default();
@@ -194,7 +194,7 @@ impl X11Capture {
             failures: 0,
             display,
             surface,
-            companions,
+            transients,
             successor,
             damage,
         };
@@ -221,8 +221,8 @@ impl X11Capture {
             let Some((event, request)) = event.map_err(|e| self.display.broke(e))? else {
                 return Ok(());
             };
-            if let Some(companions) = &mut self.companions {
-                companions.handle_event(&self.display, &event);
+            if let Some(transients) = &mut self.transients {
+                transients.handle_event(&self.display, &event);
             }
             if let Some(successor) = &mut self.successor {
                 successor.handle_event(&self.display, &event);
@@ -231,7 +231,7 @@ impl X11Capture {
                 Event::DamageNotify(e) if e.damage == self.damage => self.hear_damage(e, request),
                 Event::DamageNotify(e) => {
                     let place = self.surface.place();
-                    let touched = self.companions.as_ref();
+                    let touched = self.transients.as_ref();
                     let touched = touched.and_then(|c| c.touched(&self.display, e, place));
                     if let Some(area) = touched.filter(|area| !area.is_empty()) {
                         self.dirty = self.dirty.around(area);
@@ -275,15 +275,15 @@ impl X11Capture {
             if std::mem::take(&mut self.moved) {
                 self.surface.find_place(&self.display)?;
                 self.tell_viewport();
-                if let Some(companions) = &mut self.companions {
-                    companions.forget();
+                if let Some(transients) = &mut self.transients {
+                    transients.forget();
                 }
             }
-            self.look_at_companions()?;
+            self.update_transients()?;
             return Ok(None);
         }
-        if let Some(companions) = &mut self.companions {
-            companions.forget();
+        if let Some(transients) = &mut self.transients {
+            transients.forget();
         }
         self.surface.renew(&self.display)?;
         let Some(size) = self.surface.size() else {
@@ -308,15 +308,15 @@ impl X11Capture {
     }
 
     /// Looks for menus and dialogs in front of the window, if something came or went there.
-    fn look_at_companions(&mut self) -> Result<(), CaptureError> {
+    fn update_transients(&mut self) -> Result<(), CaptureError> {
         let (Some(place), Some(size)) = (self.surface.place(), self.surface.size()) else {
             return Ok(());
         };
-        let (Some(window), Some(companions)) = (self.surface.window(), &mut self.companions) else {
+        let (Some(window), Some(transients)) = (self.surface.window(), &mut self.transients) else {
             return Ok(());
         };
-        if companions.are_stale() {
-            let changed = companions.renew(&self.display, window, place, size)?;
+        if transients.are_stale() {
+            let changed = transients.renew(&self.display, window, place, size)?;
             if !changed.is_empty() {
                 self.dirty = self.dirty.around(changed);
                 self.debounce.damaged(clock::now(), changed);
@@ -331,14 +331,14 @@ impl X11Capture {
             return Ok(Some(CaptureEvent::Ended("window destroyed")));
         };
         match successor.look(&self.display)? {
-            Found::NotYet if !std::mem::replace(&mut self.hidden, true) => {
+            SuccessorState::Pending if !std::mem::replace(&mut self.hidden, true) => {
                 self.forget_all(self.image.size());
                 self.dirty = Area::EMPTY;
                 Ok(Some(CaptureEvent::Hidden))
             }
-            Found::NotYet => Ok(None),
-            Found::Nothing => Ok(Some(CaptureEvent::Ended("window destroyed"))),
-            Found::Window(window) => {
+            SuccessorState::Pending => Ok(None),
+            SuccessorState::Absent => Ok(Some(CaptureEvent::Ended("window destroyed"))),
+            SuccessorState::Window(window) => {
                 if !self.surface.becomes(&self.display, window)? {
                     return Ok(None);
                 }
@@ -387,7 +387,7 @@ impl X11Capture {
         let from = (drawable, colormap);
         match self.image.fetch(&self.display, from, origin, &block) {
             Ok(request) => {
-                self.paint_companions(covered)?;
+                self.paint_transients(covered)?;
                 self.changed = known.then_some(block);
                 self.fetched = Some((request, covered));
                 self.dirty = Area::EMPTY;
@@ -409,13 +409,13 @@ impl X11Capture {
     }
 
     /// Puts menus and dialogs into the rows that were just fetched.
-    fn paint_companions(&mut self, covered: Area) -> Result<(), CaptureError> {
-        let (Some(companions), Some(place)) = (&mut self.companions, self.surface.place()) else {
+    fn paint_transients(&mut self, covered: Area) -> Result<(), CaptureError> {
+        let (Some(transients), Some(place)) = (&mut self.transients, self.surface.place()) else {
             return Ok(());
         };
-        match companions.paint(&self.display, place, covered, &mut self.image) {
+        match transients.paint(&self.display, place, covered, &mut self.image) {
             // The display has another size by now: they are looked for again.
-            Err(ReplyError::X11Error(_)) => companions.forget(),
+            Err(ReplyError::X11Error(_)) => transients.forget(),
             painted => painted.map_err(|e| self.display.broke(e))?,
         }
         Ok(())
@@ -471,17 +471,17 @@ impl X11Capture {
 }
 
 /// How the pixels of what is captured are stored.
-fn form_of(display: &Display, surface: &Surface) -> Result<PixelForm, CaptureError> {
+fn form_of(display: &Display, surface: &Surface) -> Result<PixelLayout, CaptureError> {
     let visual = surface.visual().map(|(visual, _)| visual);
     display.form(visual.unwrap_or(display.screen().root_visual))
 }
 
 /// Has the server report damage of what is captured.
-fn watch(display: &Display, surface: &Surface, what: &What) -> Result<u32, CaptureError> {
+fn watch(display: &Display, surface: &Surface, area: &CaptureArea) -> Result<u32, CaptureError> {
     let damage = display.new_id()?;
-    let level = match what {
-        What::Region { .. } => ReportLevel::DELTA_RECTANGLES,
-        What::Display | What::Window(_) => ReportLevel::BOUNDING_BOX,
+    let level = match area {
+        CaptureArea::Region { .. } => ReportLevel::DELTA_RECTANGLES,
+        CaptureArea::Display | CaptureArea::Window(_) => ReportLevel::BOUNDING_BOX,
     };
     let begin = || -> Result<(), ReplyError> {
         let conn = &display.conn;
@@ -519,7 +519,7 @@ impl Capture for X11Capture {
                 return Ok(CaptureEvent::Shown);
             }
             let changed = self.moved || self.remade || self.destroyed;
-            let stale = self.companions.as_ref().is_some_and(Companions::are_stale);
+            let stale = self.transients.as_ref().is_some_and(Transients::are_stale);
             if changed || (stale && self.surface.size().is_some()) {
                 if let Some(event) = self.follow()? {
                     return Ok(event);

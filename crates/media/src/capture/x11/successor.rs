@@ -33,13 +33,13 @@ const MANY: usize = 64;
 
 /// What became of a window that was destroyed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Found {
+pub(super) enum SuccessorState {
     /// This window took its place.
     Window(Window),
     /// It may still come.
-    NotYet,
+    Pending,
     /// None comes.
-    Nothing,
+    Absent,
 }
 
 /// Whose window it was, and which came since.
@@ -99,7 +99,7 @@ impl Successor {
 
     /// The window is gone: what came in its place. First when it is gone, then every
     /// [`LOOK_AGAIN`].
-    pub(super) fn look(&mut self, display: &Display) -> Result<Found, CaptureError> {
+    pub(super) fn look(&mut self, display: &Display) -> Result<SuccessorState, CaptureError> {
         let now = clock::now();
         let gone = *self.gone.get_or_insert(now);
         self.mapped.retain(|(_, at)| gone.since(*at) < BEFORE);
@@ -114,9 +114,9 @@ impl Successor {
             }
         }
         Ok(match best {
-            Some((_, window)) => Found::Window(window),
-            None if now.since(gone) >= TIMEOUT || self.has_ended() => Found::Nothing,
-            None => Found::NotYet,
+            Some((_, window)) => SuccessorState::Window(window),
+            None if now.since(gone) >= TIMEOUT || self.has_ended() => SuccessorState::Absent,
+            None => SuccessorState::Pending,
         })
     }
 

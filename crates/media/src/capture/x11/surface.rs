@@ -12,14 +12,14 @@ use x11rb::protocol::xproto::{
 
 use super::debounce::Area;
 use super::display::Display;
-use super::{What, find};
+use super::{CaptureArea, find};
 use crate::capture::CaptureError;
 
 /// The display, a part of it, or a window's own pixmap.
 pub(super) struct Surface {
     kind: Kind,
     /// `None` while there is nothing to see.
-    shown: Option<Shown>,
+    shown: Option<SurfaceGeometry>,
 }
 
 enum Kind {
@@ -36,7 +36,7 @@ enum Kind {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Shown {
+struct SurfaceGeometry {
     drawable: Drawable,
     /// The picture's first pixel in the drawable.
     origin: (i16, i16),
@@ -64,12 +64,12 @@ impl Surface {
     /// events.
     pub(super) fn open(
         display: &Display,
-        what: &What,
+        area: &CaptureArea,
         goes_on: &mut dyn FnMut() -> bool,
     ) -> Result<Surface, CaptureError> {
-        let kind = match what {
-            What::Display => Kind::Root { part: None },
-            What::Region { x, y, size } => {
+        let kind = match area {
+            CaptureArea::Display => Kind::Root { part: None },
+            CaptureArea::Region { x, y, size } => {
                 let whole = Area::whole(*size);
                 Kind::Root {
                     part: Some(Area {
@@ -80,7 +80,7 @@ impl Surface {
                     }),
                 }
             }
-            What::Window(query) => {
+            CaptureArea::Window(query) => {
                 let id = find::window(display, query, goes_on)?;
                 Kind::Window {
                     id,
@@ -302,7 +302,10 @@ fn at_origin(area: Area) -> Area {
     }
 }
 
-fn look_at_root(display: &Display, part: Option<Area>) -> Result<Option<Shown>, ReplyError> {
+fn look_at_root(
+    display: &Display,
+    part: Option<Area>,
+) -> Result<Option<SurfaceGeometry>, ReplyError> {
     let root = display.root();
     let now = display.conn.get_geometry(root)?.reply()?;
     let whole = Area::whole(Size::new(now.width.into(), now.height.into()));
@@ -315,7 +318,7 @@ fn look_at_root(display: &Display, part: Option<Area>) -> Result<Option<Shown>, 
     let colormap = installed.cmaps.first().copied();
     // The root's sides fit in 16 bits, so the corner does.
     let corner = |n| i16::try_from(n).unwrap_or(i16::MAX);
-    Ok(Some(Shown {
+    Ok(Some(SurfaceGeometry {
         drawable: root,
         origin: (corner(cut.left), corner(cut.top)),
         place: (cut.left, cut.top),
@@ -333,7 +336,7 @@ fn look_at_window(
     id: Window,
     top: &mut Window,
     pixmap: &mut Option<Pixmap>,
-) -> Result<Option<Shown>, ReplyError> {
+) -> Result<Option<SurfaceGeometry>, ReplyError> {
     let conn = &display.conn;
     *top = top_of(display, id)?;
     let attributes = conn.get_window_attributes(id)?.reply()?;
@@ -350,7 +353,7 @@ fn look_at_window(
     let now = conn.get_geometry(named)?.reply()?;
     let inner = |side: u16| u32::from(side.saturating_sub(2 * border));
     let border = i16::try_from(border).unwrap_or(0);
-    Ok(Some(Shown {
+    Ok(Some(SurfaceGeometry {
         drawable: named,
         origin: (border, border),
         place: place_of(display, id)?,

@@ -16,10 +16,10 @@ const NOW: Option<Duration> = Some(Duration::ZERO);
 const RED: u32 = 0xff_00_00;
 const GREEN: u32 = 0x00_ff_00;
 
-fn open(server: &Xvfb, what: What) -> X11Capture {
+fn open(server: &Xvfb, area: CaptureArea) -> X11Capture {
     super::open(&Target {
         display: Some(server.display.clone()),
-        what,
+        area,
     })
     .expect("Xvfb has everything")
 }
@@ -43,7 +43,7 @@ fn damage_long_after_the_last_picture_is_news() {
     };
     let painter = server.painter();
     let id = painter.shown(0, 0, 64, 64, RED);
-    let mut capture = open(&server, What::Display);
+    let mut capture = open(&server, CaptureArea::Display);
     drain(&mut capture);
     // What damage outside a region makes us send in the course of minutes.
     for _ in 0..40_000 {
@@ -56,19 +56,19 @@ fn damage_long_after_the_last_picture_is_news() {
 }
 
 #[test]
-fn unwatched_nothing_is_captured_until_somebody_comes() {
+fn nothing_is_captured_without_viewers() {
     let Some(server) = Xvfb::start(64, 64, &[]) else {
         return;
     };
     let painter = server.painter();
     let id = painter.shown(0, 0, 64, 64, RED);
     for what in [
-        What::Display,
-        What::Window(WindowQuery {
+        CaptureArea::Display,
+        CaptureArea::Window(WindowQuery {
             name: WindowName::Id(id),
             wait: Duration::ZERO,
         }),
-        What::Region {
+        CaptureArea::Region {
             x: 0,
             y: 0,
             size: Size::new(32, 32),
@@ -106,7 +106,7 @@ fn unwatched_nothing_is_captured_until_somebody_comes() {
 }
 
 #[test]
-fn a_window_that_changes_unwatched_is_shown_to_who_comes() {
+fn a_new_viewer_gets_changes_made_while_unwatched() {
     let Some(server) = Xvfb::start(64, 64, &[]) else {
         return;
     };
@@ -114,7 +114,7 @@ fn a_window_that_changes_unwatched_is_shown_to_who_comes() {
     let id = painter.shown(0, 0, 32, 32, RED);
     let mut capture = open(
         &server,
-        What::Window(WindowQuery {
+        CaptureArea::Window(WindowQuery {
             name: WindowName::Id(id),
             wait: Duration::ZERO,
         }),

@@ -10,7 +10,7 @@ use openuvr_proto::units::Size;
 
 use crate::codec::MAX_PIXELS;
 use crate::decode::DecodeError;
-use crate::picture::{Picture, PixelFormat, Plane, Rows};
+use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
 use crate::sys::avcodec::{AvCodec, AvCodecContext, AvFrame, AvPacket, EAGAIN, Functions};
 
 /// `AV_INPUT_BUFFER_PADDING_SIZE`: the decoder may read as far beyond a packet.
@@ -112,7 +112,7 @@ struct Progress {
 }
 
 impl Progress {
-    fn begin(&mut self) {
+    fn start_picture(&mut self) {
         // SAFETY: the frame is ours, and nobody borrows its picture.
         unsafe { (self.functions.frame_unref)(self.frame.as_ptr()) };
         self.rows = 0;
@@ -121,7 +121,7 @@ impl Progress {
     fn note(&mut self, frame: &AvFrame, rows: Option<u32>) {
         // SAFETY: the frame is ours.
         if unsafe { self.frame.as_ref() }.data[0] != frame.data[0] {
-            self.begin();
+            self.start_picture();
             // SAFETY: ours has no picture now; the library's frame has one, which it works on.
             if unsafe { (self.functions.frame_ref)(self.frame.as_ptr(), frame) } < 0 {
                 return;
@@ -355,7 +355,7 @@ impl Decoder {
         Ok(Picture {
             size,
             format: *format,
-            rows: Rows::TopDown,
+            rows: RowOrder::TopDown,
             planes,
         })
     }

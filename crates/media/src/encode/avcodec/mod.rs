@@ -13,8 +13,8 @@ use openuvr_proto::units::Bitrate;
 
 use super::h264::{Unit, deliver, units};
 use super::{
-    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, Rate, Rates, Settings,
-    Slice, check_picture, macroblocks,
+    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, Rate, RateSupport,
+    Settings, Slice, check_picture, macroblocks,
 };
 use crate::picture::{Picture, PixelFormat};
 
@@ -57,7 +57,7 @@ const COMMON: Backend = Backend {
     about: "",
     codec: Codec::H264,
     pixels: &[Pixels::Nv12],
-    rates: Rates::Cbr,
+    rates: RateSupport::Cbr,
     refreshes: false,
     open: |settings| open(&LIBX264, settings),
 };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use openuvr_proto::units::Size;
 
-use crate::picture::{Picture, Rows};
+use crate::picture::{Picture, RowOrder};
 use crate::sys::avcodec::{AvCodecContext, AvFrame, AvPacket, EAGAIN, Functions};
 
 /// `AV_PICTURE_TYPE_I`, and "as it likes".
@@ -150,8 +150,8 @@ impl Encoder {
                 }
                 for row in 0..rows {
                     let from = match picture.rows {
-                        Rows::TopDown => row,
-                        Rows::BottomUp => rows - 1 - row,
+                        RowOrder::TopDown => row,
+                        RowOrder::BottomUp => rows - 1 - row,
                     };
                     let from = &plane.data[from * plane.stride..][..width];
                     let to = frame.data[i].add(row * stride);

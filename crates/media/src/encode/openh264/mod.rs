@@ -10,10 +10,10 @@ use openuvr_proto::units::Size;
 
 use super::h264::{Unit, deliver};
 use super::{
-    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, Rates, Settings, Slice,
-    check_picture, macroblocks,
+    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, RateSupport, Settings,
+    Slice, check_picture, macroblocks,
 };
-use crate::picture::{Picture, PixelFormat, Plane, Rows};
+use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
 
 /// The line in the table.
 pub const BACKEND: Backend = Backend {
@@ -21,7 +21,7 @@ pub const BACKEND: Backend = Backend {
     about: "H.264 by libopenh264 on the processor: permissive licence, twice x264's time",
     codec: Codec::H264,
     pixels: &[Pixels::Nv12],
-    rates: Rates::Own,
+    rates: RateSupport::Own,
     refreshes: false,
     open,
 };
@@ -82,7 +82,7 @@ fn count_slices(encoder: &mut sys::Encoder, size: Size) -> Result<u8, EncodeErro
     let picture = Picture {
         size,
         format: PixelFormat::I420,
-        rows: Rows::TopDown,
+        rows: RowOrder::TopDown,
         planes: [plane(width), plane(width / 2), plane(width / 2)],
     };
     let units = encoder.encode(&picture, QP_MAX, true, 0)?;
@@ -109,7 +109,7 @@ impl Encoder for OpenH264 {
         sink: &mut (dyn FnMut(Slice<'_>) + Send),
     ) -> Result<Encoded, EncodeError> {
         check_picture(picture, self.settings.size, PixelFormat::I420)?;
-        if picture.rows != Rows::TopDown {
+        if picture.rows != RowOrder::TopDown {
             return Err(EncodeError(
                 "libopenh264 takes the upper row first: convert the picture".into(),
             ));
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_library_path_says_what_is_wanted() {
+    fn a_wrong_library_path_names_the_library() {
         let error = |path: &str| {
             let error = sys::Library::open(Some(path.into())).err();
             error.expect("no such library").to_string()

@@ -9,11 +9,11 @@ mod sys;
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Bitrate;
 
-use self::part::Mixed;
+use self::part::CompositePicture;
 use super::slice_order::{Pool, SliceOrder};
 use super::{
-    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, Rate, Rates, Refresh,
-    Settings, Slice, check_picture, h264_sei, macroblocks,
+    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, Rate, RateSupport,
+    Refresh, Settings, Slice, check_picture, h264_sei, macroblocks,
 };
 use crate::picture::{Picture, PixelFormat};
 
@@ -23,7 +23,7 @@ pub const BACKEND: Backend = Backend {
     about: "H.264 by libx264 on the processor, slice by slice",
     codec: Codec::H264,
     pixels: &[Pixels::Nv12, Pixels::Rgb444, Pixels::Yuv444],
-    rates: Rates::Either,
+    rates: RateSupport::Either,
     refreshes: true,
     open,
 };
@@ -58,7 +58,7 @@ struct X264 {
     first_part: u32,
     pool: Pool,
     /// What is encoded where only a part of a picture is.
-    mixed: Mixed,
+    mixed: CompositePicture,
     /// The newest frame.
     newest: FrameId,
     /// The last frame failed: references can't be trusted.
@@ -95,7 +95,7 @@ impl X264 {
             pool: (0..usize::from(slice_layout.slices) + 2)
                 .map(|_| Vec::with_capacity(SLICE_CAPACITY))
                 .collect(),
-            mixed: Mixed::default(),
+            mixed: CompositePicture::default(),
             newest: FrameId::NONE,
             broken: false,
         })
@@ -118,7 +118,7 @@ impl Encoder for X264 {
         }
     }
 
-    fn codes_parts(&self) -> bool {
+    fn supports_partial(&self) -> bool {
         // An intra refresh would code others, too.
         self.input != PixelFormat::Bgrx
             && self.settings.rate == Rate::Own
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_library_path_says_what_is_wanted() {
+    fn a_wrong_library_path_names_the_library() {
         let error = sys::Library::open(Some("/nonexistent/libx264.so".into()))
             .err()
             .expect("no such file")
@@ -409,7 +409,7 @@ mod tests {
         let picture = Picture {
             size,
             format: PixelFormat::Nv12,
-            rows: crate::picture::Rows::TopDown,
+            rows: crate::picture::RowOrder::TopDown,
             planes: [plane(&luma), plane(&chroma), crate::picture::Plane::EMPTY],
         };
         let ask = FrameRequest {

@@ -4,26 +4,26 @@
 //! libx264 has a flag for macroblocks that have not changed, but does not heed it where the quantiser
 //! is finer than the one that they were coded with, which is what an improvement is.
 
-use crate::encode::Part;
-use crate::picture::{Picture, PixelFormat, Plane, Rows};
+use crate::encode::MacroblockRange;
+use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
 
 /// The side of a macroblock.
 const SIDE: usize = 16;
 
 /// The memory of such a picture, reused from frame to frame.
 #[derive(Default)]
-pub(super) struct Mixed {
+pub(super) struct CompositePicture {
     planes: [Vec<u8>; 3],
 }
 
-impl Mixed {
+impl CompositePicture {
     /// `part` of `picture`, and the rest of `known`, which has its rows top down. `None` for a format
     /// that libx264 keeps otherwise than it takes it.
     pub(super) fn of<'a>(
         &'a mut self,
         picture: &Picture<'_>,
         known: &[Plane<'_>; 3],
-        part: Part,
+        part: MacroblockRange,
     ) -> Option<Picture<'a>> {
         // Of how many rows of pixels a row of each plane is; each has a byte for each column.
         let downs: &[usize] = match picture.format {
@@ -47,8 +47,8 @@ impl Mixed {
                     ..end.clamp(begin, begin + columns) - begin;
                 let bytes = span.start * SIDE..(span.end * SIDE).min(row);
                 let y = match picture.rows {
-                    Rows::TopDown => y,
-                    Rows::BottomUp => rows - 1 - y,
+                    RowOrder::TopDown => y,
+                    RowOrder::BottomUp => rows - 1 - y,
                 };
                 if !bytes.is_empty() {
                     let source = from.data.get(y * from.stride..)?;
@@ -62,7 +62,7 @@ impl Mixed {
             *plane = Plane { data, stride };
         }
         Some(Picture {
-            rows: Rows::TopDown,
+            rows: RowOrder::TopDown,
             planes,
             ..*picture
         })

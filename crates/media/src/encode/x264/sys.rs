@@ -24,7 +24,7 @@ use bindings::{
 use openuvr_proto::units::Size;
 
 use crate::encode::EncodeError;
-use crate::picture::{Picture, PixelFormat, Plane, Rows};
+use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
 
 #[allow(
     missing_docs,
@@ -309,8 +309,8 @@ fn describe(
         }
     };
     let flip = match input.picture.rows {
-        Rows::TopDown => 0,
-        Rows::BottomUp => X264_CSP_VFLIP,
+        RowOrder::TopDown => 0,
+        RowOrder::BottomUp => X264_CSP_VFLIP,
     };
     picture.img.i_csp = (layout | flip).cast_signed();
     picture.img.i_plane = c_int::try_from(planes).unwrap_or(0);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use openuvr_proto::input::pad::{PadId, PadIdentity, PadState, Rumble};
 
 use super::seats::{self, SeatSockets};
-use super::served::{Asked, Served};
+use super::server::{PadServer, ReaderEvent};
 use super::{InputError, PadSink, Pads, RumbleSource};
 use crate::clock;
 use crate::pad::force_feedback::ForceFeedback;
@@ -21,7 +21,7 @@ use crate::waker::Waker;
 /// # Errors
 /// [`InputError`] if that can't be written to.
 pub fn open(folder: &Path, sockets: &SeatSockets) -> Result<Pads, InputError> {
-    let served = Served::with_seats(folder, seats::described(sockets)).map_err(|e| {
+    let served = PadServer::with_seats(folder, seats::described(sockets)).map_err(|e| {
         let folder = folder.display();
         InputError(format!("no game pads: {folder} can't be used: {e}"))
     })?;
@@ -35,7 +35,7 @@ pub fn open(folder: &Path, sockets: &SeatSockets) -> Result<Pads, InputError> {
     })
 }
 
-struct Sink(Arc<Served>);
+struct Sink(Arc<PadServer>);
 
 impl PadSink for Sink {
     fn plug(&mut self, pad: PadId, identity: &PadIdentity) -> Result<(), InputError> {
@@ -78,13 +78,13 @@ struct Felt {
 }
 
 struct Forces {
-    served: Arc<Served>,
+    served: Arc<PadServer>,
     pads: BTreeMap<PadId, Felt>,
 }
 
 impl Forces {
     /// A pad that feels something else than was told.
-    fn news(&mut self) -> Option<(PadId, Rumble)> {
+    fn next_change(&mut self) -> Option<(PadId, Rumble)> {
         let now = clock::now();
         self.pads.iter_mut().find_map(|(pad, felt)| {
             let rumble = felt.forces.rumble(now);
@@ -96,7 +96,7 @@ impl Forces {
 
 impl RumbleSource for Forces {
     fn next(&mut self, timeout: Option<Duration>) -> Option<(PadId, Rumble)> {
-        if let Some(news) = self.news() {
+        if let Some(news) = self.next_change() {
             return Some(news);
         }
         let now = clock::now();
@@ -106,14 +106,14 @@ impl RumbleSource for Forces {
             .filter_map(|felt| felt.forces.next_change(now));
         let change = change.min().map(|at| at.since(now));
         let wait = [timeout, change].into_iter().flatten().min();
-        let (number, from, asked) = self.served.asked(wait)?;
+        let (number, from, asked) = self.served.next_event(wait)?;
         let pad = PadId::new(u8::try_from(number).ok()?)?;
         let felt = self.pads.entry(pad).or_default();
         match asked {
-            Asked::Request(request) => felt.forces.take(clock::now(), from, request),
-            Asked::Left => felt.forces.left(from),
+            ReaderEvent::Request(request) => felt.forces.take(clock::now(), from, request),
+            ReaderEvent::Closed => felt.forces.left(from),
         }
-        self.news()
+        self.next_change()
     }
 
     fn waker(&self) -> Waker {

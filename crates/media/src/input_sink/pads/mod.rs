@@ -3,7 +3,7 @@
 
 pub mod game;
 pub mod seats;
-pub mod served;
+pub mod server;
 pub mod uinput;
 
 use std::time::Duration;
@@ -51,16 +51,16 @@ pub struct Pads {
 }
 
 /// The player's pads, as they are shown: what stays plugged in, and what is held.
-pub struct ShownPads {
+pub struct VirtualPads {
     sink: Box<dyn PadSink>,
     held: [Option<PadState>; MAX_PADS as usize],
 }
 
-impl ShownPads {
+impl VirtualPads {
     /// None yet.
     #[must_use]
-    pub fn new(sink: Box<dyn PadSink>) -> ShownPads {
-        ShownPads {
+    pub fn new(sink: Box<dyn PadSink>) -> VirtualPads {
+        VirtualPads {
             sink,
             held: Default::default(),
         }
@@ -156,9 +156,9 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_is_released_first() {
+    fn an_unplugged_pad_is_released_first() {
         let sink = Sink::default();
-        let mut pads = ShownPads::new(Box::new(sink.clone()));
+        let mut pads = VirtualPads::new(Box::new(sink.clone()));
         let pad = PadId::new(1).unwrap();
         let connected = InputEvent::PadConnected {
             pad,

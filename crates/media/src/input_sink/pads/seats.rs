@@ -45,12 +45,12 @@ impl Seats {
     /// # Errors
     /// The folder can't be written to, or this process has no file descriptor left.
     pub fn make(folder: &Path, count: u8) -> io::Result<Seats> {
-        served::clear(folder, 0)?;
+        server::clear(folder, 0)?;
         let mut sockets = Vec::new();
         for pad in PadId::all().take(count.min(MAX_PADS).into()) {
             let number = pad.number().into();
-            sockets.push(Arc::new(served::listen_at(folder, number)?));
-            served::show(folder, number, &description(pad))?;
+            sockets.push(Arc::new(server::listen_at(folder, number)?));
+            server::show(folder, number, &description(pad))?;
         }
         Ok(Seats {
             folder: folder.to_owned(),
@@ -68,7 +68,7 @@ impl Seats {
     pub fn rest(&self) {
         for (pad, _) in PadId::all().zip(&self.sockets.0) {
             // A folder that is gone shows nothing.
-            let _ = served::rest(&self.folder, pad.number().into(), &description(pad));
+            let _ = server::rest(&self.folder, pad.number().into(), &description(pad));
         }
     }
 }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn who_opened_a_seat_before_it_is_served_reads_it() {
+    fn a_seat_opened_before_serving_is_readable() {
         let id = std::process::id();
         let folder = std::env::temp_dir().join(format!("openuvr-seats-{id}"));
         let seats = Seats::make(&folder, 2).unwrap();

@@ -139,7 +139,7 @@ struct Forces {
 const PROGRAM: u64 = 0;
 
 impl Forces {
-    fn news(&mut self) -> Option<(PadId, Rumble)> {
+    fn next_change(&mut self) -> Option<(PadId, Rumble)> {
         let now = clock::now();
         self.felt.iter_mut().find_map(|(pad, felt)| {
             let rumble = felt.forces.rumble(now);
@@ -149,7 +149,7 @@ impl Forces {
     }
 
     /// Hears what the kernel says of a pad.
-    fn hear(&mut self, pad: PadId, file: &File) {
+    fn receive(&mut self, pad: PadId, file: &File) {
         let felt = self.felt.entry(pad).or_default();
         let mut bytes = [0; BYTES];
         while (&*file).read(&mut bytes).is_ok_and(|read| read == BYTES) {
@@ -174,7 +174,7 @@ impl Forces {
 
 impl RumbleSource for Forces {
     fn next(&mut self, timeout: Option<Duration>) -> Option<(PadId, Rumble)> {
-        if let Some(news) = self.news() {
+        if let Some(news) = self.next_change() {
             return Some(news);
         }
         let now = clock::now();
@@ -202,9 +202,9 @@ impl RumbleSource for Forces {
         drop(fds);
         self.shared.waker.lower();
         for (pad, file) in &pads {
-            self.hear(*pad, file);
+            self.receive(*pad, file);
         }
-        self.news()
+        self.next_change()
     }
 
     fn waker(&self) -> Waker {

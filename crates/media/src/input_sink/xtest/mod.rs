@@ -49,7 +49,7 @@ pub struct Xtest {
     /// Which X key code was pressed for which physical key.
     held: BTreeMap<KeyCode, u8>,
     buttons: BTreeSet<u8>,
-    borrowed: Borrowed,
+    borrowed: TemporaryModifiers,
     repeat: Repeat,
     /// Wheel movement of less than a notch that was not clicked yet, in 1/120 notch.
     wheel: (i32, i32),
@@ -59,7 +59,7 @@ pub struct Xtest {
 
 /// Modifiers that differ from what the person holds, while a character key is down.
 #[derive(Debug, Default)]
-struct Borrowed {
+struct TemporaryModifiers {
     pressed: Vec<u8>,
     lifted: Vec<u8>,
 }
@@ -106,7 +106,7 @@ impl Xtest {
             bindings: Bindings::default(),
             held: BTreeMap::new(),
             buttons: BTreeSet::new(),
-            borrowed: Borrowed::default(),
+            borrowed: TemporaryModifiers::default(),
             repeat: Repeat::default(),
             wheel: (0, 0),
             viewport: (0, 0, size),
@@ -222,7 +222,7 @@ impl Xtest {
         for &modifier in &plan.press {
             self.key(modifier, true)?;
         }
-        self.borrowed = Borrowed {
+        self.borrowed = TemporaryModifiers {
             pressed: plan.press,
             lifted: plan.lift,
         };
@@ -257,7 +257,7 @@ impl Xtest {
     /// Ends what a character key has borrowed: at the next key event, so that a held key repeats
     /// what it typed, and no other key sees foreign modifiers.
     fn give_back(&mut self) -> Result<(), InputError> {
-        let Borrowed { pressed, lifted } = std::mem::take(&mut self.borrowed);
+        let TemporaryModifiers { pressed, lifted } = std::mem::take(&mut self.borrowed);
         for modifier in pressed {
             self.key(modifier, false)?;
         }
@@ -406,8 +406,8 @@ impl InputSink for Xtest {
         self.target.set(window.map(|window| (window, scope)));
     }
 
-    fn kept_back(&self) -> Option<&'static str> {
-        self.target.kept_back()
+    fn suppressed(&self) -> Option<&'static str> {
+        self.target.suppressed()
     }
 }
 

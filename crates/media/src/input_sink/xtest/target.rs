@@ -46,7 +46,7 @@ pub(super) struct Target {
     atoms: Option<(Atoms, u32, u32)>,
     in_vain: Option<Instant>,
     /// Why the last press did not reach it.
-    kept_back: Option<&'static str>,
+    suppressed: Option<&'static str>,
 }
 
 impl Target {
@@ -55,13 +55,13 @@ impl Target {
         if self.window != window {
             self.window = window;
             self.in_vain = None;
-            self.kept_back = None;
+            self.suppressed = None;
         }
     }
 
     /// Why the last press was kept back.
-    pub(super) fn kept_back(&self) -> Option<&'static str> {
-        self.kept_back
+    pub(super) fn suppressed(&self) -> Option<&'static str> {
+        self.suppressed
     }
 
     /// Whether a press now reaches the window, which lies at `viewport`; brings it to the front if
@@ -83,7 +83,7 @@ impl Target {
             Err(ReplyError::X11Error(_)) => Some(NOT_SHOWN),
             why => why?,
         };
-        self.kept_back = why;
+        self.suppressed = why;
         Ok(why.is_none())
     }
 

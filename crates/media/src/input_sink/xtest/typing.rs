@@ -53,7 +53,7 @@ impl Typing<'_> {
                 ..Plan::default()
             };
         }
-        let ways = self.map.ways(wanted, self.group).filter_map(|way| {
+        let ways = self.map.combinations(wanted, self.group).filter_map(|way| {
             let press = self.keys_for(way.mods & !in_force)?;
             let excess = in_force & way.mask & !way.mods;
             let lift = self.held_for(excess | lift_always)?;

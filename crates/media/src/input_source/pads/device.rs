@@ -19,7 +19,7 @@ use crate::pad::codes::{EV_ABS, EV_FF, EV_KEY, EV_SYN, FF_RUMBLE};
 const AT_ONCE: usize = 64;
 
 /// What a device turned out to be.
-pub(super) enum Opened {
+pub(super) enum DeviceKind {
     Pad(Box<Pad>),
     /// A pad, or something like it, of which nothing is known: its name.
     Unmapped(String),
@@ -50,22 +50,22 @@ impl Pad {
     ///
     /// # Errors
     /// It may not be read, or is gone already.
-    pub(super) fn open(path: &Path, database: &Database) -> io::Result<Opened> {
+    pub(super) fn open(path: &Path, database: &Database) -> io::Result<DeviceKind> {
         let (file, writable) = sys::open(path)?;
         // What is no event device has no such number.
         let Ok(id) = sys::id(&file) else {
-            return Ok(Opened::Other);
+            return Ok(DeviceKind::Other);
         };
         if sys::place(&file).starts_with(OWN_PLACE) {
-            return Ok(Opened::Other);
+            return Ok(DeviceKind::Other);
         }
         let name = sys::name(&file);
         let (keys, axes) = (sys::keys(&file)?, sys::axes(&file)?);
         let Some(mapping) = Mapping::of(database, id, &name, &keys, &axes) else {
             let like_one = keys.iter().any(|code| (0x120..0x130).contains(code));
             return Ok(match like_one && axes.len() >= 2 {
-                true => Opened::Unmapped(name),
-                false => Opened::Other,
+                true => DeviceKind::Unmapped(name),
+                false => DeviceKind::Other,
             });
         };
         let rumbles = writable && sys::forces(&file).contains(&FF_RUMBLE);
@@ -92,7 +92,7 @@ impl Pad {
             felt: Rumble::OFF,
         };
         pad.look()?;
-        Ok(Opened::Pad(Box::new(pad)))
+        Ok(DeviceKind::Pad(Box::new(pad)))
     }
 
     /// What to wait for.
@@ -101,7 +101,7 @@ impl Pad {
     }
 
     /// How it is held, if that has changed since it was asked last.
-    pub(super) fn news(&mut self) -> Option<PadState> {
+    pub(super) fn poll_state(&mut self) -> Option<PadState> {
         let keys = |code| self.keys.contains(&code);
         let axes = |code| self.axes.get(&code).copied().unwrap_or(0);
         let state = self.mapping.state(keys, axes);
@@ -133,7 +133,7 @@ impl Pad {
             if !self.follow(&event)? {
                 continue;
             }
-            if let Some(state) = self.news() {
+            if let Some(state) = self.poll_state() {
                 let stamp = i64::try_from(event.time.as_nanos()).unwrap_or(i64::MAX);
                 tell(state, self.stamped.then_some(Instant(stamp)));
             }

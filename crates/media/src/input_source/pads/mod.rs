@@ -21,7 +21,7 @@ use openuvr_proto::input::pad::{PadId, Rumble};
 use openuvr_proto::time;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use self::device::{Opened, Pad};
+use self::device::{DeviceKind, Pad};
 use self::mapping::Database;
 use crate::waker::{Waker, WakerError};
 
@@ -36,22 +36,22 @@ const RIGHTS: Duration = Duration::from_secs(1);
 
 /// What pads say.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum PadNews {
+pub enum PadEvent {
     /// The person did this, at that time of the monotonic clock if the kernel says when.
     Input(InputEvent, Option<time::Instant>),
     /// The person should know this: one line.
-    Trouble(String),
+    Warning(String),
     /// Nothing.
-    Nothing,
+    Idle,
 }
 
 /// What a pad is to feel, and for how long unless it is told otherwise.
-type Wishes = BTreeMap<PadId, (Rumble, Duration)>;
+type RumbleRequests = BTreeMap<PadId, (Rumble, Duration)>;
 
 /// Tells pads what to feel, and wakes who reads them: from any thread.
 #[derive(Clone)]
 pub struct Rumbler {
-    wishes: Arc<Mutex<Wishes>>,
+    wishes: Arc<Mutex<RumbleRequests>>,
     waker: Waker,
 }
 
@@ -80,7 +80,7 @@ impl Rumbler {
         self.waker.wake();
     }
 
-    fn take(&self) -> Wishes {
+    fn take(&self) -> RumbleRequests {
         self.waker.lower();
         let wishes = self.wishes.lock();
         std::mem::take(&mut *wishes.unwrap_or_else(PoisonError::into_inner))
@@ -107,7 +107,7 @@ pub struct PadReader {
     /// Those that may not be read, since when.
     refused: BTreeMap<PathBuf, (Instant, bool)>,
     rumbler: Rumbler,
-    ready: VecDeque<PadNews>,
+    ready: VecDeque<PadEvent>,
 }
 
 impl PadReader {
@@ -128,7 +128,7 @@ impl PadReader {
     }
 
     /// Waits for what pads say next, at most `timeout`.
-    pub fn next(&mut self, timeout: Duration) -> PadNews {
+    pub fn next(&mut self, timeout: Duration) -> PadEvent {
         let until = Instant::now() + timeout;
         loop {
             self.feel();
@@ -139,7 +139,7 @@ impl PadReader {
                 return news;
             }
             if Instant::now() >= until || !self.wait(until) {
-                return PadNews::Nothing;
+                return PadEvent::Idle;
             }
         }
     }
@@ -183,7 +183,7 @@ impl PadReader {
         let ready = &mut self.ready;
         let read = plugged.pad.read(|state, at| {
             let event = InputEvent::Pad { pad: number, state };
-            ready.push_back(PadNews::Input(event, at));
+            ready.push_back(PadEvent::Input(event, at));
         });
         if read.is_err() {
             self.unplug(number);
@@ -193,7 +193,7 @@ impl PadReader {
     fn unplug(&mut self, pad: PadId) {
         self.plugged.remove(&pad);
         let event = InputEvent::PadDisconnected { pad };
-        self.ready.push_back(PadNews::Input(event, None));
+        self.ready.push_back(PadEvent::Input(event, None));
         // One that had no room may have it now.
         self.passed.clear();
         self.look_at = Some(Instant::now());
@@ -239,8 +239,8 @@ impl PadReader {
 
     fn open(&mut self, path: PathBuf) {
         match Pad::open(&path, &self.database) {
-            Ok(Opened::Pad(pad)) => self.plug(path, pad),
-            Ok(Opened::Unmapped(name)) => {
+            Ok(DeviceKind::Pad(pad)) => self.plug(path, pad),
+            Ok(DeviceKind::Unmapped(name)) => {
                 self.trouble(format!(
                     "where the buttons of {name} ({}) are is not known: --pad-db FILE names a database of \
                      pads of SDL's form",
@@ -248,7 +248,7 @@ impl PadReader {
                 ));
                 self.passed.insert(path);
             }
-            Ok(Opened::Other) => _ = self.passed.insert(path),
+            Ok(DeviceKind::Other) => _ = self.passed.insert(path),
             Err(e) => self.refuse(path, &e),
         }
     }
@@ -269,10 +269,10 @@ impl PadReader {
             pad: number,
             identity: pad.identity,
         };
-        self.ready.push_back(PadNews::Input(connected, None));
-        if let Some(state) = pad.news() {
+        self.ready.push_back(PadEvent::Input(connected, None));
+        if let Some(state) = pad.poll_state() {
             let event = InputEvent::Pad { pad: number, state };
-            self.ready.push_back(PadNews::Input(event, None));
+            self.ready.push_back(PadEvent::Input(event, None));
         }
         let plugged = Plugged {
             path,
@@ -303,7 +303,7 @@ impl PadReader {
     }
 
     fn trouble(&mut self, words: String) {
-        self.ready.push_back(PadNews::Trouble(words));
+        self.ready.push_back(PadEvent::Warning(words));
     }
 
     /// Runs and stops motors.

@@ -39,7 +39,7 @@ const READ: c_ulong = 2;
 const WRITE: c_ulong = 1;
 
 /// Has an event device fill `bytes`; how many of them, or what else it answers.
-fn ask(file: &File, number: c_ulong, bytes: &mut [u8]) -> io::Result<usize> {
+fn query(file: &File, number: c_ulong, bytes: &mut [u8]) -> io::Result<usize> {
     let request = request(READ, number, bytes.len());
     // SAFETY: the request's number says how many bytes are written at most: those of the slice.
     let answer = unsafe { libc::ioctl(file.as_raw_fd(), request, bytes.as_mut_ptr()) };
@@ -77,7 +77,7 @@ pub(super) fn place(file: &File) -> String {
 
 fn text(file: &File, number: c_ulong) -> String {
     let mut text = [0; 256];
-    let length = ask(file, number, &mut text).unwrap_or(0).min(text.len());
+    let length = query(file, number, &mut text).unwrap_or(0).min(text.len());
     let text = CStr::from_bytes_until_nul(&text[..length]);
     text.map_or_else(
         |_| String::new(),
@@ -89,7 +89,7 @@ fn text(file: &File, number: c_ulong) -> String {
 pub(super) fn id(file: &File) -> io::Result<[u16; 4]> {
     let mut id = [0; 8];
     // EVIOCGID
-    ask(file, 0x02, &mut id)?;
+    query(file, 0x02, &mut id)?;
     let [a, b, c, d, e, f, g, h] = id;
     Ok([[a, b], [c, d], [e, f], [g, h]].map(u16::from_ne_bytes))
 }
@@ -98,7 +98,7 @@ pub(super) fn id(file: &File) -> io::Result<[u16; 4]> {
 pub(super) fn keys(file: &File) -> io::Result<Vec<u16>> {
     let mut bits = [0; KEY_CNT / 8];
     // EVIOCGBIT
-    ask(file, 0x20 + 0x01, &mut bits)?;
+    query(file, 0x20 + 0x01, &mut bits)?;
     Ok(numbers(&bits))
 }
 
@@ -106,7 +106,7 @@ pub(super) fn keys(file: &File) -> io::Result<Vec<u16>> {
 pub(super) fn keys_down(file: &File) -> io::Result<Vec<u16>> {
     let mut bits = [0; KEY_CNT / 8];
     // EVIOCGKEY
-    ask(file, 0x18, &mut bits)?;
+    query(file, 0x18, &mut bits)?;
     Ok(numbers(&bits))
 }
 
@@ -114,11 +114,11 @@ pub(super) fn keys_down(file: &File) -> io::Result<Vec<u16>> {
 pub(super) fn axes(file: &File) -> io::Result<Vec<(u16, Axis)>> {
     let mut bits = [0; ABS_CNT / 8];
     // A device without axes has no such bits.
-    let _ = ask(file, 0x20 + 0x03, &mut bits);
+    let _ = query(file, 0x20 + 0x03, &mut bits);
     let axis = |code: u16| {
         let mut info = [0; 24];
         // EVIOCGABS
-        ask(file, 0x40 + c_ulong::from(code), &mut info)?;
+        query(file, 0x40 + c_ulong::from(code), &mut info)?;
         let [value, minimum, maximum, fuzz, flat] = [0, 4, 8, 12, 16]
             .map(|at| i32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]));
         let axis = Axis {
@@ -137,7 +137,7 @@ pub(super) fn axes(file: &File) -> io::Result<Vec<(u16, Axis)>> {
 pub(super) fn forces(file: &File) -> Vec<u16> {
     let mut bits = [0; FF_CNT / 8];
     // A device without effects has no such bits.
-    let _ = ask(file, 0x20 + 0x15, &mut bits);
+    let _ = query(file, 0x20 + 0x15, &mut bits);
     numbers(&bits)
 }
 

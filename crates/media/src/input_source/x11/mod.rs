@@ -31,12 +31,12 @@ use x11rb::protocol::xproto::{self, ConnectionExt as _};
 use x11rb::rust_connection::RustConnection;
 
 use super::{InputSource, SourceError, SourceEvent};
-use crate::keyboard::compose::{Composer, Step};
+use crate::keyboard::compose::{ComposeStep, Composer};
 use crate::keyboard::keymap::{COMMAND, LOCK, symbol_of};
 use crate::keyboard::{CORE_KEYBOARD, XkbKeyboard, codes};
 use crate::window::painter::Painter;
 use crate::window::placement::Placement;
-use crate::window::scene::{Scene, Stage};
+use crate::window::scene::{Scene, SharedWindow};
 use crate::window::toplevel::Window;
 use crate::window::{WindowConfig, WindowError};
 use already_held::AlreadyHeld;
@@ -48,7 +48,7 @@ pub use shortcuts::{SHORTCUTS, Shortcut};
 pub struct X11InputSource {
     conn: RustConnection,
     window: Window,
-    stage: Arc<Stage>,
+    stage: Arc<SharedWindow>,
     painter: Painter,
     keyboard: XkbKeyboard,
     grab: Grab,
@@ -80,7 +80,7 @@ impl X11InputSource {
     pub(crate) fn new(
         conn: RustConnection,
         window: Window,
-        stage: Arc<Stage>,
+        stage: Arc<SharedWindow>,
         config: &WindowConfig,
     ) -> Result<X11InputSource, WindowError> {
         let keyboard = XkbKeyboard::open(&conn).map_err(|cause| WindowError(cause.to_string()))?;
@@ -180,7 +180,9 @@ impl X11InputSource {
                 }
                 return self.change(|scene| {
                     scene.window = size;
-                    scene.following.take_if(|following| !following.told(size));
+                    scene
+                        .following
+                        .take_if(|following| !following.on_resized(size));
                 });
             }
             Event::Expose(event) if event.count == 0 => {
@@ -328,9 +330,9 @@ impl X11InputSource {
             return Some(letter.filter(|_| !beside).into_iter().collect());
         }
         match self.composer.press(symbol) {
-            Step::Alone => Some(character.into_iter().collect()),
-            Step::Typed(text) => Some(text),
-            Step::Waiting | Step::Discarded => None,
+            ComposeStep::Alone => Some(character.into_iter().collect()),
+            ComposeStep::Typed(text) => Some(text),
+            ComposeStep::Waiting | ComposeStep::Discarded => None,
         }
     }
 

@@ -3,7 +3,7 @@
 
 use openuvr_proto::input::event::KeyCode;
 
-use super::super::SoundWish;
+use super::super::SoundCommand;
 use crate::keyboard::keymap::{CONTROL, MOD1, SHIFT};
 
 /// What has to be held for all of them.
@@ -18,7 +18,7 @@ pub(super) enum Action {
     Overlay,
     Eyes,
     Keys,
-    Sound(SoundWish),
+    Sound(SoundCommand),
 }
 
 /// A combination.
@@ -69,19 +69,19 @@ pub const SHORTCUTS: &[Shortcut] = &[
         keys: "Ctrl+Alt+Shift+M",
         does: "mute sound, and hear it again",
         code: KeyCode(50),
-        own: Action::Sound(SoundWish::Mute),
+        own: Action::Sound(SoundCommand::Mute),
     },
     Shortcut {
         keys: "Ctrl+Alt+Shift+Up",
         does: "louder",
         code: KeyCode(103),
-        own: Action::Sound(SoundWish::Louder),
+        own: Action::Sound(SoundCommand::Louder),
     },
     Shortcut {
         keys: "Ctrl+Alt+Shift+Down",
         does: "quieter",
         code: KeyCode(108),
-        own: Action::Sound(SoundWish::Quieter),
+        own: Action::Sound(SoundCommand::Quieter),
     },
     Shortcut {
         keys: "Ctrl+Alt+Shift+Q",

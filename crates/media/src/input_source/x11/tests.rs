@@ -161,7 +161,7 @@ fn layouts_give_text_also_when_they_change() {
 }
 
 #[test]
-fn dead_keys_and_compose_carry_what_was_typed() {
+fn dead_keys_and_compose_carry_the_typed_text() {
     let Some(mut it) = fixture(&["de", "-option", "compose:rwin"]) else {
         return;
     };
@@ -235,7 +235,7 @@ fn keys_by_position_carry_no_text_whatever_is_locked() {
 }
 
 #[test]
-fn a_person_then_the_grab_then_the_host_decide_about_keys() {
+fn user_then_grab_then_host_choose_the_key_mode() {
     let Some(mut it) = fixture(&["fr"]) else {
         return;
     };
@@ -277,7 +277,7 @@ fn a_person_then_the_grab_then_the_host_decide_about_keys() {
 }
 
 #[test]
-fn with_both_a_dead_key_is_told_and_what_it_composes() {
+fn with_both_dead_keys_and_composed_text_are_sent() {
     let Some(mut it) = fixture(&["de"]) else {
         return;
     };
@@ -490,7 +490,7 @@ fn settle(it: &mut Fixture) {
 }
 
 #[test]
-fn the_hosts_wish_for_relative_motion_is_followed() {
+fn the_hosts_relative_motion_request_is_followed() {
     let Some(mut it) = fixture(&[]) else { return };
     let focus = |it: &Fixture, window| {
         it.person
@@ -617,7 +617,7 @@ fn the_quit_combination_closes() {
 
 #[test]
 fn combinations_mute_sound_and_change_its_volume() {
-    use super::super::SoundWish::{Louder, Mute, Quieter};
+    use super::super::SoundCommand::{Louder, Mute, Quieter};
     let Some(mut it) = fixture(&[]) else { return };
     it.keys(PRESS, &CHORD);
     for (keycode, wish) in [(58, Mute), (111, Louder), (116, Quieter)] {
@@ -631,7 +631,7 @@ fn combinations_mute_sound_and_change_its_volume() {
 }
 
 #[test]
-fn the_overlay_combination_is_told_and_its_key_is_not() {
+fn the_overlay_shortcut_is_reported_and_its_key_is_not() {
     let Some(mut it) = fixture(&[]) else { return };
     it.keys(PRESS, &CHORD);
     it.keys(PRESS, &[46]);
@@ -710,7 +710,7 @@ fn a_modifier_that_was_down_before_counts_from_the_next_key() {
 }
 
 #[test]
-fn a_character_of_a_key_without_a_place_is_told() {
+fn text_of_a_key_without_a_code_is_sent() {
     let Some(mut it) = fixture(&["us"]) else {
         return;
     };

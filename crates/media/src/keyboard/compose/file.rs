@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_of_a_bearable_size_is_no_table() {
+    fn unreadable_or_huge_files_are_no_table() {
         assert_eq!(read(Path::new("/dev/zero")), None);
         assert_eq!(read(Path::new("/nonexistent/Compose")), None);
         assert_eq!(included("%Q/x"), None);

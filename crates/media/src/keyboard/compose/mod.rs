@@ -20,16 +20,16 @@ const START: u32 = 0;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     /// Where a symbol leads from a place.
-    steps: HashMap<(u32, u32), Next>,
+    steps: HashMap<(u32, u32), Transition>,
     /// Places other than [`START`].
     places: u32,
 }
 
 /// Where a symbol leads.
 #[derive(Clone, Debug)]
-enum Next {
+enum Transition {
     /// On, to this place.
-    Place(u32),
+    Node(u32),
     /// To the end: this was typed.
     Text(Box<str>),
 }
@@ -43,21 +43,23 @@ impl Table {
         let mut at = START;
         for symbol in before {
             at = match self.steps.get(&(at, *symbol)) {
-                Some(Next::Place(place)) => *place,
-                Some(Next::Text(_)) | None => {
+                Some(Transition::Node(place)) => *place,
+                Some(Transition::Text(_)) | None => {
                     self.places += 1;
-                    self.steps.insert((at, *symbol), Next::Place(self.places));
+                    self.steps
+                        .insert((at, *symbol), Transition::Node(self.places));
                     self.places
                 }
             };
         }
-        self.steps.insert((at, *last), Next::Text(text.into()));
+        self.steps
+            .insert((at, *last), Transition::Text(text.into()));
     }
 }
 
 /// What became of a key symbol.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Step {
+pub(crate) enum ComposeStep {
     /// It is part of no sequence: the key does what it does.
     Alone,
     /// It began or went on with a sequence: nothing is typed yet.
@@ -94,24 +96,25 @@ impl Composer {
     }
 
     /// The person pressed a key that makes `symbol`.
-    pub(crate) fn press(&mut self, symbol: u32) -> Step {
+    pub(crate) fn press(&mut self, symbol: u32) -> ComposeStep {
         if is_modifier(symbol) {
-            return Step::Alone;
+            return ComposeStep::Alone;
         }
         let before = std::mem::replace(&mut self.at, START);
         match self.table.steps.get(&(before, symbol)) {
-            Some(Next::Place(place)) => {
+            Some(Transition::Node(place)) => {
                 self.at = *place;
-                Step::Waiting
+                ComposeStep::Waiting
             }
-            Some(Next::Text(text)) => Step::Typed(text.to_string()),
-            None if is_dead(symbol) && before == START => {
-                spacing(symbol).map_or(Step::Discarded, |ch| Step::Typed(ch.to_string()))
-            }
-            None if before == START => Step::Alone,
+            Some(Transition::Text(text)) => ComposeStep::Typed(text.to_string()),
+            None if is_dead(symbol) && before == START => spacing(symbol)
+                .map_or(ComposeStep::Discarded, |ch| {
+                    ComposeStep::Typed(ch.to_string())
+                }),
+            None if before == START => ComposeStep::Alone,
             // Backspace, Escape and arrows leave the sequence and still do what they do.
-            None if character_of(symbol).is_none() && !is_dead(symbol) => Step::Alone,
-            None => Step::Discarded,
+            None if character_of(symbol).is_none() && !is_dead(symbol) => ComposeStep::Alone,
+            None => ComposeStep::Discarded,
         }
     }
 
@@ -148,7 +151,7 @@ mod tests {
     const CIRCUMFLEX: u32 = 0xfe52;
     const MULTI: u32 = 0xff20;
 
-    fn typed(composer: &mut Composer, symbols: &[u32]) -> Vec<Step> {
+    fn typed(composer: &mut Composer, symbols: &[u32]) -> Vec<ComposeStep> {
         symbols.iter().map(|s| composer.press(*s)).collect()
     }
 
@@ -158,35 +161,43 @@ mod tests {
                      <dead_circumflex> <space> : \"^\" asciicircum\n\
                      <Multi_key> <o> <slash> : \"ø\"\n";
         let mut it = Composer::from_text(table);
-        let text = |text: &str| Step::Typed(text.to_owned());
+        let text = |text: &str| ComposeStep::Typed(text.to_owned());
         assert_eq!(
             typed(&mut it, &[CIRCUMFLEX, 0x61]),
-            [Step::Waiting, text("â")]
+            [ComposeStep::Waiting, text("â")]
         );
         // Shift between the two is part of neither.
         let shifted = [CIRCUMFLEX, 0xffe1, 0x20, 0x61];
-        let steps = [Step::Waiting, Step::Alone, text("^"), Step::Alone];
+        let steps = [
+            ComposeStep::Waiting,
+            ComposeStep::Alone,
+            text("^"),
+            ComposeStep::Alone,
+        ];
         assert_eq!(typed(&mut it, &shifted), steps);
-        let steps = [Step::Waiting, Step::Waiting, text("ø")];
+        let steps = [ComposeStep::Waiting, ComposeStep::Waiting, text("ø")];
         assert_eq!(typed(&mut it, &[MULTI, 0x6f, 0x2f]), steps);
     }
 
     #[test]
-    fn what_is_in_no_table_types_nothing_and_backspace_stays_itself() {
+    fn unknown_sequences_type_nothing_and_backspace_works() {
         let mut it = Composer::from_text("<dead_circumflex> <a> : \"â\"");
         assert_eq!(
             typed(&mut it, &[CIRCUMFLEX, 0x71]),
-            [Step::Waiting, Step::Discarded]
+            [ComposeStep::Waiting, ComposeStep::Discarded]
         );
         assert_eq!(
             typed(&mut it, &[CIRCUMFLEX, 0xff08]),
-            [Step::Waiting, Step::Alone]
+            [ComposeStep::Waiting, ComposeStep::Alone]
         );
-        assert_eq!(typed(&mut it, &[0x61]), [Step::Alone]);
-        assert_eq!(typed(&mut it, &[GRAVE]), [Step::Typed("`".to_owned())]);
+        assert_eq!(typed(&mut it, &[0x61]), [ComposeStep::Alone]);
+        assert_eq!(
+            typed(&mut it, &[GRAVE]),
+            [ComposeStep::Typed("`".to_owned())]
+        );
         it.press(CIRCUMFLEX);
         it.reset();
-        assert_eq!(typed(&mut it, &[0x61]), [Step::Alone]);
+        assert_eq!(typed(&mut it, &[0x61]), [ComposeStep::Alone]);
     }
 
     #[test]
@@ -201,13 +212,16 @@ mod tests {
             at: START,
         };
         assert!(it.table.steps.len() > 4000, "{}", it.table.steps.len());
-        let text = |text: &str| Step::Typed(text.to_owned());
+        let text = |text: &str| ComposeStep::Typed(text.to_owned());
         assert_eq!(
             typed(&mut it, &[CIRCUMFLEX, 0x65]),
-            [Step::Waiting, text("ê")]
+            [ComposeStep::Waiting, text("ê")]
         );
-        assert_eq!(typed(&mut it, &[0xfe51, 0x20]), [Step::Waiting, text("'")]);
-        let euro = [Step::Waiting, Step::Waiting, text("€")];
+        assert_eq!(
+            typed(&mut it, &[0xfe51, 0x20]),
+            [ComposeStep::Waiting, text("'")]
+        );
+        let euro = [ComposeStep::Waiting, ComposeStep::Waiting, text("€")];
         assert_eq!(typed(&mut it, &[MULTI, 0x3d, 0x65]), euro);
     }
 }

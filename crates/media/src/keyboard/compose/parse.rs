@@ -106,10 +106,10 @@ fn number(rest: &mut Peekable<Bytes<'_>>, radix: u32, most: usize) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keyboard::compose::{Composer, START, Step};
+    use crate::keyboard::compose::{ComposeStep, Composer, START};
     use crate::keyboard::keymap::symbol_of;
 
-    fn typed(table: &Table, symbols: &[u32]) -> Option<Step> {
+    fn typed(table: &Table, symbols: &[u32]) -> Option<ComposeStep> {
         let mut composer = Composer {
             table: table.clone(),
             at: START,
@@ -145,7 +145,7 @@ include "%L"
             DEPTH,
             "a table that includes itself has an end"
         );
-        let text = |text: &str| Some(Step::Typed(text.to_owned()));
+        let text = |text: &str| Some(ComposeStep::Typed(text.to_owned()));
         assert_eq!(table.steps.len(), 6, "{table:?}");
         let odd = [0xff20, 0x3a, symbol_of('≠')];
         assert_eq!(typed(&table, &odd), text("\\\"AB"));

@@ -17,7 +17,7 @@ use super::PresentError;
 use crate::display;
 use crate::input_source::x11::X11InputSource;
 pub use crate::window::WindowConfig;
-use crate::window::scene::{self, Following, Stage};
+use crate::window::scene::{self, AutoSize, SharedWindow};
 use crate::window::toplevel::{self, Window};
 pub use presenter::X11Presenter;
 
@@ -60,13 +60,13 @@ pub fn open(config: &WindowConfig) -> Result<(X11Presenter, X11InputSource), Pre
     let window = Window::open(&input, &screen, config).map_err(|cause| failed(&cause))?;
     // The other connection refers to the window next: the server must know it by then.
     x11rb::wrapper::ConnectionExt::sync(&input).map_err(|cause| failed(&cause))?;
-    let stage = Arc::new(Stage::new(
+    let stage = Arc::new(SharedWindow::new(
         display.clone(),
         window.id,
         (&screen, display::stores_bgrx(input.setup(), &screen)),
         config.size,
         config.observer,
-        config.follow.then(|| Following {
+        config.follow.then(|| AutoSize {
             screen: room,
             size: config.size,
             asked: Vec::new(),

@@ -25,7 +25,7 @@ use crate::window::DrawnWindow;
 use crate::window::painter::Painter;
 use crate::window::panel::Panel;
 use crate::window::placement::{Placement, Rect};
-use crate::window::scene::{Shown, Stage};
+use crate::window::scene::{DisplayedPicture, SharedWindow};
 use crate::window::toplevel;
 
 /// How long a picture waits for a server that has not yet read the two before it. A server that
@@ -38,11 +38,11 @@ const STALLED: Duration = Duration::from_millis(100);
 /// follows its size and repairs it, so that one must be asked for events all the time.
 pub struct X11Presenter {
     pub(super) conn: RustConnection,
-    pub(super) stage: Arc<Stage>,
+    pub(super) stage: Arc<SharedWindow>,
     painter: Painter,
     buffers: Buffers,
     /// What the next picture is written into.
-    next: Option<Next>,
+    next: Option<NextBuffer>,
     /// Where the newest picture was put on the window.
     put_at: Option<Placement>,
     generation: u64,
@@ -53,7 +53,7 @@ pub struct X11Presenter {
 
 /// A buffer that the next picture is written into.
 #[derive(Clone)]
-struct Next {
+struct NextBuffer {
     segment: shm::Seg,
     /// Rows from the top that are as new as what is shown, or newer; below lies an older picture.
     rows: u32,
@@ -64,7 +64,7 @@ struct Next {
 impl X11Presenter {
     pub(super) fn new(
         conn: RustConnection,
-        stage: Arc<Stage>,
+        stage: Arc<SharedWindow>,
         size: Size,
     ) -> Result<X11Presenter, PresentError> {
         let version = conn
@@ -122,7 +122,7 @@ impl X11Presenter {
     }
 
     /// Finds a buffer for the next picture, if there is none yet; `false` if the server is stalled.
-    fn begin(&mut self, size: Size) -> Result<bool, PresentError> {
+    fn start_buffer(&mut self, size: Size) -> Result<bool, PresentError> {
         if !size.is_valid() {
             return Err(PresentError(format!("a picture can't have {size} pixels")));
         }
@@ -169,7 +169,7 @@ impl X11Presenter {
                 Err(cause) => return Err(self.stage.gone(&cause).into()),
             }
         };
-        self.next = Some(Next {
+        self.next = Some(NextBuffer {
             segment,
             rows: 0,
             painted: 0..0,
@@ -196,7 +196,7 @@ impl X11Presenter {
 
     /// Puts the next picture on the window: what of it differs from what is there.
     fn put(&mut self, size: Size) -> Result<(), PresentError> {
-        let Some(Next {
+        let Some(NextBuffer {
             segment, painted, ..
         }) = self.next.take()
         else {
@@ -206,7 +206,7 @@ impl X11Presenter {
         let stage = Arc::clone(&self.stage);
         let mut scene = stage.scene();
         self.generation += 1;
-        let before = scene.shown.replace(Shown {
+        let before = scene.shown.replace(DisplayedPicture {
             segment: Some(segment),
             size,
             generation: self.generation,
@@ -289,7 +289,7 @@ impl X11Presenter {
 impl Presenter for X11Presenter {
     fn present(&mut self, _frame: FrameId, picture: &Picture<'_>) -> Result<(), PresentError> {
         self.stalled = false;
-        if !self.begin(picture.size)? {
+        if !self.start_buffer(picture.size)? {
             self.skipped += 1;
             return Ok(());
         }
@@ -410,7 +410,7 @@ impl Presenter for X11Presenter {
 impl Canvas for X11Presenter {
     fn rows(&mut self, size: Size, rows: Range<u32>) -> Option<&mut [u8]> {
         // What is wrong here is wrong when the picture is to be shown too, and told then.
-        if !self.begin(size).unwrap_or(false) {
+        if !self.start_buffer(size).unwrap_or(false) {
             return None;
         }
         self.keep_rows(rows.start);
@@ -428,7 +428,7 @@ impl Canvas for X11Presenter {
             // Nothing was painted: the picture is the one before.
             return Ok(true);
         }
-        if !self.begin(size)? | std::mem::take(&mut self.stalled) {
+        if !self.start_buffer(size)? | std::mem::take(&mut self.stalled) {
             self.skipped += 1;
             return Ok(false);
         }

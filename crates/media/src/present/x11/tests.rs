@@ -189,7 +189,7 @@ fn both_yuv_formats_are_bt709_limited() {
         it.present(SIZE, &bgrx(SIZE));
         let picture = Picture {
             size: SIZE,
-            rows: crate::picture::Rows::TopDown,
+            rows: crate::picture::RowOrder::TopDown,
             format,
             planes,
         };
@@ -200,7 +200,7 @@ fn both_yuv_formats_are_bt709_limited() {
     }
     let short = Picture {
         size: SIZE,
-        rows: crate::picture::Rows::TopDown,
+        rows: crate::picture::RowOrder::TopDown,
         format: PixelFormat::I420,
         planes: [plane(&luma[1..], 64), plane(&cb, 32), plane(&cr, 32)],
     };
@@ -354,7 +354,7 @@ fn blue_dot() -> Arc<CursorShape> {
 }
 
 #[test]
-fn an_observer_who_becomes_the_player_has_the_hosts_cursor() {
+fn a_promoted_observer_has_the_hosts_cursor() {
     let Some(mut it) = fixture(observers_window()) else {
         return;
     };
@@ -708,7 +708,7 @@ fn bands_are_painted_in_place_and_a_lost_one_keeps_its_rows() {
 }
 
 #[test]
-fn close_button_and_server_death_are_told_apart() {
+fn close_button_and_server_death_are_distinguished() {
     let Some(mut it) = fixture(window_of(SIZE)) else {
         return;
     };

@@ -13,12 +13,12 @@ use std::sync::Arc;
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
 
-use super::{Aimed, Filter, ReAimer, Shot, Source};
+use super::{AimedRegion, DrawParams, Filter, Reprojector, Source};
 use crate::cursor::CursorShape;
 use crate::present::{PresentError, Presenter};
 use crate::window::panel::Panel;
 use crate::window::placement::{Placement, Rect};
-use crate::window::scene::{Shown, Stage};
+use crate::window::scene::{DisplayedPicture, SharedWindow};
 use sys::{Canvas, Layer, Patch};
 
 /// Mesa's renderers on the processor, and Google's. What they draw our own code draws in less time: the shader does
@@ -28,7 +28,7 @@ const SOFTWARE: [&str; 4] = ["llvmpipe", "softpipe", "swrast", "swiftshader"];
 /// The window, drawn with OpenGL.
 struct Gl {
     canvas: Canvas,
-    stage: Arc<Stage>,
+    stage: Arc<SharedWindow>,
     /// Of what was shown last.
     size: Option<Size>,
     /// What the layers hold.
@@ -37,7 +37,7 @@ struct Gl {
 }
 
 /// Opens it on the window of a surface, if it has one.
-pub(super) fn open(on: &mut dyn Presenter) -> Result<Box<dyn ReAimer>, String> {
+pub(super) fn open(on: &mut dyn Presenter) -> Result<Box<dyn Reprojector>, String> {
     let window = on.window().ok_or("pictures do not go to a window")?;
     let stage = window.0;
     let canvas = Canvas::open(&stage.display, stage.window, stage.visual)?;
@@ -50,7 +50,7 @@ pub(super) fn open(on: &mut dyn Presenter) -> Result<Box<dyn ReAimer>, String> {
     }))
 }
 
-impl ReAimer for Gl {
+impl Reprojector for Gl {
     fn is_fast(&self) -> bool {
         let renderer = self.canvas.renderer().to_lowercase();
         !SOFTWARE.iter().any(|name| renderer.contains(name))
@@ -66,12 +66,12 @@ impl ReAimer for Gl {
             .map_err(PresentError)
     }
 
-    fn draw(&mut self, _: &mut dyn Presenter, shot: &Shot<'_>) -> Result<(), PresentError> {
+    fn draw(&mut self, _: &mut dyn Presenter, shot: &DrawParams<'_>) -> Result<(), PresentError> {
         let stage = Arc::clone(&self.stage);
         // Before the scene is read: what changes later is drawn again.
         stage.refresh();
         let mut scene = stage.scene();
-        let ours = Shown {
+        let ours = DisplayedPicture {
             segment: None,
             size: shot.size,
             generation: 0,
@@ -92,7 +92,7 @@ impl ReAimer for Gl {
         if let Some(size) = follows {
             self.canvas.resize(size);
         }
-        self.canvas.begin(window, shot.filter == Filter::Nearest);
+        self.canvas.start(window, shot.filter == Filter::Nearest);
         for aimed in shot.parts {
             self.canvas.patch(&patch(aimed, shot, &placement));
         }
@@ -146,8 +146,8 @@ impl Gl {
     clippy::cast_possible_truncation,
     reason = "a shader has single precision"
 )]
-fn patch(aimed: &Aimed, shot: &Shot<'_>, placement: &Placement) -> Patch {
-    let Aimed { part, how } = aimed;
+fn patch(aimed: &AimedRegion, shot: &DrawParams<'_>, placement: &Placement) -> Patch {
+    let AimedRegion { part, how } = aimed;
     let area = placement.area;
     let whole = [shot.size.width, shot.size.height].map(|side| f64::from(side.max(1)));
     let per_pixel = [

@@ -11,7 +11,10 @@ use openuvr_proto::wire::video::FieldOfView;
 use x11rb::protocol::xproto::{self, ConnectionExt as _};
 use x11rb::rust_connection::RustConnection;
 
-use super::super::{Aimed, DrawWith, EyeView, Filter, Opened, Shot, Source, draw, open, parts};
+use super::super::{
+    AimedRegion, DrawBackend, DrawParams, EyeView, Filter, OpenedReprojector, Source, draw,
+    eye_regions, open,
+};
 use crate::cursor::{Cursor, CursorShape};
 use crate::input_source::InputSource as _;
 use crate::input_source::x11::X11InputSource;
@@ -54,10 +57,12 @@ impl Rig {
     }
 
     /// Draws and shows once.
-    fn show(&mut self, way: &mut Opened, shot: &Shot<'_>) {
-        way.re_aimer.load(&shot.source).expect("loaded");
-        way.re_aimer.draw(&mut self.presenter, shot).expect("drawn");
-        (way.re_aimer)
+    fn show(&mut self, way: &mut OpenedReprojector, shot: &DrawParams<'_>) {
+        way.reprojector.load(&shot.source).expect("loaded");
+        way.reprojector
+            .draw(&mut self.presenter, shot)
+            .expect("drawn");
+        (way.reprojector)
             .show(&mut self.presenter, FrameId(1))
             .expect("shown");
     }
@@ -76,8 +81,8 @@ impl Rig {
     /// Lets the window's own thread see what the server says, and draws, until what is read is as wanted.
     fn until(
         &mut self,
-        way: &mut Opened,
-        shot: &Shot<'_>,
+        way: &mut OpenedReprojector,
+        shot: &DrawParams<'_>,
         what: &str,
         good: impl Fn(Size, &[u8]) -> bool,
     ) {
@@ -130,11 +135,13 @@ fn aim(turned: [f32; 3], overscan: f32) -> Homography {
     Homography::re_aimed(&Camera { view, size }, &shown, turned).expect("a picture")
 }
 
-fn aimed(view: EyeView, how: Homography) -> (Size, Vec<Aimed>) {
-    let (size, cut) = parts(EYES, 2, view);
+fn aimed(view: EyeView, how: Homography) -> (Size, Vec<AimedRegion>) {
+    let (size, cut) = eye_regions(EYES, 2, view);
     (
         size,
-        cut.into_iter().map(|part| Aimed { part, how }).collect(),
+        cut.into_iter()
+            .map(|part| AimedRegion { part, how })
+            .collect(),
     )
 }
 
@@ -147,9 +154,9 @@ fn differing(a: &[u8], b: &[u8], within: u8) -> f64 {
     count as f64 * 400.0 / a.len() as f64
 }
 
-fn gl(rig: &mut Rig) -> Option<Opened> {
-    let way = open(DrawWith::Gl, &mut rig.presenter);
-    if way.with != DrawWith::Gl {
+fn gl(rig: &mut Rig) -> Option<OpenedReprojector> {
+    let way = open(DrawBackend::Gl, &mut rig.presenter);
+    if way.with != DrawBackend::Gl {
         skip(&way.trouble.unwrap_or_default());
         return None;
     }
@@ -157,7 +164,7 @@ fn gl(rig: &mut Rig) -> Option<Opened> {
 }
 
 #[test]
-fn a_graphics_library_shows_what_our_own_code_draws() {
+fn opengl_matches_the_software_renderer() {
     let Some(xvfb) = Xvfb::start("400x300") else {
         return;
     };
@@ -181,7 +188,7 @@ fn a_graphics_library_shows_what_our_own_code_draws() {
         for (turned, overscan) in heads {
             let (size, parts) = aimed(view, aim(turned, overscan));
             for filter in [Filter::Bilinear, Filter::Nearest] {
-                let shot = Shot {
+                let shot = DrawParams {
                     source,
                     parts: &parts,
                     filter,
@@ -211,7 +218,7 @@ fn text_and_pointer_and_another_window_are_drawn_with_it() {
     };
     let bytes = [90, 120, 150, 0].repeat(EYES.pixels());
     let (size, parts) = aimed(EyeView::Both, Homography::SAME);
-    let shot = Shot {
+    let shot = DrawParams {
         source: Source {
             size: EYES,
             bytes: &bytes,
@@ -224,11 +231,11 @@ fn text_and_pointer_and_another_window_are_drawn_with_it() {
     rig.until(&mut way, &shot, "one colour", |_, seen| {
         seen.chunks_exact(4).all(|pixel| is(pixel, [90, 120, 150]))
     });
-    assert!(!way.re_aimer.is_stale());
+    assert!(!way.reprojector.is_stale());
     rig.presenter
         .panel(&["A line of text".to_owned()])
         .expect("alive");
-    assert!(way.re_aimer.is_stale(), "it is to be drawn again");
+    assert!(way.reprojector.is_stale(), "it is to be drawn again");
     // Opaque red.
     let shape = CursorShape {
         width: 6,
@@ -273,13 +280,13 @@ fn text_and_pointer_and_another_window_are_drawn_with_it() {
 }
 
 #[test]
-fn without_opengl_our_own_code_draws() {
+fn without_opengl_the_software_renderer_draws() {
     let Some(xvfb) = Xvfb::with("400x300", &["-extension", "GLX"]) else {
         return;
     };
     let mut rig = Rig::on(xvfb);
-    let mut way = open(DrawWith::Gl, &mut rig.presenter);
-    assert_eq!(way.with, DrawWith::Software);
+    let mut way = open(DrawBackend::Gl, &mut rig.presenter);
+    assert_eq!(way.with, DrawBackend::Software);
     let trouble = way.trouble.take().expect("it says why");
     assert!(
         trouble.contains("GLX") && trouble.lines().count() == 1,
@@ -293,7 +300,7 @@ fn without_opengl_our_own_code_draws() {
     };
     let mut ours = vec![0; size.pixels() * 4];
     draw(&source, &parts, Filter::Bilinear, size, &mut ours);
-    let shot = Shot {
+    let shot = DrawParams {
         source,
         parts: &parts,
         filter: Filter::Bilinear,
@@ -303,13 +310,13 @@ fn without_opengl_our_own_code_draws() {
         seen == size && differing(pixels, &ours, 0) == 0.0
     });
     // What is no window has none.
-    let way = open(DrawWith::Gl, &mut Null::default());
-    assert_eq!(way.with, DrawWith::Software);
+    let way = open(DrawBackend::Gl, &mut Null::default());
+    assert_eq!(way.with, DrawBackend::Software);
     assert!(way.trouble.is_some_and(|why| why.contains("window")));
 }
 
 #[test]
-fn unasked_no_software_driver_is_taken() {
+fn software_gl_drivers_need_an_explicit_request() {
     let Some(xvfb) = Xvfb::start("400x300") else {
         return;
     };
@@ -317,8 +324,8 @@ fn unasked_no_software_driver_is_taken() {
     let Some(way) = gl(&mut rig) else {
         return;
     };
-    let fast = way.re_aimer.is_fast();
-    let renderer = way.re_aimer.renderer().to_owned();
+    let fast = way.reprojector.is_fast();
+    let renderer = way.reprojector.renderer().to_owned();
     match &way.trouble {
         None => assert!(
             fast,
@@ -327,13 +334,13 @@ fn unasked_no_software_driver_is_taken() {
         Some(why) => assert!(!fast && why.contains(&renderer), "{why}"),
     }
     drop(way);
-    let way = open(DrawWith::Auto, &mut rig.presenter);
-    assert_eq!(way.with == DrawWith::Gl, fast);
+    let way = open(DrawBackend::Auto, &mut rig.presenter);
+    assert_eq!(way.with == DrawBackend::Gl, fast);
     assert_eq!(way.trouble, None);
 }
 
 #[test]
-fn a_server_that_ends_is_an_error_and_not_our_end() {
+fn a_dead_server_is_an_error_not_an_exit() {
     let Some(xvfb) = Xvfb::start("400x300") else {
         return;
     };
@@ -343,7 +350,7 @@ fn a_server_that_ends_is_an_error_and_not_our_end() {
     };
     let bytes = picture();
     let (size, parts) = aimed(EyeView::Both, Homography::SAME);
-    let shot = Shot {
+    let shot = DrawParams {
         source: Source {
             size: EYES,
             bytes: &bytes,
@@ -356,9 +363,9 @@ fn a_server_that_ends_is_an_error_and_not_our_end() {
     rig._xvfb.kill();
     let end = Instant::now() + PATIENCE;
     loop {
-        let drawn = way.re_aimer.draw(&mut rig.presenter, &shot);
+        let drawn = way.reprojector.draw(&mut rig.presenter, &shot);
         if drawn
-            .and_then(|()| way.re_aimer.show(&mut rig.presenter, FrameId(2)))
+            .and_then(|()| way.reprojector.show(&mut rig.presenter, FrameId(2)))
             .is_err()
         {
             break;

@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_the_library_it_says_what_to_install() {
+    fn a_missing_library_names_the_package() {
         let error = |path: &str| {
             let error = library(Some(path.into())).err();
             error.expect("no such library").to_string()

@@ -1,11 +1,11 @@
 //! The OpenGL calls: the ring of pixel buffers, and who waits for them.
 #![allow(unsafe_code)]
 
-mod aside;
 mod capabilities;
 mod current;
 mod functions;
 mod memory;
+mod private_context;
 mod sharing;
 mod state;
 #[cfg(test)]
@@ -23,10 +23,9 @@ use openuvr_proto::units::Size;
 
 use super::super::pool::Pool;
 use super::super::submit::Ticket;
-use super::super::{CaptureError, Drawn};
-use super::{Loader, Reading, Sharing, Skipped, Submit, What};
-use crate::picture::Rows;
-pub use aside::{Aside, Entered};
+use super::super::{CaptureError, RenderInfo};
+use super::{Loader, ReadSource, ReadStatus, Sharing, SkipReason, Submit};
+use crate::picture::RowOrder;
 use capabilities::Gl;
 #[cfg(test)]
 #[cfg(feature = "client")]
@@ -34,6 +33,7 @@ use capabilities::Version;
 pub use current::Native;
 use functions::{Buffers, Sync as Fence};
 use memory::{Loan, Memory, Shape};
+pub use private_context::{ContextGuard, PrivateContext};
 use state::{PIXEL_PACK_BUFFER, PIXEL_UNPACK_BUFFER, Saved};
 use waiter::Waiter;
 
@@ -62,7 +62,7 @@ pub struct ReadBack {
     submit: Submit,
     slots: Vec<Slot>,
     /// What the GPU works on and nobody waits for, oldest first.
-    flying: VecDeque<Flight>,
+    in_flight: VecDeque<Flight>,
     waiter: Waiter,
     /// Where there are no pixel buffers.
     pool: Pool,
@@ -82,7 +82,7 @@ struct Flight {
     fence: Fence,
     buffer: c_uint,
     loan: Loan,
-    drawn: Drawn,
+    drawn: RenderInfo,
 }
 
 // SAFETY: the fence is a name that any context of the share group may use on its thread.
@@ -123,10 +123,7 @@ impl ReadBack {
     /// # Safety
     /// As [`ReadBack::new`], but the context may be destroyed, or its display closed, at any time
     /// outside of the methods.
-    pub unsafe fn keeping_nothing(
-        loader: Loader<'_>,
-        submit: Submit,
-    ) -> Result<ReadBack, CaptureError> {
+    pub unsafe fn stateless(loader: Loader<'_>, submit: Submit) -> Result<ReadBack, CaptureError> {
         // SAFETY: by the caller's word.
         unsafe {
             let mut gl = Gl::load(loader)?;
@@ -145,7 +142,7 @@ impl ReadBack {
             gl,
             submit,
             slots: Vec::new(),
-            flying: VecDeque::new(),
+            in_flight: VecDeque::new(),
             pool: Pool::default(),
             skipped: 0,
             looks: true,
@@ -154,26 +151,26 @@ impl ReadBack {
 
     /// Reads a picture of `size` that the application has drawn, and what is known of how. Never
     /// waits for the GPU, unless the context has no pixel buffers.
-    pub fn read(&mut self, size: Size, what: What, drawn: Drawn) -> Reading {
+    pub fn read(&mut self, size: Size, what: ReadSource, drawn: RenderInfo) -> ReadStatus {
         self.poll();
-        let reading = match self.begin(size, what, drawn) {
+        let reading = match self.start_read(size, what, drawn) {
             Ok(Some(flight)) => self.launch(flight),
             Ok(None) => self.copy(size, drawn),
-            Err(why) => Reading::Skipped(why),
+            Err(why) => ReadStatus::Skipped(why),
         };
-        if let Reading::Skipped(_) = reading {
+        if let ReadStatus::Skipped(_) = reading {
             self.skipped += 1;
         }
         reading
     }
 
     /// Hands over what the GPU has finished since. Worth a call after a swap where
-    /// [`ReadBack::read`] said [`Reading::UnderWay`]; costs next to nothing otherwise.
+    /// [`ReadBack::read`] said [`ReadStatus::Pending`]; costs next to nothing otherwise.
     pub fn poll(&mut self) {
-        self.flying.extend(self.waiter.returned());
-        while let Some(flight) = self.flying.pop_front() {
+        self.in_flight.extend(self.waiter.returned());
+        while let Some(flight) = self.in_flight.pop_front() {
             if !self.is_done(&flight, 0) {
-                self.flying.push_front(flight);
+                self.in_flight.push_front(flight);
                 return;
             }
             self.land(flight);
@@ -186,16 +183,16 @@ impl ReadBack {
     pub fn finish(&mut self, timeout: Duration) -> Option<Ticket> {
         let until = Clock::now().checked_add(timeout);
         let mut ticket = self.waiter.finish(timeout);
-        self.flying.extend(self.waiter.returned());
+        self.in_flight.extend(self.waiter.returned());
         if !self.waiter.is_idle() {
             return None;
         }
-        while let Some(flight) = self.flying.pop_front() {
+        while let Some(flight) = self.in_flight.pop_front() {
             let left = until.map_or(Duration::MAX, |until| {
                 until.saturating_duration_since(Clock::now())
             });
             if !self.is_done(&flight, u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)) {
-                self.flying.push_front(flight);
+                self.in_flight.push_front(flight);
                 return None;
             }
             ticket = self.land(flight);
@@ -223,8 +220,8 @@ impl ReadBack {
     }
 
     fn withdraw(&mut self, current: bool) {
-        self.flying.extend(self.waiter.stop());
-        for flight in self.flying.drain(..) {
+        self.in_flight.extend(self.waiter.stop());
+        for flight in self.in_flight.drain(..) {
             if current {
                 // SAFETY: the context is current; nobody else uses the fence.
                 unsafe { delete_fence(&self.gl, flight.fence) };
@@ -236,30 +233,35 @@ impl ReadBack {
     }
 
     /// Sets the GPU to work. `None` if there are no pixel buffers.
-    fn begin(&mut self, size: Size, what: What, drawn: Drawn) -> Result<Option<Flight>, Skipped> {
+    fn start_read(
+        &mut self,
+        size: Size,
+        what: ReadSource,
+        drawn: RenderInfo,
+    ) -> Result<Option<Flight>, SkipReason> {
         let gl = self.gl.clone();
         let Some(buffers) = &gl.buffers else {
             return match what {
-                What::Window => Ok(None),
-                What::Framebuffer { .. } => {
-                    Err(Skipped::Impossible("this context has no pixel buffers"))
+                ReadSource::Window => Ok(None),
+                ReadSource::Framebuffer { .. } => {
+                    Err(SkipReason::Unsupported("this context has no pixel buffers"))
                 }
-                What::Buffer { .. } => Err(Skipped::Impossible(
+                ReadSource::Buffer { .. } => Err(SkipReason::Unsupported(
                     "this context can't share pixel buffers",
                 )),
             };
         };
-        let (width, height) = sides(size).ok_or(Skipped::NoSize)?;
+        let (width, height) = sides(size).ok_or(SkipReason::NoSize)?;
         // SAFETY: the context is current, by the contract of `new`.
         let mut saved = unsafe { Saved::new(&gl) };
         let (shape, buffer, memory) = match what {
-            What::Window | What::Framebuffer { .. } => {
+            ReadSource::Window | ReadSource::Framebuffer { .. } => {
                 let there = match what {
-                    What::Framebuffer { name } => saved.read_framebuffer(name),
+                    ReadSource::Framebuffer { name } => saved.read_framebuffer(name),
                     _ => saved.read_window(),
                 };
                 if !there {
-                    return Err(Skipped::NoWindow);
+                    return Err(SkipReason::NoWindow);
                 }
                 let shape = Shape {
                     size,
@@ -285,7 +287,7 @@ impl ReadBack {
                 }
                 (shape, buffer, memory)
             }
-            What::Buffer {
+            ReadSource::Buffer {
                 name,
                 offset,
                 format,
@@ -293,23 +295,25 @@ impl ReadBack {
             } => {
                 let copies = gl
                     .copies
-                    .ok_or(Skipped::Impossible("this context can't copy buffers"))?;
-                let packed = Skipped::Impossible("its pixels are not packed");
+                    .ok_or(SkipReason::Unsupported("this context can't copy buffers"))?;
+                let packed = SkipReason::Unsupported("its pixels are not packed");
                 let row = format.packed().ok_or(packed)? * size.width as usize;
                 let bytes = (stride.checked_mul(size.height as usize - 1))
                     .filter(|_| stride >= row)
                     .and_then(|bytes| bytes.checked_add(row))
-                    .ok_or(Skipped::Impossible("its rows are longer than its stride"))?;
+                    .ok_or(SkipReason::Unsupported(
+                        "its rows are longer than its stride",
+                    ))?;
                 // SAFETY: the context is current and has buffers.
                 if unsafe { (buffers.is_buffer)(name) } == 0 {
-                    return Err(Skipped::NoBuffer);
+                    return Err(SkipReason::NoBuffer);
                 }
                 let (buffer, memory) = self.slot(&mut saved, bytes)?;
                 saved.bind_buffer(PIXEL_PACK_BUFFER, name);
                 copyable(&gl, buffers, offset, bytes)?;
                 saved.bind_buffer(PIXEL_UNPACK_BUFFER, buffer);
                 let far = |bytes| {
-                    isize::try_from(bytes).map_err(|_| Skipped::Impossible("it is too large"))
+                    isize::try_from(bytes).map_err(|_| SkipReason::Unsupported("it is too large"))
                 };
                 // SAFETY: the context is current; both buffers are bound, not mapped (but for ours,
                 // which may be), and have the bytes.
@@ -333,7 +337,7 @@ impl ReadBack {
         // SAFETY: the context is current and has fences.
         let fence = unsafe { (buffers.fence)(SYNC_GPU_COMMANDS_COMPLETE, 0) };
         if fence.is_null() {
-            return Err(Skipped::Impossible("the driver gave no fence"));
+            return Err(SkipReason::Unsupported("the driver gave no fence"));
         }
         Ok(Some(Flight {
             fence,
@@ -348,7 +352,7 @@ impl ReadBack {
         &mut self,
         saved: &mut Saved<'_>,
         bytes: usize,
-    ) -> Result<(c_uint, Arc<Memory>), Skipped> {
+    ) -> Result<(c_uint, Arc<Memory>), SkipReason> {
         let gl = &self.gl;
         // Of another size than the window has now.
         self.slots.retain(|slot| {
@@ -363,7 +367,7 @@ impl ReadBack {
         if let Some(slot) = self.slots.iter().find(free) {
             if gl.storage.is_none() && slot.memory.is_mapped() {
                 let Some(buffers) = &gl.buffers else {
-                    return Err(Skipped::Impossible("this context has no pixel buffers"));
+                    return Err(SkipReason::Unsupported("this context has no pixel buffers"));
                 };
                 saved.bind_buffer(PIXEL_PACK_BUFFER, slot.buffer);
                 // SAFETY: the context is current and the buffer is bound and mapped; no loan of it
@@ -377,32 +381,32 @@ impl ReadBack {
         }
         let same = |slot: &&Slot| slot.memory.len() == bytes;
         if self.slots.iter().filter(same).count() >= RING {
-            return Err(Skipped::Behind);
+            return Err(SkipReason::RingFull);
         }
         let slot = create(gl, saved, bytes)
-            .ok_or(Skipped::Impossible("the driver gave no pixel buffer"))?;
+            .ok_or(SkipReason::Unsupported("the driver gave no pixel buffer"))?;
         let pair = (slot.buffer, slot.memory.clone());
         self.slots.push(slot);
         Ok(pair)
     }
 
     /// Hands a picture over if it is finished, else to who waits for it.
-    fn launch(&mut self, flight: Flight) -> Reading {
-        let first = self.flying.is_empty() && self.waiter.is_idle();
+    fn launch(&mut self, flight: Flight) -> ReadStatus {
+        let first = self.in_flight.is_empty() && self.waiter.is_idle();
         if first && self.looks && self.is_done(&flight, 0) {
-            return Reading::Submitted(self.land(flight));
+            return ReadStatus::Submitted(self.land(flight));
         }
         // The thread waits on a context of its own, so the work must have left this one.
         // SAFETY: the context is current.
         unsafe { (self.gl.base.flush)() };
-        if self.flying.is_empty() && self.gl.storage.is_some() {
+        if self.in_flight.is_empty() && self.gl.storage.is_some() {
             if let Some(flight) = self.waiter.wait_for(flight, &self.submit) {
-                self.flying.push_back(flight);
+                self.in_flight.push_back(flight);
             }
         } else {
-            self.flying.push_back(flight);
+            self.in_flight.push_back(flight);
         }
-        Reading::UnderWay
+        ReadStatus::Pending
     }
 
     fn is_done(&self, flight: &Flight, nanoseconds: u64) -> bool {
@@ -439,17 +443,17 @@ impl ReadBack {
     }
 
     /// Reads the window at once, into ordinary memory.
-    fn copy(&mut self, size: Size, drawn: Drawn) -> Reading {
+    fn copy(&mut self, size: Size, drawn: RenderInfo) -> ReadStatus {
         let gl = &*self.gl;
         let Some((width, height)) = sides(size) else {
-            return Reading::Skipped(Skipped::NoSize);
+            return ReadStatus::Skipped(SkipReason::NoSize);
         };
         let mut copied = self.pool.take(size);
-        copied.order(gl.format.1, Rows::BottomUp);
+        copied.order(gl.format.1, RowOrder::BottomUp);
         // SAFETY: the context is current, by the contract of `new`.
         let mut saved = unsafe { Saved::new(gl) };
         if !saved.read_window() {
-            return Reading::Skipped(Skipped::NoWindow);
+            return ReadStatus::Skipped(SkipReason::NoWindow);
         }
         saved.pack();
         saved.bind_buffer(PIXEL_PACK_BUFFER, 0);
@@ -458,7 +462,7 @@ impl ReadBack {
         // which the buffer has room.
         unsafe { (gl.base.read_pixels)(0, 0, width, height, gl.format.0, UNSIGNED_BYTE, to) };
         drop(saved);
-        Reading::Submitted((self.submit)(Box::new(copied), drawn))
+        ReadStatus::Submitted((self.submit)(Box::new(copied), drawn))
     }
 }
 
@@ -469,7 +473,7 @@ impl Drop for ReadBack {
 }
 
 /// Whether `bytes` can be copied out of the buffer that is bound as the pack buffer.
-fn copyable(gl: &Gl, buffers: &Buffers, offset: usize, bytes: usize) -> Result<(), Skipped> {
+fn copyable(gl: &Gl, buffers: &Buffers, offset: usize, bytes: usize) -> Result<(), SkipReason> {
     let parameter = |name| {
         let mut value = 0;
         // SAFETY: the context is current, a buffer is bound, and one number is written.
@@ -479,13 +483,13 @@ fn copyable(gl: &Gl, buffers: &Buffers, offset: usize, bytes: usize) -> Result<(
     let size = usize::try_from(parameter(BUFFER_SIZE)).unwrap_or(0);
     let needs = offset.saturating_add(bytes);
     if needs > size {
-        return Err(Skipped::TooSmall { has: size, needs });
+        return Err(SkipReason::TooSmall { has: size, needs });
     }
     let lasting = || {
         gl.storage.is_some() && parameter(BUFFER_ACCESS_FLAGS).cast_unsigned() & MAP_PERSISTENT != 0
     };
     if parameter(BUFFER_MAPPED) != 0 && !lasting() {
-        return Err(Skipped::Mapped);
+        return Err(SkipReason::Mapped);
     }
     Ok(())
 }

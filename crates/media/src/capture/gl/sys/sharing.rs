@@ -185,13 +185,13 @@ impl Egl {
 /// The context. Any thread may have it, one at a time.
 #[derive(Clone)]
 pub(super) struct Shared {
-    maker: Made,
+    maker: ContextApi,
     display: Ptr,
     context: Ptr,
 }
 
 #[derive(Clone)]
-enum Made {
+enum ContextApi {
     Glx(Glx),
     /// With the API, which each thread chooses for itself.
     Egl(Egl, c_uint),
@@ -209,8 +209,8 @@ impl Shared {
         // the thread that has it has ended.
         unsafe {
             match &self.maker {
-                Made::Glx(glx) => (glx.make_current)(self.display, 0, 0, context) != 0,
-                Made::Egl(egl, api) => {
+                ContextApi::Glx(glx) => (glx.make_current)(self.display, 0, 0, context) != 0,
+                ContextApi::Egl(egl, api) => {
                     (egl.bind_api)(*api);
                     (egl.make_current)(self.display, null_mut(), null_mut(), context) != 0
                 }
@@ -221,8 +221,8 @@ impl Shared {
     /// What is current on this thread.
     pub(super) fn current(&self) -> Current {
         match &self.maker {
-            Made::Glx(glx) => glx.current(),
-            Made::Egl(egl, _) => egl.current(),
+            ContextApi::Glx(glx) => glx.current(),
+            ContextApi::Egl(egl, _) => egl.current(),
         }
     }
 
@@ -230,15 +230,15 @@ impl Shared {
     pub(super) fn restore(&self, before: &Current) {
         if before.context.is_null() {
             self.make_current(false);
-            if let Made::Egl(egl, _) = &self.maker {
+            if let ContextApi::Egl(egl, _) = &self.maker {
                 // SAFETY: it was so before.
                 unsafe { (egl.bind_api)(before.api) };
             }
             return;
         }
         match &self.maker {
-            Made::Glx(glx) => glx.restore(before),
-            Made::Egl(egl, _) => egl.restore(before),
+            ContextApi::Glx(glx) => glx.restore(before),
+            ContextApi::Egl(egl, _) => egl.restore(before),
         };
     }
 
@@ -248,8 +248,8 @@ impl Shared {
         // `ReadBack::new`.
         unsafe {
             match &self.maker {
-                Made::Glx(glx) => (glx.destroy)(self.display, self.context),
-                Made::Egl(egl, _) => {
+                ContextApi::Glx(glx) => (glx.destroy)(self.display, self.context),
+                ContextApi::Egl(egl, _) => {
                     (egl.destroy)(self.display, self.context);
                 }
             }
@@ -314,7 +314,7 @@ unsafe fn share_glx(glx: Glx, xlib: &Xlib, gl: &Gl) -> Option<Shared> {
             (!context.is_null()).then_some(context)
         })?;
         Some(Shared {
-            maker: Made::Glx(glx),
+            maker: ContextApi::Glx(glx),
             display,
             context,
         })
@@ -366,7 +366,7 @@ unsafe fn share_egl(egl: Egl, gl: &Gl) -> Option<Shared> {
         let context = (egl.create)(display, config, own, attributes.as_ptr());
         (egl.bind_api)(before);
         (!context.is_null()).then_some(Shared {
-            maker: Made::Egl(egl, api),
+            maker: ContextApi::Egl(egl, api),
             display,
             context,
         })

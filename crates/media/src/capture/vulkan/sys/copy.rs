@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ash::vk;
 use openuvr_proto::units::Size;
 
-use crate::capture::Drawn;
+use crate::capture::RenderInfo;
 use crate::capture::submit::Submitter;
 use crate::capture::vulkan::Pixels;
 
@@ -16,7 +16,7 @@ pub struct Copy<'a> {
     /// Its family.
     pub family: u32,
     /// What the picture is made of; together they cover it.
-    pub parts: &'a [Part],
+    pub parts: &'a [CopyRegion],
     /// Its size.
     pub size: Size,
     /// Its pixels.
@@ -26,14 +26,14 @@ pub struct Copy<'a> {
     /// What it signals when it is done, if anybody waits for that.
     pub done: Option<vk::Semaphore>,
     /// What is known of how it was drawn.
-    pub drawn: Drawn,
+    pub drawn: RenderInfo,
     /// Who gets it.
     pub to: Arc<Submitter>,
 }
 
 /// A part of an image, and of the picture.
 #[derive(Clone, Copy)]
-pub struct Part {
+pub struct CopyRegion {
     /// The image: of one sample a pixel, its first mip level.
     pub image: vk::Image,
     /// Which of its layers.
@@ -48,11 +48,11 @@ pub struct Part {
     pub at: [u32; 2],
 }
 
-impl Part {
+impl CopyRegion {
     /// A whole image that is the whole picture, and about to be presented.
     #[must_use]
-    pub fn presented(image: vk::Image, size: Size) -> Part {
-        Part {
+    pub fn presented(image: vk::Image, size: Size) -> CopyRegion {
+        CopyRegion {
             image,
             layer: 0,
             layout: vk::ImageLayout::PRESENT_SRC_KHR,

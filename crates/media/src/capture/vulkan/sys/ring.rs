@@ -19,11 +19,11 @@ use openuvr_proto::units::Size;
 use super::copy::Copy;
 use super::device::{Device, InitCommands};
 use super::slot::Slot;
-use crate::capture::Drawn;
+use crate::capture::RenderInfo;
 use crate::capture::pool::Pool;
 use crate::capture::submit::{Frame, Submitter};
 use crate::capture::vulkan::Pixels;
-use crate::picture::{Picture, PixelFormat, Rows};
+use crate::picture::{Picture, PixelFormat, RowOrder};
 
 /// What the thread does that waits for the device; it ends when the ring is closed.
 pub type Wait = Box<dyn FnOnce() + Send>;
@@ -70,7 +70,7 @@ struct Job {
     slot: Arc<Slot>,
     size: Size,
     pixels: Pixels,
-    drawn: Drawn,
+    drawn: RenderInfo,
     to: Arc<Submitter>,
 }
 
@@ -128,8 +128,8 @@ impl Ring {
             return Ok(false);
         }
         // SAFETY: the caller's duty.
-        let begun = unsafe { self.begin(&mut state, copy) };
-        let slot = begun.inspect_err(|_| state.broken = true)?;
+        let recorded = unsafe { self.start_copy(&mut state, copy) };
+        let slot = recorded.inspect_err(|_| state.broken = true)?;
         state.copying += 1;
         drop(state);
         let waiter = self.waiter.lock().unwrap_or_else(PoisonError::into_inner);
@@ -148,7 +148,11 @@ impl Ring {
 
     /// # Safety
     /// As [`Ring::copy`].
-    unsafe fn begin(&self, state: &mut State, copy: &Copy<'_>) -> Result<Arc<Slot>, vk::Result> {
+    unsafe fn start_copy(
+        &self,
+        state: &mut State,
+        copy: &Copy<'_>,
+    ) -> Result<Arc<Slot>, vk::Result> {
         let bytes = copy.size.pixels() as u64 * 4;
         let device = &self.shared.device;
         // SAFETY: slots in `free` are of this device and at rest; the lock is held, so the pool is
@@ -164,8 +168,8 @@ impl Ring {
                     Arc::new(Slot::new(device, copy.family, pool, bytes)?)
                 }
             };
-            let begun = slot.record(&device.functions, copy.parts, copy.size);
-            match begun.and_then(|()| slot.submit(&device.functions, copy)) {
+            let recorded = slot.record(&device.functions, copy.parts, copy.size);
+            match recorded.and_then(|()| slot.submit(&device.functions, copy)) {
                 Ok(()) => Ok(slot),
                 Err(error) => {
                     state.free.push(slot);
@@ -207,7 +211,7 @@ impl Ring {
         {
             let copied = self.shared.copied(&lent);
             drop(lent);
-            let _ = to.submit(copied, Drawn::default());
+            let _ = to.submit(copied, RenderInfo::default());
         }
         let state = self.shared.state();
         let waited = self
@@ -304,7 +308,7 @@ impl Shared {
     fn copied(&self, lent: &BorrowedSlot) -> Box<dyn Frame> {
         let mut copied = self.pool.take(lent.size);
         let format = lent.pixels.copy(lent.slot.bytes(lent.size), copied.bytes());
-        copied.order(format, Rows::TopDown);
+        copied.order(format, RowOrder::TopDown);
         Box::new(copied)
     }
 }

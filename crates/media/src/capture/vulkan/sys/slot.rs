@@ -5,7 +5,7 @@
 use ash::vk;
 use openuvr_proto::units::Size;
 
-use super::copy::{Copy, Part};
+use super::copy::{Copy, CopyRegion};
 use super::device::Device;
 
 /// Handles that belong together, and go together.
@@ -133,7 +133,7 @@ impl Slot {
     pub(super) unsafe fn record(
         &self,
         device: &ash::Device,
-        parts: &[Part],
+        parts: &[CopyRegion],
         picture: Size,
     ) -> Result<(), vk::Result> {
         let commands = self.commands;
@@ -156,7 +156,7 @@ impl Slot {
         );
         let after = vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE;
         let read = vk::ImageLayout::TRANSFER_SRC_OPTIMAL;
-        let distinct: Vec<&Part> = parts
+        let distinct: Vec<&CopyRegion> = parts
             .iter()
             .enumerate()
             .filter(|(index, part)| {
@@ -267,7 +267,7 @@ impl Slot {
 
 /// From one layout of a part's image to another.
 fn barrier(
-    part: &Part,
+    part: &CopyRegion,
     from: vk::ImageLayout,
     to: vk::ImageLayout,
 ) -> vk::ImageMemoryBarrier<'static> {
@@ -287,7 +287,7 @@ fn barrier(
 }
 
 /// Where a part goes in a picture of that size.
-fn region(part: &Part, picture: Size) -> vk::BufferImageCopy {
+fn region(part: &CopyRegion, picture: Size) -> vk::BufferImageCopy {
     let [left, above] = part.at.map(u64::from);
     let [x, y] = part.from.map(u32::cast_signed);
     vk::BufferImageCopy {

@@ -87,7 +87,7 @@ fn a_pad_of_the_kernel_is_known_without_a_database() {
 }
 
 #[test]
-fn every_place_of_a_stick_and_a_trigger_arrives_as_it_is() {
+fn every_stick_and_trigger_position_round_trips() {
     let mapping = mapped(MICROSOFT, "");
     for x in (-32_768..=32_767).filter(|x: &i32| x.abs() > 128) {
         let held = state(&mapping, &[], &[(ABS_X, x)]);
@@ -131,7 +131,7 @@ fn a_database_says_where_things_are() {
 }
 
 #[test]
-fn lines_that_are_nonsense_are_named_and_passed_over() {
+fn invalid_lines_are_named_and_skipped() {
     let text = "# pads\n\nnonsense\n\
         030000005e0400008e02000010010000,Mine,a:b1,platform:Linux,\n\
         030000005e0400008e02000010010000,Windows,a:b9,platform:Windows,\n\

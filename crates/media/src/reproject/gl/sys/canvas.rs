@@ -175,7 +175,7 @@ impl Canvas {
     }
 
     /// Begins a picture of a window of this size, which is black.
-    pub(in super::super) fn begin(&mut self, size: Size, nearest: bool) {
+    pub(in super::super) fn start(&mut self, size: Size, nearest: bool) {
         let [width, height] = [size.width, size.height].map(u32::cast_signed);
         self.height = height;
         if self.window.make_current().is_err() {

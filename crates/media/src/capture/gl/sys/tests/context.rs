@@ -9,7 +9,7 @@ use x11_dl::{glx, xlib};
 
 /// What a context shall be.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
+pub(super) struct ContextConfig {
     /// `None`: what the driver gives by itself.
     pub(super) version: Option<(c_int, c_int)>,
     pub(super) profile: Profile,
@@ -24,19 +24,19 @@ pub(super) enum Profile {
     Embedded,
 }
 
-impl Wanted {
-    pub(super) const USUAL: Wanted = Wanted {
+impl ContextConfig {
+    pub(super) const USUAL: ContextConfig = ContextConfig {
         version: None,
         profile: Profile::Compatible,
         samples: 0,
         double: true,
     };
 
-    pub(super) fn of(profile: Profile, major: c_int, minor: c_int) -> Wanted {
-        Wanted {
+    pub(super) fn of(profile: Profile, major: c_int, minor: c_int) -> ContextConfig {
+        ContextConfig {
             version: Some((major, minor)),
             profile,
-            ..Wanted::USUAL
+            ..ContextConfig::USUAL
         }
     }
 }
@@ -90,7 +90,7 @@ impl Glx {
     pub(super) fn open(
         display: &str,
         size: Size,
-        wanted: Wanted,
+        wanted: ContextConfig,
         share: Option<&Glx>,
     ) -> Option<Glx> {
         keep();
@@ -317,7 +317,7 @@ impl Egl {
     /// A context that is current, with a surface of `size` on an X display or without one; `None` if
     /// there is none such. What has no display is drawn by Mesa's software renderer, or by the GPU
     /// whose number among EGL's devices is in `OPENUVR_EGL_DEVICE`.
-    pub(super) fn open(display: Option<&str>, size: Size, wanted: Wanted) -> Option<Egl> {
+    pub(super) fn open(display: Option<&str>, size: Size, wanted: ContextConfig) -> Option<Egl> {
         keep();
         // SAFETY: libEGL's and Xlib's functions have these types; pointers are their own or to
         // locals that outlive the calls.

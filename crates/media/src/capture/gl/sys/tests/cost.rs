@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use glow::HasContext as _;
 use openuvr_proto::units::Size;
 
-use super::context::{Context, Egl, Glx, Profile, Wanted, functions};
+use super::context::{Context, ContextConfig, Egl, Glx, Profile, functions};
 use super::{Shelf, WAYS, read_back, read_back_without};
-use crate::capture::Drawn;
-use crate::capture::gl::{Sharing, What};
+use crate::capture::RenderInfo;
+use crate::capture::gl::{ReadSource, Sharing};
 use crate::convert::Converter;
 use crate::picture::PixelFormat;
 use crate::xvfb::Xvfb;
@@ -25,17 +25,17 @@ fn cost_of_a_picture() {
         .is_err()
         .then(|| Xvfb::start("1280x720"));
     if let Some(server) = server.flatten() {
-        let glx = Glx::open(&server.display, SIZE, Wanted::USUAL, None).expect("GLX");
+        let glx = Glx::open(&server.display, SIZE, ContextConfig::USUAL, None).expect("GLX");
         cost("GLX", &glx);
         glx.make_current(false);
         let egl = Egl::open(
             Some(&server.display),
             SIZE,
-            Wanted::of(Profile::Embedded, 3, 0),
+            ContextConfig::of(Profile::Embedded, 3, 0),
         );
         cost("EGL in a window, ES 3.0", &egl.expect("EGL"));
     }
-    let egl = Egl::open(None, SIZE, Wanted::of(Profile::Core, 4, 5)).expect("EGL");
+    let egl = Egl::open(None, SIZE, ContextConfig::of(Profile::Core, 4, 5)).expect("EGL");
     cost("EGL without a window", &egl);
 }
 
@@ -83,7 +83,7 @@ fn cost(name: &str, context: &dyn Context) {
     };
     let shelf = Shelf::default();
     let mut ways = WAYS.map(|lacks| read_back_without(context, Sharing::None, &shelf, lacks));
-    let theirs = What::Buffer {
+    let theirs = ReadSource::Buffer {
         name: buffer.0.get(),
         offset: 0,
         format,
@@ -114,19 +114,21 @@ fn cost(name: &str, context: &dyn Context) {
         ];
         for (name, back) in names.into_iter().zip(&mut ways) {
             fresh();
-            times.take(name, || back.read(SIZE, What::Window, Drawn::default()));
+            times.take(name, || {
+                back.read(SIZE, ReadSource::Window, RenderInfo::default())
+            });
             back.finish(Duration::from_secs(1));
             shelf.take();
         }
         fresh();
         times.take("read: a buffer of the application", || {
-            ways[0].read(SIZE, theirs, Drawn::default());
+            ways[0].read(SIZE, theirs, RenderInfo::default());
         });
         ways[0].finish(Duration::from_secs(1));
         shelf.take();
         fresh();
         let frame = times.take("until it is NV12: read, then the processor", || {
-            ways[0].read(SIZE, What::Window, Drawn::default());
+            ways[0].read(SIZE, ReadSource::Window, RenderInfo::default());
             ways[0].finish(Duration::from_secs(1));
             let frame = shelf.one();
             converter
@@ -149,7 +151,7 @@ fn cost(name: &str, context: &dyn Context) {
             converter
                 .convert(
                     &crate::picture::Picture {
-                        rows: crate::picture::Rows::BottomUp,
+                        rows: crate::picture::RowOrder::BottomUp,
                         ..crate::picture::Picture::bgrx(SIZE, &memory, SIZE.width as usize * 4)
                     },
                     PixelFormat::I420,
@@ -171,9 +173,9 @@ fn waiting(context: &dyn Context, gl: &glow::Context) {
     for round in 0..ROUNDS {
         paint(gl, round);
         let reading = times.take("read, with a thread that waits", || {
-            back.read(SIZE, What::Window, Drawn::default())
+            back.read(SIZE, ReadSource::Window, RenderInfo::default())
         });
-        under_way += u32::from(reading == super::Reading::UnderWay);
+        under_way += u32::from(reading == super::ReadStatus::Pending);
         back.finish(Duration::from_secs(1));
         assert_eq!(shelf.take().len(), 1);
     }

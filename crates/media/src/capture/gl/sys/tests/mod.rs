@@ -14,12 +14,12 @@ use glow::HasContext as _;
 
 use openuvr_proto::units::Size;
 
-use self::context::{Context, Egl, Glx, Profile, Wanted, colour, draw, functions};
-use super::super::{Reading, Sharing, Skipped, Submit, What};
+use self::context::{Context, ContextConfig, Egl, Glx, Profile, colour, draw, functions};
+use super::super::{ReadSource, ReadStatus, Sharing, SkipReason, Submit};
 use super::{ReadBack, Version};
 use crate::capture::submit::{self, Frame};
-use crate::capture::{Capture as _, CaptureEvent, Drawn};
-use crate::picture::{Picture, PixelFormat, Rows};
+use crate::capture::{Capture as _, CaptureEvent, RenderInfo};
+use crate::picture::{Picture, PixelFormat, RowOrder};
 use crate::xvfb::Xvfb;
 
 const SIZE: Size = Size::new(71, 46);
@@ -29,7 +29,7 @@ const SIZE: Size = Size::new(71, 46);
 struct Shelf(Arc<Mutex<Vec<Picked>>>);
 
 /// A picture, and which thread brought it.
-type Picked = (Box<dyn Frame>, Drawn, ThreadId);
+type Picked = (Box<dyn Frame>, RenderInfo, ThreadId);
 
 impl Shelf {
     fn submit(&self) -> Submit {
@@ -82,19 +82,19 @@ const WAYS: [&[&CStr]; 3] = [
     &[c"glFenceSync"],
 ];
 
-fn window(back: &mut ReadBack) -> Reading {
-    back.read(SIZE, What::Window, Drawn::default())
+fn window(back: &mut ReadBack) -> ReadStatus {
+    back.read(SIZE, ReadSource::Window, RenderInfo::default())
 }
 
-fn glx(server: &Xvfb, wanted: Wanted) -> Glx {
+fn glx(server: &Xvfb, wanted: ContextConfig) -> Glx {
     Glx::open(&server.display, SIZE, wanted, None).expect("Mesa has it")
 }
 
 /// Red, green and blue, seen from the top.
 fn pixel(picture: &Picture<'_>, x: u32, y: u32) -> [u8; 3] {
     let y = match picture.rows {
-        Rows::TopDown => y,
-        Rows::BottomUp => picture.size.height - 1 - y,
+        RowOrder::TopDown => y,
+        RowOrder::BottomUp => picture.size.height - 1 - y,
     };
     let bytes = picture.format.packed().expect("packed");
     let plane = picture.planes[0];
@@ -118,24 +118,24 @@ fn assert_shows(frame: &dyn Frame, size: Size, seed: u32, what: &str) {
 }
 
 #[test]
-fn what_is_drawn_is_read_to_the_bit() {
+fn pictures_are_read_bit_exact() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
     let kinds = [
-        Wanted::USUAL,
-        Wanted::of(Profile::Core, 4, 5),
-        Wanted::of(Profile::Core, 3, 2),
-        Wanted::of(Profile::Compatible, 2, 1),
-        Wanted::of(Profile::Embedded, 3, 0),
-        Wanted::of(Profile::Embedded, 2, 0),
-        Wanted {
+        ContextConfig::USUAL,
+        ContextConfig::of(Profile::Core, 4, 5),
+        ContextConfig::of(Profile::Core, 3, 2),
+        ContextConfig::of(Profile::Compatible, 2, 1),
+        ContextConfig::of(Profile::Embedded, 3, 0),
+        ContextConfig::of(Profile::Embedded, 2, 0),
+        ContextConfig {
             double: false,
-            ..Wanted::USUAL
+            ..ContextConfig::USUAL
         },
-        Wanted {
+        ContextConfig {
             samples: 4,
-            ..Wanted::USUAL
+            ..ContextConfig::USUAL
         },
     ];
     let mut contexts = 0;
@@ -164,7 +164,7 @@ fn what_is_drawn_is_read_to_the_bit() {
                     draw(&gl, SIZE, seed);
                     let reading = window(&mut back);
                     assert!(
-                        !matches!(reading, Reading::Skipped(_)),
+                        !matches!(reading, ReadStatus::Skipped(_)),
                         "{what}: {reading:?}"
                     );
                     // Mesa's threads may still draw, most of all where no window is swapped.
@@ -186,7 +186,7 @@ fn what_is_drawn_is_read_to_the_bit() {
 /// finished at once.
 #[test]
 fn without_a_display_pictures_arrive_to_the_bit_and_in_order() {
-    let Some(egl) = Egl::open(None, SIZE, Wanted::of(Profile::Core, 4, 5)) else {
+    let Some(egl) = Egl::open(None, SIZE, ContextConfig::of(Profile::Core, 4, 5)) else {
         eprintln!("SKIPPED: EGL has no OpenGL without a display");
         return;
     };
@@ -200,7 +200,7 @@ fn without_a_display_pictures_arrive_to_the_bit_and_in_order() {
                 for seed in [seed, seed + 100] {
                     draw(&gl, SIZE, seed);
                     assert!(
-                        !matches!(window(&mut back), Reading::Skipped(_)),
+                        !matches!(window(&mut back), ReadStatus::Skipped(_)),
                         "{lacks:?}"
                     );
                 }
@@ -220,7 +220,7 @@ fn without_a_display_pictures_arrive_to_the_bit_and_in_order() {
 }
 
 #[test]
-fn a_thread_of_its_own_waits_for_what_is_not_finished() {
+fn a_separate_thread_waits_for_unfinished_pictures() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
@@ -232,12 +232,12 @@ fn a_thread_of_its_own_waits_for_what_is_not_finished() {
     };
     let threads = Sharing::Glx { threads: true };
     let all = [
-        of(Wanted::USUAL, threads),
-        of(Wanted::of(Profile::Core, 3, 3), threads),
-        of(Wanted::of(Profile::Embedded, 3, 0), threads),
-        without(Wanted::of(Profile::Core, 4, 5)),
-        without(Wanted::of(Profile::Compatible, 3, 0)),
-        without(Wanted::of(Profile::Embedded, 3, 0)),
+        of(ContextConfig::USUAL, threads),
+        of(ContextConfig::of(Profile::Core, 3, 3), threads),
+        of(ContextConfig::of(Profile::Embedded, 3, 0), threads),
+        without(ContextConfig::of(Profile::Core, 4, 5)),
+        without(ContextConfig::of(Profile::Compatible, 3, 0)),
+        without(ContextConfig::of(Profile::Embedded, 3, 0)),
     ];
     for (context, sharing) in &all {
         context.make_current(true);
@@ -247,7 +247,7 @@ fn a_thread_of_its_own_waits_for_what_is_not_finished() {
         back.looks = false;
         for seed in 0..6 {
             draw(&gl, SIZE, seed);
-            assert_eq!(window(&mut back), Reading::UnderWay);
+            assert_eq!(window(&mut back), ReadStatus::Pending);
             context.swap();
             back.finish(Duration::from_secs(60));
             let mut all = shelf.take();
@@ -268,7 +268,7 @@ fn a_ticket_is_that_of_the_picture_that_was_waited_for() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
-    let context = glx(&server, Wanted::USUAL);
+    let context = glx(&server, ContextConfig::USUAL);
     let gl = functions(&context);
     let (app, mut host) = submit::channel(SIZE, 1000.0).unwrap();
     let tickets = Arc::new(Mutex::new(Vec::new()));
@@ -286,10 +286,10 @@ fn a_ticket_is_that_of_the_picture_that_was_waited_for() {
     for seed in 0..10 {
         // Nobody asks for this one's.
         draw(&gl, SIZE, 0);
-        assert_eq!(window(&mut back), Reading::UnderWay);
+        assert_eq!(window(&mut back), ReadStatus::Pending);
         assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
         draw(&gl, SIZE, seed);
-        assert_eq!(window(&mut back), Reading::UnderWay);
+        assert_eq!(window(&mut back), ReadStatus::Pending);
         let early = back.finish(Duration::ZERO);
         let ticket = early.or_else(|| back.finish(Duration::from_secs(60)));
         assert!(ticket.is_some());
@@ -307,17 +307,17 @@ fn without_such_a_thread_the_next_look_finds_it() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
-    let context = glx(&server, Wanted::USUAL);
+    let context = glx(&server, ContextConfig::USUAL);
     let gl = functions(&context);
     for lacks in &WAYS[..2] {
         let shelf = Shelf::default();
         let mut back = read_back_without(&context, Sharing::None, &shelf, lacks);
         back.looks = false;
         draw(&gl, SIZE, 1);
-        assert_eq!(window(&mut back), Reading::UnderWay);
+        assert_eq!(window(&mut back), ReadStatus::Pending);
         assert!(shelf.take().is_empty());
         draw(&gl, SIZE, 2);
-        assert_eq!(window(&mut back), Reading::UnderWay);
+        assert_eq!(window(&mut back), ReadStatus::Pending);
         assert_shows(&*shelf.one(), SIZE, 1, "by the next read");
         back.poll();
         assert_shows(&*shelf.one(), SIZE, 2, "by a poll");
@@ -347,7 +347,10 @@ fn the_applications_state_and_errors_stay_its_own() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
-    for wanted in [Wanted::USUAL, Wanted::of(Profile::Embedded, 3, 0)] {
+    for wanted in [
+        ContextConfig::USUAL,
+        ContextConfig::of(Profile::Embedded, 3, 0),
+    ] {
         let embedded = wanted.profile == Profile::Embedded;
         let context = glx(&server, wanted);
         let gl = functions(&context);
@@ -404,7 +407,7 @@ fn the_applications_state_and_errors_stay_its_own() {
         for lacks in WAYS {
             let shelf = Shelf::default();
             let mut back = read_back_without(&context, Sharing::None, &shelf, lacks);
-            let theirs = What::Buffer {
+            let theirs = ReadSource::Buffer {
                 name: theirs.0.get(),
                 offset: 0,
                 format: PixelFormat::Bgrx,
@@ -412,8 +415,8 @@ fn the_applications_state_and_errors_stay_its_own() {
             };
             // SAFETY: the context is current.
             unsafe { gl.enable(0xFFFF) };
-            for what in [What::Window, theirs, What::Window] {
-                back.read(SIZE, what, Drawn::default());
+            for what in [ReadSource::Window, theirs, ReadSource::Window] {
+                back.read(SIZE, what, RenderInfo::default());
                 assert_eq!(state().collect::<Vec<_>>(), before, "{lacks:?}");
             }
             // SAFETY: the context is current.
@@ -456,11 +459,11 @@ fn pixel_transfer_of_the_application_changes_no_colour() {
     };
     let mut changed = 0;
     for (wanted, fixed) in [
-        (Wanted::USUAL, true),
-        (Wanted::of(Profile::Compatible, 2, 1), true),
-        (Wanted::of(Profile::Core, 3, 1), false),
-        (Wanted::of(Profile::Core, 3, 2), false),
-        (Wanted::of(Profile::Embedded, 2, 0), false),
+        (ContextConfig::USUAL, true),
+        (ContextConfig::of(Profile::Compatible, 2, 1), true),
+        (ContextConfig::of(Profile::Core, 3, 1), false),
+        (ContextConfig::of(Profile::Core, 3, 2), false),
+        (ContextConfig::of(Profile::Embedded, 2, 0), false),
     ] {
         let Some(context) = Glx::open(&server.display, SIZE, wanted, None) else {
             eprintln!("{wanted:?} is not there");
@@ -513,10 +516,10 @@ fn a_window_that_is_resized_gets_other_buffers() {
     };
     for by_egl in [false, true] {
         let context: Box<dyn Context> = if by_egl {
-            let egl = Egl::open(Some(&server.display), SIZE, Wanted::USUAL);
+            let egl = Egl::open(Some(&server.display), SIZE, ContextConfig::USUAL);
             Box::new(egl.expect("Mesa has it"))
         } else {
-            Box::new(glx(&server, Wanted::USUAL))
+            Box::new(glx(&server, ContextConfig::USUAL))
         };
         resize(&*context);
         context.make_current(false);
@@ -537,8 +540,8 @@ fn resize(context: &dyn Context) {
             // SAFETY: the context is current.
             unsafe { gl.viewport(0, 0, 200, 200) };
             draw(&gl, size, seed);
-            let reading = back.read(size, What::Window, Drawn::default());
-            assert_eq!(reading, Reading::Submitted(None));
+            let reading = back.read(size, ReadSource::Window, RenderInfo::default());
+            assert_eq!(reading, ReadStatus::Submitted(None));
             kept.push((shelf.one(), size, seed));
         }
         for (frame, size, seed) in &kept {
@@ -547,7 +550,7 @@ fn resize(context: &dyn Context) {
         kept.clear();
         let size = Size::new(71, 46);
         draw(&gl, size, 9);
-        back.read(size, What::Window, Drawn::default());
+        back.read(size, ReadSource::Window, RenderInfo::default());
         assert!(back.slots.len() <= 2, "those of other sizes are gone");
     }
 }
@@ -557,20 +560,20 @@ fn a_picture_without_a_free_buffer_is_left_out() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
-    let context = glx(&server, Wanted::USUAL);
+    let context = glx(&server, ContextConfig::USUAL);
     let gl = functions(&context);
     for lacks in &WAYS[..2] {
         let shelf = Shelf::default();
         let mut back = read_back_without(&context, Sharing::None, &shelf, lacks);
         draw(&gl, SIZE, 1);
         for _ in 0..4 {
-            assert_eq!(window(&mut back), Reading::Submitted(None));
+            assert_eq!(window(&mut back), ReadStatus::Submitted(None));
         }
         draw(&gl, SIZE, 2);
         for _ in 0..2 {
             assert!(matches!(
                 window(&mut back),
-                Reading::Skipped(Skipped::Behind)
+                ReadStatus::Skipped(SkipReason::RingFull)
             ));
         }
         assert_eq!(back.skipped(), 2);
@@ -580,7 +583,7 @@ fn a_picture_without_a_free_buffer_is_left_out() {
         }
         let last = four.pop();
         std::thread::spawn(move || drop(last)).join().unwrap();
-        assert_eq!(window(&mut back), Reading::Submitted(None));
+        assert_eq!(window(&mut back), ReadStatus::Submitted(None));
         assert_shows(&*shelf.one(), SIZE, 2, "in the buffer that came back");
         assert_eq!(back.slots.len(), 4);
     }
@@ -592,7 +595,7 @@ fn pictures_outlive_their_context() {
         return;
     };
     for (lacks, current) in WAYS.into_iter().flat_map(|way| [(way, true), (way, false)]) {
-        let mut context = glx(&server, Wanted::USUAL);
+        let mut context = glx(&server, ContextConfig::USUAL);
         let gl = functions(&context);
         let shelf = Shelf::default();
         let mut back = read_back_without(&context, Sharing::None, &shelf, lacks);
@@ -616,11 +619,11 @@ fn pictures_outlive_their_context() {
 }
 
 #[test]
-fn nobody_takes_a_picture_away_that_is_looked_at() {
+fn a_picture_in_use_is_not_withdrawn() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
-    let mut context = glx(&server, Wanted::USUAL);
+    let mut context = glx(&server, ContextConfig::USUAL);
     let gl = functions(&context);
     let shelf = Shelf::default();
     let mut back = read_back(&context, Sharing::None, &shelf);
@@ -657,8 +660,10 @@ fn a_buffer_of_the_application_is_not_torn() {
         return;
     };
     let contexts: [Box<dyn Context>; 2] = [
-        Box::new(glx(&server, Wanted::USUAL)),
-        Box::new(Egl::open(None, SIZE, Wanted::of(Profile::Embedded, 3, 0)).expect("Mesa has it")),
+        Box::new(glx(&server, ContextConfig::USUAL)),
+        Box::new(
+            Egl::open(None, SIZE, ContextConfig::of(Profile::Embedded, 3, 0)).expect("Mesa has it"),
+        ),
     ];
     for (at, context) in contexts.iter().enumerate() {
         context.make_current(true);
@@ -698,7 +703,7 @@ fn a_buffer_of_the_application_is_not_torn() {
                     glow::PixelPackData::BufferOffset(64),
                 );
             };
-            let what = What::Buffer {
+            let what = ReadSource::Buffer {
                 name: buffer.0.get(),
                 offset,
                 format,
@@ -708,8 +713,8 @@ fn a_buffer_of_the_application_is_not_torn() {
             for seed in 0..3 {
                 draw(&gl, SIZE, seed);
                 read();
-                let reading = back.read(SIZE, what, Drawn::default());
-                assert_eq!(reading, Reading::Submitted(None), "{format:?}");
+                let reading = back.read(SIZE, what, RenderInfo::default());
+                assert_eq!(reading, ReadStatus::Submitted(None), "{format:?}");
                 kept.push((shelf.one(), seed));
             }
             for (frame, seed) in &kept {
@@ -717,13 +722,13 @@ fn a_buffer_of_the_application_is_not_torn() {
                 assert_shows(&**frame, SIZE, *seed, &format!("{format:?}"));
             }
             let refused = |back: &mut ReadBack, size, what, word| {
-                let reading = back.read(size, what, Drawn::default());
+                let reading = back.read(size, what, RenderInfo::default());
                 assert!(
-                    matches!(reading, Reading::Skipped(why) if why.to_string().contains(word)),
+                    matches!(reading, ReadStatus::Skipped(why) if why.to_string().contains(word)),
                     "{reading:?}, not {word}"
                 );
             };
-            let other = |name, offset, stride| What::Buffer {
+            let other = |name, offset, stride| ReadSource::Buffer {
                 name,
                 offset,
                 format,
@@ -760,14 +765,15 @@ fn a_buffer_of_the_application_is_not_torn() {
 }
 
 #[test]
-fn contexts_of_several_threads_do_not_meet() {
+fn contexts_of_several_threads_are_independent() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
-    let first = glx(&server, Wanted::USUAL);
-    let second = Glx::open(&server.display, SIZE, Wanted::USUAL, Some(&first)).expect("shared");
+    let first = glx(&server, ContextConfig::USUAL);
+    let second =
+        Glx::open(&server.display, SIZE, ContextConfig::USUAL, Some(&first)).expect("shared");
     second.make_current(false);
-    let third = glx(&server, Wanted::of(Profile::Core, 4, 5));
+    let third = glx(&server, ContextConfig::of(Profile::Core, 4, 5));
     third.make_current(false);
     let together = Barrier::new(3);
     std::thread::scope(|scope| {
@@ -785,7 +791,7 @@ fn contexts_of_several_threads_do_not_meet() {
                     let seed = number * 100 + n;
                     draw(&gl, SIZE, seed);
                     let reading = window(&mut back);
-                    assert!(!matches!(reading, Reading::Skipped(_)), "{reading:?}");
+                    assert!(!matches!(reading, ReadStatus::Skipped(_)), "{reading:?}");
                     context.swap();
                     back.finish(Duration::from_secs(60));
                     assert_shows(&*shelf.one(), SIZE, seed, "on its thread");
@@ -799,11 +805,11 @@ fn contexts_of_several_threads_do_not_meet() {
 }
 
 #[test]
-fn a_context_may_wander_from_thread_to_thread() {
+fn a_context_may_move_between_threads() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
-    let context = glx(&server, Wanted::USUAL);
+    let context = glx(&server, ContextConfig::USUAL);
     let shelf = Shelf::default();
     let mut back = read_back(&context, Sharing::Glx { threads: true }, &shelf);
     context.make_current(false);
@@ -832,7 +838,7 @@ fn without_a_context_there_is_an_error() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
-    let context = glx(&server, Wanted::USUAL);
+    let context = glx(&server, ContextConfig::USUAL);
     context.make_current(false);
     let shelf = Shelf::default();
     let mut find = |name: &CStr| context.find(name);
@@ -847,7 +853,7 @@ fn without_a_context_there_is_an_error() {
 }
 
 #[test]
-fn versions_are_told_apart() {
+fn gl_versions_are_parsed() {
     let of = |embedded, major, minor| {
         Some(Version {
             embedded,

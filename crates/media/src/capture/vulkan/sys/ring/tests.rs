@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::super::copy::Part;
+use super::super::copy::CopyRegion;
 use super::*;
 use crate::capture::submit::{Submitted, channel};
 use crate::capture::{Capture as _, CaptureEvent};
@@ -34,7 +34,7 @@ struct Drawn {
     drawn: vk::Semaphore,
     copied: vk::Semaphore,
     size: Size,
-    part: Part,
+    part: CopyRegion,
 }
 
 impl Gpu {
@@ -203,7 +203,7 @@ impl Gpu {
                 drawn,
                 copied,
                 size,
-                part: Part::presented(image, size),
+                part: CopyRegion::presented(image, size),
             }
         }
     }
@@ -349,7 +349,7 @@ fn with_no_buffer_free_a_picture_is_left_out() {
 }
 
 #[test]
-fn a_device_may_go_while_its_last_picture_is_looked_at() {
+fn a_device_may_go_while_its_last_picture_is_in_use() {
     for (format, pixels) in [BLUE_FIRST, RED_FIRST] {
         let Some(gpu) = Gpu::open() else { return };
         let ring = gpu.ring();

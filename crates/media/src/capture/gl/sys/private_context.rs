@@ -24,7 +24,7 @@ const LOOK: u64 = 1_000_000_000;
 const LOOKS: u32 = 5;
 
 /// Our context.
-pub struct Aside {
+pub struct PrivateContext {
     gl: Arc<Gl>,
     shared: Option<Shared>,
     native: Native,
@@ -34,15 +34,15 @@ pub struct Aside {
 
 // SAFETY: a context may be used from any thread that has it, which is one at a time: `enter` borrows mutably, and
 // the application's is only looked at on the thread where it is current.
-unsafe impl Send for Aside {}
+unsafe impl Send for PrivateContext {}
 
 /// Our context is current as long as this lives; then what was before.
-pub struct Entered<'a> {
-    of: &'a mut Aside,
+pub struct ContextGuard<'a> {
+    of: &'a mut PrivateContext,
     before: Current,
 }
 
-impl Aside {
+impl PrivateContext {
     /// A context that shares with `native`, which may be current on this thread or on none.
     ///
     /// # Errors
@@ -55,7 +55,7 @@ impl Aside {
         loader: Loader<'_>,
         sharing: Sharing,
         native: Native,
-    ) -> Result<Aside, CaptureError> {
+    ) -> Result<PrivateContext, CaptureError> {
         let none = |why: &str| CaptureError(format!("no context can share with this one: {why}"));
         // SAFETY: by the caller's word.
         unsafe {
@@ -71,7 +71,7 @@ impl Aside {
                 let wait = (!software).then(|| WaitSync::load(loader)).flatten();
                 let shared = maker.clone().share(&gl);
                 let shared = shared.ok_or_else(|| none("its driver makes none"))?;
-                Ok(Aside {
+                Ok(PrivateContext {
                     gl: Arc::new(gl),
                     shared: Some(shared),
                     native,
@@ -87,7 +87,7 @@ impl Aside {
 
     /// Makes it current on this thread, where all is visible that the application has drawn before. `None` if that
     /// can't be done.
-    pub fn enter(&mut self) -> Option<Entered<'_>> {
+    pub fn enter(&mut self) -> Option<ContextGuard<'_>> {
         let shared = self.shared.as_ref()?;
         let before = shared.current();
         // Of a context that is current nowhere everything was handed to the device when it was let go of.
@@ -101,7 +101,7 @@ impl Aside {
         if let Some(fence) = drawn {
             self.wait_for(fence);
         }
-        Some(Entered { of: self, before })
+        Some(ContextGuard { of: self, before })
     }
 
     /// What the application's context, which is current, was told so far.
@@ -138,7 +138,7 @@ impl Aside {
     }
 }
 
-impl Drop for Aside {
+impl Drop for PrivateContext {
     fn drop(&mut self) {
         if let Some(shared) = self.shared.take() {
             shared.destroy();
@@ -146,7 +146,7 @@ impl Drop for Aside {
     }
 }
 
-impl Drop for Entered<'_> {
+impl Drop for ContextGuard<'_> {
     fn drop(&mut self) {
         if let Some(shared) = &self.of.shared {
             // SAFETY: our context is current; what it was told is the device's before another is.

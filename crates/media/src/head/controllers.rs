@@ -10,66 +10,78 @@ use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 use openuvr_proto::pose::Pose;
 use openuvr_proto::rotation::Rotation;
 
-use super::HeadInput;
+use super::HeadPoseInput;
 
 /// Where a right hand is held: metres to the right of the head, up and back (guess: elbows at a table).
-const HELD: [f32; 3] = [0.2, -0.3, -0.4];
+const REST_POSITION: [f32; 3] = [0.2, -0.3, -0.4];
 
 /// What is pressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Part {
+enum Control {
     Trigger,
     Squeeze,
     Button(Buttons),
 }
 
 /// A way to press a part of a hand's controller.
-struct Way {
-    by: By,
+struct Binding {
+    by: InputKey,
     hand: Hand,
-    part: Part,
+    part: Control,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum By {
+enum InputKey {
     Button(Button),
     Key(KeyCode),
 }
 
-const fn way(by: By, hand: Hand, part: Part) -> Way {
-    Way { by, hand, part }
+const fn bind(by: InputKey, hand: Hand, part: Control) -> Binding {
+    Binding { by, hand, part }
 }
 
 /// Key codes are those of `linux/input-event-codes.h`: KEY_R, KEY_F, KEY_TAB.
-const WAYS: &[Way] = &[
-    way(By::Button(Button::LEFT), Hand::Right, Part::Trigger),
-    way(By::Button(Button::RIGHT), Hand::Right, Part::Squeeze),
-    way(By::Button(Button::MIDDLE), Hand::Left, Part::Trigger),
-    way(
-        By::Key(KeyCode(19)),
+const BINDINGS: &[Binding] = &[
+    bind(
+        InputKey::Button(Button::LEFT),
         Hand::Right,
-        Part::Button(Buttons::A_X),
+        Control::Trigger,
     ),
-    way(
-        By::Key(KeyCode(33)),
+    bind(
+        InputKey::Button(Button::RIGHT),
         Hand::Right,
-        Part::Button(Buttons::B_Y),
+        Control::Squeeze,
     ),
-    way(
-        By::Key(KeyCode(15)),
+    bind(
+        InputKey::Button(Button::MIDDLE),
         Hand::Left,
-        Part::Button(Buttons::MENU_SYSTEM),
+        Control::Trigger,
+    ),
+    bind(
+        InputKey::Key(KeyCode(19)),
+        Hand::Right,
+        Control::Button(Buttons::A_X),
+    ),
+    bind(
+        InputKey::Key(KeyCode(33)),
+        Hand::Right,
+        Control::Button(Buttons::B_Y),
+    ),
+    bind(
+        InputKey::Key(KeyCode(15)),
+        Hand::Left,
+        Control::Button(Buttons::MENU_SYSTEM),
     ),
 ];
 
 /// Both hands.
 #[derive(Debug, Default)]
-pub struct Hands {
+pub struct EmulatedControllers {
     grabbed: bool,
-    held: BTreeSet<By>,
+    held: BTreeSet<InputKey>,
 }
 
-impl Hands {
+impl EmulatedControllers {
     /// The controllers of a head that is here.
     #[must_use]
     pub fn controllers(&self, head: &Pose) -> Controllers {
@@ -77,17 +89,18 @@ impl Hands {
             let mut state = ControllerState::new(hand);
             let looks = Rotation::of(head);
             let side = if hand == Hand::Left { -1.0 } else { 1.0 };
-            let from_head = looks.turn([HELD[0] * side, HELD[1], HELD[2]]);
+            let from_head =
+                looks.turn([REST_POSITION[0] * side, REST_POSITION[1], REST_POSITION[2]]);
             let [x, y, z] = head.position();
             let at = [x + from_head[0], y + from_head[1], z + from_head[2]];
             let pose = Pose::new(at, looks.0).ok();
             (state.grip, state.aim) = (pose, pose);
-            for way in WAYS {
-                if way.hand == hand && self.held.contains(&way.by) {
-                    match way.part {
-                        Part::Trigger => state.trigger = u16::MAX,
-                        Part::Squeeze => state.squeeze = u16::MAX,
-                        Part::Button(button) => state.buttons = state.buttons.with(button),
+            for bind in BINDINGS {
+                if bind.hand == hand && self.held.contains(&bind.by) {
+                    match bind.part {
+                        Control::Trigger => state.trigger = u16::MAX,
+                        Control::Squeeze => state.squeeze = u16::MAX,
+                        Control::Button(button) => state.buttons = state.buttons.with(button),
                     }
                 }
             }
@@ -96,18 +109,18 @@ impl Hands {
     }
 }
 
-impl HeadInput for Hands {
+impl HeadPoseInput for EmulatedControllers {
     fn take(&mut self, event: &InputEvent) -> bool {
         let (by, pressed) = match *event {
-            InputEvent::Key { code, pressed, .. } => (By::Key(code), pressed),
-            InputEvent::Button { button, pressed } => (By::Button(button), pressed),
+            InputEvent::Key { code, pressed, .. } => (InputKey::Key(code), pressed),
+            InputEvent::Button { button, pressed } => (InputKey::Button(button), pressed),
             _ => return false,
         };
         if !pressed {
             // What went down here goes up here.
             return self.held.remove(&by);
         }
-        let takes = self.grabbed && WAYS.iter().any(|way| way.by == by);
+        let takes = self.grabbed && BINDINGS.iter().any(|bind| bind.by == by);
         if takes {
             self.held.insert(by);
         }
@@ -128,7 +141,7 @@ mod tests {
 
     #[test]
     fn buttons_and_keys_press_what_the_table_says() {
-        let mut hands = Hands::default();
+        let mut hands = EmulatedControllers::default();
         let looks = Rotation::of_head(std::f32::consts::FRAC_PI_2, 0.0, 0.0);
         let head = Pose::new([0.0, 1.6, 0.0], looks.0).expect("a rotation");
         let click = |pressed| InputEvent::Button {

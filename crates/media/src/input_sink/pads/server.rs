@@ -55,15 +55,15 @@ const WAITING: usize = 32 << 10;
 
 /// What came from a process that has a device open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Asked {
+pub enum ReaderEvent {
     /// It asks for this.
     Request(Request),
     /// It has closed the device.
-    Left,
+    Closed,
 }
 
 /// Serves devices in a folder. Any thread may call it; one waits for what is asked.
-pub struct Served {
+pub struct PadServer {
     folder: PathBuf,
     state: Mutex<State>,
     waker: Waker,
@@ -73,7 +73,7 @@ pub struct Served {
 struct State {
     devices: BTreeMap<u32, Device>,
     readers: u64,
-    asked: VecDeque<(u32, u64, Asked)>,
+    asked: VecDeque<(u32, u64, ReaderEvent)>,
 }
 
 struct Device {
@@ -97,25 +97,25 @@ struct Reader {
     rest: Vec<u8>,
 }
 
-impl Served {
+impl PadServer {
     /// Serves devices in `folder`, which is made if it is not there, for this user alone. What another left
     /// there is removed.
     ///
     /// # Errors
     /// The folder can't be written to, or this process has no file descriptor left.
-    pub fn open(folder: &Path) -> io::Result<Served> {
-        Served::with_seats(folder, Vec::new())
+    pub fn open(folder: &Path) -> io::Result<PadServer> {
+        PadServer::with_seats(folder, Vec::new())
     }
 
     /// The same beside the first devices, which are there already, each with what it is and where those wait that
     /// have opened it. Nothing on them is held any more.
     ///
     /// # Errors
-    /// As [`Served::open`], or such a device is not there.
+    /// As [`PadServer::open`], or such a device is not there.
     pub fn with_seats(
         folder: &Path,
         seats: Vec<(Arc<OwnedFd>, Description)>,
-    ) -> io::Result<Served> {
+    ) -> io::Result<PadServer> {
         clear(folder, seats.len())?;
         let mut state = State::default();
         for (number, (listener, description)) in (0..MAX_DEVICES).zip(seats) {
@@ -130,7 +130,7 @@ impl Served {
             };
             state.devices.insert(number, device);
         }
-        Ok(Served {
+        Ok(PadServer {
             folder: folder.to_owned(),
             state: Mutex::new(state),
             waker: Waker::new().map_err(io::Error::other)?,
@@ -198,7 +198,7 @@ impl Served {
         };
         let before = asked.len();
         device.admit(readers);
-        device.hear(number, asked);
+        device.receive(number, asked);
         for (kind, code, value) in events {
             if let Some(part) = device.description.follow(*kind, *code, *value) {
                 let bytes = device.description.part(part);
@@ -206,7 +206,7 @@ impl Served {
             }
         }
         for reader in &mut device.readers {
-            reader.tell(events);
+            reader.notify(events);
         }
         if asked.len() != before {
             self.waker.wake();
@@ -216,8 +216,8 @@ impl Served {
 
     /// What processes asked, by device and a number of their own; waits for it, at most `timeout` (`None`:
     /// without end). `None` then, and when it was woken.
-    pub fn asked(&self, timeout: Option<Duration>) -> Option<(u32, u64, Asked)> {
-        if let Some(asked) = self.hear() {
+    pub fn next_event(&self, timeout: Option<Duration>) -> Option<(u32, u64, ReaderEvent)> {
+        if let Some(asked) = self.receive() {
             return Some(asked);
         }
         let (fds, timeout) = self.lock().fds(timeout);
@@ -230,10 +230,10 @@ impl Served {
         // Interrupted, it looks.
         let _ = poll(&mut polled, timeout.as_ref());
         self.waker.lower();
-        self.hear()
+        self.receive()
     }
 
-    fn hear(&self) -> Option<(u32, u64, Asked)> {
+    fn receive(&self) -> Option<(u32, u64, ReaderEvent)> {
         let mut state = self.lock();
         let State {
             devices,
@@ -242,15 +242,15 @@ impl Served {
         } = &mut *state;
         for (number, device) in devices {
             device.admit(readers);
-            device.hear(*number, asked);
+            device.receive(*number, asked);
             for reader in device.readers.iter_mut().filter(|reader| reader.behind) {
-                reader.tell(&[]);
+                reader.notify(&[]);
             }
         }
         asked.pop_front()
     }
 
-    /// Makes a call of [`Served::asked`] return.
+    /// Makes a call of [`PadServer::next_event`] return.
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.waker.clone()
@@ -281,7 +281,7 @@ impl Served {
             // Also where a child that was forked has the descriptor: what is gone is no trouble.
             let _ = shutdown(&*reader.fd, Shutdown::Both);
         }
-        let left = |reader: &Reader| (number, reader.number, Asked::Left);
+        let left = |reader: &Reader| (number, reader.number, ReaderEvent::Closed);
         state.asked.extend(device.readers.iter().map(left));
     }
 
@@ -290,7 +290,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for PadServer {
     fn drop(&mut self) {
         let mut state = self.lock();
         for number in 0..MAX_DEVICES {
@@ -351,11 +351,11 @@ impl Device {
     }
 
     /// Hears who has it open.
-    fn hear(&mut self, number: u32, asked: &mut VecDeque<(u32, u64, Asked)>) {
+    fn receive(&mut self, number: u32, asked: &mut VecDeque<(u32, u64, ReaderEvent)>) {
         self.readers.retain_mut(|reader| {
-            let stays = reader.hear(number, asked);
+            let stays = reader.receive(number, asked);
             if !stays {
-                asked.push_back((number, reader.number, Asked::Left));
+                asked.push_back((number, reader.number, ReaderEvent::Closed));
             }
             stays
         });
@@ -364,7 +364,7 @@ impl Device {
 
 impl Reader {
     /// Takes its requests; whether it has the device still open.
-    fn hear(&mut self, number: u32, asked: &mut VecDeque<(u32, u64, Asked)>) -> bool {
+    fn receive(&mut self, number: u32, asked: &mut VecDeque<(u32, u64, ReaderEvent)>) -> bool {
         let mut buffer = [0; 16 * LENGTH];
         // What is more waits in the socket.
         while asked.len() < MAX_ASKED {
@@ -386,7 +386,9 @@ impl Reader {
                             _ => ClockId::Realtime,
                         };
                     }
-                    request => asked.push_back((number, self.number, Asked::Request(request))),
+                    request => {
+                        asked.push_back((number, self.number, ReaderEvent::Request(request)))
+                    }
                 }
             }
             self.rest = rest.to_vec();
@@ -395,7 +397,7 @@ impl Reader {
     }
 
     /// Writes events, and before them that some are missing.
-    fn tell(&mut self, events: &[(u16, u16, i32)]) {
+    fn notify(&mut self, events: &[(u16, u16, i32)]) {
         let ended = events.last() == Some(&REPORT);
         let missed = self.behind.then_some(&DROPPED);
         let end = (self.behind && !ended).then_some(&REPORT);
@@ -529,9 +531,9 @@ mod tests {
     }
 
     #[test]
-    fn each_reader_gets_all_events_and_is_heard() {
+    fn each_reader_gets_all_events_and_can_make_requests() {
         let folder = Folder::new("all");
-        let served = Served::open(&folder.0).unwrap();
+        let served = PadServer::open(&folder.0).unwrap();
         served.plug(0, device()).unwrap();
         let (mut a, mut b) = (folder.open(), folder.open());
         served.write(0, &press(1)).unwrap();
@@ -547,25 +549,28 @@ mod tests {
         a.write_all(&bytes[..30]).unwrap();
         a.write_all(&bytes[30..]).unwrap();
         let second = Some(Duration::from_secs(5));
-        assert_eq!(served.asked(second), Some((0, 1, Asked::Request(upload))));
-        let play = Asked::Request(Request::Play(0, 1));
-        assert_eq!(served.asked(second), Some((0, 1, play)));
+        assert_eq!(
+            served.next_event(second),
+            Some((0, 1, ReaderEvent::Request(upload)))
+        );
+        let play = ReaderEvent::Request(Request::Play(0, 1));
+        assert_eq!(served.next_event(second), Some((0, 1, play)));
         drop(b);
-        assert_eq!(served.asked(second), Some((0, 2, Asked::Left)));
-        assert_eq!(served.asked(Some(Duration::ZERO)), None);
+        assert_eq!(served.next_event(second), Some((0, 2, ReaderEvent::Closed)));
+        assert_eq!(served.next_event(Some(Duration::ZERO)), None);
         served.unplug(0);
-        assert_eq!(served.asked(second), Some((0, 1, Asked::Left)));
+        assert_eq!(served.next_event(second), Some((0, 1, ReaderEvent::Closed)));
         assert_eq!(a.read(&mut [0; 8]).unwrap(), 0, "the end");
         assert!(!folder.0.join("dev/event240").exists());
     }
 
     /// In a process of its own: the limit is for all of its threads.
     #[test]
-    fn a_reader_without_a_descriptor_is_let_in_after_a_while() {
+    fn a_reader_without_a_descriptor_is_admitted_later() {
         const ALONE: &str = "OPENUVR_TEST_ALONE";
         if std::env::var_os(ALONE).is_none() {
             let (_, module) = module_path!().split_once("::").unwrap();
-            let name = format!("{module}::a_reader_without_a_descriptor_is_let_in_after_a_while");
+            let name = format!("{module}::a_reader_without_a_descriptor_is_admitted_later");
             let mut command = Command::new(std::env::current_exe().unwrap());
             command.args(["--exact", &name, "--nocapture"]);
             let out = command.env(ALONE, "1").output().unwrap();
@@ -576,7 +581,7 @@ mod tests {
             return;
         }
         let folder = Folder::new("lack");
-        let served = Served::open(&folder.0).unwrap();
+        let served = PadServer::open(&folder.0).unwrap();
         served.plug(0, device()).unwrap();
         let mut reader = folder.open();
         let waits = || {
@@ -606,9 +611,9 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_missed_events_is_told_so() {
+    fn a_reader_that_missed_events_gets_syn_dropped() {
         let folder = Folder::new("slow");
-        let served = Served::open(&folder.0).unwrap();
+        let served = PadServer::open(&folder.0).unwrap();
         served.plug(0, device()).unwrap();
         let mut slow = folder.open();
         for n in 0..5000 {
@@ -620,19 +625,19 @@ mod tests {
             "{}",
             got.len()
         );
-        assert_eq!(served.asked(Some(Duration::ZERO)), None);
+        assert_eq!(served.next_event(Some(Duration::ZERO)), None);
         assert_eq!(read(&mut slow), [DROPPED, REPORT]);
         served.write(0, &press(0)).unwrap();
         assert_eq!(read(&mut slow), press(0));
     }
 
     #[test]
-    fn what_another_left_behind_is_removed() {
+    fn leftovers_of_another_process_are_removed() {
         let folder = Folder::new("left");
-        let first = Served::open(&folder.0).unwrap();
+        let first = PadServer::open(&folder.0).unwrap();
         first.plug(0, device()).unwrap();
         std::mem::forget(first);
-        let second = Served::open(&folder.0).unwrap();
+        let second = PadServer::open(&folder.0).unwrap();
         assert!(!folder.0.join("dev/event240").exists());
         second.plug(0, device()).unwrap();
         assert!(second.plug(MAX_DEVICES, device()).is_err());

@@ -20,13 +20,13 @@ use super::display::Display;
 use super::image::Image;
 use crate::application::{Application, Atoms, WindowScope};
 use crate::capture::CaptureError;
-use crate::pixel_form::PixelForm;
+use crate::pixel_layout::PixelLayout;
 
 /// Parts that are fetched at most: a menu that others cover has a few.
 const MOST: usize = 64;
 
 /// The windows in front of one.
-pub(super) struct Companions {
+pub(super) struct Transients {
     atoms: Atoms,
     /// Whether windows in front belong to the application; forgotten when they come or go.
     known: HashMap<Window, bool>,
@@ -37,12 +37,12 @@ pub(super) struct Companions {
     /// Where the picture shows them; apart from one another.
     parts: Vec<Area>,
     /// How the display's own pixels are stored.
-    form: PixelForm,
+    form: PixelLayout,
 }
 
-impl Companions {
-    pub(super) fn new(display: &Display) -> Result<Companions, CaptureError> {
-        Ok(Companions {
+impl Transients {
+    pub(super) fn new(display: &Display) -> Result<Transients, CaptureError> {
+        Ok(Transients {
             atoms: Atoms::of(&display.conn).map_err(|e| display.broke(e))?,
             known: HashMap::new(),
             stale: true,
@@ -77,7 +77,7 @@ impl Companions {
         self.stale = true;
     }
 
-    /// Whether [`Companions::renew`] is to be called.
+    /// Whether [`Transients::renew`] is to be called.
     pub(super) fn are_stale(&self) -> bool {
         self.stale
     }
@@ -127,7 +127,7 @@ impl Companions {
         done.map(drop).map_err(|e| display.broke(e))
     }
 
-    /// The part of the picture that a report of [`Companions::watch`] touches; `None` if it is not
+    /// The part of the picture that a report of [`Transients::watch`] touches; `None` if it is not
     /// one.
     pub(super) fn touched(
         &self,
@@ -237,7 +237,7 @@ impl Companions {
             conn,
             self.atoms,
             display.root(),
-            (window, WindowScope::Accompanying),
+            (window, WindowScope::Transients),
         )?;
         let mut front = conn.query_tree(display.root())?.reply()?.children;
         let own = front.iter().position(|w| *w == application.top());

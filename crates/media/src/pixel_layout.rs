@@ -13,7 +13,7 @@ use x11rb::rust_connection::RustConnection;
 
 /// How pixels of a visual lie in memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PixelForm {
+pub struct PixelLayout {
     /// Bytes a pixel: 1 to 4.
     bytes: usize,
     /// Rows begin at multiples of so many bytes.
@@ -42,12 +42,12 @@ struct Channel {
 /// The cells of a colour map as blue, green, red; none where pixels have their colour themselves.
 pub type Cells = Vec<[u8; 3]>;
 
-impl PixelForm {
+impl PixelLayout {
     /// How `visual` is stored.
     ///
     /// # Errors
     /// One line that begins with `display`, the name that it shall go by, for forms that nobody has.
-    pub fn of(setup: &Setup, visual: Visualid, display: &str) -> Result<PixelForm, String> {
+    pub fn of(setup: &Setup, visual: Visualid, display: &str) -> Result<PixelLayout, String> {
         let depths = setup.roots.iter().flat_map(|screen| &screen.allowed_depths);
         let visuals = depths.flat_map(|depth| depth.visuals.iter().map(|v| (depth.depth, v)));
         let found = { visuals }.find(|(_, found)| found.visual_id == visual);
@@ -59,7 +59,7 @@ impl PixelForm {
         let colours = colours(visual, bits);
         match colours {
             Some(colours) if matches!(bits, 8 | 16 | 24 | 32) && (little || bits == 8) => {
-                Ok(PixelForm {
+                Ok(PixelLayout {
                     bytes: usize::from(bits / 8),
                     align: usize::from(pad / 8).max(1),
                     colours,
@@ -216,7 +216,7 @@ mod tests {
         }
     }
 
-    fn pixel(form: &PixelForm, cells: &[[u8; 3]], from: &[u8]) -> [u8; 4] {
+    fn pixel(form: &PixelLayout, cells: &[[u8; 3]], from: &[u8]) -> [u8; 4] {
         let mut to = [0; 4];
         form.convert(cells, from, &mut to);
         to
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn each_depth_becomes_bytes() {
         let of = |depth, bits, visual| {
-            PixelForm::of(&setup(depth, bits, visual), 7, "display :0").expect("known")
+            PixelLayout::of(&setup(depth, bits, visual), 7, "display :0").expect("known")
         };
         let usual = of(24, 32, masks(0xff_0000, 0xff00, 0xff));
         assert!(usual.is_bgrx());
@@ -252,17 +252,17 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_looked_up_and_what_nobody_has_is_refused() {
+    fn cells_are_looked_up_and_unknown_visuals_are_refused() {
         let cells = Visualtype {
             class: VisualClass::PSEUDO_COLOR,
             colormap_entries: 256,
             visual_id: 7,
             ..Visualtype::default()
         };
-        let form = PixelForm::of(&setup(8, 8, cells), 7, "display :0").expect("known");
+        let form = PixelLayout::of(&setup(8, 8, cells), 7, "display :0").expect("known");
         assert_eq!(pixel(&form, &[[0; 3], [3, 2, 1]], &[1]), [3, 2, 1, 0]);
         let refused = |setup: &Setup, visual| {
-            let error = PixelForm::of(setup, visual, "display :0").expect_err("unknown");
+            let error = PixelLayout::of(setup, visual, "display :0").expect_err("unknown");
             assert!(error.starts_with("display :0 "), "{error}");
             assert_eq!(error.lines().count(), 1);
         };
