@@ -1,5 +1,5 @@
-//! Copies of pictures in ordinary memory whose buffers go round: for who takes a picture that is not
-//! theirs to keep, and for several who share one (behind an [`Arc`]).
+//! Copies of pictures in ordinary memory, with recycled buffers: for components that must keep a
+//! borrowed picture, or share one (behind an [`Arc`]).
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,14 +9,14 @@ use openuvr_proto::units::Size;
 use super::submit::Frame;
 use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
 
-/// The buffers that nobody uses now: as many as were in use at once at most.
+/// The free buffers: at most the number that was in use at once.
 #[derive(Clone, Debug, Default)]
 pub struct Pool {
     free: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
 impl Pool {
-    /// A picture of BGRX without gaps whose bytes are of an earlier one, or zero.
+    /// A BGRX picture without row padding; its bytes are those of an earlier picture, or zero.
     #[must_use]
     pub fn take(&self, size: Size) -> PooledPicture {
         let mut data = self.spare();
@@ -35,7 +35,7 @@ impl Pool {
         }
     }
 
-    /// A copy of a picture, its planes as they lie.
+    /// A copy of a picture with the same plane layout.
     #[must_use]
     pub fn copy_of(&self, picture: &Picture<'_>) -> PooledPicture {
         let mut data = self.spare();
@@ -55,7 +55,7 @@ impl Pool {
         }
     }
 
-    /// Buffers that nobody uses now.
+    /// The number of free buffers.
     #[cfg(test)]
     pub(super) fn spares(&self) -> usize {
         self.free.lock().map_or(0, |free| free.len())
@@ -67,27 +67,26 @@ impl Pool {
     }
 }
 
-/// A picture in a buffer of a [`Pool`], which gets it back.
+/// A picture in a buffer that returns to its [`Pool`] on drop.
 #[derive(Debug)]
 pub struct PooledPicture {
     size: Size,
     format: PixelFormat,
     rows: RowOrder,
-    /// Where each plane lies in the buffer, and its stride.
+    /// Each plane's range in the buffer, and its stride.
     planes: [(Range<usize>, usize); 3],
     data: Vec<u8>,
     home: Pool,
 }
 
 impl PooledPicture {
-    /// The bytes of one that was taken empty are to be read as `format`, of 4 bytes a pixel, and its
-    /// rows come in this order.
+    /// Sets the format (4 bytes per pixel) and row order of a picture from [`Pool::take`].
     pub fn order(&mut self, format: PixelFormat, rows: RowOrder) {
         debug_assert_eq!(format.packed(), Some(4), "{format:?}");
         (self.format, self.rows) = (format, rows);
     }
 
-    /// The rows; of one that was taken empty one after the other, 4 bytes a pixel.
+    /// The rows; of a picture from [`Pool::take`], without padding and with 4 bytes per pixel.
     pub fn bytes(&mut self) -> &mut [u8] {
         &mut self.data
     }
@@ -152,9 +151,9 @@ mod tests {
         assert!(seen.planes[2].data.is_empty());
         let place = seen.planes[0].data.as_ptr();
         drop(shared);
-        assert_eq!(pool.spares(), 0, "somebody looks at it");
+        assert_eq!(pool.spares(), 0, "it is in use");
         drop(other);
-        // The next copy lies where the first did.
+        // The next copy reuses the first buffer.
         assert_eq!(
             pool.copy_of(&picture).picture().planes[0].data.as_ptr(),
             place

@@ -1,4 +1,4 @@
-//! What an application hands over, and what the host gets of it.
+//! Submitted pictures as seen by the host.
 
 use super::*;
 use crate::capture::pool::{Pool, PooledPicture};
@@ -33,7 +33,7 @@ fn the_newest_picture_wins_and_buffers_go_round() {
     assert!(host.picture().is_none());
     submit(1);
     submit(2);
-    assert_eq!(free(&pool), 1, "the first was late");
+    assert_eq!(free(&pool), 1, "the first was replaced");
     assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
     assert_eq!(shown(&host), 2);
     submit(3);
@@ -66,7 +66,7 @@ fn waiting_ends_when_the_host_asks_for_the_next() {
     let ticket = app
         .submit(picture(&pool, 1), RenderInfo::default())
         .unwrap();
-    assert!(!app.wait(ticket, Duration::ZERO), "nobody has taken it");
+    assert!(!app.wait(ticket, Duration::ZERO), "not taken yet");
     assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
     assert!(!app.wait(ticket, Duration::ZERO), "it is being encoded");
     let thread = std::thread::spawn(move || {
@@ -94,8 +94,8 @@ fn a_static_picture_is_requested_once() {
     app.wake_when_watched(comer.clone());
     assert!(app.wants(at(0)));
     let _ = app.submit(picture(&pool, 1), RenderInfo::default());
-    assert!(!app.wants(at(20)), "nobody watches");
-    assert_eq!(app.missing_still(at(5000)), None, "nobody watches");
+    assert!(!app.wants(at(20)), "no viewer");
+    assert_eq!(app.missing_still(at(5000)), None, "no viewer");
     host.set_watched(true);
     assert!(comer.lower());
     assert_eq!(app.missing_still(at(40)), None, "it may go on drawing");
@@ -104,14 +104,14 @@ fn a_static_picture_is_requested_once() {
     assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
     assert_eq!(shown(&host), 2);
     assert_eq!(app.missing_still(at(6000)), None, "it was handed over");
-    // One that came too soon behind another.
+    // A picture too soon after another.
     assert!(app.wants(at(6000)));
     let _ = app.submit(picture(&pool, 3), RenderInfo::default());
     while app.wants(at(6001)) {
         let _ = app.submit(picture(&pool, 4), RenderInfo::default());
     }
     let still = app.missing_still(at(6200)).expect("the refused one");
-    // The application goes on before it was found.
+    // The application draws again before the old picture was found.
     assert!(app.wants(at(6200)));
     let _ = app.submit(picture(&pool, 5), RenderInfo::default());
     app.submit_still(still, picture(&pool, 6));
@@ -122,7 +122,7 @@ fn a_static_picture_is_requested_once() {
 #[test]
 fn an_application_without_pictures_is_at_rest() {
     let (app, mut host) = channel(SIZE, 60.0).unwrap();
-    assert_eq!(app.missing_still(Instant(0)), None, "nobody watches");
+    assert_eq!(app.missing_still(Instant(0)), None, "no viewer");
     host.set_watched(true);
     assert!(app.missing_still(Instant(0)).is_some());
 }
@@ -137,13 +137,13 @@ fn a_closed_host_releases_the_application() {
     assert!(!app.is_over());
     drop(host);
     assert!(app.is_over());
-    assert_eq!(free(&pool), 1, "nobody needs it any more");
+    assert_eq!(free(&pool), 1, "it is no longer needed");
     assert!(!app.wait(ticket, Duration::from_secs(60)));
     assert_eq!(app.demand(Instant(0)), FrameDemand::Closed);
     assert!(
         app.submit(picture(&pool, 2), RenderInfo::default())
             .is_none(),
-        "nobody is there"
+        "the host is gone"
     );
 }
 
@@ -152,10 +152,10 @@ fn demand_follows_the_viewers_frame_rate() {
     let (app, mut host) = channel(SIZE, 60.0).unwrap();
     let at = |ms: i64| Instant(ms * 1_000_000);
     let wanted = |from, to| (from..to).filter(|ms| app.wants(at(*ms))).count();
-    assert_eq!(wanted(0, 3000), 3, "nobody watches");
+    assert_eq!(wanted(0, 3000), 3, "no viewer");
     assert_eq!(app.demand(at(2999)), FrameDemand::Unwatched);
     host.set_watched(true);
-    // 5 % more are let by, and one that was saved up.
+    // With the tolerance of 5 %, and one saved token.
     assert!((188..=191).contains(&wanted(3000, 6000)));
     assert_eq!(app.demand(at(6000)), FrameDemand::TooSoon);
 }
@@ -167,14 +167,14 @@ fn overlaid_pictures_replace_submitted_ones() {
     let at = |ms: i64| Instant(ms * 1_000_000);
     let zero = Some(Duration::ZERO);
     host.set_watched(true);
-    assert_eq!(app.wants_still(at(0)), None, "nothing lies over them");
+    assert_eq!(app.wants_still(at(0)), None, "no window covers them");
     app.overlaid(at(0), true);
     assert!(!app.wants(at(0)));
-    // Under way when that came.
+    // Pending when the window appeared.
     let _ = app.submit(picture(&pool, 1), RenderInfo::default());
     assert_eq!(host.next(zero).unwrap(), CaptureEvent::TimedOut);
     let still = app.wants_still(at(1)).expect("the first");
-    // The application draws on meanwhile.
+    // The application continues to draw.
     app.missed(at(2));
     assert!(!app.wants(at(2)));
     app.submit_still(still, picture(&pool, 2));
@@ -183,10 +183,10 @@ fn overlaid_pictures_replace_submitted_ones() {
     assert_eq!(app.missing_still(at(1000)), None, "it was handed over");
     let stills = (1000..4000).filter(|ms| app.wants_still(at(*ms)).is_some());
     assert!((188..=192).contains(&stills.count()));
-    // From here on what the application shows is not known.
+    // From here on the application's current picture is unknown.
     app.overlaid(at(4000), false);
     assert_eq!(app.wants_still(at(4100)), None);
-    let rest = app.missing_still(at(4100)).expect("what it shows");
+    let rest = app.missing_still(at(4100)).expect("the current picture");
     app.submit_still(rest, picture(&pool, 3));
     assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
     assert_eq!(shown(&host), 3);

@@ -1,5 +1,5 @@
-//! What can only be seen from inside: which requests are sent, and what is made of their numbers.
-//! All else is in `tests/capture_x11.rs`.
+//! Tests that need internals: the requests sent, and the handling of sequence numbers. The others
+//! are in `tests/capture_x11.rs`.
 
 use x11rb::protocol::xproto::ConnectionExt as _;
 use x11rb::wrapper::ConnectionExt as _;
@@ -24,7 +24,7 @@ fn open(server: &Xvfb, area: CaptureArea) -> X11Capture {
     .expect("Xvfb has everything")
 }
 
-/// Takes frames until all that was drawn is in the picture.
+/// Takes frames until all drawing is in the picture.
 fn drain(capture: &mut X11Capture) {
     while capture.next(Some(Duration::from_millis(60))).unwrap() == CaptureEvent::Frame {}
 }
@@ -45,7 +45,7 @@ fn damage_long_after_the_last_picture_is_news() {
     let id = painter.shown(0, 0, 64, 64, RED);
     let mut capture = open(&server, CaptureArea::Display);
     drain(&mut capture);
-    // What damage outside a region makes us send in the course of minutes.
+    // The requests that damage outside a region causes within minutes.
     for _ in 0..40_000 {
         capture.display.conn.no_operation().unwrap();
     }
@@ -92,11 +92,11 @@ fn nothing_is_captured_without_viewers() {
         assert_eq!(requests(&capture), before + 1);
 
         capture.set_watched(true);
-        assert!(capture.picture().is_none(), "the old one is too old");
-        // At once, and without anything being drawn.
+        assert!(capture.picture().is_none(), "the old one is outdated");
+        // At once, and without new drawing.
         assert_eq!(capture.next(NOW).unwrap(), CaptureEvent::Frame);
         assert_eq!(corner(&capture), GREEN);
-        // To say it again changes nothing; damage is reported as before.
+        // Repeating it changes nothing; damage is reported as before.
         capture.set_watched(true);
         drain(&mut capture);
         painter.fill(id, 0, 0, 64, 64, RED);
@@ -135,7 +135,7 @@ fn a_new_viewer_gets_changes_made_while_unwatched() {
     painter.conn.unmap_window(id).unwrap();
     painter.sync();
     assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Hidden);
-    // Nothing is to be seen: the last picture is better than none.
+    // The window is not viewable: the last picture is better than none.
     capture.set_watched(true);
     assert_eq!(capture.next(NOW).unwrap(), CaptureEvent::TimedOut);
     assert_eq!(corner(&capture), GREEN);

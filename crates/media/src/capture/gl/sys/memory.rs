@@ -1,7 +1,7 @@
-//! The memory of a pixel buffer that is lent to the host, and may have to be taken from under it:
-//! with its context a buffer's memory goes, and the host keeps the last picture as long as it likes.
+//! The memory of a pixel buffer that is lent to the host. It may have to be withdrawn: a buffer's
+//! memory is freed with its context, but the host keeps the last picture as long as it needs it.
 //!
-//! Who takes it away waits until nobody looks at the picture (the length of an encode at most), and
+//! Withdrawing waits until the picture is no longer in use (at most the length of an encode), and
 //! leaves a copy in its place.
 
 use std::ptr::NonNull;
@@ -23,21 +23,21 @@ struct State {
     place: Backing,
     /// A [`Loan`] of it exists.
     lent: bool,
-    /// Somebody looks at it.
+    /// Its picture is borrowed.
     in_use: bool,
 }
 
 enum Backing {
-    /// Nowhere: not mapped, or the context is gone.
+    /// Not mapped, or the context is gone.
     Unmapped,
-    /// In the driver's hands.
+    /// The driver's memory.
     Mapped(*const u8),
-    /// Copied when the driver's memory was about to go.
+    /// Copied before the driver's memory was freed.
     Copied(Vec<u8>),
 }
 
 // SAFETY: the pointer is used on the thread that maps and unmaps, under the lock, and by one loan
-// while that is `in_use`; the memory behind it has no tie to a thread.
+// while that is `in_use`; the memory behind it is not bound to a thread.
 unsafe impl Send for Memory {}
 // SAFETY: as above; all else is behind the lock.
 unsafe impl Sync for Memory {}
@@ -71,16 +71,16 @@ impl Memory {
         matches!(self.state().place, Backing::Mapped(_))
     }
 
-    /// It is mapped now, at `start`, or no more.
+    /// Sets the address of the mapping; `None`: no longer mapped.
     ///
     /// # Safety
-    /// `start` is where `len` bytes can be read until this is called again or
-    /// [`Memory::withdraw`], and nothing writes there while a loan exists that has been submitted.
+    /// `len` bytes are readable at `start` until the next call of this or of [`Memory::withdraw`],
+    /// and they are not written while a submitted loan exists.
     pub(super) unsafe fn map(&self, start: Option<*const u8>) {
         self.state().place = start.map_or(Backing::Unmapped, Backing::Mapped);
     }
 
-    /// Lends it as a picture; nobody else has it.
+    /// Lends it as a picture. No other loan may exist.
     pub(super) fn lend(self: &Arc<Memory>, shape: Shape) -> Loan {
         self.state().lent = true;
         Loan {
@@ -89,14 +89,14 @@ impl Memory {
         }
     }
 
-    /// The driver's memory is about to go: what is lent is copied, once nobody looks at it.
+    /// Before the driver's memory is freed: copies lent pixels, once they are not in use.
     pub(super) fn withdraw(&self) {
         let mut state = (self.rested)
             .wait_while(self.state(), |state| state.in_use)
             .unwrap_or_else(PoisonError::into_inner);
         if let Backing::Mapped(start) = state.place {
             state.place = if state.lent {
-                // SAFETY: mapped until this returns, by the contract of `map`; nobody writes.
+                // SAFETY: mapped until this returns, by the contract of `map`, and not written.
                 Backing::Copied(unsafe { std::slice::from_raw_parts(start, self.len) }.to_vec())
             } else {
                 Backing::Unmapped
@@ -105,7 +105,7 @@ impl Memory {
     }
 }
 
-/// How the bytes are a picture.
+/// How to interpret the bytes as a picture.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub(super) size: Size,
@@ -113,7 +113,7 @@ pub(super) struct Shape {
     pub(super) stride: usize,
 }
 
-/// A buffer that the host has; it goes back when this is dropped.
+/// A buffer lent to the host, returned on drop.
 pub(super) struct Loan {
     memory: Arc<Memory>,
     shape: Shape,
@@ -136,9 +136,9 @@ impl Frame for Loan {
         };
         drop(state);
         // SAFETY: `len` bytes lie there, and stay there while `in_use` is set: `withdraw` waits for
-        // that, and an own copy is replaced by nobody. `rest` and `drop`, which reset it, need this
-        // loan for themselves, so that no picture is borrowed from it. Nothing writes there, since
-        // the buffer is not used again before the loan is gone.
+        // that, and a copy is never replaced. `rest` and `drop`, which reset it, borrow this loan
+        // mutably, so no picture is borrowed from it. The bytes are not written, since the buffer
+        // is not reused before the loan is dropped.
         let data = unsafe { std::slice::from_raw_parts(start, len) };
         Picture {
             size: self.shape.size,

@@ -1,4 +1,4 @@
-//! What calls Vulkan.
+//! The Vulkan calls.
 #![allow(unsafe_code)]
 
 mod copy;

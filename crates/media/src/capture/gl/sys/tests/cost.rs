@@ -1,6 +1,6 @@
-//! What a picture costs: to be run by hand on a quiet machine, with
-//! `cargo test --release -p openuvr-media cost_of -- --ignored --nocapture`, for a GPU without a
-//! display with `OPENUVR_EGL_DEVICE=0`.
+//! The cost of a picture. Run by hand on a quiet machine with `cargo test --release -p
+//! openuvr-media cost_of -- --ignored --nocapture`; on a GPU without a display add
+//! `OPENUVR_EGL_DEVICE=0`.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ const SIZE: Size = Size::new(1280, 720);
 const ROUNDS: u32 = 300;
 
 #[test]
-#[ignore = "takes times"]
+#[ignore = "measures times"]
 fn cost_of_a_picture() {
     let server = std::env::var("OPENUVR_EGL_DEVICE")
         .is_err()
@@ -39,7 +39,7 @@ fn cost_of_a_picture() {
     cost("EGL without a window", &egl);
 }
 
-/// What is timed, and how long it took.
+/// Durations by operation.
 #[derive(Default)]
 struct Times(Vec<(&'static str, Vec<Duration>)>);
 
@@ -93,7 +93,7 @@ fn cost(name: &str, context: &dyn Context) {
     let mut converter = Converter::new();
     let mut times = Times::default();
     for round in 0..ROUNDS {
-        // What was drawn is finished before each, so that only the reading counts.
+        // Drawing is finished before each read, so that only the read is timed.
         let fresh = || paint(&gl, round);
         fresh();
         times.take("glReadPixels into memory", || {
@@ -108,8 +108,8 @@ fn cost(name: &str, context: &dyn Context) {
         // SAFETY: as above.
         unsafe { gl.bind_buffer(glow::PIXEL_PACK_BUFFER, None) };
         let names = [
-            "read: buffers that stay mapped",
-            "read: buffers that are mapped",
+            "read: persistently mapped buffers",
+            "read: buffers mapped when finished",
             "read: no buffers",
         ];
         for (name, back) in names.into_iter().zip(&mut ways) {
@@ -121,13 +121,13 @@ fn cost(name: &str, context: &dyn Context) {
             shelf.take();
         }
         fresh();
-        times.take("read: a buffer of the application", || {
+        times.take("read: the application's buffer", || {
             ways[0].read(SIZE, theirs, RenderInfo::default());
         });
         ways[0].finish(Duration::from_secs(1));
         shelf.take();
         fresh();
-        let frame = times.take("until it is NV12: read, then the processor", || {
+        let frame = times.take("to NV12: read, then convert on the CPU", || {
             ways[0].read(SIZE, ReadSource::Window, RenderInfo::default());
             ways[0].finish(Duration::from_secs(1));
             let frame = shelf.one();
@@ -138,7 +138,7 @@ fn cost(name: &str, context: &dyn Context) {
         });
         if let Some(shader) = &mut shader {
             paint(&gl, round);
-            times.take("until it is NV12: a shader, then read", || {
+            times.take("to NV12: shader, then read", || {
                 shader.convert(&gl)
             });
             if round < 3 {
@@ -147,7 +147,7 @@ fn cost(name: &str, context: &dyn Context) {
             }
         }
         drop(frame);
-        times.take("its conversion where rows must be turned", || {
+        times.take("its conversion with rows reversed", || {
             converter
                 .convert(
                     &crate::picture::Picture {
@@ -165,14 +165,14 @@ fn cost(name: &str, context: &dyn Context) {
     waiting(context, &gl);
 }
 
-/// How often the GPU is not done at once, and what its thread costs then.
+/// How often the GPU is not done at once, and the cost of the waiting thread then.
 fn waiting(context: &dyn Context, gl: &glow::Context) {
     let shelf = Shelf::default();
     let mut back = read_back(context, Sharing::Egl, &shelf);
     let (mut times, mut under_way) = (Times::default(), 0);
     for round in 0..ROUNDS {
         paint(gl, round);
-        let reading = times.take("read, with a thread that waits", || {
+        let reading = times.take("read, with a waiting thread", || {
             back.read(SIZE, ReadSource::Window, RenderInfo::default())
         });
         under_way += u32::from(reading == super::ReadStatus::Pending);
@@ -196,7 +196,7 @@ fn pack_buffer(gl: &glow::Context, bytes: usize) -> glow::Buffer {
     }
 }
 
-/// A few coloured areas, drawn and finished.
+/// Draws a few coloured areas and finishes them.
 fn paint(gl: &glow::Context, round: u32) {
     // SAFETY: the context is current.
     unsafe {
@@ -212,7 +212,7 @@ fn paint(gl: &glow::Context, round: u32) {
     }
 }
 
-/// NV12 written by the GPU: three eighths of the bytes to read, for a copy and a pass more.
+/// NV12 conversion on the GPU: three eighths of the bytes to read, for an extra copy and pass.
 struct Shader {
     program: glow::Program,
     array: glow::VertexArray,
@@ -226,7 +226,7 @@ void main() {
     vec2 corner = vec2(gl_VertexID == 1 ? 3.0 : -1.0, gl_VertexID == 2 ? 3.0 : -1.0);
     gl_Position = vec4(corner, 0.0, 1.0);
 }";
-/// Four bytes a fragment: luma of four pixels, or two pairs of Cb and Cr.
+/// Four bytes per fragment: luma of four pixels, or two pairs of Cb and Cr.
 const FRAGMENT: &str = "#version 330
 uniform sampler2D picture;
 out vec4 four;
@@ -295,7 +295,7 @@ impl Shader {
         }
     }
 
-    /// From the window to memory that can be read.
+    /// Converts the window into readable memory.
     fn convert(&mut self, gl: &glow::Context) {
         // SAFETY: the context is current, and the buffer has room.
         unsafe {
@@ -319,7 +319,7 @@ impl Shader {
         }
     }
 
-    /// That it has written what the processor does.
+    /// Checks that it has written the same as the CPU conversion.
     fn compare(&self, gl: &glow::Context, luma: &[u8], chroma: &[u8]) {
         let mut have = vec![0; SIZE.pixels() * 3 / 2];
         // SAFETY: the context is current, and the buffer has these bytes.

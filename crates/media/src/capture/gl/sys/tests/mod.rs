@@ -24,11 +24,11 @@ use crate::xvfb::Xvfb;
 
 const SIZE: Size = Size::new(71, 46);
 
-/// Where the pictures go: all that came, oldest first.
+/// Receives the pictures, oldest first.
 #[derive(Clone, Default)]
 struct Shelf(Arc<Mutex<Vec<Picked>>>);
 
-/// A picture, and which thread brought it.
+/// A picture, and the thread that submitted it.
 type Picked = (Box<dyn Frame>, RenderInfo, ThreadId);
 
 impl Shelf {
@@ -45,7 +45,7 @@ impl Shelf {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
 
-    /// The only one.
+    /// The only picture.
     fn one(&self) -> Box<dyn Frame> {
         let mut all = self.take();
         assert_eq!(all.len(), 1);
@@ -57,7 +57,7 @@ fn read_back(context: &dyn Context, sharing: Sharing, shelf: &Shelf) -> ReadBack
     read_back_without(context, sharing, shelf, &[])
 }
 
-/// As if the driver lacked some functions.
+/// As if the driver lacked these functions.
 fn read_back_without(
     context: &dyn Context,
     sharing: Sharing,
@@ -75,7 +75,7 @@ fn read_back_without(
     unsafe { ReadBack::new(&mut find, sharing, shelf.submit()) }.expect("a context")
 }
 
-/// The ways a picture can go, by what the driver lacks.
+/// The read-back methods, by the functions that the driver lacks.
 const WAYS: [&[&CStr]; 3] = [
     &[],
     &[c"glBufferStorage", c"glBufferStorageEXT"],
@@ -90,7 +90,7 @@ fn glx(server: &Xvfb, wanted: ContextConfig) -> Glx {
     Glx::open(&server.display, SIZE, wanted, None).expect("Mesa has it")
 }
 
-/// Red, green and blue, seen from the top.
+/// Red, green and blue, counted from the top.
 fn pixel(picture: &Picture<'_>, x: u32, y: u32) -> [u8; 3] {
     let y = match picture.rows {
         RowOrder::TopDown => y,
@@ -150,7 +150,7 @@ fn pictures_are_read_bit_exact() {
         let in_window = egl(Some(&*server.display));
         for (name, context) in [("GLX", glx), ("EGL", in_window), ("EGL alone", egl(None))] {
             let Some(context) = context else {
-                eprintln!("{name}: {wanted:?} is not there");
+                eprintln!("{name}: {wanted:?} is not available");
                 continue;
             };
             contexts += 1;
@@ -167,7 +167,7 @@ fn pictures_are_read_bit_exact() {
                         !matches!(reading, ReadStatus::Skipped(_)),
                         "{what}: {reading:?}"
                     );
-                    // Mesa's threads may still draw, most of all where no window is swapped.
+                    // Mesa's threads may still draw, especially where no window is swapped.
                     back.finish(Duration::from_secs(30));
                     assert_shows(&*shelf.one(), SIZE, seed, &what);
                     context.swap();
@@ -182,10 +182,10 @@ fn pictures_are_read_bit_exact() {
     assert!(contexts >= 18, "{contexts}");
 }
 
-/// The one test that can run on a GPU without a display (`OPENUVR_EGL_DEVICE=0`), where nothing is
+/// The only test that can run on a GPU without a display (`OPENUVR_EGL_DEVICE=0`), where no picture is
 /// finished at once.
 #[test]
-fn without_a_display_pictures_arrive_to_the_bit_and_in_order() {
+fn without_a_display_pictures_arrive_exactly_and_in_order() {
     let Some(egl) = Egl::open(None, SIZE, ContextConfig::of(Profile::Core, 4, 5)) else {
         eprintln!("SKIPPED: EGL has no OpenGL without a display");
         return;
@@ -196,7 +196,7 @@ fn without_a_display_pictures_arrive_to_the_bit_and_in_order() {
             let shelf = Shelf::default();
             let mut back = read_back_without(&egl, sharing, &shelf, lacks);
             for seed in 0..20 {
-                // Two are under way at once.
+                // Two are pending at once.
                 for seed in [seed, seed + 100] {
                     draw(&gl, SIZE, seed);
                     assert!(
@@ -254,7 +254,7 @@ fn a_separate_thread_waits_for_unfinished_pictures() {
             assert_eq!(all.len(), 1, "{sharing:?}");
             let (frame, _, thread) = all.remove(0);
             assert_ne!(thread, here);
-            assert_shows(&*frame, SIZE, seed, "waited for");
+            assert_shows(&*frame, SIZE, seed, "by the waiting thread");
         }
         back.retire(true);
         // SAFETY: the context is current.
@@ -264,7 +264,7 @@ fn a_separate_thread_waits_for_unfinished_pictures() {
 }
 
 #[test]
-fn a_ticket_is_that_of_the_picture_that_was_waited_for() {
+fn a_ticket_belongs_to_the_picture_waited_for() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
@@ -284,7 +284,7 @@ fn a_ticket_is_that_of_the_picture_that_was_waited_for() {
         .expect("a context");
     back.looks = false;
     for seed in 0..10 {
-        // Nobody asks for this one's.
+        // This picture's ticket is not queried.
         draw(&gl, SIZE, 0);
         assert_eq!(window(&mut back), ReadStatus::Pending);
         assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
@@ -297,13 +297,13 @@ fn a_ticket_is_that_of_the_picture_that_was_waited_for() {
         assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
     }
     assert_eq!(tickets.lock().unwrap().len(), 20);
-    // It looks at one as long as it is there.
+    // The host uses the picture as long as it exists.
     drop(host);
     back.retire(true);
 }
 
 #[test]
-fn without_such_a_thread_the_next_look_finds_it() {
+fn without_a_waiting_thread_the_next_poll_finds_it() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
@@ -324,7 +324,7 @@ fn without_such_a_thread_the_next_look_finds_it() {
     }
 }
 
-/// All that could be changed, as the application may have set it.
+/// All state that a read may change, as the application may have set it.
 const STATE: [(&str, u32); 14] = [
     ("pack buffer", glow::PIXEL_PACK_BUFFER_BINDING),
     ("unpack buffer", glow::PIXEL_UNPACK_BUFFER_BINDING),
@@ -424,7 +424,7 @@ fn the_applications_state_and_errors_stay_its_own() {
             assert_eq!(errors, [glow::INVALID_ENUM, glow::NO_ERROR], "{lacks:?}");
             for (at, (frame, ..)) in shelf.take().iter().enumerate() {
                 if at != 1 || lacks == WAYS[2] {
-                    assert_shows(&**frame, SIZE, 5, "the window, not what is bound");
+                    assert_shows(&**frame, SIZE, 5, "the window, not the bound framebuffer");
                 }
             }
             back.retire(true);
@@ -466,7 +466,7 @@ fn pixel_transfer_of_the_application_changes_no_colour() {
         (ContextConfig::of(Profile::Embedded, 2, 0), false),
     ] {
         let Some(context) = Glx::open(&server.display, SIZE, wanted, None) else {
-            eprintln!("{wanted:?} is not there");
+            eprintln!("{wanted:?} is not available");
             continue;
         };
         let gl = functions(&context);
@@ -535,7 +535,7 @@ fn resize(context: &dyn Context) {
         for (seed, size) in (0..).zip([(71, 46), (120, 80), (33, 90), (71, 46)]) {
             let size = Size::new(size.0, size.1);
             context.resize(size);
-            // The driver looks at the window's size when it draws anew.
+            // The driver updates the window's size at the next drawing.
             context.swap();
             // SAFETY: the context is current.
             unsafe { gl.viewport(0, 0, 200, 200) };
@@ -551,12 +551,12 @@ fn resize(context: &dyn Context) {
         let size = Size::new(71, 46);
         draw(&gl, size, 9);
         back.read(size, ReadSource::Window, RenderInfo::default());
-        assert!(back.slots.len() <= 2, "those of other sizes are gone");
+        assert!(back.slots.len() <= 2, "buffers of other sizes are freed");
     }
 }
 
 #[test]
-fn a_picture_without_a_free_buffer_is_left_out() {
+fn a_picture_without_a_free_buffer_is_skipped() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
@@ -584,7 +584,7 @@ fn a_picture_without_a_free_buffer_is_left_out() {
         let last = four.pop();
         std::thread::spawn(move || drop(last)).join().unwrap();
         assert_eq!(window(&mut back), ReadStatus::Submitted(None));
-        assert_shows(&*shelf.one(), SIZE, 2, "in the buffer that came back");
+        assert_shows(&*shelf.one(), SIZE, 2, "in the returned buffer");
         assert_eq!(back.slots.len(), 4);
     }
 }
@@ -604,7 +604,7 @@ fn pictures_outlive_their_context() {
             window(&mut back);
         }
         let mut all = shelf.take();
-        // The host looks at one, and looks away.
+        // The host uses one, and then rests it.
         assert_shows(&*all[1].0, SIZE, 2, "before");
         all[1].0.rest();
         if !current {
@@ -680,7 +680,7 @@ fn a_buffer_of_the_application_is_not_torn() {
             let shelf = Shelf::default();
             let mut back = read_back(&**context, Sharing::None, &shelf);
             let (width, height) = (71, 46);
-            // Rows begin at multiples of 4, as OpenGL has it when nothing else is set.
+            // Rows start at multiples of 4, OpenGL's default.
             let stride = (width * bytes as usize).next_multiple_of(4);
             let offset = 64;
             // SAFETY: the context is current, and the buffer has room for the picture.
@@ -735,7 +735,7 @@ fn a_buffer_of_the_application_is_not_torn() {
                 stride,
             };
             let name = buffer.0.get();
-            refused(&mut back, SIZE, other(name + 1000, 0, stride), "no such");
+            refused(&mut back, SIZE, other(name + 1000, 0, stride), "unknown");
             refused(
                 &mut back,
                 SIZE,
@@ -750,7 +750,7 @@ fn a_buffer_of_the_application_is_not_torn() {
                 other(name, usize::MAX, stride),
                 "the picture needs",
             );
-            // SAFETY: the context is current; the mapping is not looked at.
+            // SAFETY: the context is current; the mapping is not accessed.
             unsafe {
                 gl.map_buffer_range(glow::PIXEL_PACK_BUFFER, 0, 64, glow::MAP_READ_BIT);
                 drop(kept);
@@ -784,7 +784,7 @@ fn contexts_of_several_threads_are_independent() {
                 let gl = functions(&context);
                 let shelf = Shelf::default();
                 let mut back = read_back(&context, Sharing::Glx { threads: true }, &shelf);
-                // The second has a thread that waits.
+                // The second has a waiting thread.
                 back.looks = number != 1;
                 together.wait();
                 for n in 0..20 {
