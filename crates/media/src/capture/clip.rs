@@ -140,7 +140,9 @@ fn parse_head(bytes: &[u8]) -> Result<(Size, usize), String> {
     let line = end.and_then(|end| std::str::from_utf8(&bytes[..end]).ok());
     let mut words = line.unwrap_or_default().split(' ');
     if words.next() != Some("YUV4MPEG2") {
-        return Err("not a YUV4MPEG2 file; convert it (ffmpeg -i FILM -pix_fmt yuv420p FILE.y4m)".into());
+        return Err(
+            "not a YUV4MPEG2 file; convert it (ffmpeg -i FILM -pix_fmt yuv420p FILE.y4m)".into(),
+        );
     }
     let mut size = Size::default();
     for word in words {
@@ -153,10 +155,14 @@ fn parse_head(bytes: &[u8]) -> Result<(Size, usize), String> {
             Some(b'W') => size.width = side(),
             Some(b'H') => size.height = side(),
             Some(b'C') if !matches!(word, "C420" | "C420jpeg" | "C420mpeg2" | "C420paldv") => {
-                return Err(format!("unsupported colour format {word}; only C420 is supported"));
+                return Err(format!(
+                    "unsupported colour format {word}; only C420 is supported"
+                ));
             }
             Some(b'I') if word != "Ip" && word != "I?" => {
-                return Err(format!("interlaced ({word}); only progressive (Ip) is supported"));
+                return Err(format!(
+                    "interlaced ({word}); only progressive (Ip) is supported"
+                ));
             }
             _ => {}
         }

@@ -1,7 +1,7 @@
-//! Controllers for somebody who has none: two hands that are held before the head, and what mouse buttons and keys
-//! press while the window has the mouse.
+//! Emulated controllers: two hands held in front of the head; mouse buttons and keys press their
+//! buttons while the window has the mouse.
 //!
-//! They are emulated: an application gets the positions of hands that rest, and point where the head looks.
+//! An application gets hands at rest that point where the head looks.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,11 @@ use openuvr_proto::rotation::Rotation;
 
 use super::HeadPoseInput;
 
-/// Where a right hand is held: metres to the right of the head, up and back (guess: elbows at a table).
+/// Position of the right hand: metres to the right of the head, up and back (guess: elbows on a
+/// table).
 const REST_POSITION: [f32; 3] = [0.2, -0.3, -0.4];
 
-/// What is pressed.
+/// A control of the controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Control {
     Trigger,
@@ -23,7 +24,7 @@ enum Control {
     Button(Buttons),
 }
 
-/// A way to press a part of a hand's controller.
+/// Maps an input to a control of a hand's controller.
 struct Binding {
     by: InputKey,
     hand: Hand,
@@ -40,7 +41,7 @@ const fn bind(by: InputKey, hand: Hand, part: Control) -> Binding {
     Binding { by, hand, part }
 }
 
-/// Key codes are those of `linux/input-event-codes.h`: KEY_R, KEY_F, KEY_TAB.
+/// Key codes of `linux/input-event-codes.h`: KEY_R, KEY_F, KEY_TAB.
 const BINDINGS: &[Binding] = &[
     bind(
         InputKey::Button(Button::LEFT),
@@ -74,7 +75,7 @@ const BINDINGS: &[Binding] = &[
     ),
 ];
 
-/// Both hands.
+/// Both controllers.
 #[derive(Debug, Default)]
 pub struct EmulatedControllers {
     grabbed: bool,
@@ -82,7 +83,7 @@ pub struct EmulatedControllers {
 }
 
 impl EmulatedControllers {
-    /// The controllers of a head that is here.
+    /// The controllers for a head with this pose.
     #[must_use]
     pub fn controllers(&self, head: &Pose) -> Controllers {
         Hand::ALL.map(|hand| {
@@ -117,7 +118,7 @@ impl HeadPoseInput for EmulatedControllers {
             _ => return false,
         };
         if !pressed {
-            // What went down here goes up here.
+            // Releases belong to presses consumed here.
             return self.held.remove(&by);
         }
         let takes = self.grabbed && BINDINGS.iter().any(|bind| bind.by == by);
@@ -148,12 +149,12 @@ mod tests {
             button: Button::LEFT,
             pressed,
         };
-        assert!(!hands.take(&click(true)), "the mouse is not the window's");
+        assert!(!hands.take(&click(true)), "the mouse is not grabbed");
         hands.grabbed(true);
         assert!(hands.take(&click(true)));
         let [left, right] = hands.controllers(&head).map(|state| state.expect("held"));
         assert_eq!((left.trigger, right.trigger), (0, u16::MAX));
-        // To the left: the right hand is ahead of the left one, as seen from where the head looked at first.
+        // To the left: the right hand is in front of the left one, seen from the first head pose.
         let grip = right.grip.expect("tracked").position();
         let expected = [-0.4, 1.3, -0.2];
         assert!(
@@ -166,7 +167,7 @@ mod tests {
             pressed,
         };
         assert!(hands.take(&key(19, true)) && hands.take(&key(15, true)));
-        assert!(!hands.take(&key(57, true)), "the space bar is the host's");
+        assert!(!hands.take(&key(57, true)), "the space bar is for the host");
         let [left, right] = hands.controllers(&head).map(|state| state.expect("held"));
         assert_eq!(
             (left.buttons, right.buttons),
@@ -174,7 +175,10 @@ mod tests {
         );
         assert!(hands.take(&click(false)) && !hands.take(&click(false)));
         hands.grabbed(false);
-        assert!(!hands.take(&key(19, false)), "it went up with the grab");
+        assert!(
+            !hands.take(&key(19, false)),
+            "it was released with the grab"
+        );
         let [_, right] = hands.controllers(&head).map(|state| state.expect("held"));
         assert_eq!((right.trigger, right.buttons), (0, Buttons::default()));
     }

@@ -1,8 +1,8 @@
-//! A head for somebody without a tracker: the mouse turns it, keys move it.
+//! A head pose source without a tracker: the mouse turns the head, keys move it.
 //!
-//! While the window's pointer is grabbed, moving the mouse looks around, and W, A, S and D (or the arrow keys),
-//! Page Up and Page Down go forward, left, back, right, up and down, relative to where the head looks; Q and E lean
-//! it to a shoulder. Everything else is for the host.
+//! While the window's pointer is grabbed, moving the mouse looks around, and W, A, S and D (or the
+//! arrow keys), Page Up and Page Down move forward, left, back, right, up and down, relative to the
+//! view direction; Q and E lean the head to a shoulder. Other input is for the host.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,31 +26,32 @@ pub const BACKEND: Backend = Backend {
     open: |_| Ok(open()),
 };
 
-/// A head that rests says so as often, lest the host think that it is gone (it waits 330 ms).
+/// Interval of poses at rest, so that the host does not time out (after 330 ms).
 const AT_REST: Duration = Duration::from_millis(100);
 
-/// Degrees for a pixel of the mouse: a turn of the head in some 1800 pixels, as usual in games (guess).
+/// Degrees per pixel of the mouse: a full turn in about 1800 pixels, as usual in games (guess).
 const DEGREES: f32 = 0.1;
 
-/// Metres a second: a slow walk.
+/// Metres per second: a slow walk.
 const SPEED: f32 = 1.0;
 
-/// Radians a second by which the head leans to a shoulder.
+/// Radians per second at which the head leans to a shoulder.
 const LEAN: f32 = 1.0;
 
-/// A head looks up or down so far.
+/// Maximum pitch in radians.
 const STEEPEST: f32 = 1.5;
 
-/// A thread that stood still for longer moves the head only by this.
+/// Maximum time of one motion step, for a thread that was suspended.
 const LONGEST_STEP: Duration = Duration::from_millis(50);
 
-/// What a key does: metres to the right, up and back, and radians to the left shoulder, each in its unit.
+/// Effect of a key: metres to the right, up and back, and radians to the left shoulder, each in its
+/// unit.
 struct Move {
     keys: &'static [KeyCode],
     by: [f32; 4],
 }
 
-/// Key codes are those of `linux/input-event-codes.h`.
+/// Key codes of `linux/input-event-codes.h`.
 const MOVES: &[Move] = &[
     // KEY_W, KEY_UP
     Move {
@@ -97,7 +98,7 @@ fn is_move(code: KeyCode) -> bool {
     MOVES.iter().any(|it| it.keys.contains(&code))
 }
 
-/// What both threads share.
+/// State shared by both threads.
 #[derive(Default)]
 struct State {
     grabbed: bool,
@@ -108,7 +109,7 @@ struct State {
 type Shared = Arc<Mutex<State>>;
 
 fn lock(state: &Shared) -> MutexGuard<'_, State> {
-    // Each change is whole in itself.
+    // Each change is complete in itself.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -127,14 +128,14 @@ fn open() -> HeadPose {
     }
 }
 
-/// The input thread's half.
+/// The input thread's part.
 struct MouseInput(Shared);
 
 impl HeadPoseInput for MouseInput {
     fn take(&mut self, event: &InputEvent) -> bool {
         let mut state = lock(&self.0);
         match *event {
-            // What went down here goes up here, also when the pointer was let go meanwhile.
+            // Releases belong to presses consumed here, even if the pointer was released meanwhile.
             InputEvent::Key {
                 code,
                 pressed: false,
@@ -166,7 +167,7 @@ impl HeadPoseInput for MouseInput {
 }
 
 impl State {
-    /// Moves the head as the held keys say.
+    /// Moves the head by the held keys.
     fn go(&mut self, span: Duration) {
         let span = span.min(LONGEST_STEP).as_secs_f32();
         let mut by = [0.0; 4];
@@ -176,7 +177,7 @@ impl State {
             }
         }
         let [x, y, z, lean] = by;
-        // Forward is where the head looks, but on the floor.
+        // Forward is the view direction projected onto the floor.
         let around = Rotation::of_head(self.place.yaw, 0.0, 0.0).turn([x, y, z]);
         self.place.at = [0, 1, 2].map(|i| self.place.at[i] + around[i] * SPEED * span);
         let roll = self.place.roll + lean * LEAN * span;
@@ -184,7 +185,7 @@ impl State {
     }
 }
 
-/// The head thread's half.
+/// The head thread's part.
 struct Mouse {
     state: Shared,
     last: Option<Instant>,
@@ -254,7 +255,7 @@ mod tests {
         }
     }
 
-    /// Both halves of one head.
+    /// Both parts of a source.
     fn head() -> (MouseInput, Mouse) {
         let state = Shared::default();
         let mouse = Mouse {
@@ -274,14 +275,14 @@ mod tests {
         assert!(!input.take(&motion) && !input.take(&key(17, true)));
         input.grabbed(true);
         assert!(input.take(&motion) && input.take(&key(17, true)));
-        assert!(!input.take(&key(57, true)), "the space bar is the host's");
+        assert!(!input.take(&key(57, true)), "the space bar is for the host");
         let click = InputEvent::Button {
             button: openuvr_proto::input::event::Button::LEFT,
             pressed: true,
         };
         assert!(!input.take(&click) && !input.take(&InputEvent::ReleaseAll));
-        assert!(input.take(&key(17, false)), "it went down here");
-        assert!(!input.take(&key(17, false)), "it did not");
+        assert!(input.take(&key(17, false)), "it was pressed here");
+        assert!(!input.take(&key(17, false)), "it was not pressed here");
     }
 
     #[test]
@@ -303,9 +304,9 @@ mod tests {
         assert!((velocity[0] + 1.0).abs() < 1e-2, "{velocity:?}");
         input.grabbed(false);
         mouse.look(at(44));
-        assert_eq!(mouse.look(at(48)), None, "it rests");
-        assert!(mouse.look(at(200)).is_some(), "and says so now and then");
-        // Straight up is as far as a neck goes.
+        assert_eq!(mouse.look(at(48)), None, "no motion");
+        assert!(mouse.look(at(200)).is_some(), "repeated at rest");
+        // Straight up is the limit.
         input.grabbed(true);
         for _ in 0..100 {
             input.take(&InputEvent::PointerRelative {

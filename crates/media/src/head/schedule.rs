@@ -1,31 +1,31 @@
-//! When a head is sampled that can be sampled at any time: evenly, and where the host says when it takes a pose,
-//! just then.
+//! Sampling schedule of a head pose source without its own timing: at a fixed rate, and exactly
+//! when the host samples a pose, if known.
 //!
-//! A value: time comes in as an argument.
+//! Has no clock: the time is an argument.
 
 use std::time::Duration;
 
 use openuvr_proto::display::Refresh;
 use openuvr_proto::time::Instant;
 
-/// Between two samples: 250 a second, as good trackers of today.
+/// Sampling interval: 250 Hz, like good trackers of today.
 pub(super) const EVERY: Duration = Duration::from_millis(4);
 
-/// A sample that is no older is young enough: none follows it for the moment that is wanted.
+/// A sample at most this old is sufficient: no other one is taken for the aimed time.
 const YOUNG: Duration = Duration::from_micros(500);
 
-/// When samples are taken.
+/// The sampling schedule.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Schedule(Option<Refresh<Instant>>);
 
 impl Schedule {
-    /// Samples are wanted at these moments; `None`: nobody says when.
+    /// Sets the aimed times; `None`: unknown.
     pub(super) fn aim(&mut self, wanted: Option<Refresh<Instant>>) {
         self.0 = wanted.filter(|wanted| wanted.period >= EVERY);
     }
 
-    /// When the next is taken behind one at `last`: at the moment that is wanted if one comes before or soon after it
-    /// would be time anyway.
+    /// The time of the sample after `last`: an aimed time, if one precedes or soon follows the
+    /// regular time.
     pub(super) fn after(&self, last: Instant) -> Instant {
         let next = last + EVERY;
         let wanted = self.0.and_then(|wanted| {
@@ -46,8 +46,8 @@ mod tests {
         Instant(us * 1000)
     }
 
-    /// How old the newest sample is at most at moments that are 11.1 ms apart, in microseconds; and how many samples
-    /// were taken.
+    /// The maximum age in microseconds of the newest sample at aimed times 11.1 ms apart, and the
+    /// number of samples.
     fn oldest(aimed: bool) -> (i64, usize) {
         let (phase, period) = (us(2_345), Duration::from_micros(11_111));
         let mut schedule = Schedule::default();
@@ -70,10 +70,10 @@ mod tests {
         let (aimed, more) = oldest(true);
         assert!(
             evenly > 3_500,
-            "{evenly}: one in some frames is as old as samples are apart"
+            "{evenly}: in some frames it is one interval old"
         );
         assert!(aimed <= 500, "{aimed}");
-        assert!(more < few + 91, "{more}: at most one more for each frame");
+        assert!(more < few + 91, "{more}: at most one more per frame");
     }
 
     #[test]

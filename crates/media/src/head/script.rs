@@ -1,8 +1,8 @@
-//! A scripted head: lines of a file that say where it is when, for tests and benches.
+//! A scripted head pose: a file with times and poses, for tests and benchmarks.
 //!
-//! Each line is `seconds,x,y,z,yaw,pitch,roll`: metres, and degrees to the left, up and to the left shoulder.
-//! Between lines the numbers change evenly; behind the last line the first follows again. Times rise from line to
-//! line. Empty lines and lines that begin with `#` are skipped.
+//! Each line is `seconds,x,y,z,yaw,pitch,roll`: metres, and degrees to the left, up and to the left
+//! shoulder. Values are interpolated linearly between lines; after the last line the script starts
+//! again. Times must increase. Empty lines and lines that start with `#` are skipped.
 
 use std::io::{BufRead, BufReader, Read as _};
 use std::time::Duration;
@@ -29,28 +29,28 @@ pub const BACKEND: Backend = Backend {
     },
 };
 
-/// More of a file is no script: 16 MiB are some hours.
+/// Size limit of a script: 16 MiB are some hours.
 const LARGEST: u64 = 16 << 20;
 
 /// Plays a script.
 pub struct Script {
     lines: Lines,
-    /// When it began, at the first pose.
+    /// Time of the first pose.
     began: Option<Instant>,
     last: Option<Instant>,
     schedule: Schedule,
     moving: VelocityTracker,
 }
 
-/// Times in seconds, rising, with the head's place.
+/// Increasing times in seconds, with the poses.
 #[derive(Clone, PartialEq, Debug)]
 struct Lines(Vec<(f64, EulerPose)>);
 
 impl Script {
-    /// Reads the whole file.
+    /// Reads the complete file.
     ///
     /// # Errors
-    /// [`HeadPoseError`] if it can't be read, or with the line that says nothing.
+    /// [`HeadPoseError`] if it can't be read, or with the invalid line.
     pub fn open(path: &str) -> Result<Script, HeadPoseError> {
         let failed = |cause: &dyn std::fmt::Display| {
             HeadPoseError(format!("the head script {path:?}: {cause}"))
@@ -64,14 +64,16 @@ impl Script {
             if !line.is_empty() && !line.starts_with('#') {
                 let read = parse(line).ok_or_else(|| failed(&no_line(number, line)))?;
                 if lines.last().is_some_and(|(before, _)| *before >= read.0) {
-                    let why = format!("line {}: its time is not behind the one before", number + 1);
+                    let why = format!("line {}: its time does not increase", number + 1);
                     return Err(failed(&why));
                 }
                 lines.push(read);
             }
         }
         if lines.is_empty() {
-            return Err(failed(&"it has no line: seconds,x,y,z,yaw,pitch,roll"));
+            return Err(failed(
+                &"it is empty; write lines of seconds,x,y,z,yaw,pitch,roll",
+            ));
         }
         Ok(Script {
             lines: Lines(lines),
@@ -86,12 +88,12 @@ impl Script {
 fn no_line(number: usize, line: &str) -> String {
     let line: String = line.chars().take(80).collect();
     format!(
-        "line {}: {line:?} is no seconds,x,y,z,yaw,pitch,roll with finite numbers",
+        "line {}: {line:?} is not seconds,x,y,z,yaw,pitch,roll with finite numbers",
         number + 1
     )
 }
 
-/// A line's time and place; `None` if it is none.
+/// Parses the time and pose of a line; `None` if it is invalid.
 fn parse(line: &str) -> Option<(f64, EulerPose)> {
     let numbers: Result<Vec<f64>, _> = line.split(',').map(|word| word.trim().parse()).collect();
     let [seconds, x, y, z, yaw, pitch, roll] = numbers.ok()?[..] else {
@@ -114,7 +116,7 @@ fn parse(line: &str) -> Option<(f64, EulerPose)> {
 }
 
 impl Lines {
-    /// Where the head is so long after the beginning, and whether the script has begun anew since `before`.
+    /// The pose at a time after the start, and whether the script has restarted since `before`.
     fn at(&self, after: Duration, before: Duration) -> (EulerPose, bool) {
         let last = self.0.last().map_or(0.0, |line| line.0).max(f64::EPSILON);
         let (after, before) = (after.as_secs_f64(), before.as_secs_f64());
@@ -151,7 +153,7 @@ impl HeadPoseSource for Script {
         if wait > timeout {
             return Ok(None);
         }
-        // What was missed by a machine that stood still is left out.
+        // Samples missed while the machine was suspended are skipped.
         let now = clock::now();
         let before = self.last.map_or(Duration::ZERO, |last| last.since(began));
         self.last = Some(now);
@@ -206,11 +208,11 @@ mod tests {
     #[test]
     fn mistakes_name_their_line() {
         for (text, what) in [
-            ("", "no line"),
+            ("", "empty"),
             ("0,0,0,0,0,0", "line 1"),
             ("0,0,0,0,0,0,0\n1,0,0,0,nan,0,0", "line 2"),
             ("0,0,0,0,0,0,0\n1,0,1e99,0,0,0,0", "line 2"),
-            ("1,0,0,0,0,0,0\n1,0,0,0,0,0,0", "not behind"),
+            ("1,0,0,0,0,0,0\n1,0,0,0,0,0,0", "not increase"),
             ("-1,0,0,0,0,0,0", "line 1"),
         ] {
             let error = script(text).err().expect(text).to_string();
@@ -223,18 +225,27 @@ mod tests {
     #[test]
     fn poses_come_with_velocities_after_the_first() {
         let mut script = script("0,0,0,0,0,0,0\n1000,0,0,0,100000,0,0").expect("valid");
-        let mut next = || script.next(Duration::from_secs(5)).expect("it goes on");
+        let mut next = || {
+            script
+                .next(Duration::from_secs(5))
+                .expect("it does not end")
+        };
         let (first, at) = next().expect("at once");
         assert_eq!(first.angular_velocity(), None);
         let (second, then) = next().expect("a pose");
         assert!(then > at);
         // 100 degrees a second.
         let turns = second.angular_velocity().map(|turns| turns[1].to_degrees());
-        // A machine that stood still meanwhile tells none.
+        // A suspended machine gives no velocity.
         assert!(
             turns.is_none_or(|turns| (turns - 100.0).abs() < 1.0),
             "{turns:?}"
         );
-        assert!(script.next(Duration::ZERO).expect("it goes on").is_none());
+        assert!(
+            script
+                .next(Duration::ZERO)
+                .expect("it does not end")
+                .is_none()
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Six numbers of a head, and the pose with velocities that those of the last moments make.
+//! Position and angles of a head, and the pose with velocities derived from recent ones.
 
 use openuvr_proto::motion::Track;
 use openuvr_proto::pose::Pose;
@@ -20,19 +20,19 @@ impl EulerPose {
     }
 }
 
-/// The last poses, to tell velocities from.
+/// Recent poses, for velocities.
 #[derive(Clone, Debug, Default)]
 pub(super) struct VelocityTracker(Track);
 
 impl VelocityTracker {
-    /// The pose at `place`, with the velocities from those before. `None` if a number is not finite.
+    /// The pose at `place`, with velocities from earlier poses. `None` if a number is not finite.
     pub(super) fn pose(&mut self, place: EulerPose, now: Instant) -> Option<Pose> {
         let pose = Pose::new(place.at, place.rotation().0).ok()?;
         let velocity = self.0.moved(now, &pose);
         pose.moving(velocity.linear, velocity.angular).ok()
     }
 
-    /// Forgets them: what comes next is somewhere else.
+    /// Discards them after a discontinuity.
     pub(super) fn jumped(&mut self) {
         self.0.jumped();
     }

@@ -1,5 +1,5 @@
-//! Pads that a game sees through a library in its process: [`served`](super::served) devices, each an Xbox 360
-//! pad. Those of [`seats`] are there whether somebody holds them or not.
+//! Pads for a game with the pads library in its process: [`PadServer`] devices, each an Xbox 360
+//! pad. Devices of [`seats`] exist whether they are in use or not.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,14 +16,16 @@ use crate::pad::force_feedback::ForceFeedback;
 use crate::pad::xbox;
 use crate::waker::Waker;
 
-/// Shows pads in `folder`; the first are the seats that have these sockets.
+/// Serves pads in `folder`; the first are the seats with these sockets.
 ///
 /// # Errors
-/// [`InputError`] if that can't be written to.
+/// [`InputError`] if the folder can't be written to.
 pub fn open(folder: &Path, sockets: &SeatSockets) -> Result<Pads, InputError> {
     let served = PadServer::with_seats(folder, seats::described(sockets)).map_err(|e| {
         let folder = folder.display();
-        InputError(format!("no game pads: {folder} can't be used: {e}"))
+        InputError(format!(
+            "game pads are not available: can't use {folder}: {e}"
+        ))
     })?;
     let served = Arc::new(served);
     Ok(Pads {
@@ -45,7 +47,7 @@ impl PadSink for Sink {
         let shown = self
             .0
             .plug(pad.number().into(), xbox::description(pad, identity));
-        shown.map_err(|e| InputError(format!("the pad {} can't be shown: {e}", identity.name)))
+        shown.map_err(|e| InputError(format!("can't create the pad {}: {e}", identity.name)))
     }
 
     fn unplug(&mut self, pad: PadId) {
@@ -60,7 +62,7 @@ impl PadSink for Sink {
             return Ok(());
         }
         let told = self.0.write(pad.number().into(), &events);
-        told.map_err(|e| InputError(format!("the pads' folder can't be written: {e}")))
+        told.map_err(|e| InputError(format!("can't write to the folder of pads: {e}")))
     }
 }
 
@@ -73,7 +75,7 @@ impl Drop for Sink {
 #[derive(Default)]
 struct Felt {
     forces: ForceFeedback,
-    /// As was told.
+    /// As last reported.
     told: Rumble,
 }
 
@@ -83,7 +85,7 @@ struct Forces {
 }
 
 impl Forces {
-    /// A pad that feels something else than was told.
+    /// The next pad with a rumble that differs from the reported one.
     fn next_change(&mut self) -> Option<(PadId, Rumble)> {
         let now = clock::now();
         self.pads.iter_mut().find_map(|(pad, felt)| {

@@ -1,8 +1,8 @@
-//! Game pads: those of `/dev/input` that this user may read, as they come and go, under the buttons and sticks
-//! of the standard gamepad.
+//! Game pads in `/dev/input` that this user may read, with hot plug, mapped to the standard
+//! gamepad.
 //!
-//! What it is not: a focus. Whether what is done on a pad is for the host is the caller's business. Nothing is
-//! grabbed: others read the pads too.
+//! Focus is not considered: the caller decides whether pad input is for the host. Pads are not
+//! grabbed: other programs read them, too.
 
 mod device;
 pub mod mapping;
@@ -25,30 +25,31 @@ use self::device::{DeviceKind, Pad};
 use self::mapping::Database;
 use crate::waker::{Waker, WakerError};
 
-/// Where the kernel has them.
+/// The kernel's folder of event devices.
 const FOLDER: &str = "/dev/input";
 
-/// How often the folder is looked at where the kernel does not tell of changes.
+/// Poll interval of the folder where the kernel does not report changes.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// A device that may not be read at first: its rights come a moment after it (guess).
+/// Retry delay for an unreadable device: its permissions are set slightly after its creation
+/// (guess).
 const RIGHTS: Duration = Duration::from_secs(1);
 
-/// What pads say.
+/// An event of the pads.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PadEvent {
-    /// The person did this, at that time of the monotonic clock if the kernel says when.
+    /// Input of the user, with the kernel's timestamp on the monotonic clock if there is one.
     Input(InputEvent, Option<time::Instant>),
-    /// The person should know this: one line.
+    /// A warning for the user in one line.
     Warning(String),
-    /// Nothing.
+    /// No event.
     Idle,
 }
 
-/// What a pad is to feel, and for how long unless it is told otherwise.
+/// Each pad's rumble, and its duration unless changed before.
 type RumbleRequests = BTreeMap<PadId, (Rumble, Duration)>;
 
-/// Tells pads what to feel, and wakes who reads them: from any thread.
+/// Sets the pads' rumble, and wakes their reader: from any thread.
 #[derive(Clone)]
 pub struct Rumbler {
     wishes: Arc<Mutex<RumbleRequests>>,
@@ -59,7 +60,7 @@ impl Rumbler {
     /// A new one, for one reader.
     ///
     /// # Errors
-    /// [`WakerError`] if this process has no file descriptor left.
+    /// [`WakerError`] if no file descriptor is left.
     pub fn new() -> Result<Rumbler, WakerError> {
         Ok(Rumbler {
             wishes: Arc::default(),
@@ -67,7 +68,7 @@ impl Rumbler {
         })
     }
 
-    /// A pad is to feel this, for so long at most.
+    /// Sets a pad's rumble, for at most this duration.
     pub fn rumble(&self, pad: PadId, rumble: Rumble, lasts: Duration) {
         let mut wishes = self.wishes.lock().unwrap_or_else(PoisonError::into_inner);
         wishes.insert(pad, (rumble, lasts));
@@ -75,7 +76,7 @@ impl Rumbler {
         self.waker.wake();
     }
 
-    /// Makes the reader's waiting return.
+    /// Makes the reader's wait return.
     pub fn wake(&self) {
         self.waker.wake();
     }
@@ -90,28 +91,28 @@ impl Rumbler {
 struct Plugged {
     path: PathBuf,
     pad: Box<Pad>,
-    /// When its motors are to stand still.
+    /// When its motors must stop.
     still: Option<Instant>,
 }
 
-/// Reads the pads. One thread owns it.
+/// Reads the pads. Owned by one thread.
 pub struct PadReader {
     folder: PathBuf,
     database: Database,
     plugged: BTreeMap<PadId, Plugged>,
-    /// Of the folder; `None`: it is looked at now and then.
+    /// Watch on the folder; `None`: it is polled.
     watch: Option<OwnedFd>,
     look_at: Option<Instant>,
-    /// Devices that are no pads, or for which there is no room.
+    /// Devices that are no pads or exceed the limit.
     passed: BTreeSet<PathBuf>,
-    /// Those that may not be read, since when.
+    /// Unreadable devices, with the time of the first attempt.
     refused: BTreeMap<PathBuf, (Instant, bool)>,
     rumbler: Rumbler,
     ready: VecDeque<PadEvent>,
 }
 
 impl PadReader {
-    /// Reads the pads of this machine; `rumbler` tells them what to feel.
+    /// Reads the pads of this machine, with the rumble of `rumbler`.
     #[must_use]
     pub fn new(database: Database, rumbler: Rumbler) -> PadReader {
         PadReader {
@@ -127,7 +128,7 @@ impl PadReader {
         }
     }
 
-    /// Waits for what pads say next, at most `timeout`.
+    /// Waits for the next event, at most `timeout`.
     pub fn next(&mut self, timeout: Duration) -> PadEvent {
         let until = Instant::now() + timeout;
         loop {
@@ -144,7 +145,7 @@ impl PadReader {
         }
     }
 
-    /// Waits until something is there, and reads it; `false` if it was woken.
+    /// Waits for input and reads it; `false` if woken.
     fn wait(&mut self, until: Instant) -> bool {
         let still = self.plugged.values().filter_map(|plugged| plugged.still);
         let until = still.chain(self.look_at).fold(until, Instant::min);
@@ -157,7 +158,7 @@ impl PadReader {
         let others = fds.len();
         let pads = self.plugged.values();
         fds.extend(pads.map(|plugged| PollFd::new(plugged.pad.fd(), PollFlags::IN)));
-        // Interrupted, it looks.
+        // If interrupted, checks anyway.
         let _ = poll(&mut fds, left.as_ref());
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         drop(fds);
@@ -194,19 +195,19 @@ impl PadReader {
         self.plugged.remove(&pad);
         let event = InputEvent::PadDisconnected { pad };
         self.ready.push_back(PadEvent::Input(event, None));
-        // One that had no room may have it now.
+        // A device beyond the limit may fit now.
         self.passed.clear();
         self.look_at = Some(Instant::now());
     }
 
-    /// What the folder's watch says: that something changed is enough.
+    /// Discards the watch's events: only the fact of a change matters.
     fn drain(&self) {
         let Some(watch) = &self.watch else { return };
         let mut buffer = [0_u8; 4096];
         while rustix::io::read(watch, &mut buffer).is_ok_and(|read| read > 0) {}
     }
 
-    /// Looks at what is in the folder.
+    /// Scans the folder.
     fn look(&mut self) {
         if self.watch.is_none() {
             self.watch = sys::watch(&self.folder);
@@ -242,7 +243,7 @@ impl PadReader {
             Ok(DeviceKind::Pad(pad)) => self.plug(path, pad),
             Ok(DeviceKind::Unmapped(name)) => {
                 self.trouble(format!(
-                    "where the buttons of {name} ({}) are is not known: --pad-db FILE names a database of \
+                    "the button mapping of {name} ({}) is unknown: use --pad-db FILE with a database of \
                      pads of SDL's form",
                     path.display()
                 ));
@@ -257,7 +258,7 @@ impl PadReader {
         let free = PadId::all().find(|number| !self.plugged.contains_key(number));
         let Some(number) = free else {
             self.trouble(format!(
-                "{} is left out: {} pads are plugged in already",
+                "{} is ignored: limit of {} pads reached",
                 pad.identity.name,
                 self.plugged.len()
             ));
@@ -282,10 +283,11 @@ impl PadReader {
         self.plugged.insert(number, plugged);
     }
 
-    /// One can't be opened. Its rights may come later; if they do not, the person is told once if it is a pad.
+    /// A device can't be opened. Its permissions may change; if they do not, the user is warned
+    /// once if it is a pad.
     fn refuse(&mut self, path: PathBuf, why: &io::Error) {
         if why.kind() != io::ErrorKind::PermissionDenied {
-            // It went while it was looked at, or is no device.
+            // It was removed meanwhile, or is no device.
             return;
         }
         let now = Instant::now();
@@ -295,7 +297,7 @@ impl PadReader {
             self.look_at = Some(self.look_at.map_or(again, |at| at.min(again)));
         } else if !std::mem::replace(told, true) && is_pad(&path) {
             self.trouble(format!(
-                "the game pad {} may not be read: let this user (`usermod -aG input NAME`, then log in anew), or \
+                "no permission to read the game pad {}: add this user (`usermod -aG input NAME`, then log in again), or \
                  --pads off",
                 path.display()
             ));
@@ -306,13 +308,13 @@ impl PadReader {
         self.ready.push_back(PadEvent::Warning(words));
     }
 
-    /// Runs and stops motors.
+    /// Starts and stops motors.
     fn feel(&mut self) {
         let now = Instant::now();
         for (pad, (rumble, lasts)) in self.rumbler.take() {
             if let Some(plugged) = self.plugged.get_mut(&pad) {
                 plugged.still = (rumble != Rumble::OFF).then(|| now + lasts);
-                // A pad that refuses is one without motors.
+                // A pad that refuses is treated as one without motors.
                 let _ = plugged.pad.rumble(rumble);
             }
         }
@@ -343,8 +345,8 @@ fn devices(folder: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(is_event).collect()
 }
 
-/// Whether the kernel says that a device which may not be opened has a pad's buttons: sysfs, where the words of
-/// the bits come highest first.
+/// Whether the kernel reports pad buttons for a device that can't be opened: from sysfs, which
+/// lists the words of a bit set highest first.
 fn is_pad(path: &Path) -> bool {
     let name = path
         .file_name()

@@ -98,13 +98,19 @@ impl Gl {
     /// # Safety
     /// A context is current, and `loader` finds its functions.
     pub(super) unsafe fn load(loader: Loader<'_>) -> Result<Gl, CaptureError> {
-        let missing = |what| CaptureError(format!("reading this OpenGL context needs {what}, which it lacks"));
+        let missing = |what| {
+            CaptureError(format!(
+                "reading this OpenGL context needs {what}, which it lacks"
+            ))
+        };
         // SAFETY: by the caller's word, here and below. Functions of extensions and versions that
         // the context doesn't have are loaded, but not kept: a loader may find anything by name.
         let base = unsafe { Base::load(loader) }.ok_or_else(|| missing("glReadPixels"))?;
         // SAFETY: the name is one that each context knows.
         let words = unsafe { text((base.string)(VERSION)) }.ok_or_else(|| {
-            CaptureError("no OpenGL context is current on this thread: make one current first".into())
+            CaptureError(
+                "no OpenGL context is current on this thread: make one current first".into(),
+            )
         })?;
         let version = Version::parse(&words)
             .ok_or_else(|| CaptureError(format!("\"{words}\" is not an OpenGL version")))?;

@@ -313,7 +313,8 @@ impl ReadBack {
                 copyable(&gl, buffers, offset, bytes)?;
                 saved.bind_buffer(PIXEL_UNPACK_BUFFER, buffer);
                 let far = |bytes| {
-                    isize::try_from(bytes).map_err(|_| SkipReason::Unsupported("the picture is too large"))
+                    isize::try_from(bytes)
+                        .map_err(|_| SkipReason::Unsupported("the picture is too large"))
                 };
                 // SAFETY: the context is current; both buffers are bound, not mapped (but for ours,
                 // which may be), and have the bytes.

@@ -56,7 +56,11 @@ impl PrivateContext {
         sharing: Sharing,
         native: Native,
     ) -> Result<PrivateContext, CaptureError> {
-        let none = |why: &str| CaptureError(format!("can't create a context that shares with the application's: {why}"));
+        let none = |why: &str| {
+            CaptureError(format!(
+                "can't create a context that shares with the application's: {why}"
+            ))
+        };
         // SAFETY: by the caller's word.
         unsafe {
             let maker = Maker::new(loader, sharing);

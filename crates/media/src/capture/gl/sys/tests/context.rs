@@ -480,10 +480,7 @@ impl Context for Egl {
     }
 
     fn resize(&self, size: Size) {
-        let (x, display, window) = self
-            .x
-            .as_ref()
-            .expect("only a window can be resized");
+        let (x, display, window) = self.x.as_ref().expect("only a window can be resized");
         // SAFETY: both are alive.
         unsafe {
             (x.XResizeWindow)(*display, *window, size.width, size.height);

@@ -138,9 +138,7 @@ fn cost(name: &str, context: &dyn Context) {
         });
         if let Some(shader) = &mut shader {
             paint(&gl, round);
-            times.take("to NV12: shader, then read", || {
-                shader.convert(&gl)
-            });
+            times.take("to NV12: shader, then read", || shader.convert(&gl));
             if round < 3 {
                 let want = (converter.convert(&frame.picture(), PixelFormat::Nv12)).expect("again");
                 shader.compare(&gl, want.planes[0].data, want.planes[1].data);
