@@ -599,7 +599,10 @@ fn a_server_that_ends_is_one_clear_line() {
         error.0.contains(&format!("X display {}", server.display)),
         "{error}"
     );
-    assert!(error.0.contains("has its server ended?"), "{error}");
+    assert!(
+        error.0.contains("check that the server is running"),
+        "{error}"
+    );
     assert!(!error.0.contains('\n'));
     let error = open(&server, CaptureArea::Display).err().unwrap();
     assert!(error.0.contains("is its X server running"), "{error}");
@@ -617,7 +620,9 @@ fn a_missing_extension_is_named() {
         };
         let error = open(&server, what).err().unwrap();
         assert!(
-            error.0.contains(&format!("no {extension} extension")),
+            error
+                .0
+                .contains(&format!("lacks the {extension} extension")),
             "{error}"
         );
         assert!(error.0.contains(&server.display), "{error}");

@@ -1,8 +1,8 @@
-//! Sound of applications that make it or play it themselves, in place of a sound server: one gives its samples,
-//! another takes them.
+//! Audio of applications that exchange samples directly instead of through a sound server: they
+//! write playback to an [`AppSpeaker`] and read a microphone from an [`AppMicrophone`].
 //!
-//! What is given is a source like any other: where the application gives nothing, time goes on in silence.
-//! What is taken is played as fast as the application takes it: its device is the clock.
+//! The speaker is a source like any other: where the application writes nothing, it is silent. The
+//! microphone is played at the rate at which the application reads: its device is the clock.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,31 +15,31 @@ use super::{
 };
 use crate::clock;
 
-/// What an application takes at once, until it is known: the usual period of a device.
+/// Size of the application's reads until it is known: the usual period of a device.
 const USUAL: Duration = Duration::from_millis(10);
 
-/// … and at most: nothing is held ready for one that takes more.
+/// … and its maximum: larger reads are not prebuffered.
 const MOST: Duration = Duration::from_millis(100);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where an application gives what it plays; what it gives goes to whoever captures it.
+/// The speaker of an application: its samples go to the capture.
 #[derive(Clone, Debug, Default)]
 pub struct AppSpeaker(Arc<(Mutex<SpeakerQueue>, Condvar)>);
 
 #[derive(Debug, Default)]
 struct SpeakerQueue {
     samples: VecDeque<f32>,
-    /// How many capture it: what is given while nobody does is heard by nobody.
+    /// Number of captures. Samples written without one are dropped.
     captures: usize,
 }
 
 impl AppSpeaker {
-    /// Gives samples (sample frames times [`CHANNELS`]; a rest is left out), which begin to be heard now. From
-    /// any thread; returns at once. The sample frames that were taken: all, or none while nobody listens.
-    /// Of what nobody takes within a second the oldest is lost.
+    /// Writes samples (sample frames times [`CHANNELS`]; a remainder is ignored), which are played
+    /// from now on. From any thread; returns at once. Returns the accepted sample frames: all, or
+    /// none without a capture. If unread for a second, the oldest samples are dropped.
     pub fn write(&self, samples: &[f32]) -> usize {
         let frames = samples.len() / CHANNELS;
         let mut waiting = lock(&self.0.0);
@@ -55,7 +55,7 @@ impl AppSpeaker {
         frames
     }
 
-    /// Captures it. One at a time: two would each hear a part.
+    /// Captures it. One at a time: two captures would each get a part.
     #[must_use]
     pub fn capture(&self) -> AppSpeakerCapture {
         let mut waiting = lock(&self.0.0);
@@ -75,7 +75,7 @@ impl PartialEq for AppSpeaker {
     }
 }
 
-/// Captures what an application gives.
+/// Captures an application's speaker.
 pub struct AppSpeakerCapture {
     speaker: AppSpeaker,
     blocks: Blocks,
@@ -122,7 +122,7 @@ impl AudioCapture for AppSpeakerCapture {
     }
 }
 
-/// From where an application takes what it is to play.
+/// The microphone of an application, from which it reads samples.
 #[derive(Clone, Debug)]
 pub struct AppMicrophone(Arc<MicrophoneShared>);
 
@@ -135,15 +135,15 @@ struct MicrophoneShared {
 #[derive(Debug)]
 struct MicrophoneQueue {
     samples: VecDeque<f32>,
-    /// What the application took at once, at most.
+    /// The application's largest read.
     block: Duration,
 }
 
 impl AppMicrophone {
-    /// One from which nothing was taken yet.
+    /// A microphone that was not read yet.
     ///
     /// # Errors
-    /// [`AudioError`] if this process has no file descriptor left.
+    /// [`AudioError`] if no file descriptor is left.
     pub fn new() -> Result<AppMicrophone, AudioError> {
         Ok(AppMicrophone(Arc::new(MicrophoneShared {
             ready: Mutex::new(MicrophoneQueue {
@@ -154,8 +154,9 @@ impl AppMicrophone {
         })))
     }
 
-    /// Fills `samples` (sample frames times [`CHANNELS`]) with what comes next, and the rest with silence. From
-    /// any thread; returns at once. The sample frames that are no such rest.
+    /// Fills `samples` (sample frames times [`CHANNELS`]) with the next samples, and the remainder
+    /// with silence. From any thread; returns at once. Returns the sample frames without that
+    /// remainder.
     pub fn read(&self, samples: &mut [f32]) -> usize {
         let mut ready = lock(&self.0.ready);
         let there = samples.len().min(ready.samples.len());
@@ -170,12 +171,12 @@ impl AppMicrophone {
         let block = duration_of(samples.len() / CHANNELS).min(MOST);
         ready.block = ready.block.max(block);
         drop(ready);
-        // There is room again.
+        // There is space again.
         self.0.waker.wake();
         frames
     }
 
-    /// A playback whose samples it gives.
+    /// A playback to this microphone.
     #[must_use]
     pub fn playback(&self) -> AppMicrophonePlayback {
         lock(&self.0.ready).samples.clear();
@@ -189,7 +190,7 @@ impl PartialEq for AppMicrophone {
     }
 }
 
-/// Plays to an application.
+/// Plays to an application's microphone.
 pub struct AppMicrophonePlayback(AppMicrophone);
 
 impl AudioPlayback for AppMicrophonePlayback {
@@ -231,12 +232,12 @@ mod tests {
     fn audio_written_during_a_capture_is_captured() {
         let speaker = AppSpeaker::default();
         let ramp: Vec<f32> = (0..480 * CHANNELS).map(|n| n as f32 / 1000.0).collect();
-        assert_eq!(speaker.write(&ramp), 0, "nobody listens");
+        assert_eq!(speaker.write(&ramp), 0, "no capture");
         let mut capture = speaker.capture();
         assert_eq!(speaker.write(&ramp), 480);
         let mut heard = Vec::new();
         let mut block = [0.0; 240 * CHANNELS];
-        // Silence from the beginning until then may come before it.
+        // Silence may precede it.
         while heard.iter().filter(|sample| **sample > 0.9).count() < 50 {
             let event = capture.read(&mut block, Some(Duration::from_secs(5)));
             assert!(matches!(event, Ok(AudioEvent::Captured(_))), "{event:?}");
@@ -276,9 +277,9 @@ mod tests {
         );
         assert!(
             playback.wait(Some(Duration::ZERO)).unwrap(),
-            "there is room"
+            "there is space"
         );
-        // Of one that nobody takes from a second is kept.
+        // Without a reader, one second is kept.
         playback.write(&vec![0.1; 2 * LONGEST * CHANNELS]).unwrap();
         assert_eq!(playback.level().unwrap().dry_in, Duration::from_secs(1));
     }

@@ -1,10 +1,10 @@
-//! JPEG in bands with libjpeg-turbo, opened at run time, straight from packed pixels: nothing is converted
-//! before, no frame refers to another, and a loss costs one band of one frame. It takes the least
-//! time of all encoders and the most of the link that a lossy one does.
+//! JPEG bands with libjpeg-turbo, loaded at run time, directly from packed pixels: no conversion
+//! first, no references between frames, and a loss affects one band of one frame. The fastest of
+//! all encoders, with the highest bitrate of the lossy ones.
 //!
-//! Measured at 1280x720 and 60 frames/s of a game, on one core: 1.7 ms a frame to encode and 1.5 ms
-//! to decode at quality 70, with 49 Mb/s; the first band is ready after an eighth of it. A slice is a
-//! band's header and a JPEG of its own (ITU-T T.81, baseline).
+//! Measured at 1280x720 and 60 frames/s of a game, on one core: 1.7 ms per frame to encode and 1.5
+//! ms to decode at quality 70, with 49 Mb/s; the first band is ready after an eighth of that time.
+//! A slice is a band's header and a separate JPEG image (ITU-T T.81, baseline).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -18,10 +18,10 @@ use crate::band::Band;
 use crate::picture::{self, Picture, PixelFormat};
 use crate::sys::turbojpeg::{Compressor, Library, Sampling};
 
-/// The line in the table.
+/// The table entry.
 pub const BACKEND: Backend = Backend {
     name: "jpeg",
-    about: "JPEG in bands by libjpeg-turbo on the processor: least time, five times the network",
+    about: "JPEG in bands by libjpeg-turbo on the processor: least time, five times the bitrate",
     codec: Codec::Jpeg,
     pixels: &[Pixels::Nv12, Pixels::Yuv444],
     rates: RateSupport::Own,
@@ -29,11 +29,11 @@ pub const BACKEND: Backend = Backend {
     open,
 };
 
-/// Side of the blocks that a band is made of with 4:2:0 chroma (T.81 A.2.3): as in H.264, so bands
-/// are counted in macroblocks as well.
+/// Side of a band's blocks with 4:2:0 chroma (T.81 A.2.3): as in H.264, so that bands are counted
+/// in macroblocks as well.
 const BLOCK: u32 = 16;
 
-/// Rows of blocks: a band.
+/// Rows of blocks that form a band.
 struct BandRows {
     first: u32,
     count: u32,
@@ -43,7 +43,7 @@ struct Jpeg {
     settings: Settings,
     columns: u32,
     bands: Vec<BandRows>,
-    /// One for each thread.
+    /// One per thread.
     compressors: Vec<Compressor>,
     pool: Pool,
 }
@@ -144,7 +144,7 @@ impl Encoder for Jpeg {
     }
 }
 
-/// One picture, of which each thread takes the next band that nobody has.
+/// One picture; each thread takes the next free band.
 struct Work<'a> {
     picture: &'a Picture<'a>,
     quality: u8,
@@ -180,7 +180,7 @@ impl Work<'_> {
         let rows = (band.count * BLOCK).min(size.height - first);
         Band { size, first, rows }.write(bytes);
         let plane = self.picture.planes[0];
-        // Its row that comes first in memory.
+        // Its first row in memory.
         let start = match self.picture.rows {
             picture::RowOrder::TopDown => first,
             picture::RowOrder::BottomUp => size.height - first - rows,
@@ -192,10 +192,10 @@ impl Work<'_> {
     }
 }
 
-/// libjpeg's quality (1–100) for a quantiser of H.264's scale, in which 6 more stand for steps twice
-/// as large. libjpeg multiplies its tables by 50 / quality below 50, and by 2 − quality / 50 from there
-/// on (`jpeg_quality_scaling`). Quantiser 32, where the rate control begins, is quality 70; 12, the
-/// best that it asks for, is 97.
+/// libjpeg's quality (1–100) for a quantiser of H.264's scale, on which 6 units double the step
+/// size. libjpeg multiplies its tables by 50 / quality below 50, and by 2 − quality / 50 from there
+/// on (`jpeg_quality_scaling`). Quantiser 32, the rate control's initial value, is quality 70; 12,
+/// its lowest value, is 97.
 fn quality(qp: u8) -> u8 {
     let scale = 0.6 * 2_f64.powf((f64::from(qp) - 32.0) / 6.0);
     let quality = if scale > 1.0 {

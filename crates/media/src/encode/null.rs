@@ -1,5 +1,5 @@
-//! An encoder without pictures: each frame is its id, in one slice. For tests and measurements
-//! of everything around the codec.
+//! An encoder without pictures: each frame is its id, in one slice. For tests and measurements of
+//! the other components.
 
 use super::{
     Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, RateSupport, Settings,
@@ -7,10 +7,10 @@ use super::{
 };
 use crate::picture::{Picture, PixelFormat};
 
-/// The line in the table.
+/// The table entry.
 pub const BACKEND: Backend = Backend {
     name: "null",
-    about: "no pictures: to try what is around an encoder",
+    about: "no pictures: for tests of the other components",
     codec: Codec::Null,
     pixels: &[Pixels::Rgb444],
     rates: RateSupport::Own,

@@ -332,7 +332,7 @@ mod tests {
     fn mistakes_name_their_line() {
         for (text, line, what) in [
             ("release\nkey KEY_NONE", 2, "unknown key"),
-            ("move 2 0", 1, "between 0 and 1"),
+            ("move 2 0", 1, "from 0 to 1"),
             ("wait 20", 1, "not a duration"),
             ("jump", 1, "unknown command"),
             ("button left sideways", 1, "neither down nor up"),

@@ -49,7 +49,7 @@ fn a_constant_bitrate_is_kept() {
     assert!(error.contains("16000 to 510000"), "{error}");
     assert!(
         encoder.encode(&[0.0; 482]).is_err(),
-        "no frame of Opus is so long"
+        "no Opus frame has this length"
     );
     assert!(encoder.encode(&[0.0; 480]).is_ok());
 }
