@@ -1,4 +1,4 @@
-//! Answering programs that paste what we offer.
+//! Answers programs that paste our text.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,19 +15,19 @@ use x11rb::wrapper::ConnectionExt as _;
 use super::Atoms;
 use crate::clock;
 
-/// Longer texts go in parts of this many bytes: X servers take requests of 256 KiB without an extension.
+/// Part size of longer texts: X servers accept requests of 256 KiB without an extension.
 const PART: usize = 128 * 1024;
 
-/// Programs that take a text in parts at once; one more is refused (guess).
+/// Maximum number of concurrent transfers in parts; more are refused (guess).
 const MOST_TRANSFERS: usize = 16;
 
-/// Kinds of content that a program asks for at once (MULTIPLE); those beyond are not looked at (guess).
+/// Maximum number of targets in a MULTIPLE request; others are ignored (guess).
 const MOST_AT_ONCE: u32 = 32;
 
-/// One that does not take its next part for so long is given up (guess).
+/// Timeout of a program that does not take its next part (guess).
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A text on its way, in parts.
+/// A transfer of a text in parts.
 struct Transfer {
     to: Window,
     property: Atom,
@@ -37,45 +37,44 @@ struct Transfer {
     until: Instant,
 }
 
-/// What is offered, and who is taking it.
+/// The offered text, and its transfers.
 #[derive(Default)]
 pub(super) struct Offers {
     text: Option<Arc<str>>,
-    /// Since when, on the server's clock.
+    /// Time of the offer, on the server's clock.
     since: u32,
     transfers: Vec<Transfer>,
 }
 
 impl Offers {
-    /// This is offered from now on.
+    /// Offers this text.
     pub(super) fn set(&mut self, text: Arc<str>) {
         self.text = Some(text);
     }
 
-    /// The server made us the owner at this time.
+    /// Records the time at which we became the owner.
     pub(super) fn began(&mut self, at: u32) {
         self.since = at;
     }
 
-    /// Something else was copied after it.
+    /// Another program has copied since.
     pub(super) fn forget(&mut self) {
         self.text = None;
     }
 
-    /// Whether `text` is what was offered last: a program that keeps what others copied offers it as its
-    /// own.
+    /// Whether `text` is the last offer: a clipboard manager may offer it as its own.
     pub(super) fn is_latest(&self, text: &str) -> bool {
         self.text.as_deref() == Some(text)
     }
 
-    /// Answers a program that asks.
+    /// Answers a program's request.
     pub(super) fn answer(
         &mut self,
         conn: &RustConnection,
         atoms: &Atoms,
         request: &SelectionRequestEvent,
     ) -> Result<(), ReplyError> {
-        // One of before ICCCM names none.
+        // Programs older than ICCCM name none.
         let property = match request.property {
             x11rb::NONE => request.target,
             property => property,
@@ -97,8 +96,8 @@ impl Offers {
         Ok(())
     }
 
-    /// Puts each kind of content into the property beside which it is named (ICCCM, section 2.6.2), and says
-    /// there which are none; whether it could be read what is asked for.
+    /// Stores each target's content in the property named with it (ICCCM, section 2.6.2), and marks
+    /// the failed ones; whether the request was readable.
     fn give_several(
         &mut self,
         conn: &RustConnection,
@@ -109,7 +108,7 @@ impl Offers {
         let asked = conn.get_property(false, to, property, atoms.ATOM_PAIR, 0, 2 * MOST_AT_ONCE)?;
         let asked: Vec<Atom> = match asked.reply() {
             Ok(asked) => asked.value32().into_iter().flatten().collect(),
-            // The window is gone.
+            // The window was destroyed.
             Err(ReplyError::X11Error(_)) => return Ok(false),
             Err(e) => return Err(e),
         };
@@ -124,7 +123,7 @@ impl Offers {
         Ok(!given.is_empty())
     }
 
-    /// Puts what is asked for into the property; whether there is any.
+    /// Stores the requested content in the property; whether it is available.
     fn give(
         &mut self,
         conn: &RustConnection,
@@ -168,7 +167,7 @@ impl Offers {
         self.start_transfer(conn, atoms, (to, property), (kind, bytes))
     }
 
-    /// Offers it in parts; `false` if too many are taking some.
+    /// Starts a transfer in parts; `false` if there are too many transfers.
     fn start_transfer(
         &mut self,
         conn: &RustConnection,
@@ -196,8 +195,7 @@ impl Offers {
         Ok(true)
     }
 
-    /// Somebody took what was in this property: the next part, if there is one, and a part without bytes
-    /// as the end.
+    /// A program has taken a part: stores the next one, or an empty part as the end.
     pub(super) fn taken(
         &mut self,
         conn: &RustConnection,
@@ -225,12 +223,12 @@ impl Offers {
         Ok(())
     }
 
-    /// Gives up those whose time is over.
+    /// Ends transfers that have timed out.
     pub(super) fn expire(&mut self, now: Instant) {
         self.transfers.retain(|transfer| transfer.until > now);
     }
 
-    /// When the next one is given up.
+    /// The next timeout.
     pub(super) fn next_end(&self) -> Option<Instant> {
         self.transfers.iter().map(|transfer| transfer.until).min()
     }

@@ -1,8 +1,8 @@
-//! Asking the program that holds the clipboard for its text.
+//! Requests the text of the clipboard's owner.
 //!
-//! First for what it can give (TARGETS), then for text, at once or in parts (INCR). Each reading has a
-//! window of its own, so that what an owner says too late finds nobody. No step waits: the owner's answers
-//! are events, and an owner that falls silent is given up.
+//! First requests the available targets (TARGETS), then text, at once or in parts (INCR). Each
+//! request has its own window, so that late replies of an owner are dropped. No step blocks:
+//! replies are events, and a silent owner times out.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use x11rb::rust_connection::RustConnection;
 use super::{Atoms, ReadFailure, compound};
 use crate::clock;
 
-/// An owner that says nothing for so long is given up (guess: one that is busy starting something).
+/// Timeout of a silent owner (guess: one that is starting something).
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Kinds of content of which one is looked for: programs offer some dozens.
+/// Maximum number of targets considered: programs offer some dozens.
 const MOST_TARGETS: u32 = 1024;
 
-/// How far a reading is.
+/// The progress of a request.
 pub(super) enum ReadProgress {
     Pending,
     /// The text, or why there is none.
@@ -28,27 +28,27 @@ pub(super) enum ReadProgress {
 }
 
 enum Step {
-    /// What it can give was asked for.
+    /// Targets were requested.
     Targets,
-    /// The text was asked for.
+    /// The text was requested.
     Text,
-    /// It comes in parts, as this type.
+    /// It arrives in parts of this type.
     Parts(Atom, Vec<u8>),
 }
 
-/// A text that is being asked for.
+/// A pending request for text.
 pub(super) struct TextRequest {
-    /// Where the answers go.
+    /// The requestor window.
     pub(super) window: Window,
-    /// When it is given up.
+    /// Its timeout.
     pub(super) until: Instant,
-    /// When it was copied, on the server's clock.
+    /// Time of the copy, on the server's clock.
     copied: u32,
     step: Step,
 }
 
 impl TextRequest {
-    /// Asks what the owner can give. `copied`: since when it is the owner.
+    /// Requests the owner's targets. `copied`: the time of its ownership.
     pub(super) fn start(
         conn: &RustConnection,
         atoms: &Atoms,
@@ -76,7 +76,7 @@ impl TextRequest {
         Ok(())
     }
 
-    /// The owner answered: what was asked for is in `property`, or it has none of that.
+    /// Handles the owner's reply: the data is in `property`, or the request failed.
     pub(super) fn answered(
         &mut self,
         conn: &RustConnection,
@@ -88,7 +88,7 @@ impl TextRequest {
         let none = property == x11rb::NONE;
         match self.step {
             Step::Targets => {
-                // One that does not say what it has is asked for the best.
+                // An owner without TARGETS is asked for the best one.
                 let target = match none {
                     true => Some(atoms.UTF8_STRING),
                     false => self.choose(conn, atoms)?,
@@ -106,13 +106,13 @@ impl TextRequest {
         }
     }
 
-    /// The best of what it has.
+    /// The best available target.
     fn choose(&self, conn: &RustConnection, atoms: &Atoms) -> Result<Option<Atom>, ReplyError> {
         let (window, from) = (self.window, atoms.OPENUVR_CLIPBOARD);
         let list = conn.get_property(true, window, from, AtomEnum::ANY, 0, MOST_TARGETS)?;
         let list = list.reply()?;
         let has: Vec<Atom> = list.value32().into_iter().flatten().collect();
-        // What says which characters it can have comes first; what can have few last.
+        // Targets with a known charset come first, those with few characters last.
         let wanted = [
             atoms.UTF8_STRING,
             atoms.UTF8_MIME,
@@ -155,18 +155,18 @@ impl TextRequest {
                 false => decoded(atoms, property.type_, property.value, most),
             }));
         }
-        // The owner says how much it is at least, or nothing.
+        // The owner announces the minimum size, or none.
         let announced = property.value32().and_then(|mut size| size.next());
         if announced.is_some_and(|size| usize::try_from(size).is_ok_and(|size| size > most)) {
             return Ok(ReadProgress::Done(Err(ReadFailure::TooLong)));
         }
         self.step = Step::Parts(x11rb::NONE, Vec::new());
-        // That is how the owner hears that it may begin.
+        // Deleting the property tells the owner to start.
         conn.delete_property(self.window, atoms.OPENUVR_CLIPBOARD)?;
         Ok(ReadProgress::Pending)
     }
 
-    /// The property has a new value: the next part, if parts are what comes.
+    /// The property has a new value: the next part of a transfer in parts.
     pub(super) fn more(
         &mut self,
         conn: &RustConnection,
@@ -194,9 +194,9 @@ impl TextRequest {
     }
 }
 
-/// The text in `bytes` of a type: STRING is Latin-1, and what else programs give as text is read if it is
-/// ASCII. `text/plain` names no character set: what is not UTF-8 is Latin-1, in which everything is text, so
-/// that it is nothing with bytes that texts do not have.
+/// Decodes `bytes` of a type: STRING is Latin-1; other types are accepted if they are ASCII.
+/// `text/plain` has no charset: bytes that are not UTF-8 are Latin-1, in which any bytes are valid,
+/// so control bytes are rejected.
 fn decoded(atoms: &Atoms, kind: Atom, bytes: Vec<u8>, most: usize) -> Result<String, ReadFailure> {
     let utf8 = [atoms.UTF8_STRING, atoms.UTF8_MIME, atoms.UTF8_MIME_UPPER];
     let text = if utf8.contains(&kind) {

@@ -319,7 +319,8 @@ pub struct FrameRequest<'a> {
     pub refresh: bool,
     /// Quantiser, in H.264's scale 0 (best) to 51.
     pub qp: u8,
-    /// The macroblocks to code; the decoder repeats all others. `None`: all. Only with [`Encoder::supports_partial`], for a frame that refers to the newest one.
+    /// The macroblocks to code; the decoder repeats all others. `None`: all. Only with
+    /// [`Encoder::supports_partial`], for a frame that refers to the newest one.
     pub part: Option<MacroblockRange>,
     /// For each macroblock, in raster order, whether to skip it: the picture has not changed there
     /// since the reference frame, which is the newest, and that frame's quality was at least as

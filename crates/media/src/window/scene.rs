@@ -1,7 +1,7 @@
-//! What the window shows and how it is used: the one thing that presenter and input source share.
+//! The window's contents and mode: the only state shared by presenter and input source.
 //!
-//! The lock around it is held for a few requests at a time, never for a round trip, so the media
-//! thread doesn't wait for the input thread.
+//! Its lock is held for a few requests at a time, never for a round trip, so the media thread does
+//! not wait for the input thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use super::panel::Panel;
 use super::placement::{Placement, Rect};
 use crate::cursor::Cursor;
 
-/// The window as both threads know it.
+/// The window as shared by both threads.
 #[derive(Debug)]
 pub(crate) struct SharedWindow {
     /// The display's name, for messages.
@@ -22,21 +22,21 @@ pub(crate) struct SharedWindow {
     pub(crate) root: xproto::Window,
     pub(crate) visual: xproto::Visualid,
     pub(crate) depth: u8,
-    /// Whether it stores pixels as our pictures do.
+    /// Whether its pixel format is that of our pictures.
     pub(crate) takes_ours: bool,
-    /// Whether what OpenGL has drawn is no longer what the scene says.
+    /// Whether OpenGL's drawing is outdated.
     stale: AtomicBool,
     scene: Mutex<Scene>,
 }
 
-/// The state that changes.
+/// The mutable state.
 #[derive(Debug)]
 pub(crate) struct Scene {
-    /// Whether the person only watches: the cursor is always drawn over the picture.
+    /// Whether the user is an observer: the cursor is always drawn over the picture.
     pub(crate) observer: bool,
     /// The window's inner size.
     pub(crate) window: Size,
-    /// The picture on it.
+    /// The displayed picture.
     pub(crate) shown: Option<DisplayedPicture>,
     /// The host's pointer.
     pub(crate) cursor: Option<Cursor>,
@@ -46,26 +46,26 @@ pub(crate) struct Scene {
     pub(crate) pointer_inside: bool,
     /// Whether the pointer is grabbed for relative motion.
     pub(crate) grabbed: bool,
-    /// Whether the host's application wants that.
+    /// Whether the host's application requests that.
     pub(crate) relative: bool,
     /// How the window's size follows the picture's; `None`: it does not, or no longer.
     pub(crate) following: Option<AutoSize>,
 }
 
-/// A window that is as large as its picture, until somebody makes it another size.
+/// A window that has its picture's size until it is resized otherwise.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct AutoSize {
-    /// What it is not larger than.
+    /// The maximum size.
     pub(crate) screen: Size,
-    /// Its last size beside full screen.
+    /// Its last size outside of full screen.
     pub(crate) size: Size,
-    /// The sizes that it was given and the server has not told of yet.
+    /// Requested sizes that the server has not reported yet.
     pub(crate) asked: Vec<Size>,
     pub(crate) full_screen: bool,
 }
 
 impl AutoSize {
-    /// The size for a picture of another size; `None` if the window has it or is full screen.
+    /// The new size for a picture; `None` if the window has it or is in full screen.
     pub(crate) fn picture(&mut self, picture: Size) -> Option<Size> {
         let size = within(picture, self.screen);
         let last = self.asked.last().copied().unwrap_or(self.size);
@@ -76,7 +76,7 @@ impl AutoSize {
         Some(size)
     }
 
-    /// The server told of the window's size; whether it still follows.
+    /// Handles a resize reported by the server; whether the window still follows.
     pub(crate) fn on_resized(&mut self, size: Size) -> bool {
         if self.full_screen {
             return true;
@@ -89,7 +89,7 @@ impl AutoSize {
     }
 }
 
-/// A picture's size, or the largest of its shape that a screen has room for.
+/// A picture's size, or the largest one of its aspect ratio that fits on a screen.
 pub(crate) fn within(picture: Size, screen: Size) -> Size {
     if picture.width <= screen.width && picture.height <= screen.height {
         return picture;
@@ -99,13 +99,13 @@ pub(crate) fn within(picture: Size, screen: Size) -> Size {
     Size::new(side(area.width), side(area.height))
 }
 
-/// A picture that lies in a shared buffer, or that OpenGL draws.
+/// A picture in a shared buffer, or drawn by OpenGL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DisplayedPicture {
-    /// The buffer; `None`: OpenGL draws the window, and nobody else does.
+    /// The buffer; `None`: only OpenGL draws the window.
     pub(crate) segment: Option<shm::Seg>,
     pub(crate) size: Size,
-    /// Counts the pictures of this window: tells whether a copy is of the newest.
+    /// Numbers the pictures of this window, to detect outdated copies.
     pub(crate) generation: u64,
 }
 
@@ -140,17 +140,17 @@ impl SharedWindow {
         }
     }
 
-    /// OpenGL is to draw the window again.
+    /// Marks OpenGL's drawing as outdated.
     pub(crate) fn spoil(&self) {
         self.stale.store(true, Ordering::Release);
     }
 
-    /// Whether OpenGL is to draw the window again.
+    /// Whether OpenGL's drawing is outdated.
     pub(crate) fn is_stale(&self) -> bool {
         self.stale.load(Ordering::Acquire)
     }
 
-    /// OpenGL draws the scene as it is from now on.
+    /// Marks OpenGL's drawing as current.
     pub(crate) fn refresh(&self) {
         self.stale.store(false, Ordering::Release);
     }
@@ -160,8 +160,8 @@ impl SharedWindow {
         self.scene.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where the host's pointer has to be drawn over the picture, clipped to it, and how far the
-    /// clip cut into the shape; `None` where the window's own cursor shows it or nothing does.
+    /// Where to draw the host's pointer over the picture, clipped to it, and the clip's offset in
+    /// the shape; `None` if the window's cursor shows it or it is hidden.
     pub(crate) fn overlay(&self, scene: &Scene) -> Option<Overlay> {
         if !(scene.observer || scene.grabbed || !scene.pointer_inside) {
             return None;
@@ -195,12 +195,12 @@ pub(crate) struct Overlay {
 }
 
 impl Scene {
-    /// Where the picture is; `None` before the first.
+    /// The picture's placement; `None` before the first picture.
     pub(crate) fn placement(&self) -> Option<Placement> {
         Some(Placement::fit(self.window, self.shown?.size))
     }
 
-    /// Where the text is: at the picture's first corner, and no further than the picture goes.
+    /// The text's area: at the picture's first corner, clipped to the picture.
     pub(crate) fn panel_area(&self) -> Option<Rect> {
         let (panel, picture) = (self.panel.as_ref()?, self.placement()?.area);
         let area = Rect {
@@ -229,11 +229,11 @@ mod tests {
         };
         assert!(it.on_resized(first), "it was only moved");
         assert_eq!(it.picture(second), Some(second));
-        // The picture changes again before the server has told.
+        // The picture changes again before the server has reported the resize.
         assert_eq!(
             it.picture(third),
             Some(Size::new(700, 525)),
-            "the screen ends there"
+            "limited to the screen"
         );
         assert_eq!(it.picture(third), None);
         assert!(
@@ -245,6 +245,6 @@ mod tests {
         it.full_screen = false;
         assert!(it.on_resized(Size::new(700, 525)));
         assert_eq!(it.picture(first), Some(first));
-        assert!(!it.on_resized(other), "a person did that");
+        assert!(!it.on_resized(other), "the user did that");
     }
 }

@@ -1,9 +1,9 @@
-//! Dead keys and compose sequences: which characters a sequence of key symbols types.
+//! Dead keys and compose sequences: maps sequences of key symbols to text.
 //!
-//! A table and a place in it as a plain value; module `file` finds the table of the locale. It is
-//! no input method: nothing is shown while a sequence is being typed.
+//! A table and a position in it, without I/O; module `file` finds the locale's table. Not an input
+//! method: incomplete sequences are not displayed.
 //!
-//! Spec: Compose(5); what is unmatched is discarded, as Xlib discards it.
+//! Spec: Compose(5); unknown sequences are discarded, as in Xlib.
 
 mod file;
 mod names;
@@ -13,29 +13,29 @@ use std::collections::HashMap;
 
 use super::keymap::character_of;
 
-/// The place in a table that no symbol has led away from.
+/// The initial position.
 const START: u32 = 0;
 
-/// The sequences that a person may type.
+/// A table of sequences.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
-    /// Where a symbol leads from a place.
+    /// The transition of a symbol at a position.
     steps: HashMap<(u32, u32), Transition>,
-    /// Places other than [`START`].
+    /// Number of positions other than [`START`].
     places: u32,
 }
 
-/// Where a symbol leads.
+/// A transition.
 #[derive(Clone, Debug)]
 enum Transition {
-    /// On, to this place.
+    /// To this position.
     Node(u32),
-    /// To the end: this was typed.
+    /// The end: types this text.
     Text(Box<str>),
 }
 
 impl Table {
-    /// The sequence of `symbols` types `text` from now on; what it contradicts is forgotten.
+    /// Adds a sequence that types `text`; removes conflicting ones.
     fn insert(&mut self, symbols: &[u32], text: &str) {
         let Some((last, before)) = symbols.split_last() else {
             return;
@@ -57,20 +57,20 @@ impl Table {
     }
 }
 
-/// What became of a key symbol.
+/// The result of a key symbol.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum ComposeStep {
-    /// It is part of no sequence: the key does what it does.
+    /// Not part of a sequence: the key has its ordinary effect.
     Alone,
-    /// It began or went on with a sequence: nothing is typed yet.
+    /// It started or continued a sequence; no text yet.
     Waiting,
-    /// It ended a sequence, which typed this.
+    /// It completed a sequence with this text.
     Typed(String),
-    /// It ended a sequence that is in no table: nothing is typed.
+    /// It ended an unknown sequence without text.
     Discarded,
 }
 
-/// A person's way through a table.
+/// A position in a table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Composer {
     table: Table,
@@ -78,7 +78,7 @@ pub(crate) struct Composer {
 }
 
 impl Composer {
-    /// With the table of this process's locale and person.
+    /// With the table of this process's user and locale.
     pub(crate) fn of_locale() -> Composer {
         Composer {
             table: file::of_locale(),
@@ -86,7 +86,7 @@ impl Composer {
         }
     }
 
-    /// With the table of this text.
+    /// With a table in text form.
     #[cfg(test)]
     pub(crate) fn from_text(text: &str) -> Composer {
         Composer {
@@ -95,7 +95,7 @@ impl Composer {
         }
     }
 
-    /// The person pressed a key that makes `symbol`.
+    /// Handles a key press with `symbol`.
     pub(crate) fn press(&mut self, symbol: u32) -> ComposeStep {
         if is_modifier(symbol) {
             return ComposeStep::Alone;
@@ -112,20 +112,20 @@ impl Composer {
                     ComposeStep::Typed(ch.to_string())
                 }),
             None if before == START => ComposeStep::Alone,
-            // Backspace, Escape and arrows leave the sequence and still do what they do.
+            // Backspace, Escape and arrows abort the sequence and keep their effect.
             None if character_of(symbol).is_none() && !is_dead(symbol) => ComposeStep::Alone,
             None => ComposeStep::Discarded,
         }
     }
 
-    /// Forgets the sequence that was begun.
+    /// Aborts an incomplete sequence.
     pub(crate) fn reset(&mut self) {
         self.at = START;
     }
 }
 
 /// `XK_Shift_L` to `XK_Hyper_R`, `XK_Mode_switch`, `XK_Num_Lock`, `XK_ISO_Lock` to
-/// `XK_ISO_Last_Group_Lock` of `keysymdef.h`: part of no sequence, and the end of none.
+/// `XK_ISO_Last_Group_Lock` of `keysymdef.h`: ignored within sequences.
 fn is_modifier(symbol: u32) -> bool {
     matches!(symbol, 0xffe1..=0xffee | 0xff7e | 0xff7f | 0xfe01..=0xfe13)
 }
@@ -135,7 +135,7 @@ fn is_dead(symbol: u32) -> bool {
     (0xfe50..=0xfe93).contains(&symbol)
 }
 
-/// What a dead key types where no table knows it.
+/// The text of a dead key that is in no table.
 fn spacing(dead: u32) -> Option<char> {
     const CHARACTERS: &str = "`´^~¯˘˙¨˚˝ˇ¸˛";
     CHARACTERS
@@ -166,7 +166,7 @@ mod tests {
             typed(&mut it, &[CIRCUMFLEX, 0x61]),
             [ComposeStep::Waiting, text("â")]
         );
-        // Shift between the two is part of neither.
+        // Shift between the two is ignored.
         let shifted = [CIRCUMFLEX, 0xffe1, 0x20, 0x61];
         let steps = [
             ComposeStep::Waiting,

@@ -1,8 +1,8 @@
-//! Reprojection with OpenGL, in the client's window: a shader re-aims each eye, the sampler makes the pixels, and
-//! what lies over the picture (text, the host's pointer) is drawn with it.
+//! Reprojection with OpenGL in the client's window: a shader transforms each eye, the sampler
+//! filters, and the overlays (text, the host's pointer) are drawn in the same pass.
 //!
-//! It samples the picture at the window's own pixels, so that a window of another size costs no second filter. A swap
-//! waits for the display where the driver can.
+//! It samples the picture at the window's pixels, so a window of another size needs no second
+//! filter. A swap waits for the display where the driver supports it.
 
 mod sys;
 #[cfg(test)]
@@ -21,24 +21,25 @@ use crate::window::placement::{Placement, Rect};
 use crate::window::scene::{DisplayedPicture, SharedWindow};
 use sys::{Canvas, Layer, Patch};
 
-/// Mesa's renderers on the processor, and Google's. What they draw our own code draws in less time: the shader does
-/// for each pixel what we do for each 16th, and the picture is copied twice, into a texture and into the window.
+/// Software renderers of Mesa and Google. Our own code is faster than these: the shader computes
+/// each pixel, our code each 16th, and the picture is copied twice, into a texture and into the
+/// window.
 const SOFTWARE: [&str; 4] = ["llvmpipe", "softpipe", "swrast", "swiftshader"];
 
 /// The window, drawn with OpenGL.
 struct Gl {
     canvas: Canvas,
     stage: Arc<SharedWindow>,
-    /// Of what was shown last.
+    /// Size of the last displayed picture.
     size: Option<Size>,
-    /// What the layers hold.
+    /// The contents of the layers.
     panel: Option<Arc<Panel>>,
     pointer: Option<Arc<CursorShape>>,
 }
 
-/// Opens it on the window of a surface, if it has one.
+/// Opens it on a surface's window, if there is one.
 pub(super) fn open(on: &mut dyn Presenter) -> Result<Box<dyn Reprojector>, String> {
-    let window = on.window().ok_or("pictures do not go to a window")?;
+    let window = on.window().ok_or("the surface is not a window")?;
     let stage = window.0;
     let canvas = Canvas::open(&stage.display, stage.window, stage.visual)?;
     Ok(Box::new(Gl {
@@ -68,7 +69,7 @@ impl Reprojector for Gl {
 
     fn draw(&mut self, _: &mut dyn Presenter, shot: &DrawParams<'_>) -> Result<(), PresentError> {
         let stage = Arc::clone(&self.stage);
-        // Before the scene is read: what changes later is drawn again.
+        // Before the scene is read: later changes are drawn again.
         stage.refresh();
         let mut scene = stage.scene();
         let ours = DisplayedPicture {
@@ -141,7 +142,7 @@ impl Gl {
     }
 }
 
-/// Where a part is in the window, and which places of the picture are seen there.
+/// A region's area in the window, and the mapping to the picture.
 #[allow(
     clippy::cast_possible_truncation,
     reason = "a shader has single precision"
@@ -156,7 +157,7 @@ fn patch(aimed: &AimedRegion, shot: &DrawParams<'_>, placement: &Placement) -> P
     ];
     let column = |at: u32| f64::from(area.x) + f64::from(at) / per_pixel[0];
     let (left, right) = (column(part.to.start), column(part.to.end));
-    // To the nearest pixel: between two eyes none is left out.
+    // To the nearest pixel: no pixel is left out between two eyes.
     let pixel = |at: f64| at.round() as i32;
     let eye = part.size(shot.source.size.height);
     Patch {

@@ -1,5 +1,5 @@
-//! OpenGL (here Mesa's llvmpipe) in the client's window under a real X server: what is read back from the window is
-//! what our own code draws, and where there is no OpenGL our own code draws it.
+//! OpenGL (here Mesa's llvmpipe) in the client's window on a real X server: the window's pixels
+//! equal those of the software renderer, which also replaces a missing OpenGL.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ use crate::xvfb::{Xvfb, pixels, skip};
 
 const EYE: u32 = 96;
 const EYES: Size = Size::new(2 * EYE, EYE);
-/// A machine with much else to do may need long.
+/// A busy machine may need long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Rig {
@@ -56,7 +56,7 @@ impl Rig {
         }
     }
 
-    /// Draws and shows once.
+    /// Draws and displays once.
     fn show(&mut self, way: &mut OpenedReprojector, shot: &DrawParams<'_>) {
         way.reprojector.load(&shot.source).expect("loaded");
         way.reprojector
@@ -78,7 +78,7 @@ impl Rig {
         (Size::new(it.width.into(), it.height.into()), read)
     }
 
-    /// Lets the window's own thread see what the server says, and draws, until what is read is as wanted.
+    /// Handles events of the window's thread and draws until the pixels match.
     fn until(
         &mut self,
         way: &mut OpenedReprojector,
@@ -97,12 +97,12 @@ impl Rig {
             if good(size, &seen) {
                 return;
             }
-            assert!(Instant::now() < end, "it is not seen: {what}");
+            assert!(Instant::now() < end, "not displayed: {what}");
         }
     }
 }
 
-/// Smooth in all places, and each eye in other colours.
+/// Smooth everywhere, with different colours for each eye.
 #[allow(clippy::cast_possible_truncation, reason = "it is clamped")]
 fn picture() -> Vec<u8> {
     let level = |v: f64| (127.5 + 100.0 * v).round().clamp(0.0, 255.0) as u8;
@@ -121,7 +121,7 @@ fn picture() -> Vec<u8> {
         .collect()
 }
 
-/// From a view of a right angle, of which so much is left out at each side, for a head that turned.
+/// For a view of a right angle, with this margin at each side, and a head that turned.
 fn aim(turned: [f32; 3], overscan: f32) -> Homography {
     let quarter = std::f32::consts::FRAC_PI_4;
     let view = FieldOfView::new(-quarter, quarter, quarter, -quarter).expect("a view");
@@ -145,8 +145,9 @@ fn aimed(view: EyeView, how: Homography) -> (Size, Vec<AimedRegion>) {
     )
 }
 
-/// In how many pixels of a hundred a channel differs by more than `within`. At the picture's edge, which our own code
-/// places by lines between each 16th pixel, a pixel may be black in one of two ways.
+/// Percentage of pixels with a channel that differs by more than `within`. At the picture's edge,
+/// which the software renderer interpolates between each 16th pixel, a pixel may be black in one of
+/// the two.
 fn differing(a: &[u8], b: &[u8], within: u8) -> f64 {
     let apart = |(a, b): (&[u8], &[u8])| (0..3).any(|i| a[i].abs_diff(b[i]) > within);
     let pairs = a.chunks_exact(4).zip(b.chunks_exact(4));
@@ -196,7 +197,7 @@ fn opengl_matches_the_software_renderer() {
                 };
                 let mut ours = vec![0; size.pixels() * 4];
                 draw(&source, &parts, filter, size, &mut ours);
-                // A pixel further is up to 7 levels of this picture.
+                // The next pixel differs by up to 7 levels in this picture.
                 let within = if filter == Filter::Bilinear { 4 } else { 8 };
                 let what = format!("{view:?} {turned:?} {overscan} {filter:?}");
                 rig.until(&mut way, &shot, &what, |seen, pixels| {
@@ -235,7 +236,7 @@ fn text_and_pointer_and_another_window_are_drawn_with_it() {
     rig.presenter
         .panel(&["A line of text".to_owned()])
         .expect("alive");
-    assert!(way.reprojector.is_stale(), "it is to be drawn again");
+    assert!(way.reprojector.is_stale(), "it must be drawn again");
     // Opaque red.
     let shape = CursorShape {
         width: 6,
@@ -257,7 +258,7 @@ fn text_and_pointer_and_another_window_are_drawn_with_it() {
             && (20..=35).contains(&corner[0])
             && is(pixel(0, 0), [90, 120, 150])
     });
-    // Twice as wide as the picture is, and twice as high and a half: bars above and below.
+    // Twice as wide as the picture, and 2.5 times as high: bars above and below.
     let aux = xproto::ConfigureWindowAux::new()
         .width(EYE * 4)
         .height(EYE * 3);
@@ -287,7 +288,7 @@ fn without_opengl_the_software_renderer_draws() {
     let mut rig = Rig::on(xvfb);
     let mut way = open(DrawBackend::Gl, &mut rig.presenter);
     assert_eq!(way.with, DrawBackend::Software);
-    let trouble = way.trouble.take().expect("it says why");
+    let trouble = way.trouble.take().expect("the reason");
     assert!(
         trouble.contains("GLX") && trouble.lines().count() == 1,
         "{trouble}"
@@ -306,10 +307,10 @@ fn without_opengl_the_software_renderer_draws() {
         filter: Filter::Bilinear,
         size,
     };
-    rig.until(&mut way, &shot, "our own", |seen, pixels| {
+    rig.until(&mut way, &shot, "the software renderer", |seen, pixels| {
         seen == size && differing(pixels, &ours, 0) == 0.0
     });
-    // What is no window has none.
+    // Surfaces without a window have no OpenGL.
     let way = open(DrawBackend::Gl, &mut Null::default());
     assert_eq!(way.with, DrawBackend::Software);
     assert!(way.trouble.is_some_and(|why| why.contains("window")));
@@ -327,10 +328,7 @@ fn software_gl_drivers_need_an_explicit_request() {
     let fast = way.reprojector.is_fast();
     let renderer = way.reprojector.renderer().to_owned();
     match &way.trouble {
-        None => assert!(
-            fast,
-            "{renderer} draws with the processor, and that is told"
-        ),
+        None => assert!(fast, "{renderer} is a software renderer, which is reported"),
         Some(why) => assert!(!fast && why.contains(&renderer), "{why}"),
     }
     drop(way);
@@ -370,6 +368,6 @@ fn a_dead_server_is_an_error_not_an_exit() {
         {
             break;
         }
-        assert!(Instant::now() < end, "nobody says so");
+        assert!(Instant::now() < end, "not reported");
     }
 }
