@@ -1,7 +1,8 @@
-//! What reprojection costs on this machine: `cargo run --release -p openuvr-media --example reproject_cost`.
+//! The cost of reprojection on this machine: `cargo run --release -p openuvr-media --example
+//! reproject_cost`.
 //!
-//! Two eyes of 640x640, a head that turns, 500 pictures for each filter; milliseconds of a picture.
-#![allow(clippy::print_stdout, reason = "it measures for a person who reads")]
+//! Two eyes of 640x640, a turning head, 500 pictures for each filter; milliseconds per picture.
+#![allow(clippy::print_stdout, reason = "its output is for a reader")]
 
 use std::time::Instant;
 

@@ -176,8 +176,8 @@ impl Application {
             true => top,
             false => client_in(conn, self.atoms, top)?,
         };
-        let whose = self.transient(conn, window)?;
-        if whose == Transient::ForUs {
+        let owner = self.transient(conn, window)?;
+        if owner == Transient::ForUs {
             return Ok(true);
         }
         let mine = self.is_same_client(conn, window)
@@ -186,11 +186,11 @@ impl Application {
         if self.scope == WindowScope::Program {
             return Ok(mine);
         }
-        if !mine || whose == Transient::ForAnother {
+        if !mine || owner == Transient::ForAnother {
             return Ok(false);
         }
         Ok(attributes.override_redirect
-            || whose == Transient::ForAll
+            || owner == Transient::ForAll
             || self.is_of_accompanying_type(conn, window)?)
     }
 

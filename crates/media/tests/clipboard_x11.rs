@@ -1,4 +1,4 @@
-//! The clipboard of a real X server, with owners that behave and owners that do not.
+//! The clipboard of a real X server, with well-behaved and other owners.
 #![cfg(any(feature = "host", feature = "client"))]
 #![allow(clippy::unwrap_used)] // A test may panic.
 
@@ -26,7 +26,7 @@ fn watching(server: &Xvfb) -> Clipboard {
     Clipboard::open(&server.display, WatchMode::Changes, MOST).unwrap()
 }
 
-/// One that offers this, in a thread of its own until the test's end.
+/// Offers this text, in a separate thread until the test's end.
 fn offering(server: &Xvfb, text: &str) {
     let mut clipboard = Clipboard::open(&server.display, WatchMode::Nothing, MOST).unwrap();
     clipboard.offer(text.into()).unwrap();
@@ -38,7 +38,7 @@ fn copied(text: &str) -> ClipboardEvent {
     ClipboardEvent::Copied(Arc::from(text))
 }
 
-/// A program that holds the clipboard and says what the test says.
+/// A clipboard owner controlled by the test.
 struct Owner {
     painter: Painter,
     window: Window,
@@ -93,7 +93,7 @@ impl Owner {
         self.painter.sync();
     }
 
-    /// Says that it can give these.
+    /// Replies with these targets.
     fn targets(&self, targets: &[&str]) {
         let request = self.request();
         let targets: Vec<Atom> = targets.iter().map(|name| self.atom(name)).collect();
@@ -109,7 +109,7 @@ impl Owner {
         self.answer(&request);
     }
 
-    /// Gives the next who asks these bytes as this type.
+    /// Answers the next request with these bytes of this type.
     fn give(&self, kind: &str, bytes: &[u8]) {
         let request = self.request();
         let kind = self.atom(kind);
@@ -125,7 +125,7 @@ impl Owner {
         self.answer(&request);
     }
 
-    /// Says that so many bytes are to come in parts.
+    /// Announces this many bytes in parts.
     fn announce(&self, bytes: u32) -> SelectionRequestEvent {
         let request = self.request();
         let incr = self.atom("INCR");
@@ -163,13 +163,13 @@ fn what_was_offered_does_not_come_back() {
     let Some(server) = server() else { return };
     let mut clipboard = watching(&server);
     clipboard.offer("of the peer".into()).unwrap();
-    // A program that keeps what others copied, and then somebody who copies.
+    // A clipboard manager, then a new copy.
     offering(&server, "of the peer");
     offering(&server, "marker");
     assert_eq!(clipboard.next_event().unwrap(), copied("marker"));
     clipboard.waker().wake();
     assert_eq!(clipboard.next_event().unwrap(), ClipboardEvent::Woken);
-    // Once something else was copied, it is news again.
+    // After another copy, it is news again.
     offering(&server, "of the peer");
     assert_eq!(clipboard.next_event().unwrap(), copied("of the peer"));
 }
@@ -227,11 +227,11 @@ fn an_owner_that_says_nothing_is_given_up() {
     owner.own();
     let silent = ClipboardEvent::ReadFailed(ReadFailure::NoAnswer);
     assert_eq!(clipboard.next_event().unwrap(), silent);
-    // One that begins and stops is, too, and the next one is read at once.
+    // An owner that starts and stops times out, too, and the next one is read at once.
     std::thread::scope(|scope| {
         let owns = scope.spawn(|| {
             owner.own();
-            // What was asked before.
+            // The earlier request.
             owner.request();
             owner.targets(&["UTF8_STRING"]);
             owner.announce(5);
@@ -353,7 +353,7 @@ fn plain_text_is_offered_and_several_kinds_at_once() {
     let plain = value("ANSWER");
     assert_eq!(plain.type_, atom("text/plain"));
     assert_eq!(plain.value, "Gr\u{fc}\u{df}e \u{20ac}".as_bytes());
-    // A euro sign is no Latin-1, and a picture there is none.
+    // The euro sign is not in Latin-1, and there is no picture.
     let pairs = [
         "UTF8_STRING",
         "A",

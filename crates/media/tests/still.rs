@@ -1,5 +1,5 @@
-//! A picture that stands still is improved until it cannot be told from its source, with the real
-//! libx264 and the real libavcodec, on a clock that the test makes up.
+//! A static picture is refined until it equals its source, with the real libx264 and the real
+//! libavcodec, on a simulated clock.
 #![allow(clippy::cast_possible_truncation)]
 
 use std::time::Duration;
@@ -18,7 +18,7 @@ use openuvr_proto::units::{Bitrate, Size};
 const SIZE: Size = Size::new(640, 368);
 const INTERVAL: Duration = Duration::from_micros(16_667);
 
-/// A desktop: flat areas, something like text, a gradient, and a photograph's noise.
+/// A desktop: flat areas, text-like shapes, a gradient, and photographic noise.
 struct Desktop {
     planes: [Vec<u8>; 3],
     format: PixelFormat,
@@ -94,7 +94,7 @@ impl Desktop {
         }
     }
 
-    /// Its luma, the upper row first.
+    /// Its luma, top row first.
     fn luma(&self) -> Vec<u8> {
         let rows = self.planes[0].chunks(SIZE.width as usize);
         match self.rows {
@@ -112,7 +112,7 @@ struct Line {
     target: Bitrate,
     now: Instant,
     frame: u32,
-    /// What the client shows.
+    /// The client's picture.
     luma: Vec<u8>,
 }
 
@@ -133,7 +133,7 @@ impl Line {
         }
     }
 
-    /// Codes and decodes a frame; its bits.
+    /// Encodes and decodes a frame; returns its bits.
     fn code(&mut self, picture: &Picture<'_>, qp: u8, part: Option<MacroblockRange>) -> u64 {
         self.frame += 1;
         let ask = FrameRequest {
@@ -170,11 +170,11 @@ impl Line {
         encoded.bytes as u64 * 8
     }
 
-    /// Improves until nothing is due; the bits of each frame.
+    /// Refines until nothing is due; returns the bits of each frame.
     fn stand_still(&mut self, picture: &Picture<'_>) -> Vec<u64> {
         let mut all = Vec::new();
         while let Some(at) = self.top_up.due(self.target) {
-            assert!(all.len() < 1000, "no end");
+            assert!(all.len() < 1000, "it does not end");
             self.now = self.now.max(at);
             let what = self.top_up.next(self.target).expect("due");
             let part = self.encoder.supports_partial().then_some(MacroblockRange {

@@ -1,4 +1,4 @@
-//! Listing and watching `/dev/input`, and asking whether what is in it may be used.
+//! Lists and watches `/dev/input`, and checks access to its devices.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr;
@@ -6,12 +6,12 @@ use std::ptr;
 use crate::folder::{InputPath, Name, classify, classify_at};
 use crate::real::{RealFunction, fail};
 
-/// Calls `real` with the path, or with where that really is.
+/// Calls `real` with the path, or with its real location.
 ///
 /// # Safety
 /// The path is null or a string.
 unsafe fn redirected<T>(path: *const c_char, real: impl FnOnce(*const c_char) -> T) -> T {
-    // SAFETY: as the caller says.
+    // SAFETY: by the caller's contract.
     match unsafe { classify(path) } {
         None => real(path),
         Some(place) => real(Name::of(place).as_ptr()),
@@ -23,7 +23,7 @@ unsafe fn redirected<T>(path: *const c_char, real: impl FnOnce(*const c_char) ->
 unsafe extern "C" fn opendir(path: *const c_char) -> *mut c_void {
     static REAL: RealFunction = RealFunction::new(c"opendir");
     type Call = unsafe extern "C" fn(*const c_char) -> *mut c_void;
-    // SAFETY: the type that it has; the caller gives a string, and so do we.
+    // SAFETY: its type; the caller passes a string, and so do we.
     unsafe {
         let Some(real) = REAL.get::<Call>() else {
             return ptr::null_mut();
@@ -45,7 +45,7 @@ macro_rules! scandir {
             static REAL: RealFunction = RealFunction::new($symbol);
             type Call =
                 unsafe extern "C" fn(*const c_char, *mut c_void, *mut c_void, *mut c_void) -> c_int;
-            // SAFETY: the type that it has, but for what is passed on as it is; the caller gives a
+            // SAFETY: its type, except for arguments passed on unchanged; the caller passes a
             // string, and so do we.
             unsafe {
                 let Some(real) = REAL.get::<Call>() else {
@@ -64,7 +64,7 @@ scandir!(scandir c"scandir", scandir64 c"scandir64");
 unsafe extern "C" fn inotify_add_watch(fd: c_int, path: *const c_char, mask: c_uint) -> c_int {
     static REAL: RealFunction = RealFunction::new(c"inotify_add_watch");
     type Call = unsafe extern "C" fn(c_int, *const c_char, c_uint) -> c_int;
-    // SAFETY: the type that it has; the caller gives a string, and so do we.
+    // SAFETY: its type; the caller passes a string, and so do we.
     unsafe {
         let Some(real) = REAL.get::<Call>() else {
             return fail(libc::ENOSYS);
@@ -80,7 +80,7 @@ macro_rules! access {
         unsafe extern "C" fn $name(path: *const c_char, mode: c_int) -> c_int {
             static REAL: RealFunction = RealFunction::new($symbol);
             type Call = unsafe extern "C" fn(*const c_char, c_int) -> c_int;
-            // SAFETY: the type that it has; the caller gives a string, and so do we.
+            // SAFETY: its type; the caller passes a string, and so do we.
             unsafe {
                 let Some(real) = REAL.get::<Call>() else {
                     return fail(libc::ENOSYS);
@@ -103,7 +103,7 @@ unsafe extern "C" fn faccessat(
 ) -> c_int {
     static REAL: RealFunction = RealFunction::new(c"faccessat");
     type Call = unsafe extern "C" fn(c_int, *const c_char, c_int, c_int) -> c_int;
-    // SAFETY: the type that it has; the caller gives a string, and so do we.
+    // SAFETY: its type; the caller passes a string, and so do we.
     unsafe {
         let Some(real) = REAL.get::<Call>() else {
             return fail(libc::ENOSYS);

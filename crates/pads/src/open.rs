@@ -1,7 +1,7 @@
-//! `open` and its kin.
+//! `open` and its variants.
 //!
-//! They take a third argument only where a file is made; on the machines that this is built for it lies in a
-//! register that exists either way, and is passed on as it is.
+//! They have a third argument only when creating a file; on the supported machines it is in a
+//! register that exists in any case, and is passed on.
 
 use std::ffi::{c_char, c_int, c_uint};
 
@@ -12,7 +12,7 @@ use crate::real::{RealFunction, fail};
 type Open = unsafe extern "C" fn(*const c_char, c_int, ...) -> c_int;
 type OpenAt = unsafe extern "C" fn(c_int, *const c_char, c_int, ...) -> c_int;
 
-/// Opens what of ours a path names, and everything else by `real`.
+/// Opens a served path, and all others with `real`.
 fn opened(
     place: Option<InputPath>,
     path: *const c_char,
@@ -34,11 +34,11 @@ macro_rules! open {
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
             static REAL: RealFunction = RealFunction::new($symbol);
-            // SAFETY: the type that it has.
+            // SAFETY: its type.
             let Some(real) = (unsafe { REAL.get::<Open>() }) else {
                 return fail(libc::ENOSYS);
             };
-            // SAFETY: the caller gives a string, and so do we.
+            // SAFETY: the caller passes a string, and so do we.
             opened(unsafe { classify(path) }, path, flags, |path| unsafe { real(path, flags, mode) })
         }
     )* };
@@ -57,11 +57,11 @@ macro_rules! openat {
             mode: c_uint,
         ) -> c_int {
             static REAL: RealFunction = RealFunction::new($symbol);
-            // SAFETY: the type that it has.
+            // SAFETY: its type.
             let Some(real) = (unsafe { REAL.get::<OpenAt>() }) else {
                 return fail(libc::ENOSYS);
             };
-            // SAFETY: the caller gives a string, and so do we.
+            // SAFETY: the caller passes a string, and so do we.
             opened(unsafe { classify_at(dir, path) }, path, flags, |path| unsafe {
                 real(dir, path, flags, mode)
             })

@@ -1,4 +1,4 @@
-//! `stat` and its kin: a device looks like one of the kernel's.
+//! `stat` and its variants: a device looks like one of the kernel's.
 
 use std::ffi::{c_char, c_int, c_uint};
 
@@ -11,25 +11,25 @@ use crate::real::{RealFunction, fail};
 /// `INPUT_MAJOR` of `linux/major.h`.
 const MAJOR: c_uint = 13;
 
-/// The kernel's event devices begin with this minor number.
+/// First minor number of the kernel's event devices.
 const FIRST_MINOR: c_uint = 64;
 
 fn minor(device: u32) -> c_uint {
     FIRST_MINOR + FIRST_EVENT + device
 }
 
-/// A character device, which its user may read and write.
+/// A character device, readable and writable for its user.
 const MODE: libc::mode_t = libc::S_IFCHR | 0o660;
 
 // `struct stat64` is the same where addresses have 64 bits.
 type Stat = libc::stat;
 
-/// Makes a device of what was found.
+/// Changes the result to that of a device.
 ///
 /// # Safety
-/// `found` is null or was filled.
+/// `found` is null or filled.
 unsafe fn disguise(found: *mut Stat, device: u32) {
-    // SAFETY: as the caller says.
+    // SAFETY: by the caller's contract.
     if let Some(found) = unsafe { found.as_mut() } {
         found.st_mode = MODE;
         found.st_rdev = libc::makedev(MAJOR, minor(device));
@@ -37,20 +37,20 @@ unsafe fn disguise(found: *mut Stat, device: u32) {
     }
 }
 
-/// fstatat(2) of the system itself, without anybody between.
+/// fstatat(2) as a raw system call, bypassing interposed libraries.
 ///
 /// # Safety
-/// A string, and room for the answer.
+/// A string, and space for the result.
 unsafe fn system(dir: c_int, path: *const c_char, found: *mut Stat, flags: c_int) -> c_int {
-    // SAFETY: as the caller says; the structure is the kernel's own on the machines that this is built for.
+    // SAFETY: by the caller's contract; on the supported machines the structure is the kernel's.
     let answer = unsafe { libc::syscall(libc::SYS_newfstatat, dir, path, found, flags) };
     c_int::try_from(answer).unwrap_or(-1)
 }
 
-/// Looks at what of ours a path names, and at everything else by `real`.
+/// Queries a served path, and all others with `real`.
 ///
 /// # Safety
-/// `found` has room for the answer.
+/// `found` has space for the result.
 unsafe fn looked(
     place: Option<InputPath>,
     found: *mut Stat,
@@ -59,7 +59,7 @@ unsafe fn looked(
     let Some(place) = place else {
         return real();
     };
-    // SAFETY: a string, and what the caller says.
+    // SAFETY: a string, and the caller's contract.
     let answer = unsafe { system(libc::AT_FDCWD, Name::of(place).as_ptr(), found, 0) };
     if let (0, InputPath::Device(device)) = (answer, place) {
         // SAFETY: filled just now.
@@ -75,8 +75,8 @@ macro_rules! stat {
         unsafe extern "C" fn $name(path: *const c_char, found: *mut Stat) -> c_int {
             static REAL: RealFunction = RealFunction::new($symbol);
             type Call = unsafe extern "C" fn(*const c_char, *mut Stat) -> c_int;
-            // SAFETY: the type that it has; what the caller gives is passed on. Until glibc 2.33 there was no
-            // function of this name, and the system itself answers.
+            // SAFETY: its type; the caller's arguments are passed on. Before glibc 2.33 there is no
+            // function of this name, and the system call is used.
             unsafe {
                 looked(classify(path), found, || match REAL.get::<Call>() {
                     Some(real) => real(path, found),
@@ -96,7 +96,7 @@ stat!(
 
 macro_rules! xstat {
     ($($name:ident $symbol:literal $flags:expr),*) => { $(
-        /// What `stat` was to programs that were linked with glibc until 2.32.
+        /// `stat` for programs linked with glibc up to 2.32.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(version: c_int, path: *const c_char, found: *mut Stat) -> c_int {
             static REAL: RealFunction = RealFunction::new($symbol);
@@ -119,19 +119,19 @@ xstat!(
     __lxstat64 c"__lxstat64" libc::AT_SYMLINK_NOFOLLOW
 );
 
-/// Makes a device of a socket that is one of ours.
+/// Changes the result for one of our sockets to that of a device.
 ///
 /// # Safety
-/// `found` was filled if `answer` is 0.
+/// `found` is filled if `answer` is 0.
 unsafe fn seen(answer: c_int, fd: c_int, found: *mut Stat) -> c_int {
-    // SAFETY: as the caller says.
+    // SAFETY: by the caller's contract.
     let is_socket = answer == 0
         && unsafe { found.as_ref() }.is_some_and(|f| f.st_mode & libc::S_IFMT == libc::S_IFSOCK);
     if is_socket
         && crate::folder::is_on()
         && let Some(device) = device::of(fd)
     {
-        // SAFETY: as the caller says.
+        // SAFETY: by the caller's contract.
         unsafe { disguise(found, device) };
     }
     answer
@@ -144,7 +144,7 @@ macro_rules! fstat {
         unsafe extern "C" fn $name(fd: c_int, found: *mut Stat) -> c_int {
             static REAL: RealFunction = RealFunction::new($symbol);
             type Call = unsafe extern "C" fn(c_int, *mut Stat) -> c_int;
-            // SAFETY: the type that it has; what the caller gives is passed on.
+            // SAFETY: its type; the caller's arguments are passed on.
             unsafe {
                 let answer = match REAL.get::<Call>() {
                     Some(real) => real(fd, found),
@@ -160,12 +160,12 @@ fstat!(fstat c"fstat", fstat64 c"fstat64");
 
 macro_rules! fxstat {
     ($($name:ident $symbol:literal),*) => { $(
-        /// What `fstat` was to programs that were linked with glibc until 2.32.
+        /// `fstat` for programs linked with glibc up to 2.32.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(version: c_int, fd: c_int, found: *mut Stat) -> c_int {
             static REAL: RealFunction = RealFunction::new($symbol);
             type Call = unsafe extern "C" fn(c_int, c_int, *mut Stat) -> c_int;
-            // SAFETY: the type that it has; what the caller gives is passed on.
+            // SAFETY: its type; the caller's arguments are passed on.
             unsafe {
                 let answer = match REAL.get::<Call>() {
                     Some(real) => real(version, fd, found),
@@ -191,7 +191,7 @@ macro_rules! fstatat {
         ) -> c_int {
             static REAL: RealFunction = RealFunction::new($symbol);
             type Call = unsafe extern "C" fn(c_int, *const c_char, *mut Stat, c_int) -> c_int;
-            // SAFETY: the type that it has; what the caller gives is passed on.
+            // SAFETY: its type; the caller's arguments are passed on.
             unsafe {
                 looked(classify_at(dir, path), found, || match REAL.get::<Call>() {
                     Some(real) => real(dir, path, found, flags),
@@ -216,7 +216,7 @@ unsafe extern "C" fn statx(
     static REAL: RealFunction = RealFunction::new(c"statx");
     type Call =
         unsafe extern "C" fn(c_int, *const c_char, c_int, c_uint, *mut libc::statx) -> c_int;
-    // SAFETY: the type that it has; what the caller gives is passed on, with another string.
+    // SAFETY: its type; the caller's arguments are passed on, with another string.
     unsafe {
         let Some(real) = REAL.get::<Call>() else {
             return fail(libc::ENOSYS);

@@ -110,7 +110,7 @@ impl HiddenPointer {
         self.records.conn.stream().as_fd()
     }
 
-    /// Processes received requests without waiting. May query over `watch`, whose events must then
+    /// Processes received requests without waiting. May query over `watch`; its events must then
     /// be processed.
     ///
     /// # Errors

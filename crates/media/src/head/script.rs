@@ -101,7 +101,7 @@ fn parse(line: &str) -> Option<(f64, EulerPose)> {
     };
     #[allow(
         clippy::cast_possible_truncation,
-        reason = "what is too large is infinite"
+        reason = "too large values become infinite"
     )]
     let [x, y, z, yaw, pitch, roll] = [x, y, z, yaw, pitch, roll].map(|number| number as f32);
     let [yaw, pitch, roll] = [yaw, pitch, roll].map(f32::to_radians);
@@ -120,7 +120,7 @@ impl Lines {
     fn at(&self, after: Duration, before: Duration) -> (EulerPose, bool) {
         let last = self.0.last().map_or(0.0, |line| line.0).max(f64::EPSILON);
         let (after, before) = (after.as_secs_f64(), before.as_secs_f64());
-        let anew = (after / last).floor() > (before / last).floor();
+        let restarted = (after / last).floor() > (before / last).floor();
         let time = after % last;
         let next = self.0.partition_point(|line| line.0 <= time);
         let (from, to) = (next.saturating_sub(1), next.min(self.0.len() - 1));
@@ -139,7 +139,7 @@ impl Lines {
             pitch: between(a.pitch, b.pitch),
             roll: between(a.roll, b.roll),
         };
-        (place, anew)
+        (place, restarted)
     }
 }
 
@@ -157,8 +157,8 @@ impl HeadPoseSource for Script {
         let now = clock::now();
         let before = self.last.map_or(Duration::ZERO, |last| last.since(began));
         self.last = Some(now);
-        let (place, anew) = self.lines.at(now.since(began), before);
-        if anew {
+        let (place, restarted) = self.lines.at(now.since(began), before);
+        if restarted {
             self.moving.jumped();
         }
         Ok(self.moving.pose(place, now).map(|pose| (pose, now)))
@@ -188,11 +188,11 @@ mod tests {
             "# seconds,x,y,z,yaw,pitch,roll\n0,0,0,0,0,0,0\n\n1, 1,0,0,90,0,0\n3,1,0,0,0,30,0\n";
         let lines = script(text).expect("valid").lines;
         let yaw = |seconds: f64| {
-            let (place, anew) = lines.at(Duration::from_secs_f64(seconds), Duration::ZERO);
+            let (place, restarted) = lines.at(Duration::from_secs_f64(seconds), Duration::ZERO);
             (
                 place.yaw.to_degrees().round(),
                 place.pitch.to_degrees().round(),
-                anew,
+                restarted,
             )
         };
         assert_eq!(yaw(0.0), (0.0, 0.0, false));

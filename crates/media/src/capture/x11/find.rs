@@ -70,7 +70,7 @@ fn not_found(display: &Display, query: &WindowQuery) -> CaptureError {
                 }
             });
             format!(
-                "{name}: no window whose title or class has '{text}' after {waited:.1} s; \
+                "{name}: no window with '{text}' in its title or class after {waited:.1} s; \
                  there are: {}",
                 if titles.is_empty() {
                     "none with a title".to_owned()

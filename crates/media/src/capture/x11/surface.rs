@@ -133,7 +133,7 @@ impl Surface {
         }
     }
 
-    /// The window whose damage is watched.
+    /// The window with the watched damage.
     pub(super) fn watched(&self, display: &Display) -> Window {
         match self.kind {
             Kind::Root { .. } => display.root(),

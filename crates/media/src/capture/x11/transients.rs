@@ -1,8 +1,8 @@
 //! Windows of the same application in front of the captured window: menus, tooltips and dialogs.
 //! Their pixels are read from the display, where no other application covers them.
 //!
-//! They are not redirected like the window itself: a server may break the grab of a window whose
-//! storage it changes, which would close an open menu.
+//! They are not redirected like the window itself: a server may break a window's grab
+//! when it changes the storage, which would close an open menu.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -89,7 +89,7 @@ impl Context {
         // that is stored in it here.
         unsafe {
             self.0.as_mut().opaque = progress.as_ptr().cast();
-            if !functions.tell_rows(self.0.as_ptr(), note) {
+            if !functions.report_rows(self.0.as_ptr(), note) {
                 tracing::info!("this libavcodec does not report decoded rows");
             }
         }

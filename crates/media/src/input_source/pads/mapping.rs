@@ -237,7 +237,7 @@ enum Control {
     Axis(u16, Half, bool),
 }
 
-/// Where everything of a device goes.
+/// The mapping of a device.
 #[derive(Clone, Debug)]
 pub(super) struct Mapping {
     controls: Vec<(Target, Control)>,
@@ -388,7 +388,7 @@ fn by_entry(entry: &Entry, keys: &[u16], axes: &[(u16, Axis)]) -> Vec<(Target, C
         .collect()
 }
 
-/// USB vendors whose drivers use BTN_NORTH for the north button.
+/// USB vendors with drivers that use BTN_NORTH for the north button.
 const BY_PLACE: [u16; 2] = [0x054c, 0x057e];
 
 /// The kernel's rules for pads, as its drivers implement them.

@@ -52,7 +52,7 @@ type RumbleRequests = BTreeMap<PadId, (Rumble, Duration)>;
 /// Sets the pads' rumble, and wakes their reader: from any thread.
 #[derive(Clone)]
 pub struct Rumbler {
-    wishes: Arc<Mutex<RumbleRequests>>,
+    requests: Arc<Mutex<RumbleRequests>>,
     waker: Waker,
 }
 
@@ -63,16 +63,16 @@ impl Rumbler {
     /// [`WakerError`] if no file descriptor is left.
     pub fn new() -> Result<Rumbler, WakerError> {
         Ok(Rumbler {
-            wishes: Arc::default(),
+            requests: Arc::default(),
             waker: Waker::new()?,
         })
     }
 
     /// Sets a pad's rumble, for at most this duration.
     pub fn rumble(&self, pad: PadId, rumble: Rumble, lasts: Duration) {
-        let mut wishes = self.wishes.lock().unwrap_or_else(PoisonError::into_inner);
-        wishes.insert(pad, (rumble, lasts));
-        drop(wishes);
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.insert(pad, (rumble, lasts));
+        drop(requests);
         self.waker.wake();
     }
 
@@ -83,8 +83,8 @@ impl Rumbler {
 
     fn take(&self) -> RumbleRequests {
         self.waker.lower();
-        let wishes = self.wishes.lock();
-        std::mem::take(&mut *wishes.unwrap_or_else(PoisonError::into_inner))
+        let requests = self.requests.lock();
+        std::mem::take(&mut *requests.unwrap_or_else(PoisonError::into_inner))
     }
 }
 

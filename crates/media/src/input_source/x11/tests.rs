@@ -470,9 +470,9 @@ fn focus_loss_releases_everything_and_ends_the_grab() {
     let told = it.seen();
     assert!(told.contains(&SourceEvent::Grabbed(true)), "{told:?}");
     assert!(it.grabbed());
-    let nobody = xproto::InputFocus::NONE;
+    let unfocused = xproto::InputFocus::NONE;
     it.person
-        .set_input_focus(nobody, x11rb::NONE, x11rb::CURRENT_TIME)
+        .set_input_focus(unfocused, x11rb::NONE, x11rb::CURRENT_TIME)
         .unwrap()
         .check()
         .unwrap();

@@ -506,7 +506,7 @@ fn create(gl: &Gl, saved: &mut Saved<'_>, bytes: usize) -> Option<Slot> {
     let len = isize::try_from(bytes).ok()?;
     let mut buffer = 0;
     let memory = Memory::new(bytes);
-    // SAFETY: the context is current and has these functions; what is mapped has `bytes` bytes, and
+    // SAFETY: the context is current and has these functions; the mapping has `bytes` bytes, and
     // stays until the buffer is deleted.
     unsafe {
         (buffers.generate)(1, &raw mut buffer);

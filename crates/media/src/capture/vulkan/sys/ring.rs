@@ -281,7 +281,7 @@ fn wait(shared: &Arc<Shared>, jobs: &Receiver<Job>) {
     }
 }
 
-/// Hands over a copied picture, whose slot counts as lent.
+/// Hands over a copied picture; its slot counts as lent.
 fn lend(shared: &Arc<Shared>, job: Job) {
     let lent = Arc::new(BorrowedSlot {
         slot: job.slot,
@@ -314,7 +314,7 @@ impl Shared {
     }
 }
 
-/// A slot whose picture is in use; returned when the last user drops it.
+/// A slot with a picture in use; returned when the last user drops it.
 struct BorrowedSlot {
     slot: Arc<Slot>,
     size: Size,

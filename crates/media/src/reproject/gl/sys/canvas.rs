@@ -280,7 +280,7 @@ impl Canvas {
     }
 
     fn complaint(&self) -> Result<(), String> {
-        // SAFETY: the context is current, as whoever calls this has seen to.
+        // SAFETY: the callers have made the context current.
         match unsafe { self.gl.get_error() } {
             glow::NO_ERROR => Ok(()),
             error => Err(format!(

@@ -78,7 +78,7 @@ fn cost(name: &str, context: &dyn Context) {
     let mut memory = vec![0; SIZE.pixels() * 4];
     let buffer = pack_buffer(&gl, SIZE.pixels() * 4);
     let pixels = |into: glow::PixelPackData<'_>| {
-        // SAFETY: the context is current, and what is read into has room for the picture.
+        // SAFETY: the context is current, and the destination has space for the picture.
         unsafe { gl.read_pixels(0, 0, 1280, 720, bgra, glow::UNSIGNED_BYTE, into) };
     };
     let shelf = Shelf::default();
