@@ -22,7 +22,7 @@ use x11rb::rust_connection::RustConnection;
 const DEPTH: u8 = 3;
 
 /// Maximum number of windows checked in a frame; frames have about ten, for borders and buttons.
-const MANY: usize = 64;
+const MAX_WINDOWS: usize = 64;
 
 /// Dialogs of dialogs: the maximum length of a WM_TRANSIENT_FOR chain.
 const CHAIN: u8 = 4;
@@ -334,7 +334,7 @@ pub(crate) fn client_in(
             }
             next.extend(conn.query_tree(window)?.reply()?.children);
         }
-        next.truncate(MANY - seen);
+        next.truncate(MAX_WINDOWS - seen);
         seen += next.len();
         level = next;
     }

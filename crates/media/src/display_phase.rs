@@ -25,20 +25,20 @@ use crate::clock;
 use crate::display;
 
 /// Number of blanks for the regression: six seconds at 60 Hz with one request in six.
-const KEPT: usize = 64;
+const MAX_BLANKS: usize = 64;
 
 /// Minimum number of blanks.
-const LEAST: usize = 16;
+const MIN_BLANKS: usize = 16;
 
 /// One in this many blanks is requested: ten per second on an ordinary display are enough.
-const EVERY: u64 = 6;
+const REQUEST_INTERVAL: u64 = 6;
 
 /// Maximum age of a blank on receipt; otherwise its time is from another clock.
-const LATEST: Duration = Duration::from_millis(500);
+const MAX_AGE: Duration = Duration::from_millis(500);
 
 /// Timeout after which a blank is requested again: the screen was switched off, or the blank
 /// counter was reset.
-const SILENT: Duration = Duration::from_secs(2);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Valid refresh periods in ns.
 const PERIODS: std::ops::RangeInclusive<f64> = 1e6..=1e8;
@@ -49,7 +49,7 @@ pub struct DisplayPhase {
     root: Window,
     blanks: Blanks,
     /// The pending request, and its time.
-    asked: Option<(u32, Instant)>,
+    pending: Option<(u32, Instant)>,
     serial: u32,
     /// The last reported blank.
     newest: Option<u64>,
@@ -80,7 +80,7 @@ impl DisplayPhase {
             conn,
             root,
             blanks: Blanks::default(),
-            asked: None,
+            pending: None,
             serial: 0,
             newest: None,
         }))
@@ -95,8 +95,8 @@ impl DisplayPhase {
         let gone = |cause: String| format!("the display is gone: {cause}");
         let now = clock::now();
         if self
-            .asked
-            .is_none_or(|(_, since)| now.since(since) > SILENT)
+            .pending
+            .is_none_or(|(_, since)| now.since(since) > REQUEST_TIMEOUT)
         {
             self.request_vblank(now).map_err(gone)?;
         }
@@ -116,15 +116,15 @@ impl DisplayPhase {
     fn request_vblank(&mut self, now: Instant) -> Result<(), String> {
         // After the newest; if it is unknown or the request timed out, the next blank.
         let newest = self.newest.take();
-        let target = newest.map_or(0, |newest| newest.saturating_add(EVERY));
+        let target = newest.map_or(0, |newest| newest.saturating_add(REQUEST_INTERVAL));
         let divisor = u64::from(newest.is_none());
         self.serial = self.serial.wrapping_add(1);
-        let asked = self
+        let pending = self
             .conn
             .present_notify_msc(self.root, self.serial, target, divisor, 0);
-        asked.map_err(|e| e.to_string())?;
+        pending.map_err(|e| e.to_string())?;
         self.conn.flush().map_err(|e| e.to_string())?;
-        self.asked = Some((self.serial, now));
+        self.pending = Some((self.serial, now));
         Ok(())
     }
 
@@ -132,11 +132,13 @@ impl DisplayPhase {
         let Event::PresentCompleteNotify(blank) = event else {
             return;
         };
-        let ours = self.asked.is_some_and(|(serial, _)| serial == blank.serial);
+        let ours = self
+            .pending
+            .is_some_and(|(serial, _)| serial == blank.serial);
         if blank.kind != present::CompleteKind::NOTIFY_MSC || !ours {
             return;
         }
-        self.asked = None;
+        self.pending = None;
         self.newest = Some(blank.msc);
         let nanos = i64::try_from(blank.ust)
             .ok()
@@ -153,13 +155,13 @@ impl Blanks {
     /// Adds the blank `number` at the time `at`, received at `now`.
     fn saw(&mut self, number: u64, at: Option<Instant>, now: Instant) {
         // The server's rounding may be slightly in the future.
-        let at = at.filter(|at| now.since(*at) <= LATEST && at.since(now) <= LATEST / 100);
+        let at = at.filter(|at| now.since(*at) <= MAX_AGE && at.since(now) <= MAX_AGE / 100);
         let newer = |last: &(u64, Instant), at: Instant| last.0 < number && last.1 < at;
         let follows = at.is_some_and(|at| self.0.back().is_none_or(|last| newer(last, at)));
         if !follows {
             self.0.clear();
         }
-        if self.0.len() == KEPT {
+        if self.0.len() == MAX_BLANKS {
             self.0.pop_front();
         }
         self.0.extend(at.map(|at| (number, at)));
@@ -173,7 +175,7 @@ impl Blanks {
         reason = "spans of seconds"
     )]
     fn refresh(&self) -> Option<Refresh<Instant>> {
-        if self.0.len() < LEAST {
+        if self.0.len() < MIN_BLANKS {
             return None;
         }
         // Relative to the newest, for precision.

@@ -61,7 +61,7 @@ impl DisplaySize {
             return Err(format!("{name}: the server lacks the RANDR extension"));
         }
         let failed = |why: ReplyError| format!("{name}: RandR failed: {why}");
-        let found = shown(&conn, root).map_err(failed)?;
+        let found = active_outputs(&conn, root).map_err(failed)?;
         let [(crtc, output, rotation, own)] = found[..] else {
             let count = found.len();
             return Err(format!(
@@ -258,7 +258,7 @@ impl DisplaySize {
             }
             Ok(status)
         };
-        let status = match shown() {
+        let status = match active_outputs() {
             Ok(SetConfig::SUCCESS) => return Ok(()),
             Ok(status) => format!("{status:?}"),
             Err(why) => why.to_string(),
@@ -305,7 +305,7 @@ fn resources(
 }
 
 /// The active outputs: position, output, rotation and mode.
-fn shown(
+fn active_outputs(
     conn: &RustConnection,
     root: Window,
 ) -> Result<Vec<(Crtc, Output, Rotation, Setting)>, ReplyError> {

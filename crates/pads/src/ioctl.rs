@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use openuvr_media::pad::MAX_DEVICES;
 use openuvr_media::pad::codes::{EV_CNT, FF_RUMBLE, KEY_CNT};
 use openuvr_media::pad::description::{
-    AXIS, EFFECTS, Field, ID, KEYS_DOWN, NAME, PLACE, bits_of, info_of,
+    AXIS, EFFECTS, Field, ID, KEYS_DOWN, LOCATION, NAME, bits_of, info_of,
 };
 use openuvr_media::pad::requests::{Effect, Request};
 
@@ -66,7 +66,7 @@ unsafe fn answer(fd: c_int, device: u32, request: c_ulong, argument: *mut c_void
             // No auto-repeat.
             0x03 => fail(libc::ENOSYS),
             0x06 => to.text(NAME),
-            0x07 => to.text(PLACE),
+            0x07 => to.text(LOCATION),
             0x08 => fail(libc::ENOENT),
             // Properties, LEDs, sounds and switches: none.
             0x09 | 0x19..=0x1b => to.nothing(8),

@@ -51,11 +51,7 @@ unsafe fn system(dir: c_int, path: *const c_char, found: *mut Stat, flags: c_int
 ///
 /// # Safety
 /// `found` has space for the result.
-unsafe fn looked(
-    place: Option<InputPath>,
-    found: *mut Stat,
-    real: impl FnOnce() -> c_int,
-) -> c_int {
+unsafe fn query(place: Option<InputPath>, found: *mut Stat, real: impl FnOnce() -> c_int) -> c_int {
     let Some(place) = place else {
         return real();
     };
@@ -78,7 +74,7 @@ macro_rules! stat {
             // SAFETY: its type; the caller's arguments are passed on. Before glibc 2.33 there is no
             // function of this name, and the system call is used.
             unsafe {
-                looked(classify(path), found, || match REAL.get::<Call>() {
+                query(classify(path), found, || match REAL.get::<Call>() {
                     Some(real) => real(path, found),
                     None => system(libc::AT_FDCWD, path, found, $flags),
                 })
@@ -103,7 +99,7 @@ macro_rules! xstat {
             type Call = unsafe extern "C" fn(c_int, *const c_char, *mut Stat) -> c_int;
             // SAFETY: as above.
             unsafe {
-                looked(classify(path), found, || match REAL.get::<Call>() {
+                query(classify(path), found, || match REAL.get::<Call>() {
                     Some(real) => real(version, path, found),
                     None => system(libc::AT_FDCWD, path, found, $flags),
                 })
@@ -123,7 +119,7 @@ xstat!(
 ///
 /// # Safety
 /// `found` is filled if `answer` is 0.
-unsafe fn seen(answer: c_int, fd: c_int, found: *mut Stat) -> c_int {
+unsafe fn disguise_socket(answer: c_int, fd: c_int, found: *mut Stat) -> c_int {
     // SAFETY: by the caller's contract.
     let is_socket = answer == 0
         && unsafe { found.as_ref() }.is_some_and(|f| f.st_mode & libc::S_IFMT == libc::S_IFSOCK);
@@ -150,7 +146,7 @@ macro_rules! fstat {
                     Some(real) => real(fd, found),
                     None => system(fd, c"".as_ptr(), found, libc::AT_EMPTY_PATH),
                 };
-                seen(answer, fd, found)
+                disguise_socket(answer, fd, found)
             }
         }
     )* };
@@ -171,7 +167,7 @@ macro_rules! fxstat {
                     Some(real) => real(version, fd, found),
                     None => system(fd, c"".as_ptr(), found, libc::AT_EMPTY_PATH),
                 };
-                seen(answer, fd, found)
+                disguise_socket(answer, fd, found)
             }
         }
     )* };
@@ -193,7 +189,7 @@ macro_rules! fstatat {
             type Call = unsafe extern "C" fn(c_int, *const c_char, *mut Stat, c_int) -> c_int;
             // SAFETY: its type; the caller's arguments are passed on.
             unsafe {
-                looked(classify_at(dir, path), found, || match REAL.get::<Call>() {
+                query(classify_at(dir, path), found, || match REAL.get::<Call>() {
                     Some(real) => real(dir, path, found, flags),
                     None => system(dir, path, found, flags),
                 })

@@ -16,10 +16,10 @@ use super::{
 use crate::clock;
 
 /// Size of the application's reads until it is known: the usual period of a device.
-const USUAL: Duration = Duration::from_millis(10);
+const DEFAULT_BLOCK: Duration = Duration::from_millis(10);
 
 /// … and its maximum: larger reads are not prebuffered.
-const MOST: Duration = Duration::from_millis(100);
+const MAX_BLOCK: Duration = Duration::from_millis(100);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -148,7 +148,7 @@ impl AppMicrophone {
         Ok(AppMicrophone(Arc::new(MicrophoneShared {
             ready: Mutex::new(MicrophoneQueue {
                 samples: VecDeque::new(),
-                block: USUAL,
+                block: DEFAULT_BLOCK,
             }),
             waker: Waker::new()?,
         })))
@@ -168,7 +168,7 @@ impl AppMicrophone {
             *to = from;
         }
         samples[frames * CHANNELS..].fill(0.0);
-        let block = duration_of(samples.len() / CHANNELS).min(MOST);
+        let block = duration_of(samples.len() / CHANNELS).min(MAX_BLOCK);
         ready.block = ready.block.max(block);
         drop(ready);
         // There is space again.

@@ -244,7 +244,7 @@ impl ClipWriter {
 /// The picture out of `count` that frame `frame` (counted from 1) shows: forwards, then backwards,
 /// so that there is no cut.
 #[must_use]
-pub fn place(frame: u32, count: u32) -> u32 {
+pub fn picture_index(frame: u32, count: u32) -> u32 {
     let turn = 2 * u64::from(count.max(2) - 1);
     let at = u64::from(frame.max(1) - 1) % turn;
     let place = at.min(turn - at);
@@ -295,7 +295,7 @@ impl Player {
         if due == self.frame {
             return Ok(false);
         }
-        let index = place(due, self.clip.count);
+        let index = picture_index(due, self.clip.count);
         self.clip.read(index, &mut self.picture)?;
         self.frame = due;
         let stamp = Stamp {
@@ -399,10 +399,10 @@ mod tests {
 
     #[test]
     fn frames_play_forwards_and_backwards() {
-        let places: Vec<u32> = (1..=9).map(|frame| place(frame, 4)).collect();
+        let places: Vec<u32> = (1..=9).map(|frame| picture_index(frame, 4)).collect();
         assert_eq!(places, [0, 1, 2, 3, 2, 1, 0, 1, 2]);
-        assert!((0..5).all(|frame| place(frame, 1) == 0));
-        assert!((1..2000).all(|frame| place(frame, 300) < 300));
+        assert!((0..5).all(|frame| picture_index(frame, 1) == 0));
+        assert!((1..2000).all(|frame| picture_index(frame, 300) < 300));
     }
 
     #[test]
@@ -417,7 +417,7 @@ mod tests {
             let stamp = barcode::read(&picture).unwrap();
             assert!(stamp.frame > last, "no frame repeats");
             last = stamp.frame;
-            clip.read(place(stamp.frame, 5), &mut want).unwrap();
+            clip.read(picture_index(stamp.frame, 5), &mut want).unwrap();
             let below = barcode::height(SIZE.width) as usize * SIZE.width as usize * 4;
             assert_eq!(picture.planes[0].data[below..], want[below..]);
         }

@@ -256,7 +256,7 @@ impl Clipboard {
             Event::XfixesSelectionNotify(e) if e.selection == atoms.CLIPBOARD => {
                 self.stop_reading()?;
                 if e.owner == self.window {
-                    self.offers.began(e.selection_timestamp);
+                    self.offers.set_owner_time(e.selection_timestamp);
                 } else if e.owner != x11rb::NONE && self.watch != WatchMode::Nothing {
                     self.read(e.selection_timestamp)?;
                 }

@@ -19,13 +19,13 @@ use crate::clock;
 const PART: usize = 128 * 1024;
 
 /// Maximum number of concurrent transfers in parts; more are refused (guess).
-const MOST_TRANSFERS: usize = 16;
+const MAX_TRANSFERS: usize = 16;
 
 /// Maximum number of targets in a MULTIPLE request; others are ignored (guess).
-const MOST_AT_ONCE: u32 = 32;
+const MAX_TARGETS: u32 = 32;
 
 /// Timeout of a program that does not take its next part (guess).
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A transfer of a text in parts.
 struct Transfer {
@@ -53,7 +53,7 @@ impl Offers {
     }
 
     /// Records the time at which we became the owner.
-    pub(super) fn began(&mut self, at: u32) {
+    pub(super) fn set_owner_time(&mut self, at: u32) {
         self.since = at;
     }
 
@@ -80,8 +80,8 @@ impl Offers {
             property => property,
         };
         let given = match request.target == atoms.MULTIPLE {
-            true => self.give_several(conn, atoms, request.requestor, property)?,
-            false => self.give(conn, atoms, (request.requestor, request.target), property)?,
+            true => self.store_multiple(conn, atoms, request.requestor, property)?,
+            false => self.store(conn, atoms, (request.requestor, request.target), property)?,
         };
         let notify = SelectionNotifyEvent {
             response_type: SELECTION_NOTIFY_EVENT,
@@ -98,14 +98,14 @@ impl Offers {
 
     /// Stores each target's content in the property named with it (ICCCM, section 2.6.2), and marks
     /// the failed ones; whether the request was readable.
-    fn give_several(
+    fn store_multiple(
         &mut self,
         conn: &RustConnection,
         atoms: &Atoms,
         to: Window,
         property: Atom,
     ) -> Result<bool, ReplyError> {
-        let asked = conn.get_property(false, to, property, atoms.ATOM_PAIR, 0, 2 * MOST_AT_ONCE)?;
+        let asked = conn.get_property(false, to, property, atoms.ATOM_PAIR, 0, 2 * MAX_TARGETS)?;
         let asked: Vec<Atom> = match asked.reply() {
             Ok(asked) => asked.value32().into_iter().flatten().collect(),
             // The window was destroyed.
@@ -116,7 +116,7 @@ impl Offers {
         for pair in asked.chunks_exact(2) {
             let (target, into) = (pair[0], pair[1]);
             let can = target != atoms.MULTIPLE && into != x11rb::NONE;
-            let gave = can && self.give(conn, atoms, (to, target), into)?;
+            let gave = can && self.store(conn, atoms, (to, target), into)?;
             given.extend([target, if gave { into } else { x11rb::NONE }]);
         }
         conn.change_property32(PropMode::REPLACE, to, property, atoms.ATOM_PAIR, &given)?;
@@ -124,7 +124,7 @@ impl Offers {
     }
 
     /// Stores the requested content in the property; whether it is available.
-    fn give(
+    fn store(
         &mut self,
         conn: &RustConnection,
         atoms: &Atoms,
@@ -177,7 +177,7 @@ impl Offers {
     ) -> Result<bool, ReplyError> {
         self.transfers
             .retain(|t| (t.to, t.property) != (to, property));
-        if self.transfers.len() >= MOST_TRANSFERS {
+        if self.transfers.len() >= MAX_TRANSFERS {
             return Ok(false);
         }
         let watch = ChangeWindowAttributesAux::new().event_mask(EventMask::PROPERTY_CHANGE);
@@ -190,7 +190,7 @@ impl Offers {
             kind,
             bytes,
             sent: 0,
-            until: clock::now() + PATIENCE,
+            until: clock::now() + TIMEOUT,
         });
         Ok(true)
     }
@@ -212,7 +212,7 @@ impl Offers {
         conn.change_property8(PropMode::REPLACE, from, property, transfer.kind, part)?;
         let last = part.is_empty();
         transfer.sent += part.len();
-        transfer.until = clock::now() + PATIENCE;
+        transfer.until = clock::now() + TIMEOUT;
         if last {
             self.transfers.remove(i);
             if self.transfers.iter().all(|t| t.to != from) {

@@ -15,10 +15,10 @@ use super::{Atoms, ReadFailure, compound};
 use crate::clock;
 
 /// Timeout of a silent owner (guess: one that is starting something).
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Maximum number of targets considered: programs offer some dozens.
-const MOST_TARGETS: u32 = 1024;
+const MAX_TARGETS: u32 = 1024;
 
 /// The progress of a request.
 pub(super) enum ReadProgress {
@@ -57,7 +57,7 @@ impl TextRequest {
     ) -> Result<TextRequest, ReplyError> {
         let reading = TextRequest {
             window,
-            until: clock::now() + PATIENCE,
+            until: clock::now() + TIMEOUT,
             copied,
             step: Step::Targets,
         };
@@ -84,7 +84,7 @@ impl TextRequest {
         property: Atom,
         most: usize,
     ) -> Result<ReadProgress, ReplyError> {
-        self.until = clock::now() + PATIENCE;
+        self.until = clock::now() + TIMEOUT;
         let none = property == x11rb::NONE;
         match self.step {
             Step::Targets => {
@@ -109,7 +109,7 @@ impl TextRequest {
     /// The best available target.
     fn choose(&self, conn: &RustConnection, atoms: &Atoms) -> Result<Option<Atom>, ReplyError> {
         let (window, from) = (self.window, atoms.OPENUVR_CLIPBOARD);
-        let list = conn.get_property(true, window, from, AtomEnum::ANY, 0, MOST_TARGETS)?;
+        let list = conn.get_property(true, window, from, AtomEnum::ANY, 0, MAX_TARGETS)?;
         let list = list.reply()?;
         let has: Vec<Atom> = list.value32().into_iter().flatten().collect();
         // Targets with a known charset come first, those with few characters last.
@@ -180,7 +180,7 @@ impl TextRequest {
         let Step::Parts(kind, bytes) = &mut self.step else {
             return Ok(ReadProgress::Pending);
         };
-        self.until = clock::now() + PATIENCE;
+        self.until = clock::now() + TIMEOUT;
         if property.bytes_after > 0 || bytes.len() + property.value.len() > most {
             return Ok(ReadProgress::Done(Err(ReadFailure::TooLong)));
         }

@@ -39,10 +39,10 @@ const SPEED: f32 = 1.0;
 const LEAN: f32 = 1.0;
 
 /// Maximum pitch in radians.
-const STEEPEST: f32 = 1.5;
+const MAX_PITCH: f32 = 1.5;
 
 /// Maximum time of one motion step, for a thread that was suspended.
-const LONGEST_STEP: Duration = Duration::from_millis(50);
+const MAX_STEP: Duration = Duration::from_millis(50);
 
 /// Effect of a key: metres to the right, up and back, and radians to the left shoulder, each in its
 /// unit.
@@ -118,7 +118,7 @@ fn open() -> HeadPose {
     let source = Box::new(Mouse {
         state: Arc::clone(&state),
         last: None,
-        told: None,
+        reported: None,
         moving: VelocityTracker::default(),
         schedule: Schedule::default(),
     });
@@ -150,7 +150,7 @@ impl HeadPoseInput for MouseInput {
                 let turn = |pixels: i16| f32::from(pixels) * DEGREES.to_radians();
                 let place = &mut state.place;
                 place.yaw = (place.yaw - turn(dx)) % std::f32::consts::TAU;
-                place.pitch = (place.pitch - turn(dy)).clamp(-STEEPEST, STEEPEST);
+                place.pitch = (place.pitch - turn(dy)).clamp(-MAX_PITCH, MAX_PITCH);
                 true
             }
             _ => false,
@@ -169,7 +169,7 @@ impl HeadPoseInput for MouseInput {
 impl State {
     /// Moves the head by the held keys.
     fn go(&mut self, span: Duration) {
-        let span = span.min(LONGEST_STEP).as_secs_f32();
+        let span = span.min(MAX_STEP).as_secs_f32();
         let mut by = [0.0; 4];
         for it in MOVES {
             if it.keys.iter().any(|key| self.held.contains(key)) {
@@ -181,7 +181,7 @@ impl State {
         let around = Rotation::of_head(self.place.yaw, 0.0, 0.0).turn([x, y, z]);
         self.place.at = [0, 1, 2].map(|i| self.place.at[i] + around[i] * SPEED * span);
         let roll = self.place.roll + lean * LEAN * span;
-        self.place.roll = roll.clamp(-STEEPEST, STEEPEST);
+        self.place.roll = roll.clamp(-MAX_PITCH, MAX_PITCH);
     }
 }
 
@@ -189,13 +189,13 @@ impl State {
 struct Mouse {
     state: Shared,
     last: Option<Instant>,
-    told: Option<(EulerPose, Instant)>,
+    reported: Option<(EulerPose, Instant)>,
     moving: VelocityTracker,
     schedule: Schedule,
 }
 
 impl Mouse {
-    fn look(&mut self, now: Instant) -> Option<Pose> {
+    fn sample(&mut self, now: Instant) -> Option<Pose> {
         let span = self
             .last
             .replace(now)
@@ -206,12 +206,12 @@ impl Mouse {
             state.place
         };
         let rests = self
-            .told
-            .is_some_and(|(told, at)| told == place && now.since(at) < AT_REST);
+            .reported
+            .is_some_and(|(reported, at)| reported == place && now.since(at) < AT_REST);
         if rests {
             return None;
         }
-        self.told = Some((place, now));
+        self.reported = Some((place, now));
         self.moving.pose(place, now)
     }
 }
@@ -223,7 +223,7 @@ impl HeadPoseSource for Mouse {
             let now = clock::now();
             let due = self.last.map_or(now, |at| self.schedule.after(at));
             if now >= due
-                && let Some(pose) = self.look(now)
+                && let Some(pose) = self.sample(now)
             {
                 return Ok(Some((pose, now)));
             }
@@ -261,7 +261,7 @@ mod tests {
         let mouse = Mouse {
             state: Arc::clone(&state),
             last: None,
-            told: None,
+            reported: None,
             moving: VelocityTracker::default(),
             schedule: Schedule::default(),
         };
@@ -293,8 +293,8 @@ mod tests {
         // A quarter turn to the left.
         input.take(&InputEvent::PointerRelative { dx: -900, dy: 0 });
         input.take(&key(17, true));
-        mouse.look(at(0));
-        let pose = mouse.look(at(40)).expect("it moves");
+        mouse.sample(at(0));
+        let pose = mouse.sample(at(40)).expect("it moves");
         let [x, y, z] = pose.position();
         assert!(
             (x + 0.04).abs() < 1e-4 && y.abs() < 1e-6 && z.abs() < 1e-4,
@@ -303,9 +303,9 @@ mod tests {
         let velocity = pose.linear_velocity().expect("known");
         assert!((velocity[0] + 1.0).abs() < 1e-2, "{velocity:?}");
         input.grabbed(false);
-        mouse.look(at(44));
-        assert_eq!(mouse.look(at(48)), None, "no motion");
-        assert!(mouse.look(at(200)).is_some(), "repeated at rest");
+        mouse.sample(at(44));
+        assert_eq!(mouse.sample(at(48)), None, "no motion");
+        assert!(mouse.sample(at(200)).is_some(), "repeated at rest");
         // Straight up is the limit.
         input.grabbed(true);
         for _ in 0..100 {
@@ -314,7 +314,7 @@ mod tests {
                 dy: i16::MIN,
             });
         }
-        let looks = Rotation::of(&mouse.look(at(204)).expect("it turned")).turn([0.0, 0.0, -1.0]);
+        let looks = Rotation::of(&mouse.sample(at(204)).expect("it turned")).turn([0.0, 0.0, -1.0]);
         assert!(
             looks[1] > 0.99 && looks.iter().all(|v| v.is_finite()),
             "{looks:?}"

@@ -32,13 +32,13 @@ pub const BACKEND: Backend = Backend {
 };
 
 /// opentrack's default destination.
-pub const USUAL: &str = "127.0.0.1:4242";
+pub const DEFAULT_ADDRESS: &str = "127.0.0.1:4242";
 
 /// Bytes of a datagram.
 pub const BYTES: usize = 48;
 
 /// Maximum distance of a head in centimetres: 100 m.
-const FURTHEST: f64 = 10_000.0;
+const MAX_DISTANCE: f64 = 10_000.0;
 
 /// Receives poses.
 pub struct Opentrack {
@@ -47,15 +47,19 @@ pub struct Opentrack {
 }
 
 impl Opentrack {
-    /// Listens at `place` (`ADDRESS:PORT`), or at [`USUAL`] if empty.
+    /// Listens at `place` (`ADDRESS:PORT`), or at [`DEFAULT_ADDRESS`] if empty.
     ///
     /// # Errors
     /// [`HeadPoseError`] if the address is invalid or not available.
     pub fn listen(place: &str) -> Result<Opentrack, HeadPoseError> {
-        let place = if place.is_empty() { USUAL } else { place };
+        let place = if place.is_empty() {
+            DEFAULT_ADDRESS
+        } else {
+            place
+        };
         let address: SocketAddr = place.parse().map_err(|_| {
             HeadPoseError(format!(
-                "{place:?} is not an ADDRESS:PORT to receive opentrack at; the default is {USUAL}"
+                "{place:?} is not an ADDRESS:PORT to receive opentrack at; the default is {DEFAULT_ADDRESS}"
             ))
         })?;
         let socket = UdpSocket::bind(address).map_err(|cause| {
@@ -94,7 +98,7 @@ pub fn parse(datagram: &[u8]) -> Option<([f32; 3], [f32; 3])> {
     let [x, y, z, yaw, pitch, roll] = numbers;
     if [x, y, z]
         .iter()
-        .any(|centimetres| centimetres.abs() > FURTHEST)
+        .any(|centimetres| centimetres.abs() > MAX_DISTANCE)
     {
         return None;
     }

@@ -9,10 +9,10 @@ use openuvr_proto::display::Refresh;
 use openuvr_proto::time::Instant;
 
 /// Sampling interval: 250 Hz, like good trackers of today.
-pub(super) const EVERY: Duration = Duration::from_millis(4);
+pub(super) const SAMPLING_INTERVAL: Duration = Duration::from_millis(4);
 
 /// A sample at most this old is sufficient: no other one is taken for the aimed time.
-const YOUNG: Duration = Duration::from_micros(500);
+const FRESH_AGE: Duration = Duration::from_micros(500);
 
 /// The sampling schedule.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,20 +21,22 @@ pub(super) struct Schedule(Option<Refresh<Instant>>);
 impl Schedule {
     /// Sets the aimed times; `None`: unknown.
     pub(super) fn aim(&mut self, wanted: Option<Refresh<Instant>>) {
-        self.0 = wanted.filter(|wanted| wanted.period >= EVERY);
+        self.0 = wanted.filter(|wanted| wanted.period >= SAMPLING_INTERVAL);
     }
 
     /// The time of the sample after `last`: an aimed time, if one precedes or soon follows the
     /// regular time.
     pub(super) fn after(&self, last: Instant) -> Instant {
-        let next = last + EVERY;
+        let next = last + SAMPLING_INTERVAL;
         let wanted = self.0.and_then(|wanted| {
             let period = i64::try_from(wanted.period.as_nanos()).ok()?;
-            let from = last + YOUNG;
+            let from = last + FRESH_AGE;
             let later = (wanted.phase.0.saturating_sub(from.0)).rem_euclid(period);
             Some(Instant(from.0.saturating_add(later)))
         });
-        wanted.filter(|at| *at < next + EVERY / 2).unwrap_or(next)
+        wanted
+            .filter(|at| *at < next + SAMPLING_INTERVAL / 2)
+            .unwrap_or(next)
     }
 }
 

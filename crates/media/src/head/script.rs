@@ -30,7 +30,7 @@ pub const BACKEND: Backend = Backend {
 };
 
 /// Size limit of a script: 16 MiB are some hours.
-const LARGEST: u64 = 16 << 20;
+const MAX_SIZE: u64 = 16 << 20;
 
 /// Plays a script.
 pub struct Script {
@@ -56,7 +56,7 @@ impl Script {
             HeadPoseError(format!("the head script {path:?}: {cause}"))
         };
         let file = std::fs::File::open(path).map_err(|cause| failed(&cause))?;
-        let reader = BufReader::new(file.take(LARGEST));
+        let reader = BufReader::new(file.take(MAX_SIZE));
         let mut lines = Vec::new();
         for (number, line) in reader.lines().enumerate() {
             let line = line.map_err(|cause| failed(&cause))?;

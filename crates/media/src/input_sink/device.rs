@@ -79,7 +79,7 @@ struct Mapped {
     report: Vec<(u16, u16, i32)>,
     /// The keys that are down, and those that the descriptor's reader knows to be down.
     down: BTreeSet<u16>,
-    told: BTreeSet<u16>,
+    known: BTreeSet<u16>,
     /// Whether the reader missed events.
     behind: bool,
     lost: u64,
@@ -91,7 +91,7 @@ impl Mapped {
             descriptor: Some(descriptor),
             report: Vec::new(),
             down: BTreeSet::new(),
-            told: BTreeSet::new(),
+            known: BTreeSet::new(),
             behind: false,
             lost: 0,
         }
@@ -129,8 +129,8 @@ impl Mapped {
         let key = |value| move |code: &u16| (EV_KEY, *code, value);
         let mut events = Vec::new();
         if self.behind {
-            events.extend(self.told.difference(&self.down).map(key(0)));
-            events.extend(self.down.difference(&self.told).map(key(1)));
+            events.extend(self.known.difference(&self.down).map(key(0)));
+            events.extend(self.down.difference(&self.known).map(key(1)));
             events.extend(report.iter().filter(|(kind, ..)| *kind != EV_KEY));
         } else {
             events.extend(&report);
@@ -153,7 +153,7 @@ impl Mapped {
         let bytes: Vec<u8> = bytes.collect();
         match descriptor.write(&bytes) {
             Ok(true) => {
-                self.told.clone_from(&self.down);
+                self.known.clone_from(&self.down);
                 self.behind = false;
                 Ok(())
             }

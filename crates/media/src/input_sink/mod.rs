@@ -30,7 +30,7 @@ pub trait InputSink: Send {
     ///
     /// # Errors
     /// [`InputError`] if the display is gone.
-    fn let_repeat(&mut self, _may: bool) -> Result<(), InputError> {
+    fn allow_repeat(&mut self, _may: bool) -> Result<(), InputError> {
         Ok(())
     }
 

@@ -13,9 +13,9 @@ pub const ID: Field = Field::new(8, 8);
 /// The name, padded with zeros.
 pub const NAME: Field = Field::new(ID.end(), 96);
 /// The physical location, padded with zeros.
-pub const PLACE: Field = Field::new(NAME.end(), 32);
+pub const LOCATION: Field = Field::new(NAME.end(), 32);
 /// The number of effects that may be uploaded, an `i32`.
-pub const EFFECTS: Field = Field::new(PLACE.end(), 4);
+pub const EFFECTS: Field = Field::new(LOCATION.end(), 4);
 /// A bit for each supported event type.
 pub const KINDS: Field = Field::new(EFFECTS.end(), EV_CNT / 8);
 /// A bit for each supported key and button …
@@ -116,8 +116,8 @@ impl Description {
     /// Sets the physical location (at most 31 bytes).
     #[must_use]
     pub fn at(mut self, place: &str) -> Description {
-        let place = &place[..place.floor_char_boundary(PLACE.length - 1)];
-        PLACE.of(&mut self.0)[..place.len()].copy_from_slice(place.as_bytes());
+        let place = &place[..place.floor_char_boundary(LOCATION.length - 1)];
+        LOCATION.of(&mut self.0)[..place.len()].copy_from_slice(place.as_bytes());
         self
     }
 

@@ -23,7 +23,7 @@ pub const FOLDER: &str = "OPENUVR_PADS";
 
 /// Prefix of the physical location of our own devices: a client on the host's machine must not
 /// forward them as the user's pads.
-pub const OWN_PLACE: &str = "openuvr/";
+pub const OWN_LOCATION: &str = "openuvr/";
 
 /// The subfolder listed or watched in place of `/dev/input`.
 pub const DEVICES: &str = "dev";

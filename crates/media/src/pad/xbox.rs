@@ -6,7 +6,7 @@
 
 use openuvr_proto::input::pad::{PadButton, PadId, PadIdentity, PadState};
 
-use super::OWN_PLACE;
+use super::OWN_LOCATION;
 use super::codes::*;
 use super::description::{Axis, Description};
 
@@ -59,8 +59,8 @@ pub(crate) fn axes() -> impl Iterator<Item = (u16, Axis)> {
 }
 
 /// The physical location of a player's pad.
-pub(crate) fn place(pad: PadId) -> String {
-    format!("{OWN_PLACE}pad{}", pad.number())
+pub(crate) fn location(pad: PadId) -> String {
+    format!("{OWN_LOCATION}pad{}", pad.number())
 }
 
 /// The presented device of a player's pad.
@@ -70,7 +70,7 @@ pub fn description(pad: PadId, identity: &PadIdentity) -> Description {
         "" => "OpenUVR pad",
         name => name,
     };
-    let mut shown = Description::new(name, ID).at(&place(pad));
+    let mut shown = Description::new(name, ID).at(&location(pad));
     for key in keys() {
         shown = shown.with_key(key);
     }

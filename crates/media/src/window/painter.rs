@@ -92,7 +92,7 @@ impl Painter {
             let quiet = xproto::CreateGCAux::new().graphics_exposures(0);
             conn.create_gc(gc, stage.window, &quiet)?;
             conn.render_create_picture(target, stage.window, opaque, &Default::default())?;
-            let copies = match stage.takes_ours {
+            let copies = match stage.stores_bgrx {
                 true => Some(Copies {
                     gc,
                     depth: stage.depth,
@@ -152,7 +152,7 @@ impl Painter {
             return Ok(0);
         };
         let stage = Arc::clone(&self.stage);
-        let reads = match placement.is_unscaled() && stage.takes_ours {
+        let reads = match placement.is_unscaled() && stage.stores_bgrx {
             true => self.copy(conn, (segment, shown.size), placement, area, announce),
             false => self.scale(conn, (segment, shown), placement, area, announce),
         };

@@ -23,7 +23,7 @@ pub(crate) struct SharedWindow {
     pub(crate) visual: xproto::Visualid,
     pub(crate) depth: u8,
     /// Whether its pixel format is that of our pictures.
-    pub(crate) takes_ours: bool,
+    pub(crate) stores_bgrx: bool,
     /// Whether OpenGL's drawing is outdated.
     stale: AtomicBool,
     scene: Mutex<Scene>,
@@ -60,7 +60,7 @@ pub(crate) struct AutoSize {
     /// Its last size outside of full screen.
     pub(crate) size: Size,
     /// Requested sizes that the server has not reported yet.
-    pub(crate) asked: Vec<Size>,
+    pub(crate) requested: Vec<Size>,
     pub(crate) full_screen: bool,
 }
 
@@ -68,11 +68,11 @@ impl AutoSize {
     /// The new size for a picture; `None` if the window has it or is in full screen.
     pub(crate) fn picture(&mut self, picture: Size) -> Option<Size> {
         let size = within(picture, self.screen);
-        let last = self.asked.last().copied().unwrap_or(self.size);
+        let last = self.requested.last().copied().unwrap_or(self.size);
         if self.full_screen || last == size {
             return None;
         }
-        self.asked.push(size);
+        self.requested.push(size);
         Some(size)
     }
 
@@ -81,8 +81,8 @@ impl AutoSize {
         if self.full_screen {
             return true;
         }
-        if let Some(at) = self.asked.iter().position(|asked| *asked == size) {
-            self.asked.drain(..=at);
+        if let Some(at) = self.requested.iter().position(|asked| *asked == size) {
+            self.requested.drain(..=at);
             self.size = size;
         }
         self.size == size
@@ -113,7 +113,7 @@ impl SharedWindow {
     pub(crate) fn new(
         display: String,
         window: xproto::Window,
-        (screen, takes_ours): (&xproto::Screen, bool),
+        (screen, stores_bgrx): (&xproto::Screen, bool),
         size: Size,
         observer: bool,
         following: Option<AutoSize>,
@@ -124,7 +124,7 @@ impl SharedWindow {
             root: screen.root,
             visual: screen.root_visual,
             depth: screen.root_depth,
-            takes_ours,
+            stores_bgrx,
             stale: AtomicBool::new(false),
             scene: Mutex::new(Scene {
                 observer,
@@ -224,7 +224,7 @@ mod tests {
         let mut it = AutoSize {
             screen: Size::new(700, 600),
             size: first,
-            asked: Vec::new(),
+            requested: Vec::new(),
             full_screen: false,
         };
         assert!(it.on_resized(first), "it was only moved");

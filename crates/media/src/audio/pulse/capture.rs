@@ -23,10 +23,10 @@ pub const CAPTURE: CaptureBackend = CaptureBackend {
 };
 
 /// The monitor of the default sink, as both servers name it.
-const USUAL: &str = "@DEFAULT_MONITOR@";
+const DEFAULT_MONITOR: &str = "@DEFAULT_MONITOR@";
 
 /// The default source, as both servers name it.
-const USUAL_SOURCE: &str = "@DEFAULT_SOURCE@";
+const DEFAULT_SOURCE: &str = "@DEFAULT_SOURCE@";
 
 /// Records from a fixed device, or follows the default.
 pub struct Capture {
@@ -38,7 +38,7 @@ pub struct Capture {
     blocks: Blocks,
     rhythm: Rhythm,
     /// Samples that arrived together.
-    came: Vec<f32>,
+    pending: Vec<f32>,
 }
 
 impl Capture {
@@ -55,7 +55,7 @@ impl Capture {
             moved: None,
             blocks: Blocks::new(clock::now()),
             rhythm: Rhythm::default(),
-            came: Vec::new(),
+            pending: Vec::new(),
         })
     }
 
@@ -68,7 +68,7 @@ impl Capture {
     /// Switches to another device if the default is followed and has changed or is gone.
     fn follow(&mut self) -> Result<(), AudioError> {
         let there = self.stream.check();
-        let Some(usual) = usual(&self.settings) else {
+        let Some(usual) = default_device(&self.settings) else {
             return there;
         };
         let before = self.stream.device();
@@ -78,7 +78,7 @@ impl Capture {
             }
             let defaults = self.stream.connection.defaults()?;
             let now = match usual {
-                USUAL_SOURCE => defaults.source,
+                DEFAULT_SOURCE => defaults.source,
                 _ => format!("{}.monitor", defaults.sink),
             };
             if now == before {
@@ -100,30 +100,31 @@ impl Capture {
 
     /// Takes samples from the server; `waited`: they woke this thread.
     fn take(&mut self, waited: bool) -> Result<(), AudioError> {
-        let (blocks, came, now) = (&mut self.blocks, &mut self.came, clock::now());
+        let (blocks, pending, now) = (&mut self.blocks, &mut self.pending, clock::now());
         let mut pieces = 0;
         let mut take = |piece: Result<&[u8], usize>| match piece {
             Ok(bytes) => {
-                came.extend(samples(bytes));
+                pending.extend(samples(bytes));
                 pieces += 1;
             }
             Err(missing) => {
-                arrived(blocks, came, now);
+                arrived(blocks, pending, now);
                 blocks.arrived(now, missing, None::<std::iter::Empty<f32>>);
             }
         };
         while self.stream.piece(&mut take)? {}
-        self.rhythm.came(now, pieces, came.len() / CHANNELS, waited);
-        arrived(blocks, came, now);
+        self.rhythm
+            .arrived(now, pieces, pending.len() / CHANNELS, waited);
+        arrived(blocks, pending, now);
         Ok(())
     }
 }
 
 /// The server's name of the default device, if the settings name none.
-fn usual(settings: &Settings) -> Option<&'static str> {
+fn default_device(settings: &Settings) -> Option<&'static str> {
     match settings.device.as_deref() {
-        None => Some(USUAL),
-        Some(USUAL_SOURCE) => Some(USUAL_SOURCE),
+        None => Some(DEFAULT_MONITOR),
+        Some(DEFAULT_SOURCE) => Some(DEFAULT_SOURCE),
         Some(_) => None,
     }
 }
@@ -141,7 +142,7 @@ fn record(server: Option<&str>, settings: &Settings) -> Result<Stream, AudioErro
         let flags = sys::ADJUST_LATENCY | sys::DONT_MOVE;
         Stream::record(Connection::open(server, NAME)?, device, &attributes, flags)
     };
-    let stream = match (usual(settings), settings.device.as_deref()) {
+    let stream = match (default_device(settings), settings.device.as_deref()) {
         (Some(usual), _) => {
             let mut stream = record(usual)?;
             stream.connection.watch_defaults()?;
@@ -158,9 +159,9 @@ fn record(server: Option<&str>, settings: &Settings) -> Result<Stream, AudioErro
 
 /// Passes on all samples that arrived together as one chunk: waiting for this thread did not make
 /// them late.
-fn arrived(blocks: &mut Blocks, came: &mut Vec<f32>, now: Instant) {
-    if !came.is_empty() {
-        blocks.arrived(now, came.len() / CHANNELS, Some(came.drain(..)));
+fn arrived(blocks: &mut Blocks, pending: &mut Vec<f32>, now: Instant) {
+    if !pending.is_empty() {
+        blocks.arrived(now, pending.len() / CHANNELS, Some(pending.drain(..)));
     }
 }
 

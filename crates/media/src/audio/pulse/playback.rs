@@ -65,7 +65,7 @@ impl Playback {
     }
 
     /// Processes the server's messages without waiting.
-    fn look(&mut self) -> Result<(), AudioError> {
+    fn process_events(&mut self) -> Result<(), AudioError> {
         self.stream.connection.catch_up()?;
         self.stream.check()
     }
@@ -73,7 +73,7 @@ impl Playback {
 
 impl AudioPlayback for Playback {
     fn level(&mut self) -> Result<Level, AudioError> {
-        self.look()?;
+        self.process_events()?;
         let wanted = self.stream.writable();
         Ok(Level {
             dry_in: duration_of(self.target.saturating_sub(wanted)),
@@ -85,7 +85,7 @@ impl AudioPlayback for Playback {
     fn write(&mut self, samples: &[f32]) -> Result<(), AudioError> {
         self.stream.check()?;
         self.stream.write(samples)?;
-        self.look()
+        self.process_events()
     }
 
     /// Messages of the server stay in the socket until the fill level is queried: it sends one for

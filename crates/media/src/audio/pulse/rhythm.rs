@@ -27,7 +27,7 @@ pub(super) struct Rhythm {
 impl Rhythm {
     /// This many chunks were there at `now`, with `frames` sample frames in total; `waited`: a
     /// reader waited for them.
-    pub(super) fn came(&mut self, now: Instant, pieces: u32, frames: usize, waited: bool) {
+    pub(super) fn arrived(&mut self, now: Instant, pieces: u32, frames: usize, waited: bool) {
         let Some(each) = usize::try_from(pieces)
             .ok()
             .and_then(|n| frames.checked_div(n))
@@ -67,11 +67,11 @@ mod tests {
     fn a_reader_short_of_two_chunks_wakes_for_the_second() {
         let mut rhythm = Rhythm::default();
         assert_eq!(rhythm.full_at(240), None);
-        rhythm.came(START, 1, 120, true);
+        rhythm.arrived(START, 1, 120, true);
         assert_eq!(rhythm.full_at(120), None, "one chunk is enough");
         assert_eq!(rhythm.full_at(121), Some(START + PIECE * 2 + GRACE));
         assert_eq!(rhythm.full_at(240), Some(START + PIECE * 2 + GRACE));
-        rhythm.came(START, 0, 0, true);
+        rhythm.arrived(START, 0, 0, true);
         assert_eq!(rhythm.full_at(240), Some(START + PIECE * 2 + GRACE));
     }
 
@@ -81,7 +81,7 @@ mod tests {
         for period in [2_499_500, 2_500_500] {
             let period = Duration::from_nanos(period);
             let mut rhythm = Rhythm::default();
-            rhythm.came(START, 1, 120, true);
+            rhythm.arrived(START, 1, 120, true);
             let (mut last, mut woken) = (START, 0);
             for _ in 0..100_000 {
                 // Two chunks are needed.
@@ -92,11 +92,11 @@ mod tests {
                 assert!(late <= GRACE + EARLIER, "{late:?}");
                 if at < there {
                     // One is there; the reader waits for the other.
-                    rhythm.came(at, 1, 120, false);
+                    rhythm.arrived(at, 1, 120, false);
                     woken += 1;
-                    rhythm.came(there, 1, 120, true);
+                    rhythm.arrived(there, 1, 120, true);
                 } else {
-                    rhythm.came(at, 2, 240, false);
+                    rhythm.arrived(at, 2, 240, false);
                 }
                 last = there;
             }
@@ -107,9 +107,9 @@ mod tests {
     #[test]
     fn another_rhythm_is_followed() {
         let mut rhythm = Rhythm::default();
-        rhythm.came(START, 1, 120, true);
+        rhythm.arrived(START, 1, 120, true);
         let later = START + Duration::from_millis(80);
-        rhythm.came(later, 2, 480, false);
+        rhythm.arrived(later, 2, 480, false);
         assert_eq!(rhythm.full_at(241), Some(later + PIECE * 4 + GRACE));
     }
 }

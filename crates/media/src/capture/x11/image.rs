@@ -117,14 +117,14 @@ impl Image {
         let sequence = cookie.sequence_number();
         cookie.reply()?;
         if !at_once {
-            self.place(block, &self.form.cells(&display.conn, colormap)?);
+            self.copy_part(block, &self.form.cells(&display.conn, colormap)?);
         }
         self.whole |= wide && block.rows.len() == self.size.height as usize;
         Ok(sequence)
     }
 
     /// Copies a part to its position in the picture.
-    fn place(&mut self, block: &Block, cells: &[[u8; 3]]) {
+    fn copy_part(&mut self, block: &Block, cells: &[[u8; 3]]) {
         let stride = self.size.width as usize * PIXEL;
         let columns = block.columns.start as usize * PIXEL..block.columns.end as usize * PIXEL;
         let rows = block.rows.start as usize..block.rows.end as usize;
@@ -136,7 +136,7 @@ impl Image {
     }
 
     /// Writes `pixels` of this layout to `area`.
-    pub(super) fn lay(
+    pub(super) fn write_area(
         &mut self,
         area: Area,
         pixels: &[u8],

@@ -172,7 +172,7 @@ impl X11Capture {
         let successor = (surface.window()).map(|window| Successor::of(&display, window));
         let successor = successor.transpose()?;
         let size = surface.size().unwrap_or_default();
-        let (x, y) = surface.place().unwrap_or_default();
+        let (x, y) = surface.position().unwrap_or_default();
         let mut capture = X11Capture {
             image: Image::new(&display, size, form_of(&display, &surface)?)?,
             debounce: DamageDebounce::new(size),
@@ -228,7 +228,7 @@ impl X11Capture {
             match &event {
                 Event::DamageNotify(e) if e.damage == self.damage => self.on_damage(e, request),
                 Event::DamageNotify(e) => {
-                    let place = self.surface.place();
+                    let place = self.surface.position();
                     let touched = self.transients.as_ref();
                     let touched = touched.and_then(|c| c.touched(&self.display, e, place));
                     if let Some(area) = touched.filter(|area| !area.is_empty()) {
@@ -271,7 +271,7 @@ impl X11Capture {
         }
         if !std::mem::take(&mut self.remade) {
             if std::mem::take(&mut self.moved) {
-                self.surface.find_place(&self.display)?;
+                self.surface.query_position(&self.display)?;
                 self.update_viewport();
                 if let Some(transients) = &mut self.transients {
                     transients.forget();
@@ -307,7 +307,7 @@ impl X11Capture {
 
     /// Finds menus and dialogs in front of the window after changes there.
     fn update_transients(&mut self) -> Result<(), CaptureError> {
-        let (Some(place), Some(size)) = (self.surface.place(), self.surface.size()) else {
+        let (Some(place), Some(size)) = (self.surface.position(), self.surface.size()) else {
             return Ok(());
         };
         let (Some(window), Some(transients)) = (self.surface.window(), &mut self.transients) else {
@@ -328,7 +328,7 @@ impl X11Capture {
         let Some(successor) = &mut self.successor else {
             return Ok(Some(CaptureEvent::Ended("window destroyed")));
         };
-        match successor.look(&self.display)? {
+        match successor.search(&self.display)? {
             SuccessorState::Pending if !std::mem::replace(&mut self.hidden, true) => {
                 self.forget_all(self.image.size());
                 self.dirty = Area::EMPTY;
@@ -362,7 +362,7 @@ impl X11Capture {
     }
 
     fn update_viewport(&self) {
-        if let (Some((x, y)), Some(size)) = (self.surface.place(), self.surface.size()) {
+        if let (Some((x, y)), Some(size)) = (self.surface.position(), self.surface.size()) {
             self.viewport.set(x, y, size);
         }
         self.viewport.set_window(self.surface.window());
@@ -408,7 +408,8 @@ impl X11Capture {
 
     /// Paints menus and dialogs into the rows just fetched.
     fn paint_transients(&mut self, covered: Area) -> Result<(), CaptureError> {
-        let (Some(transients), Some(place)) = (&mut self.transients, self.surface.place()) else {
+        let (Some(transients), Some(place)) = (&mut self.transients, self.surface.position())
+        else {
             return Ok(());
         };
         match transients.paint(&self.display, place, covered, &mut self.image) {

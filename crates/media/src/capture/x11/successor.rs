@@ -29,7 +29,7 @@ const BEFORE: Duration = Duration::from_secs(1);
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Remembered windows; more than any application opens in a second.
-const MANY: usize = 64;
+const MAX_WINDOWS: usize = 64;
 
 /// The search for the successor of a destroyed window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,14 +92,14 @@ impl Successor {
         let since = self.gone.unwrap_or(now);
         self.mapped
             .retain(|(window, at)| *window != event.window && since.since(*at) < BEFORE);
-        if self.mapped.len() < MANY {
+        if self.mapped.len() < MAX_WINDOWS {
             self.mapped.push((event.window, now));
         }
     }
 
     /// The window is destroyed: searches for its successor. Called first when it is destroyed, then
     /// every [`POLL_INTERVAL`].
-    pub(super) fn look(&mut self, display: &Display) -> Result<SuccessorState, CaptureError> {
+    pub(super) fn search(&mut self, display: &Display) -> Result<SuccessorState, CaptureError> {
         let now = clock::now();
         let gone = *self.gone.get_or_insert(now);
         self.mapped.retain(|(_, at)| gone.since(*at) < BEFORE);

@@ -239,9 +239,9 @@ impl Surface {
     }
 
     /// Queries its position on the display, after [`SurfaceChange::Moved`].
-    pub(super) fn find_place(&mut self, display: &Display) -> Result<(), CaptureError> {
+    pub(super) fn query_position(&mut self, display: &Display) -> Result<(), CaptureError> {
         if let (Kind::Window { id, .. }, Some(shown)) = (&self.kind, &mut self.shown) {
-            match place_of(display, *id) {
+            match position_of(display, *id) {
                 Ok(place) => shown.place = place,
                 Err(ReplyError::X11Error(_)) => {}
                 Err(e) => return Err(display.broke(e)),
@@ -266,7 +266,7 @@ impl Surface {
     }
 
     /// The picture's first pixel on the display.
-    pub(super) fn place(&self) -> Option<(i32, i32)> {
+    pub(super) fn position(&self) -> Option<(i32, i32)> {
         self.shown.map(|s| s.place)
     }
 
@@ -355,14 +355,14 @@ fn query_window(
     Ok(Some(SurfaceGeometry {
         drawable: named,
         origin: (border, border),
-        place: place_of(display, id)?,
+        place: position_of(display, id)?,
         size: Size::new(inner(now.width), inner(now.height)),
         visual: attributes.visual,
         colormap: attributes.colormap,
     }))
 }
 
-fn place_of(display: &Display, id: Window) -> Result<(i32, i32), ReplyError> {
+fn position_of(display: &Display, id: Window) -> Result<(i32, i32), ReplyError> {
     let at = display
         .conn
         .translate_coordinates(id, display.root(), 0, 0)?

@@ -23,7 +23,7 @@ use crate::capture::CaptureError;
 use crate::pixel_layout::PixelLayout;
 
 /// Maximum number of fetched areas: a partially covered menu has a few.
-const MOST: usize = 64;
+const MAX_AREAS: usize = 64;
 
 /// The windows in front of the captured one.
 pub(super) struct Transients {
@@ -184,7 +184,7 @@ impl Transients {
                 side(part.bottom - part.top),
                 !0,
             )?;
-            image.lay(part, &pixels.reply()?.data, (&self.form, cells.as_slice()));
+            image.write_area(part, &pixels.reply()?.data, (&self.form, cells.as_slice()));
         }
         Ok(())
     }
@@ -226,7 +226,7 @@ impl Transients {
             if self.belongs(window) && !area.is_empty() {
                 parts.push(area);
             }
-            parts.truncate(MOST);
+            parts.truncate(MAX_AREAS);
         }
         Ok(parts)
     }

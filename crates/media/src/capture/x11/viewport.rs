@@ -62,7 +62,7 @@ impl Viewport {
         self.lock().scope = scope;
     }
 
-    fn lies(&self) -> MutexGuard<'_, Location> {
+    fn lock(&self) -> MutexGuard<'_, Location> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

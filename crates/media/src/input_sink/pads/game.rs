@@ -61,8 +61,8 @@ impl PadSink for Sink {
         if events.is_empty() {
             return Ok(());
         }
-        let told = self.0.write(pad.number().into(), &events);
-        told.map_err(|e| InputError(format!("can't write to the folder of pads: {e}")))
+        let reported = self.0.write(pad.number().into(), &events);
+        reported.map_err(|e| InputError(format!("can't write to the folder of pads: {e}")))
     }
 }
 
@@ -76,7 +76,7 @@ impl Drop for Sink {
 struct Felt {
     forces: ForceFeedback,
     /// As last reported.
-    told: Rumble,
+    reported: Rumble,
 }
 
 struct Forces {
@@ -90,7 +90,7 @@ impl Forces {
         let now = clock::now();
         self.pads.iter_mut().find_map(|(pad, felt)| {
             let rumble = felt.forces.rumble(now);
-            let before = std::mem::replace(&mut felt.told, rumble);
+            let before = std::mem::replace(&mut felt.reported, rumble);
             (before != rumble).then_some((*pad, rumble))
         })
     }

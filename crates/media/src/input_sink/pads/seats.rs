@@ -66,10 +66,10 @@ impl Seats {
     }
 
     /// After the end of a host: resets all seats, with nothing held.
-    pub fn rest(&self) {
+    pub fn reset(&self) {
         for (pad, _) in PadId::all().zip(&self.sockets.0) {
             // Without the folder there are no devices.
-            let _ = server::rest(&self.folder, pad.number().into(), &description(pad));
+            let _ = server::reset(&self.folder, pad.number().into(), &description(pad));
         }
     }
 }
@@ -161,7 +161,7 @@ mod tests {
         drop(first);
         assert_eq!(reader.read(&mut [0; 8]).unwrap(), 0, "end of file");
         assert!(file.exists() && !folder.join("dev/event242").exists());
-        seats.rest();
+        seats.reset();
         assert_eq!(down(), 0);
         let mut reader = open();
         let mut second = game::open(&folder, seats.sockets()).unwrap();

@@ -472,7 +472,7 @@ pub(super) fn show(folder: &Path, number: u32, description: &Description) -> io:
 }
 
 /// Resets the description of an existing device, with nothing held; returns its file.
-pub(super) fn rest(folder: &Path, number: u32, description: &Description) -> io::Result<File> {
+pub(super) fn reset(folder: &Path, number: u32, description: &Description) -> io::Result<File> {
     let shown = folder.join(DEVICES).join(name(number));
     let file = File::options().write(true).open(shown)?;
     file.write_all_at(description.bytes(), 0)?;

@@ -128,7 +128,7 @@ fn event((kind, code, value): (u16, u16, i32)) -> [u8; BYTES] {
 struct Felt {
     forces: ForceFeedback,
     /// As last reported.
-    told: Rumble,
+    reported: Rumble,
 }
 
 struct Forces {
@@ -144,7 +144,7 @@ impl Forces {
         let now = clock::now();
         self.felt.iter_mut().find_map(|(pad, felt)| {
             let rumble = felt.forces.rumble(now);
-            let before = std::mem::replace(&mut felt.told, rumble);
+            let before = std::mem::replace(&mut felt.reported, rumble);
             (before != rumble).then_some((*pad, rumble))
         })
     }

@@ -394,7 +394,7 @@ impl InputSink for Xtest {
         self.release_keys()
     }
 
-    fn let_repeat(&mut self, may: bool) -> Result<(), InputError> {
+    fn allow_repeat(&mut self, may: bool) -> Result<(), InputError> {
         let changed = match may {
             true => self.repeat.resume(&self.conn),
             false => self.repeat.stop(&self.conn),

@@ -544,7 +544,7 @@ fn a_key_that_is_stopped_repeats_when_it_may_again() {
         .reply()
         .unwrap();
     sink.apply(&key(30, Some('a'), true)).unwrap();
-    sink.let_repeat(false).unwrap();
+    sink.allow_repeat(false).unwrap();
     assert_eq!(presses(&listener.all(&sink)), 1);
     // A running repeat would add 50 presses.
     std::thread::sleep(Duration::from_millis(650));
@@ -556,7 +556,7 @@ fn a_key_that_is_stopped_repeats_when_it_may_again() {
         .reply()
         .unwrap();
     assert_eq!(before.per_key_repeat, after.per_key_repeat);
-    sink.let_repeat(true).unwrap();
+    sink.allow_repeat(true).unwrap();
     let end = std::time::Instant::now() + Duration::from_secs(20);
     let mut repeated = 0;
     while repeated < 5 && std::time::Instant::now() < end {
@@ -568,9 +568,9 @@ fn a_key_that_is_stopped_repeats_when_it_may_again() {
     listener.assert_nothing_pressed();
     // A key released meanwhile is not pressed again.
     sink.apply(&key(30, Some('a'), true)).unwrap();
-    sink.let_repeat(false).unwrap();
+    sink.allow_repeat(false).unwrap();
     sink.apply(&key(30, None, false)).unwrap();
-    sink.let_repeat(true).unwrap();
+    sink.allow_repeat(true).unwrap();
     listener.all(&sink);
     listener.assert_nothing_pressed();
 }

@@ -12,7 +12,7 @@ use openuvr_proto::time::Instant;
 use super::mapping::{Database, Mapping};
 use super::sys;
 use crate::input_event::{BYTES, Event, SYN_DROPPED};
-use crate::pad::OWN_PLACE;
+use crate::pad::OWN_LOCATION;
 use crate::pad::codes::{EV_ABS, EV_FF, EV_KEY, EV_SYN, FF_RUMBLE};
 
 /// Events read at once: the kernel queues 64 for a pad, or slightly more.
@@ -36,7 +36,7 @@ pub(super) struct Pad {
     stamped: bool,
     keys: BTreeSet<u16>,
     axes: BTreeMap<u16, i32>,
-    told: PadState,
+    reported: PadState,
     /// The kernel dropped events: those up to the next report are ignored.
     missed: bool,
     rest: Vec<u8>,
@@ -56,7 +56,7 @@ impl Pad {
         let Ok(id) = sys::id(&file) else {
             return Ok(DeviceKind::Other);
         };
-        if sys::place(&file).starts_with(OWN_PLACE) {
+        if sys::location(&file).starts_with(OWN_LOCATION) {
             return Ok(DeviceKind::Other);
         }
         let name = sys::name(&file);
@@ -85,13 +85,13 @@ impl Pad {
             stamped,
             keys: BTreeSet::new(),
             axes: BTreeMap::new(),
-            told: PadState::NEUTRAL,
+            reported: PadState::NEUTRAL,
             missed: false,
             rest: Vec::new(),
             effect: None,
             felt: Rumble::OFF,
         };
-        pad.look()?;
+        pad.resync()?;
         Ok(DeviceKind::Pad(Box::new(pad)))
     }
 
@@ -105,7 +105,7 @@ impl Pad {
         let keys = |code| self.keys.contains(&code);
         let axes = |code| self.axes.get(&code).copied().unwrap_or(0);
         let state = self.mapping.state(keys, axes);
-        let before = std::mem::replace(&mut self.told, state);
+        let before = std::mem::replace(&mut self.reported, state);
         (before != state).then_some(state)
     }
 
@@ -148,7 +148,7 @@ impl Pad {
             (EV_SYN, SYN_DROPPED) => self.missed = true,
             (EV_SYN, 0) => {
                 if std::mem::take(&mut self.missed) {
-                    self.look()?;
+                    self.resync()?;
                 }
                 return Ok(true);
             }
@@ -162,7 +162,7 @@ impl Pad {
     }
 
     /// Queries the complete state.
-    fn look(&mut self) -> io::Result<()> {
+    fn resync(&mut self) -> io::Result<()> {
         self.keys = sys::keys_down(&self.file)?.into_iter().collect();
         let axes = sys::axes(&self.file)?.into_iter();
         self.axes = axes.map(|(code, axis)| (code, axis.value)).collect();

@@ -29,11 +29,11 @@ use crate::waker::{Waker, WakerError};
 const FOLDER: &str = "/dev/input";
 
 /// Poll interval of the folder where the kernel does not report changes.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+const SCAN_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Retry delay for an unreadable device: its permissions are set slightly after its creation
 /// (guess).
-const RIGHTS: Duration = Duration::from_secs(1);
+const PERMISSION_DELAY: Duration = Duration::from_secs(1);
 
 /// An event of the pads.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -134,7 +134,7 @@ impl PadReader {
         loop {
             self.feel();
             if self.look_at.is_some_and(|at| at <= Instant::now()) {
-                self.look();
+                self.scan();
             }
             if let Some(news) = self.ready.pop_front() {
                 return news;
@@ -208,13 +208,13 @@ impl PadReader {
     }
 
     /// Scans the folder.
-    fn look(&mut self) {
+    fn scan(&mut self) {
         if self.watch.is_none() {
             self.watch = sys::watch(&self.folder);
         }
         self.look_at = match self.watch {
             Some(_) => None,
-            None => Some(Instant::now() + LOOK_EVERY),
+            None => Some(Instant::now() + SCAN_INTERVAL),
         };
         let mut paths = devices(&self.folder);
         paths.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
@@ -242,7 +242,7 @@ impl PadReader {
         match Pad::open(&path, &self.database) {
             Ok(DeviceKind::Pad(pad)) => self.plug(path, pad),
             Ok(DeviceKind::Unmapped(name)) => {
-                self.trouble(format!(
+                self.warn(format!(
                     "the button mapping of {name} ({}) is unknown: use --pad-db FILE with a database of \
                      pads of SDL's form",
                     path.display()
@@ -257,7 +257,7 @@ impl PadReader {
     fn plug(&mut self, path: PathBuf, mut pad: Box<Pad>) {
         let free = PadId::all().find(|number| !self.plugged.contains_key(number));
         let Some(number) = free else {
-            self.trouble(format!(
+            self.warn(format!(
                 "{} is ignored: limit of {} pads reached",
                 pad.identity.name,
                 self.plugged.len()
@@ -292,11 +292,11 @@ impl PadReader {
         }
         let now = Instant::now();
         let (since, told) = self.refused.entry(path.clone()).or_insert((now, false));
-        if now.duration_since(*since) < RIGHTS {
-            let again = *since + RIGHTS;
+        if now.duration_since(*since) < PERMISSION_DELAY {
+            let again = *since + PERMISSION_DELAY;
             self.look_at = Some(self.look_at.map_or(again, |at| at.min(again)));
         } else if !std::mem::replace(told, true) && is_pad(&path) {
-            self.trouble(format!(
+            self.warn(format!(
                 "no permission to read the game pad {}: add this user (`usermod -aG input NAME`, then log in again), or \
                  --pads off",
                 path.display()
@@ -304,7 +304,7 @@ impl PadReader {
         }
     }
 
-    fn trouble(&mut self, words: String) {
+    fn warn(&mut self, words: String) {
         self.ready.push_back(PadEvent::Warning(words));
     }
 

@@ -70,7 +70,7 @@ pub(super) fn name(file: &File) -> String {
 }
 
 /// The physical location as named by the driver.
-pub(super) fn place(file: &File) -> String {
+pub(super) fn location(file: &File) -> String {
     // EVIOCGPHYS
     text(file, 0x07)
 }

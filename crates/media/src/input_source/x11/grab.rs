@@ -167,7 +167,7 @@ impl Grab {
     }
 
     /// Releases the pointer and the keyboard.
-    pub(super) fn let_go(&mut self, conn: &RustConnection) -> Result<(), ReplyError> {
+    pub(super) fn release(&mut self, conn: &RustConnection) -> Result<(), ReplyError> {
         (self.active, self.keyboard) = (false, false);
         self.select(conn, xinput::XIEventMask::default())?;
         conn.ungrab_pointer(x11rb::CURRENT_TIME)?;

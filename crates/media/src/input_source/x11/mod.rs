@@ -160,7 +160,7 @@ impl X11InputSource {
                 if std::mem::take(&mut self.away) {
                     self.ready.push_back(SourceEvent::Focused(true));
                 }
-                return self.follow_wish();
+                return self.follow_request();
             }
             // Follows each FocusIn and EnterNotify.
             Event::KeymapNotify(event) => {
@@ -188,7 +188,7 @@ impl X11InputSource {
                 if std::mem::take(&mut self.grab_at_start) && !self.grab.is_active() {
                     self.own(Action::Grab)?;
                 }
-                self.follow_wish()?;
+                self.follow_request()?;
                 return self.repaint().map_err(|cause| SourceError(cause.0));
             }
             Event::ClientMessage(event) => return self.message(&event),
@@ -213,7 +213,7 @@ impl X11InputSource {
         }
         if event.type_ == atoms._OPENUVR_RELATIVE_MOUSE {
             self.declined = false;
-            return self.follow_wish();
+            return self.follow_request();
         }
         Ok(())
     }
@@ -358,7 +358,7 @@ impl X11InputSource {
             }
             Action::Grab if self.grab.is_active() => {
                 self.declined = true;
-                return self.let_go();
+                return self.release();
             }
             Action::Grab => {
                 self.composer.reset();
@@ -389,14 +389,14 @@ impl X11InputSource {
 
     /// Grabs or releases the pointer as the host's application requests: while the user plays in
     /// this window, and has not released it manually since the request.
-    fn follow_wish(&mut self) -> Result<(), SourceError> {
+    fn follow_request(&mut self) -> Result<(), SourceError> {
         let wanted = {
             let scene = self.stage.scene();
             scene.relative && !scene.observer
         };
         if self.grab.is_active() {
             return match !wanted && self.for_host {
-                true => self.let_go(),
+                true => self.release(),
                 false => Ok(()),
             };
         }
@@ -412,9 +412,9 @@ impl X11InputSource {
         self.take_pointer()
     }
 
-    fn let_go(&mut self) -> Result<(), SourceError> {
+    fn release(&mut self) -> Result<(), SourceError> {
         self.grab
-            .let_go(&self.conn)
+            .release(&self.conn)
             .map_err(|cause| self.gone(&cause))?;
         self.ready.push_back(SourceEvent::Grabbed(false));
         self.change(|scene| scene.grabbed = false)
@@ -447,7 +447,7 @@ impl X11InputSource {
         self.away = true;
         self.ready.push_back(SourceEvent::Focused(false));
         match self.grab.is_active() {
-            true => self.let_go(),
+            true => self.release(),
             false => Ok(()),
         }
     }

@@ -11,10 +11,10 @@ use super::{Table, parse};
 const FOLDER: &str = "/usr/share/X11/locale";
 
 /// The table of locales without one or with another charset than UTF-8: text is sent as Unicode.
-const USUAL: &str = "en_US.UTF-8/Compose";
+const DEFAULT_TABLE: &str = "en_US.UTF-8/Compose";
 
 /// Maximum file size: Xlib's longest has 650 KB.
-const LARGEST: u64 = 4 << 20;
+const MAX_SIZE: u64 = 4 << 20;
 
 /// The table selected by `XCOMPOSEFILE`, `~/.XCompose` or the locale; empty, with a log line, if
 /// there is none.
@@ -42,7 +42,7 @@ fn read(file: &Path) -> Option<String> {
     std::fs::metadata(file).ok().filter(|is| is.is_file())?;
     let mut bytes = Vec::new();
     let open = std::fs::File::open(file).ok()?;
-    open.take(LARGEST).read_to_end(&mut bytes).ok()?;
+    open.take(MAX_SIZE).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -75,7 +75,7 @@ fn of_system() -> PathBuf {
     let mut set = names.filter_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()));
     let locale = set.next().unwrap_or_default();
     let list = read(&folder().join("compose.dir")).unwrap_or_default();
-    folder().join(table_of(&locale, &list).unwrap_or(USUAL))
+    folder().join(table_of(&locale, &list).unwrap_or(DEFAULT_TABLE))
 }
 
 /// The table of a locale in `compose.dir`, which has lines of `TABLE[:] LOCALE`.

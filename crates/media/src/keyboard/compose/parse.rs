@@ -14,10 +14,10 @@ use crate::keyboard::keymap::character_of;
 const DEPTH: usize = 8;
 
 /// Maximum length of a sequence; Xlib's tables have up to six symbols.
-const LONGEST: usize = 16;
+const MAX_LENGTH: usize = 16;
 
 /// Maximum number of sequences; Xlib's longest table has 5700.
-const MOST: usize = 50_000;
+const MAX_SEQUENCES: usize = 50_000;
 
 /// Parses the table in `text`; `include` reads an included file by name.
 pub(super) fn table(text: &str, include: &mut dyn FnMut(&str) -> Option<String>) -> Table {
@@ -42,7 +42,7 @@ fn add(
                 add(table, names, &other, include, depth - 1);
             }
         } else if let Some((symbols, text)) = sequence(names, line)
-            && table.steps.len() < MOST
+            && table.steps.len() < MAX_SEQUENCES
         {
             table.insert(&symbols, &text);
         }
@@ -60,7 +60,7 @@ fn sequence(names: &Names, line: &str) -> Option<(Vec<u32>, String)> {
         symbols.push(names.symbol(name)?);
         keys = rest.trim_start();
     }
-    let fits = (1..=LONGEST).contains(&symbols.len());
+    let fits = (1..=MAX_LENGTH).contains(&symbols.len());
     let text = match result.trim_start().strip_prefix('"') {
         Some(quoted) => unquoted(quoted)?,
         None => {

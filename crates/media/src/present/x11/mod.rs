@@ -67,7 +67,7 @@ pub fn open(config: &WindowConfig) -> Result<(X11Presenter, X11InputSource), Pre
         config.follow.then(|| AutoSize {
             screen: room,
             size: config.size,
-            asked: Vec::new(),
+            requested: Vec::new(),
             full_screen: config.full_screen,
         }),
     ));

@@ -25,11 +25,11 @@ pub(super) fn text(text: &str) -> Result<CString, AudioError> {
 }
 
 /// Reply timeout: a starting server takes a second (guess).
-pub(super) const ANSWER: Duration = Duration::from_secs(5);
+pub(super) const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum iterations to process all pending messages: two for each of about thirty messages. A
 /// raised waker counts in each of them.
-const TURNS: u32 = 64;
+const MAX_ITERATIONS: u32 = 64;
 
 /// A connection to the server, with a main loop run by the calls of one thread.
 pub(in crate::audio::pulse) struct Connection {
@@ -105,7 +105,7 @@ impl Connection {
                 ptr::null(),
             )
         };
-        let give_up = clock::now() + ANSWER;
+        let give_up = clock::now() + REPLY_TIMEOUT;
         loop {
             match connection.state() {
                 _ if code < 0 => break,
@@ -179,7 +179,7 @@ impl Connection {
     /// Processes all pending messages of the server without waiting: an iteration reads part of a
     /// message.
     pub(in crate::audio::pulse) fn catch_up(&mut self) -> Result<(), AudioError> {
-        for _ in 0..TURNS {
+        for _ in 0..MAX_ITERATIONS {
             if self.turned(Some(clock::now()))? == 0 {
                 break;
             }
@@ -223,7 +223,7 @@ impl Connection {
         let Some(operation) = NonNull::new(operation) else {
             return Err(self.failed(what));
         };
-        let give_up = clock::now() + ANSWER;
+        let give_up = clock::now() + REPLY_TIMEOUT;
         let outcome = loop {
             // SAFETY: the operation is ours until it is released below.
             let state = unsafe { (self.functions.operation_state)(operation.as_ptr()) };

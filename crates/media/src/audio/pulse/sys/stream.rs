@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_int};
 use std::ptr::{self, NonNull};
 use std::time::Duration;
 
-use super::connection::{ANSWER, Connection, text};
+use super::connection::{Connection, REPLY_TIMEOUT, text};
 use super::functions::{
     BufferAttributes, FRAME, PaStream, SEEK_RELATIVE, STREAM_FAILED, STREAM_READY,
     STREAM_TERMINATED,
@@ -79,7 +79,7 @@ impl Stream {
     }
 
     fn connected(mut self, code: c_int, what: &str) -> Result<Stream, AudioError> {
-        let give_up = clock::now() + ANSWER;
+        let give_up = clock::now() + REPLY_TIMEOUT;
         loop {
             match self.state() {
                 _ if code < 0 => break,

@@ -103,7 +103,12 @@ fn set(file: &File, number: c_ulong, value: u16) -> io::Result<()> {
 }
 
 /// A request with a structure argument of the given direction and number.
-fn give<T>(file: &File, direction: c_ulong, number: c_ulong, value: &mut T) -> io::Result<()> {
+fn ioctl_struct<T>(
+    file: &File,
+    direction: c_ulong,
+    number: c_ulong,
+    value: &mut T,
+) -> io::Result<()> {
     let request = request(direction, number, size_of::<T>());
     // SAFETY: it reads, and for write requests also writes, a structure of this length, which
     // outlives the call and for which all bits are valid.
@@ -137,9 +142,9 @@ pub(super) fn create(file: &File, pad: PadId, identity: &PadIdentity) -> io::Res
             resolution: 0,
         };
         // UI_ABS_SETUP
-        give(file, WRITE, 4, &mut setup)?;
+        ioctl_struct(file, WRITE, 4, &mut setup)?;
     }
-    let place = CString::new(xbox::place(pad))?;
+    let place = CString::new(xbox::location(pad))?;
     // UI_SET_PHYS
     let named = request(WRITE, 108, size_of::<*const c_char>());
     // SAFETY: it reads a string, which outlives the call.
@@ -157,7 +162,7 @@ pub(super) fn create(file: &File, pad: PadId, identity: &PadIdentity) -> io::Res
         *to = byte;
     }
     // UI_DEV_SETUP
-    give(file, WRITE, 3, &mut setup)?;
+    ioctl_struct(file, WRITE, 3, &mut setup)?;
     // SAFETY: UI_DEV_CREATE has no argument.
     checked(unsafe { libc::ioctl(file.as_raw_fd(), request(0, 1, 0)) })
 }
@@ -178,10 +183,10 @@ pub(super) fn answer(file: &File, code: u16, number: i32) -> Option<Request> {
                 ..Upload::default()
             };
             // UI_BEGIN_FF_UPLOAD and UI_END_FF_UPLOAD
-            give(file, BOTH, 200, &mut upload).ok()?;
+            ioctl_struct(file, BOTH, 200, &mut upload).ok()?;
             let rumbles = upload.effect.kind == FF_RUMBLE;
             upload.answer = if rumbles { 0 } else { -libc::EINVAL };
-            give(file, WRITE, 201, &mut upload).ok()?;
+            ioctl_struct(file, WRITE, 201, &mut upload).ok()?;
             let FfEffect {
                 id,
                 length,
@@ -205,9 +210,9 @@ pub(super) fn answer(file: &File, code: u16, number: i32) -> Option<Request> {
                 ..Erase::default()
             };
             // UI_BEGIN_FF_ERASE and UI_END_FF_ERASE
-            give(file, BOTH, 202, &mut erase).ok()?;
+            ioctl_struct(file, BOTH, 202, &mut erase).ok()?;
             let id = u16::try_from(erase.effect).ok();
-            give(file, WRITE, 203, &mut erase).ok()?;
+            ioctl_struct(file, WRITE, 203, &mut erase).ok()?;
             Some(Request::Erase(id?))
         }
         _ => None,

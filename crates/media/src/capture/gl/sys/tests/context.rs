@@ -25,7 +25,7 @@ pub(super) enum Profile {
 }
 
 impl ContextConfig {
-    pub(super) const USUAL: ContextConfig = ContextConfig {
+    pub(super) const DEFAULT: ContextConfig = ContextConfig {
         version: None,
         profile: Profile::Compatible,
         samples: 0,
@@ -36,7 +36,7 @@ impl ContextConfig {
         ContextConfig {
             version: Some((major, minor)),
             profile,
-            ..ContextConfig::USUAL
+            ..ContextConfig::DEFAULT
         }
     }
 }

@@ -25,7 +25,7 @@ fn cost_of_a_picture() {
         .is_err()
         .then(|| Xvfb::start("1280x720"));
     if let Some(server) = server.flatten() {
-        let glx = Glx::open(&server.display, SIZE, ContextConfig::USUAL, None).expect("GLX");
+        let glx = Glx::open(&server.display, SIZE, ContextConfig::DEFAULT, None).expect("GLX");
         cost("GLX", &glx);
         glx.make_current(false);
         let egl = Egl::open(

@@ -123,7 +123,7 @@ fn pictures_are_read_bit_exact() {
         return;
     };
     let kinds = [
-        ContextConfig::USUAL,
+        ContextConfig::DEFAULT,
         ContextConfig::of(Profile::Core, 4, 5),
         ContextConfig::of(Profile::Core, 3, 2),
         ContextConfig::of(Profile::Compatible, 2, 1),
@@ -131,11 +131,11 @@ fn pictures_are_read_bit_exact() {
         ContextConfig::of(Profile::Embedded, 2, 0),
         ContextConfig {
             double: false,
-            ..ContextConfig::USUAL
+            ..ContextConfig::DEFAULT
         },
         ContextConfig {
             samples: 4,
-            ..ContextConfig::USUAL
+            ..ContextConfig::DEFAULT
         },
     ];
     let mut contexts = 0;
@@ -232,7 +232,7 @@ fn a_separate_thread_waits_for_unfinished_pictures() {
     };
     let threads = Sharing::Glx { threads: true };
     let all = [
-        of(ContextConfig::USUAL, threads),
+        of(ContextConfig::DEFAULT, threads),
         of(ContextConfig::of(Profile::Core, 3, 3), threads),
         of(ContextConfig::of(Profile::Embedded, 3, 0), threads),
         without(ContextConfig::of(Profile::Core, 4, 5)),
@@ -268,7 +268,7 @@ fn a_ticket_belongs_to_the_picture_waited_for() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
-    let context = glx(&server, ContextConfig::USUAL);
+    let context = glx(&server, ContextConfig::DEFAULT);
     let gl = functions(&context);
     let (app, mut host) = submit::channel(SIZE, 1000.0).unwrap();
     let tickets = Arc::new(Mutex::new(Vec::new()));
@@ -307,7 +307,7 @@ fn without_a_waiting_thread_the_next_poll_finds_it() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
-    let context = glx(&server, ContextConfig::USUAL);
+    let context = glx(&server, ContextConfig::DEFAULT);
     let gl = functions(&context);
     for lacks in &WAYS[..2] {
         let shelf = Shelf::default();
@@ -348,7 +348,7 @@ fn the_applications_state_and_errors_stay_its_own() {
         return;
     };
     for wanted in [
-        ContextConfig::USUAL,
+        ContextConfig::DEFAULT,
         ContextConfig::of(Profile::Embedded, 3, 0),
     ] {
         let embedded = wanted.profile == Profile::Embedded;
@@ -459,7 +459,7 @@ fn pixel_transfer_of_the_application_changes_no_colour() {
     };
     let mut changed = 0;
     for (wanted, fixed) in [
-        (ContextConfig::USUAL, true),
+        (ContextConfig::DEFAULT, true),
         (ContextConfig::of(Profile::Compatible, 2, 1), true),
         (ContextConfig::of(Profile::Core, 3, 1), false),
         (ContextConfig::of(Profile::Core, 3, 2), false),
@@ -516,10 +516,10 @@ fn a_window_that_is_resized_gets_other_buffers() {
     };
     for by_egl in [false, true] {
         let context: Box<dyn Context> = if by_egl {
-            let egl = Egl::open(Some(&server.display), SIZE, ContextConfig::USUAL);
+            let egl = Egl::open(Some(&server.display), SIZE, ContextConfig::DEFAULT);
             Box::new(egl.expect("Mesa has it"))
         } else {
-            Box::new(glx(&server, ContextConfig::USUAL))
+            Box::new(glx(&server, ContextConfig::DEFAULT))
         };
         resize(&*context);
         context.make_current(false);
@@ -560,7 +560,7 @@ fn a_picture_without_a_free_buffer_is_skipped() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
-    let context = glx(&server, ContextConfig::USUAL);
+    let context = glx(&server, ContextConfig::DEFAULT);
     let gl = functions(&context);
     for lacks in &WAYS[..2] {
         let shelf = Shelf::default();
@@ -595,7 +595,7 @@ fn pictures_outlive_their_context() {
         return;
     };
     for (lacks, current) in WAYS.into_iter().flat_map(|way| [(way, true), (way, false)]) {
-        let mut context = glx(&server, ContextConfig::USUAL);
+        let mut context = glx(&server, ContextConfig::DEFAULT);
         let gl = functions(&context);
         let shelf = Shelf::default();
         let mut back = read_back_without(&context, Sharing::None, &shelf, lacks);
@@ -623,7 +623,7 @@ fn a_picture_in_use_is_not_withdrawn() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
-    let mut context = glx(&server, ContextConfig::USUAL);
+    let mut context = glx(&server, ContextConfig::DEFAULT);
     let gl = functions(&context);
     let shelf = Shelf::default();
     let mut back = read_back(&context, Sharing::None, &shelf);
@@ -660,7 +660,7 @@ fn a_buffer_of_the_application_is_not_torn() {
         return;
     };
     let contexts: [Box<dyn Context>; 2] = [
-        Box::new(glx(&server, ContextConfig::USUAL)),
+        Box::new(glx(&server, ContextConfig::DEFAULT)),
         Box::new(
             Egl::open(None, SIZE, ContextConfig::of(Profile::Embedded, 3, 0)).expect("Mesa has it"),
         ),
@@ -769,9 +769,9 @@ fn contexts_of_several_threads_are_independent() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
-    let first = glx(&server, ContextConfig::USUAL);
+    let first = glx(&server, ContextConfig::DEFAULT);
     let second =
-        Glx::open(&server.display, SIZE, ContextConfig::USUAL, Some(&first)).expect("shared");
+        Glx::open(&server.display, SIZE, ContextConfig::DEFAULT, Some(&first)).expect("shared");
     second.make_current(false);
     let third = glx(&server, ContextConfig::of(Profile::Core, 4, 5));
     third.make_current(false);
@@ -809,7 +809,7 @@ fn a_context_may_move_between_threads() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
-    let context = glx(&server, ContextConfig::USUAL);
+    let context = glx(&server, ContextConfig::DEFAULT);
     let shelf = Shelf::default();
     let mut back = read_back(&context, Sharing::Glx { threads: true }, &shelf);
     context.make_current(false);
@@ -838,7 +838,7 @@ fn without_a_context_there_is_an_error() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
-    let context = glx(&server, ContextConfig::USUAL);
+    let context = glx(&server, ContextConfig::DEFAULT);
     context.make_current(false);
     let shelf = Shelf::default();
     let mut find = |name: &CStr| context.find(name);
