@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cyclic_redundancy_check_is_the_published_one() {
+    fn the_crc_matches_the_published_check_value() {
         let body = b"123456789ABC"
             .iter()
             .fold(0_u128, |body, &byte| (body << 8) | u128::from(byte));
@@ -367,7 +367,7 @@ mod tests {
     const CHECK: u16 = 0x0cff;
 
     #[test]
-    fn every_single_damaged_cell_is_noticed() {
+    fn every_single_damaged_cell_is_detected() {
         let stamp = Stamp {
             frame: 7,
             drawn_us: 123_456_789,

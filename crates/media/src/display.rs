@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_before_anything_is_opened() {
+    fn invalid_names_are_refused_before_connecting() {
         for display in ["", "0", ":", ":x", ":64999", ":99999999"] {
             let error = connect(display).expect_err(display);
             assert!(
@@ -195,7 +195,7 @@ mod tests {
 
     #[cfg(feature = "client")]
     #[test]
-    fn pixels_of_other_masks_are_others() {
+    fn other_masks_are_not_bgrx() {
         use x11rb::protocol::xproto::{Depth, Format, Visualtype};
         let visual = |visual_id, red_mask, blue_mask| Visualtype {
             visual_id,

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_through_blanks_is_period_and_phase() {
+    fn regression_gives_period_and_phase() {
         let refresh = blanks(|_| 0).refresh().expect("enough");
         assert!(
             refresh.period.abs_diff(Duration::from_nanos(16_666_667)) < Duration::from_nanos(2)

@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_display_takes_sizes_and_gets_its_own_back() {
+    fn a_display_is_resized_and_restored() {
         let Some(server) = Xvfb::start("1280x720") else {
             return;
         };

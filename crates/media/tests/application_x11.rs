@@ -127,7 +127,7 @@ fn menus_and_dialogs_are_in_the_picture() {
 }
 
 #[test]
-fn what_others_put_in_front_is_not_in_the_picture() {
+fn windows_of_other_applications_are_not_in_the_picture() {
     let Some(server) = Xvfb::start(200, 200, &[]) else {
         return;
     };
@@ -158,7 +158,7 @@ fn what_others_put_in_front_is_not_in_the_picture() {
 }
 
 #[test]
-fn a_window_that_is_made_anew_is_followed() {
+fn a_recreated_window_is_followed() {
     let Some(server) = Xvfb::start(200, 200, &[]) else {
         return;
     };

@@ -212,7 +212,7 @@ fn an_application_plays_to_our_sink_and_is_recorded() {
 }
 
 #[test]
-fn our_sinks_go_with_us_and_those_left_behind_are_removed() {
+fn sinks_end_with_the_process_and_leftovers_are_removed() {
     let Some((server, _turn)) = alone() else {
         return;
     };
@@ -245,7 +245,7 @@ fn our_sinks_go_with_us_and_those_left_behind_are_removed() {
 }
 
 #[test]
-fn a_server_that_ends_is_an_error_and_no_hang() {
+fn a_dead_server_is_an_error_not_a_hang() {
     let Some(mut server) = PulseServer::start() else {
         return;
     };
@@ -296,7 +296,7 @@ fn a_device_that_is_removed_or_unknown_is_an_error() {
 }
 
 #[test]
-fn a_playback_knows_how_much_it_has_to_play() {
+fn a_playback_reports_its_fill_level() {
     let Some((server, _turn)) = alone() else {
         return;
     };
@@ -334,7 +334,7 @@ fn a_playback_knows_how_much_it_has_to_play() {
 }
 
 #[test]
-fn a_waker_ends_the_waiting_of_a_playback() {
+fn a_waker_ends_a_playbacks_wait() {
     let Some((server, _turn)) = alone() else {
         return;
     };

@@ -99,7 +99,7 @@ fn a_display_gives_its_picture_and_then_only_changes() {
 /// Random rectangles, some over the edge: the reported change is complete and minimal, and the
 /// assembled picture equals the server's.
 #[test]
-fn only_what_changed_is_fetched_and_the_picture_is_whole() {
+fn only_changes_are_fetched_and_the_picture_is_complete() {
     let Some(server) = Xvfb::start(321, 203, &[]) else {
         return;
     };
@@ -270,7 +270,7 @@ fn a_window_moves_resizes_hides_comes_back_and_ends() {
 }
 
 #[test]
-fn what_is_drawn_while_a_move_is_looked_at_is_seen() {
+fn drawing_during_a_move_query_is_captured() {
     let Some(server) = Xvfb::start(64, 64, &[]) else {
         return;
     };
@@ -396,7 +396,7 @@ fn resizing_while_drawing_never_breaks() {
 }
 
 #[test]
-fn a_region_sees_itself_only_and_is_cut_at_the_edge() {
+fn a_region_is_isolated_and_clipped_at_the_edge() {
     let Some(server) = Xvfb::start(300, 200, &[]) else {
         return;
     };
@@ -430,7 +430,7 @@ fn a_region_sees_itself_only_and_is_cut_at_the_edge() {
 }
 
 #[test]
-fn a_display_that_is_resized_says_so() {
+fn a_resized_display_reports_its_size() {
     let Some(server) = Xvfb::start(640, 480, &[]) else {
         return;
     };
@@ -519,7 +519,7 @@ fn a_window_is_found_by_title_and_waited_for() {
 }
 
 #[test]
-fn a_cap_lets_the_newest_frame_by() {
+fn a_rate_limit_passes_the_newest_frame() {
     let Some(server) = Xvfb::start(64, 64, &[]) else {
         return;
     };
@@ -588,7 +588,7 @@ fn a_waker_wakes_and_does_not_lose_a_frame() {
 }
 
 #[test]
-fn a_server_that_ends_is_one_clear_line() {
+fn a_dead_server_gives_a_one_line_error() {
     let Some(mut server) = Xvfb::start(64, 64, &[]) else {
         return;
     };

@@ -144,7 +144,7 @@ impl Owner {
 }
 
 #[test]
-fn text_of_any_length_is_read_in_parts_too() {
+fn text_of_any_length_is_read_also_in_parts() {
     let Some(server) = server() else { return };
     let mut clipboard = watching(&server);
     for text in ["a", "Grüße 😀", &"wörd ".repeat(150_000), &"x".repeat(MOST)] {
@@ -159,7 +159,7 @@ fn text_of_any_length_is_read_in_parts_too() {
 }
 
 #[test]
-fn what_was_offered_does_not_come_back() {
+fn an_offered_text_is_not_read_back() {
     let Some(server) = server() else { return };
     let mut clipboard = watching(&server);
     clipboard.offer("of the peer".into()).unwrap();
@@ -203,7 +203,7 @@ fn older_types_are_read_and_non_text_is_reported() {
 }
 
 #[test]
-fn a_text_that_is_announced_too_long_is_not_begun() {
+fn an_announced_oversized_text_is_not_transferred() {
     let Some(server) = server() else { return };
     let mut clipboard = watching(&server);
     let owner = Owner::new(&server);
@@ -220,7 +220,7 @@ fn a_text_that_is_announced_too_long_is_not_begun() {
 }
 
 #[test]
-fn an_owner_that_says_nothing_is_given_up() {
+fn a_silent_owner_times_out() {
     let Some(server) = server() else { return };
     let mut clipboard = watching(&server);
     let owner = Owner::new(&server);
@@ -244,7 +244,7 @@ fn an_owner_that_says_nothing_is_given_up() {
 }
 
 #[test]
-fn an_owner_that_vanishes_is_not_waited_for() {
+fn a_vanished_owner_is_not_awaited() {
     let Some(server) = server() else { return };
     let mut clipboard = watching(&server);
     let owner = Owner::new(&server);
@@ -263,7 +263,7 @@ fn an_owner_that_vanishes_is_not_waited_for() {
 }
 
 #[test]
-fn owners_of_one_kind_of_text_alone_are_read() {
+fn owners_of_a_single_text_type_are_read() {
     let Some(server) = server() else { return };
     let mut clipboard = watching(&server);
     let owner = Owner::new(&server);
@@ -304,7 +304,7 @@ fn owners_of_one_kind_of_text_alone_are_read() {
 }
 
 #[test]
-fn plain_text_is_offered_and_several_kinds_at_once() {
+fn plain_text_and_multiple_targets_are_offered() {
     let Some(server) = server() else { return };
     offering(&server, "Gr\u{fc}\u{df}e \u{20ac}");
     let asks = Owner::new(&server);

@@ -210,7 +210,7 @@ fn slices_come_in_order_and_cover_the_picture() {
 }
 
 #[test]
-fn a_key_frame_is_an_idr_with_parameter_sets_and_nothing_else() {
+fn a_key_frame_is_an_idr_with_parameter_sets_only() {
     for threads in [1, 2] {
         let film = film(&settings(SIZES[0], 4, threads), 5, &[4]);
         for (frame, kept) in (1..).zip(&film) {
@@ -247,7 +247,7 @@ fn the_quantiser_of_each_picture_is_its_own() {
 }
 
 #[test]
-fn a_lost_slice_is_concealed_and_mended_by_the_next_key_frame() {
+fn a_lost_slice_is_concealed_until_the_next_key_frame() {
     for (size, threads) in [(SIZES[0], 1), (SIZES[1], 2)] {
         let film = film(&settings(size, 8, threads), 30, &[20]);
         let clean = decode_clean(&film);
@@ -287,7 +287,7 @@ fn heavy_loss_never_stalls() {
 }
 
 #[test]
-fn frames_that_never_arrived_are_no_stall() {
+fn frames_that_never_arrived_cause_no_stall() {
     let film = film(&settings(SIZES[0], 4, 1), 24, &[18]);
     let clean = decode_clean(&film);
     let mut decoder = decode::open(Codec::H264).expect("libavcodec");
@@ -304,7 +304,7 @@ fn frames_that_never_arrived_are_no_stall() {
 }
 
 #[test]
-fn a_frame_that_is_left_unfinished_does_not_hold_up_the_next() {
+fn an_unfinished_frame_does_not_delay_the_next() {
     let film = film(&settings(SIZES[0], 4, 1), 12, &[9]);
     let clean = decode_clean(&film);
     let mut decoder = decode::open(Codec::H264).expect("libavcodec");
@@ -327,7 +327,7 @@ fn a_frame_that_is_left_unfinished_does_not_hold_up_the_next() {
 }
 
 #[test]
-fn a_key_frame_with_a_hole_is_dropped_and_the_next_one_mends() {
+fn a_key_frame_with_a_gap_is_dropped_and_the_next_one_repairs() {
     let film = film(&settings(SIZES[0], 4, 1), 16, &[5, 10]);
     let clean = decode_clean(&film);
     for hole in 0..4 {
@@ -361,7 +361,7 @@ fn a_decoder_that_starts_in_the_middle_waits_for_a_key_frame() {
 }
 
 #[test]
-fn damaged_bytes_never_panic_and_a_key_frame_mends() {
+fn damaged_bytes_never_panic_and_a_key_frame_repairs() {
     let film = film(&settings(SIZES[0], 4, 1), 9, &[9]);
     let clean = decode_clean(&film);
     let mut state = 7u64;
@@ -541,7 +541,7 @@ fn planar(size: Size, planes: &[Vec<u8>; 3]) -> Picture<'_> {
 }
 
 #[test]
-fn openh264_slices_are_decoded_at_once_and_patched_when_lost() {
+fn openh264_slices_are_decoded_at_once_and_concealed_when_lost() {
     for (size, slices, threads) in [
         (SIZES[0], 8, 1),
         (SIZES[1], 4, 2),
@@ -735,7 +735,7 @@ fn a_lost_jpeg_band_keeps_the_old_rows_for_one_frame() {
 }
 
 #[test]
-fn jpeg_takes_each_packed_format_as_it_is() {
+fn jpeg_accepts_each_packed_format_without_conversion() {
     let size = Size::new(333, 217);
     let mut encoder = encode::open("jpeg", &settings(size, 4, 1)).expect("jpeg");
     let mut converter = Converter::new();
@@ -845,7 +845,7 @@ fn frequent_key_frames_stay_within_the_rate() {
 }
 
 #[test]
-fn damaged_jpeg_is_refused_and_the_next_frame_mends() {
+fn damaged_jpeg_is_refused_and_the_next_frame_repairs() {
     let size = Size::new(320, 180);
     let mut encoder = encode::open("jpeg", &settings(size, 4, 1)).expect("jpeg");
     let mut decoder = decode::open(Codec::Jpeg).expect("jpeg");
@@ -901,7 +901,7 @@ fn damaged_jpeg_is_refused_and_the_next_frame_mends() {
 }
 
 #[test]
-fn raw_rows_are_exact_and_a_lost_band_keeps_the_old_ones() {
+fn raw_rows_are_exact_and_a_lost_band_keeps_old_rows() {
     let size = Size::new(33, 21);
     let stride = 33 * 4 + 12;
     let image = |t: usize| -> Vec<u8> { (0..stride * 21).map(|i| (i * 7 + t) as u8).collect() };
@@ -973,7 +973,7 @@ fn a_null_stream_carries_the_frame_id() {
 }
 
 #[test]
-fn libavcodec_gives_whole_pictures_and_wanted_key_frames() {
+fn libavcodec_returns_complete_pictures_and_key_frames() {
     let size = SIZES[1];
     let settings = usual("libx264", size, 8, 1);
     let mut encoder = encode::open("libx264", &settings).expect("libx264 in libavcodec");
@@ -1015,7 +1015,7 @@ fn libavcodec_gives_whole_pictures_and_wanted_key_frames() {
 }
 
 #[test]
-fn what_works_here_proves_it_and_what_does_not_says_why() {
+fn working_codecs_pass_the_probe_and_others_give_a_reason() {
     for backend in encode::BACKENDS {
         assert!(!backend.about.is_empty());
         match encode::probe(backend) {
@@ -1043,7 +1043,7 @@ fn what_works_here_proves_it_and_what_does_not_says_why() {
 }
 
 #[test]
-fn what_can_t_be_opened_says_why() {
+fn unopenable_codecs_give_a_reason() {
     let good = settings(SIZES[0], 8, 2);
     let error = |name: &str, settings: &Settings| {
         let error = encode::open(name, settings).err().expect("refused");

@@ -80,7 +80,7 @@ fn open(server: &Xvfb, viewport: Viewport) -> Result<CursorWatch, CaptureError> 
 }
 
 #[test]
-fn shape_and_place_are_told_as_they_change() {
+fn shape_and_position_changes_are_reported() {
     let Some(server) = Xvfb::start(640, 480, &[]) else {
         return;
     };
@@ -166,7 +166,7 @@ fn show(hider: &Painter, window: Window) {
 }
 
 #[test]
-fn a_pointer_is_nowhere_while_a_client_hides_it() {
+fn a_hidden_pointer_has_no_position() {
     let Some(server) = Xvfb::start(256, 256, &[]) else {
         return;
     };
@@ -214,7 +214,7 @@ fn a_pointer_is_nowhere_while_a_client_hides_it() {
 }
 
 #[test]
-fn a_server_that_records_nothing_does_as_well() {
+fn a_server_without_record_is_supported() {
     let Some(server) = Xvfb::start(256, 256, &["-extension", "RECORD"]) else {
         return;
     };
@@ -233,7 +233,7 @@ fn a_server_that_records_nothing_does_as_well() {
 }
 
 #[test]
-fn a_warp_is_noticed() {
+fn a_warp_is_detected() {
     let Some(server) = Xvfb::start(256, 256, &[]) else {
         return;
     };

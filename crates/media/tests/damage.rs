@@ -94,7 +94,7 @@ fn planes(picture: &Picture<'_>) -> Vec<u8> {
 }
 
 #[test]
-fn a_part_is_converted_to_the_bytes_of_the_whole() {
+fn a_partial_conversion_is_bit_exact() {
     let mut numbers = Numbers(7);
     for size in [
         Size::new(320, 200),
@@ -250,7 +250,7 @@ fn apart(one: &[u8], other: &[u8], mb: usize) -> f64 {
 /// Random drawing; sometimes two frames are damaged, and the next one refers to the frame before
 /// them, which invalidates the encoder's information about the previous frame.
 #[test]
-fn what_has_not_changed_stays_and_the_rest_is_as_good() {
+fn unchanged_areas_stay_and_the_rest_is_as_good() {
     for threads in [1, 2] {
         let mut numbers = Numbers(3);
         let mut drawing = Drawing::new(SIZE, 4, &mut numbers);

@@ -117,7 +117,7 @@ fn fate(frame: u32, slice: usize, last: bool) -> Fate {
 }
 
 #[test]
-fn what_is_painted_while_slices_arrive_is_the_whole_picture() {
+fn painting_slice_by_slice_gives_the_complete_picture() {
     for (size, visible, pixels, slices, threads) in [
         (Size::new(640, 360), Size::new(640, 360), Pixels::Nv12, 8, 2),
         (Size::new(850, 478), Size::new(849, 477), Pixels::Nv12, 5, 1),
@@ -255,7 +255,7 @@ fn reference(frame: u32) -> u32 {
 }
 
 #[test]
-fn what_a_frame_repeats_is_not_painted_again() {
+fn repeated_macroblocks_are_not_painted_again() {
     for threads in [1, 2] {
         let size = Size::new(640, 368);
         let settings = Settings {

@@ -140,7 +140,7 @@ fn refreshes(film: &[Coded]) -> Vec<(u32, u16)> {
 }
 
 #[test]
-fn a_refresh_cleans_the_picture_to_the_bit_at_its_end() {
+fn a_completed_refresh_is_bit_exact() {
     for shot in [
         SHOT,
         Shot {
@@ -178,7 +178,7 @@ fn a_refresh_cleans_the_picture_to_the_bit_at_its_end() {
 }
 
 #[test]
-fn a_loss_within_a_refresh_takes_another_one() {
+fn a_loss_within_a_refresh_needs_another_one() {
     let film = film(SHOT, 100, &[10, 21, 22, 23]);
     // A request during a refresh starts one after it, once.
     let second = 10 + u32::from(COLUMNS) - 1;
@@ -189,7 +189,7 @@ fn a_loss_within_a_refresh_takes_another_one() {
 }
 
 #[test]
-fn periodic_refreshes_take_as_long_as_they_are_apart() {
+fn periodic_refreshes_take_their_period() {
     let refresh = Refresh::Every(12);
     let film = film(Shot { refresh, ..SHOT }, 50, &[]);
     assert_eq!(refreshes(&film), [(13, 11), (25, 11), (37, 11), (49, 11)]);
@@ -201,7 +201,7 @@ fn periodic_refreshes_take_as_long_as_they_are_apart() {
 }
 
 #[test]
-fn an_encoder_without_refreshes_is_not_opened_for_them() {
+fn an_encoder_without_intra_refresh_refuses_it() {
     for name in ["jpeg", "openh264", "raw"] {
         let backend = encode::find(name).expect("in the table");
         let settings = Settings {

@@ -208,7 +208,7 @@ fn settings(pixels: Pixels) -> Settings {
 }
 
 #[test]
-fn a_still_picture_becomes_exact_and_then_nothing_is_sent() {
+fn a_static_picture_becomes_exact_and_then_nothing_is_sent() {
     for (pixels, format, rows) in [
         (Pixels::Nv12, PixelFormat::Nv12, RowOrder::TopDown),
         (Pixels::Nv12, PixelFormat::Nv12, RowOrder::BottomUp),

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_put_together() {
+    fn names_are_assembled() {
         let mut name = Name::new();
         for number in [0, 7, 10, 240, u32::MAX] {
             name.number(number);

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_given_time_goes_on_in_silence() {
+    fn an_idle_speaker_gives_silence() {
         let mut capture = AppSpeaker::default().capture();
         let mut block = [1.0; 240 * CHANNELS];
         let event = capture.read(&mut block, Some(Duration::from_secs(5)));

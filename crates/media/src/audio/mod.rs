@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_lists_those_there_are() {
+    fn an_unknown_name_lists_the_valid_ones() {
         let settings = Settings::default();
         let error = |e: Option<AudioError>| e.expect("no such backend").to_string();
         let capture = error(open_capture("gramophone", &settings).err());

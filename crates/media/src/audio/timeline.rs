@@ -140,7 +140,7 @@ mod tests {
     };
 
     #[test]
-    fn jitter_of_the_source_moves_nothing() {
+    fn jitter_of_the_source_has_no_effect() {
         let mut line = Timeline::new(START);
         for n in 1..=10_000 {
             let jitter = MS * (n * 7 % 5);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_before_the_first_piece_is_not_behind_it() {
+    fn silence_precedes_the_first_chunk() {
         let mut line = Timeline::new(START);
         let piece = line.arrived(START + 49 * MS, 120);
         assert_eq!((piece.silence, piece.left_out), (frames_in(MS * 93 / 2), 0));

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tone_goes_on_from_block_to_block() {
+    fn a_tone_is_continuous_across_blocks() {
         let settings = Settings {
             device: Some("1000".into()),
             ..Settings::default()

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_holds_the_samples_and_says_how_long_it_is() {
+    fn the_file_holds_the_samples_and_their_length() {
         let (path, mut wav) = open("whole");
         wav.write(&[0.0, 1.0, -1.0, 0.5, 2.0, -2.0]).unwrap();
         drop(wav);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_writable_path_it_says_so() {
+    fn without_a_writable_path_there_is_an_error() {
         let error = |device: Option<&str>| {
             let settings = Settings {
                 device: device.map(Into::into),

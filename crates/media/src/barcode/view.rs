@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_code_is_not_taken_for_this_one() {
+    fn the_other_code_is_rejected() {
         let mut data = vec![0; SIZE.pixels() * 4];
         let stride = SIZE.width as usize * 4;
         assert!(barcode::draw(

@@ -454,7 +454,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_first_line_makes_it_panic(words in "(YUV4MPEG2)?( [WHCFIA][0-9:a-z]{0,8}){0,6}\n?é?") {
+        fn no_header_line_panics(words in "(YUV4MPEG2)?( [WHCFIA][0-9:a-z]{0,8}){0,6}\n?é?") {
             if let Ok((size, len)) = parse_head(words.as_bytes()) {
                 prop_assert!(size.is_valid() && len <= words.len());
             }

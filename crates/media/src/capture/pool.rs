@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_of_planes_is_the_picture_and_its_buffer_comes_back() {
+    fn a_copy_of_planes_is_exact_and_its_buffer_is_recycled() {
         let size = Size::new(4, 2);
         let (luma, chroma): (Vec<u8>, Vec<u8>) = ((0..12).collect(), (50..56).collect());
         let planes = [

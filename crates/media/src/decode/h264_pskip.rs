@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn the_picture_behind_the_last_counts_on_and_wraps() {
+    fn the_next_pictures_counters_increase_and_wrap() {
         let mut pskip = known(PocType::FrameNum, false);
         pskip.current = Some(header());
         pskip.begin_picture();
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_are_survived() {
+    fn any_bytes_are_handled() {
         let mut state = 1u64;
         let mut random = || {
             state ^= state << 13;
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_repeated_macroblocks_is_seen_unless_a_filter_mixes() {
+    fn repeated_macroblocks_are_detected_unless_filtered() {
         for (idc, repeated) in [(1, 880), (0, 0), (2, 0)] {
             let mut pskip = known(PocType::FrameNum, false);
             pskip.current = Some(SliceHeader {

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_picture_comes_apart_at_its_start_codes() {
+    fn a_picture_is_split_at_its_start_codes() {
         let picture = [
             &[0, 0, 0, 1, 0x67, 66, 0][..],
             &[0, 0, 0, 1, 0x68, 9],

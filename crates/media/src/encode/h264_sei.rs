@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_frames_come_back_whatever_is_in_front() {
+    fn the_recovery_point_is_found_after_other_messages() {
         for frames in [0, 1, 2, 6, 7, 19, 78, 119, 255, 1023, 65_534] {
             let body = point(frames, true);
             assert_eq!(clean_after(&unit(&[(6, &body)])), Some(frames), "{body:?}");
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_else_it_is_nothing_is_claimed() {
+    fn other_units_give_no_recovery_point() {
         let good = unit(&[(6, &point(78, true))]);
         for end in 0..good.len() - 2 {
             assert_eq!(clean_after(&good[..end]), None, "cut after {end}");

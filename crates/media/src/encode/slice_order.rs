@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slices_come_out_in_order_behind_parameter_sets() {
+    fn slices_follow_parameter_sets_in_order() {
         let mut seen = Vec::new();
         let mut sink = |s: Slice<'_>| seen.push((s.index, s.first_mb, s.last, s.bytes.to_vec()));
         let order = SliceOrder::new(9, Pool::new(), &mut sink);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_never_meet_in_the_sink() {
+    fn threads_never_call_the_sink_concurrently() {
         let inside = std::sync::atomic::AtomicBool::new(false);
         let mut seen = Vec::new();
         let mut sink = |slice: Slice<'_>| {

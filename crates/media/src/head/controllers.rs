@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buttons_and_keys_press_what_the_table_says() {
+    fn buttons_and_keys_press_their_bound_controls() {
         let mut hands = EmulatedControllers::default();
         let looks = Rotation::of_head(std::f32::consts::FRAC_PI_2, 0.0, 0.0);
         let head = Pose::new([0.0, 1.6, 0.0], looks.0).expect("a rotation");

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_as_young_as_can_be_when_they_are_taken() {
+    fn samples_are_fresh_when_taken() {
         let (evenly, few) = oldest(false);
         let (aimed, more) = oldest(true);
         assert!(

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_change_evenly_and_begin_anew() {
+    fn values_are_interpolated_and_repeat() {
         let text =
             "# seconds,x,y,z,yaw,pitch,roll\n0,0,0,0,0,0,0\n\n1, 1,0,0,90,0,0\n3,1,0,0,0,30,0\n";
         let lines = script(text).expect("valid").lines;

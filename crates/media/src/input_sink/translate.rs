@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pad_stays_what_it_is() {
+    fn pad_events_are_unchanged() {
         let pad = [(EV_KEY, 0x130, 1), (3, 0, -32_768), REPORT];
         let raw = |&(kind, code, value): &(u16, u16, i32)| InputEvent::Device {
             device: DeviceId(1),

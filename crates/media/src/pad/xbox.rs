@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_change_is_said_once_and_ends_with_a_report() {
+    fn each_change_is_sent_once_with_a_report() {
         let rest = PadState::NEUTRAL;
         assert_eq!(events(&rest, &rest), []);
         let held = PadState {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn all_buttons_of_a_pad_are_there() {
+    fn all_buttons_of_a_pad_are_mapped() {
         let rest = PadState::NEUTRAL;
         for button in PadButton::ALL {
             assert_eq!(

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn two_cores_write_what_one_does() {
+    fn two_cores_write_the_same_as_one() {
         let size = Size::new(1920, 1080);
         let noise: Vec<u8> = (0..size.pixels() * 4)
             .map(|i| (i.wrapping_mul(2_654_435_761) >> 13).to_le_bytes()[0])

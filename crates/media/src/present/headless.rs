@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn every_second_and_the_last_with_its_pointer() {
+    fn every_second_and_the_last_picture_with_pointer() {
         let directory =
             std::env::temp_dir().join(format!("openuvr-headless-{}", std::process::id()));
         let size = Size::new(4, 2);

@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_key_goes_through_all_views() {
+    fn the_shortcut_cycles_through_all_views() {
         let mut seen = vec![EyeView::Both];
         while seen.len() < 4 {
             seen.push(seen.last().expect("one").next());

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_changes_where_nothing_turned() {
+    fn an_unturned_head_changes_nothing() {
         let (_, copied) = drawn(Homography::SAME, EyeView::Both, Filter::Bilinear);
         assert!(copied == gradient());
         // Compared with a direct computation, within fixed-point rounding.
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pixel_comes_from_where_the_mathematics_says() {
+    fn every_pixel_matches_the_mathematics() {
         let how = by(12.0, -7.0, 20.0);
         for filter in [Filter::Nearest, Filter::Bilinear] {
             let (shown, found) = drawn(how, EyeView::Both, filter);
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_between_exact_pixels_is_near_enough() {
+    fn interpolation_between_exact_pixels_is_accurate() {
         let how = by(20.0, 10.0, 5.0);
         let mut most: f64 = 0.0;
         for y in [0, 100, 639] {
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_turned_round_sees_black() {
+    fn a_reversed_head_sees_black() {
         let (_, pixels) = drawn(by(180.0, 0.0, 0.0), EyeView::Both, Filter::Bilinear);
         assert!(pixels.iter().all(|byte| *byte == 0));
         // Half of it is behind the eye.
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_that_are_too_short_are_left_alone() {
+    fn short_buffers_are_not_written() {
         let size = Size::new(8, 8);
         let (shown, part) = eye_regions(size, 1, EyeView::Both);
         let aimed = part.into_iter().map(|part| AimedRegion {

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_text_is_cut_off() {
+    fn oversized_text_is_cut_off() {
         let long = vec!["\u{0}\u{1f600}\n".repeat(10_000); 1000];
         let panel = Panel::new(&long, Size::new(1, 16_384));
         assert_eq!(panel.width, 100 * 10 + 12);

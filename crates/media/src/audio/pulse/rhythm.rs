@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_does_not_run_away_from_the_pieces() {
+    fn the_prediction_follows_clock_drift() {
         // For a server with a clock 200 ppm slower or faster.
         for period in [2_499_500, 2_500_500] {
             let period = Duration::from_nanos(period);

@@ -44,7 +44,7 @@ fn the_newest_picture_wins_and_buffers_go_round() {
 }
 
 #[test]
-fn a_picture_may_have_another_size_and_says_how_it_was_drawn() {
+fn a_picture_may_be_resized_and_has_render_info() {
     let (app, mut host) = channel(SIZE, FAST).unwrap();
     assert_eq!(host.size(), SIZE);
     let other = Size::new(24, 10);
@@ -60,7 +60,7 @@ fn a_picture_may_have_another_size_and_says_how_it_was_drawn() {
 }
 
 #[test]
-fn waiting_ends_when_the_host_asks_for_the_next() {
+fn waiting_ends_when_the_host_requests_the_next() {
     let (app, mut host) = channel(SIZE, FAST).unwrap();
     let pool = Pool::default();
     let ticket = app

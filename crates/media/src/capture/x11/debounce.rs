@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_painter_is_given_silence() {
+    fn a_slow_painter_is_debounced() {
         let mut s = debounce();
         s.damaged(Instant(0), area(0, 0, 100, 100));
         assert_eq!(s.due(), Some(Instant(MS / 2)));
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_rectangle_again_is_whole() {
+    fn a_repeated_rectangle_is_complete() {
         let mut s = debounce();
         s.damaged(Instant(0), area(10, 10, 300, 300));
         s.release(Instant(MS));

@@ -37,7 +37,7 @@ fn corner(capture: &X11Capture) -> u32 {
 }
 
 #[test]
-fn damage_long_after_the_last_picture_is_news() {
+fn late_damage_is_reported() {
     let Some(server) = Xvfb::start(64, 64, &[]) else {
         return;
     };

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_covered_is_cut_out() {
+    fn covered_areas_are_cut_out() {
         let menu = area(10, 10, 30, 30);
         assert_eq!(without(&[menu], area(30, 10, 40, 30)), [menu]);
         assert_eq!(without(&[menu], area(0, 0, 40, 40)), []);

@@ -303,7 +303,7 @@ impl Decoder {
     /// Discards the progress of the previous picture.
     pub(super) fn begin_picture(&mut self) {
         // SAFETY: valid as long as `self`; the library is not at work.
-        unsafe { self.progress.as_mut() }.begin();
+        unsafe { self.progress.as_mut() }.start_picture();
     }
 
     /// The incomplete picture, and the number of its final rows, which do not change; the rest of

@@ -354,7 +354,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cut_never_has_more_slices_than_asked() {
+    fn a_layout_never_exceeds_the_requested_slices() {
         for (columns, rows) in [(80, 45), (120, 68), (54, 30), (1, 1), (2, 9)] {
             for slices in 1..=64 {
                 for threads in 1..=64 {

@@ -120,7 +120,7 @@ impl PadServer {
         clear(folder, seats.len())?;
         let mut state = State::default();
         for (number, (listener, description)) in (0..MAX_DEVICES).zip(seats) {
-            let file = rest(folder, number, &description)?;
+            let file = reset(folder, number, &description)?;
             let device = Device {
                 description,
                 file,

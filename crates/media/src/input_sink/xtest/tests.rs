@@ -435,7 +435,7 @@ fn everything_is_released_on_request_and_on_drop() {
 }
 
 #[test]
-fn keys_that_are_not_there_and_dead_servers_are_named() {
+fn missing_keys_and_dead_servers_are_named() {
     let Some((mut xvfb, _listener, mut sink)) = setup(&[]) else {
         return;
     };

@@ -102,7 +102,7 @@ fn key(code: u16, text: Option<char>, pressed: bool) -> InputEvent {
 const CHORD: [u8; 3] = [37, 64, 50];
 
 #[test]
-fn letters_carry_what_they_type_and_commands_their_letter() {
+fn letters_carry_their_text_and_commands_their_letter() {
     let Some(mut it) = fixture(&["us"]) else {
         return;
     };
@@ -132,7 +132,7 @@ fn letters_carry_what_they_type_and_commands_their_letter() {
 }
 
 #[test]
-fn layouts_give_text_also_when_they_change() {
+fn layouts_give_text_after_a_change() {
     let Some(mut it) = fixture(&["us"]) else {
         return;
     };
@@ -214,7 +214,7 @@ fn places(it: &mut Fixture) -> Vec<InputEvent> {
 }
 
 #[test]
-fn keys_by_position_carry_no_text_whatever_is_locked() {
+fn keys_by_position_carry_no_text_despite_locks() {
     let config = WindowConfig {
         keys: Some(Keys::Position),
         ..WindowConfig::default()
@@ -350,7 +350,7 @@ fn keys_of_a_window_manager_are_passed_on_while_grabbed() {
 }
 
 #[test]
-fn a_pressed_key_is_released_whatever_the_layout_says_then() {
+fn a_pressed_key_is_released_after_a_layout_change() {
     let Some(mut it) = fixture(&["us"]) else {
         return;
     };
@@ -732,7 +732,7 @@ fn text_of_a_key_without_a_code_is_sent() {
 }
 
 #[test]
-fn arrows_of_the_keypad_are_arrows_whatever_num_lock_is() {
+fn keypad_arrows_are_arrows_despite_num_lock() {
     let Some(mut it) = fixture(&["us"]) else {
         return;
     };

@@ -153,7 +153,7 @@ fn near(a: [u8; 3], b: [u8; 3], tolerance: u8) -> bool {
 }
 
 #[test]
-fn bgrx_is_shown_exactly_and_many_in_a_row_too() {
+fn bgrx_is_shown_exactly_even_in_a_burst() {
     let Some(mut it) = fixture(window_of(SIZE)) else {
         return;
     };
@@ -297,7 +297,7 @@ fn shines_through(pixel: [u8; 3], shown: [u8; 3]) -> bool {
 }
 
 #[test]
-fn text_lies_over_the_picture_until_it_is_taken_away() {
+fn text_covers_the_picture_until_removed() {
     let size = Size::new(128, 96);
     let Some(mut it) = fixture(window_of(size)) else {
         return;
@@ -480,7 +480,7 @@ fn full_screen_without_a_window_manager_and_back() {
 }
 
 #[test]
-fn full_screen_is_asked_of_a_window_manager() {
+fn full_screen_is_requested_from_a_window_manager() {
     let Some(mut it) = fixture(window_of(SIZE)) else {
         return;
     };

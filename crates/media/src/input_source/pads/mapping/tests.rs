@@ -100,7 +100,7 @@ fn every_stick_and_trigger_position_round_trips() {
 }
 
 #[test]
-fn a_database_says_where_things_are() {
+fn a_database_defines_the_mapping() {
     let line = "030000005e0400008e02000010010000,Odd,a:b1,b:b0,x:a2,back:h0.1,leftx:a1~,\
         +lefty:b6,-lefty:b7,lefttrigger:+a3,righttrigger:-a3,paddle1:b9,platform:Linux,\n";
     let mapping = mapped(MICROSOFT, line);

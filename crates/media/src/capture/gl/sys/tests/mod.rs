@@ -343,7 +343,7 @@ const STATE: [(&str, u32); 14] = [
 ];
 
 #[test]
-fn the_applications_state_and_errors_stay_its_own() {
+fn the_applications_state_and_errors_are_preserved() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
@@ -510,7 +510,7 @@ fn pixel_transfer_of_the_application_changes_no_colour() {
 }
 
 #[test]
-fn a_window_that_is_resized_gets_other_buffers() {
+fn a_resized_window_gets_new_buffers() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };

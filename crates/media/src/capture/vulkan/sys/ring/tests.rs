@@ -319,7 +319,7 @@ fn pictures_are_exact_and_may_change_size_and_format() {
 }
 
 #[test]
-fn with_no_buffer_free_a_picture_is_left_out() {
+fn without_a_free_buffer_a_picture_is_skipped() {
     let Some(gpu) = Gpu::open() else { return };
     let ring = gpu.ring();
     let bytes = pattern(SMALL, 0);
