@@ -168,8 +168,8 @@ impl HiddenPointer {
         let root = watch.root();
         // The request was recorded before the server checked it.
         let of = (window == root).then_some(root).or_else(|| {
-            let asked = watch.conn.get_geometry(window).ok()?;
-            Some(asked.reply().ok()?.root)
+            let requested = watch.conn.get_geometry(window).ok()?;
+            Some(requested.reply().ok()?.root)
         });
         let count = self.hides.get(&client).copied().unwrap_or(0);
         let count = match (hides, of) {

@@ -142,17 +142,19 @@ mod tests {
 
     #[test]
     fn buttons_and_keys_press_their_bound_controls() {
-        let mut hands = EmulatedControllers::default();
+        let mut controllers = EmulatedControllers::default();
         let looks = Rotation::of_head(std::f32::consts::FRAC_PI_2, 0.0, 0.0);
         let head = Pose::new([0.0, 1.6, 0.0], looks.0).expect("a rotation");
         let click = |pressed| InputEvent::Button {
             button: Button::LEFT,
             pressed,
         };
-        assert!(!hands.take(&click(true)), "the mouse is not grabbed");
-        hands.grabbed(true);
-        assert!(hands.take(&click(true)));
-        let [left, right] = hands.controllers(&head).map(|state| state.expect("held"));
+        assert!(!controllers.take(&click(true)), "the mouse is not grabbed");
+        controllers.grabbed(true);
+        assert!(controllers.take(&click(true)));
+        let [left, right] = controllers
+            .controllers(&head)
+            .map(|state| state.expect("held"));
         assert_eq!((left.trigger, right.trigger), (0, u16::MAX));
         // To the left: the right hand is in front of the left one, seen from the first head pose.
         let grip = right.grip.expect("tracked").position();
@@ -166,20 +168,27 @@ mod tests {
             text: None,
             pressed,
         };
-        assert!(hands.take(&key(19, true)) && hands.take(&key(15, true)));
-        assert!(!hands.take(&key(57, true)), "the space bar is for the host");
-        let [left, right] = hands.controllers(&head).map(|state| state.expect("held"));
+        assert!(controllers.take(&key(19, true)) && controllers.take(&key(15, true)));
+        assert!(
+            !controllers.take(&key(57, true)),
+            "the space bar is for the host"
+        );
+        let [left, right] = controllers
+            .controllers(&head)
+            .map(|state| state.expect("held"));
         assert_eq!(
             (left.buttons, right.buttons),
             (Buttons::MENU_SYSTEM, Buttons::A_X)
         );
-        assert!(hands.take(&click(false)) && !hands.take(&click(false)));
-        hands.grabbed(false);
+        assert!(controllers.take(&click(false)) && !controllers.take(&click(false)));
+        controllers.grabbed(false);
         assert!(
-            !hands.take(&key(19, false)),
+            !controllers.take(&key(19, false)),
             "it was released with the grab"
         );
-        let [_, right] = hands.controllers(&head).map(|state| state.expect("held"));
+        let [_, right] = controllers
+            .controllers(&head)
+            .map(|state| state.expect("held"));
         assert_eq!((right.trigger, right.buttons), (0, Buttons::default()));
     }
 }

@@ -329,7 +329,7 @@ impl Device {
         at: Option<time::Instant>,
         ready: &mut VecDeque<SourceEvent>,
     ) {
-        let news = match (kind, value) {
+        let is_change = match (kind, value) {
             (EV_KEY, 0) => self.held.remove(&code),
             // The client generates its own auto-repeat.
             (EV_KEY, 2) => false,
@@ -337,7 +337,7 @@ impl Device {
             (EV_SYN | EV_REL | EV_ABS | EV_SW, _) => true,
             _ => false,
         };
-        if !news {
+        if !is_change {
             return;
         }
         self.open = (kind, code) != (EV_SYN, 0);

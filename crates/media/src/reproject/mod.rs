@@ -37,7 +37,8 @@ pub trait Reprojector {
     ///
     /// # Errors
     /// [`PresentError`] if this backend can't draw it.
-    fn draw(&mut self, on: &mut dyn Presenter, shot: &DrawParams<'_>) -> Result<(), PresentError>;
+    fn draw(&mut self, on: &mut dyn Presenter, params: &DrawParams<'_>)
+    -> Result<(), PresentError>;
 
     /// Displays the drawing on the surface.
     ///
@@ -125,13 +126,13 @@ pub struct OpenedReprojector {
     /// Its backend.
     pub with: DrawBackend,
     /// Why it is not the requested backend, or is slower than expected, in one line.
-    pub trouble: Option<String>,
+    pub warning: Option<String>,
 }
 
 /// Opens the requested backend, or the one that always works as fallback. The result stays on this
 /// thread.
 pub fn open(with: DrawBackend, on: &mut dyn Presenter) -> OpenedReprojector {
-    let mut trouble = None;
+    let mut warning = None;
     for backend in BACKENDS {
         if with != DrawBackend::Auto && with != backend.with {
             continue;
@@ -143,7 +144,7 @@ pub fn open(with: DrawBackend, on: &mut dyn Presenter) -> OpenedReprojector {
                 tracing::info!("reprojecting with {name}: {renderer}");
                 let slow = !reprojector.is_fast() && backend.with != DrawBackend::Software;
                 return OpenedReprojector {
-                    trouble: slow.then(|| {
+                    warning: slow.then(|| {
                         format!(
                             "{name} uses a software renderer here ({renderer}): `software` is faster"
                         )
@@ -160,7 +161,7 @@ pub fn open(with: DrawBackend, on: &mut dyn Presenter) -> OpenedReprojector {
                 tracing::info!("not reprojecting with {name}: {why}");
             }
             Err(why) => {
-                trouble = Some(format!(
+                warning = Some(format!(
                     "{name} can't reproject here: {why}; using software"
                 ))
             }
@@ -169,7 +170,7 @@ pub fn open(with: DrawBackend, on: &mut dyn Presenter) -> OpenedReprojector {
     OpenedReprojector {
         reprojector: software(),
         with: DrawBackend::Software,
-        trouble,
+        warning,
     }
 }
 

@@ -43,18 +43,22 @@ impl Reprojector for Software {
         Ok(())
     }
 
-    fn draw(&mut self, on: &mut dyn Presenter, shot: &DrawParams<'_>) -> Result<(), PresentError> {
-        self.size = shot.size;
+    fn draw(
+        &mut self,
+        on: &mut dyn Presenter,
+        params: &DrawParams<'_>,
+    ) -> Result<(), PresentError> {
+        self.size = params.size;
         let to = match on.canvas() {
             // A stalled server costs pictures.
-            Some(canvas) => canvas.rows(shot.size, 0..shot.size.height),
+            Some(canvas) => canvas.rows(params.size, 0..params.size.height),
             None => {
-                self.own.resize(shot.size.pixels() * 4, 0);
+                self.own.resize(params.size.pixels() * 4, 0);
                 Some(&mut self.own[..])
             }
         };
         if let Some(to) = to {
-            draw(&shot.source, shot.parts, shot.filter, shot.size, to);
+            draw(&params.source, params.parts, params.filter, params.size, to);
         }
         Ok(())
     }

@@ -205,13 +205,13 @@ impl Transients {
             display.screen().height_in_pixels.into(),
         );
         let seen = at(Area::whole(screen), (-place.0, -place.1)).within(Area::whole(size));
-        let mut asked = Vec::new();
+        let mut requested = Vec::new();
         for &window in &front {
             let attributes = display.conn.get_window_attributes(window)?;
-            asked.push((window, attributes, display.conn.get_geometry(window)?));
+            requested.push((window, attributes, display.conn.get_geometry(window)?));
         }
         let mut parts = Vec::new();
-        for (window, attributes, geometry) in asked {
+        for (window, attributes, geometry) in requested {
             let (Ok(attributes), Ok(geometry)) = (attributes.reply(), geometry.reply()) else {
                 continue;
             };

@@ -98,8 +98,8 @@ impl Forces {
 
 impl RumbleSource for Forces {
     fn next(&mut self, timeout: Option<Duration>) -> Option<(PadId, Rumble)> {
-        if let Some(news) = self.next_change() {
-            return Some(news);
+        if let Some(change) = self.next_change() {
+            return Some(change);
         }
         let now = clock::now();
         let change = self
@@ -108,10 +108,10 @@ impl RumbleSource for Forces {
             .filter_map(|felt| felt.forces.next_change(now));
         let change = change.min().map(|at| at.since(now));
         let wait = [timeout, change].into_iter().flatten().min();
-        let (number, from, asked) = self.served.next_event(wait)?;
+        let (number, from, event) = self.served.next_event(wait)?;
         let pad = PadId::new(u8::try_from(number).ok()?)?;
         let felt = self.pads.entry(pad).or_default();
-        match asked {
+        match event {
             ReaderEvent::Request(request) => felt.forces.take(clock::now(), from, request),
             ReaderEvent::Closed => felt.forces.left(from),
         }

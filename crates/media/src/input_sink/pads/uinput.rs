@@ -175,8 +175,8 @@ impl Forces {
 
 impl RumbleSource for Forces {
     fn next(&mut self, timeout: Option<Duration>) -> Option<(PadId, Rumble)> {
-        if let Some(news) = self.next_change() {
-            return Some(news);
+        if let Some(change) = self.next_change() {
+            return Some(change);
         }
         let now = clock::now();
         let change = self

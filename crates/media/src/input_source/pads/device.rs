@@ -115,7 +115,7 @@ impl Pad {
     /// The device is gone.
     pub(super) fn read(
         &mut self,
-        mut tell: impl FnMut(PadState, Option<Instant>),
+        mut report: impl FnMut(PadState, Option<Instant>),
     ) -> io::Result<()> {
         let mut buffer = [0; AT_ONCE * BYTES];
         let read = match (&self.file).read(&mut buffer) {
@@ -135,7 +135,7 @@ impl Pad {
             }
             if let Some(state) = self.poll_state() {
                 let stamp = i64::try_from(event.time.as_nanos()).unwrap_or(i64::MAX);
-                tell(state, self.stamped.then_some(Instant(stamp)));
+                report(state, self.stamped.then_some(Instant(stamp)));
             }
         }
         self.rest = rest.to_vec();

@@ -265,13 +265,13 @@ fn user_then_grab_then_host_choose_the_key_mode() {
     it.source.follow(Keys::Both);
     assert_eq!(places(&mut it), symbols);
     it.source.follow(Keys::Symbol);
-    let told = toggle(&mut it, 45);
-    assert!(told.contains(&SourceEvent::Keys(Keys::Symbol)), "{told:?}");
+    let seen = toggle(&mut it, 45);
+    assert!(seen.contains(&SourceEvent::Keys(Keys::Symbol)), "{seen:?}");
     assert_eq!(places(&mut it), symbols);
-    let told = toggle(&mut it, 45);
+    let seen = toggle(&mut it, 45);
     assert!(
-        told.contains(&SourceEvent::Keys(Keys::Position)),
-        "{told:?}"
+        seen.contains(&SourceEvent::Keys(Keys::Position)),
+        "{seen:?}"
     );
     assert_eq!(places(&mut it), bare);
 }
@@ -467,8 +467,8 @@ fn focus_loss_releases_everything_and_ends_the_grab() {
     it.keys(RELEASE, &[42]);
     it.keys(RELEASE, &CHORD);
     it.keys(PRESS, &[38]);
-    let told = it.seen();
-    assert!(told.contains(&SourceEvent::Grabbed(true)), "{told:?}");
+    let seen = it.seen();
+    assert!(seen.contains(&SourceEvent::Grabbed(true)), "{seen:?}");
     assert!(it.grabbed());
     let unfocused = xproto::InputFocus::NONE;
     it.person
@@ -578,8 +578,8 @@ fn a_grabbed_pointer_reports_relative_motion_only() {
 
     it.keys(PRESS, &[42]);
     it.keys(RELEASE, &[42]);
-    let told = it.seen();
-    assert!(told.contains(&SourceEvent::Grabbed(false)), "{told:?}");
+    let seen = it.seen();
+    assert!(seen.contains(&SourceEvent::Grabbed(false)), "{seen:?}");
     assert!(!it.grabbed());
     fake(&it.person, MOVE, 0, 20, 20);
     let seen = it.inputs();

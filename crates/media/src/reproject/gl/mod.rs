@@ -67,23 +67,25 @@ impl Reprojector for Gl {
             .map_err(PresentError)
     }
 
-    fn draw(&mut self, _: &mut dyn Presenter, shot: &DrawParams<'_>) -> Result<(), PresentError> {
+    fn draw(&mut self, _: &mut dyn Presenter, params: &DrawParams<'_>) -> Result<(), PresentError> {
         let stage = Arc::clone(&self.stage);
         // Before the scene is read: later changes are drawn again.
         stage.refresh();
         let mut scene = stage.scene();
         let ours = DisplayedPicture {
             segment: None,
-            size: shot.size,
+            size: params.size,
             generation: 0,
         };
         scene.shown = Some(ours);
-        let follows = match self.size.replace(shot.size) == Some(shot.size) {
+        let follows = match self.size.replace(params.size) == Some(params.size) {
             true => None,
-            false => (scene.following.as_mut()).and_then(|following| following.picture(shot.size)),
+            false => {
+                (scene.following.as_mut()).and_then(|following| following.picture(params.size))
+            }
         };
         let window = scene.window;
-        let placement = Placement::fit(window, shot.size);
+        let placement = Placement::fit(window, params.size);
         let text = scene.panel.clone().zip(scene.panel_area());
         let pointer = stage.overlay(&scene);
         let pointer = (scene.cursor.as_ref())
@@ -93,9 +95,9 @@ impl Reprojector for Gl {
         if let Some(size) = follows {
             self.canvas.resize(size);
         }
-        self.canvas.start(window, shot.filter == Filter::Nearest);
-        for aimed in shot.parts {
-            self.canvas.patch(&patch(aimed, shot, &placement));
+        self.canvas.start(window, params.filter == Filter::Nearest);
+        for aimed in params.parts {
+            self.canvas.patch(&patch(aimed, params, &placement));
         }
         if let Some((panel, area)) = text {
             let size = Size::new(panel.width.into(), panel.height.into());
@@ -147,10 +149,10 @@ impl Gl {
     clippy::cast_possible_truncation,
     reason = "a shader has single precision"
 )]
-fn patch(aimed: &AimedRegion, shot: &DrawParams<'_>, placement: &Placement) -> Patch {
+fn patch(aimed: &AimedRegion, params: &DrawParams<'_>, placement: &Placement) -> Patch {
     let AimedRegion { part, how } = aimed;
     let area = placement.area;
-    let whole = [shot.size.width, shot.size.height].map(|side| f64::from(side.max(1)));
+    let whole = [params.size.width, params.size.height].map(|side| f64::from(side.max(1)));
     let per_pixel = [
         whole[0] / f64::from(area.width.max(1)),
         whole[1] / f64::from(area.height.max(1)),
@@ -159,7 +161,7 @@ fn patch(aimed: &AimedRegion, shot: &DrawParams<'_>, placement: &Placement) -> P
     let (left, right) = (column(part.to.start), column(part.to.end));
     // To the nearest pixel: no pixel is left out between two eyes.
     let pixel = |at: f64| at.round() as i32;
-    let eye = part.size(shot.source.size.height);
+    let eye = part.size(params.source.size.height);
     Patch {
         area: Rect {
             x: pixel(left),

@@ -57,12 +57,13 @@ impl Rig {
     }
 
     /// Draws and displays once.
-    fn show(&mut self, way: &mut OpenedReprojector, shot: &DrawParams<'_>) {
-        way.reprojector.load(&shot.source).expect("loaded");
-        way.reprojector
-            .draw(&mut self.presenter, shot)
+    fn show(&mut self, opened: &mut OpenedReprojector, params: &DrawParams<'_>) {
+        opened.reprojector.load(&params.source).expect("loaded");
+        opened
+            .reprojector
+            .draw(&mut self.presenter, params)
             .expect("drawn");
-        (way.reprojector)
+        (opened.reprojector)
             .show(&mut self.presenter, FrameId(1))
             .expect("shown");
     }
@@ -81,8 +82,8 @@ impl Rig {
     /// Handles events of the window's thread and draws until the pixels match.
     fn until(
         &mut self,
-        way: &mut OpenedReprojector,
-        shot: &DrawParams<'_>,
+        opened: &mut OpenedReprojector,
+        params: &DrawParams<'_>,
         what: &str,
         good: impl Fn(Size, &[u8]) -> bool,
     ) {
@@ -92,7 +93,7 @@ impl Rig {
                 .source
                 .next(Some(Duration::from_millis(5)))
                 .expect("alive");
-            self.show(way, shot);
+            self.show(opened, params);
             let (size, seen) = self.pixels();
             if good(size, &seen) {
                 return;
@@ -156,12 +157,12 @@ fn differing(a: &[u8], b: &[u8], within: u8) -> f64 {
 }
 
 fn gl(rig: &mut Rig) -> Option<OpenedReprojector> {
-    let way = open(DrawBackend::Gl, &mut rig.presenter);
-    if way.with != DrawBackend::Gl {
-        skip(&way.trouble.unwrap_or_default());
+    let opened = open(DrawBackend::Gl, &mut rig.presenter);
+    if opened.with != DrawBackend::Gl {
+        skip(&opened.warning.unwrap_or_default());
         return None;
     }
-    Some(way)
+    Some(opened)
 }
 
 #[test]
@@ -170,7 +171,7 @@ fn opengl_matches_the_software_renderer() {
         return;
     };
     let mut rig = Rig::on(xvfb);
-    let Some(mut way) = gl(&mut rig) else {
+    let Some(mut opened) = gl(&mut rig) else {
         return;
     };
     let bytes = picture();
@@ -189,7 +190,7 @@ fn opengl_matches_the_software_renderer() {
         for (turned, overscan) in heads {
             let (size, parts) = aimed(view, aim(turned, overscan));
             for filter in [Filter::Bilinear, Filter::Nearest] {
-                let shot = DrawParams {
+                let params = DrawParams {
                     source,
                     parts: &parts,
                     filter,
@@ -200,7 +201,7 @@ fn opengl_matches_the_software_renderer() {
                 // The next pixel differs by up to 7 levels in this picture.
                 let within = if filter == Filter::Bilinear { 4 } else { 8 };
                 let what = format!("{view:?} {turned:?} {overscan} {filter:?}");
-                rig.until(&mut way, &shot, &what, |seen, pixels| {
+                rig.until(&mut opened, &params, &what, |seen, pixels| {
                     seen == size && differing(pixels, &ours, within) < 2.0
                 });
             }
@@ -214,12 +215,12 @@ fn text_and_pointer_and_another_window_are_drawn_with_it() {
         return;
     };
     let mut rig = Rig::on(xvfb);
-    let Some(mut way) = gl(&mut rig) else {
+    let Some(mut opened) = gl(&mut rig) else {
         return;
     };
     let bytes = [90, 120, 150, 0].repeat(EYES.pixels());
     let (size, parts) = aimed(EyeView::Both, Homography::SAME);
-    let shot = DrawParams {
+    let params = DrawParams {
         source: Source {
             size: EYES,
             bytes: &bytes,
@@ -229,14 +230,14 @@ fn text_and_pointer_and_another_window_are_drawn_with_it() {
         size,
     };
     let is = |pixel: &[u8], [b, g, r]: [u8; 3]| pixel[..3] == [b, g, r];
-    rig.until(&mut way, &shot, "one colour", |_, seen| {
+    rig.until(&mut opened, &params, "one colour", |_, seen| {
         seen.chunks_exact(4).all(|pixel| is(pixel, [90, 120, 150]))
     });
-    assert!(!way.reprojector.is_stale());
+    assert!(!opened.reprojector.is_stale());
     rig.presenter
         .panel(&["A line of text".to_owned()])
         .expect("alive");
-    assert!(way.reprojector.is_stale(), "it must be drawn again");
+    assert!(opened.reprojector.is_stale(), "it must be drawn again");
     // Opaque red.
     let shape = CursorShape {
         width: 6,
@@ -249,7 +250,7 @@ fn text_and_pointer_and_another_window_are_drawn_with_it() {
         shape: shape.into(),
     };
     rig.presenter.cursor(&cursor).expect("alive");
-    rig.until(&mut way, &shot, "text and pointer", |size, seen| {
+    rig.until(&mut opened, &params, "text and pointer", |size, seen| {
         let pixel = |x: u32, y: u32| &seen[(y * size.width + x) as usize * 4..][..3];
         let pointer = pixel(EYE + 2, EYE * 3 / 4 + 2);
         let corner = pixel(9, 9);
@@ -267,7 +268,7 @@ fn text_and_pointer_and_another_window_are_drawn_with_it() {
         .unwrap()
         .check()
         .unwrap();
-    rig.until(&mut way, &shot, "a larger window", |size, seen| {
+    rig.until(&mut opened, &params, "a larger window", |size, seen| {
         let pixel = |x: u32, y: u32| &seen[(y * size.width + x) as usize * 4..][..3];
         let below = size.height.saturating_sub(1);
         size == Size::new(EYE * 4, EYE * 3)
@@ -286,12 +287,12 @@ fn without_opengl_the_software_renderer_draws() {
         return;
     };
     let mut rig = Rig::on(xvfb);
-    let mut way = open(DrawBackend::Gl, &mut rig.presenter);
-    assert_eq!(way.with, DrawBackend::Software);
-    let trouble = way.trouble.take().expect("the reason");
+    let mut opened = open(DrawBackend::Gl, &mut rig.presenter);
+    assert_eq!(opened.with, DrawBackend::Software);
+    let warning = opened.warning.take().expect("the reason");
     assert!(
-        trouble.contains("GLX") && trouble.lines().count() == 1,
-        "{trouble}"
+        warning.contains("GLX") && warning.lines().count() == 1,
+        "{warning}"
     );
     let bytes = picture();
     let (size, parts) = aimed(EyeView::Right, aim([5.0, 0.0, 0.0], 0.0));
@@ -301,19 +302,22 @@ fn without_opengl_the_software_renderer_draws() {
     };
     let mut ours = vec![0; size.pixels() * 4];
     draw(&source, &parts, Filter::Bilinear, size, &mut ours);
-    let shot = DrawParams {
+    let params = DrawParams {
         source,
         parts: &parts,
         filter: Filter::Bilinear,
         size,
     };
-    rig.until(&mut way, &shot, "the software renderer", |seen, pixels| {
-        seen == size && differing(pixels, &ours, 0) == 0.0
-    });
+    rig.until(
+        &mut opened,
+        &params,
+        "the software renderer",
+        |seen, pixels| seen == size && differing(pixels, &ours, 0) == 0.0,
+    );
     // Surfaces without a window have no OpenGL.
-    let way = open(DrawBackend::Gl, &mut Null::default());
-    assert_eq!(way.with, DrawBackend::Software);
-    assert!(way.trouble.is_some_and(|why| why.contains("window")));
+    let opened = open(DrawBackend::Gl, &mut Null::default());
+    assert_eq!(opened.with, DrawBackend::Software);
+    assert!(opened.warning.is_some_and(|why| why.contains("window")));
 }
 
 #[test]
@@ -322,19 +326,19 @@ fn software_gl_drivers_need_an_explicit_request() {
         return;
     };
     let mut rig = Rig::on(xvfb);
-    let Some(way) = gl(&mut rig) else {
+    let Some(opened) = gl(&mut rig) else {
         return;
     };
-    let fast = way.reprojector.is_fast();
-    let renderer = way.reprojector.renderer().to_owned();
-    match &way.trouble {
+    let fast = opened.reprojector.is_fast();
+    let renderer = opened.reprojector.renderer().to_owned();
+    match &opened.warning {
         None => assert!(fast, "{renderer} is a software renderer, which is reported"),
         Some(why) => assert!(!fast && why.contains(&renderer), "{why}"),
     }
-    drop(way);
-    let way = open(DrawBackend::Auto, &mut rig.presenter);
-    assert_eq!(way.with == DrawBackend::Gl, fast);
-    assert_eq!(way.trouble, None);
+    drop(opened);
+    let opened = open(DrawBackend::Auto, &mut rig.presenter);
+    assert_eq!(opened.with == DrawBackend::Gl, fast);
+    assert_eq!(opened.warning, None);
 }
 
 #[test]
@@ -343,12 +347,12 @@ fn a_dead_server_is_an_error_not_an_exit() {
         return;
     };
     let mut rig = Rig::on(xvfb);
-    let Some(mut way) = gl(&mut rig) else {
+    let Some(mut opened) = gl(&mut rig) else {
         return;
     };
     let bytes = picture();
     let (size, parts) = aimed(EyeView::Both, Homography::SAME);
-    let shot = DrawParams {
+    let params = DrawParams {
         source: Source {
             size: EYES,
             bytes: &bytes,
@@ -357,13 +361,13 @@ fn a_dead_server_is_an_error_not_an_exit() {
         filter: Filter::Bilinear,
         size,
     };
-    rig.show(&mut way, &shot);
+    rig.show(&mut opened, &params);
     rig._xvfb.kill();
     let end = Instant::now() + PATIENCE;
     loop {
-        let drawn = way.reprojector.draw(&mut rig.presenter, &shot);
+        let drawn = opened.reprojector.draw(&mut rig.presenter, &params);
         if drawn
-            .and_then(|()| way.reprojector.show(&mut rig.presenter, FrameId(2)))
+            .and_then(|()| opened.reprojector.show(&mut rig.presenter, FrameId(2)))
             .is_err()
         {
             break;
