@@ -4,7 +4,6 @@
 //! (measured: always, with two threads or more), and so do our own threads. The next slice in order
 //! goes to the sink at once; the others wait. One thread delivers at a time, outside of the lock,
 //! so that no encoder thread waits for the sink of another.
-//! ever waits for the sink of another.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -103,7 +103,7 @@ impl Gl {
                 "reading this OpenGL context needs {what}, which it lacks"
             ))
         };
-        // SAFETY: by the caller's word, here and below. Functions of extensions and versions that
+        // SAFETY: by the caller's contract, here and below. Functions of extensions and versions that
         // the context doesn't have are loaded, but not kept: a loader may find anything by name.
         let base = unsafe { Base::load(loader) }.ok_or_else(|| missing("glReadPixels"))?;
         // SAFETY: the name is one that each context knows.
@@ -185,7 +185,7 @@ impl Gl {
 /// A context is current in which `name` is a single integer.
 unsafe fn integer(base: &Base, name: c_uint) -> c_int {
     let mut value = 0;
-    // SAFETY: by the caller's word; one number is written.
+    // SAFETY: by the caller's contract; one number is written.
     unsafe { (base.integers)(name, &raw mut value) };
     value
 }
@@ -196,7 +196,7 @@ unsafe fn integer(base: &Base, name: c_uint) -> c_int {
 /// # Safety
 /// The context of this version is current.
 unsafe fn has_fixed_function(base: &Base, version: Version, has: &dyn Fn(&str) -> bool) -> bool {
-    // SAFETY: by the caller's word; each is asked of versions that know it.
+    // SAFETY: by the caller's contract; each is queried only in versions that know it.
     unsafe {
         match version {
             Version { embedded: true, .. } => false,
@@ -238,7 +238,7 @@ pub(super) unsafe fn text(words: *const std::ffi::c_char) -> Option<String> {
     if words.is_null() {
         return None;
     }
-    // SAFETY: by the caller's word.
+    // SAFETY: by the caller's contract.
     let words = unsafe { CStr::from_ptr(words) };
     Some(words.to_string_lossy().into_owned())
 }
@@ -246,7 +246,7 @@ pub(super) unsafe fn text(words: *const std::ffi::c_char) -> Option<String> {
 /// # Safety
 /// See [`Gl::load`].
 unsafe fn extensions(base: &Base, version: Version, loader: Loader<'_>) -> HashSet<String> {
-    // SAFETY: by the caller's word; each name is asked for only where it is known.
+    // SAFETY: by the caller's contract; each name is queried only where it is known.
     unsafe {
         if version.is(3, 0) {
             let Some(indexed) = Indexed::load(loader) else {

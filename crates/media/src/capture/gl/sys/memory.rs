@@ -39,7 +39,7 @@ enum Backing {
 // SAFETY: the pointer is used on the thread that maps and unmaps, under the lock, and by one loan
 // while that is `in_use`; the memory behind it is not bound to a thread.
 unsafe impl Send for Memory {}
-// SAFETY: as above; all else is behind the lock.
+// SAFETY: as above; everything else is behind the lock.
 unsafe impl Sync for Memory {}
 
 impl Memory {

@@ -105,7 +105,7 @@ impl ReadBack {
         sharing: Sharing,
         submit: Submit,
     ) -> Result<ReadBack, CaptureError> {
-        // SAFETY: by the caller's word.
+        // SAFETY: by the caller's contract.
         unsafe {
             let gl = Gl::load(loader)?;
             Ok(ReadBack::with(gl, loader, sharing, submit))
@@ -123,7 +123,7 @@ impl ReadBack {
     /// As [`ReadBack::new`], except that the context may be destroyed, or its display closed, at
     /// any time outside of the methods.
     pub unsafe fn stateless(loader: Loader<'_>, submit: Submit) -> Result<ReadBack, CaptureError> {
-        // SAFETY: by the caller's word.
+        // SAFETY: by the caller's contract.
         unsafe {
             let mut gl = Gl::load(loader)?;
             (gl.buffers, gl.copies, gl.storage) = (None, None, None);
@@ -136,7 +136,7 @@ impl ReadBack {
     unsafe fn with(gl: Gl, loader: Loader<'_>, sharing: Sharing, submit: Submit) -> ReadBack {
         let gl = Arc::new(gl);
         ReadBack {
-            // SAFETY: by the caller's word.
+            // SAFETY: by the caller's contract.
             waiter: unsafe { Waiter::new(loader, sharing, &gl) },
             gl,
             submit,
@@ -535,7 +535,7 @@ fn create(gl: &Gl, saved: &mut Saved<'_>, bytes: usize) -> Option<Slot> {
 /// The context of `gl` is current, and the buffer has no reader.
 unsafe fn delete_buffer(gl: &Gl, buffer: c_uint) {
     if let Some(buffers) = &gl.buffers {
-        // SAFETY: by the caller's word. A buffer that is mapped is unmapped by this.
+        // SAFETY: by the caller's contract. A buffer that is mapped is unmapped by this.
         unsafe { (buffers.delete)(1, &raw const buffer) };
     }
 }
@@ -544,7 +544,7 @@ unsafe fn delete_buffer(gl: &Gl, buffer: c_uint) {
 /// A context of the share group of `gl` is current, and the fence has no other user.
 unsafe fn delete_fence(gl: &Gl, fence: Fence) {
     if let Some(buffers) = &gl.buffers {
-        // SAFETY: by the caller's word.
+        // SAFETY: by the caller's contract.
         unsafe { (buffers.delete_fence)(fence) };
     }
 }

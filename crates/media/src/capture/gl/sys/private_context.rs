@@ -61,7 +61,7 @@ impl PrivateContext {
                 "can't create a context that shares with the application's: {why}"
             ))
         };
-        // SAFETY: by the caller's word.
+        // SAFETY: by the caller's contract.
         unsafe {
             let maker = Maker::new(loader, sharing);
             let maker = maker.ok_or_else(|| none("its display may be used by one thread only"))?;

@@ -80,7 +80,7 @@ impl Maker {
     /// # Safety
     /// `loader` finds the driver's functions.
     pub(super) unsafe fn new(loader: Loader<'_>, sharing: Sharing) -> Option<Maker> {
-        // SAFETY: by the caller's word.
+        // SAFETY: by the caller's contract.
         unsafe {
             match sharing {
                 Sharing::Glx { threads } => {
@@ -120,7 +120,7 @@ impl Maker {
     /// # Safety
     /// The context of `gl` is current.
     pub(super) unsafe fn share(self, gl: &Gl) -> Option<Shared> {
-        // SAFETY: by the caller's word.
+        // SAFETY: by the caller's contract.
         unsafe {
             match self {
                 Maker::Glx(glx, xlib) => share_glx(glx, &xlib, gl),

@@ -65,7 +65,7 @@ impl Waiter {
             gl: gl.clone(),
             // Without persistently mapped buffers it could wait, but not hand over.
             maker: (gl.storage.is_some())
-                // SAFETY: by the caller's word.
+                // SAFETY: by the caller's contract.
                 .then(|| unsafe { Maker::new(loader, sharing) })
                 .flatten(),
             worker: None,

@@ -184,7 +184,7 @@ unsafe fn window(
     depth: c_int,
     size: Size,
 ) -> c_ulong {
-    // SAFETY: by the caller's word; `set` outlives the call.
+    // SAFETY: by the caller's contract; `set` outlives the call.
     unsafe {
         let root = (x.XDefaultRootWindow)(display);
         let mut set: xlib::XSetWindowAttributes = std::mem::zeroed();
@@ -446,7 +446,7 @@ impl Egl {
 fn device(functions: &EglFunctions) -> Option<*const c_void> {
     type Devices = unsafe extern "C" fn(c_int, *mut *const c_void, *mut c_int) -> c_int;
     let number: usize = std::env::var("OPENUVR_EGL_DEVICE").ok()?.parse().ok()?;
-    // SAFETY: EGL_EXT_device_enumeration's type; the list has the room that is told.
+    // SAFETY: EGL_EXT_device_enumeration's type; the list has the given length.
     unsafe {
         let devices = (functions.find)(c"eglQueryDevicesEXT".as_ptr());
         assert!(!devices.is_null(), "EGL_EXT_device_enumeration");
