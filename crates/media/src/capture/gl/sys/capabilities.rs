@@ -103,8 +103,9 @@ impl Gl {
                 "reading this OpenGL context needs {what}, which it lacks"
             ))
         };
-        // SAFETY: by the caller's contract, here and below. Functions of extensions and versions that
-        // the context doesn't have are loaded, but not kept: a loader may find anything by name.
+        // SAFETY: by the caller's contract, here and below. Functions of extensions and versions
+        // that the context doesn't have are loaded, but not kept: a loader may find anything by
+        // name.
         let base = unsafe { Base::load(loader) }.ok_or_else(|| missing("glReadPixels"))?;
         // SAFETY: the name is one that each context knows.
         let words = unsafe { text((base.string)(VERSION)) }.ok_or_else(|| {

@@ -76,7 +76,8 @@ pub(super) struct Glx {
     context: glx::GLXContext,
 }
 
-// SAFETY: XInitThreads is called first, and the tests make a context current on one thread at a time.
+// SAFETY: XInitThreads is called first, and the tests make a context current on one thread at a
+// time.
 unsafe impl Send for Glx {}
 
 const GLX_CONTEXT_MAJOR: c_int = 0x2091;
