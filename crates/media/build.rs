@@ -1,12 +1,12 @@
-//! Writes the bindings of libx264 into `OUT_DIR` (feature `host`).
+//! Generates the bindings of libx264 in `OUT_DIR` (feature `host`).
 //!
-//! Only types and constants: the library is GPL and is never linked, its functions are looked up
-//! at run time (`encode/x264/sys.rs`).
+//! Only types and constants: the library is GPL and is never linked; its functions are looked up at
+//! run time (`encode/x264/sys.rs`).
 
 use std::path::PathBuf;
 use std::process::exit;
 
-/// x264.h wants the fixed-size integers declared in front of it.
+/// x264.h needs the fixed-size integers declared first.
 const HEADER: &str = "#include <stdint.h>\n#include <x264.h>\n";
 
 fn main() {

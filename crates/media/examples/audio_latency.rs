@@ -1,11 +1,11 @@
-//! Prints how long sound takes from its capture to its play-out where no link lies between, and what it
-//! costs: `audio_latency [frame in µs] [seconds]` (5000 30).
+//! Prints the audio latency from capture to playout without a link, and its CPU usage:
+//! `audio_latency [frame in µs] [seconds]` (5000 30).
 //!
-//! A PulseAudio of its own has two null sinks. Bursts of a tone are played to the first, whose monitor is
-//! recorded, coded, buffered, decoded, resampled and played to the second, as a host and a client do it.
-//! The monitor of the second is recorded, too: the latency is the time between a burst's first sample in
-//! one and in the other recording. Two threads' share of a core is told as well.
-#![allow(clippy::print_stdout, reason = "it measures for a person who reads")]
+//! A private PulseAudio has two null sinks. Bursts of a tone are played to the first; its monitor
+//! is recorded, encoded, buffered, decoded, resampled and played to the second, as by host and
+//! client. The monitor of the second is recorded, too: the latency is the time between a burst's
+//! first sample in the two recordings. The CPU usage of two threads is printed as well.
+#![allow(clippy::print_stdout, reason = "its output is for a reader")]
 
 #[path = "../tests/pulse_server/mod.rs"]
 mod pulse_server;
@@ -32,13 +32,13 @@ use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::wire::timed::Payload;
 use pulse_server::PulseServer;
 
-/// A burst, and the silence behind it: longer than the latency.
+/// A burst, and the silence after it: longer than the latency.
 const BURST: usize = 960;
 const PERIOD: usize = 7200;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// What goes over the link that there is not.
+/// A packet on the imaginary link.
 struct Sent {
     seq: u64,
     captured: Instant,
@@ -88,7 +88,7 @@ fn main() -> Result<(), Failure> {
     let status: JitterStatus = buffer.status();
     println!("{status:?}");
     println!("{:?}", buffer.counters());
-    println!("share of a core: host {host_share:.2} %, client {client_share:.2} %");
+    println!("CPU usage: host {host_share:.2} %, client {client_share:.2} %");
     Ok(())
 }
 
@@ -110,7 +110,7 @@ fn report(captured: &[Instant], played: &[Instant]) {
     delays.sort_by(f64::total_cmp);
     let at = |part: usize| delays.get((delays.len().max(1) - 1) * part / 100).copied();
     let [Some(least), Some(p50), Some(p99), Some(most)] = [at(0), at(50), at(99), at(100)] else {
-        println!("no burst was heard");
+        println!("no burst was recorded");
         return;
     };
     let bursts = delays.len();
@@ -120,7 +120,7 @@ fn report(captured: &[Instant], played: &[Instant]) {
     );
 }
 
-/// What this thread has used of a core since `since`, in percent.
+/// The CPU usage of this thread since `since`, in percent.
 fn share(since: Instant) -> f64 {
     let used = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let used = used
@@ -228,7 +228,7 @@ fn play(
             }
         }
         let until = feed(&mut buffer, &mut playback, &mut renderer)?;
-        // Nobody wakes it when all is to end.
+        // Nothing wakes it at the end.
         let longest = Duration::from_millis(100);
         let wait = until.map_or(longest, |until| until.since(now()).min(longest));
         playback.wait(Some(wait))?;
@@ -248,13 +248,14 @@ fn push(buffer: &mut JitterBuffer, sent: &Sent) {
     buffer.push(&TimedStep::Payload(payload, now()));
 }
 
-/// Samples of a packet of one frame: the low bits of its configuration (RFC 6716, table 2, CELT only).
+/// Samples of a packet of one frame: from the low bits of its configuration (RFC 6716, table 2,
+/// CELT only).
 fn samples_of(packet: &[u8]) -> u16 {
     let configuration = packet.first().map_or(0, |first| first >> 3);
     120 << (configuration & 3)
 }
 
-/// Writes all that the buffer has for the device. When it must be asked again.
+/// Writes all samples that the buffer has for the device; returns when to call it again.
 fn feed(
     buffer: &mut JitterBuffer,
     playback: &mut Playback,

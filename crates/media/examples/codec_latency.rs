@@ -1,10 +1,10 @@
-//! Prints how long libx264 and libavcodec take, slice by slice, on this machine:
-//! `codec_latency [slices] [threads] [qp] [frames]` (8 1 24 300).
+//! Prints the latency of libx264 and libavcodec per slice on this machine: `codec_latency [slices]
+//! [threads] [qp] [frames]` (8 1 24 300).
 //!
-//! Frames are paced at 60 a second. `first` and `last`: frame handed to the encoder until its
-//! first and last slice are out. `tail`: last slice fed until the picture is out. `pipelined`:
-//! frame handed to the encoder until the picture is out, with the decoder in a second thread.
-#![allow(clippy::print_stdout, reason = "it measures for a person who reads")]
+//! Frames are paced at 60 Hz. `first` and `last`: from the frame's submission to its first and last
+//! slice. `tail`: from feeding the last slice to the picture. `pipelined`: from the frame's
+//! submission to the picture, with the decoder in a second thread.
+#![allow(clippy::print_stdout, reason = "its output is for a reader")]
 
 #[path = "../tests/moving/mod.rs"]
 mod moving;
@@ -20,7 +20,7 @@ use openuvr_media::encode::{self, FrameRequest, Settings};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
 
-/// Pictures made beforehand, played to and fro.
+/// Number of prepared pictures, played forwards and backwards.
 const FILM: u32 = 30;
 /// Frames until caches and the quantiser's effects have settled.
 const WARM_UP: u32 = 10;
@@ -63,7 +63,7 @@ fn measure(settings: &Settings, qp: u8, frames: u32) -> Result<(), Box<dyn Error
     let film: Vec<_> = (0..FILM).map(|t| Nv12::frame(settings.size, t)).collect();
     let mut encoder = encode::open("x264", settings)?;
     let mut decoder = decode::open(Codec::H264)?;
-    // Room for all slices of a frame: the encoder never waits for the decoder.
+    // Space for all slices of a frame: the encoder never waits for the decoder.
     let (sender, receiver) = sync_channel::<Piece>(64);
     let decoding = std::thread::spawn(move || -> Result<_, decode::DecodeError> {
         let (mut tail, mut whole) = (Vec::new(), Vec::new());

@@ -1,11 +1,12 @@
-//! What reprojection costs on this machine: `cargo run --release -p openuvr-media --example reproject_cost`.
+//! The cost of reprojection on this machine: `cargo run --release -p openuvr-media --example
+//! reproject_cost`.
 //!
-//! Two eyes of 640x640, a head that turns, 500 pictures for each filter; milliseconds of a picture.
-#![allow(clippy::print_stdout, reason = "it measures for a person who reads")]
+//! Two eyes of 640x640, a turning head, 500 pictures for each filter; milliseconds per picture.
+#![allow(clippy::print_stdout, reason = "its output is for a reader")]
 
 use std::time::Instant;
 
-use openuvr_media::reproject::{Aimed, EyeView, Filter, Source, draw, parts};
+use openuvr_media::reproject::{AimedRegion, EyeView, Filter, Source, draw, eye_regions};
 use openuvr_proto::reproject::{Camera, Homography};
 use openuvr_proto::rotation::Rotation;
 use openuvr_proto::units::Size;
@@ -29,7 +30,7 @@ fn main() {
         bytes: &bytes,
     };
     for filter in [Filter::Nearest, Filter::Bilinear] {
-        let (shown, parts) = parts(size, 2, EyeView::Both);
+        let (shown, parts) = eye_regions(size, 2, EyeView::Both);
         let mut to = vec![0; shown.pixels() * 4];
         let mut spans: Vec<f64> = (0..PICTURES)
             .filter_map(|i| {
@@ -37,7 +38,7 @@ fn main() {
                 let turned = Rotation::of_head(turned.to_radians(), 0.02, 0.01);
                 let how = Homography::re_aimed(&camera, &camera, turned)?;
                 let aimed: Vec<_> = (parts.iter().cloned())
-                    .map(|part| Aimed { part, how })
+                    .map(|part| AimedRegion { part, how })
                     .collect();
                 let began = Instant::now();
                 draw(&source, &aimed, filter, shown, &mut to);

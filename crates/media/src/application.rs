@@ -1,8 +1,8 @@
-//! Which windows of an X display belong to the application of one window: its menus, tooltips and
-//! dialogs, which are seen and served with that window, and nobody else's.
+//! Determines which windows of an X display belong to the application of one window: its menus,
+//! tooltips and dialogs, which are streamed and receive input together with that window.
 //!
-//! Its other main windows do so where a person was given the program, and not where that is one window
-//! ([`WindowScope`]).
+//! Its other main windows belong to it if the user selected the program, but not if the user
+//! selected one window ([`WindowScope`]).
 //!
 //! Specs: ICCCM 2.0, section 4.1 (WM_STATE, WM_TRANSIENT_FOR, WM_HINTS); Extended Window Manager
 //! Hints 1.5 (_NET_WM_WINDOW_TYPE); X-Resource 1.2 (`QueryClientIds`).
@@ -18,16 +18,16 @@ use x11rb::protocol::xproto::{
 };
 use x11rb::rust_connection::RustConnection;
 
-/// Levels below a child of the root in which the window manager's frame may hold a client.
+/// Levels below a child of the root at which the window manager's frame may hold a client.
 const DEPTH: u8 = 3;
 
-/// Windows of a frame that are looked at; frames have about ten, for their borders and buttons.
-const MANY: usize = 64;
+/// Maximum number of windows checked in a frame; frames have about ten, for borders and buttons.
+const MAX_WINDOWS: usize = 64;
 
-/// Dialogs of dialogs: how long a chain of WM_TRANSIENT_FOR is followed.
+/// Dialogs of dialogs: the maximum length of a WM_TRANSIENT_FOR chain.
 const CHAIN: u8 = 4;
 
-/// The types of windows that only accompany another one.
+/// Types of windows that accompany another window.
 const TYPES: [&[u8]; 8] = [
     b"_NET_WM_WINDOW_TYPE_DIALOG",
     b"_NET_WM_WINDOW_TYPE_UTILITY",
@@ -39,17 +39,17 @@ const TYPES: [&[u8]; 8] = [
     b"_NET_WM_WINDOW_TYPE_COMBO",
 ];
 
-/// Which windows of a program belong to one of them.
+/// The windows of a program that belong to the selected one.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum WindowScope {
-    /// What accompanies it: menus, tooltips and dialogs.
+    /// Its transient windows: menus, tooltips and dialogs.
     #[default]
-    Accompanying,
+    Transients,
     /// All windows of the program.
     Program,
 }
 
-/// The names that are asked for, as this server numbers them.
+/// The atoms in use, with this server's numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Atoms {
     state: u32,
@@ -59,7 +59,7 @@ pub struct Atoms {
 }
 
 impl Atoms {
-    /// Asks the server.
+    /// Queries the server.
     ///
     /// # Errors
     /// The connection is broken.
@@ -78,24 +78,24 @@ impl Atoms {
     }
 }
 
-/// The application of one window, as it was when it was looked at.
+/// The application of a window at the time of the query.
 #[derive(Debug)]
 pub struct Application {
     atoms: Atoms,
     scope: WindowScope,
     root: Window,
-    /// The window, and those in which it lies, up to a child of the root.
+    /// The window and its ancestors, up to a child of the root.
     line: Vec<Window>,
-    /// Asked for when a window is met that may belong to it: most keys need neither.
+    /// Queried when a candidate window is found: most keys need neither.
     process: OnceCell<Option<u32>>,
     group: OnceCell<Option<Window>>,
 }
 
 impl Application {
-    /// That of `window`.
+    /// The application of `window`.
     ///
     /// # Errors
-    /// An X error, if the window is gone.
+    /// An X error if the window is destroyed.
     pub fn of(
         conn: &RustConnection,
         atoms: Atoms,
@@ -112,13 +112,13 @@ impl Application {
         })
     }
 
-    /// The child of the root in which the window lies: the window manager's frame, or itself.
+    /// The ancestor that is a child of the root: the window manager's frame, or the window itself.
     #[must_use]
     pub fn top(&self) -> Window {
         self.line.last().copied().unwrap_or(x11rb::NONE)
     }
 
-    /// The window that the window manager knows: with a WM_STATE; without one the top.
+    /// The window known to the window manager: one with a WM_STATE; otherwise the top.
     pub(crate) fn client(&self, conn: &RustConnection) -> Result<Window, ReplyError> {
         for &window in &self.line {
             if has(conn, window, self.atoms.state)? {
@@ -152,8 +152,8 @@ impl Application {
         Ok(*self.group.get_or_init(|| group))
     }
 
-    /// Whether what lies in `top`, a child of the root, is the window itself or belongs to it.
-    /// `false` if it is gone.
+    /// Whether the window in `top`, a child of the root, is the window itself or belongs to it.
+    /// `false` if it is destroyed.
     ///
     /// # Errors
     /// The connection is broken.
@@ -176,8 +176,8 @@ impl Application {
             true => top,
             false => client_in(conn, self.atoms, top)?,
         };
-        let whose = self.transient(conn, window)?;
-        if whose == Transient::ForUs {
+        let owner = self.transient(conn, window)?;
+        if owner == Transient::ForUs {
             return Ok(true);
         }
         let mine = self.is_same_client(conn, window)
@@ -186,15 +186,15 @@ impl Application {
         if self.scope == WindowScope::Program {
             return Ok(mine);
         }
-        if !mine || whose == Transient::ForAnother {
+        if !mine || owner == Transient::ForAnother {
             return Ok(false);
         }
         Ok(attributes.override_redirect
-            || whose == Transient::ForAll
+            || owner == Transient::ForAll
             || self.is_of_accompanying_type(conn, window)?)
     }
 
-    /// For which window this one is transient, directly or through others.
+    /// The window for which this one is transient, directly or indirectly.
     fn transient(&self, conn: &RustConnection, window: Window) -> Result<Transient, ReplyError> {
         let mut seen = Transient::No;
         let mut window = window;
@@ -235,17 +235,18 @@ impl Application {
     }
 }
 
-/// For whom a window is transient.
+/// The owner of a transient window.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Transient {
     No,
     ForUs,
-    /// For all windows of its group.
+    /// All windows of its group.
     ForAll,
     ForAnother,
 }
 
-/// The largest main window to be seen of the processes that `is_ours` knows; menus and tooltips are none.
+/// The largest viewable main window of the processes selected by `is_ours`; menus and tooltips are
+/// excluded.
 ///
 /// # Errors
 /// The connection is broken.
@@ -277,7 +278,7 @@ pub fn largest_window(
         };
         match look() {
             Ok(found) => largest = largest.max(found),
-            // It is gone.
+            // It was destroyed.
             Err(ReplyError::X11Error(_)) => {}
             Err(broken) => return Err(broken),
         }
@@ -285,7 +286,7 @@ pub fn largest_window(
     Ok(largest.map(|(_, window)| window))
 }
 
-/// The child of the root in which `window` lies.
+/// The child of the root that contains `window`.
 pub(crate) fn top_of(
     conn: &RustConnection,
     root: Window,
@@ -295,7 +296,7 @@ pub(crate) fn top_of(
     Ok(line.last().copied().unwrap_or(window))
 }
 
-/// The process that made a window, where the server knows it: one of its own machine.
+/// The process that created a window, where the server knows it: on the same machine.
 pub(crate) fn process_of(conn: &RustConnection, window: Window) -> Result<Option<u32>, ReplyError> {
     if conn
         .extension_information(res::X11_EXTENSION_NAME)?
@@ -317,7 +318,7 @@ pub(crate) fn process_of(conn: &RustConnection, window: Window) -> Result<Option
     }
 }
 
-/// The application's window in a frame: the first with a WM_STATE; `top` if there is none.
+/// The application's window in a frame: the first with a WM_STATE, otherwise `top`.
 pub(crate) fn client_in(
     conn: &RustConnection,
     atoms: Atoms,
@@ -333,7 +334,7 @@ pub(crate) fn client_in(
             }
             next.extend(conn.query_tree(window)?.reply()?.children);
         }
-        next.truncate(MANY - seen);
+        next.truncate(MAX_WINDOWS - seen);
         seen += next.len();
         level = next;
     }
@@ -353,7 +354,7 @@ fn line_of(conn: &RustConnection, root: Window, window: Window) -> Result<Vec<Wi
     }
 }
 
-/// The window that leads the group of `window`.
+/// The group leader of `window`.
 fn group_of(
     conn: &RustConnection,
     atoms: Atoms,
@@ -378,7 +379,7 @@ fn property(
         .reply()
 }
 
-/// Whether both are known, and the same.
+/// Whether both are known and equal.
 fn is_same(one: Option<u32>, other: Option<u32>) -> bool {
     one.is_some() && one == other
 }

@@ -1,23 +1,22 @@
-//! The header in front of a band of rows, which the codecs share that cut a picture into bands
-//! which know nothing of each other: four little-endian 16-bit numbers, namely width and height of
-//! the picture, first row and number of rows of this band. So each slice says all that a decoder
-//! must know. Not the rows themselves.
+//! The header of a band of rows, shared by codecs that divide a picture into independent bands:
+//! four little-endian 16-bit numbers, the width and height of the picture, and the first row and
+//! number of rows of the band. So each slice is self-contained. The rows themselves follow.
 
 use openuvr_proto::units::Size;
 
-/// A place in a picture: all of its columns, some of its rows.
+/// A range of rows of a picture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Band {
-    /// Of the whole picture.
+    /// Size of the complete picture.
     pub(crate) size: Size,
     /// The first row.
     pub(crate) first: u32,
-    /// How many rows; at least one.
+    /// Number of rows; at least one.
     pub(crate) rows: u32,
 }
 
 impl Band {
-    /// Bytes of the header.
+    /// Size of the header.
     #[cfg(feature = "client")]
     pub(crate) const HEADER: usize = 8;
 
@@ -30,10 +29,10 @@ impl Band {
         }
     }
 
-    /// Reads the header; what is behind it comes back too.
+    /// Parses the header; also returns the remaining bytes.
     ///
     /// # Errors
-    /// What is wrong with it: the band lies inside a picture of a possible size, or this fails.
+    /// The defect, if the band does not lie inside a picture of a valid size.
     #[cfg(feature = "client")]
     pub(crate) fn read(bytes: &[u8]) -> Result<(Band, &[u8]), &'static str> {
         let (header, rest) = (bytes.split_first_chunk::<{ Band::HEADER }>())
@@ -45,7 +44,7 @@ impl Band {
             rows: number(6),
         };
         if !band.size.is_valid() || band.size.pixels() > crate::codec::MAX_PIXELS {
-            return Err("a band says an impossible size");
+            return Err("a band has an invalid picture size");
         }
         if band.rows == 0 || band.first + band.rows > band.size.height {
             return Err("a band lies outside its picture");

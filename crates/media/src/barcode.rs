@@ -1,22 +1,22 @@
-//! A bar code in the picture that says which frame this is, when it was drawn and how much input
-//! it has seen: what measures latency from pixels alone.
+//! A bar code in the picture with the frame number, the time of drawing and the number of inputs
+//! seen: measures latency from pixels alone.
 //!
-//! It is not a marker for cameras (no perspective, no rotation) and carries no secrets.
+//! Not a marker for cameras (no perspective, no rotation), and not confidential.
 //!
 //! 128 cells, black or white, in two rows at the top left. A cell's side is 1/80 of the picture's
-//! width: 16 pixels at 1280, one H.264 macroblock, so that a cell costs a codec next to nothing
-//! and survives coarse quantisation, 4:2:0 and scaling. Each row begins with 8 sync cells, the
-//! second row's being the inverse of the first's; they also set the black and white levels. Then,
-//! most significant bit first: frame (32), time (48), inputs (16), CRC (16).
+//! width: 16 pixels at 1280, one H.264 macroblock, so that a cell costs a codec next to nothing and
+//! survives coarse quantisation, 4:2:0 and scaling. Each row starts with 8 sync cells, inverted in
+//! the second row; they also determine the black and white levels. Then follow, most significant
+//! bit first: frame (32), time (48), inputs (16), CRC (16).
 //!
-//! What an eye of a head sees has a code of its own, with the sync cells of both rows exchanged: [`view`].
+//! An eye's view has a different code, with the sync cells of the two rows exchanged: [`view`].
 
 pub mod view;
 
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
-use crate::picture::{Picture, PixelFormat, Rows};
+use crate::picture::{Picture, PixelFormat, RowOrder};
 
 /// Cells in a row.
 pub const COLUMNS: usize = 64;
@@ -24,52 +24,52 @@ pub const COLUMNS: usize = 64;
 pub const ROWS: usize = 2;
 /// All cells, row by row.
 pub const CELLS: usize = COLUMNS * ROWS;
-/// How many cells would fit across the whole picture; sets the side of a cell.
+/// Number of cells across the complete picture; determines the side of a cell.
 pub const CELLS_ACROSS: usize = 80;
-/// The narrowest picture that can carry a code, in pixels: 4 pixels a cell, so that chroma
-/// subsampling and a blurred edge leave something to read.
+/// Minimum picture width in pixels: 4 pixels per cell, to tolerate chroma subsampling and blurred
+/// edges.
 pub const MIN_WIDTH: u32 = 320;
 
-/// Sync cells of the first row; the second row has the inverse. No shift by up to 7 cells of it
-/// equals it.
+/// Sync cells of the first row, inverted in the second. They differ from all their shifts by up to
+/// 7 cells.
 const SYNC: u8 = 0b1011_0001;
 const SYNC_CELLS: usize = 8;
 const TIME_BITS: u32 = 48;
-/// White must be brighter than black by at least this much (of 255) to be believed.
+/// Minimum difference (of 255) between white and black.
 const MIN_CONTRAST: f32 = 40.0;
 
-/// What a bar code says.
+/// The contents of a bar code.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Stamp {
-    /// Frames drawn so far, this one included; counts from 1.
+    /// Frames drawn so far, including this one; counts from 1.
     pub frame: u32,
-    /// When it was drawn: microseconds of `CLOCK_MONOTONIC`, 48 bits (higher bits are cut off;
-    /// 2^48 µs last 8.9 years of uptime).
+    /// Time of drawing: microseconds of `CLOCK_MONOTONIC`, 48 bits (higher bits are dropped; 2^48
+    /// µs are 8.9 years of uptime).
     pub drawn_us: u64,
     /// Presses (keys and buttons) that the application has seen, wrapping.
     pub inputs: u16,
 }
 
-/// A time as the code carries it: whole microseconds.
+/// A time as stored in the code: whole microseconds.
 #[must_use]
 pub fn micros(at: Instant) -> u64 {
     u64::try_from(at.0 / 1000).unwrap_or(0)
 }
 
-/// The rows of pixels that the code takes in a picture `width` pixels wide: enough to read it
-/// without the rest of the picture.
+/// Height of the code in a picture `width` pixels wide: enough to read it without the rest of the
+/// picture.
 #[must_use]
 pub fn height(width: u32) -> u32 {
     u32::try_from(edge(ROWS, width as usize)).unwrap_or(u32::MAX)
 }
 
-/// The cells that say `stamp`, row by row; `true` is white.
+/// The cells for `stamp`, row by row; `true` is white.
 #[must_use]
 pub fn cells(stamp: &Stamp) -> [bool; CELLS] {
     cells_of(Form::Stamp, body(stamp))
 }
 
-/// Which code it is: told by the row whose sync cells are the inverse ones.
+/// The kind of code, determined by the row with inverted sync cells.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Stamp,
@@ -95,14 +95,14 @@ fn cells_of(form: Form, body: u128) -> [bool; CELLS] {
 
 /// Draws `stamp` into a [`PixelFormat::Bgrx`] picture of `size`, rows `stride` bytes apart.
 ///
-/// Returns whether there was room: the picture must be at least [`MIN_WIDTH`] wide and
-/// [`height`] high, and `data` hold it.
+/// Returns whether it fits: the picture must be at least [`MIN_WIDTH`] wide and [`height`] high,
+/// and `data` must contain it.
 #[must_use]
 pub fn draw(data: &mut [u8], stride: usize, size: Size, stamp: &Stamp) -> bool {
     draw_cells(data, stride, size, &cells(stamp))
 }
 
-/// Draws these cells, as [`draw`] does.
+/// Draws cells, see [`draw`].
 fn draw_cells(data: &mut [u8], stride: usize, size: Size, cells: &[bool; CELLS]) -> bool {
     let width = size.width as usize;
     let rows = height(size.width);
@@ -129,8 +129,9 @@ fn draw_cells(data: &mut [u8], stride: usize, size: Size, cells: &[bool; CELLS])
 
 /// Reads the code of `picture`, which may be only the topmost [`height`] rows of one.
 ///
-/// `None` if there is none, or it is damaged or torn. A false positive on random black and white
-/// cells has a chance of 2^-32 (sync and CRC), on two halves of different stamps 2^-16.
+/// `None` if there is no code, or it is damaged or torn. The probability of a false positive is
+/// 2^-32 for random black and white cells (sync and CRC), and 2^-16 for two halves of different
+/// stamps.
 #[must_use]
 pub fn read(picture: &Picture<'_>) -> Option<Stamp> {
     let body = read_body(Form::Stamp, picture)?;
@@ -202,7 +203,7 @@ fn crc16(body: u128) -> u16 {
     })
 }
 
-/// The mean luma of the middle of a cell, 0 to 255; its edges are left out, where scaling and the
+/// The mean luma in the centre of a cell, 0 to 255, without its edges, which scaling and the
 /// codec's filters blur.
 fn cell_luma(picture: &Picture<'_>, row: usize, column: usize) -> Option<f32> {
     let width = picture.size.width as usize;
@@ -215,18 +216,19 @@ fn cell_luma(picture: &Picture<'_>, row: usize, column: usize) -> Option<f32> {
     let (mut sum, mut count) = (0_u32, 0_u16);
     for y in middle(row) {
         let y = match picture.rows {
-            Rows::TopDown => y,
-            Rows::BottomUp => (picture.size.height as usize).checked_sub(y + 1)?,
+            RowOrder::TopDown => y,
+            RowOrder::BottomUp => (picture.size.height as usize).checked_sub(y + 1)?,
         };
         for x in middle(column) {
             sum += match picture.format {
                 PixelFormat::Bgrx | PixelFormat::Rgbx | PixelFormat::Bgr | PixelFormat::Rgb => {
                     let at = y * plane.stride + x * picture.format.packed()?;
                     let pixel = plane.data.get(at..at + 3)?;
-                    // Green weighs double: close enough to luma to tell black from white.
+                    // Green has double weight: close enough to luma to distinguish black from
+                    // white.
                     (u32::from(pixel[0]) + 2 * u32::from(pixel[1]) + u32::from(pixel[2])) / 4
                 }
-                // Of GBR the first plane is green, of which the same is true.
+                // The first plane of GBR is green, which is equally suitable.
                 PixelFormat::Nv12 | PixelFormat::I420 | PixelFormat::I444 | PixelFormat::Gbr => {
                     u32::from(*plane.data.get(y * plane.stride + x)?)
                 }
@@ -241,7 +243,7 @@ fn cell_luma(picture: &Picture<'_>, row: usize, column: usize) -> Option<f32> {
     Some(sum as f32 / f32::from(count.max(1)))
 }
 
-/// Half way between the sync cells' mean black and mean white; `None` without contrast.
+/// The midpoint between mean black and mean white of the sync cells; `None` without contrast.
 fn threshold(form: Form, luma: &[f32; CELLS]) -> Option<f32> {
     let (mut white, mut black) = (0.0, 0.0);
     for row in 0..ROWS {
@@ -254,7 +256,7 @@ fn threshold(form: Form, luma: &[f32; CELLS]) -> Option<f32> {
             }
         }
     }
-    // A row and its inverse: as many white cells as black ones.
+    // A row and its inverse have equal numbers of white and black cells.
     let each = f32::from(u8::try_from(SYNC_CELLS * ROWS / 2).unwrap_or(u8::MAX));
     let (white, black) = (white / each, black / each);
     (white - black >= MIN_CONTRAST).then_some((white + black) / 2.0)
@@ -306,7 +308,7 @@ mod tests {
             let y = Plane { data: &luma, stride: 1280 };
             for format in [PixelFormat::Nv12, PixelFormat::I420] {
                 let planes = [y, Plane::EMPTY, Plane::EMPTY];
-                prop_assert_eq!(read(&Picture { size: SIZE, format, rows: Rows::TopDown, planes }), Some(stamp));
+                prop_assert_eq!(read(&Picture { size: SIZE, format, rows: RowOrder::TopDown, planes }), Some(stamp));
             }
         }
 
@@ -355,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cyclic_redundancy_check_is_the_published_one() {
+    fn the_crc_matches_the_published_check_value() {
         let body = b"123456789ABC"
             .iter()
             .fold(0_u128, |body, &byte| (body << 8) | u128::from(byte));
@@ -365,7 +367,7 @@ mod tests {
     const CHECK: u16 = 0x0cff;
 
     #[test]
-    fn every_single_damaged_cell_is_noticed() {
+    fn every_single_damaged_cell_is_detected() {
         let stamp = Stamp {
             frame: 7,
             drawn_us: 123_456_789,
@@ -384,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_code_is_refused() {
+    fn non_codes_are_refused() {
         for value in [0, 128, 255] {
             assert_eq!(read_bgrx(SIZE, &vec![value; SIZE.pixels() * 4]), None);
         }

@@ -1,17 +1,17 @@
-//! The bit streams that encoders make and decoders take, as they are named on the wire.
+//! The codecs, as named in the protocol.
 
-/// The largest picture that this crate encodes or decodes, in pixels: 65 535 macroblocks of
-/// 16 × 16, what the 16 bits of a slice's first macroblock count. It bounds what a hostile stream
-/// can make a decoder allocate.
+/// The largest picture that this crate encodes or decodes, in pixels: 65 535 macroblocks of 16 ×
+/// 16, the range of the 16 bits for a slice's first macroblock. It bounds the memory that a hostile
+/// stream can make a decoder allocate.
 pub const MAX_PIXELS: usize = 65_535 * 256;
 
-/// A bit stream, as its number on the wire.
+/// A codec, with its number in the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Codec {
     /// Frame ids without pictures.
     Null = 0,
-    /// BGRX rows as they are.
+    /// Uncompressed BGRX rows.
     Raw = 1,
     /// H.264 Annex B.
     H264 = 2,
@@ -23,7 +23,7 @@ impl Codec {
     /// All of them.
     const ALL: [Codec; 4] = [Codec::Null, Codec::Raw, Codec::H264, Codec::Jpeg];
 
-    /// What people call it.
+    /// The human-readable name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -45,7 +45,7 @@ impl TryFrom<u8> for Codec {
     }
 }
 
-/// A codec number that this version has no name for.
+/// An unknown codec number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("codec {0} is not known to this version: update the older of the two sides")]
 pub struct UnknownCodec(pub u8);

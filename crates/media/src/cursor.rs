@@ -1,18 +1,18 @@
-//! The pointer as its own stream: it moves without a frame.
+//! The pointer as a separate stream: it moves without a frame.
 
 use std::sync::Arc;
 
-/// The host's pointer as the client is to draw it.
+/// The host's pointer, to be drawn by the client.
 #[derive(Clone, Debug)]
 pub struct Cursor {
-    /// Place of the hot spot in the picture (0–65 535 across and down, as in input events);
-    /// `None` while the pointer is outside the picture or hidden.
+    /// Position of the hot spot in the picture (0–65 535 across and down, as in input events);
+    /// `None` while the pointer is outside of the picture or hidden.
     pub at: Option<(u16, u16)>,
     /// The shape; shared, since it changes rarely.
     pub shape: Arc<CursorShape>,
 }
 
-/// A pointer's picture.
+/// A pointer's image.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CursorShape {
     /// Pixels per row, at most 256.
@@ -23,6 +23,6 @@ pub struct CursorShape {
     pub hot_x: u16,
     /// Hot spot from the top.
     pub hot_y: u16,
-    /// `width × height` premultiplied ARGB pixels as XFixes gives them.
+    /// `width × height` premultiplied ARGB pixels as in XFixes.
     pub argb: Vec<u32>,
 }

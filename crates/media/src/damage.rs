@@ -1,26 +1,27 @@
-//! What of a picture differs from an earlier one: in each row of macroblocks a span of them.
+//! Tracks the parts of a picture that differ from an earlier one: a span of macroblocks in each
+//! row.
 //!
-//! Coarse on purpose: it is as large as what codecs tell apart, has a bound whatever was drawn, and
-//! joins in a moment. Not the damage that a window system reports, which is in pixels.
+//! Deliberately coarse: it has a codec's granularity, bounded size, and fast merging. The window
+//! system's damage, in contrast, is in pixels.
 
 use std::ops::Range;
 
 use openuvr_proto::units::Size;
 
-/// The side of a macroblock, in pixels.
+/// Side of a macroblock in pixels.
 const SIDE: u32 = 16;
 
 /// A rectangle of a picture, in pixels.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Block {
-    /// From its left to its right edge.
+    /// From the left to the right edge.
     pub columns: Range<u32>,
-    /// From its upper to its lower edge.
+    /// From the upper to the lower edge.
     pub rows: Range<u32>,
 }
 
 impl Block {
-    /// The smallest that holds both.
+    /// The bounding block of both.
     #[must_use]
     pub fn joined(&self, other: &Block) -> Block {
         let span = |a: &Range<u32>, b: &Range<u32>| match (a.is_empty(), b.is_empty()) {
@@ -35,20 +36,20 @@ impl Block {
     }
 }
 
-/// Which macroblocks of a picture differ from those of an earlier one of the same size.
+/// The macroblocks of a picture that differ from those of an earlier one of the same size.
 #[derive(Clone, Debug, Default)]
 pub struct Damage {
-    /// Of the pictures; without pixels where nothing is known of an earlier one.
+    /// Size of the pictures; empty if the earlier one is unknown.
     size: Size,
-    /// For each row of macroblocks the first that differs and the one behind the last.
+    /// For each row of macroblocks, the first that differs and the end.
     spans: Vec<(u32, u32)>,
 }
 
 impl Damage {
-    /// The picture is of `size` and differs from that before in `block`; `None`: perhaps everywhere.
+    /// Adds the difference `block` of the next picture of `size`; `None`: unknown.
     pub fn add(&mut self, size: Size, block: Option<&Block>) {
         let Some(block) = block.filter(|_| size == self.size) else {
-            // Known again when it is cleared.
+            // Known again after a clear.
             self.size = Size::default();
             return;
         };
@@ -68,14 +69,14 @@ impl Damage {
         }
     }
 
-    /// The picture of `size` is what is compared with from now on.
+    /// Makes the current picture of `size` the basis of comparison.
     pub fn clear(&mut self, size: Size) {
         self.size = size;
         self.spans.clear();
         (self.spans).resize(size.height.div_ceil(SIDE) as usize, (0, 0));
     }
 
-    /// Whether it is known of a picture of `size` that some of it has not changed.
+    /// Whether a picture of `size` is known to be partly unchanged.
     #[must_use]
     pub fn is_partial(&self, size: Size) -> bool {
         let all = |(first, end): &(u32, u32)| (*first, *end) == (0, size.width.div_ceil(SIDE));
@@ -91,8 +92,8 @@ impl Damage {
         span.is_none_or(|(first, end)| (*first as usize..*end as usize).contains(&column))
     }
 
-    /// What has changed, cut to the picture: rectangles from the top to the bottom, none in the rows
-    /// of another one.
+    /// The changed areas, clipped to the picture: rectangles from top to bottom, without common
+    /// rows.
     pub fn blocks(&self) -> impl Iterator<Item = Block> + '_ {
         let mut row = 0;
         std::iter::from_fn(move || {
@@ -112,7 +113,7 @@ impl Damage {
         })
     }
 
-    /// How many pixels have changed.
+    /// The number of changed pixels.
     #[must_use]
     pub fn pixels(&self) -> usize {
         let area = |block: Block| block.columns.len() * block.rows.len();
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_known_before_a_picture_was_taken() {
+    fn damage_is_unknown_before_the_first_picture() {
         let mut damage = Damage::default();
         assert!(!damage.is_partial(SIZE));
         damage.add(SIZE, Some(&block(0..1, 0..1)));
@@ -148,10 +149,10 @@ mod tests {
         damage.clear(SIZE);
         assert!(damage.is_partial(SIZE) && !damage.has(0));
         assert_eq!(damage.blocks().count(), 0);
-        assert!(!damage.is_partial(Size::new(100, 71)), "of another size");
+        assert!(!damage.is_partial(Size::new(100, 71)), "another size");
         damage.add(SIZE, None);
         damage.add(SIZE, Some(&block(0..1, 0..1)));
-        assert!(!damage.is_partial(SIZE), "until the next one is taken");
+        assert!(!damage.is_partial(SIZE), "until the next clear");
     }
 
     #[test]
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beside_each_other_is_joined_and_what_is_below_is_not() {
+    fn horizontal_neighbours_are_joined_vertical_ones_are_not() {
         let damage = damage(&[block(0..5, 0..5), block(95..99, 0..5), block(0..5, 40..41)]);
         let blocks: Vec<Block> = damage.blocks().collect();
         assert_eq!(blocks, [block(0..100, 0..16), block(0..16, 32..48)]);
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_it_is_not_a_part() {
+    fn full_damage_is_not_partial() {
         let damage = damage(&[block(0..100, 0..70)]);
         assert!(!damage.is_partial(SIZE));
     }

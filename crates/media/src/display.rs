@@ -1,7 +1,7 @@
-//! Connects to an X server, with one clear line if that fails.
+//! Connects to an X server, with a one-line error on failure.
 //!
-//! Everything of ours that talks to a display connects through here: x11rb itself computes the
-//! port of any display number and stops the program at one that has no port.
+//! All connections to a display are made here: x11rb itself computes the port of any display number
+//! and panics at an invalid one.
 
 use x11rb::connection::RequestConnection as _;
 use x11rb::protocol::randr::{self, ConnectionExt as _};
@@ -10,17 +10,17 @@ use x11rb::protocol::xproto::Screen;
 use x11rb::protocol::xproto::{ImageOrder, Setup};
 use x11rb::rust_connection::RustConnection;
 
-/// Connects to `display` (`:0`, `host:0.1`) and returns the connection and the screen's number.
+/// Connects to `display` (`:0`, `host:0.1`), and returns the connection and the screen's number.
 ///
 /// # Errors
-/// What is wrong and what to do about it.
+/// The problem and its remedy.
 pub fn connect(display: &str) -> Result<(RustConnection, usize), String> {
     if display.is_empty() {
-        return Err("no display is named: set DISPLAY (for example to :0) or name one".to_owned());
+        return Err("no display is set: set DISPLAY (for example to :0) or give one".to_owned());
     }
     if number(display).is_none_or(|number| number > LAST) {
         return Err(format!(
-            "{display:?} is no display: a display is named like :0 or :1.0"
+            "{display:?} is not a display name such as :0 or :1.0"
         ));
     }
     x11rb::connect(Some(display)).map_err(|cause| {
@@ -31,12 +31,12 @@ pub fn connect(display: &str) -> Result<(RustConnection, usize), String> {
     })
 }
 
-/// Lets `conn` be served while another client grabs the server (XTEST 2.2, `GrabControl`). Window
-/// managers do so from the press to the release of a button, while a window is dragged or a menu is
-/// open: if the release comes from us, it would wait for itself. Nothing happens without XTEST.
+/// Lets the server process `conn` while another client grabs the server (XTEST 2.2, `GrabControl`).
+/// Window managers grab it from the press to the release of a button while a window is dragged or a
+/// menu is open: a release injected by us would wait for itself. Without XTEST this does nothing.
 ///
-/// What it can't help: X.Org's server (21.1) keeps back whoever has a request waiting at the very
-/// moment of the grab, whether or not grabs concern it (`mark_client_grab` in its `dispatch.c`).
+/// Limitation: X.Org's server (21.1) blocks clients with a pending request at the moment of the
+/// grab, whether or not they are immune (`mark_client_grab` in its `dispatch.c`).
 #[cfg(feature = "host")]
 pub(crate) fn ignore_grabs(conn: &RustConnection) -> Result<(), x11rb::errors::ConnectionError> {
     use x11rb::protocol::xtest::{self, ConnectionExt as _};
@@ -50,8 +50,8 @@ pub(crate) fn ignore_grabs(conn: &RustConnection) -> Result<(), x11rb::errors::C
     Ok(())
 }
 
-/// The highest number of refreshes a second of the modes that `screen` shows now; `None` where none says
-/// one, as on a virtual display.
+/// The highest refresh rate of the current modes of `screen`; `None` if unknown, as on a virtual
+/// display.
 #[must_use]
 pub fn highest_refresh_rate(conn: &RustConnection, screen: &Screen) -> Option<f64> {
     conn.extension_information(randr::X11_EXTENSION_NAME)
@@ -78,18 +78,19 @@ pub fn highest_refresh_rate(conn: &RustConnection, screen: &Screen) -> Option<f6
     modes.filter_map(refresh_rate).reduce(f64::max)
 }
 
-/// Refreshes a second of a mode; `None` where it says no dot clock, as virtual displays.
+/// Refresh rate of a mode; `None` without a dot clock, as on virtual displays.
 fn refresh_rate(mode: &randr::ModeInfo) -> Option<f64> {
     let dots = f64::from(mode.htotal) * f64::from(mode.vtotal);
     (mode.dot_clock > 0 && dots > 0.0).then(|| f64::from(mode.dot_clock) / dots)
 }
 
-/// Whether a display is the Xwayland of a Wayland session, which has each window alone and no picture of all:
-/// the screen stays black. An Xwayland with a window of its own for the whole screen is none.
+/// Whether a display is the Xwayland of a Wayland session, in which windows are only captured
+/// separately: the screen stays black. An Xwayland in rootful mode (one window for the screen) is
+/// not one.
 ///
-/// What says so: older Xwaylands name their outputs `XWAYLAND0`, newer ones (23.1 and later) have an extension
-/// of that name. In a session the compositor takes the windows' pictures, and says so as compositing managers
-/// do (Extended Window Manager Hints 1.5, `_NET_WM_CM_Sn`).
+/// Detection: older Xwaylands name their outputs `XWAYLAND0`, newer ones (23.1 and later) have an
+/// extension of that name. In a session the compositor redirects the windows and announces this
+/// like compositing managers (Extended Window Manager Hints 1.5, `_NET_WM_CM_Sn`).
 #[cfg(feature = "host")]
 #[must_use]
 pub fn is_rootless_xwayland(conn: &RustConnection, screen: usize) -> bool {
@@ -112,7 +113,7 @@ pub fn is_rootless_xwayland(conn: &RustConnection, screen: usize) -> bool {
     look().unwrap_or(false)
 }
 
-/// Whether RandR names an output as Xwaylands do.
+/// Whether RandR has an output with an Xwayland name.
 #[cfg(feature = "host")]
 fn has_xwayland_output(
     conn: &RustConnection,
@@ -135,7 +136,8 @@ fn has_xwayland_output(
 }
 
 /// Whether the default visual of `screen` stores pixels as
-/// [`PixelFormat::Bgrx`](crate::picture::PixelFormat::Bgrx) says: then a window takes ours as they are.
+/// [`PixelFormat::Bgrx`](crate::picture::PixelFormat::Bgrx): then a window accepts our pixels
+/// directly.
 #[cfg(feature = "client")]
 pub(crate) fn stores_bgrx(setup: &Setup, screen: &Screen) -> bool {
     let depth = screen.root_depth;
@@ -151,12 +153,12 @@ pub(crate) fn stores_bgrx(setup: &Setup, screen: &Screen) -> bool {
     little && wide && masks == Some((0xff_0000, 0xff00, 0xff))
 }
 
-/// The display that the environment names, empty if it names none.
+/// The display of the environment, empty if unset.
 pub(crate) fn from_environment() -> String {
     std::env::var("DISPLAY").unwrap_or_default()
 }
 
-/// X servers listen on TCP port 6000 plus their number, so no number can be higher.
+/// X servers listen on TCP port 6000 plus their number, which limits the number.
 const LAST: u16 = u16::MAX - 6000;
 
 fn number(display: &str) -> Option<u16> {
@@ -181,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_before_anything_is_opened() {
+    fn invalid_names_are_refused_before_connecting() {
         for display in ["", "0", ":", ":x", ":64999", ":99999999"] {
             let error = connect(display).expect_err(display);
             assert!(
@@ -193,7 +195,7 @@ mod tests {
 
     #[cfg(feature = "client")]
     #[test]
-    fn pixels_of_other_masks_are_others() {
+    fn other_masks_are_not_bgrx() {
         use x11rb::protocol::xproto::{Depth, Format, Visualtype};
         let visual = |visual_id, red_mask, blue_mask| Visualtype {
             visual_id,

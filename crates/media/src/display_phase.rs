@@ -1,12 +1,12 @@
-//! When an X display shows pictures: its refreshes, as the Present extension tells of them.
+//! The refresh timing of an X display, from the Present extension.
 //!
-//! A connection of its own asks for vertical blanks of the screen (`PresentNotifyMSC`) and hears the time and number
-//! of each (`PresentCompleteNotify`: UST in microseconds, MSC). X.Org's servers take UST from `CLOCK_MONOTONIC`, which
-//! the protocol does not promise: it is compared with our clock. A straight line through the newest blanks is the
-//! display's period and phase.
+//! A separate connection requests vertical blanks of the screen (`PresentNotifyMSC`) and receives
+//! the time and number of each (`PresentCompleteNotify`: UST in microseconds, MSC). X.Org's servers
+//! take UST from `CLOCK_MONOTONIC`, which the protocol does not guarantee: it is compared with our
+//! clock. A linear regression over the newest blanks gives the display's period and phase.
 //!
-//! What it is not: it shows nothing, and does not know on which of several monitors the window is: the server answers
-//! for the one that has most of the screen.
+//! It presents nothing, and does not know the window's monitor: the server reports the one that has
+//! most of the screen.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -24,42 +24,42 @@ use x11rb::rust_connection::RustConnection;
 use crate::clock;
 use crate::display;
 
-/// Blanks that a line is drawn through: six seconds at 60 refreshes a second.
-const KEPT: usize = 64;
+/// Number of blanks for the regression: six seconds at 60 Hz with one request in six.
+const MAX_BLANKS: usize = 64;
 
-/// Before there are so many, nothing is said.
-const LEAST: usize = 16;
+/// Minimum number of blanks.
+const MIN_BLANKS: usize = 16;
 
-/// One blank of so many is asked for: ten a second of a usual display are enough.
-const EVERY: u64 = 6;
+/// One in this many blanks is requested: ten per second on an ordinary display are enough.
+const REQUEST_INTERVAL: u64 = 6;
 
-/// A blank was this long ago at most when we hear of it; else its time is of another clock.
-const LATEST: Duration = Duration::from_millis(500);
+/// Maximum age of a blank on receipt; otherwise its time is from another clock.
+const MAX_AGE: Duration = Duration::from_millis(500);
 
-/// Whoever hears nothing for so long asks anew: the screen was switched off, or its blanks are counted from the
-/// beginning again.
-const SILENT: Duration = Duration::from_secs(2);
+/// Timeout after which a blank is requested again: the screen was switched off, or the blank
+/// counter was reset.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Refreshes of a display, as time between them.
+/// Valid refresh periods in ns.
 const PERIODS: std::ops::RangeInclusive<f64> = 1e6..=1e8;
 
-/// The refreshes of an X screen.
+/// The refresh timing of an X screen.
 pub struct DisplayPhase {
     conn: RustConnection,
     root: Window,
     blanks: Blanks,
-    /// The request that is not answered yet, and since when.
-    asked: Option<(u32, Instant)>,
+    /// The pending request, and its time.
+    pending: Option<(u32, Instant)>,
     serial: u32,
-    /// The blank that was heard of last.
+    /// The last reported blank.
     newest: Option<u64>,
 }
 
 impl DisplayPhase {
-    /// Opens a connection to `display`; `None` if its server has no Present extension.
+    /// Opens a connection to `display`; `None` if its server lacks the Present extension.
     ///
     /// # Errors
-    /// One line: the display can't be reached.
+    /// The display can't be reached (one line).
     pub fn open(display: &str) -> Result<Option<DisplayPhase>, String> {
         let (conn, screen) = display::connect(display)?;
         let Some(root) = conn.setup().roots.get(screen).map(|screen| screen.root) else {
@@ -80,25 +80,25 @@ impl DisplayPhase {
             conn,
             root,
             blanks: Blanks::default(),
-            asked: None,
+            pending: None,
             serial: 0,
             newest: None,
         }))
     }
 
-    /// Waits for a blank, `timeout` at most; what is known of the refreshes then, on the monotonic clock. `None`
-    /// until enough was heard, and while what the server says makes no sense.
+    /// Waits for a blank, at most `timeout`; returns the current refresh timing on the monotonic
+    /// clock. `None` while there are too few blanks or their times are inconsistent.
     ///
     /// # Errors
-    /// One line: the display is gone.
+    /// The display is gone (one line).
     pub fn next(&mut self, timeout: Duration) -> Result<Option<Refresh<Instant>>, String> {
         let gone = |cause: String| format!("the display is gone: {cause}");
         let now = clock::now();
         if self
-            .asked
-            .is_none_or(|(_, since)| now.since(since) > SILENT)
+            .pending
+            .is_none_or(|(_, since)| now.since(since) > REQUEST_TIMEOUT)
         {
-            self.ask(now).map_err(gone)?;
+            self.request_vblank(now).map_err(gone)?;
         }
         let mut ready = [PollFd::new(self.conn.stream(), PollFlags::IN)];
         let timeout = Timespec::try_from(timeout).unwrap_or_default();
@@ -108,35 +108,37 @@ impl DisplayPhase {
         }
         let event = |conn: &RustConnection| conn.poll_for_event().map_err(|e| gone(e.to_string()));
         while let Some(event) = event(&self.conn)? {
-            self.heard(&event, clock::now());
+            self.on_event(&event, clock::now());
         }
         Ok(self.blanks.refresh())
     }
 
-    fn ask(&mut self, now: Instant) -> Result<(), String> {
-        // Behind the newest; if none is known, or nothing came, whichever is next.
+    fn request_vblank(&mut self, now: Instant) -> Result<(), String> {
+        // After the newest; if it is unknown or the request timed out, the next blank.
         let newest = self.newest.take();
-        let target = newest.map_or(0, |newest| newest.saturating_add(EVERY));
+        let target = newest.map_or(0, |newest| newest.saturating_add(REQUEST_INTERVAL));
         let divisor = u64::from(newest.is_none());
         self.serial = self.serial.wrapping_add(1);
-        let asked = self
+        let pending = self
             .conn
             .present_notify_msc(self.root, self.serial, target, divisor, 0);
-        asked.map_err(|e| e.to_string())?;
+        pending.map_err(|e| e.to_string())?;
         self.conn.flush().map_err(|e| e.to_string())?;
-        self.asked = Some((self.serial, now));
+        self.pending = Some((self.serial, now));
         Ok(())
     }
 
-    fn heard(&mut self, event: &Event, now: Instant) {
+    fn on_event(&mut self, event: &Event, now: Instant) {
         let Event::PresentCompleteNotify(blank) = event else {
             return;
         };
-        let ours = self.asked.is_some_and(|(serial, _)| serial == blank.serial);
+        let ours = self
+            .pending
+            .is_some_and(|(serial, _)| serial == blank.serial);
         if blank.kind != present::CompleteKind::NOTIFY_MSC || !ours {
             return;
         }
-        self.asked = None;
+        self.pending = None;
         self.newest = Some(blank.msc);
         let nanos = i64::try_from(blank.ust)
             .ok()
@@ -150,22 +152,22 @@ impl DisplayPhase {
 struct Blanks(VecDeque<(u64, Instant)>);
 
 impl Blanks {
-    /// The blank `number` was at `at`, which is heard at `now`.
+    /// Adds the blank `number` at the time `at`, received at `now`.
     fn saw(&mut self, number: u64, at: Option<Instant>, now: Instant) {
-        // A little ahead is the server's rounding.
-        let at = at.filter(|at| now.since(*at) <= LATEST && at.since(now) <= LATEST / 100);
+        // The server's rounding may be slightly in the future.
+        let at = at.filter(|at| now.since(*at) <= MAX_AGE && at.since(now) <= MAX_AGE / 100);
         let newer = |last: &(u64, Instant), at: Instant| last.0 < number && last.1 < at;
         let follows = at.is_some_and(|at| self.0.back().is_none_or(|last| newer(last, at)));
         if !follows {
             self.0.clear();
         }
-        if self.0.len() == KEPT {
+        if self.0.len() == MAX_BLANKS {
             self.0.pop_front();
         }
         self.0.extend(at.map(|at| (number, at)));
     }
 
-    /// The line through them, if there are enough and it passes them closely.
+    /// The regression line, if there are enough points close to it.
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -173,16 +175,16 @@ impl Blanks {
         reason = "spans of seconds"
     )]
     fn refresh(&self) -> Option<Refresh<Instant>> {
-        if self.0.len() < LEAST {
+        if self.0.len() < MIN_BLANKS {
             return None;
         }
-        // Counted from the newest, so that numbers are small.
+        // Relative to the newest, for precision.
         let (number, at) = *self.0.back()?;
         let relative = |&(n, t): &(u64, Instant)| (-((number - n) as f64), (t.0 - at.0) as f64);
         let mut points: Vec<(f64, f64)> = self.0.iter().map(relative).collect();
         let off =
             |line: (f64, f64), point: &(f64, f64)| (line.0 + line.1 * point.0 - point.1).abs();
-        // Virtual displays tell of a blank when a timer wakes them, now and then late.
+        // Virtual displays report a blank when a timer fires, sometimes late.
         let first = line(&points)?;
         points.sort_by(|a, b| off(first, a).total_cmp(&off(first, b)));
         points.truncate(points.len() * 3 / 4);
@@ -195,7 +197,7 @@ impl Blanks {
     }
 }
 
-/// The line of least squares: its height at 0, and its slope.
+/// Linear regression: the value at 0, and the slope.
 #[allow(clippy::cast_precision_loss, reason = "a few points")]
 fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let count = points.len() as f64;
@@ -212,8 +214,8 @@ mod tests {
     use super::*;
     use crate::xvfb::Xvfb;
 
-    /// Blanks of a display of 60 refreshes a second, each told so much later than it was, in microseconds.
-    fn told(late: impl Fn(u64) -> i64) -> Blanks {
+    /// Blanks of a 60 Hz display, each reported with this delay in microseconds.
+    fn blanks(late: impl Fn(u64) -> i64) -> Blanks {
         let mut blanks = Blanks::default();
         for n in 1..=40 {
             let at = Instant(5_000_000 + n as i64 * 100_000_000 + late(n) * 1000);
@@ -223,14 +225,14 @@ mod tests {
     }
 
     #[test]
-    fn a_line_through_blanks_is_period_and_phase() {
-        let refresh = told(|_| 0).refresh().expect("enough");
+    fn regression_gives_period_and_phase() {
+        let refresh = blanks(|_| 0).refresh().expect("enough");
         assert!(
             refresh.period.abs_diff(Duration::from_nanos(16_666_667)) < Duration::from_nanos(2)
         );
         assert!((refresh.phase.0 - 4_005_000_000).abs() < 1000);
-        // One that is late now and then changes little.
-        let late = told(|n| if n % 8 == 3 { 9000 } else { 0 })
+        // One late blank changes little.
+        let late = blanks(|n| if n % 8 == 3 { 9000 } else { 0 })
             .refresh()
             .expect("enough");
         assert!(late.period.abs_diff(refresh.period) < Duration::from_micros(5));
@@ -238,18 +240,18 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_not_said() {
-        // At any time.
+    fn inconsistent_timestamps_give_no_phase() {
+        // For any reception time.
         let anyhow = |n: u64| (n * 7919 % 13) as i64 * 4000;
-        assert_eq!(told(anyhow).refresh(), None);
+        assert_eq!(blanks(anyhow).refresh(), None);
         let at = |ms: i64| Instant(ms * 1_000_000);
-        // Another clock, too few, counted from the beginning again, a display that is switched off (1 a second).
-        let mut blanks = told(|_| 0);
+        // Another clock, too few blanks, a reset counter, a display that is switched off (1 Hz).
+        let mut blanks = blanks(|_| 0);
         blanks.saw(1000, Some(at(90_000)), at(4_200));
         assert_eq!(blanks.refresh(), None);
         blanks.saw(1006, Some(at(4_300)), at(4_300));
         assert_eq!(blanks.refresh(), None);
-        let mut blanks = told(|_| 0);
+        let mut blanks = blanks(|_| 0);
         blanks.saw(3, Some(at(4_200)), at(4_200));
         assert_eq!(blanks.refresh(), None);
         let mut off = Blanks::default();
@@ -266,10 +268,10 @@ mod tests {
         };
         let phase = DisplayPhase::open(&xvfb.display).expect("Xvfb runs");
         let mut phase = phase.expect("Xvfb has Present");
-        // On a machine that is busy it takes a while until a few blanks in a row are told in time.
+        // On a busy machine it takes a while until several consecutive blanks are reported in time.
         let refresh =
             (0..600).find_map(|_| phase.next(Duration::from_millis(100)).expect("it runs"));
-        let refresh = refresh.expect("blanks are told of");
+        let refresh = refresh.expect("blanks are reported");
         let usual = Duration::from_nanos(16_666_667);
         assert!(refresh.period.abs_diff(usual) < usual / 20, "{refresh:?}");
     }

@@ -1,9 +1,10 @@
-//! Gives a display another size, and its own back at the end: RandR 1.2, on a display that shows one screen.
+//! Changes a display's size, and restores it at the end: RandR 1.2, on a display with a single
+//! screen.
 //!
-//! A mode of that size is taken if its output has one. An output without a monitor (Xvfb, the dummy driver) is
-//! given a new one; a monitor is never sent timings that it did not ask for.
+//! Uses a mode of that size if the output has one. An output without a monitor (Xvfb, the dummy
+//! driver) gets a new mode; a monitor never gets timings that it does not advertise.
 //!
-//! What it is not: it does not watch the display. Who captures it sees the new size by itself.
+//! It does not watch the display: captures detect the new size themselves.
 
 use openuvr_proto::units::Size;
 use x11rb::connection::{Connection as _, RequestConnection as _};
@@ -17,13 +18,13 @@ use x11rb::rust_connection::RustConnection;
 
 use crate::display::connect;
 
-/// Refreshes a second of modes that are made (guess: as most displays; nothing is refreshed there).
+/// Refresh rate of created modes (guess: that of most displays; nothing is refreshed there).
 const REFRESHES: u32 = 60;
 
-/// Millimetres of 960 pixels at 96 to the inch, as Xvfb says of its own screen.
+/// Millimetres of 960 pixels at 96 dpi, as Xvfb reports for its own screen.
 const MM_OF_960: u32 = 254;
 
-/// A display whose size can be changed. Dropping it gives the display its own size back.
+/// A display with a changeable size. Dropping it restores the original size.
 pub struct DisplaySize {
     conn: RustConnection,
     name: String,
@@ -31,15 +32,15 @@ pub struct DisplaySize {
     output: Output,
     crtc: Crtc,
     rotation: Rotation,
-    /// What the display had, and has again at the end.
+    /// The original setting, restored at the end.
     own: Setting,
-    /// What it was given, if it was.
+    /// The setting made here, if any.
     given: Option<Setting>,
-    /// Whether `given` names a mode that was made for it.
+    /// Whether `given` has a mode created for it.
     made: bool,
 }
 
-/// What a screen shows.
+/// The setting of a screen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Setting {
     mode: Mode,
@@ -47,24 +48,24 @@ struct Setting {
 }
 
 impl DisplaySize {
-    /// Looks at `display`, and changes nothing yet.
+    /// Queries `display` without changing it.
     ///
     /// # Errors
-    /// One line: the display can't be reached, or shows none or several screens.
+    /// The display can't be reached, or has no screen or several (one line).
     pub fn open(display: &str) -> Result<DisplaySize, String> {
         let (conn, screen) = connect(display)?;
         let root = conn.setup().roots[screen].root;
         let name = format!("X display {display}");
         let there = conn.extension_information(randr::X11_EXTENSION_NAME);
         if !there.is_ok_and(|there| there.is_some()) {
-            return Err(format!("{name}: its server has no RANDR extension"));
+            return Err(format!("{name}: the server lacks the RANDR extension"));
         }
-        let failed = |why: ReplyError| format!("{name}: RandR does not answer: {why}");
-        let found = shown(&conn, root).map_err(failed)?;
+        let failed = |why: ReplyError| format!("{name}: RandR failed: {why}");
+        let found = active_outputs(&conn, root).map_err(failed)?;
         let [(crtc, output, rotation, own)] = found[..] else {
             let count = found.len();
             return Err(format!(
-                "{name} shows {count} screens: only a display with one can be given another size"
+                "{name} has {count} screens: only a display with one can be resized"
             ));
         };
         Ok(DisplaySize {
@@ -80,23 +81,24 @@ impl DisplaySize {
         })
     }
 
-    /// The size that the display has by itself.
+    /// The display's original size.
     #[must_use]
     pub fn own(&self) -> Size {
         self.own.size
     }
 
-    /// What it was given is its own from now on.
+    /// Makes the current setting the original one.
     pub fn keep(&mut self) {
         if let Some(given) = self.given.take() {
             (self.own, self.made) = (given, false);
         }
     }
 
-    /// Gives the display `wanted`, or the nearest to it that its server allows; the size that it has now.
+    /// Sets the display to `wanted`, or the nearest size that its server allows; returns the new
+    /// size.
     ///
     /// # Errors
-    /// One line: why it keeps the size that it has.
+    /// Why the size is unchanged (one line).
     pub fn set(&mut self, wanted: Size) -> Result<Size, String> {
         let range = self.range().map_err(|why| self.failed(&why))?;
         let wanted = Size::new(
@@ -125,16 +127,16 @@ impl DisplaySize {
         Ok(wanted)
     }
 
-    /// Gives the display its own size back, if it has still the one that it was given here.
+    /// Restores the original size, unless another program has changed the size since.
     ///
     /// # Errors
-    /// One line: why it keeps the size that it has.
+    /// Why the size is unchanged (one line).
     pub fn restore(&mut self) -> Result<(), String> {
         let Some(given) = self.given.take() else {
             return Ok(());
         };
         let now = self.shown_mode().map_err(|why| self.failed(&why))?;
-        // Somebody else may have chosen meanwhile.
+        // Another program may have changed it meanwhile.
         let restored = match now == given.mode {
             true => self.show(given, self.own),
             false => Ok(()),
@@ -150,10 +152,10 @@ impl DisplaySize {
     }
 
     fn failed(&self, why: &ReplyError) -> String {
-        format!("{}: RandR refuses another size: {why}", self.name)
+        format!("{}: RandR refused to change the size: {why}", self.name)
     }
 
-    /// The smallest and the largest size of the screen.
+    /// The minimum and maximum size of the screen.
     fn range(&self) -> Result<(Size, Size), ReplyError> {
         let range = self.conn.randr_get_screen_size_range(self.root)?.reply()?;
         let size = |width: u16, height: u16| Size::new(width.max(1).into(), height.max(1).into());
@@ -170,7 +172,7 @@ impl DisplaySize {
         Ok(info.reply()?.mode)
     }
 
-    /// A mode of `size` that the output has, or a new one; whether it is new.
+    /// A mode of `size` that the output has, or a new one; and whether it is new.
     fn mode_of(&self, size: Size) -> Result<(Mode, bool), String> {
         let failed = |why: ReplyError| self.failed(&why);
         let resources = resources(&self.conn, self.root).map_err(failed)?;
@@ -188,14 +190,11 @@ impl DisplaySize {
             return Ok((mode.id, false));
         }
         if info.mm_width != 0 || info.mm_height != 0 {
-            return Err(format!(
-                "{}: its monitor has no mode of {size}, and is given no other",
-                self.name
-            ));
+            return Err(format!("{}: the monitor has no mode of {size}", self.name));
         }
         let name = format!("openuvr-{size}");
         let mut names = resources.names.as_slice();
-        // One that was left behind, by a host that was killed.
+        // A leftover of a killed host.
         let left = resources.modes.iter().find(|mode| {
             let (own, rest) = names.split_at(usize::from(mode.name_len).min(names.len()));
             names = rest;
@@ -225,14 +224,14 @@ impl DisplaySize {
     }
 
     fn forget_mode(&self, mode: Mode) {
-        // What is left of it does no harm. It is waited for, so that whoever looks next does not see it.
+        // A leftover mode is harmless. Waits, so that later queries do not see it.
         let deleted = self.conn.randr_delete_output_mode(self.output, mode);
         let destroyed = self.conn.randr_destroy_mode(mode);
         let _ = deleted.map(|request| request.check());
         let _ = destroyed.map(|request| request.check());
     }
 
-    /// Shows `next` in place of `before`. The screen has to hold both while one takes the other's place.
+    /// Replaces `before` by `next`. The screen must contain both during the change.
     fn show(&self, before: Setting, next: Setting) -> Result<(), String> {
         let both = Size::new(
             before.size.width.max(next.size.width),
@@ -259,22 +258,22 @@ impl DisplaySize {
             }
             Ok(status)
         };
-        let status = match shown() {
+        let status = match active_outputs() {
             Ok(SetConfig::SUCCESS) => return Ok(()),
             Ok(status) => format!("{status:?}"),
             Err(why) => why.to_string(),
         };
         if both != before.size {
-            // As it was.
+            // Restore the old setting.
             let _ = self.set_screen(before.size);
         }
         Err(format!(
-            "{}: RandR refuses the size {}: {status}",
+            "{}: RandR refused the size {}: {status}",
             self.name, next.size
         ))
     }
 
-    /// Sets the screen's size, unless it has it: some servers follow what is shown by themselves.
+    /// Sets the screen's size if it differs: some servers adapt it to the outputs themselves.
     fn set_screen(&self, size: Size) -> Result<(), ReplyError> {
         use x11rb::protocol::xproto::ConnectionExt as _;
 
@@ -293,7 +292,7 @@ impl DisplaySize {
 
 impl Drop for DisplaySize {
     fn drop(&mut self) {
-        // A server that is gone has no size.
+        // A server that is gone has no size to restore.
         let _ = self.restore();
     }
 }
@@ -305,8 +304,8 @@ fn resources(
     conn.randr_get_screen_resources_current(root)?.reply()
 }
 
-/// The screens that are shown: where, by which output, turned how, and as what.
-fn shown(
+/// The active outputs: position, output, rotation and mode.
+fn active_outputs(
     conn: &RustConnection,
     root: Window,
 ) -> Result<Vec<(Crtc, Output, Rotation, Setting)>, ReplyError> {
@@ -333,8 +332,8 @@ fn size_of(mode: &ModeInfo) -> Size {
     Size::new(mode.width.into(), mode.height.into())
 }
 
-/// Timings of a picture of `size` as VESA's CVT 1.2 gives them with reduced blanking: 160 pixels beside it,
-/// 460 µs and 6 lines above at least.
+/// Timings of a picture of `size` by VESA's CVT 1.2 with reduced blanking: 160 pixels of horizontal
+/// blanking, and vertical blanking of at least 460 µs and 6 lines.
 fn timings(size: Size) -> ModeInfo {
     let side = |pixels: u32| u16::try_from(pixels).unwrap_or(u16::MAX);
     let (width, height) = (size.width, size.height);
@@ -382,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_display_takes_sizes_and_gets_its_own_back() {
+    fn a_display_is_resized_and_restored() {
         let Some(server) = Xvfb::start("1280x720") else {
             return;
         };
@@ -394,9 +393,9 @@ mod tests {
             let wanted = Size::new(width, height);
             assert_eq!(display.set(wanted), Ok(wanted));
             assert_eq!(size(&server), wanted);
-            assert_eq!(modes(&server), modes_before + 1, "older ones are gone");
+            assert_eq!(modes(&server), modes_before + 1, "older modes are removed");
         }
-        // No larger than the server allows.
+        // Limited to the server's maximum.
         assert_eq!(display.set(Size::new(4000, 500)), Ok(Size::new(1280, 500)));
         assert_eq!(size(&server), Size::new(1280, 500));
         drop(display);
@@ -405,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_its_own_from_then_on() {
+    fn a_kept_size_becomes_the_displays_own() {
         let Some(server) = Xvfb::start("1280x720") else {
             return;
         };
@@ -421,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_that_somebody_else_chose_stays() {
+    fn a_size_set_by_another_program_stays() {
         let Some(server) = Xvfb::start("1280x720") else {
             return;
         };
@@ -434,12 +433,12 @@ mod tests {
     }
 
     #[test]
-    fn a_display_without_randr_is_told_in_one_line() {
+    fn a_display_without_randr_gives_a_one_line_error() {
         let Some(server) = Xvfb::with("1280x720", &["-extension", "RANDR"]) else {
             return;
         };
         let why = DisplaySize::open(&server.display).err().unwrap();
-        assert!(why.contains("has no RANDR extension"), "{why}");
+        assert!(why.contains("lacks the RANDR extension"), "{why}");
         assert_eq!(why.lines().count(), 1);
     }
 
@@ -452,7 +451,7 @@ mod tests {
             assert!(mode.hsync_end < mode.htotal && mode.vsync_end < mode.vtotal);
             assert!(mode.height < mode.vsync_start && mode.vsync_start < mode.vsync_end);
         }
-        // CVT 1.2 says 138.50 MHz for 1920x1080 at 60 Hz.
+        // CVT 1.2 specifies 138.50 MHz for 1920x1080 at 60 Hz.
         let clock = timings(Size::new(1920, 1080)).dot_clock;
         assert!((138_000_000..139_000_000).contains(&clock), "{clock}");
     }

@@ -1,23 +1,24 @@
-//! `struct input_event` of Linux (`linux/input.h`) as bytes: what evdev devices give and take.
+//! `struct input_event` of Linux (`linux/input.h`) as bytes, as read from and written to evdev
+//! devices.
 
 use std::mem::size_of;
 use std::time::Duration;
 
-/// Bytes of one: 24 where times have 64 bits.
+/// Size of an event: 24 with 64-bit times.
 pub(crate) const BYTES: usize = size_of::<libc::input_event>();
 
-/// Bytes of its time, two words of the same length: seconds and microseconds.
+/// Size of its time, two words of equal length: seconds and microseconds.
 const TIME: usize = BYTES - 8;
 const WORD: usize = TIME / 2;
 
-/// `SYN_DROPPED`: the kernel had no room for some of what the device said.
+/// `SYN_DROPPED`: the kernel's buffer overflowed.
 #[cfg(feature = "client")]
 pub(crate) const SYN_DROPPED: u16 = 3;
 
 /// One event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Event {
-    /// Since the origin of the clock that the device is set to.
+    /// Time on the device's clock.
     pub(crate) time: Duration,
     pub(crate) kind: u16,
     pub(crate) code: u16,
@@ -52,7 +53,7 @@ impl Event {
         };
         let half = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
         let [.., a, b, c, d] = *bytes;
-        // A pipe may hold anything: no sum here may overflow.
+        // A pipe may contain any data: the arithmetic must not overflow.
         let micros = u32::try_from(word(WORD)).unwrap_or(0).min(999_999);
         Event {
             time: Duration::new(word(0), micros * 1000),

@@ -1,5 +1,5 @@
 //! Devices: one folder per stage of the data path, one file per backend, one trait and one table
-//! per folder. Each table ends in backends that need no device.
+//! per folder. Each table ends with backends that need no device.
 #![deny(unsafe_code)]
 
 #[cfg(feature = "host")]
@@ -46,7 +46,7 @@ pub mod encode;
 #[cfg(feature = "host")]
 pub mod input_sink;
 #[cfg(feature = "host")]
-pub mod pixel_form;
+pub mod pixel_layout;
 
 #[cfg(feature = "client")]
 pub mod decode;

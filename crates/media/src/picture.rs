@@ -4,14 +4,14 @@ use std::ops::Range;
 
 use openuvr_proto::units::Size;
 
-/// How a picture's bytes are to be read.
+/// The pixel format of a picture.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PixelFormat {
-    /// One plane, 4 bytes a pixel: blue, green, red, unused; sRGB, full range.
+    /// One plane, 4 bytes per pixel: blue, green, red, unused; sRGB, full range.
     Bgrx,
-    /// The same with red first, as OpenGL ES reads it.
+    /// The same with red first, as read by OpenGL ES.
     Rgbx,
-    /// One plane, 3 bytes a pixel: blue, green, red; sRGB, full range.
+    /// One plane, 3 bytes per pixel: blue, green, red; sRGB, full range.
     Bgr,
     /// The same with red first.
     Rgb,
@@ -26,7 +26,7 @@ pub enum PixelFormat {
 }
 
 impl PixelFormat {
-    /// Bytes of a pixel where one plane has all of it.
+    /// Bytes per pixel of a packed format.
     #[must_use]
     pub const fn packed(self) -> Option<usize> {
         match self {
@@ -37,13 +37,13 @@ impl PixelFormat {
     }
 }
 
-/// Which row of a plane comes first in memory.
+/// The order of rows in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Rows {
-    /// The upper.
+pub enum RowOrder {
+    /// Top row first.
     #[default]
     TopDown,
-    /// The lower, as OpenGL has it.
+    /// Bottom row first, as in OpenGL.
     BottomUp,
 }
 
@@ -56,22 +56,22 @@ pub struct Plane<'a> {
     pub stride: usize,
 }
 
-/// A picture that somebody else owns.
+/// A borrowed picture.
 #[derive(Clone, Copy, Debug)]
 pub struct Picture<'a> {
     /// Visible width and height in pixels.
     pub size: Size,
-    /// How to read the planes.
+    /// The pixel format.
     pub format: PixelFormat,
-    /// Which row comes first, in all planes.
-    pub rows: Rows,
-    /// One plane for [`PixelFormat::packed`] ones, two for `Nv12`, three for the others; unused ones are
-    /// empty.
+    /// The row order of all planes.
+    pub rows: RowOrder,
+    /// One plane for [`PixelFormat::packed`] formats, two for `Nv12`, three for the others; unused
+    /// ones are empty.
     pub planes: [Plane<'a>; 3],
 }
 
 impl Plane<'_> {
-    /// A plane that is not there.
+    /// An unused plane.
     pub const EMPTY: Plane<'static> = Plane {
         data: &[],
         stride: 0,
@@ -79,13 +79,13 @@ impl Plane<'_> {
 }
 
 impl<'a> Picture<'a> {
-    /// A BGRX picture over `data` with `stride` bytes a row.
+    /// A BGRX picture over `data` with `stride` bytes per row.
     #[must_use]
     pub fn bgrx(size: Size, data: &'a [u8], stride: usize) -> Picture<'a> {
         Picture {
             size,
             format: PixelFormat::Bgrx,
-            rows: Rows::TopDown,
+            rows: RowOrder::TopDown,
             planes: [Plane { data, stride }, Plane::EMPTY, Plane::EMPTY],
         }
     }
@@ -100,15 +100,15 @@ impl<'a> Picture<'a> {
         Picture { size, ..self }
     }
 
-    /// Some of its rows, which lie top down, as a picture. `None` if there are none, if they are not
-    /// within it, or if the first is an odd one where chroma has half as many rows.
+    /// A range of rows of a top-down picture. `None` if it is empty or outside of the picture, or
+    /// if the first row is odd with vertically subsampled chroma.
     #[must_use]
     pub fn band(&self, rows: Range<u32>) -> Option<Picture<'a>> {
         let halved =
             |plane| matches!(self.format, PixelFormat::Nv12 | PixelFormat::I420) && plane > 0;
         if rows.is_empty()
             || rows.end > self.size.height
-            || self.rows != Rows::TopDown
+            || self.rows != RowOrder::TopDown
             || (halved(1) && !rows.start.is_multiple_of(2))
         {
             return None;

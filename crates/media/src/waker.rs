@@ -1,24 +1,24 @@
-//! How another thread ends the waiting of one that waits for a device.
+//! Ends another thread's wait for a device.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, poll};
 
-/// Wakes a waiting device: an `eventfd` shared between threads.
+/// Wakes a waiting thread: an `eventfd` shared between threads.
 #[derive(Clone, Debug)]
 pub struct Waker(pub Arc<OwnedFd>);
 
-/// This process has no file descriptor left.
+/// No file descriptor is left.
 #[derive(Debug, thiserror::Error)]
-#[error("can't make an eventfd to be woken by: {0}")]
+#[error("can't create an eventfd: {0}")]
 pub struct WakerError(rustix::io::Errno);
 
 impl Waker {
-    /// A new eventfd, not yet raised, that never blocks.
+    /// A new eventfd, not raised, that never blocks.
     ///
     /// # Errors
-    /// [`WakerError`] if this process has no file descriptor left.
+    /// [`WakerError`] if no file descriptor is left.
     pub fn new() -> Result<Waker, WakerError> {
         rustix::event::eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
             .map(|fd| Waker(Arc::new(fd)))
@@ -26,16 +26,16 @@ impl Waker {
     }
 
     /// Makes the waiting call return, or the next one if none waits now. From any thread; several
-    /// calls before the other side looks count as one.
+    /// calls before the wait count as one.
     pub fn wake(&self) {
-        // The only failure is a counter at its limit, and then it is raised already.
+        // The only error is a counter at its limit, and then it is raised already.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    /// Waits until it is raised; lowers it.
+    /// Waits until it is raised, and lowers it.
     pub fn wait(&self) {
         let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
-        // Interrupted, it waits again.
+        // If interrupted, waits again.
         while !self.lower() {
             let _ = poll(&mut fds, None);
         }
@@ -46,7 +46,7 @@ impl Waker {
         rustix::io::read(&self.0, &mut [0u8; 8]).is_ok()
     }
 
-    /// What to wait on.
+    /// The descriptor to poll.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

@@ -1,4 +1,4 @@
-//! X servers of the tests: each test has its own, which ends with it.
+//! X servers for tests: each test has its own, which ends with it.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -15,13 +15,13 @@ pub(crate) struct Xvfb {
 }
 
 impl Xvfb {
-    /// Starts one with a screen of `size` (`640x480`), 24 bits deep; `None`, said aloud, if Xvfb
-    /// is not installed.
+    /// Starts one with a screen of `size` (`640x480`), 24 bits deep; `None`, with a message, if
+    /// Xvfb is not installed.
     pub(crate) fn start(size: &str) -> Option<Xvfb> {
         Xvfb::with(size, &[])
     }
 
-    /// The same with more words for its command line.
+    /// The same with additional command line arguments.
     pub(crate) fn with(size: &str, words: &[&str]) -> Option<Xvfb> {
         let mut command = Command::new("Xvfb");
         command
@@ -50,7 +50,7 @@ impl Xvfb {
         (conn, root)
     }
 
-    /// Sets the keyboard layout; `false`, said aloud, if `setxkbmap` is not installed.
+    /// Sets the keyboard layout; `false`, with a message, if `setxkbmap` is not installed.
     pub(crate) fn keyboard(&self, arguments: &[&str]) -> bool {
         let status = Command::new("setxkbmap")
             .args(["-display", &self.display])
@@ -68,7 +68,7 @@ impl Xvfb {
         }
     }
 
-    /// Stops the server as an overloaded machine would, or lets it go on.
+    /// Stops the server like an overloaded machine, or resumes it.
     pub(crate) fn freeze(&self, freeze: bool) {
         let signal = if freeze { "-STOP" } else { "-CONT" };
         let id = self.server.id().to_string();
@@ -81,7 +81,7 @@ impl Xvfb {
         );
     }
 
-    /// Kills the server as a crash would.
+    /// Kills the server like a crash.
     pub(crate) fn kill(&mut self) {
         self.server.kill().expect("ours");
         self.server.wait().expect("ours");
@@ -100,11 +100,11 @@ pub(crate) fn skip(why: &str) {
     assert!(std::env::var("CI").as_deref() != Ok("true"), "{why}");
 }
 
-/// Injects a raw XTEST event, as if a device had made it.
+/// Injects a raw XTEST event, like a device.
 pub(crate) fn fake(conn: &RustConnection, kind: u8, detail: u8, x: i16, y: i16) {
     conn.xtest_fake_input(kind, detail, 0, x11rb::NONE, x, y, 0)
-        .expect("XTEST is there");
-    x11rb::wrapper::ConnectionExt::sync(conn).expect("the server lives");
+        .expect("XTEST is available");
+    x11rb::wrapper::ConnectionExt::sync(conn).expect("the server runs");
 }
 
 /// The pixels (BGRX) of a part of a drawable.

@@ -1,5 +1,5 @@
 //! A captured window and its application on a real X server: menus and dialogs are in the picture,
-//! others' windows are not, and a window that is made anew is followed.
+//! other applications' windows are not, and a recreated window is followed.
 #![cfg(feature = "host")]
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // A test may panic.
 
@@ -7,7 +7,7 @@ mod xvfb;
 
 use std::time::Duration;
 
-use openuvr_media::capture::x11::{self, Target, What, WindowName, WindowQuery, X11Capture};
+use openuvr_media::capture::x11::{self, CaptureArea, Target, WindowName, WindowQuery, X11Capture};
 use openuvr_media::capture::{Capture, CaptureEvent};
 use openuvr_proto::units::Size;
 use x11rb::protocol::xproto::{
@@ -17,7 +17,7 @@ use x11rb::protocol::xproto::{
 use x11rb::wrapper::ConnectionExt as _;
 use xvfb::{Painter, Xvfb};
 
-/// How long an event may take that must come.
+/// Timeout of an expected event.
 const SOON: Option<Duration> = Some(Duration::from_secs(20));
 
 const RED: u32 = 0xff_00_00;
@@ -32,7 +32,7 @@ fn open(server: &Xvfb, window: Window) -> X11Capture {
     };
     x11::open(&Target {
         display: Some(server.display.clone()),
-        what: What::Window(query),
+        area: CaptureArea::Window(query),
     })
     .unwrap()
 }
@@ -45,7 +45,7 @@ fn pixel(capture: &X11Capture, (x, y): (u32, u32)) -> u32 {
     u32::from_le_bytes(plane.data[at..at + 4].try_into().unwrap()) & 0xff_ff_ff
 }
 
-/// Takes frames until these places have these colours.
+/// Takes frames until these positions have these colours.
 fn sees(capture: &mut X11Capture, wanted: &[((u32, u32), u32)]) {
     let fits = |capture: &X11Capture| {
         let mut places = wanted.iter();
@@ -62,7 +62,7 @@ fn sees(capture: &mut X11Capture, wanted: &[((u32, u32), u32)]) {
     }
 }
 
-/// A window that the window manager is to leave alone, as menus are.
+/// A window that the window manager ignores, like a menu.
 fn menu(painter: &Painter, x: i16, y: i16, colour: u32) -> Window {
     let id = painter.window(x, y, 20, 20, colour);
     let aux = ChangeWindowAttributesAux::new().override_redirect(1);
@@ -72,11 +72,11 @@ fn menu(painter: &Painter, x: i16, y: i16, colour: u32) -> Window {
     id
 }
 
-fn for_window(painter: &Painter, window: Window, whose: Window) {
+fn for_window(painter: &Painter, window: Window, owner: Window) {
     let (name, kind) = (AtomEnum::WM_TRANSIENT_FOR, AtomEnum::WINDOW);
     painter
         .conn
-        .change_property32(PropMode::REPLACE, window, name, kind, &[whose])
+        .change_property32(PropMode::REPLACE, window, name, kind, &[owner])
         .unwrap();
 }
 
@@ -119,7 +119,7 @@ fn menus_and_dialogs_are_in_the_picture() {
     painter.conn.map_window(dialog).unwrap();
     painter.sync();
     sees(&mut capture, &[((30, 30), GREEN), ((29, 29), BLUE)]);
-    // Behind the window it is not to be seen.
+    // Behind the window it is not visible.
     let below = ConfigureWindowAux::new().stack_mode(StackMode::BELOW);
     painter.conn.configure_window(dialog, &below).unwrap();
     painter.sync();
@@ -127,13 +127,13 @@ fn menus_and_dialogs_are_in_the_picture() {
 }
 
 #[test]
-fn what_others_put_in_front_is_not_in_the_picture() {
+fn windows_of_other_applications_are_not_in_the_picture() {
     let Some(server) = Xvfb::start(200, 200, &[]) else {
         return;
     };
     let painter = server.painter();
     let main = painter.shown(0, 0, 100, 100, RED);
-    // Another main window of the same application, and one that is transient for that one.
+    // Another main window of the same application, and its transient window.
     let other = painter.shown(0, 0, 40, 40, BLUE);
     let dialog = painter.window(40, 0, 20, 20, BLUE);
     for_window(&painter, dialog, other);
@@ -147,7 +147,7 @@ fn what_others_put_in_front_is_not_in_the_picture() {
         ((49, 49), GREEN),
     ];
     sees(&mut capture, &seen);
-    // Where another window covers the menu, the window below is seen.
+    // Where another window covers the menu, the captured window is visible.
     let above = ConfigureWindowAux::new().stack_mode(StackMode::ABOVE);
     painter.conn.configure_window(other, &above).unwrap();
     painter.sync();
@@ -158,7 +158,7 @@ fn what_others_put_in_front_is_not_in_the_picture() {
 }
 
 #[test]
-fn a_window_that_is_made_anew_is_followed() {
+fn a_recreated_window_is_followed() {
     let Some(server) = Xvfb::start(200, 200, &[]) else {
         return;
     };
@@ -170,7 +170,7 @@ fn a_window_that_is_made_anew_is_followed() {
     painter.conn.destroy_window(main).unwrap();
     painter.sync();
     assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Hidden);
-    let anew = painter.shown(20, 30, 80, 60, GREEN);
+    let recreated = painter.shown(20, 30, 80, 60, GREEN);
     let size = Size::new(80, 60);
     assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Resized(size));
     assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Shown);
@@ -178,15 +178,15 @@ fn a_window_that_is_made_anew_is_followed() {
     sees(&mut capture, &[((0, 0), GREEN)]);
     let viewport = capture.shared_viewport();
     assert_eq!(viewport.now(), (20, 30, size));
-    assert_eq!(viewport.window(), Some(anew));
-    painter.fill(anew, 0, 0, 80, 60, WHITE);
+    assert_eq!(viewport.window(), Some(recreated));
+    painter.fill(recreated, 0, 0, 80, 60, WHITE);
     sees(&mut capture, &[((40, 40), WHITE)]);
 
-    // A window that was there before does not take its place.
-    painter.conn.destroy_window(anew).unwrap();
+    // An older window does not replace it.
+    painter.conn.destroy_window(recreated).unwrap();
     painter.sync();
     assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Hidden);
     let last = capture.next(SOON).unwrap();
     assert_eq!(last, CaptureEvent::Ended("window destroyed"));
-    assert_eq!(viewport.window(), Some(anew), "not {bystander:#x}");
+    assert_eq!(viewport.window(), Some(recreated), "not {bystander:#x}");
 }

@@ -1,5 +1,5 @@
-//! Sound through a real sound server: what was played is what is recorded, sample by sample, and time goes on
-//! where nothing is.
+//! Audio through a real sound server: recordings equal the playback sample by sample, with silence
+//! in between.
 #![cfg(all(feature = "host", feature = "client"))]
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // A test may panic.
 
@@ -24,17 +24,17 @@ use stalls::Stalls;
 const FRAME: usize = 240;
 const PITCH: f64 = 1000.0;
 
-/// A block comes every 5 ms; on a machine that is busy, later.
+/// A block comes every 5 ms; later on a busy machine.
 const SOON: Option<Duration> = Some(Duration::from_secs(20));
 
-/// A server of a test that has the machine for itself: sound has to come in time.
+/// A server of a test that runs alone: audio is time-critical.
 fn alone() -> Option<(PulseServer, MutexGuard<'static, ()>)> {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     Some((PulseServer::start()?, turn))
 }
 
-/// A server whose blocks are of 20 ms or so may miss one, then.
+/// A stall after which a server with blocks of about 20 ms may miss one.
 const STALLED: Duration = Duration::from_millis(10);
 
 fn of(device: &str) -> Settings {
@@ -52,7 +52,7 @@ fn play(server: &PulseServer, device: &str) -> Playback {
     Playback::open(Some(&server.address), &of(device)).unwrap()
 }
 
-/// Writes more than the socket takes at once: the rest goes when the level is asked for.
+/// Writes more than the socket accepts at once: the rest is sent when the level is queried.
 fn write(playback: &mut Playback, samples: &[f32]) {
     playback.write(samples).unwrap();
     for _ in 0..50 {
@@ -61,7 +61,7 @@ fn write(playback: &mut Playback, samples: &[f32]) {
     }
 }
 
-/// The next so many blocks, and when each was captured.
+/// The next `count` blocks, and their capture times.
 fn blocks(capture: &mut Capture, count: usize) -> (Vec<f32>, Vec<Instant>) {
     let (mut all, mut times) = (Vec::new(), Vec::new());
     for _ in 0..count {
@@ -79,8 +79,8 @@ fn loud(samples: &[f32]) -> bool {
     samples.iter().any(|sample| sample.abs() > 1e-3)
 }
 
-/// Reads until something is heard, then so many blocks more; without the silence in front.
-fn heard(capture: &mut Capture, count: usize) -> Vec<f32> {
+/// Reads until a sound, then `count` more blocks; without the leading silence.
+fn after_silence(capture: &mut Capture, count: usize) -> Vec<f32> {
     for _ in 0..4000 {
         let (mut block, _) = blocks(capture, 1);
         if loud(&block) {
@@ -90,11 +90,11 @@ fn heard(capture: &mut Capture, count: usize) -> Vec<f32> {
             return block;
         }
     }
-    panic!("nothing was heard in 20 s");
+    panic!("no sound within 20 s");
 }
 
-/// In how many places the tone is not what it must be after what came before: a sine is
-/// x(n+1) = 2 cos(w) x(n) − x(n−1).
+/// The number of positions at which the tone is discontinuous: a sine is x(n+1) = 2 cos(w) x(n) −
+/// x(n−1).
 fn jumps(samples: &[f32]) -> usize {
     let factor = 2.0 * (std::f64::consts::TAU * PITCH / 48_000.0).cos();
     let left: Vec<f64> = samples
@@ -124,13 +124,13 @@ fn a_tone_is_recorded_as_it_was_played() {
         capture.device()
     );
     blocks(&mut capture, 2);
-    // Where a machine gives the server no turn for long, the tone has holes before it comes to us.
+    // If the server is not scheduled for long, its recording has gaps.
     let mut again = 0..5;
     let samples = loop {
         let (stalls, before) = (Stalls::watch(), format!("{:?}", capture.counters()));
         let mut playback = play(&server, sink.name());
         write(&mut playback, &tone(43_200));
-        let mut samples = heard(&mut capture, 200);
+        let mut samples = after_silence(&mut capture, 200);
         let end = samples.chunks(CHANNELS).rposition(loud).unwrap() + 1;
         samples.truncate(end * CHANNELS);
         let jumps = jumps(&samples);
@@ -145,7 +145,7 @@ fn a_tone_is_recorded_as_it_was_played() {
             "{jumps} jumps, {end} of 43 200 came through: {counters:?}, stalled for {longest:?}"
         );
         drop(playback);
-        // What came late is behind us.
+        // Late samples are behind us.
         while loud(&blocks(&mut capture, 20).0) {}
     };
     let level = amplitude(&samples, PITCH);
@@ -158,13 +158,13 @@ fn silence_is_recorded_where_nothing_plays() {
     let Some((server, _turn)) = alone() else {
         return;
     };
-    // The usual sink.
+    // The default sink.
     let mut capture = Capture::open(Some(&server.address), &Settings::default()).unwrap();
     assert_eq!(capture.device(), "usual.monitor");
     let (samples, times) = blocks(&mut capture, 40);
     assert!(samples.iter().all(|sample| *sample == 0.0));
     assert!(times.is_sorted());
-    // A suspended sink gives nothing at all, and time goes on.
+    // A suspended sink delivers nothing, but time continues.
     server.pactl(&["suspend-sink", "usual", "1"]);
     let (samples, times) = blocks(&mut capture, 100);
     assert!(samples.iter().all(|sample| *sample == 0.0));
@@ -174,7 +174,7 @@ fn silence_is_recorded_where_nothing_plays() {
     server.pactl(&["suspend-sink", "usual", "0"]);
     let mut playback = play(&server, "usual");
     write(&mut playback, &tone(24_000));
-    let samples = heard(&mut capture, 50);
+    let samples = after_silence(&mut capture, 50);
     assert!((amplitude(&samples[..19_200], PITCH) - 0.25).abs() < 0.01);
 }
 
@@ -202,17 +202,17 @@ fn an_application_plays_to_our_sink_and_is_recorded() {
     let bytes: Vec<u8> = tone(96_000).iter().flat_map(|s| s.to_le_bytes()).collect();
     let mut stdin = application.stdin.take().unwrap();
     let writer = std::thread::spawn(move || drop(stdin.write_all(&bytes)));
-    let samples = heard(&mut capture, 100);
+    let samples = after_silence(&mut capture, 100);
     assert_eq!(jumps(&samples), 0, "{:?}", capture.counters());
     assert!((amplitude(&samples, PITCH) - 0.25).abs() < 0.001);
-    assert!(!loud(&blocks(&mut usual, 100).0), "nobody else hears it");
+    assert!(!loud(&blocks(&mut usual, 100).0), "other sinks are silent");
     let _ = application.kill();
     let _ = application.wait();
     let _ = writer.join();
 }
 
 #[test]
-fn our_sinks_go_with_us_and_those_left_behind_are_removed() {
+fn sinks_end_with_the_process_and_leftovers_are_removed() {
     let Some((server, _turn)) = alone() else {
         return;
     };
@@ -220,7 +220,8 @@ fn our_sinks_go_with_us_and_those_left_behind_are_removed() {
     let namespace = namespace
         .to_string_lossy()
         .replace(|c: char| !c.is_ascii_digit(), "");
-    // No process has a number so high: its sink was left behind. Of the other namespace nobody knows.
+    // No process has such a number: its sink is a leftover. Processes of the other namespace are
+    // unknown.
     let left = format!("openuvr_{namespace}_4194305_0");
     for name in [&left, "openuvr_1_4194305_0", "game"] {
         let argument = format!("sink_name={name}");
@@ -244,7 +245,7 @@ fn our_sinks_go_with_us_and_those_left_behind_are_removed() {
 }
 
 #[test]
-fn a_server_that_ends_is_an_error_and_no_hang() {
+fn a_dead_server_is_an_error_not_a_hang() {
     let Some(mut server) = PulseServer::start() else {
         return;
     };
@@ -263,7 +264,7 @@ fn a_server_that_ends_is_an_error_and_no_hang() {
     let mut block = [0.0; FRAME * CHANNELS];
     let error = (0..1000).find_map(|_| capture.read(&mut block, SOON).err());
     one_line(error.expect("a lost connection"));
-    // Who waits is told when it asks for the level.
+    // A waiting thread gets the error when it queries the level.
     let waited = playback.wait(Some(Duration::from_millis(50)));
     assert!(!waited.unwrap());
     one_line(playback.level().unwrap_err());
@@ -271,7 +272,7 @@ fn a_server_that_ends_is_an_error_and_no_hang() {
     drop(sink);
     let error = Capture::open(Some(&server.address), &Settings::default());
     let error = error.err().expect("no server").to_string();
-    assert!(error.contains("no sound server can be reached"), "{error}");
+    assert!(error.contains("can't reach a sound server"), "{error}");
     assert!(error.contains("PULSE_SERVER"), "{error}");
 }
 
@@ -295,7 +296,7 @@ fn a_device_that_is_removed_or_unknown_is_an_error() {
 }
 
 #[test]
-fn a_playback_knows_how_much_it_has_to_play() {
+fn a_playback_reports_its_fill_level() {
     let Some((server, _turn)) = alone() else {
         return;
     };
@@ -316,11 +317,11 @@ fn a_playback_knows_how_much_it_has_to_play() {
         playback.wait(Some(Duration::from_millis(10))).unwrap();
         playback.level().unwrap().dry_in.is_zero()
     });
-    assert!(played, "it comes to an end");
-    // After it has run dry it goes on.
+    assert!(played, "it plays to the end");
+    // After an underrun it continues.
     let mut capture = record(&server, "usual");
     write(&mut playback, &tone(4800));
-    let samples = heard(&mut capture, 10);
+    let samples = after_silence(&mut capture, 10);
     assert_eq!(jumps(&samples), 0);
     playback.write(&tone(960)).unwrap();
     let dry = (0..2000).any(|_| {
@@ -333,7 +334,7 @@ fn a_playback_knows_how_much_it_has_to_play() {
 }
 
 #[test]
-fn a_waker_ends_the_waiting_of_a_playback() {
+fn a_waker_ends_a_playbacks_wait() {
     let Some((server, _turn)) = alone() else {
         return;
     };
@@ -379,18 +380,18 @@ fn a_capture_of_the_default_sink_follows_it() {
     let hears = |capture: &mut Capture, sink: &str| {
         let mut playback = play(&server, sink);
         write(&mut playback, &tone(24_000));
-        let samples = heard(capture, 20);
+        let samples = after_silence(capture, 20);
         assert!(amplitude(&samples, PITCH) > 0.2, "{sink}");
     };
     server.pactl(&["set-default-sink", "headphones"]);
     assert_eq!(moves(&mut capture), "headphones");
     assert_eq!(capture.device(), "headphones.monitor");
     hears(&mut capture, "headphones");
-    // The sink goes, and the other is the default again.
+    // The sink is removed, and the other is the default again.
     server.pactl(&["unload-module", &loaded]);
     assert_eq!(moves(&mut capture), "usual");
     hears(&mut capture, "usual");
-    // One that was named stays where it is.
+    // A capture of a named device does not move.
     module(&server);
     server.pactl(&["set-default-sink", "headphones"]);
     assert_eq!(moves(&mut capture), "headphones");
@@ -399,7 +400,7 @@ fn a_capture_of_the_default_sink_follows_it() {
         (named.device(), named.poll_device()),
         ("usual.monitor".to_owned(), None)
     );
-    assert_eq!(capture.poll_device(), None, "it is told once");
+    assert_eq!(capture.poll_device(), None, "reported once");
     drop(server);
     let mut block = [0.0; FRAME * CHANNELS];
     let error = (0..1000).find_map(|_| capture.read(&mut block, SOON).err());

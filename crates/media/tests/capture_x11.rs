@@ -1,4 +1,5 @@
-//! Capture from a real X server: what was drawn is what is seen, no more and no less often.
+//! Capture from a real X server: the pictures equal the drawing, with neither missing nor extra
+//! frames.
 #![cfg(feature = "host")]
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // A test may panic.
 
@@ -6,7 +7,7 @@ mod xvfb;
 
 use std::time::Duration;
 
-use openuvr_media::capture::x11::{self, Target, What, WindowName, WindowQuery, X11Capture};
+use openuvr_media::capture::x11::{self, CaptureArea, Target, WindowName, WindowQuery, X11Capture};
 use openuvr_media::capture::{Capture, CaptureError, CaptureEvent};
 use openuvr_media::damage::Block;
 use openuvr_proto::units::Size;
@@ -17,7 +18,7 @@ use x11rb::protocol::xproto::{
 };
 use xvfb::Xvfb;
 
-/// How long an event may take that must come, and how long none may come where none must.
+/// Timeouts: for expected events, and for the absence of unexpected ones.
 const SOON: Option<Duration> = Some(Duration::from_secs(60));
 const LATER: Option<Duration> = Some(Duration::from_secs(30));
 const SILENCE: Option<Duration> = Some(Duration::from_millis(60));
@@ -27,22 +28,22 @@ const GREEN: u32 = 0x00_ff_00;
 const BLUE: u32 = 0x00_00_ff;
 const GREY: u32 = 0x12_34_56;
 
-fn open(server: &Xvfb, what: What) -> Result<X11Capture, CaptureError> {
+fn open(server: &Xvfb, area: CaptureArea) -> Result<X11Capture, CaptureError> {
     x11::open(&Target {
         display: Some(server.display.clone()),
-        what,
+        area,
     })
 }
 
-fn window(id: u32) -> What {
-    What::Window(WindowQuery {
+fn window(id: u32) -> CaptureArea {
+    CaptureArea::Window(WindowQuery {
         name: WindowName::Id(id),
         wait: Duration::from_secs(60),
     })
 }
 
-fn titled(text: &str, wait: Duration) -> What {
-    What::Window(WindowQuery {
+fn titled(text: &str, wait: Duration) -> CaptureArea {
+    CaptureArea::Window(WindowQuery {
         name: WindowName::Text(text.to_owned()),
         wait,
     })
@@ -57,7 +58,7 @@ fn pixel(capture: &X11Capture, x: u32, y: u32) -> u32 {
     u32::from_le_bytes(plane.data[at..at + 4].try_into().unwrap()) & 0xff_ff_ff
 }
 
-/// Takes frames until nothing comes any more; how many.
+/// Takes frames until no more come; returns their number.
 fn drain(capture: &mut X11Capture) -> usize {
     for frames in 0.. {
         match capture.next(SILENCE).unwrap() {
@@ -76,7 +77,7 @@ fn a_display_gives_its_picture_and_then_only_changes() {
     };
     let painter = server.painter();
     let id = painter.shown(10, 20, 100, 50, RED);
-    let mut capture = open(&server, What::Display).unwrap();
+    let mut capture = open(&server, CaptureArea::Display).unwrap();
     assert_eq!(capture.size(), Size::new(321, 203));
     assert_eq!(capture.shared_viewport().now(), (0, 0, Size::new(321, 203)));
     assert!(capture.picture().is_none());
@@ -84,7 +85,7 @@ fn a_display_gives_its_picture_and_then_only_changes() {
     assert_eq!(pixel(&capture, 10, 20), RED);
     assert_eq!(pixel(&capture, 109, 69), RED);
     assert_eq!(pixel(&capture, 110, 69), 0);
-    // Nothing is drawn, nothing comes; the picture stays.
+    // Without drawing there is no frame; the picture stays.
     assert_eq!(drain(&mut capture), 0);
     assert_eq!(pixel(&capture, 10, 20), RED);
 
@@ -95,15 +96,15 @@ fn a_display_gives_its_picture_and_then_only_changes() {
     assert_eq!(drain(&mut capture), 0);
 }
 
-/// Rectangles at random, and a few over the edge: what is said to have changed is all that has, and
-/// what was put together is what the server has.
+/// Random rectangles, some over the edge: the reported change is complete and minimal, and the
+/// assembled picture equals the server's.
 #[test]
-fn only_what_changed_is_fetched_and_the_picture_is_whole() {
+fn only_changes_are_fetched_and_the_picture_is_complete() {
     let Some(server) = Xvfb::start(321, 203, &[]) else {
         return;
     };
     let painter = server.painter();
-    let mut capture = open(&server, What::Display).unwrap();
+    let mut capture = open(&server, CaptureArea::Display).unwrap();
     assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
     assert_eq!(capture.changed(), None, "there was none before it");
     drain(&mut capture);
@@ -118,7 +119,7 @@ fn only_what_changed_is_fetched_and_the_picture_is_whole() {
         let (x, y) = (below(330) as i16 - 5, below(210) as i16 - 5);
         let (width, height) = (1 + below(60) as u16, 1 + below(40) as u16);
         painter.fill(painter.root, x, y, width, height, n * 0x01_03_07);
-        // Off the display nothing is damaged.
+        // Outside of the display nothing is damaged.
         let mut changed = Vec::new();
         while capture.next(SILENCE).unwrap() == CaptureEvent::Frame {
             changed.push(capture.changed().expect("a part"));
@@ -135,11 +136,11 @@ fn only_what_changed_is_fetched_and_the_picture_is_whole() {
         fetched += changed.len();
     }
     assert!(fetched > 40, "{fetched}");
-    // Another one takes the whole picture at once.
-    let mut whole = open(&server, What::Display).unwrap();
+    // Another capture gets the complete picture at once.
+    let mut whole = open(&server, CaptureArea::Display).unwrap();
     assert_eq!(whole.next(SOON).unwrap(), CaptureEvent::Frame);
     assert!(bytes(&whole) == bytes(&capture));
-    // Who comes back knows nothing of what was before.
+    // A new viewer gets no older state.
     capture.set_watched(false);
     capture.set_watched(true);
     assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
@@ -180,7 +181,7 @@ fn a_slow_painter_ends_in_a_complete_picture() {
             let hand = scope.spawn(|| {
                 for n in 0..10i16 {
                     painter.fill(id, 0, n * 40, 400, 40, round * 0x10_00_00 + n as u32);
-                    // The slow painter's own pace, not a synchronisation.
+                    // The painter's own delay, not a synchronisation.
                     std::thread::sleep(Duration::from_micros(250));
                 }
             });
@@ -211,7 +212,7 @@ fn a_covered_window_shows_its_own_pixels() {
     );
     drain(&mut capture);
     painter.shown(0, 0, 300, 200, BLUE);
-    assert_eq!(drain(&mut capture), 0, "a cover is no change");
+    assert_eq!(drain(&mut capture), 0, "covering is no change");
     painter.fill(id, 0, 0, 50, 51, GREEN);
     assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
     assert_eq!(pixel(&capture, 49, 50), GREEN);
@@ -230,7 +231,7 @@ fn a_window_moves_resizes_hides_comes_back_and_ends() {
     drain(&mut capture);
 
     painter.place(id, 33, 44);
-    // The server reports a moved window as drawn, though its pixels are the same elsewhere.
+    // The server reports a moved window as damaged, though its pixels are unchanged.
     assert!(drain(&mut capture) <= 1);
     assert_eq!(
         capture.shared_viewport().now(),
@@ -263,13 +264,13 @@ fn a_window_moves_resizes_hides_comes_back_and_ends() {
     painter.conn.destroy_window(id).unwrap();
     painter.sync();
     assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Hidden);
-    // Its application lives on, and may make another one.
+    // Its application continues, and may create another window.
     let last = capture.next(LATER).unwrap();
     assert_eq!(last, CaptureEvent::Ended("window destroyed"));
 }
 
 #[test]
-fn what_is_drawn_while_a_move_is_looked_at_is_seen() {
+fn drawing_during_a_move_query_is_captured() {
     let Some(server) = Xvfb::start(64, 64, &[]) else {
         return;
     };
@@ -277,7 +278,7 @@ fn what_is_drawn_while_a_move_is_looked_at_is_seen() {
     let id = painter.shown(0, 0, 64, 64, 0);
     let mut capture = open(&server, window(id)).unwrap();
     drain(&mut capture);
-    // What a window manager sends: the window has moved, but nothing was drawn by that.
+    // The events of a window manager: the window has moved, without drawing.
     let moved = ConfigureNotifyEvent {
         response_type: CONFIGURE_NOTIFY_EVENT,
         event: id,
@@ -296,7 +297,7 @@ fn what_is_drawn_while_a_move_is_looked_at_is_seen() {
                 conn.send_event(false, id, EventMask::STRUCTURE_NOTIFY, moved)
                     .unwrap();
                 conn.flush().unwrap();
-                // Before, during and after the look at its place, which takes some 50 µs.
+                // Before, during and after the query of its position, which takes about 50 µs.
                 let begun = std::time::Instant::now();
                 while begun.elapsed() < Duration::from_micros(u64::from(colour) % 150) {}
                 painter.fill(id, 0, 0, 64, 64, colour);
@@ -326,7 +327,7 @@ fn a_window_in_a_frame_follows_its_frame() {
     let id = painter.shown(0, 0, 200, 100, RED);
     let mut capture = open(&server, window(id)).unwrap();
     drain(&mut capture);
-    // What a window manager does: a frame around the window, which then moves and hides.
+    // Like a window manager: a frame around the window, which then moves and hides.
     let frame = painter.shown(50, 60, 220, 130, GREY);
     painter.conn.reparent_window(id, frame, 10, 20).unwrap();
     painter.sync();
@@ -395,13 +396,13 @@ fn resizing_while_drawing_never_breaks() {
 }
 
 #[test]
-fn a_region_sees_itself_only_and_is_cut_at_the_edge() {
+fn a_region_is_isolated_and_clipped_at_the_edge() {
     let Some(server) = Xvfb::start(300, 200, &[]) else {
         return;
     };
     let painter = server.painter();
     let id = painter.shown(0, 0, 300, 200, RED);
-    let what = |x, y, w, h| What::Region {
+    let what = |x, y, w, h| CaptureArea::Region {
         x,
         y,
         size: Size::new(w, h),
@@ -429,16 +430,16 @@ fn a_region_sees_itself_only_and_is_cut_at_the_edge() {
 }
 
 #[test]
-fn a_display_that_is_resized_says_so() {
+fn a_resized_display_reports_its_size() {
     let Some(server) = Xvfb::start(640, 480, &[]) else {
         return;
     };
     let painter = server.painter();
     let id = painter.shown(0, 0, 640, 480, RED);
-    let mut capture = open(&server, What::Display).unwrap();
+    let mut capture = open(&server, CaptureArea::Display).unwrap();
     let mut part = open(
         &server,
-        What::Region {
+        CaptureArea::Region {
             x: 10,
             y: 10,
             size: Size::new(50, 50),
@@ -496,7 +497,7 @@ fn a_window_is_found_by_title_and_waited_for() {
     assert!(error.0.contains("'Something else'"), "{error}");
     let error = x11::open(&Target {
         display: Some(server.display.clone()),
-        what: What::Window(WindowQuery {
+        area: CaptureArea::Window(WindowQuery {
             name: WindowName::Id(0x1234_5678),
             wait: Duration::ZERO,
         }),
@@ -518,7 +519,7 @@ fn a_window_is_found_by_title_and_waited_for() {
 }
 
 #[test]
-fn a_cap_lets_the_newest_frame_by() {
+fn a_rate_limit_passes_the_newest_frame() {
     let Some(server) = Xvfb::start(64, 64, &[]) else {
         return;
     };
@@ -541,7 +542,7 @@ fn a_cap_lets_the_newest_frame_by() {
         assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
         frames += 1;
     }
-    assert!(frames < 50, "those between were never captured");
+    assert!(frames < 50, "intermediate ones were not captured");
 }
 
 #[test]
@@ -551,13 +552,13 @@ fn a_client_that_grabs_the_server_is_captured() {
     };
     let painter = server.painter();
     let id = painter.shown(0, 0, 64, 64, RED);
-    let mut capture = open(&server, What::Display).unwrap();
+    let mut capture = open(&server, CaptureArea::Display).unwrap();
     drain(&mut capture);
     painter.conn.grab_server().unwrap();
     painter.fill(id, 0, 0, 64, 64, GREEN);
     painter.sync();
     let (done, finished) = std::sync::mpsc::sync_channel(1);
-    // A thread of its own: a capture that waits for the grab's end waits for ever.
+    // In a separate thread: a capture that waits for the grab's end would never return.
     std::thread::spawn(move || {
         let event = capture.next(SOON).unwrap();
         let _ = done.send((event, pixel(&capture, 0, 0)));
@@ -571,7 +572,7 @@ fn a_waker_wakes_and_does_not_lose_a_frame() {
     let Some(server) = Xvfb::start(64, 64, &[]) else {
         return;
     };
-    let mut capture = open(&server, What::Display).unwrap();
+    let mut capture = open(&server, CaptureArea::Display).unwrap();
     let waker = capture.waker();
     waker.wake();
     waker.wake();
@@ -587,11 +588,11 @@ fn a_waker_wakes_and_does_not_lose_a_frame() {
 }
 
 #[test]
-fn a_server_that_ends_is_one_clear_line() {
+fn a_dead_server_gives_a_one_line_error() {
     let Some(mut server) = Xvfb::start(64, 64, &[]) else {
         return;
     };
-    let mut capture = open(&server, What::Display).unwrap();
+    let mut capture = open(&server, CaptureArea::Display).unwrap();
     drain(&mut capture);
     server.kill();
     let error = capture.next(SOON).unwrap_err();
@@ -599,17 +600,20 @@ fn a_server_that_ends_is_one_clear_line() {
         error.0.contains(&format!("X display {}", server.display)),
         "{error}"
     );
-    assert!(error.0.contains("has its server ended?"), "{error}");
+    assert!(
+        error.0.contains("check that the server is running"),
+        "{error}"
+    );
     assert!(!error.0.contains('\n'));
-    let error = open(&server, What::Display).err().unwrap();
+    let error = open(&server, CaptureArea::Display).err().unwrap();
     assert!(error.0.contains("is its X server running"), "{error}");
 }
 
 #[test]
 fn a_missing_extension_is_named() {
     for (extension, what) in [
-        ("MIT-SHM", What::Display),
-        ("DAMAGE", What::Display),
+        ("MIT-SHM", CaptureArea::Display),
+        ("DAMAGE", CaptureArea::Display),
         ("Composite", window(1)),
     ] {
         let Some(server) = Xvfb::start(64, 64, &["-extension", extension]) else {
@@ -617,14 +621,16 @@ fn a_missing_extension_is_named() {
         };
         let error = open(&server, what).err().unwrap();
         assert!(
-            error.0.contains(&format!("no {extension} extension")),
+            error
+                .0
+                .contains(&format!("lacks the {extension} extension")),
             "{error}"
         );
         assert!(error.0.contains(&server.display), "{error}");
     }
 }
 
-/// A pixel that the server stores for a colour (0xRRGGBB).
+/// The server's pixel for a colour (0xRRGGBB).
 fn stored(painter: &xvfb::Painter, colour: u32) -> u32 {
     let channel = |shift: u32| u16::try_from((colour >> shift & 0xff) * 0x101).unwrap();
     let map = painter.conn.setup().roots[0].default_colormap;
@@ -642,20 +648,20 @@ fn displays_of_other_depths_are_converted() {
         };
         let painter = server.painter();
         let near = |one: u32, other: u32| {
-            // Five bits of a colour are off by four of eight.
+            // Five bits per colour have an error of four in eight bits.
             let channel = |shift: u32| (one >> shift & 0xff).abs_diff(other >> shift & 0xff) <= 4;
             [0, 8, 16].into_iter().all(channel)
         };
         let colours = [RED, GREEN, BLUE, GREY];
         let [red, green, blue, grey] = colours.map(|colour| stored(&painter, colour));
         let id = painter.shown(10, 20, 100, 50, red);
-        let mut capture = open(&server, What::Display).unwrap();
+        let mut capture = open(&server, CaptureArea::Display).unwrap();
         assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
         assert!(near(pixel(&capture, 10, 20), RED), "depth {depth}");
         assert_eq!(pixel(&capture, 110, 69), 0);
         drain(&mut capture);
         for (colour, of) in [(green, GREEN), (blue, BLUE), (grey, GREY)] {
-            // A part, whose rows have an odd number of pixels.
+            // A part with an odd number of pixels per row.
             painter.fill(id, 51, 3, 33, 5, colour);
             assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
             drain(&mut capture);
@@ -667,7 +673,7 @@ fn displays_of_other_depths_are_converted() {
             assert!(near(pixel(&capture, 94, 27), RED), "depth {depth}");
         }
         drop(capture);
-        // A window alone. X servers have no Composite where pixels are cells.
+        // A single window. X servers lack Composite where pixels are colour map cells.
         if depth == 8 {
             continue;
         }

@@ -1,4 +1,4 @@
-//! The clipboard of a real X server, with owners that behave and owners that do not.
+//! The clipboard of a real X server, with well-behaved and other owners.
 #![cfg(any(feature = "host", feature = "client"))]
 #![allow(clippy::unwrap_used)] // A test may panic.
 
@@ -6,7 +6,7 @@ mod xvfb;
 
 use std::sync::Arc;
 
-use openuvr_media::clipboard::{Clipboard, ClipboardEvent, Unread, Watch};
+use openuvr_media::clipboard::{Clipboard, ClipboardEvent, ReadFailure, WatchMode};
 use x11rb::connection::Connection as _;
 use x11rb::protocol::Event;
 use x11rb::protocol::xproto::{
@@ -23,12 +23,12 @@ fn server() -> Option<Xvfb> {
 }
 
 fn watching(server: &Xvfb) -> Clipboard {
-    Clipboard::open(&server.display, Watch::Changes, MOST).unwrap()
+    Clipboard::open(&server.display, WatchMode::Changes, MOST).unwrap()
 }
 
-/// One that offers this, in a thread of its own until the test's end.
+/// Offers this text, in a separate thread until the test's end.
 fn offering(server: &Xvfb, text: &str) {
-    let mut clipboard = Clipboard::open(&server.display, Watch::Nothing, MOST).unwrap();
+    let mut clipboard = Clipboard::open(&server.display, WatchMode::Nothing, MOST).unwrap();
     clipboard.offer(text.into()).unwrap();
     // It ends with the server.
     std::thread::spawn(move || while clipboard.next_event().is_ok() {});
@@ -38,7 +38,7 @@ fn copied(text: &str) -> ClipboardEvent {
     ClipboardEvent::Copied(Arc::from(text))
 }
 
-/// A program that holds the clipboard and says what the test says.
+/// A clipboard owner controlled by the test.
 struct Owner {
     painter: Painter,
     window: Window,
@@ -93,7 +93,7 @@ impl Owner {
         self.painter.sync();
     }
 
-    /// Says that it can give these.
+    /// Replies with these targets.
     fn targets(&self, targets: &[&str]) {
         let request = self.request();
         let targets: Vec<Atom> = targets.iter().map(|name| self.atom(name)).collect();
@@ -109,7 +109,7 @@ impl Owner {
         self.answer(&request);
     }
 
-    /// Gives the next who asks these bytes as this type.
+    /// Answers the next request with these bytes of this type.
     fn give(&self, kind: &str, bytes: &[u8]) {
         let request = self.request();
         let kind = self.atom(kind);
@@ -125,7 +125,7 @@ impl Owner {
         self.answer(&request);
     }
 
-    /// Says that so many bytes are to come in parts.
+    /// Announces this many bytes in parts.
     fn announce(&self, bytes: u32) -> SelectionRequestEvent {
         let request = self.request();
         let incr = self.atom("INCR");
@@ -144,7 +144,7 @@ impl Owner {
 }
 
 #[test]
-fn text_of_any_length_is_read_in_parts_too() {
+fn text_of_any_length_is_read_also_in_parts() {
     let Some(server) = server() else { return };
     let mut clipboard = watching(&server);
     for text in ["a", "Grüße 😀", &"wörd ".repeat(150_000), &"x".repeat(MOST)] {
@@ -152,30 +152,30 @@ fn text_of_any_length_is_read_in_parts_too() {
         assert!(clipboard.next_event().unwrap() == copied(text));
     }
     offering(&server, &"x".repeat(MOST + 1));
-    let long = ClipboardEvent::Unread(Unread::TooLong);
+    let long = ClipboardEvent::ReadFailed(ReadFailure::TooLong);
     assert_eq!(clipboard.next_event().unwrap(), long);
-    let mut late = Clipboard::open(&server.display, Watch::Everything, 2 * MOST).unwrap();
+    let mut late = Clipboard::open(&server.display, WatchMode::Everything, 2 * MOST).unwrap();
     assert!(late.next_event().unwrap() == copied(&"x".repeat(MOST + 1)));
 }
 
 #[test]
-fn what_was_offered_does_not_come_back() {
+fn an_offered_text_is_not_read_back() {
     let Some(server) = server() else { return };
     let mut clipboard = watching(&server);
     clipboard.offer("of the peer".into()).unwrap();
-    // A program that keeps what others copied, and then somebody who copies.
+    // A clipboard manager, then a new copy.
     offering(&server, "of the peer");
     offering(&server, "marker");
     assert_eq!(clipboard.next_event().unwrap(), copied("marker"));
     clipboard.waker().wake();
     assert_eq!(clipboard.next_event().unwrap(), ClipboardEvent::Woken);
-    // Once something else was copied, it is news again.
+    // After another copy, it is news again.
     offering(&server, "of the peer");
     assert_eq!(clipboard.next_event().unwrap(), copied("of the peer"));
 }
 
 #[test]
-fn older_types_are_read_and_what_is_no_text_is_told() {
+fn older_types_are_read_and_non_text_is_reported() {
     let Some(server) = server() else { return };
     let mut clipboard = watching(&server);
     let owner = Owner::new(&server);
@@ -194,7 +194,7 @@ fn older_types_are_read_and_what_is_no_text_is_told() {
             owner.give("COMPOUND_TEXT", b"plain");
         });
         assert_eq!(clipboard.next_event().unwrap(), copied("café"));
-        let none = ClipboardEvent::Unread(Unread::NotText);
+        let none = ClipboardEvent::ReadFailed(ReadFailure::NotText);
         assert_eq!(clipboard.next_event().unwrap(), none);
         assert_eq!(clipboard.next_event().unwrap(), none);
         assert_eq!(clipboard.next_event().unwrap(), copied("plain"));
@@ -203,7 +203,7 @@ fn older_types_are_read_and_what_is_no_text_is_told() {
 }
 
 #[test]
-fn a_text_that_is_announced_too_long_is_not_begun() {
+fn an_announced_oversized_text_is_not_transferred() {
     let Some(server) = server() else { return };
     let mut clipboard = watching(&server);
     let owner = Owner::new(&server);
@@ -213,25 +213,25 @@ fn a_text_that_is_announced_too_long_is_not_begun() {
             owner.targets(&["UTF8_STRING"]);
             owner.announce(100_000_000)
         });
-        let long = ClipboardEvent::Unread(Unread::TooLong);
+        let long = ClipboardEvent::ReadFailed(ReadFailure::TooLong);
         assert_eq!(clipboard.next_event().unwrap(), long);
         owns.join().unwrap();
     });
 }
 
 #[test]
-fn an_owner_that_says_nothing_is_given_up() {
+fn a_silent_owner_times_out() {
     let Some(server) = server() else { return };
     let mut clipboard = watching(&server);
     let owner = Owner::new(&server);
     owner.own();
-    let silent = ClipboardEvent::Unread(Unread::NoAnswer);
+    let silent = ClipboardEvent::ReadFailed(ReadFailure::NoAnswer);
     assert_eq!(clipboard.next_event().unwrap(), silent);
-    // One that begins and stops is, too, and the next one is read at once.
+    // An owner that starts and stops times out, too, and the next one is read at once.
     std::thread::scope(|scope| {
         let owns = scope.spawn(|| {
             owner.own();
-            // What was asked before.
+            // The earlier request.
             owner.request();
             owner.targets(&["UTF8_STRING"]);
             owner.announce(5);
@@ -244,7 +244,7 @@ fn an_owner_that_says_nothing_is_given_up() {
 }
 
 #[test]
-fn an_owner_that_vanishes_is_not_waited_for() {
+fn a_vanished_owner_is_not_awaited() {
     let Some(server) = server() else { return };
     let mut clipboard = watching(&server);
     let owner = Owner::new(&server);
@@ -263,7 +263,7 @@ fn an_owner_that_vanishes_is_not_waited_for() {
 }
 
 #[test]
-fn owners_of_one_kind_of_text_alone_are_read() {
+fn owners_of_a_single_text_type_are_read() {
     let Some(server) = server() else { return };
     let mut clipboard = watching(&server);
     let owner = Owner::new(&server);
@@ -297,14 +297,14 @@ fn owners_of_one_kind_of_text_alone_are_read() {
         for (kind, _, text) in kinds {
             assert_eq!(clipboard.next_event().unwrap(), copied(text), "{kind}");
         }
-        let none = ClipboardEvent::Unread(Unread::NotText);
+        let none = ClipboardEvent::ReadFailed(ReadFailure::NotText);
         assert_eq!(clipboard.next_event().unwrap(), none);
         owns.join().unwrap();
     });
 }
 
 #[test]
-fn plain_text_is_offered_and_several_kinds_at_once() {
+fn plain_text_and_multiple_targets_are_offered() {
     let Some(server) = server() else { return };
     offering(&server, "Gr\u{fc}\u{df}e \u{20ac}");
     let asks = Owner::new(&server);
@@ -353,7 +353,7 @@ fn plain_text_is_offered_and_several_kinds_at_once() {
     let plain = value("ANSWER");
     assert_eq!(plain.type_, atom("text/plain"));
     assert_eq!(plain.value, "Gr\u{fc}\u{df}e \u{20ac}".as_bytes());
-    // A euro sign is no Latin-1, and a picture there is none.
+    // The euro sign is not in Latin-1, and there is no picture.
     let pairs = [
         "UTF8_STRING",
         "A",

@@ -2,7 +2,7 @@
 #![allow(
     clippy::print_stderr,
     clippy::print_stdout,
-    reason = "the harness keeps it"
+    reason = "the harness captures it"
 )]
 #![allow(clippy::cast_possible_truncation)]
 
@@ -13,7 +13,7 @@ use openuvr_media::codec::Codec;
 use openuvr_media::convert::Converter;
 use openuvr_media::decode::{self, Chunk, DecodeError, Decoder};
 use openuvr_media::encode::{self, Encoded, Encoder, FrameRequest, Pixels, Rate, Settings, Slice};
-use openuvr_media::picture::{Picture, PixelFormat, Plane, Rows};
+use openuvr_media::picture::{Picture, PixelFormat, Plane, RowOrder};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::send::rate::RateControl;
 use openuvr_proto::units::{Bitrate, Size};
@@ -21,7 +21,7 @@ use openuvr_proto::units::{Bitrate, Size};
 const SIZES: [Size; 2] = [Size::new(640, 360), Size::new(850, 478)];
 const QP: u8 = 24;
 
-/// A slice that was kept.
+/// A stored slice.
 #[derive(Clone)]
 struct Kept {
     index: u8,
@@ -31,7 +31,7 @@ struct Kept {
     bytes: Vec<u8>,
 }
 
-/// A decoded picture that was kept: its rows without padding.
+/// A stored decoded picture: its rows without padding.
 type Planes = [Vec<u8>; 3];
 
 fn settings(size: Size, slices: u8, threads: u8) -> Settings {
@@ -42,7 +42,7 @@ fn settings(size: Size, slices: u8, threads: u8) -> Settings {
     }
 }
 
-/// As the encoder `name` usually has them.
+/// The default settings of the encoder `name`.
 fn usual(name: &str, size: Size, slices: u8, threads: u8) -> Settings {
     Settings {
         slices,
@@ -84,7 +84,7 @@ fn encode_one(
     (kept, encoded)
 }
 
-/// Frames 1 to `count`, those in `keys` asked for as key frames.
+/// Frames 1 to `count`, with those in `keys` requested as key frames.
 fn film(settings: &Settings, count: u32, keys: &[u32]) -> Vec<Vec<Kept>> {
     let mut encoder = encode::open("x264", settings).expect("libx264");
     assert_eq!(encoder.input(), PixelFormat::Nv12);
@@ -106,7 +106,7 @@ fn keep(picture: &Picture<'_>) -> Planes {
         let half = match picture.format {
             PixelFormat::I420 => usize::from(i > 0) + 1,
             PixelFormat::I444 | PixelFormat::Gbr => 1,
-            other => panic!("{other:?} is not what libavcodec gives"),
+            other => panic!("{other:?} is not a format of libavcodec"),
         };
         let plane = picture.planes[i];
         (0..h / half)
@@ -116,7 +116,7 @@ fn keep(picture: &Picture<'_>) -> Planes {
     })
 }
 
-/// Feeds a frame, asserts that its picture comes behind the last slice and nowhere else.
+/// Feeds a frame, and asserts that its picture follows the last slice.
 fn feed(
     decoder: &mut dyn Decoder,
     frame: u32,
@@ -210,7 +210,7 @@ fn slices_come_in_order_and_cover_the_picture() {
 }
 
 #[test]
-fn a_key_frame_is_an_idr_with_parameter_sets_and_nothing_else() {
+fn a_key_frame_is_an_idr_with_parameter_sets_only() {
     for threads in [1, 2] {
         let film = film(&settings(SIZES[0], 4, threads), 5, &[4]);
         for (frame, kept) in (1..).zip(&film) {
@@ -247,7 +247,7 @@ fn the_quantiser_of_each_picture_is_its_own() {
 }
 
 #[test]
-fn a_lost_slice_is_concealed_and_mended_by_the_next_key_frame() {
+fn a_lost_slice_is_concealed_until_the_next_key_frame() {
     for (size, threads) in [(SIZES[0], 1), (SIZES[1], 2)] {
         let film = film(&settings(size, 8, threads), 30, &[20]);
         let clean = decode_clean(&film);
@@ -275,7 +275,7 @@ fn a_lost_slice_is_concealed_and_mended_by_the_next_key_frame() {
 fn heavy_loss_never_stalls() {
     let film = film(&settings(SIZES[0], 8, 1), 60, &[40]);
     let clean = decode_clean(&film);
-    // A third of all slices, whole frames too; key frames come through.
+    // A third of all slices and complete frames are lost; key frames arrive.
     let lost = |frame: u32, i: usize| {
         let dice = frame.wrapping_mul(2_654_435_761).rotate_left(i as u32) % 3;
         frame != 1 && frame < 40 && (dice == 0 || frame.is_multiple_of(10))
@@ -287,7 +287,7 @@ fn heavy_loss_never_stalls() {
 }
 
 #[test]
-fn frames_that_never_arrived_are_no_stall() {
+fn frames_that_never_arrived_cause_no_stall() {
     let film = film(&settings(SIZES[0], 4, 1), 24, &[18]);
     let clean = decode_clean(&film);
     let mut decoder = decode::open(Codec::H264).expect("libavcodec");
@@ -295,8 +295,8 @@ fn frames_that_never_arrived_are_no_stall() {
         if (6..=8).contains(&frame) {
             continue;
         }
-        // The hole at the front of frame 9 can only be filled with what its other slices say:
-        // from frame 5 its number can't be told.
+        // The gap at the start of frame 9 can only be filled using its other slices: its number
+        // can't be derived from frame 5.
         let lost = |frame, i| frame == 9 && i < 2;
         let picture = feed(&mut *decoder, frame, slices, &lost).expect("decoded");
         assert!(frame < 18 || picture == clean[frame as usize - 1]);
@@ -304,7 +304,7 @@ fn frames_that_never_arrived_are_no_stall() {
 }
 
 #[test]
-fn a_frame_that_is_left_unfinished_does_not_hold_up_the_next() {
+fn an_unfinished_frame_does_not_delay_the_next() {
     let film = film(&settings(SIZES[0], 4, 1), 12, &[9]);
     let clean = decode_clean(&film);
     let mut decoder = decode::open(Codec::H264).expect("libavcodec");
@@ -327,7 +327,7 @@ fn a_frame_that_is_left_unfinished_does_not_hold_up_the_next() {
 }
 
 #[test]
-fn a_key_frame_with_a_hole_is_dropped_and_the_next_one_mends() {
+fn a_key_frame_with_a_gap_is_dropped_and_the_next_one_repairs() {
     let film = film(&settings(SIZES[0], 4, 1), 16, &[5, 10]);
     let clean = decode_clean(&film);
     for hole in 0..4 {
@@ -361,7 +361,7 @@ fn a_decoder_that_starts_in_the_middle_waits_for_a_key_frame() {
 }
 
 #[test]
-fn damaged_bytes_never_panic_and_a_key_frame_mends() {
+fn damaged_bytes_never_panic_and_a_key_frame_repairs() {
     let film = film(&settings(SIZES[0], 4, 1), 9, &[9]);
     let clean = decode_clean(&film);
     let mut state = 7u64;
@@ -394,13 +394,13 @@ fn damaged_bytes_never_panic_and_a_key_frame_mends() {
             damaged += u32::from(feed(&mut *decoder, id, &slices, &|_, _| false).is_err());
         }
         let id = round * 10 + 9;
-        let picture = feed(&mut *decoder, id, &film[8], &|_, _| false).expect("mended");
+        let picture = feed(&mut *decoder, id, &film[8], &|_, _| false).expect("repaired");
         assert!(picture == clean[8], "round {round}");
     }
     assert!(damaged > 60, "{damaged} frames were refused");
 }
 
-/// A BGRX picture of the film, with bytes between its rows that belong to nobody.
+/// A BGRX picture of the film, with padding between its rows.
 fn bgrx(size: Size, t: u32) -> (Vec<u8>, usize) {
     let stride = size.width as usize * 4 + 12;
     let mut pixels = vec![0xee; stride * size.height as usize];
@@ -435,7 +435,7 @@ fn each_pixel_has_its_colour_and_a_lost_slice_is_concealed() {
             let picture = converter.convert(&picture, encoder.input()).expect("taken");
             film.push(encode_one(&mut *encoder, &picture, frame, frame == 8).0);
             sources.push(match pixels {
-                // Green, blue, red: in the order of a GBR picture.
+                // Green, blue, red: the order of a GBR picture.
                 Pixels::Rgb444 => [1, 0, 2].map(|c| {
                     let colours = colours(&drawn, size, stride);
                     colours.chunks(3).map(|pixel| pixel[c]).collect()
@@ -482,7 +482,7 @@ fn the_order_of_rows_in_memory_does_not_change_the_bytes() {
             pixels,
             ..usual(name, size, 3, 1)
         };
-        let film = |rows: Rows| -> Option<Vec<Vec<u8>>> {
+        let film = |rows: RowOrder| -> Option<Vec<Vec<u8>>> {
             let mut encoder = match encode::open(name, &settings) {
                 Ok(encoder) => encoder,
                 Err(why) => {
@@ -497,8 +497,8 @@ fn the_order_of_rows_in_memory_does_not_change_the_bytes() {
                 let (drawn, stride) = bgrx(size, frame);
                 let turned: Vec<u8> = drawn.chunks(stride).rev().flatten().copied().collect();
                 let picture = match rows {
-                    Rows::TopDown => Picture::bgrx(size, &drawn, stride),
-                    Rows::BottomUp => Picture {
+                    RowOrder::TopDown => Picture::bgrx(size, &drawn, stride),
+                    RowOrder::BottomUp => Picture {
                         rows,
                         ..Picture::bgrx(size, &turned, stride)
                     },
@@ -509,7 +509,8 @@ fn the_order_of_rows_in_memory_does_not_change_the_bytes() {
             }
             Some(slices)
         };
-        let (Some(usual), Some(turned)) = (film(Rows::TopDown), film(Rows::BottomUp)) else {
+        let (Some(usual), Some(turned)) = (film(RowOrder::TopDown), film(RowOrder::BottomUp))
+        else {
             continue;
         };
         assert!(usual == turned, "{name}, {pixels:?}");
@@ -518,7 +519,7 @@ fn the_order_of_rows_in_memory_does_not_change_the_bytes() {
     assert!(coded > 0);
 }
 
-/// The luma, Cb and Cr of a picture of the film, as an encoder takes them.
+/// The luma, Cb and Cr of a picture of the film, in an encoder's format.
 fn i420(size: Size, t: u32) -> [Vec<u8>; 3] {
     let source = Nv12::frame(size, t);
     let chroma = |c| source.chroma.iter().skip(c).step_by(2).copied().collect();
@@ -531,7 +532,7 @@ fn planar(size: Size, planes: &[Vec<u8>; 3]) -> Picture<'_> {
     Picture {
         size,
         format: PixelFormat::I420,
-        rows: Rows::TopDown,
+        rows: RowOrder::TopDown,
         planes: std::array::from_fn(|i| Plane {
             data: &planes[i],
             stride: strides[i],
@@ -540,7 +541,7 @@ fn planar(size: Size, planes: &[Vec<u8>; 3]) -> Picture<'_> {
 }
 
 #[test]
-fn openh264_slices_are_decoded_at_once_and_patched_when_lost() {
+fn openh264_slices_are_decoded_at_once_and_concealed_when_lost() {
     for (size, slices, threads) in [
         (SIZES[0], 8, 1),
         (SIZES[1], 4, 2),
@@ -587,7 +588,7 @@ fn openh264_slices_are_decoded_at_once_and_patched_when_lost() {
                 assert!(likeness > 33.0, "{size}, frame {frame}: {likeness} dB");
             }
         }
-        // Of a picture with one slice nothing is left that would tell its number.
+        // A picture with one slice leaves no information about its number.
         let hole = |frame, i| count > 1 && frame == 4 && i == count - 1;
         for (frame, picture) in (1..).zip(decode_all(&film, &hole)) {
             let picture = picture.expect("concealed");
@@ -710,7 +711,7 @@ fn a_lost_jpeg_band_keeps_the_old_rows_for_one_frame() {
                     shown = Some(colours(plane.data, size, plane.stride));
                 }
             }
-            let shown = shown.expect("a picture behind the last band");
+            let shown = shown.expect("a picture after the last band");
             let source = colours(&pixels, size, stride);
             if frame == 3 {
                 let columns = u16::try_from(size.width.div_ceil(16)).expect("small");
@@ -724,7 +725,7 @@ fn a_lost_jpeg_band_keeps_the_old_rows_for_one_frame() {
                 }
             } else {
                 let likeness = psnr(&shown, &source);
-                // A few pixels of any colour each are more than a quarter of the chroma can tell.
+                // Pixels of random colours exceed the resolution of quarter chroma.
                 let least = if count > 1 { 30.0 } else { 18.0 };
                 assert!(likeness > least, "{size}, frame {frame}: {likeness} dB");
             }
@@ -734,7 +735,7 @@ fn a_lost_jpeg_band_keeps_the_old_rows_for_one_frame() {
 }
 
 #[test]
-fn jpeg_takes_each_packed_format_as_it_is() {
+fn jpeg_accepts_each_packed_format_without_conversion() {
     let size = Size::new(333, 217);
     let mut encoder = encode::open("jpeg", &settings(size, 4, 1)).expect("jpeg");
     let mut converter = Converter::new();
@@ -747,9 +748,9 @@ fn jpeg_takes_each_packed_format_as_it_is() {
         (PixelFormat::Bgr, &[0, 1, 2]),
         (PixelFormat::Rgb, &[2, 1, 0]),
     ] {
-        for order in [Rows::TopDown, Rows::BottomUp] {
+        for order in [RowOrder::TopDown, RowOrder::BottomUp] {
             let mut rows: Vec<&[u8]> = bgrx.chunks(stride).take(size.height as usize).collect();
-            if order == Rows::BottomUp {
+            if order == RowOrder::BottomUp {
                 rows.reverse();
             }
             let data: Vec<u8> = (rows.iter())
@@ -770,7 +771,7 @@ fn jpeg_takes_each_packed_format_as_it_is() {
             assert_eq!(
                 taken.planes[0].data.as_ptr(),
                 data.as_ptr(),
-                "nothing is copied"
+                "no copy is made"
             );
             let coded = bands(encode_one(&mut *encoder, &taken, 1, false).0);
             assert!(coded == wanted, "{format:?}, {order:?}");
@@ -802,7 +803,8 @@ fn the_quantiser_changes_jpeg_as_rate_control_expects() {
                 .bytes,
         );
     }
-    // Less than double, since the headers stay and zeros cost little; more, or it would not settle.
+    // Less than double, since headers are constant and zeros cost little; more, or it would not
+    // settle.
     let grows = |w: &[usize]| w[1] * 10 > w[0] * 11 && w[1] < w[0] * 3;
     assert!(bytes.windows(2).all(grows), "{bytes:?}");
 }
@@ -833,7 +835,7 @@ fn frequent_key_frames_stay_within_the_rate() {
             rate.coded(key_frame, ask.qp, coded.bytes as u64 * 8);
             spent.push(coded.bytes * 8);
         }
-        // The second of them: the first frame is a guess.
+        // The second one: the first frame's size is a guess.
         let second: usize = spent[60..].iter().sum();
         assert!(
             (1_600_000..=2_150_000).contains(&second),
@@ -843,7 +845,7 @@ fn frequent_key_frames_stay_within_the_rate() {
 }
 
 #[test]
-fn damaged_jpeg_is_refused_and_the_next_frame_mends() {
+fn damaged_jpeg_is_refused_and_the_next_frame_repairs() {
     let size = Size::new(320, 180);
     let mut encoder = encode::open("jpeg", &settings(size, 4, 1)).expect("jpeg");
     let mut decoder = decode::open(Codec::Jpeg).expect("jpeg");
@@ -892,14 +894,14 @@ fn damaged_jpeg_is_refused_and_the_next_frame_mends() {
             }),
         }
         refused += u32::from(feed(&slices).is_err());
-        // A header that says another size begins a new picture.
+        // A header with another size starts a new picture.
         assert!(feed(&kept).expect("whole") == clean);
     }
     assert!(refused > 100, "{refused} were refused");
 }
 
 #[test]
-fn raw_rows_are_exact_and_a_lost_band_keeps_the_old_ones() {
+fn raw_rows_are_exact_and_a_lost_band_keeps_old_rows() {
     let size = Size::new(33, 21);
     let stride = 33 * 4 + 12;
     let image = |t: usize| -> Vec<u8> { (0..stride * 21).map(|i| (i * 7 + t) as u8).collect() };
@@ -971,7 +973,7 @@ fn a_null_stream_carries_the_frame_id() {
 }
 
 #[test]
-fn libavcodec_gives_whole_pictures_and_wanted_key_frames() {
+fn libavcodec_returns_complete_pictures_and_key_frames() {
     let size = SIZES[1];
     let settings = usual("libx264", size, 8, 1);
     let mut encoder = encode::open("libx264", &settings).expect("libx264 in libavcodec");
@@ -1013,7 +1015,7 @@ fn libavcodec_gives_whole_pictures_and_wanted_key_frames() {
 }
 
 #[test]
-fn what_works_here_proves_it_and_what_does_not_says_why() {
+fn working_codecs_pass_the_probe_and_others_give_a_reason() {
     for backend in encode::BACKENDS {
         assert!(!backend.about.is_empty());
         match encode::probe(backend) {
@@ -1041,7 +1043,7 @@ fn what_works_here_proves_it_and_what_does_not_says_why() {
 }
 
 #[test]
-fn what_can_t_be_opened_says_why() {
+fn unopenable_codecs_give_a_reason() {
     let good = settings(SIZES[0], 8, 2);
     let error = |name: &str, settings: &Settings| {
         let error = encode::open(name, settings).err().expect("refused");
@@ -1066,7 +1068,7 @@ fn what_can_t_be_opened_says_why() {
     assert!(error("raw", &Settings { fps: 0, ..good }).contains("frames/s"));
     let error = decode::find("x265").err().expect("refused");
     assert!(error.to_string().contains("avcodec, jpeg, h264_cuvid"));
-    // A picture that is too short is refused, and the encoder goes on.
+    // A picture that is too short is refused, and the encoder continues.
     let mut encoder = encode::open("x264", &good).expect("libx264");
     let source = Nv12::frame(good.size, 1);
     let mut short = source.picture();
@@ -1127,7 +1129,7 @@ fn after_a_loss_a_frame_with_a_sound_reference_is_clean() {
     for (threads, to) in [(1, 5), (2, 5), (1, 2)] {
         let film = film_that_skips_back(&settings(SIZES[0], 8, threads), to);
         let clean = decode_clean(&film);
-        // Frame 9 builds on what is there of frame 5: whole frames are missing …
+        // Frame 9 refers to frame 5: complete frames are lost …
         let mut decoder = decode::open(Codec::H264).expect("libavcodec");
         for (frame, slices) in (1..).zip(&film) {
             if (6..=8).contains(&frame) {
@@ -1139,7 +1141,7 @@ fn after_a_loss_a_frame_with_a_sound_reference_is_clean() {
                 "to {to}, frame {frame}"
             );
         }
-        // … or patched, and what is between builds on the patch.
+        // … or concealed, and frames in between are based on the concealment.
         let pictures = decode_all(&film, &|frame, i| frame == 6 && i >= 3);
         for (i, picture) in pictures.into_iter().enumerate() {
             let exact = picture.expect("concealed") == clean[i];

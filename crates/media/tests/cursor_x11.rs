@@ -1,4 +1,4 @@
-//! The pointer of a real X server: its shape and its place in a target.
+//! The pointer of a real X server: its shape and position in a target.
 #![cfg(feature = "host")]
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // A test may panic.
 
@@ -22,7 +22,7 @@ use xvfb::{Painter, Xvfb};
 const SOON: Option<Duration> = Some(Duration::from_secs(60));
 const SILENCE: Option<Duration> = Some(Duration::from_millis(50));
 
-/// Moves the pointer as a device does.
+/// Moves the pointer like a device.
 fn move_to(painter: &Painter, x: i16, y: i16) {
     painter
         .conn
@@ -31,7 +31,7 @@ fn move_to(painter: &Painter, x: i16, y: i16) {
     painter.sync();
 }
 
-/// A full rectangle in red, or one of which nothing is seen.
+/// A full rectangle in red, or an invisible one.
 fn cursor(painter: &Painter, width: u16, height: u16, seen: bool) -> Cursor {
     let conn = &painter.conn;
     let (pixmap, gc, id) = (
@@ -64,7 +64,7 @@ fn wear(painter: &Painter, cursor: Cursor) {
     painter.sync();
 }
 
-/// Takes events until nothing comes any more.
+/// Takes events until no more come.
 fn drain(watch: &mut CursorWatch) -> Vec<CursorEvent> {
     let mut events = Vec::new();
     loop {
@@ -80,7 +80,7 @@ fn open(server: &Xvfb, viewport: Viewport) -> Result<CursorWatch, CaptureError> 
 }
 
 #[test]
-fn shape_and_place_are_told_as_they_change() {
+fn shape_and_position_changes_are_reported() {
     let Some(server) = Xvfb::start(640, 480, &[]) else {
         return;
     };
@@ -98,7 +98,7 @@ fn shape_and_place_are_told_as_they_change() {
         (20, 10, 2, 3)
     );
     assert_eq!(shape.argb, vec![0xffff_0000; 200]);
-    // The middle of a pixel of a 256th of the picture.
+    // The centre of a pixel, of 256 pixels.
     let place = |x: u16, y: u16| Some((x * 256 + 127, y * 256 + 127));
     assert_eq!(watch.next(SOON).unwrap(), CursorEvent::Moved(place(0, 50)));
     assert_eq!(drain(&mut watch), []);
@@ -120,7 +120,7 @@ fn shape_and_place_are_told_as_they_change() {
         CursorEvent::Moved(place(255, 255))
     );
 
-    // An invisible cursor is nowhere; as soon as it is seen, it is somewhere again.
+    // An invisible cursor has no position; once visible, it has one again.
     wear(&painter, cursor(&painter, 8, 8, false));
     let events = drain(&mut watch);
     assert!(matches!(events[0], CursorEvent::Shaped(_)), "{events:?}");
@@ -135,7 +135,7 @@ fn shape_and_place_are_told_as_they_change() {
     assert_eq!(watch.cursor().at, place(255, 255));
 }
 
-/// Where it is when it is next told; it is asked for every now and then.
+/// The next reported position; queried repeatedly.
 fn next_place(watch: &mut CursorWatch) -> Option<(u16, u16)> {
     let begun = std::time::Instant::now();
     loop {
@@ -143,7 +143,7 @@ fn next_place(watch: &mut CursorWatch) -> Option<(u16, u16)> {
             CursorEvent::Moved(at) => return at,
             event => assert_eq!(event, CursorEvent::TimedOut),
         }
-        assert!(begun.elapsed() < SOON.unwrap(), "nothing is told");
+        assert!(begun.elapsed() < SOON.unwrap(), "no position is reported");
     }
 }
 
@@ -166,11 +166,11 @@ fn show(hider: &Painter, window: Window) {
 }
 
 #[test]
-fn a_pointer_is_nowhere_while_a_client_hides_it() {
+fn a_hidden_pointer_has_no_position() {
     let Some(server) = Xvfb::start(256, 256, &[]) else {
         return;
     };
-    // One from before the watch, one from after its beginning.
+    // One from before the watch, one from after its start.
     let one = hider(&server);
     move_to(&one, 7, 9);
     let mut watch = open(&server, Viewport::new(0, 0, Size::new(256, 256))).unwrap();
@@ -181,7 +181,7 @@ fn a_pointer_is_nowhere_while_a_client_hides_it() {
 
     hide(&one, one.root);
     assert_eq!(watch.next(SOON).unwrap(), CursorEvent::Moved(None));
-    // It counts how often, for each of them.
+    // It counts for each of them.
     hide(&one, one.root);
     hide(&other, other.root);
     show(&one, one.root);
@@ -191,12 +191,12 @@ fn a_pointer_is_nowhere_while_a_client_hides_it() {
     show(&other, other.root);
     assert_eq!(next_place(&mut watch), place(8, 9));
 
-    // What the server refuses changes nothing.
+    // Requests refused by the server change nothing.
     show(&one, one.root);
     hide(&one, 0x7fff_ffff);
     assert_eq!(drain(&mut watch), []);
 
-    // Any window stands for the screen, and need not last.
+    // Any window identifies the screen, and need not last.
     let window = one.shown(0, 0, 10, 10, 0xff);
     hide(&one, window);
     assert_eq!(next_place(&mut watch), None);
@@ -205,7 +205,7 @@ fn a_pointer_is_nowhere_while_a_client_hides_it() {
     one.sync();
     assert_eq!(next_place(&mut watch), place(8, 9));
 
-    // A client's end is the end of all its hiding.
+    // A client's end removes all its hiding.
     hide(&other, other.root);
     hide(&other, other.root);
     assert_eq!(next_place(&mut watch), None);
@@ -214,7 +214,7 @@ fn a_pointer_is_nowhere_while_a_client_hides_it() {
 }
 
 #[test]
-fn a_server_that_records_nothing_does_as_well() {
+fn a_server_without_record_is_supported() {
     let Some(server) = Xvfb::start(256, 256, &["-extension", "RECORD"]) else {
         return;
     };
@@ -222,7 +222,7 @@ fn a_server_that_records_nothing_does_as_well() {
     let mut watch = open(&server, Viewport::new(0, 0, Size::new(256, 256))).unwrap();
     drain(&mut watch);
     hide(&hider, hider.root);
-    // Without RECORD the server has no XTEST either.
+    // Without RECORD the server lacks XTEST, too.
     let warp = hider
         .conn
         .warp_pointer(x11rb::NONE, hider.root, 0, 0, 0, 0, 7, 9);
@@ -233,7 +233,7 @@ fn a_server_that_records_nothing_does_as_well() {
 }
 
 #[test]
-fn a_warp_is_noticed() {
+fn a_warp_is_detected() {
     let Some(server) = Xvfb::start(256, 256, &[]) else {
         return;
     };
@@ -260,7 +260,7 @@ fn the_pointer_is_followed_while_a_client_grabs_the_server() {
     painter.conn.grab_server().unwrap();
     move_to(&painter, 7, 9);
     let (done, finished) = std::sync::mpsc::sync_channel(1);
-    // A thread of its own: a watch that waits for the grab's end waits for ever.
+    // In a separate thread: a watch that waits for the grab's end would never return.
     std::thread::spawn(move || done.send(watch.next(SOON).unwrap()));
     let place = Some((7 * 256 + 127, 9 * 256 + 127));
     let seen = finished.recv_timeout(Duration::from_secs(60));
@@ -278,5 +278,8 @@ fn a_waker_wakes_and_an_ended_server_is_an_error() {
     drain(&mut watch);
     server.kill();
     let error = watch.next(SOON).unwrap_err();
-    assert!(error.0.contains("has its server ended?"), "{error}");
+    assert!(
+        error.0.contains("check that the server is running"),
+        "{error}"
+    );
 }

@@ -1,4 +1,4 @@
-//! What has not changed is neither converted nor coded again, and the pictures are the same.
+//! Unchanged areas are neither converted nor encoded again, with identical pictures.
 #![cfg(feature = "host")]
 #![allow(clippy::cast_possible_truncation)] // values below 256, and pictures of a few hundred pixels
 
@@ -6,12 +6,12 @@ use openuvr_media::codec::Codec;
 use openuvr_media::convert::Converter;
 use openuvr_media::damage::{Block, Damage};
 use openuvr_media::decode::{self, Chunk, Decoder};
-use openuvr_media::encode::{self, Encoder, FrameRequest, Part, Settings, Slice};
-use openuvr_media::picture::{Picture, PixelFormat, Plane, Rows};
+use openuvr_media::encode::{self, Encoder, FrameRequest, MacroblockRange, Settings, Slice};
+use openuvr_media::picture::{Picture, PixelFormat, Plane, RowOrder};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
 
-/// Numbers that look random and are the same in each run.
+/// Deterministic pseudo-random numbers.
 struct Numbers(u32);
 
 impl Numbers {
@@ -25,7 +25,7 @@ impl Numbers {
     }
 }
 
-/// A packed picture in which things are drawn.
+/// A packed picture to draw on.
 struct Drawing {
     size: Size,
     pixel: usize,
@@ -46,7 +46,7 @@ impl Drawing {
         }
     }
 
-    /// Draws somewhere, and says where.
+    /// Draws a random rectangle and returns it.
     fn draw(&mut self, numbers: &mut Numbers) -> Block {
         let Size { width, height } = self.size;
         let (left, top) = (numbers.below(width), numbers.below(height));
@@ -75,7 +75,7 @@ impl Drawing {
         Picture {
             size: self.size,
             format,
-            rows: Rows::TopDown,
+            rows: RowOrder::TopDown,
             planes: [plane, Plane::EMPTY, Plane::EMPTY],
         }
     }
@@ -94,7 +94,7 @@ fn planes(picture: &Picture<'_>) -> Vec<u8> {
 }
 
 #[test]
-fn a_part_is_converted_to_the_bytes_of_the_whole() {
+fn a_partial_conversion_is_bit_exact() {
     let mut numbers = Numbers(7);
     for size in [
         Size::new(320, 200),
@@ -120,7 +120,7 @@ fn a_part_is_converted_to_the_bytes_of_the_whole() {
                     damage.add(size, Some(&block));
                 }
                 if numbers.below(8) == 0 {
-                    // Held back: what comes is joined to it.
+                    // Not converted: the next damage is joined to it.
                     continue;
                 }
                 let picture = drawing.picture(format);
@@ -177,8 +177,14 @@ impl Line {
         }
     }
 
-    /// Codes what is drawn as the frame behind `reference`; `part`: an improvement.
-    fn code(&mut self, drawing: &Drawing, reference: u32, qp: u8, part: Option<Part>) -> Coded {
+    /// Encodes the drawing as the frame after `reference`; `part`: a refinement.
+    fn code(
+        &mut self,
+        drawing: &Drawing,
+        reference: u32,
+        qp: u8,
+        part: Option<MacroblockRange>,
+    ) -> Coded {
         self.frame += 1;
         let unchanged: Vec<bool> = match self.damage.is_partial(SIZE) {
             true => (0..MBS).map(|mb| !self.damage.has(mb)).collect(),
@@ -206,7 +212,7 @@ impl Line {
     }
 }
 
-/// The luma that a client shows of a frame, of which all but the first slice may be `lost`.
+/// The luma displayed by a client of a frame; all slices but the first may be `lost`.
 fn decode(decoder: &mut dyn Decoder, frame: u32, coded: &Coded, lost: bool) -> Vec<u8> {
     for (n, (first_mb, mbs, last, bytes)) in coded.slices.iter().enumerate() {
         let chunk = Chunk {
@@ -241,16 +247,16 @@ fn apart(one: &[u8], other: &[u8], mb: usize) -> f64 {
     f64::from(squares) / 256.0
 }
 
-/// Drawn at random; now and then two frames are damaged, and the next one refers to the one before them, and what the
-/// encoder was told of the frame before is of no use.
+/// Random drawing; sometimes two frames are damaged, and the next one refers to the frame before
+/// them, which invalidates the encoder's information about the previous frame.
 #[test]
-fn what_has_not_changed_stays_and_the_rest_is_as_good() {
+fn unchanged_areas_stay_and_the_rest_is_as_good() {
     for threads in [1, 2] {
         let mut numbers = Numbers(3);
         let mut drawing = Drawing::new(SIZE, 4, &mut numbers);
         let mut line = Line::open(threads);
         let mut sound = decode::open(Codec::H264).expect("libavcodec");
-        // A client that loses slices, and a conversion of all of each picture.
+        // A client that loses slices, and a full conversion of each picture.
         let mut lossy = decode::open(Codec::H264).expect("libavcodec");
         let mut full = Converter::new();
         let mut shown: Vec<Vec<u8>> = vec![Vec::new()];
@@ -269,8 +275,8 @@ fn what_has_not_changed_stays_and_the_rest_is_as_good() {
             };
             let part = (numbers.below(10) == 0 && reference + 1 == frame && frame > 1).then(|| {
                 let first_mb = numbers.below(MBS as u32 - 40) as u16;
-                // Nothing was drawn where a picture stands still.
-                Part { first_mb, mbs: 40 }
+                // Nothing is drawn in a static picture.
+                MacroblockRange { first_mb, mbs: 40 }
             });
             let still = line.damage.blocks().next().is_none();
             let part = part.filter(|_| still && line.damage.is_partial(SIZE));
@@ -286,30 +292,33 @@ fn what_has_not_changed_stays_and_the_rest_is_as_good() {
                 });
                 let what = format!("{threads} threads, frame {frame}, macroblock {mb}");
                 if !within {
-                    assert!(block(&luma, mb).eq(block(before, mb)), "{what}: of no part");
+                    assert!(
+                        block(&luma, mb).eq(block(before, mb)),
+                        "{what}: not in the part"
+                    );
                 }
-                // The quantiser's step at 28 is 16, and each coefficient is off by less than that.
+                // The quantiser step at 28 is 16, and each coefficient's error is below that.
                 let error = apart(&luma, &source, mb);
                 assert!(error < 100.0, "{what}: {error}");
             }
             let follows = reference + 1 == frame && reference != 0 && part.is_none();
             if follows && qp >= 28 {
-                // All was coded with this quantiser or a finer one. Beside what moves, libx264 codes
-                // a little of them nevertheless.
+                // Everything was encoded with this quantiser or a finer one. Next to motion,
+                // libx264 still encodes slightly.
                 let skipped = coded.unchanged.iter().enumerate();
                 let skipped = skipped.filter(|(_, same)| **same).map(|(mb, _)| mb);
                 let (same, other): (Vec<usize>, Vec<usize>) =
                     skipped.partition(|mb| block(&luma, *mb).eq(block(before, *mb)));
                 assert!(other.len() * 20 <= same.len(), "frame {frame}: {other:?}");
             }
-            // Frames are lost in pairs, and the one behind them refers back.
+            // Frames are lost in pairs, and the one after them refers back.
             lost = match lost {
                 0 if frame > 10 && numbers.below(12) == 0 => 1,
                 1 => 2,
                 _ => 0,
             };
-            let mended = decode(&mut *lossy, frame, &coded, lost > 0);
-            let same = mended == luma;
+            let repaired = decode(&mut *lossy, frame, &coded, lost > 0);
+            let same = repaired == luma;
             assert!(same || lost > 0, "{threads} threads, frame {frame}");
             losses += u32::from(!same);
             shown.push(luma);

@@ -1,5 +1,5 @@
-//! H.264 painted slice by slice on a surface's memory shows what is seen when the picture is converted
-//! behind its last slice, to the bit.
+//! H.264 painted slice by slice on a surface's memory is bit-exact with a conversion after the last
+//! slice.
 #![allow(clippy::cast_possible_truncation)]
 
 mod moving;
@@ -10,19 +10,19 @@ use moving::Nv12;
 use openuvr_media::codec::Codec;
 use openuvr_media::decode::{self, Chunk, Decoded, View};
 use openuvr_media::encode::{self, FrameRequest, Pixels, Settings, Slice};
-use openuvr_media::picture::{Picture, Plane, Rows};
+use openuvr_media::picture::{Picture, Plane, RowOrder};
 use openuvr_media::present::{Canvas, PresentError, to_bgrx};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
 
-/// The memory of a surface, which begins each picture with garbage.
+/// The memory of a surface, which contains garbage before each picture.
 #[derive(Default)]
 struct Paper {
     size: Size,
     pixels: Vec<u8>,
-    /// Rows of the picture that is being painted.
+    /// Rows of the current picture.
     rows: u32,
-    /// How many were asked for, of all pictures.
+    /// Number of requested rows of all pictures.
     painted: usize,
 }
 
@@ -74,7 +74,7 @@ fn film(settings: &Settings, count: u32) -> Vec<Vec<Kept>> {
             Pixels::Yuv444 => Picture {
                 size: settings.size,
                 format: openuvr_media::picture::PixelFormat::I444,
-                rows: Rows::TopDown,
+                rows: RowOrder::TopDown,
                 planes: [whole; 3],
             },
             _ => source.picture(),
@@ -93,8 +93,7 @@ fn film(settings: &Settings, count: u32) -> Vec<Vec<Kept>> {
     frames.collect()
 }
 
-/// What happens to a chunk on its way: it arrives, is lost, or never comes up, as when its frame is
-/// given up.
+/// The fate of a chunk: it arrives, is lost, or is never fed, because its frame was abandoned.
 #[derive(Clone, Copy, PartialEq)]
 enum Fate {
     Arrives,
@@ -103,7 +102,7 @@ enum Fate {
     Never,
 }
 
-/// Of a slice of a frame. Frames 1 to 8 are clean.
+/// The fate of a frame's slice. Frames 1 to 8 are clean.
 fn fate(frame: u32, slice: usize, last: bool) -> Fate {
     match frame {
         0..=8 => Fate::Arrives,
@@ -118,7 +117,7 @@ fn fate(frame: u32, slice: usize, last: bool) -> Fate {
 }
 
 #[test]
-fn what_is_painted_while_slices_arrive_is_the_whole_picture() {
+fn painting_slice_by_slice_gives_the_complete_picture() {
     for (size, visible, pixels, slices, threads) in [
         (Size::new(640, 360), Size::new(640, 360), Pixels::Nv12, 8, 2),
         (Size::new(850, 478), Size::new(849, 477), Pixels::Nv12, 5, 1),
@@ -130,7 +129,7 @@ fn what_is_painted_while_slices_arrive_is_the_whole_picture() {
             8,
             2,
         ),
-        // A host that says another size than its stream has: the smaller sides count.
+        // A host that announces a wrong size: the smaller sides count.
         (Size::new(320, 200), Size::new(200, 400), Pixels::Nv12, 4, 1),
     ] {
         let settings = Settings {
@@ -189,10 +188,10 @@ fn what_is_painted_while_slices_arrive_is_the_whole_picture() {
                     (one, other) => panic!("{size}, frame {frame}: {one:?}, {other:?}"),
                 }
             }
-            assert!(wanted || paper.rows == 0, "nobody looks at frame {frame}");
+            assert!(wanted || paper.rows == 0, "frame {frame} is not displayed");
         }
         assert!(shown > 15, "{size}: only {shown} pictures");
-        // Else libavcodec's layout is another one than is known, and painting gains nothing.
+        // Otherwise libavcodec's layout is unknown, and painting gains nothing.
         assert!(
             early > 15 || slices == 1,
             "{size}: {early} were painted early"
@@ -200,7 +199,7 @@ fn what_is_painted_while_slices_arrive_is_the_whole_picture() {
     }
 }
 
-/// A film in which a small part moves and stands still in turn.
+/// A film in which a small part alternately moves and stands still.
 fn quiet_film(settings: &Settings, count: u32) -> Vec<Vec<Kept>> {
     let mut encoder = encode::open("x264", settings).expect("libx264");
     let (columns, rows) = encode::macroblocks(settings.size).expect("a picture");
@@ -208,7 +207,7 @@ fn quiet_film(settings: &Settings, count: u32) -> Vec<Vec<Kept>> {
     let width = settings.size.width as usize;
     let code = |frame: u32| {
         let moves = !frame.is_multiple_of(3);
-        // Eight by four macroblocks, somewhere else every eight frames.
+        // Eight by four macroblocks, at a new position every eight frames.
         let (left, top) = ((frame / 8 * 5) as usize % 20, (frame / 8 * 7) as usize % 15);
         if moves {
             let new = Nv12::frame(settings.size, frame);
@@ -247,7 +246,7 @@ fn quiet_film(settings: &Settings, count: u32) -> Vec<Vec<Kept>> {
     (1..=count).map(code).collect()
 }
 
-/// To which frame a frame refers: two are skipped every sixteen.
+/// The reference of a frame: two are skipped every sixteen.
 fn reference(frame: u32) -> u32 {
     match frame {
         _ if frame % 16 == 9 => frame - 3,
@@ -256,7 +255,7 @@ fn reference(frame: u32) -> u32 {
 }
 
 #[test]
-fn what_a_frame_repeats_is_not_painted_again() {
+fn repeated_macroblocks_are_not_painted_again() {
     for threads in [1, 2] {
         let size = Size::new(640, 368);
         let settings = Settings {
@@ -267,11 +266,11 @@ fn what_a_frame_repeats_is_not_painted_again() {
         let mut plain = decode::open(Codec::H264).expect("libavcodec");
         let mut painter = decode::open(Codec::H264).expect("libavcodec");
         let (mut paper, mut pictures) = (Paper::default(), 0);
-        // The frame that is on the paper, as a client knows it.
+        // The frame on the paper, as known to a client.
         let mut on_paper = None;
         for (frame, slices) in (1..).zip(quiet_film(&settings, 96)) {
-            // The two before one that refers back never come; now and then a slice is lost, or a
-            // picture is not shown.
+            // The two frames before a back reference are never fed; sometimes a slice is lost, or a
+            // picture is not displayed.
             if matches!(frame % 16, 7 | 8) {
                 continue;
             }

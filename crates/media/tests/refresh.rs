@@ -1,5 +1,5 @@
-//! Intra refresh with the real libx264 and the real libavcodec: where the encoder says that the
-//! picture is clean again, it is, to the bit.
+//! Intra refresh with the real libx264 and the real libavcodec: the picture is bit-exact where the
+//! encoder reports it clean.
 #![allow(clippy::cast_possible_truncation)]
 
 mod moving;
@@ -15,21 +15,21 @@ const SIZE: Size = Size::new(640, 360);
 /// Columns of macroblocks.
 const COLUMNS: u16 = 40;
 
-/// A coded frame: its slices' first macroblock, number of macroblocks, and bytes; and what it says of
-/// a refresh.
+/// A coded frame: its slices' first macroblock, number of macroblocks, and bytes; and its refresh
+/// information.
 struct Coded {
     slices: Vec<(u16, u16, Vec<u8>)>,
     clean_after: Option<u16>,
 }
 
-/// How a film is made.
+/// Parameters of a film.
 #[derive(Clone, Copy, Debug)]
 struct Shot {
     refresh: Refresh,
     slices: u8,
     threads: u8,
     subpel: bool,
-    /// What moves to the right in time moves to the left.
+    /// Reverses the motion.
     backwards: bool,
 }
 
@@ -41,7 +41,7 @@ const SHOT: Shot = Shot {
     backwards: false,
 };
 
-/// Frames 1 to `count`; a refresh is asked for at those in `asks`.
+/// Frames 1 to `count`; a refresh is requested at those in `asks`.
 fn film(shot: Shot, count: u32, asks: &[u32]) -> Vec<Coded> {
     let settings = Settings {
         slices: shot.slices,
@@ -81,7 +81,7 @@ fn film(shot: Shot, count: u32, asks: &[u32]) -> Vec<Coded> {
     (1..=count).map(code).collect()
 }
 
-/// What is decoded of each frame of which not all is lost: its planes.
+/// The decoded planes of each frame that is not lost completely.
 fn decode(film: &[Coded], lost: &dyn Fn(u32, usize) -> bool) -> Vec<Option<Vec<u8>>> {
     let mut decoder = decode::open(Codec::H264).expect("libavcodec");
     let mut pictures = Vec::new();
@@ -121,7 +121,7 @@ fn decode(film: &[Coded], lost: &dyn Fn(u32, usize) -> bool) -> Vec<Option<Vec<u
     pictures
 }
 
-/// The frames of which the decoded picture is not what it is without loss; all that never came are.
+/// The frames with a decoded picture that differs from the lossless one; lost frames are included.
 fn damaged(film: &[Coded], lost: &dyn Fn(u32, usize) -> bool) -> Vec<u32> {
     let clean = decode(film, &|_, _| false);
     let pictures = decode(film, lost);
@@ -132,7 +132,7 @@ fn damaged(film: &[Coded], lost: &dyn Fn(u32, usize) -> bool) -> Vec<u32> {
         .collect()
 }
 
-/// The frames with which refreshes begin, and how long they say that each takes.
+/// The start frames of refreshes, and their announced durations.
 fn refreshes(film: &[Coded]) -> Vec<(u32, u16)> {
     let all = (1..).zip(film);
     all.filter_map(|(frame, coded)| Some((frame, coded.clean_after?)))
@@ -140,7 +140,7 @@ fn refreshes(film: &[Coded]) -> Vec<(u32, u16)> {
 }
 
 #[test]
-fn a_refresh_cleans_the_picture_to_the_bit_at_its_end() {
+fn a_completed_refresh_is_bit_exact() {
     for shot in [
         SHOT,
         Shot {
@@ -158,14 +158,14 @@ fn a_refresh_cleans_the_picture_to_the_bit_at_its_end() {
         let film = film(shot, 52, &[10]);
         assert_eq!(refreshes(&film), [(10, COLUMNS - 2)], "{shot:?}");
         let clean = 10 + u32::from(COLUMNS) - 2;
-        // Whole frames never arrive …
+        // Complete frames are lost …
         let expected: Vec<u32> = (6..clean).collect();
         assert_eq!(
             damaged(&film, &|frame, _| (6..=8).contains(&frame)),
             expected,
             "{shot:?}"
         );
-        // … or parts of one, which are patched.
+        // … or parts of one, which are concealed.
         if shot.slices > 1 {
             let damaged = damaged(&film, &|frame, i| frame == 7 && i > 1);
             assert_eq!(
@@ -178,9 +178,9 @@ fn a_refresh_cleans_the_picture_to_the_bit_at_its_end() {
 }
 
 #[test]
-fn a_loss_within_a_refresh_takes_another_one() {
+fn a_loss_within_a_refresh_needs_another_one() {
     let film = film(SHOT, 100, &[10, 21, 22, 23]);
-    // What is asked for while one is under way begins behind it, once.
+    // A request during a refresh starts one after it, once.
     let second = 10 + u32::from(COLUMNS) - 1;
     assert_eq!(refreshes(&film), [(10, COLUMNS - 2), (second, COLUMNS - 2)]);
     let damaged = damaged(&film, &|frame, _| frame == 6 || frame == 20);
@@ -189,19 +189,19 @@ fn a_loss_within_a_refresh_takes_another_one() {
 }
 
 #[test]
-fn periodic_refreshes_take_as_long_as_they_are_apart() {
+fn periodic_refreshes_take_their_period() {
     let refresh = Refresh::Every(12);
     let film = film(Shot { refresh, ..SHOT }, 50, &[]);
     assert_eq!(refreshes(&film), [(13, 11), (25, 11), (37, 11), (49, 11)]);
     let expected: Vec<u32> = (6..24).collect();
     assert_eq!(damaged(&film, &|frame, _| frame == 6), expected);
-    // The loss is behind the refresh's begin: only the next one helps.
+    // The loss is after the refresh's start: only the next one helps.
     let expected: Vec<u32> = (15..36).collect();
     assert_eq!(damaged(&film, &|frame, _| frame == 15), expected);
 }
 
 #[test]
-fn an_encoder_without_refreshes_is_not_opened_for_them() {
+fn an_encoder_without_intra_refresh_refuses_it() {
     for name in ["jpeg", "openh264", "raw"] {
         let backend = encode::find(name).expect("in the table");
         let settings = Settings {

@@ -1,5 +1,5 @@
-//! A picture that stands still is improved until it cannot be told from its source, with the real
-//! libx264 and the real libavcodec, on a clock that the test makes up.
+//! A static picture is refined until it equals its source, with the real libx264 and the real
+//! libavcodec, on a simulated clock.
 #![allow(clippy::cast_possible_truncation)]
 
 use std::time::Duration;
@@ -7,9 +7,9 @@ use std::time::Duration;
 use openuvr_media::codec::Codec;
 use openuvr_media::decode::{self, Chunk, Decoder};
 use openuvr_media::encode::{
-    self, Encoder, FrameRequest, Part, Pixels, Settings, Slice, macroblocks,
+    self, Encoder, FrameRequest, MacroblockRange, Pixels, Settings, Slice, macroblocks,
 };
-use openuvr_media::picture::{Picture, PixelFormat, Plane, Rows};
+use openuvr_media::picture::{Picture, PixelFormat, Plane, RowOrder};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::send::top_up::TopUp;
 use openuvr_proto::time::Instant;
@@ -18,18 +18,18 @@ use openuvr_proto::units::{Bitrate, Size};
 const SIZE: Size = Size::new(640, 368);
 const INTERVAL: Duration = Duration::from_micros(16_667);
 
-/// A desktop: flat areas, something like text, a gradient, and a photograph's noise.
+/// A desktop: flat areas, text-like shapes, a gradient, and photographic noise.
 struct Desktop {
     planes: [Vec<u8>; 3],
     format: PixelFormat,
-    rows: Rows,
+    rows: RowOrder,
 }
 
 /// Luma of the flat quarter.
 const FLAT: u8 = 113;
 
 impl Desktop {
-    fn new(format: PixelFormat, rows: Rows) -> Desktop {
+    fn new(format: PixelFormat, rows: RowOrder) -> Desktop {
         let (width, height) = (SIZE.width, SIZE.height);
         let mut seed = 9u32;
         let mut noise = || {
@@ -69,7 +69,7 @@ impl Desktop {
                 [luma, pairs.collect(), Vec::new()]
             }
         };
-        if rows == Rows::BottomUp {
+        if rows == RowOrder::BottomUp {
             for plane in &mut planes {
                 let turned = plane.chunks(width as usize).rev().flatten().copied();
                 *plane = turned.collect();
@@ -94,12 +94,12 @@ impl Desktop {
         }
     }
 
-    /// Its luma, the upper row first.
+    /// Its luma, top row first.
     fn luma(&self) -> Vec<u8> {
         let rows = self.planes[0].chunks(SIZE.width as usize);
         match self.rows {
-            Rows::TopDown => rows.flatten().copied().collect(),
-            Rows::BottomUp => rows.rev().flatten().copied().collect(),
+            RowOrder::TopDown => rows.flatten().copied().collect(),
+            RowOrder::BottomUp => rows.rev().flatten().copied().collect(),
         }
     }
 }
@@ -112,7 +112,7 @@ struct Line {
     target: Bitrate,
     now: Instant,
     frame: u32,
-    /// What the client shows.
+    /// The client's picture.
     luma: Vec<u8>,
 }
 
@@ -121,7 +121,7 @@ impl Line {
         let encoder = encode::open("x264", settings).expect("libx264");
         let (columns, rows) = macroblocks(SIZE).expect("a picture");
         let mut top_up = TopUp::default();
-        top_up.opened(columns * rows, encoder.codes_parts());
+        top_up.opened(columns * rows, encoder.supports_partial());
         Line {
             encoder,
             decoder: decode::open(Codec::H264).expect("libavcodec"),
@@ -133,8 +133,8 @@ impl Line {
         }
     }
 
-    /// Codes and decodes a frame; its bits.
-    fn code(&mut self, picture: &Picture<'_>, qp: u8, part: Option<Part>) -> u64 {
+    /// Encodes and decodes a frame; returns its bits.
+    fn code(&mut self, picture: &Picture<'_>, qp: u8, part: Option<MacroblockRange>) -> u64 {
         self.frame += 1;
         let ask = FrameRequest {
             frame: FrameId(self.frame),
@@ -170,14 +170,14 @@ impl Line {
         encoded.bytes as u64 * 8
     }
 
-    /// Improves until nothing is due; the bits of each frame.
+    /// Refines until nothing is due; returns the bits of each frame.
     fn stand_still(&mut self, picture: &Picture<'_>) -> Vec<u64> {
         let mut all = Vec::new();
         while let Some(at) = self.top_up.due(self.target) {
-            assert!(all.len() < 1000, "no end");
+            assert!(all.len() < 1000, "it does not end");
             self.now = self.now.max(at);
             let what = self.top_up.next(self.target).expect("due");
-            let part = self.encoder.codes_parts().then_some(Part {
+            let part = self.encoder.supports_partial().then_some(MacroblockRange {
                 first_mb: what.first_mb,
                 mbs: what.mbs,
             });
@@ -208,11 +208,11 @@ fn settings(pixels: Pixels) -> Settings {
 }
 
 #[test]
-fn a_still_picture_becomes_exact_and_then_nothing_is_sent() {
+fn a_static_picture_becomes_exact_and_then_nothing_is_sent() {
     for (pixels, format, rows) in [
-        (Pixels::Nv12, PixelFormat::Nv12, Rows::TopDown),
-        (Pixels::Nv12, PixelFormat::Nv12, Rows::BottomUp),
-        (Pixels::Yuv444, PixelFormat::I444, Rows::TopDown),
+        (Pixels::Nv12, PixelFormat::Nv12, RowOrder::TopDown),
+        (Pixels::Nv12, PixelFormat::Nv12, RowOrder::BottomUp),
+        (Pixels::Yuv444, PixelFormat::I444, RowOrder::TopDown),
     ] {
         for start in [20, 32, 45, 51] {
             let desktop = Desktop::new(format, rows);

@@ -1,4 +1,4 @@
-//! A device: its socket, and the file that says what it is.
+//! A device: its socket, and the file with its description.
 
 use std::ffi::{c_int, c_void};
 use std::mem::{offset_of, size_of, zeroed};
@@ -6,17 +6,17 @@ use std::ptr;
 
 use openuvr_media::pad::requests::Request;
 
-use crate::folder::{self, Name, Place};
+use crate::folder::{self, InputPath, Name};
 use crate::real::{errno, fail, set_errno};
 
-/// Opens a device as `open` does with these flags.
+/// Opens a device like `open` with these flags.
 pub(crate) fn connect(device: u32, flags: c_int) -> c_int {
     if flags & libc::O_DIRECTORY != 0 {
         return fail(libc::ENOTDIR);
     }
     let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | (flags & libc::O_CLOEXEC);
     const { assert!(libc::SOCK_CLOEXEC == libc::O_CLOEXEC) };
-    // SAFETY: numbers alone.
+    // SAFETY: only numbers.
     let fd = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };
     if fd < 0 {
         return fd;
@@ -33,17 +33,17 @@ pub(crate) fn connect(device: u32, flags: c_int) -> c_int {
         *to = byte.cast_signed();
     }
     let length = libc::socklen_t::try_from(size_of::<libc::sockaddr_un>()).unwrap_or(0);
-    // SAFETY: an address of this length, which lives until the call returns.
+    // SAFETY: an address of this length, which outlives the call.
     let connected = unsafe { libc::connect(fd, (&raw const address).cast(), length) };
     if connected != 0 {
         let why = match errno() {
             libc::ENOENT => libc::ENOENT,
-            // More wait to open it than there can be.
+            // The socket's backlog is full.
             libc::EAGAIN => libc::EBUSY,
-            // Who served it is gone.
+            // The server is gone.
             _ => libc::ENODEV,
         };
-        // SAFETY: opened above, and nobody else has it.
+        // SAFETY: opened above, with no other owner.
         unsafe { libc::close(fd) };
         return fail(why);
     }
@@ -54,13 +54,13 @@ pub(crate) fn connect(device: u32, flags: c_int) -> c_int {
     fd
 }
 
-/// The device that a descriptor is of; `None` if it is none of ours. The last error stays.
+/// The device of a descriptor; `None` if it is not served by this library. Preserves errno.
 pub(crate) fn of(fd: c_int) -> Option<u32> {
     let before = errno();
     // SAFETY: plain data.
     let mut address: libc::sockaddr_un = unsafe { zeroed() };
     let mut length = libc::socklen_t::try_from(size_of::<libc::sockaddr_un>()).unwrap_or(0);
-    // SAFETY: room for an address of this length.
+    // SAFETY: space for an address of this length.
     let known = unsafe { libc::getpeername(fd, (&raw mut address).cast(), &raw mut length) } == 0;
     set_errno(before);
     if !known || i32::from(address.sun_family) != libc::AF_UNIX {
@@ -86,12 +86,12 @@ pub(crate) fn of(fd: c_int) -> Option<u32> {
     folder::device(number.get(..used)?)
 }
 
-/// Reads a part of what a device is; `false` if it is not there.
+/// Reads a part of a device's description; `false` if the device is missing.
 pub(crate) fn read(device: u32, at: usize, bytes: &mut [u8]) -> bool {
     let before = errno();
-    let name = Name::of(Place::Device(device));
+    let name = Name::of(InputPath::Device(device));
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-    // SAFETY: a string. By its number, so that nobody else comes between.
+    // SAFETY: a string. A raw system call, to bypass other interposed libraries.
     let fd = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, name.as_ptr(), flags, 0) };
     let Some(fd) = c_int::try_from(fd).ok().filter(|fd| *fd >= 0) else {
         set_errno(before);
@@ -100,14 +100,14 @@ pub(crate) fn read(device: u32, at: usize, bytes: &mut [u8]) -> bool {
     let at = libc::off_t::try_from(at).unwrap_or(0);
     // SAFETY: as many bytes as the slice has.
     let got = unsafe { libc::pread(fd, bytes.as_mut_ptr().cast::<c_void>(), bytes.len(), at) };
-    // SAFETY: opened above, and nobody else has it.
+    // SAFETY: opened above, with no other owner.
     unsafe { libc::close(fd) };
     set_errno(before);
     usize::try_from(got).ok() == Some(bytes.len())
 }
 
-/// Tells who serves the device; the answer of a call that does.
-pub(crate) fn ask(fd: c_int, request: Request) -> c_int {
+/// Sends a request to the device's server; returns the result of a call that makes it.
+pub(crate) fn notify(fd: c_int, request: Request) -> c_int {
     let bytes = request.to_bytes();
     match send(fd, bytes.as_ptr().cast(), bytes.len()) {
         0.. => 0,
@@ -115,9 +115,9 @@ pub(crate) fn ask(fd: c_int, request: Request) -> c_int {
     }
 }
 
-/// Writes to a device, without the signal that a pipe gives whose end is gone.
+/// Writes to a device, without SIGPIPE if the peer is gone.
 pub(crate) fn send(fd: c_int, bytes: *const c_void, count: usize) -> isize {
-    // SAFETY: as many bytes, as the caller was told by its own.
+    // SAFETY: this many bytes, by the caller's contract.
     let sent = unsafe { libc::send(fd, bytes, count, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) };
     if sent < 0 && matches!(errno(), libc::EPIPE | libc::ECONNRESET) {
         set_errno(libc::ENODEV);
@@ -125,5 +125,5 @@ pub(crate) fn send(fd: c_int, bytes: *const c_void, count: usize) -> isize {
     sent
 }
 
-/// Nothing, where an answer has no place.
+/// A null output pointer.
 pub(crate) const NOWHERE: *mut c_void = ptr::null_mut();

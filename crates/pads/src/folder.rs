@@ -1,43 +1,45 @@
-//! Which paths are ours, and where what they name really is.
+//! Maps paths of our devices to their real locations.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use openuvr_media::pad::{DEVICES, FIRST_EVENT, FOLDER, MAX_DEVICES, SOCKETS};
 
-/// Where the kernel has its devices.
+/// The kernel's folder of devices.
 const INPUT: &[u8] = b"/dev/input";
 const EVENT: &[u8] = b"event";
 
-/// The longest name of the folder: with a socket's behind it, what a socket's address has room for (108).
+/// Maximum length of the folder's name: with a socket's name after it, the size of a socket address
+/// (108).
 const LONGEST: usize = 88;
 
-/// The folder, without a zero behind it. Written once, before the program begins.
+/// The folder, without a terminating zero. Written once, before the program starts.
 static mut NAME: [u8; LONGEST] = [0; LONGEST];
 static mut LENGTH: usize = 0;
 static ON: AtomicBool = AtomicBool::new(false);
 
-/// Run by the loader, before any thread can be; who opens something even earlier sees what the kernel has.
+/// Run by the loader, before any thread can exist; even earlier opens see the kernel's devices.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static BEGIN: extern "C" fn() = begin;
+static INIT: extern "C" fn() = init;
 
-extern "C" fn begin() {
+extern "C" fn init() {
     let mut name = [0; FOLDER.len() + 1];
     for (to, byte) in name.iter_mut().zip(FOLDER.bytes()) {
         *to = byte;
     }
-    // SAFETY: a string, with the zero of the array behind it.
+    // SAFETY: a string, terminated by the array's zero.
     let value = unsafe { libc::getenv(name.as_ptr().cast()) };
     if value.is_null() {
         return;
     }
-    // SAFETY: getenv gives a string.
+    // SAFETY: getenv returns a string.
     let value = unsafe { CStr::from_ptr(value) }.to_bytes();
     if value.first() != Some(&b'/') || value.len() > LONGEST {
         return;
     }
-    // SAFETY: nothing else of this library runs yet, and afterwards nobody writes. The array has room.
+    // SAFETY: no other code of this library runs yet, and it is not written afterwards. The array
+    // is large enough.
     unsafe {
         (&raw mut NAME)
             .cast::<u8>()
@@ -47,7 +49,7 @@ extern "C" fn begin() {
     ON.store(true, Ordering::Release);
 }
 
-/// Whether there is a folder.
+/// Whether a folder is set.
 pub(crate) fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }
@@ -56,45 +58,45 @@ fn folder() -> &'static [u8] {
     if !ON.load(Ordering::Acquire) {
         return &[];
     }
-    // SAFETY: written before it was on, and never again.
+    // SAFETY: written before it was set, and never again.
     unsafe {
         std::slice::from_raw_parts((&raw const NAME).cast::<u8>(), (&raw const LENGTH).read())
     }
 }
 
-/// What of ours a path names.
+/// A path that this library serves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum InputPath {
     /// `/dev/input` itself.
     Listing,
     /// A device, from 0.
     Device(u32),
 }
 
-/// What of ours `path` names; `None` if it is somebody else's.
+/// Classifies `path`; `None` if it is not served by this library.
 ///
 /// # Safety
 /// It is null or a string.
-pub(crate) unsafe fn place(path: *const c_char) -> Option<Place> {
+pub(crate) unsafe fn classify(path: *const c_char) -> Option<InputPath> {
     if !is_on() || path.is_null() {
         return None;
     }
-    // SAFETY: both are strings for as long as is compared.
+    // SAFETY: both are strings during the comparison.
     let other = unsafe { libc::strncmp(path, INPUT.as_ptr().cast(), INPUT.len()) } != 0;
     if other {
         return None;
     }
-    // SAFETY: a string, as the caller says.
+    // SAFETY: a string by the caller's contract.
     let rest = unsafe { CStr::from_ptr(path) }
         .to_bytes()
         .get(INPUT.len()..)?;
     let mut names = rest.split(|byte| *byte == b'/').skip(1).filter(|name| {
-        // Neither changes where one is.
+        // Components without an effect on the location.
         !name.is_empty() && *name != b"."
     });
     match (rest.first(), names.next(), names.next()) {
-        (None | Some(b'/'), None, _) => Some(Place::Listing),
-        (Some(b'/'), Some(name), None) => Some(Place::Device(device(name)?)),
+        (None | Some(b'/'), None, _) => Some(InputPath::Listing),
+        (Some(b'/'), Some(name), None) => Some(InputPath::Device(device(name)?)),
         _ => None,
     }
 }
@@ -102,29 +104,29 @@ pub(crate) unsafe fn place(path: *const c_char) -> Option<Place> {
 /// The same for a path that may be relative to an open folder.
 ///
 /// # Safety
-/// As [`place`].
-pub(crate) unsafe fn place_at(dir: c_int, path: *const c_char) -> Option<Place> {
+/// As [`classify`].
+pub(crate) unsafe fn classify_at(dir: c_int, path: *const c_char) -> Option<InputPath> {
     if !is_on() || path.is_null() {
         return None;
     }
     // SAFETY: a string has a first byte.
     if unsafe { *path }.cast_unsigned() == b'/' {
-        // SAFETY: as the caller says.
-        return unsafe { place(path) };
+        // SAFETY: by the caller's contract.
+        return unsafe { classify(path) };
     }
-    // SAFETY: a string, as the caller says.
+    // SAFETY: a string by the caller's contract.
     let number = device(unsafe { CStr::from_ptr(path) }.to_bytes())?;
-    is_listing(dir).then_some(Place::Device(number))
+    is_listing(dir).then_some(InputPath::Device(number))
 }
 
-/// Whether a descriptor is of the folder that stands in for `/dev/input`.
+/// Whether a descriptor refers to the folder in place of `/dev/input`.
 fn is_listing(dir: c_int) -> bool {
     let mut link = Name::new();
     link.push(b"/proc/self/fd/");
     link.number(dir.cast_unsigned());
     let mut found = [0_u8; 256];
     let before = crate::real::errno();
-    // SAFETY: a string, and as many bytes as are said.
+    // SAFETY: a string, and a buffer of the given length.
     let length = unsafe {
         libc::syscall(
             libc::SYS_readlinkat,
@@ -143,7 +145,7 @@ fn is_listing(dir: c_int) -> bool {
     found == Some(ours.bytes())
 }
 
-/// The device of this name; `None` if it is none of ours.
+/// The device of this name; `None` if it is not served by this library.
 pub(crate) fn device(name: &[u8]) -> Option<u32> {
     let digits = name.strip_prefix(EVENT)?;
     if digits.is_empty() || digits.len() > 4 || digits.first() == Some(&b'0') {
@@ -159,7 +161,7 @@ pub(crate) fn device(name: &[u8]) -> Option<u32> {
     number.checked_sub(FIRST_EVENT).filter(|n| *n < MAX_DEVICES)
 }
 
-/// A path that is put together without taking memory; it ends with a zero.
+/// A path assembled without allocation, NUL-terminated.
 pub(crate) struct Name {
     bytes: [u8; 160],
     length: usize,
@@ -173,7 +175,7 @@ impl Name {
         }
     }
 
-    /// Adds what has room: all that is ever added.
+    /// Appends text, truncated to the available space, which is always sufficient.
     fn push(&mut self, text: &[u8]) {
         let last = self.bytes.len() - 1;
         if let Some(room) = self.bytes.get_mut(self.length..last) {
@@ -196,7 +198,7 @@ impl Name {
         }
     }
 
-    /// The folder that stands in for `/dev/input`.
+    /// The folder in place of `/dev/input`.
     pub(crate) fn listing(&mut self) {
         self.push(folder());
         self.push(b"/");
@@ -209,17 +211,17 @@ impl Name {
         self.number(FIRST_EVENT + device);
     }
 
-    /// Where a place really is.
-    pub(crate) fn of(place: Place) -> Name {
+    /// The real location of a path.
+    pub(crate) fn of(place: InputPath) -> Name {
         let mut name = Name::new();
         name.listing();
-        if let Place::Device(device) = place {
+        if let InputPath::Device(device) = place {
             name.event(device);
         }
         name
     }
 
-    /// The folder of the sockets, with a slash behind it, and `event`.
+    /// The folder of the sockets, followed by a slash and `event`.
     pub(crate) fn sockets() -> Name {
         let mut name = Name::new();
         name.push(folder());
@@ -268,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_put_together() {
+    fn names_are_assembled() {
         let mut name = Name::new();
         for number in [0, 7, 10, 240, u32::MAX] {
             name.number(number);

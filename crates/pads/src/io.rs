@@ -1,6 +1,6 @@
-//! `read` and `write`: only what differs between a socket and a device.
+//! `read` and `write`: only the differences between a socket and a device.
 //!
-//! A read that finds something costs a comparison more than without this library.
+//! A successful read costs one comparison more than without this library.
 
 use std::ffi::{c_int, c_void};
 
@@ -9,9 +9,9 @@ use openuvr_media::pad::requests::LENGTH;
 
 use crate::device;
 use crate::folder::is_on;
-use crate::real::{Real, errno, fail, set_errno};
+use crate::real::{RealFunction, errno, fail, set_errno};
 
-/// A device that is gone says so, where a socket's end is only an end.
+/// A removed device returns an error, a closed socket an end of file.
 fn ended(fd: c_int, wanted: usize, got: isize) -> isize {
     let may_be = match got {
         0 => wanted > 0,
@@ -28,54 +28,54 @@ fn ended(fd: c_int, wanted: usize, got: isize) -> isize {
 /// See read(2).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn read(fd: c_int, to: *mut c_void, count: usize) -> isize {
-    static REAL: Real = Real::new(c"read");
+    static REAL: RealFunction = RealFunction::new(c"read");
     type Call = unsafe extern "C" fn(c_int, *mut c_void, usize) -> isize;
-    // SAFETY: the type that it has; what the caller gives is passed on.
+    // SAFETY: its type; the caller's arguments are passed on.
     match unsafe { REAL.get::<Call>() } {
-        // SAFETY: as the caller called us.
+        // SAFETY: by the caller's contract.
         Some(real) => ended(fd, count, unsafe { real(fd, to, count) }),
         None => fail(libc::ENOSYS) as isize,
     }
 }
 
-/// What `read` is to programs that have their buffers checked (`_FORTIFY_SOURCE`).
+/// `read` for programs with checked buffers (`_FORTIFY_SOURCE`).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __read_chk(fd: c_int, to: *mut c_void, count: usize, room: usize) -> isize {
-    static REAL: Real = Real::new(c"__read_chk");
+    static REAL: RealFunction = RealFunction::new(c"__read_chk");
     type Call = unsafe extern "C" fn(c_int, *mut c_void, usize, usize) -> isize;
-    // SAFETY: the type that it has; what the caller gives is passed on.
+    // SAFETY: its type; the caller's arguments are passed on.
     match unsafe { REAL.get::<Call>() } {
-        // SAFETY: as the caller called us.
+        // SAFETY: by the caller's contract.
         Some(real) => ended(fd, count, unsafe { real(fd, to, count, room) }),
         None => fail(libc::ENOSYS) as isize,
     }
 }
 
-/// See write(2). Effects are started by it; a device that is gone gives an error, and no signal.
+/// See write(2). It starts effects; a removed device gives an error, not a signal.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn write(fd: c_int, from: *const c_void, count: usize) -> isize {
-    static REAL: Real = Real::new(c"write");
+    static REAL: RealFunction = RealFunction::new(c"write");
     type Call = unsafe extern "C" fn(c_int, *const c_void, usize) -> isize;
-    // SAFETY: the caller gives so many bytes.
+    // SAFETY: the caller passes this many bytes.
     if is_on() && unsafe { is_force(from, count) } && device::of(fd).is_some() {
         return device::send(fd, from, count);
     }
-    // SAFETY: the type that it has; what the caller gives is passed on.
+    // SAFETY: its type; the caller's arguments are passed on.
     match unsafe { REAL.get::<Call>() } {
-        // SAFETY: as the caller called us.
+        // SAFETY: by the caller's contract.
         Some(real) => unsafe { real(fd, from, count) },
         None => fail(libc::ENOSYS) as isize,
     }
 }
 
-/// Whether it begins with an event that starts or stops an effect.
+/// Whether it starts with an event that starts or stops an effect.
 ///
 /// # Safety
-/// There are so many bytes.
+/// There are this many bytes.
 unsafe fn is_force(from: *const c_void, count: usize) -> bool {
     if from.is_null() || count == 0 || !count.is_multiple_of(LENGTH) {
         return false;
     }
-    // SAFETY: the kind is at 16 of the 24 that there are at least.
+    // SAFETY: the type is at offset 16 of at least 24 bytes.
     unsafe { from.cast::<u8>().add(16).cast::<u16>().read_unaligned() == EV_FF }
 }

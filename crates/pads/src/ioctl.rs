@@ -1,4 +1,4 @@
-//! `ioctl` of event devices (`linux/input.h`): what the kernel's evdev answers.
+//! `ioctl` of event devices (`linux/input.h`), with the answers of the kernel's evdev.
 
 use std::ffi::{c_int, c_ulong, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -6,50 +6,50 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use openuvr_media::pad::MAX_DEVICES;
 use openuvr_media::pad::codes::{EV_CNT, FF_RUMBLE, KEY_CNT};
 use openuvr_media::pad::description::{
-    AXIS, EFFECTS, ID, KEYS_DOWN, NAME, PLACE, Part, bits_of, info_of,
+    AXIS, EFFECTS, Field, ID, KEYS_DOWN, LOCATION, NAME, bits_of, info_of,
 };
 use openuvr_media::pad::requests::{Effect, Request};
 
 use crate::device::{self, NOWHERE};
 use crate::folder::is_on;
-use crate::real::{Real, fail};
+use crate::real::{RealFunction, fail};
 
 /// `EV_VERSION`.
 const VERSION: c_int = 0x01_0001;
 
-/// Effects of a device at most.
+/// Maximum number of effects of a device.
 const MAX_EFFECTS: u32 = 16;
 
-/// Bytes of `struct ff_effect`, and where what is of interest lies.
+/// Size of `struct ff_effect`, and offsets of the fields in use.
 const EFFECT: usize = 48;
 
-/// Which numbers of effects this process has in use, a bit each, by device. With all in use the oldest give way:
-/// one that closed a device without erasing them.
+/// The effect numbers in use by this process, one bit each, by device. If all are in use, all are
+/// freed: the process closed a device without erasing them.
 static IN_USE: [AtomicU32; MAX_DEVICES as usize] =
     [const { AtomicU32::new(0) }; MAX_DEVICES as usize];
 
 /// See ioctl(2).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
-    static REAL: Real = Real::new(c"ioctl");
+    static REAL: RealFunction = RealFunction::new(c"ioctl");
     type Call = unsafe extern "C" fn(c_int, c_ulong, ...) -> c_int;
     if request >> 8 & 0xff == c_ulong::from(b'E')
         && is_on()
         && let Some(device) = device::of(fd)
     {
-        // SAFETY: the caller gives what the request's number says.
+        // SAFETY: the caller passes an argument as the request's number requires.
         return unsafe { answer(fd, device, request, argument) };
     }
-    // SAFETY: the type that it has; what the caller gives is passed on.
+    // SAFETY: its type; the caller's arguments are passed on.
     match unsafe { REAL.get::<Call>() } {
-        // SAFETY: as the caller called us.
+        // SAFETY: by the caller's contract.
         Some(real) => unsafe { real(fd, request, argument) },
         None => fail(libc::ENOSYS),
     }
 }
 
 /// # Safety
-/// `argument` is what the number of the request says.
+/// `argument` matches the request's number.
 unsafe fn answer(fd: c_int, device: u32, request: c_ulong, argument: *mut c_void) -> c_int {
     let number = u16::try_from(request & 0xff).unwrap_or(0);
     let room = usize::try_from(request >> 16 & 0x3fff).unwrap_or(0);
@@ -58,32 +58,32 @@ unsafe fn answer(fd: c_int, device: u32, request: c_ulong, argument: *mut c_void
         to: argument.cast(),
         room,
     };
-    // SAFETY: the number's room is there.
+    // SAFETY: space as encoded in the request's number.
     unsafe {
         match number {
             0x01 => to.bytes(&VERSION.to_ne_bytes()),
-            0x02 => to.part(ID, 0),
-            // Nothing repeats.
+            0x02 => to.field(ID, 0),
+            // No auto-repeat.
             0x03 => fail(libc::ENOSYS),
             0x06 => to.text(NAME),
-            0x07 => to.text(PLACE),
+            0x07 => to.text(LOCATION),
             0x08 => fail(libc::ENOENT),
-            // Properties, lights, sounds and switches: none.
+            // Properties, LEDs, sounds and switches: none.
             0x09 | 0x19..=0x1b => to.nothing(8),
-            0x18 => to.part(KEYS_DOWN, KEYS_DOWN.length),
+            0x18 => to.field(KEYS_DOWN, KEYS_DOWN.length),
             0x20..0x40 => match bits_of(number - 0x20) {
-                Some(bits) => to.part(bits, bits.length),
+                Some(bits) => to.field(bits, bits.length),
                 None => to.nothing(8),
             },
-            // EVIOCGABS has room for an answer, EVIOCSABS (0xc0 and on) brings one.
+            // EVIOCGABS has space for an answer, EVIOCSABS (from 0xc0 on) passes one.
             0x40..0x80 => match info_of(number - 0x40) {
-                Some(info) => to.part(info, 0),
+                Some(info) => to.field(info, 0),
                 None => fail(libc::EINVAL),
             },
             0x80 => upload(fd, device, argument.cast(), room),
             0x81 => erase(fd, device, argument as usize),
-            0x84 => to.part(EFFECTS, 0),
-            // Nobody else is kept from it: all who see it belong to one game.
+            0x84 => to.field(EFFECTS, 0),
+            // No exclusive access: all processes that see it belong to one game.
             0x90 => 0,
             0x91 => libc::shutdown(fd, libc::SHUT_RDWR),
             0xa0 => clock(fd, argument.cast()),
@@ -93,7 +93,7 @@ unsafe fn answer(fd: c_int, device: u32, request: c_ulong, argument: *mut c_void
     }
 }
 
-/// Where an answer goes.
+/// The destination of an answer.
 struct Answer {
     device: u32,
     to: *mut u8,
@@ -102,63 +102,63 @@ struct Answer {
 
 impl Answer {
     /// # Safety
-    /// There is the room.
+    /// The space exists.
     unsafe fn bytes(&self, bytes: &[u8]) -> c_int {
         if self.to.cast() == NOWHERE {
             return fail(libc::EFAULT);
         }
         let length = bytes.len().min(self.room);
-        // SAFETY: as the caller says.
+        // SAFETY: by the caller's contract.
         unsafe { self.to.copy_from_nonoverlapping(bytes.as_ptr(), length) };
         0
     }
 
-    /// Answers with a part of what the device is; what is returned is how much, at most `count`.
+    /// Answers with a field of the description, at most `count` bytes; returns their number.
     ///
     /// # Safety
-    /// There is the room.
-    unsafe fn part(&self, part: Part, count: usize) -> c_int {
+    /// The space exists.
+    unsafe fn field(&self, field: Field, count: usize) -> c_int {
         let mut bytes = [0; LONGEST];
-        let Some(bytes) = bytes.get_mut(..part.length) else {
+        let Some(bytes) = bytes.get_mut(..field.length) else {
             return fail(libc::EINVAL);
         };
-        if !device::read(self.device, part.at, bytes) {
+        if !device::read(self.device, field.at, bytes) {
             return fail(libc::ENODEV);
         }
-        // SAFETY: as the caller says.
+        // SAFETY: by the caller's contract.
         match unsafe { self.bytes(bytes) } {
             0 => c_int::try_from(count.min(self.room)).unwrap_or(0),
             failed => failed,
         }
     }
 
-    /// Answers with a text and its zero.
+    /// Answers with a string and its terminating zero.
     ///
     /// # Safety
-    /// There is the room.
-    unsafe fn text(&self, part: Part) -> c_int {
+    /// The space exists.
+    unsafe fn text(&self, field: Field) -> c_int {
         let mut bytes = [0; LONGEST];
-        let Some(bytes) = bytes.get_mut(..part.length) else {
+        let Some(bytes) = bytes.get_mut(..field.length) else {
             return fail(libc::EINVAL);
         };
-        if !device::read(self.device, part.at, bytes) {
+        if !device::read(self.device, field.at, bytes) {
             return fail(libc::ENODEV);
         }
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(0) + 1;
-        // SAFETY: as the caller says.
+        // SAFETY: by the caller's contract.
         match unsafe { self.bytes(bytes.get(..end).unwrap_or_default()) } {
             0 => c_int::try_from(end.min(self.room)).unwrap_or(0),
             failed => failed,
         }
     }
 
-    /// Answers with so many zeros.
+    /// Answers with `count` zeros.
     ///
     /// # Safety
-    /// There is the room.
+    /// The space exists.
     unsafe fn nothing(&self, count: usize) -> c_int {
         let zeros = [0; 8];
-        // SAFETY: as the caller says.
+        // SAFETY: by the caller's contract.
         match unsafe { self.bytes(zeros.get(..count).unwrap_or_default()) } {
             0 => c_int::try_from(count.min(self.room)).unwrap_or(0),
             failed => failed,
@@ -166,13 +166,13 @@ impl Answer {
     }
 }
 
-/// The longest part that is answered at once.
+/// The longest field answered at once.
 const LONGEST: usize = 96;
 const _: () = assert!(NAME.length <= LONGEST && KEY_CNT / 8 <= LONGEST && AXIS <= LONGEST);
 const _: () = assert!(EV_CNT <= 0x20);
 
 /// # Safety
-/// `effect` is null or has so many bytes.
+/// `effect` is null or has this many bytes.
 unsafe fn upload(fd: c_int, device: u32, effect: *mut u8, room: usize) -> c_int {
     if effect.is_null() || room < EFFECT {
         return fail(libc::EINVAL);
@@ -199,7 +199,7 @@ unsafe fn upload(fd: c_int, device: u32, effect: *mut u8, room: usize) -> c_int 
         weak: half(18),
     };
     let number = u16::try_from(id).unwrap_or(0);
-    let asked = device::ask(fd, Request::Upload(number, wanted));
+    let asked = device::notify(fd, Request::Upload(number, wanted));
     if asked == 0 {
         // SAFETY: within the structure.
         unsafe { effect.add(2).cast::<u16>().write_unaligned(number) };
@@ -207,7 +207,7 @@ unsafe fn upload(fd: c_int, device: u32, effect: *mut u8, room: usize) -> c_int 
     asked
 }
 
-/// The lowest number that is not in use; all are free again if there is none.
+/// The lowest unused number; all are freed if there is none.
 fn free(in_use: &AtomicU32) -> u32 {
     let mut bits = in_use.load(Ordering::Relaxed);
     loop {
@@ -232,7 +232,7 @@ fn erase(fd: c_int, device: u32, id: usize) -> c_int {
         return fail(libc::EINVAL);
     };
     in_use.fetch_and(!(1 << number), Ordering::Relaxed);
-    device::ask(fd, Request::Erase(number))
+    device::notify(fd, Request::Erase(number))
 }
 
 /// # Safety
@@ -241,10 +241,10 @@ unsafe fn clock(fd: c_int, clock: *const c_int) -> c_int {
     if clock.is_null() {
         return fail(libc::EFAULT);
     }
-    // SAFETY: as the caller says.
+    // SAFETY: by the caller's contract.
     match unsafe { clock.read_unaligned() } {
         clock @ (libc::CLOCK_REALTIME | libc::CLOCK_MONOTONIC | libc::CLOCK_BOOTTIME) => {
-            device::ask(fd, Request::Clock(clock))
+            device::notify(fd, Request::Clock(clock))
         }
         _ => fail(libc::EINVAL),
     }

@@ -1,18 +1,18 @@
-//! Listing and watching `/dev/input`, and asking whether what is in it may be used.
+//! Lists and watches `/dev/input`, and checks access to its devices.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr;
 
-use crate::folder::{Name, Place, place, place_at};
-use crate::real::{Real, fail};
+use crate::folder::{InputPath, Name, classify, classify_at};
+use crate::real::{RealFunction, fail};
 
-/// Calls `real` with the path, or with where that really is.
+/// Calls `real` with the path, or with its real location.
 ///
 /// # Safety
 /// The path is null or a string.
 unsafe fn redirected<T>(path: *const c_char, real: impl FnOnce(*const c_char) -> T) -> T {
-    // SAFETY: as the caller says.
-    match unsafe { place(path) } {
+    // SAFETY: by the caller's contract.
+    match unsafe { classify(path) } {
         None => real(path),
         Some(place) => real(Name::of(place).as_ptr()),
     }
@@ -21,9 +21,9 @@ unsafe fn redirected<T>(path: *const c_char, real: impl FnOnce(*const c_char) ->
 /// See opendir(3).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn opendir(path: *const c_char) -> *mut c_void {
-    static REAL: Real = Real::new(c"opendir");
+    static REAL: RealFunction = RealFunction::new(c"opendir");
     type Call = unsafe extern "C" fn(*const c_char) -> *mut c_void;
-    // SAFETY: the type that it has; the caller gives a string, and so do we.
+    // SAFETY: its type; the caller passes a string, and so do we.
     unsafe {
         let Some(real) = REAL.get::<Call>() else {
             return ptr::null_mut();
@@ -42,10 +42,10 @@ macro_rules! scandir {
             filter: *mut c_void,
             order: *mut c_void,
         ) -> c_int {
-            static REAL: Real = Real::new($symbol);
+            static REAL: RealFunction = RealFunction::new($symbol);
             type Call =
                 unsafe extern "C" fn(*const c_char, *mut c_void, *mut c_void, *mut c_void) -> c_int;
-            // SAFETY: the type that it has, but for what is passed on as it is; the caller gives a
+            // SAFETY: its type, except for arguments passed on unchanged; the caller passes a
             // string, and so do we.
             unsafe {
                 let Some(real) = REAL.get::<Call>() else {
@@ -62,9 +62,9 @@ scandir!(scandir c"scandir", scandir64 c"scandir64");
 /// See inotify_add_watch(2).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn inotify_add_watch(fd: c_int, path: *const c_char, mask: c_uint) -> c_int {
-    static REAL: Real = Real::new(c"inotify_add_watch");
+    static REAL: RealFunction = RealFunction::new(c"inotify_add_watch");
     type Call = unsafe extern "C" fn(c_int, *const c_char, c_uint) -> c_int;
-    // SAFETY: the type that it has; the caller gives a string, and so do we.
+    // SAFETY: its type; the caller passes a string, and so do we.
     unsafe {
         let Some(real) = REAL.get::<Call>() else {
             return fail(libc::ENOSYS);
@@ -78,9 +78,9 @@ macro_rules! access {
         /// See access(2).
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(path: *const c_char, mode: c_int) -> c_int {
-            static REAL: Real = Real::new($symbol);
+            static REAL: RealFunction = RealFunction::new($symbol);
             type Call = unsafe extern "C" fn(*const c_char, c_int) -> c_int;
-            // SAFETY: the type that it has; the caller gives a string, and so do we.
+            // SAFETY: its type; the caller passes a string, and so do we.
             unsafe {
                 let Some(real) = REAL.get::<Call>() else {
                     return fail(libc::ENOSYS);
@@ -101,16 +101,16 @@ unsafe extern "C" fn faccessat(
     mode: c_int,
     flags: c_int,
 ) -> c_int {
-    static REAL: Real = Real::new(c"faccessat");
+    static REAL: RealFunction = RealFunction::new(c"faccessat");
     type Call = unsafe extern "C" fn(c_int, *const c_char, c_int, c_int) -> c_int;
-    // SAFETY: the type that it has; the caller gives a string, and so do we.
+    // SAFETY: its type; the caller passes a string, and so do we.
     unsafe {
         let Some(real) = REAL.get::<Call>() else {
             return fail(libc::ENOSYS);
         };
-        match place_at(dir, path) {
+        match classify_at(dir, path) {
             None => real(dir, path, mode, flags),
-            Some(place @ (Place::Listing | Place::Device(_))) => {
+            Some(place @ (InputPath::Listing | InputPath::Device(_))) => {
                 real(dir, Name::of(place).as_ptr(), mode, flags)
             }
         }

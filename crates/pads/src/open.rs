@@ -1,27 +1,29 @@
-//! `open` and its kin.
+//! `open` and its variants.
 //!
-//! They take a third argument only where a file is made; on the machines that this is built for it lies in a
-//! register that exists either way, and is passed on as it is.
+//! They have a third argument only when creating a file; on the supported machines it is in a
+//! register that exists in any case, and is passed on.
 
 use std::ffi::{c_char, c_int, c_uint};
 
 use crate::device;
-use crate::folder::{Name, Place, place, place_at};
-use crate::real::{Real, fail};
+use crate::folder::{InputPath, Name, classify, classify_at};
+use crate::real::{RealFunction, fail};
 
 type Open = unsafe extern "C" fn(*const c_char, c_int, ...) -> c_int;
 type OpenAt = unsafe extern "C" fn(c_int, *const c_char, c_int, ...) -> c_int;
 
-/// Opens what of ours a path names, and everything else by `real`.
+/// Opens a served path, and all others with `real`.
 fn opened(
-    place: Option<Place>,
+    place: Option<InputPath>,
     path: *const c_char,
     flags: c_int,
     real: impl FnOnce(*const c_char) -> c_int,
 ) -> c_int {
     match place {
         None => real(path),
-        Some(Place::Device(number)) if flags & libc::O_PATH == 0 => device::connect(number, flags),
+        Some(InputPath::Device(number)) if flags & libc::O_PATH == 0 => {
+            device::connect(number, flags)
+        }
         Some(place) => real(Name::of(place).as_ptr()),
     }
 }
@@ -31,13 +33,13 @@ macro_rules! open {
         /// See open(2).
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
-            static REAL: Real = Real::new($symbol);
-            // SAFETY: the type that it has.
+            static REAL: RealFunction = RealFunction::new($symbol);
+            // SAFETY: its type.
             let Some(real) = (unsafe { REAL.get::<Open>() }) else {
                 return fail(libc::ENOSYS);
             };
-            // SAFETY: the caller gives a string, and so do we.
-            opened(unsafe { place(path) }, path, flags, |path| unsafe { real(path, flags, mode) })
+            // SAFETY: the caller passes a string, and so do we.
+            opened(unsafe { classify(path) }, path, flags, |path| unsafe { real(path, flags, mode) })
         }
     )* };
 }
@@ -54,13 +56,13 @@ macro_rules! openat {
             flags: c_int,
             mode: c_uint,
         ) -> c_int {
-            static REAL: Real = Real::new($symbol);
-            // SAFETY: the type that it has.
+            static REAL: RealFunction = RealFunction::new($symbol);
+            // SAFETY: its type.
             let Some(real) = (unsafe { REAL.get::<OpenAt>() }) else {
                 return fail(libc::ENOSYS);
             };
-            // SAFETY: the caller gives a string, and so do we.
-            opened(unsafe { place_at(dir, path) }, path, flags, |path| unsafe {
+            // SAFETY: the caller passes a string, and so do we.
+            opened(unsafe { classify_at(dir, path) }, path, flags, |path| unsafe {
                 real(dir, path, flags, mode)
             })
         }

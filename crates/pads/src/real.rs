@@ -1,44 +1,44 @@
-//! The functions that this library stands in front of, as the process would find them without it.
+//! The interposed functions, as the process would find them without this library.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::transmute_copy;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// A function that is looked up when it is first called.
-pub(crate) struct Real {
+/// A function looked up at its first call.
+pub(crate) struct RealFunction {
     name: &'static CStr,
     at: AtomicPtr<c_void>,
 }
 
-impl Real {
-    pub(crate) const fn new(name: &'static CStr) -> Real {
-        Real {
+impl RealFunction {
+    pub(crate) const fn new(name: &'static CStr) -> RealFunction {
+        RealFunction {
             name,
             at: AtomicPtr::new(ptr::null_mut()),
         }
     }
 
-    /// The function, as one of type `F`; `None` if there is none.
+    /// The function with the type `F`; `None` if there is none.
     ///
     /// # Safety
-    /// `F` is a function pointer of the type that it has.
+    /// `F` is a function pointer of the function's type.
     pub(crate) unsafe fn get<F: Copy>(&self) -> Option<F> {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
         let mut at = self.at.load(Ordering::Relaxed);
         if at.is_null() {
-            // SAFETY: a name; behind this library there is what it stands in front of.
+            // SAFETY: a name; the next library in search order has the interposed function.
             at = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
             self.at.store(at, Ordering::Relaxed);
         }
-        // SAFETY: it is not null, and of this type, as the caller says.
+        // SAFETY: it is not null, and has this type by the caller's contract.
         (!at.is_null()).then(|| unsafe { transmute_copy(&at) })
     }
 }
 
-/// The error of the last call.
+/// errno of this thread.
 pub(crate) fn errno() -> c_int {
-    // SAFETY: each thread has one, for as long as it lives.
+    // SAFETY: each thread has one during its lifetime.
     unsafe { *libc::__errno_location() }
 }
 

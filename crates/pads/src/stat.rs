@@ -1,35 +1,35 @@
-//! `stat` and its kin: a device looks like one of the kernel's.
+//! `stat` and its variants: a device looks like one of the kernel's.
 
 use std::ffi::{c_char, c_int, c_uint};
 
 use openuvr_media::pad::FIRST_EVENT;
 
 use crate::device;
-use crate::folder::{Name, Place, place, place_at};
-use crate::real::{Real, fail};
+use crate::folder::{InputPath, Name, classify, classify_at};
+use crate::real::{RealFunction, fail};
 
 /// `INPUT_MAJOR` of `linux/major.h`.
 const MAJOR: c_uint = 13;
 
-/// The kernel's event devices begin with this minor number.
+/// First minor number of the kernel's event devices.
 const FIRST_MINOR: c_uint = 64;
 
 fn minor(device: u32) -> c_uint {
     FIRST_MINOR + FIRST_EVENT + device
 }
 
-/// A character device, which its user may read and write.
+/// A character device, readable and writable for its user.
 const MODE: libc::mode_t = libc::S_IFCHR | 0o660;
 
 // `struct stat64` is the same where addresses have 64 bits.
 type Stat = libc::stat;
 
-/// Makes a device of what was found.
+/// Changes the result to that of a device.
 ///
 /// # Safety
-/// `found` is null or was filled.
+/// `found` is null or filled.
 unsafe fn disguise(found: *mut Stat, device: u32) {
-    // SAFETY: as the caller says.
+    // SAFETY: by the caller's contract.
     if let Some(found) = unsafe { found.as_mut() } {
         found.st_mode = MODE;
         found.st_rdev = libc::makedev(MAJOR, minor(device));
@@ -37,27 +37,27 @@ unsafe fn disguise(found: *mut Stat, device: u32) {
     }
 }
 
-/// fstatat(2) of the system itself, without anybody between.
+/// fstatat(2) as a raw system call, bypassing interposed libraries.
 ///
 /// # Safety
-/// A string, and room for the answer.
+/// A string, and space for the result.
 unsafe fn system(dir: c_int, path: *const c_char, found: *mut Stat, flags: c_int) -> c_int {
-    // SAFETY: as the caller says; the structure is the kernel's own on the machines that this is built for.
+    // SAFETY: by the caller's contract; on the supported machines the structure is the kernel's.
     let answer = unsafe { libc::syscall(libc::SYS_newfstatat, dir, path, found, flags) };
     c_int::try_from(answer).unwrap_or(-1)
 }
 
-/// Looks at what of ours a path names, and at everything else by `real`.
+/// Queries a served path, and all others with `real`.
 ///
 /// # Safety
-/// `found` has room for the answer.
-unsafe fn looked(place: Option<Place>, found: *mut Stat, real: impl FnOnce() -> c_int) -> c_int {
+/// `found` has space for the result.
+unsafe fn query(place: Option<InputPath>, found: *mut Stat, real: impl FnOnce() -> c_int) -> c_int {
     let Some(place) = place else {
         return real();
     };
-    // SAFETY: a string, and what the caller says.
+    // SAFETY: a string, and the caller's contract.
     let answer = unsafe { system(libc::AT_FDCWD, Name::of(place).as_ptr(), found, 0) };
-    if let (0, Place::Device(device)) = (answer, place) {
+    if let (0, InputPath::Device(device)) = (answer, place) {
         // SAFETY: filled just now.
         unsafe { disguise(found, device) };
     }
@@ -69,12 +69,12 @@ macro_rules! stat {
         /// See stat(2).
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(path: *const c_char, found: *mut Stat) -> c_int {
-            static REAL: Real = Real::new($symbol);
+            static REAL: RealFunction = RealFunction::new($symbol);
             type Call = unsafe extern "C" fn(*const c_char, *mut Stat) -> c_int;
-            // SAFETY: the type that it has; what the caller gives is passed on. Until glibc 2.33 there was no
-            // function of this name, and the system itself answers.
+            // SAFETY: its type; the caller's arguments are passed on. Before glibc 2.33 there is no
+            // function of this name, and the system call is used.
             unsafe {
-                looked(place(path), found, || match REAL.get::<Call>() {
+                query(classify(path), found, || match REAL.get::<Call>() {
                     Some(real) => real(path, found),
                     None => system(libc::AT_FDCWD, path, found, $flags),
                 })
@@ -92,14 +92,14 @@ stat!(
 
 macro_rules! xstat {
     ($($name:ident $symbol:literal $flags:expr),*) => { $(
-        /// What `stat` was to programs that were linked with glibc until 2.32.
+        /// `stat` for programs linked with glibc up to 2.32.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(version: c_int, path: *const c_char, found: *mut Stat) -> c_int {
-            static REAL: Real = Real::new($symbol);
+            static REAL: RealFunction = RealFunction::new($symbol);
             type Call = unsafe extern "C" fn(c_int, *const c_char, *mut Stat) -> c_int;
             // SAFETY: as above.
             unsafe {
-                looked(place(path), found, || match REAL.get::<Call>() {
+                query(classify(path), found, || match REAL.get::<Call>() {
                     Some(real) => real(version, path, found),
                     None => system(libc::AT_FDCWD, path, found, $flags),
                 })
@@ -115,19 +115,19 @@ xstat!(
     __lxstat64 c"__lxstat64" libc::AT_SYMLINK_NOFOLLOW
 );
 
-/// Makes a device of a socket that is one of ours.
+/// Changes the result for one of our sockets to that of a device.
 ///
 /// # Safety
-/// `found` was filled if `answer` is 0.
-unsafe fn seen(answer: c_int, fd: c_int, found: *mut Stat) -> c_int {
-    // SAFETY: as the caller says.
+/// `found` is filled if `answer` is 0.
+unsafe fn disguise_socket(answer: c_int, fd: c_int, found: *mut Stat) -> c_int {
+    // SAFETY: by the caller's contract.
     let is_socket = answer == 0
         && unsafe { found.as_ref() }.is_some_and(|f| f.st_mode & libc::S_IFMT == libc::S_IFSOCK);
     if is_socket
         && crate::folder::is_on()
         && let Some(device) = device::of(fd)
     {
-        // SAFETY: as the caller says.
+        // SAFETY: by the caller's contract.
         unsafe { disguise(found, device) };
     }
     answer
@@ -138,15 +138,15 @@ macro_rules! fstat {
         /// See fstat(2).
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(fd: c_int, found: *mut Stat) -> c_int {
-            static REAL: Real = Real::new($symbol);
+            static REAL: RealFunction = RealFunction::new($symbol);
             type Call = unsafe extern "C" fn(c_int, *mut Stat) -> c_int;
-            // SAFETY: the type that it has; what the caller gives is passed on.
+            // SAFETY: its type; the caller's arguments are passed on.
             unsafe {
                 let answer = match REAL.get::<Call>() {
                     Some(real) => real(fd, found),
                     None => system(fd, c"".as_ptr(), found, libc::AT_EMPTY_PATH),
                 };
-                seen(answer, fd, found)
+                disguise_socket(answer, fd, found)
             }
         }
     )* };
@@ -156,18 +156,18 @@ fstat!(fstat c"fstat", fstat64 c"fstat64");
 
 macro_rules! fxstat {
     ($($name:ident $symbol:literal),*) => { $(
-        /// What `fstat` was to programs that were linked with glibc until 2.32.
+        /// `fstat` for programs linked with glibc up to 2.32.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(version: c_int, fd: c_int, found: *mut Stat) -> c_int {
-            static REAL: Real = Real::new($symbol);
+            static REAL: RealFunction = RealFunction::new($symbol);
             type Call = unsafe extern "C" fn(c_int, c_int, *mut Stat) -> c_int;
-            // SAFETY: the type that it has; what the caller gives is passed on.
+            // SAFETY: its type; the caller's arguments are passed on.
             unsafe {
                 let answer = match REAL.get::<Call>() {
                     Some(real) => real(version, fd, found),
                     None => system(fd, c"".as_ptr(), found, libc::AT_EMPTY_PATH),
                 };
-                seen(answer, fd, found)
+                disguise_socket(answer, fd, found)
             }
         }
     )* };
@@ -185,11 +185,11 @@ macro_rules! fstatat {
             found: *mut Stat,
             flags: c_int,
         ) -> c_int {
-            static REAL: Real = Real::new($symbol);
+            static REAL: RealFunction = RealFunction::new($symbol);
             type Call = unsafe extern "C" fn(c_int, *const c_char, *mut Stat, c_int) -> c_int;
-            // SAFETY: the type that it has; what the caller gives is passed on.
+            // SAFETY: its type; the caller's arguments are passed on.
             unsafe {
-                looked(place_at(dir, path), found, || match REAL.get::<Call>() {
+                query(classify_at(dir, path), found, || match REAL.get::<Call>() {
                     Some(real) => real(dir, path, found, flags),
                     None => system(dir, path, found, flags),
                 })
@@ -209,19 +209,19 @@ unsafe extern "C" fn statx(
     mask: c_uint,
     found: *mut libc::statx,
 ) -> c_int {
-    static REAL: Real = Real::new(c"statx");
+    static REAL: RealFunction = RealFunction::new(c"statx");
     type Call =
         unsafe extern "C" fn(c_int, *const c_char, c_int, c_uint, *mut libc::statx) -> c_int;
-    // SAFETY: the type that it has; what the caller gives is passed on, with another string.
+    // SAFETY: its type; the caller's arguments are passed on, with another string.
     unsafe {
         let Some(real) = REAL.get::<Call>() else {
             return fail(libc::ENOSYS);
         };
-        let Some(place) = place_at(dir, path) else {
+        let Some(place) = classify_at(dir, path) else {
             return real(dir, path, flags, mask, found);
         };
         let answer = real(dir, Name::of(place).as_ptr(), flags, mask, found);
-        if let (0, Place::Device(device), Some(found)) = (answer, place, found.as_mut()) {
+        if let (0, InputPath::Device(device), Some(found)) = (answer, place, found.as_mut()) {
             found.stx_mode = u16::try_from(MODE).unwrap_or(0);
             (found.stx_rdev_major, found.stx_rdev_minor) = (MAJOR, minor(device));
             found.stx_size = 0;

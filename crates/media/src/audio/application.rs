@@ -1,8 +1,8 @@
-//! Sound of applications that make it or play it themselves, in place of a sound server: one gives its samples,
-//! another takes them.
+//! Audio of applications that exchange samples directly instead of through a sound server: they
+//! write playback to an [`AppSpeaker`] and read a microphone from an [`AppMicrophone`].
 //!
-//! What is given is a source like any other: where the application gives nothing, time goes on in silence.
-//! What is taken is played as fast as the application takes it: its device is the clock.
+//! The speaker is a source like any other: where the application writes nothing, it is silent. The
+//! microphone is played at the rate at which the application reads: its device is the clock.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,32 +15,32 @@ use super::{
 };
 use crate::clock;
 
-/// What an application takes at once, until it is known: the usual period of a device.
-const USUAL: Duration = Duration::from_millis(10);
+/// Size of the application's reads until it is known: the usual period of a device.
+const DEFAULT_BLOCK: Duration = Duration::from_millis(10);
 
-/// … and at most: nothing is held ready for one that takes more.
-const MOST: Duration = Duration::from_millis(100);
+/// … and its maximum: larger reads are not prebuffered.
+const MAX_BLOCK: Duration = Duration::from_millis(100);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where an application gives what it plays; what it gives goes to whoever captures it.
+/// The speaker of an application: its samples go to the capture.
 #[derive(Clone, Debug, Default)]
-pub struct Given(Arc<(Mutex<Waiting>, Condvar)>);
+pub struct AppSpeaker(Arc<(Mutex<SpeakerQueue>, Condvar)>);
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct SpeakerQueue {
     samples: VecDeque<f32>,
-    /// How many capture it: what is given while nobody does is heard by nobody.
+    /// Number of captures. Samples written without one are dropped.
     captures: usize,
 }
 
-impl Given {
-    /// Gives samples (sample frames times [`CHANNELS`]; a rest is left out), which begin to be heard now. From
-    /// any thread; returns at once. The sample frames that were taken: all, or none while nobody listens.
-    /// Of what nobody takes within a second the oldest is lost.
-    pub fn give(&self, samples: &[f32]) -> usize {
+impl AppSpeaker {
+    /// Writes samples (sample frames times [`CHANNELS`]; a remainder is ignored), which are played
+    /// from now on. From any thread; returns at once. Returns the accepted sample frames: all, or
+    /// none without a capture. If unread for a second, the oldest samples are dropped.
+    pub fn write(&self, samples: &[f32]) -> usize {
         let frames = samples.len() / CHANNELS;
         let mut waiting = lock(&self.0.0);
         if waiting.captures == 0 {
@@ -55,46 +55,46 @@ impl Given {
         frames
     }
 
-    /// Captures it. One at a time: two would each hear a part.
+    /// Captures it. One at a time: two captures would each get a part.
     #[must_use]
-    pub fn capture(&self) -> GivenCapture {
+    pub fn capture(&self) -> AppSpeakerCapture {
         let mut waiting = lock(&self.0.0);
         waiting.captures += 1;
         waiting.samples.clear();
         drop(waiting);
-        GivenCapture {
-            given: self.clone(),
+        AppSpeakerCapture {
+            speaker: self.clone(),
             blocks: Blocks::new(clock::now()),
         }
     }
 }
 
-impl PartialEq for Given {
-    fn eq(&self, other: &Given) -> bool {
+impl PartialEq for AppSpeaker {
+    fn eq(&self, other: &AppSpeaker) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-/// Captures what an application gives.
-pub struct GivenCapture {
-    given: Given,
+/// Captures an application's speaker.
+pub struct AppSpeakerCapture {
+    speaker: AppSpeaker,
     blocks: Blocks,
 }
 
-impl Drop for GivenCapture {
+impl Drop for AppSpeakerCapture {
     fn drop(&mut self) {
-        lock(&self.given.0.0).captures -= 1;
+        lock(&self.speaker.0.0).captures -= 1;
     }
 }
 
-impl AudioCapture for GivenCapture {
+impl AudioCapture for AppSpeakerCapture {
     fn read(
         &mut self,
         block: &mut [f32],
         timeout: Option<Duration>,
     ) -> Result<AudioEvent, AudioError> {
         let give_up = timeout.map(|timeout| clock::now() + timeout);
-        let (waiting, came) = &*self.given.0;
+        let (waiting, came) = &*self.speaker.0;
         let mut waiting = lock(waiting);
         loop {
             let now = clock::now();
@@ -122,41 +122,42 @@ impl AudioCapture for GivenCapture {
     }
 }
 
-/// From where an application takes what it is to play.
+/// The microphone of an application, from which it reads samples.
 #[derive(Clone, Debug)]
-pub struct Taken(Arc<Shelf>);
+pub struct AppMicrophone(Arc<MicrophoneShared>);
 
 #[derive(Debug)]
-struct Shelf {
-    ready: Mutex<Ready>,
+struct MicrophoneShared {
+    ready: Mutex<MicrophoneQueue>,
     waker: Waker,
 }
 
 #[derive(Debug)]
-struct Ready {
+struct MicrophoneQueue {
     samples: VecDeque<f32>,
-    /// What the application took at once, at most.
+    /// The application's largest read.
     block: Duration,
 }
 
-impl Taken {
-    /// One from which nothing was taken yet.
+impl AppMicrophone {
+    /// A microphone that was not read yet.
     ///
     /// # Errors
-    /// [`AudioError`] if this process has no file descriptor left.
-    pub fn new() -> Result<Taken, AudioError> {
-        Ok(Taken(Arc::new(Shelf {
-            ready: Mutex::new(Ready {
+    /// [`AudioError`] if no file descriptor is left.
+    pub fn new() -> Result<AppMicrophone, AudioError> {
+        Ok(AppMicrophone(Arc::new(MicrophoneShared {
+            ready: Mutex::new(MicrophoneQueue {
                 samples: VecDeque::new(),
-                block: USUAL,
+                block: DEFAULT_BLOCK,
             }),
             waker: Waker::new()?,
         })))
     }
 
-    /// Fills `samples` (sample frames times [`CHANNELS`]) with what comes next, and the rest with silence. From
-    /// any thread; returns at once. The sample frames that are no such rest.
-    pub fn take(&self, samples: &mut [f32]) -> usize {
+    /// Fills `samples` (sample frames times [`CHANNELS`]) with the next samples, and the remainder
+    /// with silence. From any thread; returns at once. Returns the sample frames without that
+    /// remainder.
+    pub fn read(&self, samples: &mut [f32]) -> usize {
         let mut ready = lock(&self.0.ready);
         let there = samples.len().min(ready.samples.len());
         let frames = there / CHANNELS;
@@ -167,32 +168,32 @@ impl Taken {
             *to = from;
         }
         samples[frames * CHANNELS..].fill(0.0);
-        let block = duration_of(samples.len() / CHANNELS).min(MOST);
+        let block = duration_of(samples.len() / CHANNELS).min(MAX_BLOCK);
         ready.block = ready.block.max(block);
         drop(ready);
-        // There is room again.
+        // There is space again.
         self.0.waker.wake();
         frames
     }
 
-    /// A playback whose samples it gives.
+    /// A playback to this microphone.
     #[must_use]
-    pub fn playback(&self) -> TakenPlayback {
+    pub fn playback(&self) -> AppMicrophonePlayback {
         lock(&self.0.ready).samples.clear();
-        TakenPlayback(self.clone())
+        AppMicrophonePlayback(self.clone())
     }
 }
 
-impl PartialEq for Taken {
-    fn eq(&self, other: &Taken) -> bool {
+impl PartialEq for AppMicrophone {
+    fn eq(&self, other: &AppMicrophone) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-/// Plays to an application.
-pub struct TakenPlayback(Taken);
+/// Plays to an application's microphone.
+pub struct AppMicrophonePlayback(AppMicrophone);
 
-impl AudioPlayback for TakenPlayback {
+impl AudioPlayback for AppMicrophonePlayback {
     fn level(&mut self) -> Result<Level, AudioError> {
         let ready = lock(&self.0.0.ready);
         let left = duration_of(ready.samples.len() / CHANNELS);
@@ -228,15 +229,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_given_while_somebody_captures_comes_out() {
-        let given = Given::default();
+    fn audio_written_during_a_capture_is_captured() {
+        let speaker = AppSpeaker::default();
         let ramp: Vec<f32> = (0..480 * CHANNELS).map(|n| n as f32 / 1000.0).collect();
-        assert_eq!(given.give(&ramp), 0, "nobody listens");
-        let mut capture = given.capture();
-        assert_eq!(given.give(&ramp), 480);
+        assert_eq!(speaker.write(&ramp), 0, "no capture");
+        let mut capture = speaker.capture();
+        assert_eq!(speaker.write(&ramp), 480);
         let mut heard = Vec::new();
         let mut block = [0.0; 240 * CHANNELS];
-        // Silence from the beginning until then may come before it.
+        // Silence may precede it.
         while heard.iter().filter(|sample| **sample > 0.9).count() < 50 {
             let event = capture.read(&mut block, Some(Duration::from_secs(5)));
             assert!(matches!(event, Ok(AudioEvent::Captured(_))), "{event:?}");
@@ -246,12 +247,12 @@ mod tests {
         let begin = begin.expect("the ramp's first samples");
         assert_eq!(heard[begin..begin + ramp.len()], ramp);
         drop(capture);
-        assert_eq!(given.give(&ramp), 0);
+        assert_eq!(speaker.write(&ramp), 0);
     }
 
     #[test]
-    fn where_nothing_is_given_time_goes_on_in_silence() {
-        let mut capture = Given::default().capture();
+    fn an_idle_speaker_gives_silence() {
+        let mut capture = AppSpeaker::default().capture();
         let mut block = [1.0; 240 * CHANNELS];
         let event = capture.read(&mut block, Some(Duration::from_secs(5)));
         assert!(matches!(event, Ok(AudioEvent::Captured(_))), "{event:?}");
@@ -260,13 +261,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_is_what_was_written_and_then_silence() {
-        let taken = Taken::new().unwrap();
-        let mut playback = taken.playback();
+    fn reads_return_written_samples_then_silence() {
+        let microphone = AppMicrophone::new().unwrap();
+        let mut playback = microphone.playback();
         playback.write(&[0.5; 100 * CHANNELS]).unwrap();
         assert_eq!(playback.level().unwrap().dry_in, duration_of(100));
         let mut samples = [1.0; 960 * CHANNELS];
-        assert_eq!(taken.take(&mut samples), 100);
+        assert_eq!(microphone.read(&mut samples), 100);
         assert!(samples[..100 * CHANNELS].iter().all(|s| *s == 0.5));
         assert!(samples[100 * CHANNELS..].iter().all(|s| *s == 0.0));
         let level = playback.level().unwrap();
@@ -276,9 +277,9 @@ mod tests {
         );
         assert!(
             playback.wait(Some(Duration::ZERO)).unwrap(),
-            "there is room"
+            "there is space"
         );
-        // Of one that nobody takes from a second is kept.
+        // Without a reader, one second is kept.
         playback.write(&vec![0.1; 2 * LONGEST * CHANNELS]).unwrap();
         assert_eq!(playback.level().unwrap().dry_in, Duration::from_secs(1));
     }

@@ -1,5 +1,5 @@
-//! From pieces of samples, as a source gives them, to blocks of a fixed length with the time of their capture;
-//! silence where nothing came.
+//! Converts chunks of samples, as delivered by a source, to blocks of fixed length with their
+//! capture time; gaps are filled with silence.
 
 use std::collections::VecDeque;
 
@@ -8,10 +8,10 @@ use openuvr_proto::time::Instant;
 use super::timeline::Timeline;
 use super::{CHANNELS, CaptureCounters, RATE, duration_of};
 
-/// What is kept for a caller that does not read: a second.
+/// Maximum of unread samples: one second.
 pub(super) const LONGEST: usize = RATE as usize;
 
-/// Samples that came and were not read yet.
+/// Samples not read yet.
 pub(super) struct Blocks {
     timeline: Timeline,
     waiting: VecDeque<f32>,
@@ -19,7 +19,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Of a source that begins at `now`.
+    /// For a source that starts at `now`.
     pub(super) fn new(now: Instant) -> Blocks {
         Blocks {
             timeline: Timeline::new(now),
@@ -28,7 +28,7 @@ impl Blocks {
         }
     }
 
-    /// `frames` sample frames came at `now`; without samples they are known to be missing.
+    /// `frames` sample frames arrived at `now`; `None`: they are known to be missing.
     pub(super) fn arrived(
         &mut self,
         now: Instant,
@@ -54,8 +54,8 @@ impl Blocks {
         self.counters.silence += frames as u64;
     }
 
-    /// Fills `block` if there is enough at `now`, with silence for what should have come; when its first sample
-    /// was captured.
+    /// Fills `block` if there is enough at `now`, with silence for missing samples; returns the
+    /// capture time of its first sample.
     pub(super) fn take(&mut self, now: Instant, block: &mut [f32]) -> Option<Instant> {
         let overdue = self.timeline.overdue(now);
         self.silence(overdue);
@@ -66,19 +66,19 @@ impl Blocks {
             return None;
         }
         let line = self.timeline.next() - duration_of(self.waiting.len() / CHANNELS);
-        // A source may render ahead of its time; what is here was captured before now.
+        // A source may render ahead; samples here were captured before now.
         let captured = line.min(now - duration_of(block.len() / CHANNELS));
         let samples = self.waiting.drain(..block.len());
         (block.iter_mut().zip(samples)).for_each(|(to, from)| *to = from);
         Some(captured)
     }
 
-    /// Sample frames that a block of this length lacks.
+    /// Sample frames missing for a block of this length.
     pub(super) fn lacking(&self, block: &[f32]) -> usize {
         block.len().saturating_sub(self.waiting.len()) / CHANNELS
     }
 
-    /// When a block of this length is there if nothing comes: silence.
+    /// When a block of this length is available without further samples, as silence.
     pub(super) fn due(&self, block: &[f32]) -> Instant {
         self.timeline.due(self.lacking(block))
     }

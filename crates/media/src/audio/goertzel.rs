@@ -1,10 +1,11 @@
-//! How loud one pitch is in some samples (Goertzel, "An Algorithm for the Evaluation of Finite
-//! Trigonometric Series", 1958): tests and measurements tell a tone by it.
+//! The level of one pitch in samples (Goertzel, "An Algorithm for the Evaluation of Finite
+//! Trigonometric Series", 1958): used by tests and measurements to detect a tone.
 
 use super::{CHANNELS, RATE};
 
-/// The amplitude of `pitch` (Hz) in the left channel of `samples` (sample frames times [`CHANNELS`]); 1 is a
-/// sine as loud as can be. Pitches closer than a turn in all of `samples` are not told apart.
+/// The amplitude of `pitch` (Hz) in the left channel of `samples` (sample frames times
+/// [`CHANNELS`]); 1 is a full-scale sine. Pitches that differ by less than one period over all
+/// `samples` are not distinguished.
 #[must_use]
 pub fn amplitude(samples: &[f32], pitch: f64) -> f64 {
     let turn = std::f64::consts::TAU * pitch / f64::from(RATE);
@@ -25,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tone_is_told_from_those_beside_it() {
+    fn neighbouring_tones_are_distinguished() {
         let mut samples = vec![0.0; 4800 * CHANNELS];
         Sine::new(1000.0, 0.5).fill(&mut samples);
         assert!((amplitude(&samples, 1000.0) - 0.5).abs() < 1e-3);

@@ -1,11 +1,11 @@
-//! Sound: what the application plays comes out of a capture block by block, and goes into a playback.
+//! Audio: captures of an application's playback in blocks, and playbacks.
 //!
-//! Samples are `f32` everywhere, −1 to 1, both channels of a moment side by side: Opus codes them as they
-//! are, the resampler and a volume need room above 1, and a sound server converts what it mixes anyway. One
-//! sample of each channel together is a *sample frame*; lengths are counted in them.
+//! Samples are `f32`, −1 to 1, with interleaved channels: Opus codes them directly, the resampler
+//! and the volume need headroom above 1, and sound servers convert when mixing anyway. One sample
+//! of each channel is a *sample frame*; lengths are counted in them.
 //!
-//! Not how long sound waits before it is played (`openuvr_proto::recv::jitter_buffer`), and not what a
-//! host or a client do when they have no sound.
+//! The playout delay is in `openuvr_proto::recv::jitter_buffer`; hosts and clients handle the
+//! absence of sound.
 //!
 //! A new backend is one file with one [`CaptureBackend`] or [`PlaybackBackend`] and one line in a table.
 
@@ -30,10 +30,10 @@ use crate::waker::WakerError;
 
 pub use crate::waker::Waker;
 
-/// Sample frames a second: the only rate at which Opus codes without resampling (RFC 6716, section 2).
+/// Sampling rate in Hz: the only one that Opus codes without resampling (RFC 6716, section 2).
 pub const RATE: u32 = 48_000;
 
-/// Channels: left, right.
+/// Channels: left and right.
 pub const CHANNELS: usize = 2;
 
 /// The captures, best first.
@@ -42,99 +42,99 @@ pub static CAPTURES: &[CaptureBackend] = &[pulse::CAPTURE, tone::BACKEND];
 /// The playbacks, best first.
 pub static PLAYBACKS: &[PlaybackBackend] = &[pulse::PLAYBACK, wav::BACKEND, null::BACKEND];
 
-/// A source of sound, owned by one thread, which calls it often enough: every block.
+/// An audio source, owned by one thread, which must call it for every block.
 pub trait AudioCapture: Send {
-    /// Waits until `block` is full (sample frames times [`CHANNELS`]), at most `timeout` (`None`: without
-    /// end). Time never stands still: where the source gives nothing, because nothing plays or because it
-    /// is suspended, silence of the same length is given (GamingAnywhere, section 5.1.4), so that the
-    /// number of samples always is the time that has passed, as the source's clock counts it. What came before the time was over is
-    /// kept for the next call. The block's length may differ from call to call.
+    /// Waits until `block` is full (sample frames times [`CHANNELS`]), at most `timeout` (`None`:
+    /// no limit). If the source delivers nothing, because nothing plays or it is suspended, silence
+    /// of the same length is returned (GamingAnywhere, section 5.1.4), so that the number of
+    /// samples always equals the elapsed time by the source's clock. On timeout, samples are kept
+    /// for the next call. The block's length may vary between calls.
     ///
     /// # Errors
-    /// [`AudioError`] if the source is gone; open it again, or go on without sound.
+    /// [`AudioError`] if the source is gone; open it again, or continue without sound.
     fn read(
         &mut self,
         block: &mut [f32],
         timeout: Option<Duration>,
     ) -> Result<AudioEvent, AudioError>;
 
-    /// The device that is captured since this was asked last, if it is another than before: it follows the
+    /// The newly captured device, if it has changed since the last call: the capture follows the
     /// system's default.
     fn poll_device(&mut self) -> Option<String> {
         None
     }
 
-    /// What was counted since it was opened.
+    /// Counters since the opening.
     fn counters(&self) -> CaptureCounters {
         CaptureCounters::default()
     }
 }
 
-/// What [`AudioCapture::read`] returned for.
+/// Result of [`AudioCapture::read`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AudioEvent {
-    /// The block is full, and its first sample was captured then.
+    /// The block is full; the capture time of its first sample.
     Captured(Instant),
-    /// The time is over; the block holds nothing.
+    /// The timeout expired; the block is unspecified.
     TimedOut,
 }
 
-/// What a capture has counted, in sample frames.
+/// A capture's counters, in sample frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CaptureCounters {
-    /// Silence that stands for what the source did not give.
+    /// Silence inserted for missing samples.
     pub silence: u64,
-    /// Samples left out because silence had been given for their time.
+    /// Samples dropped because silence was inserted for their time.
     pub left_out: u64,
 }
 
-/// What plays sound, owned by one thread, which calls it often enough: every few milliseconds.
+/// An audio playback, owned by one thread, which must call it every few milliseconds.
 pub trait AudioPlayback: Send {
-    /// How much of what was written is not played yet.
+    /// The fill level of the buffers.
     ///
     /// # Errors
-    /// [`AudioError`] if the device is gone; open it again, or go on without sound.
+    /// [`AudioError`] if the device is gone; open it again, or continue without sound.
     fn level(&mut self) -> Result<Level, AudioError>;
 
-    /// Appends samples (sample frames times [`CHANNELS`]). Returns at once, and what does not leave at once leaves in
-    /// the calls that follow; what the device has no room for
-    /// is refused by none of the backends below a second. Where all was played before, what is
-    /// written begins to be played as soon as it can.
+    /// Appends samples (sample frames times [`CHANNELS`]). Returns at once; samples that can't be
+    /// sent at once are sent by later calls. All backends below buffer at least a second. After an
+    /// underrun, playback starts as soon as possible.
     ///
     /// # Errors
     /// [`AudioError`] if the device is gone.
     fn write(&mut self, samples: &[f32]) -> Result<(), AudioError>;
 
-    /// Waits `timeout` at most (`None`: without end), or until a [`Waker`] is used. Whether it was.
+    /// Waits at most `timeout` (`None`: no limit), or until a [`Waker`] is raised; whether it was.
     ///
     /// # Errors
-    /// [`AudioError`] if waiting sees that the device is gone; [`level`](AudioPlayback::level) does in any case.
+    /// [`AudioError`] if the device is found to be gone; [`level`](AudioPlayback::level) detects
+    /// this in any case.
     fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, AudioError>;
 
     /// A handle with which another thread makes [`AudioPlayback::wait`] return.
     fn waker(&self) -> Waker;
 }
 
-/// How full a playback is.
+/// The fill level of a playback.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Level {
-    /// In so long all that was written is with the device for good, and the next sample must be there: what
-    /// can still be put off. Zero: it has run dry.
+    /// Time until the next sample is needed to avoid an underrun: the buffered time not yet
+    /// committed to the device. Zero: underrun.
     pub dry_in: Duration,
-    /// In so long a sample is heard that is written now, as far as the device says. The time in the device
-    /// itself, behind what `dry_in` counts, is in it.
+    /// Time until a sample written now is audible, if the device reports it. It includes the
+    /// device's own latency beyond `dry_in`.
     pub heard_in: Option<Duration>,
-    /// The device takes so much at once: with less than this before `dry_in` is zero it may run dry.
+    /// The device's period: with less than this left in `dry_in`, it may underrun.
     pub block: Duration,
 }
 
-/// With what a backend is opened.
+/// Settings of a backend.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Which device; what this is for each backend is in its `about`. `None`: the usual one.
+    /// The device, as described in each backend's `about`. `None`: the default.
     pub device: Option<String>,
-    /// How long a payload is, 2.5 to 20 ms: what a capture hands over at once, or what a playback is written at
-    /// once. The device's own buffers are chosen for it.
+    /// Payload duration, 2.5 to 20 ms: the block length of a capture, or the write length of a
+    /// playback. Device buffers are sized for it.
     pub frame: Duration,
 }
 
@@ -147,33 +147,32 @@ impl Default for Settings {
     }
 }
 
-/// A capture that can be asked for by name.
+/// A capture that can be selected by name.
 #[derive(Clone, Copy)]
 pub struct CaptureBackend {
     /// The name on the command line.
     pub name: &'static str,
-    /// One line on what it is, and what [`Settings::device`] means to it.
+    /// One line with a description and the meaning of [`Settings::device`].
     pub about: &'static str,
     /// Opens it.
     pub open: fn(&Settings) -> Result<Box<dyn AudioCapture>, AudioError>,
 }
 
-/// A playback that can be asked for by name.
+/// A playback that can be selected by name.
 #[derive(Clone, Copy)]
 pub struct PlaybackBackend {
     /// The name on the command line.
     pub name: &'static str,
-    /// One line on what it is, and what [`Settings::device`] means to it.
+    /// One line with a description and the meaning of [`Settings::device`].
     pub about: &'static str,
     /// Opens it.
     pub open: fn(&Settings) -> Result<Box<dyn AudioPlayback>, AudioError>,
 }
 
-/// Opens the capture that is called `name` in [`CAPTURES`].
+/// Opens the capture `name` of [`CAPTURES`].
 ///
 /// # Errors
-/// [`AudioError`] if there is none of that name (the text lists those there are), or if it can't be
-/// opened.
+/// [`AudioError`] if the name is unknown (the text lists the valid ones), or if it can't be opened.
 pub fn open_capture(name: &str, settings: &Settings) -> Result<Box<dyn AudioCapture>, AudioError> {
     let names = || CAPTURES.iter().map(|backend| backend.name);
     let backend = CAPTURES.iter().find(|backend| backend.name == name);
@@ -181,11 +180,10 @@ pub fn open_capture(name: &str, settings: &Settings) -> Result<Box<dyn AudioCapt
     (backend.open)(settings)
 }
 
-/// Opens the playback that is called `name` in [`PLAYBACKS`].
+/// Opens the playback `name` of [`PLAYBACKS`].
 ///
 /// # Errors
-/// [`AudioError`] if there is none of that name (the text lists those there are), or if it can't be
-/// opened.
+/// [`AudioError`] if the name is unknown (the text lists the valid ones), or if it can't be opened.
 pub fn open_playback(
     name: &str,
     settings: &Settings,
@@ -199,7 +197,7 @@ pub fn open_playback(
 fn unknown(what: &str, name: &str, names: impl Iterator<Item = &'static str>) -> AudioError {
     let names: Vec<_> = names.collect();
     AudioError(format!(
-        "there is no {what} \"{name}\": choose one of {}",
+        "unknown {what} \"{name}\": choose one of {}",
         names.join(", ")
     ))
 }
@@ -211,14 +209,14 @@ pub fn frames_in(span: Duration) -> usize {
     usize::try_from(frames).unwrap_or(usize::MAX)
 }
 
-/// How long `frames` sample frames are.
+/// The duration of `frames` sample frames.
 #[must_use]
 pub fn duration_of(frames: usize) -> Duration {
     let frames = u64::try_from(frames).unwrap_or(u64::MAX);
     Duration::from_nanos(frames.saturating_mul(1_000_000_000) / u64::from(RATE))
 }
 
-/// Why a device could not be opened, or broke: what, where, what to do.
+/// Why a device could not be opened or failed, and what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct AudioError(pub String);
@@ -244,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_lists_those_there_are() {
+    fn an_unknown_name_lists_the_valid_ones() {
         let settings = Settings::default();
         let error = |e: Option<AudioError>| e.expect("no such backend").to_string();
         let capture = error(open_capture("gramophone", &settings).err());

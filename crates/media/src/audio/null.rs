@@ -1,4 +1,4 @@
-//! A playback that nobody hears: it takes samples at the clock's pace and forgets them.
+//! A playback that discards samples in real time.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use super::{
 };
 use crate::clock;
 
-/// The line in the table.
+/// The table entry.
 pub const BACKEND: PlaybackBackend = PlaybackBackend {
     name: "null",
-    about: "nobody hears it: samples are taken at the clock's pace; there is no device to choose",
+    about: "discards samples in real time; there is no device to choose",
     open: |_| Ok(Box::new(Null::open()?)),
 };
 
-/// Plays to nobody.
+/// Discards samples.
 #[derive(Debug)]
 pub struct Null {
     clock: Played,
@@ -24,10 +24,10 @@ pub struct Null {
 }
 
 impl Null {
-    /// One that has run dry.
+    /// An empty one.
     ///
     /// # Errors
-    /// [`AudioError`] if this process has no file descriptor left.
+    /// [`AudioError`] if no file descriptor is left.
     pub fn open() -> Result<Null, AudioError> {
         Ok(Null {
             clock: Played::default(),
@@ -36,10 +36,10 @@ impl Null {
     }
 }
 
-/// What a device that plays by our clock still has to play.
+/// The pending playback of a device paced by our clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Played {
-    /// When the last sample that was written is over.
+    /// End of the last written sample.
     until: Instant,
 }
 
@@ -53,7 +53,7 @@ impl Played {
         }
     }
 
-    /// Sample frames are appended at `now`. The pause before them, in which it was dry.
+    /// Appends sample frames at `now`. Returns the duration of the underrun before them.
     pub(super) fn write(&mut self, now: Instant, frames: usize) -> Duration {
         let begins = self.until.max(now);
         let pause = now.since(self.until);
@@ -86,14 +86,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_played_by_the_clock() {
+    fn written_samples_play_by_the_clock() {
         let ms = Duration::from_millis;
         let start = Instant(1_000_000_000);
         let mut clock = Played::default();
         assert_eq!(clock.write(start, 480), start.since(Instant(0)));
         assert_eq!(clock.write(start + ms(4), 480), Duration::ZERO);
         assert_eq!(clock.until, start + ms(20));
-        assert_eq!(clock.write(start + ms(25), 240), ms(5), "it was dry");
+        assert_eq!(clock.write(start + ms(25), 240), ms(5), "underrun");
     }
 
     #[test]

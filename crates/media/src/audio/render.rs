@@ -1,5 +1,5 @@
-//! From what the jitter buffer says to the samples that are written: decoded, concealed or silent,
-//! without a click between them, and resampled. Not when: the jitter buffer says that.
+//! Renders the jitter buffer's decisions to samples: decoded, concealed or silent, without clicks
+//! in between, and resampled. The jitter buffer decides the timing.
 
 use openuvr_proto::recv::jitter_buffer::Next;
 
@@ -7,27 +7,27 @@ use super::opus::Decoder;
 use super::resample::Resampler;
 use super::{AudioError, CHANNELS};
 
-/// What is heard again after silence is faded in for so many sample frames: 2.5 ms (guess).
+/// Fade-in after silence in sample frames: 2.5 ms (guess).
 const FADE_IN: f32 = 120.0;
 
-/// What is made up fades out for so many: 20 ms, after which the jitter buffer is silent.
+/// Fade-out of concealment in sample frames: 20 ms, after which the jitter buffer is silent.
 const FADE_OUT: f32 = 960.0;
 
-/// Makes samples of one stream's payloads.
+/// Renders the payloads of one stream.
 pub struct Renderer {
     decoder: Decoder,
     resampler: Resampler,
-    /// How loud the last sample was, of 1.
+    /// Gain of the last sample, 0 to 1.
     gain: f32,
     decoded: Vec<f32>,
     samples: Vec<f32>,
 }
 
 impl Renderer {
-    /// One that has heard nothing.
+    /// A renderer in its initial state.
     ///
     /// # Errors
-    /// [`AudioError`] if libopus is not there.
+    /// [`AudioError`] without libopus.
     pub fn open() -> Result<Renderer, AudioError> {
         Ok(Renderer {
             decoder: Decoder::open()?,
@@ -40,10 +40,10 @@ impl Renderer {
 
     /// The samples (sample frames times [`CHANNELS`]) to write for `next`; `ratio` is
     /// [`JitterBuffer::ratio`](openuvr_proto::recv::jitter_buffer::JitterBuffer::ratio). None for
-    /// [`Next::Wait`]. What can't be decoded is concealed.
+    /// [`Next::Wait`]. Undecodable payloads are concealed.
     ///
     /// # Errors
-    /// [`AudioError`] if libopus conceals nothing of that length.
+    /// [`AudioError`] if libopus can't conceal this length.
     pub fn render(&mut self, next: &Next<'_>, ratio: f64) -> Result<&[f32], AudioError> {
         self.decoded.clear();
         self.samples.clear();
@@ -68,7 +68,7 @@ impl Renderer {
     }
 
     fn conceal(&mut self, frames: usize) -> Result<(), AudioError> {
-        // Opus makes up multiples of 2.5 ms.
+        // Opus conceals multiples of 2.5 ms.
         let made_up = self.decoder.conceal(frames.next_multiple_of(120))?;
         let wanted = made_up.len().min(frames * CHANNELS);
         self.decoded.extend_from_slice(&made_up[..wanted]);
@@ -76,7 +76,7 @@ impl Renderer {
         Ok(())
     }
 
-    /// Lets the gain go up or down from sample frame to sample frame.
+    /// Changes the gain by `step` per sample frame.
     fn fade(&mut self, step: f32) {
         if self.gain >= 1.0 && step > 0.0 {
             return;
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_and_what_comes_again_does_not_click() {
+    fn losses_and_recovery_do_not_click() {
         let (mut sender, mut renderer) = (Sender::new(), Renderer::open().unwrap());
         let mut heard = Vec::new();
         let mut play = |next: &Next<'_>| {
@@ -154,7 +154,7 @@ mod tests {
         }
         assert_eq!(heard.len(), (777 + 200 * 240) * CHANNELS);
         assert!((amplitude(&heard[19_200..38_400], 500.0) - 0.5).abs() < 0.02);
-        // Between two samples of the tone lie 0.033 at most; a click would be ten times that.
+        // Adjacent samples of the tone differ by 0.033 at most; a click would be ten times that.
         assert!(steepest(&heard) < 0.1, "{}", steepest(&heard));
         let silent = &heard[(777 + 106 * 240) * CHANNELS..(777 + 119 * 240) * CHANNELS];
         assert!(silent.iter().all(|sample| sample.abs() < 1e-3));

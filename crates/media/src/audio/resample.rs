@@ -1,34 +1,35 @@
-//! A resampler for clocks that differ: samples at nearly the rate at which they came.
+//! A resampler for clock drift: samples at nearly the original rate.
 //!
 //! Windowed sinc (Smith, "Digital Audio Resampling", section "Theory of Ideal Bandlimited
-//! Interpolation"). It is ours because what is wanted is little: ratios within 1 %, which need no filter against aliasing, any
-//! number of samples at once, and a third of a millisecond of delay. At a ratio of 1 samples come out as
-//! they went in.
+//! Interpolation"). Own code, because requirements are small: ratios within 1 %, which need no
+//! anti-aliasing filter, any number of samples at once, and a delay of a third of a millisecond. At
+//! a ratio of 1 samples are unchanged.
 
 use super::CHANNELS;
 
-/// Samples that each new one is made of: 16 before it and 16 behind.
+/// Filter taps: 16 samples before the new one and 16 after.
 const TAPS: usize = 32;
 
-/// Sample frames that are weighed beside each other: [`TAPS`] is a multiple of them.
+/// Sample frames processed in parallel: [`TAPS`] is a multiple.
 const LANES: usize = 8;
 
-/// Places between two samples for which the filter is tabulated; between them it is interpolated. The error
-/// of that is 110 dB below a tone of 10 kHz ((1/256 · 2π · 10/48)² / 8).
+/// Positions between two samples for which the filter is tabulated; in between it is interpolated,
+/// with an error 110 dB below a tone of 10 kHz ((1/256 · 2π · 10/48)² / 8).
 const PHASES: usize = 256;
 
-/// The delay, in sample frames.
+/// The delay in sample frames.
 pub const DELAY: usize = TAPS / 2;
 
-/// The shape of the Kaiser window: sidelobes 90 dB down (Kaiser's own formula, β = 0.1102 (A − 8.7)).
+/// Shape of the Kaiser window: sidelobes at −90 dB (Kaiser's formula, β = 0.1102 (A − 8.7)).
 const BETA: f64 = 9.0;
 
-/// Changes the speed of one stream a little.
+/// Changes the speed of a stream slightly.
 pub struct Resampler {
     filters: Vec<[f32; TAPS]>,
-    /// The samples that the next ones are made of.
+    /// Input samples for the next output.
     held: Vec<f32>,
-    /// Where the next one lies, in sample frames behind the first that is held, less half the filter.
+    /// Position of the next output, in sample frames from the first held one, minus half the
+    /// filter.
     place: f64,
 }
 
@@ -39,7 +40,7 @@ impl Default for Resampler {
 }
 
 impl Resampler {
-    /// One that has heard silence.
+    /// A resampler after silence.
     #[must_use]
     pub fn new() -> Resampler {
         Resampler {
@@ -49,8 +50,8 @@ impl Resampler {
         }
     }
 
-    /// Appends to `out` what `samples` (sample frames times [`CHANNELS`]) are with `ratio` times as many; 0.99
-    /// to 1.01. From call to call nothing is lost and nothing jumps.
+    /// Appends `samples` (sample frames times [`CHANNELS`]) to `out` with `ratio` times as many;
+    /// 0.99 to 1.01. The output is continuous across calls.
     pub fn process(&mut self, samples: &[f32], ratio: f64, out: &mut Vec<f32>) {
         self.held.extend_from_slice(samples);
         let step = 1.0 / ratio.clamp(0.99, 1.01);
@@ -69,7 +70,7 @@ impl Resampler {
             out.extend_from_slice(&self.at(held, self.place.fract()));
             self.place += step;
         }
-        // The filter needs those before, however far the place is.
+        // The filter needs earlier samples, wherever the position is.
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -82,7 +83,7 @@ impl Resampler {
         self.place -= over;
     }
 
-    /// The sample frame at this part of the way from one to the next.
+    /// The sample frame at this fraction between two input samples.
     fn at(&self, held: &[f32], part: f64) -> [f32; CHANNELS] {
         #[expect(clippy::cast_precision_loss, reason = "256")]
         let phase = part * PHASES as f64;
@@ -99,7 +100,7 @@ impl Resampler {
         for ((weight, low), high) in weights.iter_mut().zip(low).zip(high) {
             *weight = low + (high - low) * between;
         }
-        // Sums that don't wait for each other, so that a processor makes several at once.
+        // Independent sums, so that the CPU computes several at once.
         let mut sums = [[0.0; CHANNELS]; LANES];
         let frames = held.as_chunks::<CHANNELS>().0;
         for (frames, weights) in frames.chunks_exact(LANES).zip(weights.chunks_exact(LANES)) {
@@ -119,18 +120,18 @@ impl Resampler {
     }
 }
 
-/// What each sample counts, for a new one so many [`PHASES`] behind the middle.
+/// The filter weights for an output at this many [`PHASES`] after the centre.
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
 fn filter(phase: usize) -> [f32; TAPS] {
     let half = DELAY as f64;
     let mut filter = [0.0; TAPS];
     for (tap, weight) in filter.iter_mut().enumerate() {
-        // The middle is the tap before the last of the first half: place 0 is that sample itself.
+        // The centre is the last tap of the first half: phase 0 is that sample itself.
         let away = tap as f64 - (half - 1.0) - phase as f64 / PHASES as f64;
         let window = bessel(BETA * (1.0 - (away / half).powi(2)).max(0.0).sqrt()) / bessel(BETA);
         let turn = away * std::f64::consts::PI;
         let sinc = if turn == 0.0 { 1.0 } else { turn.sin() / turn };
-        #[expect(clippy::cast_possible_truncation, reason = "f32 is what samples are")]
+        #[expect(clippy::cast_possible_truncation, reason = "samples are f32")]
         let value = (window * sinc) as f32;
         *weight = value;
     }
@@ -163,7 +164,7 @@ mod tests {
         for block in samples.chunks(480) {
             resampler.process(block, 1.0, &mut out);
         }
-        assert_eq!(out.len(), samples.len(), "as many as went in");
+        assert_eq!(out.len(), samples.len(), "the same number");
         let shifted = &out[DELAY * CHANNELS..];
         let far = shifted.iter().zip(&samples).map(|(a, b)| (a - b).abs());
         assert!(far.fold(0.0, f32::max) < 1e-4);
@@ -191,7 +192,7 @@ mod tests {
                 (expected - 0.5).abs() < 0.002,
                 "{pitch} {ratio}: {expected}"
             );
-            // What is left when the tone is taken away, in the difference of neighbours: jumps.
+            // The remainder without the tone, as difference of adjacent samples: jumps.
             let step = std::f64::consts::TAU * pitch / ratio / 48_000.0;
             let most = 2.0 * (step / 2.0).sin() * 0.5;
             let jumps = steady.chunks(2).zip(steady[2..].chunks(2));

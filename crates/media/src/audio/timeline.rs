@@ -1,10 +1,9 @@
-//! When each captured sample was captured, and silence where none were: the samples of a source on our
-//! clock, a value without a clock of its own.
+//! Maps samples of a source to our clock, with silence for gaps. Has no clock itself.
 //!
-//! A source that gives nothing for a while (GamingAnywhere's "frame discontinuity problem", section
-//! 5.1.4 of its paper) must not make sound that comes after it early. So the time that passed is filled with
-//! silence, and what the source gives later for a time that was filled already is left out: the number of
-//! samples never departs from real time. A source whose own clock is faster or slower than ours is followed.
+//! A source that pauses (GamingAnywhere's "frame discontinuity problem", section 5.1.4 of its
+//! paper) must not make later sound early. So the elapsed time is filled with silence, and samples
+//! that arrive later for filled time are dropped: the number of samples never departs from real
+//! time. Drift between the source's clock and ours is tracked.
 
 use std::time::Duration;
 
@@ -12,48 +11,47 @@ use openuvr_proto::time::Instant;
 
 use super::{RATE, duration_of, frames_in};
 
-/// A source that gives nothing for so long is silent: more than two quanta of PipeWire (1024 samples, 21 ms each),
-/// the longest pauses between two pieces that are no silence (guess).
+/// A source that delivers nothing for this long is silent: more than two quanta of PipeWire (1024
+/// samples, 21 ms each), the longest gaps between chunks without silence (guess).
 pub(super) const SILENT: Duration = Duration::from_millis(50);
 
-/// Of the time by which a piece is later than the samples before it say, so much is believed: of a source
-/// that is 100 ppm slower than our clock the times are then half a millisecond too early.
+/// Divisor of a chunk's lateness for tracking: for a source 100 ppm slower than our clock, times
+/// are half a millisecond early.
 const LATER: u32 = 1024;
-/// … and of the time by which it is earlier: what comes early is nearer to the truth than what comes late.
+/// … and of its earliness: early chunks are closer to the true time than late ones.
 const EARLIER: u32 = 64;
 
-/// What a scheduler may delay one piece and not the next (guess): less than this before its time, or behind
-/// the beginning, nothing is left out and nothing filled.
+/// Scheduling jitter of a chunk (guess): smaller deviations drop nothing and insert nothing.
 const JITTER: Duration = Duration::from_millis(3);
 
-/// So far ahead of time may samples be: a null sink that begins renders 50 ms at once, and then nothing
-/// for as long.
+/// Maximum lead of samples: a starting null sink renders 50 ms at once, and then nothing for as
+/// long.
 const AHEAD: Duration = Duration::from_millis(60);
 
 /// The samples of a source on our clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timeline {
-    /// When the next sample is captured.
+    /// Capture time of the next sample.
     next: Instant,
-    /// When samples came last; `None`: never.
+    /// Last arrival; `None`: none yet.
     arrived: Option<Instant>,
     /// The source is silent: time is filled up to now.
     silent: bool,
-    /// Sample frames of silence for which samples may still come.
+    /// Sample frames of silence for which samples may still arrive.
     owed: usize,
 }
 
-/// What to do about a piece of samples.
+/// The handling of a chunk of samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Piece {
-    /// Sample frames of silence before it.
+    /// Sample frames of silence to insert before it.
     pub(super) silence: usize,
-    /// Its first sample frames, which are left out.
+    /// Sample frames to drop at its start.
     pub(super) left_out: usize,
 }
 
 impl Timeline {
-    /// Of a source that begins at `now`.
+    /// For a source that starts at `now`.
     pub(super) fn new(now: Instant) -> Timeline {
         Timeline {
             next: now,
@@ -63,18 +61,18 @@ impl Timeline {
         }
     }
 
-    /// When the sample behind the last one is captured.
+    /// The capture time of the next sample.
     pub(super) fn next(&self) -> Instant {
         self.next
     }
 
-    /// So many sample frames came at `now`.
+    /// This many sample frames arrived at `now`.
     pub(super) fn arrived(&mut self, now: Instant, frames: usize) -> Piece {
         self.silent = false;
         let first = self.arrived.replace(now).is_none();
         let begins = now - duration_of(frames);
         let late = begins.since(self.next);
-        // Before the first there was nothing that could be late.
+        // Before the first chunk, nothing can be late.
         if late >= SILENT || first && late >= JITTER {
             let silence = frames_in(late);
             self.next = begins + duration_of(frames);
@@ -94,7 +92,7 @@ impl Timeline {
         let expected = self.next + late / LATER + duration_of(kept) - early / EARLIER;
         self.next = expected.min(now + AHEAD);
         if left_out == 0 && early < JITTER {
-            // In time again: what has not come by now won't.
+            // On time again: missing samples will not arrive.
             self.owed = 0;
         }
         Piece {
@@ -103,10 +101,10 @@ impl Timeline {
         }
     }
 
-    /// Sample frames of silence that are due at `now` because nothing came. They count as given.
+    /// Sample frames of silence due at `now` because nothing arrived. They count as delivered.
     pub(super) fn overdue(&mut self, now: Instant) -> usize {
         let passed = now.since(self.next);
-        // A source that was late and gives again is not silent, however late it still is.
+        // A late source that delivers again is not silent, however late it still is.
         let waited = self
             .arrived
             .map_or(passed, |last| now.since(last).min(passed));
@@ -116,13 +114,12 @@ impl Timeline {
         self.silent = true;
         let frames = frames_in(passed);
         self.next = self.next + duration_of(frames);
-        // As much as a server can keep back for us is no more than a second.
+        // A server buffers at most a second.
         self.owed = (self.owed + frames).min(RATE as usize);
         frames
     }
 
-    /// When [`Timeline::overdue`] gives something unless samples come, so that `wanted` sample frames more
-    /// are there.
+    /// When [`Timeline::overdue`] provides `wanted` more sample frames, unless samples arrive.
     pub(super) fn due(&self, wanted: usize) -> Instant {
         match self.silent {
             true => self.next + duration_of(wanted.max(1)),
@@ -143,7 +140,7 @@ mod tests {
     };
 
     #[test]
-    fn jitter_of_the_source_moves_nothing() {
+    fn jitter_of_the_source_has_no_effect() {
         let mut line = Timeline::new(START);
         for n in 1..=10_000 {
             let jitter = MS * (n * 7 % 5);
@@ -177,13 +174,13 @@ mod tests {
         assert_eq!(line.due(240), START + 61 * MS);
         assert_eq!(line.overdue(START + 61 * MS), 240);
         assert_eq!(line.next(), START + 61 * MS);
-        // It goes on.
+        // It resumes.
         assert_eq!(line.arrived(START + 66 * MS, 240), NOTHING);
         assert_eq!(line.next(), START + 66 * MS);
     }
 
     #[test]
-    fn what_comes_for_a_time_that_was_filled_is_left_out() {
+    fn samples_for_a_filled_gap_are_dropped() {
         let mut line = Timeline::new(START);
         let mut total = 0;
         for n in 1..=40 {
@@ -192,7 +189,7 @@ mod tests {
             total += frames;
         }
         assert_eq!(total, 200 * 48);
-        // The server had only been slow: all 200 ms come at once, and then the rest as ever.
+        // The server was only slow: all 200 ms arrive at once, then samples are regular.
         for _ in 0..40 {
             let piece = line.arrived(START + 201 * MS, 240);
             total += 240 - piece.left_out + piece.silence;
@@ -205,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_before_the_first_piece_is_not_behind_it() {
+    fn silence_precedes_the_first_chunk() {
         let mut line = Timeline::new(START);
         let piece = line.arrived(START + 49 * MS, 120);
         assert_eq!((piece.silence, piece.left_out), (frames_in(MS * 93 / 2), 0));
@@ -215,10 +212,10 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_was_late_and_gives_again_has_no_gap() {
+    fn a_late_source_that_resumes_has_no_gap() {
         let mut line = Timeline::new(START);
         line.arrived(START + 5 * MS, 240);
-        // It was held up for 49 ms, and its samples come one after the other.
+        // It was delayed by 49 ms, and its samples arrive in sequence.
         for n in 0..10 {
             let now = START + 54 * MS + MS * n;
             assert_eq!(line.arrived(now, 240), NOTHING);
@@ -228,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_ahead_of_its_time_is_no_gap_afterwards() {
+    fn early_samples_leave_no_gap() {
         let mut line = Timeline::new(START);
         for _ in 0..20 {
             assert_eq!(line.arrived(START + MS, 120), NOTHING);
@@ -242,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_that_nobody_waited_through_is_silence_too() {
+    fn a_pause_without_a_waiting_reader_is_silence() {
         let mut line = Timeline::new(START);
         line.arrived(START + 5 * MS, 240);
         let piece = line.arrived(START + 1010 * MS, 240);

@@ -1,6 +1,6 @@
-//! A test tone, made in this process and paced by the clock: sound to stream where nothing plays.
+//! A test tone, generated in this process in real time: sound to stream where nothing plays.
 //!
-//! It is no stand-in for an application in measurements: its samples were never in a sound server.
+//! No substitute for an application in measurements: its samples were never in a sound server.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{AudioCapture, AudioError, AudioEvent, CaptureBackend, Settings, dura
 use super::{CHANNELS, RATE};
 use crate::clock;
 
-/// The line in the table.
+/// The table entry.
 pub const BACKEND: CaptureBackend = CaptureBackend {
     name: "tone",
     about: "a test tone; the device is its pitch in Hz, 20 to 20000 [default: 440]",
@@ -20,25 +20,25 @@ pub const BACKEND: CaptureBackend = CaptureBackend {
 /// The pitch of concert A, in Hz.
 pub const PITCH: f64 = 440.0;
 
-/// How loud it is, of 1: 12 dB below the loudest.
+/// Amplitude, relative to full scale: −12 dB.
 pub const AMPLITUDE: f64 = 0.25;
 
-/// How many sample frames a capture that was called late makes up for: a second, as of a sound server
-/// (guess). What is older is skipped.
+/// Maximum sample frames that a late capture call catches up: a second, like a sound server
+/// (guess). Older ones are skipped.
 const LATE: usize = RATE as usize;
 
 /// A sine of one pitch, the same in both channels.
 #[derive(Clone, Copy, Debug)]
 pub struct Sine {
-    /// In turns a sample.
+    /// In periods per sample.
     step: f64,
-    /// In turns, 0 to 1.
+    /// In periods, 0 to 1.
     phase: f64,
     amplitude: f64,
 }
 
 impl Sine {
-    /// One of `pitch` Hz and that amplitude.
+    /// A sine of `pitch` Hz with this amplitude.
     #[must_use]
     pub fn new(pitch: f64, amplitude: f64) -> Sine {
         Sine {
@@ -48,17 +48,17 @@ impl Sine {
         }
     }
 
-    /// Fills `samples` with what comes next.
+    /// Fills `samples` with the next samples.
     pub fn fill(&mut self, samples: &mut [f32]) {
         for frame in samples.chunks_mut(CHANNELS) {
             let value = (self.phase * std::f64::consts::TAU).sin() * self.amplitude;
-            #[expect(clippy::cast_possible_truncation, reason = "f32 is what samples are")]
+            #[expect(clippy::cast_possible_truncation, reason = "samples are f32")]
             frame.fill(value as f32);
             self.phase = (self.phase + self.step).fract();
         }
     }
 
-    /// Goes on by so many sample frames unheard.
+    /// Skips this many sample frames.
     fn skip(&mut self, frames: usize) {
         #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
         let turns = self.step * frames as f64;
@@ -70,21 +70,21 @@ impl Sine {
 #[derive(Debug)]
 pub struct Tone {
     sine: Sine,
-    /// When the next sample is captured.
+    /// Capture time of the next sample.
     next: Instant,
 }
 
 impl Tone {
-    /// A tone whose first sample is captured now.
+    /// A tone that starts now.
     ///
     /// # Errors
-    /// A pitch that is no number of 20 to 20 000, or no file descriptor left.
+    /// [`AudioError`] if the pitch is not a number of 20 to 20 000, or no file descriptor is left.
     pub fn open(settings: &Settings) -> Result<Tone, AudioError> {
         let pitch = settings.device.as_deref().map(str::parse::<f64>);
         let pitch = pitch.unwrap_or(Ok(PITCH)).unwrap_or(f64::NAN);
         if !(20.0..=20_000.0).contains(&pitch) {
             return Err(AudioError(format!(
-                "a test tone of \"{}\" can't be made: its pitch is 20 to 20000 Hz",
+                "invalid test tone \"{}\": choose a pitch of 20 to 20000 Hz",
                 settings.device.as_deref().unwrap_or_default()
             )));
         }
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tone_goes_on_from_block_to_block() {
+    fn a_tone_is_continuous_across_blocks() {
         let settings = Settings {
             device: Some("1000".into()),
             ..Settings::default()
@@ -140,12 +140,12 @@ mod tests {
         for expected in whole.chunks(240 * CHANNELS) {
             let mut block = vec![9.0; expected.len()];
             let AudioEvent::Captured(at) = tone.read(&mut block, None).unwrap() else {
-                panic!("it waits without end");
+                panic!("it does not time out");
             };
             assert_eq!(block, expected);
             assert!(
                 at + duration_of(240) <= clock::now(),
-                "captured before it is here"
+                "captured before it arrives"
             );
             assert_eq!(
                 last.replace(at).unwrap_or(at - duration_of(240)),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pitch_nobody_hears_is_refused() {
+    fn an_inaudible_pitch_is_refused() {
         for pitch in ["", "A", "5", "30000", "NaN"] {
             let settings = Settings {
                 device: Some(pitch.into()),

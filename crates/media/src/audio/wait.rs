@@ -1,4 +1,4 @@
-//! Waiting for a time or for a waker, for what has no device to wait for.
+//! Waits for a time or a waker, for backends without a device.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::{AudioError, Waker};
 use crate::clock;
 
-/// Waits until `until` (`None`: without end), or until the waker was used. Whether it was.
+/// Waits until `until` (`None`: no limit), or until the waker is raised; whether it was.
 pub(super) fn until(until: Option<Instant>, waker: &Waker) -> Result<bool, AudioError> {
     loop {
         let left = until.map(|until| until.since(clock::now()));

@@ -1,7 +1,7 @@
-//! A playback into a file: what would be heard, pauses and all, as RIFF WAVE with 16-bit samples.
+//! A playback into a file: the audible samples including pauses, as RIFF WAVE with 16-bit samples.
 //!
-//! The header says how long the file is, and is written anew when the playback is dropped; until then, and
-//! if the program is killed, it says the longest length, which players take as "to the end".
+//! The header contains the length, and is rewritten when the playback is dropped; until then, and
+//! if the program is killed, it has the maximum length, which players take as "to the end".
 
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
@@ -15,17 +15,17 @@ use super::{
 };
 use crate::clock;
 
-/// The line in the table.
+/// The table entry.
 pub const BACKEND: PlaybackBackend = PlaybackBackend {
     name: "wav",
-    about: "writes what would be heard to a WAV file; the device is its path",
+    about: "writes audible samples to a WAV file; the device is its path",
     open: |settings| Ok(Box::new(Wav::open(settings)?)),
 };
 
-/// Bytes of a sample frame.
+/// Size of a sample frame in bytes.
 const FRAME: u32 = 4;
 
-/// The longest that 32 bits hold, less the header.
+/// Maximum length in 32 bits, minus the header.
 const LONGEST: u32 = u32::MAX - HEADER;
 const HEADER: u32 = 44;
 
@@ -34,7 +34,7 @@ const HEADER: u32 = 44;
 pub struct Wav {
     path: PathBuf,
     file: BufWriter<File>,
-    /// Sample bytes in the file.
+    /// Size of the samples in the file.
     bytes: u32,
     clock: Played,
     begun: bool,
@@ -42,14 +42,14 @@ pub struct Wav {
 }
 
 impl Wav {
-    /// Makes the file; one that is there is replaced.
+    /// Creates the file, replacing an existing one.
     ///
     /// # Errors
     /// [`AudioError`] without a path, or if it can't be written.
     pub fn open(settings: &Settings) -> Result<Wav, AudioError> {
         let Some(path) = settings.device.as_deref().map(PathBuf::from) else {
             return Err(AudioError(
-                "the audio playback wav needs a file to write: name its path as the device".into(),
+                "the audio playback wav needs a file: give its path as the device".into(),
             ));
         };
         let file = File::create(&path).map_err(|error| broken(&path, &error))?;
@@ -68,7 +68,7 @@ impl Wav {
     fn append(&mut self, samples: impl Iterator<Item = f32>) -> Result<(), AudioError> {
         for sample in samples {
             if self.bytes >= LONGEST - FRAME {
-                return Ok(()); // The file is as long as such a file can be: 6 hours.
+                return Ok(()); // The file has the maximum length of the format: 6 hours.
             }
             #[expect(
                 clippy::cast_possible_truncation,
@@ -91,12 +91,12 @@ impl Wav {
 
 fn broken(path: &Path, error: &std::io::Error) -> AudioError {
     AudioError(format!(
-        "sound can't be written to {}: {error}; choose another file",
+        "can't write audio to {}: {error}; choose another file",
         path.display()
     ))
 }
 
-/// The header of a file with so many bytes of samples (Multimedia Programming Interface and Data
+/// The header of a file with this many bytes of samples (Multimedia Programming Interface and Data
 /// Specifications 1.0, "WAVE").
 fn header(bytes: u32) -> Vec<u8> {
     let mut header = Vec::with_capacity(HEADER as usize);
@@ -109,8 +109,8 @@ fn header(bytes: u32) -> Vec<u8> {
     put(&2u16.to_le_bytes()); // channels
     put(&RATE.to_le_bytes());
     put(&(RATE * FRAME).to_le_bytes());
-    put(&4u16.to_le_bytes()); // bytes of a sample frame
-    put(&16u16.to_le_bytes()); // bits of a sample
+    put(&4u16.to_le_bytes()); // bytes per sample frame
+    put(&16u16.to_le_bytes()); // bits per sample
     put(b"data");
     put(&bytes.to_le_bytes());
     header
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_holds_the_samples_and_says_how_long_it_is() {
+    fn the_file_holds_the_samples_and_their_length() {
         let (path, mut wav) = open("whole");
         wav.write(&[0.0, 1.0, -1.0, 0.5, 2.0, -2.0]).unwrap();
         drop(wav);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_writable_path_it_says_so() {
+    fn without_a_writable_path_there_is_an_error() {
         let error = |device: Option<&str>| {
             let settings = Settings {
                 device: device.map(Into::into),

@@ -1,8 +1,9 @@
-//! The bar code of one eye's picture in virtual reality: which frame and eye this is, where the eye looked when
-//! it was drawn, and when it was meant to be seen.
+//! The bar code of one eye's picture in virtual reality: frame, eye, view direction, and predicted
+//! display time.
 //!
-//! Its form is that of [`barcode`](super), 80 cells being the width of the eye's picture. Its 96 bits, the most
-//! significant first: frame (24), predicted display time (40), yaw (16), pitch (15), eye (1).
+//! Its layout is that of [`barcode`](super), with 80 cells across the eye's picture. Its 96 bits,
+//! the most significant first: frame (24), predicted display time (40), yaw (16), pitch (15), eye
+//! (1).
 
 use openuvr_proto::units::Size;
 
@@ -17,15 +18,14 @@ const PITCH_BITS: u32 = 15;
 /// One step of yaw or pitch, in degrees: 0.0055.
 pub const STEP: f32 = 360.0 / 65_536.0;
 
-/// What the code of an eye says.
+/// The contents of an eye's code.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct ViewStamp {
-    /// Frames drawn so far, this one included; 24 bits, of which higher ones are cut off: two days at 90 Hz.
+    /// Frames drawn so far, including this one; 24 bits, without higher ones: two days at 90 Hz.
     pub frame: u32,
-    /// When the application was told that it would be seen: microseconds of `CLOCK_MONOTONIC`, 40 bits, which
-    /// last 12.7 days.
+    /// Predicted display time: microseconds of `CLOCK_MONOTONIC`, 40 bits, which are 12.7 days.
     pub display_us: u64,
-    /// Steps of [`STEP`] to the left of straight ahead (-z), once round.
+    /// Steps of [`STEP`] to the left of straight ahead (-z), a full turn.
     pub yaw: u16,
     /// Steps of [`STEP`] upwards, from -16384 (straight down) to 16383.
     pub pitch: i16,
@@ -34,7 +34,7 @@ pub struct ViewStamp {
 }
 
 impl ViewStamp {
-    /// The yaw in degrees, from -180 to 180: positive to the left, as rotations around y are.
+    /// The yaw in degrees, from -180 to 180: positive to the left, like rotations around y.
     #[must_use]
     pub fn yaw_degrees(&self) -> f32 {
         f32::from(self.yaw.cast_signed()) * STEP
@@ -46,11 +46,11 @@ impl ViewStamp {
         f32::from(self.pitch) * STEP
     }
 
-    /// The same with the direction in which an eye of this orientation (a quaternion x, y, z, w of length 1)
-    /// looks. Straight up and down have a yaw that says nothing.
+    /// Sets the view direction from an eye's orientation (a unit quaternion x, y, z, w). Straight
+    /// up and down have an arbitrary yaw.
     #[must_use]
     pub fn looking(self, [x, y, z, w]: [f32; 4]) -> ViewStamp {
-        // The rotation of -z.
+        // The rotated vector -z.
         let ahead = [
             -2.0 * (x * z + w * y),
             -2.0 * (y * z - w * x),
@@ -70,7 +70,7 @@ impl ViewStamp {
         ViewStamp { yaw, pitch, ..self }
     }
 
-    /// The predicted display time with the bits that were cut off, as they are nearest to `now_us`.
+    /// The predicted display time with its dropped bits restored to be nearest to `now_us`.
     #[must_use]
     pub fn display_us_near(&self, now_us: u64) -> u64 {
         let round = 1_u64 << TIME_BITS;
@@ -82,20 +82,20 @@ impl ViewStamp {
     }
 }
 
-/// The cells that say `stamp`, row by row; `true` is white.
+/// The cells for `stamp`, row by row; `true` is white.
 #[must_use]
 pub fn cells(stamp: &ViewStamp) -> [bool; CELLS] {
     cells_of(Form::View, body(stamp))
 }
 
-/// Draws `stamp`, as [`barcode::draw`](super::draw) draws the other code.
+/// Draws `stamp`, like [`barcode::draw`](super::draw) for the other code.
 #[must_use]
 pub fn draw(data: &mut [u8], stride: usize, size: Size, stamp: &ViewStamp) -> bool {
     draw_cells(data, stride, size, &cells(stamp))
 }
 
-/// Reads the code of one eye's `picture`, as [`barcode::read`](super::read) reads the other code; neither takes
-/// the other's.
+/// Reads the code of one eye's `picture`, like [`barcode::read`](super::read) for the other code;
+/// each rejects the other's code.
 #[must_use]
 pub fn read(picture: &Picture<'_>) -> Option<ViewStamp> {
     let mut body = read_body(Form::View, picture)?;
@@ -112,7 +112,7 @@ pub fn read(picture: &Picture<'_>) -> Option<ViewStamp> {
         frame: u32::try_from(field(FRAME_BITS)?).ok()?,
         display_us,
         yaw,
-        // The sign of 15 bits.
+        // Sign extension of 15 bits.
         pitch: (pitch << 1).cast_signed() >> 1,
         right,
     })
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_code_is_not_taken_for_this_one() {
+    fn the_other_code_is_rejected() {
         let mut data = vec![0; SIZE.pixels() * 4];
         let stride = SIZE.width as usize * 4;
         assert!(barcode::draw(

@@ -1,12 +1,12 @@
-//! A clip: pictures from a file, shown at a fixed rate, to and fro without end, each with a bar
-//! code. For measurements that want the same pictures every time.
+//! A clip: pictures from a file, played at a fixed rate forwards and backwards in a loop, each with
+//! a bar code. For measurements that need the same pictures each time.
 //!
-//! The file is YUV4MPEG2 ("y4m") with 4:2:0 frames of 8 bits, read as BT.709 in limited range: what
-//! ffmpeg writes, and what standard test sequences come in. What is captured is its BGRX picture,
-//! as an X display would have it, which anybody who has the file can compute again.
+//! The file is YUV4MPEG2 ("y4m") with 8-bit 4:2:0 frames, read as BT.709 in limited range: the
+//! output of ffmpeg, and the format of standard test sequences. The captured picture is BGRX, as an
+//! X display stores it, and can be recomputed from the file.
 //!
-//! What it is not: a player for films (no sound, no interlace), nor a stand-in for an application
-//! where time is measured: its pictures were never on a screen.
+//! Not a film player (no sound, no interlace), and no substitute for an application in latency
+//! measurements: its pictures were never on a screen.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -42,10 +42,10 @@ pub struct Clip {
 }
 
 impl Clip {
-    /// Opens a file and looks through its frames.
+    /// Opens a file and checks its frames.
     ///
     /// # Errors
-    /// What is wrong with the file, and where.
+    /// [`CaptureError`] with the defect and its position.
     pub fn open(path: &Path) -> Result<Clip, CaptureError> {
         let wrong = |what: &dyn std::fmt::Display| {
             CaptureError(format!(
@@ -61,7 +61,7 @@ impl Clip {
         let (head, each) = (head as u64, frame_len(size) as u64);
         let count = u32::try_from((len - head) / each).unwrap_or(u32::MAX);
         if count == 0 {
-            return Err(wrong(&"it has no whole frame"));
+            return Err(wrong(&"it contains no complete frame"));
         }
         for index in 0..count {
             let mut marker = [0; FRAME.len()];
@@ -92,11 +92,11 @@ impl Clip {
         self.count
     }
 
-    /// Writes picture `index` (counted from 0) to `bgrx`, which takes its size. The same bytes
+    /// Writes picture `index` (from 0) to `bgrx`, which is resized to fit. The result is the same
     /// each time.
     ///
     /// # Errors
-    /// If there is none, or the file can't be read.
+    /// [`CaptureError`] if `index` is out of range or the file can't be read.
     pub fn read(&mut self, index: u32, bgrx: &mut Vec<u8>) -> Result<(), CaptureError> {
         let each = frame_len(self.size) as u64;
         let at = self.head + u64::from(index) * each + FRAME.len() as u64;
@@ -126,7 +126,7 @@ const RANGE: YuvRange = YuvRange::Limited;
 const MATRIX: YuvStandardMatrix = YuvStandardMatrix::Bt709;
 const FRAME: &[u8; 6] = b"FRAME\n";
 
-/// The longest first line that is read: twice what ffmpeg writes, and more.
+/// The longest accepted header line: more than twice what ffmpeg writes.
 const MAX_HEAD: usize = 256;
 
 /// Bytes of a frame in the file.
@@ -134,13 +134,15 @@ fn frame_len(size: Size) -> usize {
     FRAME.len() + size.pixels() / 2 * 3
 }
 
-/// The size that the first line says, and how long that line is.
+/// Parses the header line: the picture size and the line's length.
 fn parse_head(bytes: &[u8]) -> Result<(Size, usize), String> {
     let end = bytes.iter().position(|byte| *byte == b'\n');
     let line = end.and_then(|end| std::str::from_utf8(&bytes[..end]).ok());
     let mut words = line.unwrap_or_default().split(' ');
     if words.next() != Some("YUV4MPEG2") {
-        return Err("it is no YUV4MPEG2 file (ffmpeg -i FILM -pix_fmt yuv420p FILE.y4m)".into());
+        return Err(
+            "not a YUV4MPEG2 file; convert it (ffmpeg -i FILM -pix_fmt yuv420p FILE.y4m)".into(),
+        );
     }
     let mut size = Size::default();
     for word in words {
@@ -153,10 +155,14 @@ fn parse_head(bytes: &[u8]) -> Result<(Size, usize), String> {
             Some(b'W') => size.width = side(),
             Some(b'H') => size.height = side(),
             Some(b'C') if !matches!(word, "C420" | "C420jpeg" | "C420mpeg2" | "C420paldv") => {
-                return Err(format!("its colour is {word}; C420 is played"));
+                return Err(format!(
+                    "unsupported colour format {word}; only C420 is supported"
+                ));
             }
             Some(b'I') if word != "Ip" && word != "I?" => {
-                return Err(format!("it is interlaced ({word}); Ip is played"));
+                return Err(format!(
+                    "interlaced ({word}); only progressive (Ip) is supported"
+                ));
             }
             _ => {}
         }
@@ -164,12 +170,12 @@ fn parse_head(bytes: &[u8]) -> Result<(Size, usize), String> {
     let even = size.width % 2 == 0 && size.height % 2 == 0;
     let rows = barcode::height(size.width);
     if !size.is_valid() || !even || size.pixels() > MAX_PIXELS {
-        return Err(format!("its size is {size}; sides are even"));
+        return Err(format!("its size is {size}; both sides must be even"));
     }
     if size.width < barcode::MIN_WIDTH || size.height < rows {
         let least = barcode::MIN_WIDTH;
         return Err(format!(
-            "its size is {size}; a bar code needs a width of {least}"
+            "its size is {size}; the bar code needs a width of {least}"
         ));
     }
     Ok((size, end.unwrap_or(0) + 1))
@@ -184,10 +190,10 @@ pub struct ClipWriter {
 }
 
 impl ClipWriter {
-    /// Begins a file of pictures of `size`, both sides even.
+    /// Creates a file for pictures of `size`, both sides even.
     ///
     /// # Errors
-    /// The system's, or a size that can't be played.
+    /// I/O errors, or [`io::ErrorKind::InvalidInput`] for a size that can't be played.
     pub fn create(path: &Path, size: Size, fps: u32) -> io::Result<ClipWriter> {
         let Size { width, height } = size;
         let head = format!("YUV4MPEG2 W{width} H{height} F{fps}:1 Ip A1:1 C420jpeg\n");
@@ -201,10 +207,10 @@ impl ClipWriter {
         })
     }
 
-    /// Adds a picture, BGRX without gaps.
+    /// Adds a BGRX picture without row padding.
     ///
     /// # Errors
-    /// The system's, or too few bytes.
+    /// I/O errors, or too few bytes.
     pub fn add(&mut self, bgrx: &[u8]) -> io::Result<()> {
         let Size { width, height } = self.size;
         let (luma, chroma) = self.planes.split_at_mut(self.size.pixels());
@@ -229,29 +235,29 @@ impl ClipWriter {
     /// Completes the file.
     ///
     /// # Errors
-    /// The system's.
+    /// I/O errors.
     pub fn finish(mut self) -> io::Result<()> {
         self.out.flush()
     }
 }
 
-/// Which picture of `count` the frame with this number (counted from 1) shows: forwards, then
-/// backwards, so that there is no cut.
+/// The picture out of `count` that frame `frame` (counted from 1) shows: forwards, then backwards,
+/// so that there is no cut.
 #[must_use]
-pub fn place(frame: u32, count: u32) -> u32 {
+pub fn picture_index(frame: u32, count: u32) -> u32 {
     let turn = 2 * u64::from(count.max(2) - 1);
     let at = u64::from(frame.max(1) - 1) % turn;
     let place = at.min(turn - at);
     u32::try_from(place).unwrap_or(0).min(count.max(1) - 1)
 }
 
-/// A clip that plays. The number in a frame's bar code is the time since it was opened in frames,
-/// counted from 1: one that is missed (the machine slept) is missing, and none comes late.
+/// A clip that plays. The frame number in the bar code is the time since opening in frame periods,
+/// counted from 1: a missed frame (the machine slept) is skipped, and no frame is late.
 #[derive(Debug)]
 pub struct Player {
     clip: Clip,
     begin: Instant,
-    /// Nanoseconds from frame to frame.
+    /// Frame period in nanoseconds.
     period: u64,
     frame: u32,
     picture: Vec<u8>,
@@ -259,14 +265,15 @@ pub struct Player {
 }
 
 impl Player {
-    /// Plays a clip at `fps` frames a second (0.1 to 1000, fractions allowed).
+    /// Plays a clip at `fps` frames per second (0.1 to 1000, fractions allowed).
     ///
     /// # Errors
-    /// A rate out of range, a file that can't be played, or no file descriptor left.
+    /// [`CaptureError`] if the rate is out of range, the file can't be played, or no file
+    /// descriptor is left.
     pub fn open(path: &Path, fps: f64) -> Result<Player, CaptureError> {
         if !(0.1..=1000.0).contains(&fps) {
             return Err(CaptureError(format!(
-                "a clip at {fps} frames a second can't be played: choose 0.1 to 1000"
+                "a clip at {fps} frames/s can't be played: choose 0.1 to 1000"
             )));
         }
         let period = Duration::from_secs_f64(1.0 / fps).as_nanos();
@@ -280,7 +287,7 @@ impl Player {
         })
     }
 
-    /// Shows the frame that is due now, if it is a new one.
+    /// Renders the frame that is due, if it is a new one.
     fn advance(&mut self) -> Result<bool, CaptureError> {
         let now = clock::now();
         let passed = now.since(self.begin).as_nanos() / u128::from(self.period);
@@ -288,7 +295,7 @@ impl Player {
         if due == self.frame {
             return Ok(false);
         }
-        let index = place(due, self.clip.count);
+        let index = picture_index(due, self.clip.count);
         self.clip.read(index, &mut self.picture)?;
         self.frame = due;
         let stamp = Stamp {
@@ -297,7 +304,7 @@ impl Player {
             inputs: 0,
         };
         let size = self.clip.size;
-        // `Clip::open` has checked that there is room.
+        // `Clip::open` has checked the size.
         let _ = barcode::draw(&mut self.picture, size.width as usize * 4, size, &stamp);
         Ok(true)
     }
@@ -351,7 +358,7 @@ mod tests {
 
     const SIZE: Size = Size::new(320, 64);
 
-    /// A file of that many grey pictures, each lighter than the one before; gone when dropped.
+    /// A file with this many grey pictures, each lighter than the previous one; deleted on drop.
     struct Grey(std::path::PathBuf);
 
     impl Grey {
@@ -376,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn written_clips_are_read_back() {
         let file = Grey::new("back", 3);
         let mut clip = Clip::open(&file.0).unwrap();
         assert_eq!((clip.size(), clip.count()), (SIZE, 3));
@@ -391,11 +398,11 @@ mod tests {
     }
 
     #[test]
-    fn frames_go_to_and_fro() {
-        let places: Vec<u32> = (1..=9).map(|frame| place(frame, 4)).collect();
+    fn frames_play_forwards_and_backwards() {
+        let places: Vec<u32> = (1..=9).map(|frame| picture_index(frame, 4)).collect();
         assert_eq!(places, [0, 1, 2, 3, 2, 1, 0, 1, 2]);
-        assert!((0..5).all(|frame| place(frame, 1) == 0));
-        assert!((1..2000).all(|frame| place(frame, 300) < 300));
+        assert!((0..5).all(|frame| picture_index(frame, 1) == 0));
+        assert!((1..2000).all(|frame| picture_index(frame, 300) < 300));
     }
 
     #[test]
@@ -408,9 +415,9 @@ mod tests {
             assert_eq!(player.next(None).unwrap(), CaptureEvent::Frame);
             let picture = player.picture().unwrap();
             let stamp = barcode::read(&picture).unwrap();
-            assert!(stamp.frame > last, "no frame comes twice");
+            assert!(stamp.frame > last, "no frame repeats");
             last = stamp.frame;
-            clip.read(place(stamp.frame, 5), &mut want).unwrap();
+            clip.read(picture_index(stamp.frame, 5), &mut want).unwrap();
             let below = barcode::height(SIZE.width) as usize * SIZE.width as usize * 4;
             assert_eq!(picture.planes[0].data[below..], want[below..]);
         }
@@ -419,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_played_is_refused() {
+    fn unplayable_clips_are_refused() {
         for head in [
             "",
             "RIFF\n",
@@ -438,7 +445,7 @@ mod tests {
         let bytes = std::fs::read(&file.0).unwrap();
         std::fs::write(&file.0, &bytes[..100]).unwrap();
         let error = Clip::open(&file.0).unwrap_err().to_string();
-        assert!(error.contains("no whole frame"), "{error}");
+        assert!(error.contains("no complete frame"), "{error}");
         std::fs::write(&file.0, [&bytes, &bytes[..]].concat()).unwrap();
         let error = Clip::open(&file.0).unwrap_err().to_string();
         assert!(error.contains("frame 2 does not begin"), "{error}");
@@ -447,7 +454,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_first_line_makes_it_panic(words in "(YUV4MPEG2)?( [WHCFIA][0-9:a-z]{0,8}){0,6}\n?é?") {
+        fn no_header_line_panics(words in "(YUV4MPEG2)?( [WHCFIA][0-9:a-z]{0,8}){0,6}\n?é?") {
             if let Ok((size, len)) = parse_head(words.as_bytes()) {
                 prop_assert!(size.is_valid() && len <= words.len());
             }

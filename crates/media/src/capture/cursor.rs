@@ -1,7 +1,7 @@
-//! The pointer of an X display as its own stream: where it is and what it looks like.
+//! The pointer of an X display as a separate stream: position and shape.
 //!
-//! XInput 2 says that a device has moved, XFixes that the shape has changed, RECORD (where the server has
-//! it) that a client hides the pointer; nothing is asked at a rate of its own. Not for injecting motion: see
+//! XInput 2 reports motion, XFixes reports shape changes, and RECORD (where the server has it)
+//! reports clients that hide the pointer; nothing is polled. To inject motion, see
 //! [`input_sink`](crate::input_sink).
 //!
 //! Protocols: XFIXES 2.0 (`SelectCursorInput`, `GetCursorImage`), XI 2.2, from `xorgproto`.
@@ -25,20 +25,20 @@ use super::{CaptureError, Waker};
 use crate::clock;
 use crate::cursor::{Cursor, CursorShape};
 
-/// The largest side of a shape, in pixels; of a larger one, the part around the hot spot is kept.
+/// The largest side of a shape in pixels. A larger shape is cropped around its hot spot.
 const MAX_SIDE: u16 = 256;
 
-/// What [`CursorWatch::next`] saw.
+/// Result of [`CursorWatch::next`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CursorEvent {
-    /// The pointer is elsewhere in the picture (0–65 535 across and down), or outside it or
-    /// hidden (`None`).
+    /// A new position in the picture (0–65 535 across and down); `None` if the pointer is outside
+    /// it or hidden.
     Moved(Option<(u16, u16)>),
-    /// It looks different.
+    /// A new shape.
     Shaped(Arc<CursorShape>),
-    /// The time is over.
+    /// The timeout expired.
     TimedOut,
-    /// A [`Waker`] was used.
+    /// A [`Waker`] was raised.
     Woken,
 }
 
@@ -47,18 +47,17 @@ pub struct CursorWatch {
     display: Display,
     viewport: Viewport,
     waker: Waker,
-    /// `None`: it is not known whether a client hides the pointer.
+    /// `None`: whether a client hides the pointer is unknown.
     hidden: Option<HiddenPointer>,
     cursor: Cursor,
-    /// Something has happened that may have moved the pointer, or changed its shape.
+    /// An event may have moved the pointer or changed its shape.
     moved: bool,
     shaped: bool,
 }
 
 impl CursorWatch {
-    /// Watches the pointer of `display` (`None`: what the environment variable DISPLAY says) in
-    /// relation to `viewport`. The first calls of [`CursorWatch::next`] give shape and place as
-    /// they are.
+    /// Watches the pointer of `display` (`None`: the environment variable DISPLAY) relative to
+    /// `viewport`. The first calls of [`CursorWatch::next`] return the current shape and position.
     ///
     /// # Errors
     /// [`CaptureError`] if the display can't be reached or lacks XFIXES or XInput 2.
@@ -71,8 +70,8 @@ impl CursorWatch {
             conn.xfixes_select_cursor_input(root, CursorNotifyMask::DISPLAY_CURSOR)?
                 .check()?;
             conn.xinput_xi_query_version(2, 2)?.reply()?;
-            // Raw motion comes whoever else gets the event. Plain motion on the root also tells
-            // of warps, where no window in between asked for it.
+            // Raw motion events arrive whichever client gets the event. Motion events on the root
+            // window also report warps, unless a window in between selected them.
             let masks = [EventMask {
                 deviceid: Device::ALL_MASTER.into(),
                 mask: vec![XIEventMask::RAW_MOTION | XIEventMask::MOTION],
@@ -81,9 +80,9 @@ impl CursorWatch {
         };
         subscribe()
             .map_err(|e| CaptureError(format!("{}: can't watch its pointer: {e}", display.name)))?;
-        // Without it a pointer that a client hides is shown.
+        // Without it, a pointer hidden by a client is shown.
         let hidden = HiddenPointer::open(named, &display)
-            .inspect_err(|why| tracing::debug!("hiding the pointer is not noticed: {why}"));
+            .inspect_err(|why| tracing::debug!("hidden pointers are not detected: {why}"));
         Ok(CursorWatch {
             hidden: hidden.ok(),
             display,
@@ -111,9 +110,9 @@ impl CursorWatch {
         self.waker.clone()
     }
 
-    /// Waits for the next change, at most `timeout` (`None`: without end). Several motions that
-    /// have arrived by then are one. When the time is over, it looks once more, since a program
-    /// can warp the pointer without an event that we get.
+    /// Waits for the next change, at most `timeout` (`None`: no limit). Motion events that have
+    /// arrived by then are merged. On timeout the position is queried once more, since a program
+    /// can warp the pointer without an event for us.
     ///
     /// # Errors
     /// [`CaptureError`] if the connection broke.
@@ -123,19 +122,19 @@ impl CursorWatch {
             if self.waker.lower() {
                 return Ok(CursorEvent::Woken);
             }
-            // It may ask the server, whose reply may bring events with it: so it is before those.
-            self.hear_of_hiding();
+            // May query the server, and the reply may carry events: therefore before draining them.
+            self.update_hidden();
             self.drain_events()?;
             if std::mem::take(&mut self.shaped) {
-                // An invisible shape has no place, so that one is to be told, too.
+                // An invisible shape has no position, so the position must be reported too.
                 self.moved = true;
-                if let Some(shape) = self.look_at_shape()? {
+                if let Some(shape) = self.query_shape()? {
                     return Ok(CursorEvent::Shaped(shape));
                 }
             }
             let late = until.is_some_and(|until: Instant| until <= clock::now());
             if std::mem::take(&mut self.moved) || late {
-                let at = self.look_at_place()?;
+                let at = self.query_position()?;
                 if at != self.cursor.at {
                     self.cursor.at = at;
                     return Ok(CursorEvent::Moved(at));
@@ -143,7 +142,7 @@ impl CursorWatch {
                 if late {
                     return Ok(CursorEvent::TimedOut);
                 }
-                // The reply may have brought events with it.
+                // The reply may have carried events.
                 continue;
             }
             let hiding = self.hidden.as_ref().map(HiddenPointer::fd);
@@ -155,12 +154,12 @@ impl CursorWatch {
         self.hidden.as_ref().is_some_and(HiddenPointer::is_hidden)
     }
 
-    /// A client may have hidden the pointer, or have shown it again.
-    fn hear_of_hiding(&mut self) {
+    /// A client may have hidden or shown the pointer.
+    fn update_hidden(&mut self) {
         let before = self.is_hidden();
-        let heard = self.hidden.as_mut().map(|it| it.hear(&self.display));
+        let heard = self.hidden.as_mut().map(|it| it.receive(&self.display));
         if let Some(Err(why)) = heard {
-            tracing::debug!("hiding the pointer is no longer noticed: {why}");
+            tracing::debug!("hidden pointers are no longer detected: {why}");
             self.hidden = None;
         }
         self.moved |= self.is_hidden() != before;
@@ -178,12 +177,12 @@ impl CursorWatch {
         }
     }
 
-    /// The new shape, or `None` if it looks as before.
-    fn look_at_shape(&mut self) -> Result<Option<Arc<CursorShape>>, CaptureError> {
+    /// The new shape, or `None` if it is unchanged.
+    fn query_shape(&mut self) -> Result<Option<Arc<CursorShape>>, CaptureError> {
         let image = || self.display.conn.xfixes_get_cursor_image()?.reply();
         let shape = match image() {
             Ok(image) => bounded(&image),
-            // No cursor at all: the X error says so.
+            // No cursor: the server returns an X error.
             Err(ReplyError::X11Error(_)) => CursorShape::default(),
             Err(e) => return Err(self.display.broke(e)),
         };
@@ -194,7 +193,7 @@ impl CursorWatch {
         Ok(Some(Arc::clone(&self.cursor.shape)))
     }
 
-    fn look_at_place(&self) -> Result<Option<(u16, u16)>, CaptureError> {
+    fn query_position(&self) -> Result<Option<(u16, u16)>, CaptureError> {
         let ask = || {
             self.display
                 .conn
@@ -210,9 +209,9 @@ impl CursorWatch {
     }
 }
 
-/// `place` on the display as a place in the picture of `viewport`: 0 is the left (top) edge of its
-/// first pixel, 65 535 the right (bottom) edge of its last, so a pixel's middle comes out, and a
-/// division by 65 536 finds the pixel again. `None` outside.
+/// Maps a position on the display to the picture of `viewport`: 0 is the left (top) edge of the
+/// first pixel, 65 535 the right (bottom) edge of the last. The result is a pixel's centre;
+/// dividing by 65 536 recovers the pixel. `None` outside.
 fn normalised(place: (i32, i32), viewport: (i32, i32, Size)) -> Option<(u16, u16)> {
     let (left, top, size) = viewport;
     let along = |at: i32, side: u32| {
@@ -229,7 +228,7 @@ fn is_invisible(shape: &CursorShape) -> bool {
     shape.argb.iter().all(|pixel| pixel >> 24 == 0)
 }
 
-/// The shape in `image`, cut to [`MAX_SIDE`] so that the hot spot stays in it.
+/// The shape in `image`, cropped to [`MAX_SIDE`] so that it contains the hot spot.
 fn bounded(image: &GetCursorImageReply) -> CursorShape {
     let cut = |side: u16, hot: u16| {
         let kept = side.min(MAX_SIDE);

@@ -1,11 +1,11 @@
 //! Whether a client of an X display hides its pointer (XFIXES 4, `HideCursor`).
 //!
-//! The server does not say so: `GetCursorImage` answers with the picture of the hidden pointer, and no
-//! `CursorNotify` comes (X.Org 21.1, `xfixes/cursor.c`). So its clients' requests to hide and to show it are
-//! recorded, and counted as the server counts them: for each client, until it shows the pointer as often
-//! or ends. Nothing else is recorded. What was hidden before the beginning is not known.
+//! The server does not report it: `GetCursorImage` returns the hidden pointer's image, and no
+//! `CursorNotify` is sent (X.Org 21.1, `xfixes/cursor.c`). So the clients' requests to hide and
+//! show it are recorded and counted as the server counts them: for each client, until it has shown
+//! the pointer as often or ends. Nothing else is recorded. Requests before the start are unknown.
 //!
-//! The server writes what it has recorded when it next writes to any client.
+//! The server sends recorded requests when it next writes to any client.
 //!
 //! Protocols: RECORD 1.13, XFIXES 4.0, from `xorgproto`.
 
@@ -31,32 +31,33 @@ const FROM_CLIENT: u8 = 1;
 const CLIENT_DIED: u8 = 3;
 const END_OF_DATA: u8 = 5;
 
-/// The first byte of an error and of a reply; other packets are events, of so many bytes (X11 protocol,
-/// chapter 1).
+/// The first byte of an error and of a reply; other packets are events, of this length (X11
+/// protocol, chapter 1).
 const ERROR: u8 = 0;
 const REPLY: u8 = 1;
 const EVENT: usize = 32;
 
-/// How many bytes are read at once; those beyond are read the next time (guess: hundreds of requests).
+/// Bytes read at once; more are read the next time (guess: hundreds of requests).
 const CHUNK: usize = 4096;
 
-/// Follows who hides the pointer of a screen.
+/// Tracks which clients hide the pointer of a screen.
 pub(super) struct HiddenPointer {
-    /// The server writes there what it records; from the beginning on we only read.
+    /// The server writes recorded requests to this connection; after setup it is only read.
     records: Display,
-    /// What has come and is not whole yet: at most a reply, which is as long as the requests that the server
-    /// takes (16 MiB, X.Org's `-maxbigreqsize`).
+    /// Received bytes of an incomplete message: at most a reply, which is as long as the largest
+    /// request that the server accepts (16 MiB, X.Org's `-maxbigreqsize`).
     bytes: Vec<u8>,
-    /// How often the clients who hide it do so more than they show it, by the base of their resources' names.
+    /// Hide requests minus show requests of each client that hides it, by the base of the client's
+    /// resource IDs.
     hides: BTreeMap<u32, u32>,
 }
 
 impl HiddenPointer {
-    /// Begins, for the screen of `watch`, which is a connection to `display` and has to stay: what is recorded
+    /// Starts for the screen of `watch`, a connection to `display` that must stay open: recording
     /// ends with it.
     ///
     /// # Errors
-    /// [`CaptureError`] if the server has no RECORD, or refuses.
+    /// [`CaptureError`] if the server lacks RECORD or refuses.
     pub(super) fn open(
         display: Option<&str>,
         watch: &Display,
@@ -86,7 +87,7 @@ impl HiddenPointer {
             conn.record_query_version(1, 13)?.reply()?;
             conn.record_create_context(context, 0, &[CS::ALL_CLIENTS.into()], &[range])?
                 .check()?;
-            // Its replies come for as long as it lasts, and are read in `hear`.
+            // Its replies arrive for the connection's lifetime, and are read in `receive`.
             drop(records.conn.record_enable_context(context)?);
             records.conn.flush()?;
             Ok(())
@@ -99,26 +100,26 @@ impl HiddenPointer {
         })
     }
 
-    /// Whether it is hidden, as far as was heard.
+    /// Whether the pointer is hidden, as far as received requests tell.
     pub(super) fn is_hidden(&self) -> bool {
         !self.hides.is_empty()
     }
 
-    /// What to wait on: readable, it is time to [`hear`](HiddenPointer::hear).
+    /// The descriptor to poll: when readable, call [`receive`](HiddenPointer::receive).
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.records.conn.stream().as_fd()
     }
 
-    /// Takes what has come, without waiting for more. It may ask over `watch`, whose events are then to be
-    /// looked at.
+    /// Processes received requests without waiting. May query over `watch`; its events must then
+    /// be processed.
     ///
     /// # Errors
-    /// [`CaptureError`] if no more will come.
-    pub(super) fn hear(&mut self, watch: &Display) -> Result<(), CaptureError> {
+    /// [`CaptureError`] if recording has ended.
+    pub(super) fn receive(&mut self, watch: &Display) -> Result<(), CaptureError> {
         let mut chunk = [0; CHUNK];
         let stream = self.records.conn.stream();
         match stream.read(&mut chunk, &mut Vec::new()) {
-            Ok(0) => return Err(self.records.broke("it was closed")),
+            Ok(0) => return Err(self.records.broke("the server closed the connection")),
             Ok(read) => self.bytes.extend_from_slice(&chunk[..read]),
             Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
             Err(e) => return Err(self.records.broke(e)),
@@ -134,8 +135,8 @@ impl HiddenPointer {
                     Err(ParseError::InsufficientData) => return Ok(()),
                     Err(e) => return Err(self.records.broke(e)),
                 },
-                Some(ERROR) => return Err(self.records.broke("it does not record")),
-                // Events that no client can refuse, such as a new mapping of the keyboard.
+                Some(ERROR) => return Err(self.records.broke("the server refused to record")),
+                // Events that no client can refuse, such as a keyboard mapping change.
                 Some(_) if self.bytes.len() >= EVENT => EVENT,
                 _ => return Ok(()),
             };
@@ -150,30 +151,31 @@ impl HiddenPointer {
                 while let Some((request, rest)) = first_request(data, reply.client_swapped) {
                     data = rest;
                     if let Some((hides, window)) = request {
-                        self.count(watch, reply.xid_base, hides, window);
+                        self.update_count(watch, reply.xid_base, hides, window);
                     }
                 }
             }
             CLIENT_DIED => {
                 self.hides.remove(&reply.xid_base);
             }
-            END_OF_DATA => return Err(self.records.broke("it records no more")),
+            END_OF_DATA => return Err(self.records.broke("the server stopped recording")),
             _ => {}
         }
         Ok(())
     }
 
-    fn count(&mut self, watch: &Display, client: u32, hides: bool, window: Window) {
+    fn update_count(&mut self, watch: &Display, client: u32, hides: bool, window: Window) {
         let root = watch.root();
-        // The request was recorded before the server looked at it.
+        // The request was recorded before the server checked it.
         let of = (window == root).then_some(root).or_else(|| {
-            let asked = watch.conn.get_geometry(window).ok()?;
-            Some(asked.reply().ok()?.root)
+            let requested = watch.conn.get_geometry(window).ok()?;
+            Some(requested.reply().ok()?.root)
         });
         let count = self.hides.get(&client).copied().unwrap_or(0);
         let count = match (hides, of) {
             (true, Some(of)) if of == root => count.saturating_add(1),
-            // Of a window that is gone by now it is not known: rather seen than hidden for ever.
+            // The screen of a destroyed window is unknown: rather show the pointer than hide it
+            // permanently.
             (false, of) if of.is_none_or(|of| of == root) => count.saturating_sub(1),
             _ => return,
         };
@@ -185,11 +187,11 @@ impl HiddenPointer {
     }
 }
 
-/// Whether a request hides the pointer or shows it, and its window; `None` for other requests.
+/// Whether a request hides or shows the pointer, and its window; `None` for other requests.
 type Request = Option<(bool, Window)>;
 
-/// The first of the recorded requests, of a client with the other byte order if `swapped`: whether it hides, and
-/// its window, unless it has a size that the server refuses; and what follows it.
+/// Parses the first recorded request, of a client with the other byte order if `swapped`: whether
+/// it hides, and its window, unless the server refuses its size; and the remaining data.
 fn first_request(data: &[u8], swapped: bool) -> Option<(Request, &[u8])> {
     let word = |at: usize| {
         let word = u32::from_ne_bytes(data.get(at..at + 4)?.try_into().ok()?);
@@ -197,7 +199,7 @@ fn first_request(data: &[u8], swapped: bool) -> Option<(Request, &[u8])> {
     };
     let length = u16::from_ne_bytes(data.get(2..4)?.try_into().ok()?);
     let length = if swapped { length.swap_bytes() } else { length };
-    // That of a long request is in a word of its own (BIG-REQUESTS 2.0).
+    // The length of a long request is in a separate word (BIG-REQUESTS 2.0).
     let (words, head) = match length {
         0 => (word(4)?, 2),
         words => (u32::from(words), 1),
@@ -217,7 +219,7 @@ fn first_request(data: &[u8], swapped: bool) -> Option<(Request, &[u8])> {
 mod tests {
     use super::*;
 
-    /// As X.Org's server recorded them.
+    /// As recorded by X.Org's server.
     const HIDE: [u8; 8] = [0x8a, 29, 2, 0, 0x0d, 5, 0, 0];
     const SHOW: [u8; 8] = [0x8a, 30, 2, 0, 0x0d, 5, 0, 0];
     const LONG: [u8; 12] = [0x8a, 29, 0, 0, 3, 0, 0, 0, 0x0d, 5, 0, 0];
@@ -245,7 +247,7 @@ mod tests {
         let wrong = [0x8a, 29, 3, 0, 0x0d, 5, 0, 0, 0, 0, 0, 0];
         let show = Some((false, 0x50d));
         assert_eq!(all(&[&wrong[..], &SHOW].concat(), false), [None, show]);
-        // None of these is whole, and none has no end.
+        // None of these is complete, and none has a trailing part.
         for cut in 0..HIDE.len() {
             assert!(all(&HIDE[..cut], false).is_empty());
         }

@@ -1,4 +1,4 @@
-//! Capture: when the application has drawn, its pixels are ours. Event-driven, never polled.
+//! Capture: takes an application's pixels when it has drawn. Event-driven, never polled.
 
 pub mod clip;
 pub mod cursor;
@@ -28,93 +28,92 @@ pub use crate::waker::Waker;
 
 /// A source of pictures, owned by the media thread.
 pub trait Capture: Send {
-    /// The size of the pictures that come next.
+    /// The size of the next pictures.
     fn size(&self) -> Size;
 
-    /// Waits for the next event, at most `timeout` (`None`: without end).
+    /// Waits for the next event, at most `timeout` (`None`: no limit).
     ///
     /// # Errors
-    /// [`CaptureError`] if the source broke; the session ends with its text.
+    /// [`CaptureError`] if the source fails; its text ends the session.
     fn next(&mut self, timeout: Option<Duration>) -> Result<CaptureEvent, CaptureError>;
 
-    /// The newest picture: what the last [`CaptureEvent::Frame`] announced. Valid to call again
-    /// (a key frame of a static picture needs it). `None` before the first frame.
+    /// The newest picture, announced by the last [`CaptureEvent::Frame`]. May be called again (a
+    /// key frame of a static picture needs it). `None` before the first frame.
     fn picture(&self) -> Option<Picture<'_>>;
 
-    /// Where the newest picture differs from the one that the [`CaptureEvent::Frame`] before
-    /// announced; `None`: perhaps everywhere.
+    /// The area in which the newest picture differs from that of the previous
+    /// [`CaptureEvent::Frame`]; `None`: unknown.
     fn changed(&self) -> Option<Block> {
         None
     }
 
-    /// A handle with which another thread makes [`Capture::next`] return
-    /// [`CaptureEvent::Woken`].
+    /// A handle with which another thread makes [`Capture::next`] return [`CaptureEvent::Woken`].
     fn waker(&self) -> Waker;
 
-    /// What the application did before it drew the newest picture, where it is known.
-    fn drawn(&self) -> Drawn {
-        Drawn::default()
+    /// The application's rendering of the newest picture, where known.
+    fn render_info(&self) -> RenderInfo {
+        RenderInfo::default()
     }
 
-    /// At most so many frames a second from now on, where it is not the source that decides.
+    /// Limits the frame rate from now on, unless the source determines it.
     fn limit_fps(&mut self, _fps: f64) {}
 
-    /// Somebody watches, or nobody any more: a source may save itself what nobody sees.
+    /// Whether any subscriber watches: a source may save work without viewers.
     fn set_watched(&mut self, _watched: bool) {}
 }
 
-/// What an application that submits its pictures did before it drew one.
+/// The application's inputs to a submitted picture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Drawn {
-    /// The newest input that it had taken.
-    pub input: Option<Taken>,
-    /// The newest pose that it had taken.
+pub struct RenderInfo {
+    /// The newest input event consumed.
+    pub input: Option<ConsumedInput>,
+    /// The newest pose consumed.
     pub pose: Option<Posed>,
-    /// When it began to draw.
+    /// Start of rendering.
     pub begun: Option<Instant>,
-    /// Where it drew the head, if that is not where the pose has it.
+    /// The rendered head pose, if it differs from `pose`.
     pub head: Option<Pose>,
-    /// When it was predicted where the head would be.
+    /// When the head pose was predicted.
     pub predicted: Option<Instant>,
-    /// When it expected the picture to be displayed.
+    /// The predicted display time.
     pub display: Option<Instant>,
     /// The views of the picture.
     pub views: Option<Views>,
 }
 
-/// An input event that the application took.
+/// An input event that the application consumed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Taken {
-    /// Whose input it was.
+pub struct ConsumedInput {
+    /// The subscriber that sent it.
     pub from: SubscriberId,
-    /// Its number, of those of this player.
+    /// Its sequence number among this player's events.
     pub seq: InputSeq,
-    /// When it arrived at the host.
+    /// Arrival at the host.
     pub received: Instant,
-    /// When the application took it.
+    /// When the application consumed it.
     pub taken: Instant,
 }
 
-/// What [`Capture::next`] saw.
+/// Result of [`Capture::next`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CaptureEvent {
-    /// A new picture is there.
+    /// A new picture is available.
     Frame,
-    /// The source has a new size; the next frame has it.
+    /// The source was resized; the next frame has this size.
     Resized(Size),
-    /// The source shows nothing for now (window unmapped); frames may come again.
+    /// The source is not visible (window unmapped); frames may resume.
     Hidden,
-    /// The source is to be seen again.
+    /// The source is visible again.
     Shown,
-    /// The time is over.
+    /// The timeout expired.
     TimedOut,
-    /// A [`Waker`] was used.
+    /// A [`Waker`] was raised.
     Woken,
-    /// The source ended in an orderly way (window destroyed): the reason in a few words.
+    /// The source ended regularly (window destroyed), with a short reason.
     Ended(&'static str),
 }
 
-/// Why a source could not be opened, or broke.
+/// Why a source could not be opened, or failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct CaptureError(pub String);

@@ -1,45 +1,46 @@
-//! The cap on frames a second: a token bucket that holds at most one frame, the newest.
+//! Frame-rate limit: a token bucket that holds at most one frame, the newest.
 //!
-//! Not a clock that samples: a frame that finds a token passes the moment it is there. One that finds
-//! none waits, and a newer frame takes its place. Where frames come faster than tokens it waits a
-//! little longer than until the next frame is expected: that one passes as it comes, so that a fast
-//! source is thinned and none of its frames is late. Only the last before a pause is.
+//! It does not sample by a clock: a frame that finds a token passes at once. Without a token it
+//! waits, and a newer frame replaces it. If frames come faster than tokens, it waits slightly
+//! longer than until the next expected frame, which then passes as it arrives; so a fast source is
+//! thinned without delaying frames. Only the last frame before a pause is delayed.
 
 use std::time::Duration;
 
 use openuvr_proto::time::Instant;
 
-/// How much faster than the cap a source may run and still count as running at it. Displays aim at
+/// Relative excess over the limit at which a source still counts as running at it. Displays run at
 /// 60 Hz with clocks that are off by 0.4 % (60.25 Hz), and timers of whole milliseconds make 62.5
 /// frames/s of 60.
 const TOLERANCE: f64 = 0.05;
 
-/// How long a frame waits for the next, in gaps between those before it (guess: most of the jitter of a game).
+/// How long a frame waits for the next, in gaps between earlier frames (guess: most of a game's
+/// jitter).
 const EXPECTED_GAPS: f64 = 1.25;
 
-/// Tokens that a quiet time saves up. Two: the answer to a click is often a small change and,
-/// milliseconds later, the picture itself; and a frame that comes early by jitter isn't held.
+/// Tokens saved up during a pause. Two: the response to a click is often a small change and,
+/// milliseconds later, the picture itself; also, a frame that is early by jitter is not delayed.
 const DEPTH: u32 = 2;
 
-/// Decides when the newest frame may pass. A value without a clock: `now` comes in.
+/// Decides when the newest frame may pass. Has no clock: `now` is an argument.
 #[derive(Clone, Debug)]
 pub struct Pace {
-    /// Time between tokens; zero for no cap.
+    /// Time between tokens; zero without a limit.
     interval: Duration,
     /// When the bucket is full again if nothing passes (the "theoretical arrival time" of the
     /// generic cell rate algorithm, ITU-T I.371 annex A, less one interval).
     full: Instant,
-    /// When the frame that waits arrived.
+    /// Arrival of the waiting frame.
     held: Option<Instant>,
-    /// When the newest frame arrived, and how long after the one before it.
+    /// Arrival of the newest frame, and its distance to the previous one.
     newest: Option<(Instant, Duration)>,
-    /// How soon the next one is expected, if frames come faster than tokens: the longer of the last
-    /// two gaps.
+    /// The expected gap to the next frame, if frames come faster than tokens: the longer of the
+    /// last two gaps.
     expected: Option<Duration>,
 }
 
 impl Pace {
-    /// No cap: every frame passes at once.
+    /// No limit: every frame passes at once.
     #[must_use]
     pub const fn unlimited() -> Pace {
         Pace {
@@ -51,8 +52,8 @@ impl Pace {
         }
     }
 
-    /// At most `fps` frames a second in the long run (5 % more are let by, and two may follow
-    /// each other at any distance after a pause). Not positive or not finite: no cap.
+    /// At most `fps` frames per second in the long run (with a tolerance of 5 %; after a pause two
+    /// may follow each other at any distance). Not positive or not finite: no limit.
     #[must_use]
     pub fn new(fps: f64) -> Pace {
         let interval = Duration::try_from_secs_f64(1.0 / (fps * (1.0 + TOLERANCE)));
@@ -62,12 +63,13 @@ impl Pace {
         }
     }
 
-    /// From now on at most `fps` frames a second, as [`Pace::new`]: what waits goes on waiting.
+    /// Changes the limit to `fps` frames per second, as [`Pace::new`]; a waiting frame keeps
+    /// waiting.
     pub fn limit(&mut self, fps: f64) {
         self.interval = Pace::new(fps).interval;
     }
 
-    /// A frame is there at `now`. It takes the place of one that still waits.
+    /// A frame arrives at `now` and replaces a waiting one.
     pub fn offer(&mut self, now: Instant) {
         self.held = Some(now);
         let before = self.newest;
@@ -77,8 +79,8 @@ impl Pace {
         self.expected = Some(longer).filter(|gap| *gap < self.interval);
     }
 
-    /// When the waiting frame may pass: not after the time it was offered if there is a token.
-    /// `None` if none waits.
+    /// When the waiting frame may pass; with a token, no later than its arrival. `None` if none
+    /// waits.
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
         let token = self.full - self.interval * (DEPTH - 1);
@@ -90,14 +92,14 @@ impl Pace {
         })
     }
 
-    /// The waiting frame passes at `now` and spends a token.
+    /// Passes the waiting frame at `now` and spends a token.
     pub fn take(&mut self, now: Instant) {
         if self.held.take().is_some() {
             self.full = self.full.max(now) + self.interval;
         }
     }
 
-    /// Forgets the waiting frame (its source has vanished or changed size).
+    /// Drops the waiting frame (its source is gone or was resized).
     pub fn cancel(&mut self) {
         self.held = None;
         self.expected = None;
@@ -181,7 +183,7 @@ mod tests {
     #[test]
     fn the_last_frame_before_a_pause_passes_when_no_other_comes() {
         let mut pace = Pace::new(60.0);
-        // A second of 100 frames/s, and then none.
+        // One second at 100 frames/s, then none.
         let passed = run(&mut pace, (0..=100).map(|n| n * 10_000).chain([9_000_000]));
         let last = passed
             .iter()
@@ -207,7 +209,7 @@ mod tests {
         // Ten seconds: 60 × 1.05 each, and one saved token.
         assert!((628..=632).contains(&passed.len()), "{}", passed.len());
         assert!(passed.windows(2).all(|two| two[0].0 < two[1].0));
-        // What passes is never older than the source's own interval.
+        // A passed frame is never older than the source's interval.
         assert!(passed.iter().all(|(offered, at)| at - offered <= 1000));
     }
 

@@ -1,8 +1,8 @@
-//! A moving test pattern with a bar code, made in this process: pictures to stream where there is
-//! no application and no display.
+//! A moving test pattern with a bar code, generated in this process: pictures to stream without
+//! application or display.
 //!
-//! It keeps its own clock, as an application does, and is not a stand-in for one in measurements:
-//! its pictures were never on a screen.
+//! It runs by its own clock, like an application, but is no substitute for one in measurements: its
+//! pictures were never on a screen.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use crate::barcode::{self, Stamp};
 use crate::clock;
 use crate::picture::Picture;
 
-/// How far the texture reaches beyond the picture, in pixels: the room in which the picture moves.
+/// Margin of the texture around the picture in pixels: the range of the motion.
 const MARGIN: usize = 256;
 
 /// The test pattern.
 #[derive(Debug)]
 pub struct Pattern {
     size: Size,
-    /// From frame to frame.
+    /// Frame period.
     period: Duration,
-    /// When the next frame is due: an absolute deadline, so that lateness does not add up.
+    /// Absolute deadline of the next frame, so that lateness does not accumulate.
     due: Instant,
     frame: u32,
     texture: Vec<u8>,
@@ -36,24 +36,24 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// A pattern of `size` at `fps` frames a second (0.1 to 1000, fractions allowed); the first
+    /// A pattern of `size` at `fps` frames per second (0.1 to 1000, fractions allowed); the first
     /// frame is due at once.
     ///
     /// # Errors
-    /// A size that is too small for the bar code or larger than [`Size::MAX_SIDE`], a rate out of
-    /// range, or no file descriptor left.
+    /// [`CaptureError`] if the size is too small for the bar code or larger than
+    /// [`Size::MAX_SIDE`], the rate is out of range, or no file descriptor is left.
     pub fn open(size: Size, fps: f64) -> Result<Pattern, CaptureError> {
         let rows = barcode::height(size.width);
         if !size.is_valid() || size.width < barcode::MIN_WIDTH || size.height < rows {
             return Err(CaptureError(format!(
-                "a test pattern of {size} can't be made: it must be {} to {} pixels wide",
+                "a test pattern of {size} is not possible: choose {} to {} pixels of width",
                 barcode::MIN_WIDTH,
                 Size::MAX_SIDE
             )));
         }
         if !(0.1..=1000.0).contains(&fps) {
             return Err(CaptureError(format!(
-                "a test pattern at {fps} frames a second can't be made: choose 0.1 to 1000"
+                "a test pattern at {fps} frames/s is not possible: choose 0.1 to 1000"
             )));
         }
         let waker = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
@@ -83,7 +83,7 @@ impl Pattern {
             drawn_us: u64::try_from(clock::now().0).unwrap_or(0) / 1000,
             inputs: 0,
         };
-        // `open` has checked that there is room.
+        // `open` has checked the size.
         let _ = barcode::draw(&mut self.picture, row, self.size, &stamp);
     }
 }
@@ -142,14 +142,14 @@ impl Capture for Pattern {
     }
 }
 
-/// A place between 0 and [`MARGIN`] that goes to and fro by `step` pixels a frame.
+/// A position between 0 and [`MARGIN`] that moves back and forth by `step` pixels per frame.
 fn triangle(frame: u32, step: usize) -> usize {
     let place = frame as usize * step % (2 * MARGIN);
     place.min(2 * MARGIN - place)
 }
 
-/// Colour bands, bricks and grain over the picture and its margin: detail at several scales, as
-/// rendered rooms have it.
+/// Colour bands, bricks and grain over the picture and its margin: detail at several scales, like
+/// rendered rooms.
 fn texture(size: Size) -> Vec<u8> {
     let (width, height) = (size.width as usize + MARGIN, size.height as usize + MARGIN);
     let mut grain = 0x9e37_79b9_u32;

@@ -1,5 +1,5 @@
-//! Copies of pictures in ordinary memory whose buffers go round: for who takes a picture that is not
-//! theirs to keep, and for several who share one (behind an [`Arc`]).
+//! Copies of pictures in ordinary memory, with recycled buffers: for components that must keep a
+//! borrowed picture, or share one (behind an [`Arc`]).
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,24 +7,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use openuvr_proto::units::Size;
 
 use super::submit::Frame;
-use crate::picture::{Picture, PixelFormat, Plane, Rows};
+use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
 
-/// The buffers that nobody uses now: as many as were in use at once at most.
+/// The free buffers: at most the number that was in use at once.
 #[derive(Clone, Debug, Default)]
 pub struct Pool {
     free: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
 impl Pool {
-    /// A picture of BGRX without gaps whose bytes are of an earlier one, or zero.
+    /// A BGRX picture without row padding; its bytes are those of an earlier picture, or zero.
     #[must_use]
-    pub fn take(&self, size: Size) -> Copied {
+    pub fn take(&self, size: Size) -> PooledPicture {
         let mut data = self.spare();
         data.resize(size.pixels() * 4, 0);
-        Copied {
+        PooledPicture {
             size,
             format: PixelFormat::Bgrx,
-            rows: Rows::TopDown,
+            rows: RowOrder::TopDown,
             planes: [
                 (0..data.len(), size.width as usize * 4),
                 Default::default(),
@@ -35,9 +35,9 @@ impl Pool {
         }
     }
 
-    /// A copy of a picture, its planes as they lie.
+    /// A copy of a picture with the same plane layout.
     #[must_use]
-    pub fn copy_of(&self, picture: &Picture<'_>) -> Copied {
+    pub fn copy_of(&self, picture: &Picture<'_>) -> PooledPicture {
         let mut data = self.spare();
         data.clear();
         let planes = picture.planes.map(|plane| {
@@ -45,7 +45,7 @@ impl Pool {
             data.extend_from_slice(plane.data);
             (begin..data.len(), plane.stride)
         });
-        Copied {
+        PooledPicture {
             size: picture.size,
             format: picture.format,
             rows: picture.rows,
@@ -55,7 +55,7 @@ impl Pool {
         }
     }
 
-    /// Buffers that nobody uses now.
+    /// The number of free buffers.
     #[cfg(test)]
     pub(super) fn spares(&self) -> usize {
         self.free.lock().map_or(0, |free| free.len())
@@ -67,33 +67,32 @@ impl Pool {
     }
 }
 
-/// A picture in a buffer of a [`Pool`], which gets it back.
+/// A picture in a buffer that returns to its [`Pool`] on drop.
 #[derive(Debug)]
-pub struct Copied {
+pub struct PooledPicture {
     size: Size,
     format: PixelFormat,
-    rows: Rows,
-    /// Where each plane lies in the buffer, and its stride.
+    rows: RowOrder,
+    /// Each plane's range in the buffer, and its stride.
     planes: [(Range<usize>, usize); 3],
     data: Vec<u8>,
     home: Pool,
 }
 
-impl Copied {
-    /// The bytes of one that was taken empty are to be read as `format`, of 4 bytes a pixel, and its
-    /// rows come in this order.
-    pub fn order(&mut self, format: PixelFormat, rows: Rows) {
+impl PooledPicture {
+    /// Sets the format (4 bytes per pixel) and row order of a picture from [`Pool::take`].
+    pub fn order(&mut self, format: PixelFormat, rows: RowOrder) {
         debug_assert_eq!(format.packed(), Some(4), "{format:?}");
         (self.format, self.rows) = (format, rows);
     }
 
-    /// The rows; of one that was taken empty one after the other, 4 bytes a pixel.
+    /// The rows; of a picture from [`Pool::take`], without padding and with 4 bytes per pixel.
     pub fn bytes(&mut self) -> &mut [u8] {
         &mut self.data
     }
 }
 
-impl Frame for Copied {
+impl Frame for PooledPicture {
     fn picture(&self) -> Picture<'_> {
         let planes = self.planes.each_ref().map(|(place, stride)| Plane {
             data: &self.data[place.clone()],
@@ -108,7 +107,7 @@ impl Frame for Copied {
     }
 }
 
-impl Drop for Copied {
+impl Drop for PooledPicture {
     fn drop(&mut self) {
         let data = std::mem::take(&mut self.data);
         let free = self.home.free.lock();
@@ -121,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_of_planes_is_the_picture_and_its_buffer_comes_back() {
+    fn a_copy_of_planes_is_exact_and_its_buffer_is_recycled() {
         let size = Size::new(4, 2);
         let (luma, chroma): (Vec<u8>, Vec<u8>) = ((0..12).collect(), (50..56).collect());
         let planes = [
@@ -138,7 +137,7 @@ mod tests {
         let picture = Picture {
             size,
             format: PixelFormat::Nv12,
-            rows: Rows::BottomUp,
+            rows: RowOrder::BottomUp,
             planes,
         };
         let pool = Pool::default();
@@ -146,15 +145,15 @@ mod tests {
         let other = shared.clone();
         let seen = other.picture();
         assert_eq!((seen.size, seen.format), (size, PixelFormat::Nv12));
-        assert_eq!(seen.rows, Rows::BottomUp);
+        assert_eq!(seen.rows, RowOrder::BottomUp);
         assert_eq!((seen.planes[0].data, seen.planes[0].stride), (&*luma, 6));
         assert_eq!((seen.planes[1].data, seen.planes[1].stride), (&*chroma, 6));
         assert!(seen.planes[2].data.is_empty());
         let place = seen.planes[0].data.as_ptr();
         drop(shared);
-        assert_eq!(pool.spares(), 0, "somebody looks at it");
+        assert_eq!(pool.spares(), 0, "it is in use");
         drop(other);
-        // The next copy lies where the first did.
+        // The next copy reuses the first buffer.
         assert_eq!(
             pool.copy_of(&picture).picture().planes[0].data.as_ptr(),
             place

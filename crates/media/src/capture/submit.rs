@@ -1,11 +1,11 @@
-//! Pictures that the application submits itself, from a thread of this process: no display is
-//! asked, and nothing is copied: a picture stays where its owner has it until the host needs it
-//! no more.
+//! Pictures that the application submits itself, from a thread of this process. No display is
+//! involved, and nothing is copied: a picture stays in its owner's memory until the host no longer
+//! needs it.
 //!
-//! The application may go on at once (the newest picture wins), or wait until what it submitted
-//! is encoded and sent: OpenUVR's continuous and synchronous modes (paper, section V-E).
+//! The application may continue at once (the newest picture wins), or wait until its picture is
+//! encoded and sent: OpenUVR's continuous and synchronous modes (paper, section V-E).
 //!
-//! What it is not: it reads no graphics library, and converts nothing.
+//! This module reads no graphics API and converts nothing.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant as Clock};
@@ -16,34 +16,34 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use super::pace::Pace;
-use super::{Capture, CaptureError, CaptureEvent, Drawn, Waker};
+use super::{Capture, CaptureError, CaptureEvent, RenderInfo, Waker};
 use crate::picture::Picture;
 
-/// While nobody watches, a picture is wanted this often, so that who comes then sees something at
-/// once even if the application draws no more (guess).
+/// Without viewers, one picture per this interval is requested, so that a new viewer sees one at
+/// once even if the application stops drawing (guess).
 const UNWATCHED: Duration = Duration::from_secs(1);
 
-/// An application that has finished no picture for so long is at rest (guess: five frames at 60 a
-/// second, of which one may be late).
+/// An application that has finished no picture for this long is at rest (guess: five frames at 60
+/// Hz, one of which may be late).
 const REST: Duration = Duration::from_millis(83);
 
-/// A picture whose memory belongs to somebody who gets it back when this is dropped: by the host's
-/// thread when a newer picture has come, or by the application's if it was never taken.
+/// A picture with memory that returns to its owner on drop: in the host's thread when a newer picture
+/// has arrived, or in the application's if it was never taken.
 pub trait Frame: Send {
     /// The picture: packed ([`PixelFormat::packed`](crate::picture::PixelFormat::packed)), of any
-    /// size, the same at each call. From the first call on its memory stays where it is.
+    /// size, the same at each call. From the first call on, its memory does not move.
     fn picture(&self) -> Picture<'_>;
 
-    /// Nobody looks at the picture for now: until [`Frame::picture`] is called again, its owner may
-    /// move it to other memory.
+    /// The picture is not borrowed for now: until the next call of [`Frame::picture`], its owner
+    /// may move it to other memory.
     fn rest(&mut self) {}
 }
 
-/// The application's end and the host's end. Until the first picture comes the source has the size
-/// `size`; it is asked for at most `fps` pictures a second.
+/// Creates the application's end and the host's end. Until the first picture arrives the source has
+/// the size `size`; at most `fps` pictures per second are requested.
 ///
 /// # Errors
-/// This process has no file descriptor left.
+/// [`CaptureError`] if this process has no file descriptor left.
 pub fn channel(size: Size, fps: f64) -> Result<(Submitter, Submitted), CaptureError> {
     let state = State {
         pace: Pace::new(fps),
@@ -62,7 +62,7 @@ pub fn channel(size: Size, fps: f64) -> Result<(Submitter, Submitted), CaptureEr
         size,
         shared,
         frame: None,
-        drawn: Drawn::default(),
+        drawn: RenderInfo::default(),
         waker: Waker::new()?,
     };
     Ok((submitter, submitted))
@@ -70,30 +70,30 @@ pub fn channel(size: Size, fps: f64) -> Result<(Submitter, Submitted), CaptureEr
 
 struct Shared {
     state: Mutex<State>,
-    /// Something in `state` has changed that the application waits for.
+    /// Signals a change in `state` that the application waits for.
     progress: Condvar,
-    /// Raised when a picture or the end was put into `state`.
+    /// Raised when a picture or the end was stored in `state`.
     arrived: Waker,
 }
 
 struct State {
-    next: Option<(Box<dyn Frame>, Drawn)>,
-    /// Pictures submitted, taken out by the host, and done with by it, counted from the start.
+    next: Option<(Box<dyn Frame>, RenderInfo)>,
+    /// Counts of pictures submitted, taken by the host, and finished by it.
     submitted: u64,
     taken: u64,
     done: u64,
     closed: bool,
     pace: Pace,
-    /// As many pictures a second are asked for at most.
+    /// The maximum requested frame rate.
     fps: f64,
     watched: bool,
-    /// When a picture was wanted last.
-    wanted: Option<Instant>,
-    /// When a picture was finished last that has not been handed over, as far as was asked.
+    /// When a picture was last requested.
+    last_demand: Option<Instant>,
+    /// When the newest picture that was not handed over was finished, as far as known.
     missed: Option<Instant>,
-    /// The application's own pictures are not what is seen now.
+    /// Other windows cover the application's pictures.
     overlaid: bool,
-    /// Raised when somebody comes to watch.
+    /// Raised when the first viewer arrives.
     audience: Option<Waker>,
 }
 
@@ -108,7 +108,7 @@ impl Default for State {
             pace: Pace::unlimited(),
             fps: 0.0,
             watched: false,
-            wanted: None,
+            last_demand: None,
             missed: None,
             overlaid: false,
             audience: None,
@@ -122,27 +122,27 @@ impl Shared {
     }
 }
 
-/// A picture that an application at rest shows and that was not handed over.
+/// Permission to submit the current picture of an application at rest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Still {
+pub struct StillTicket {
     missed: Option<Instant>,
     submitted: u64,
 }
 
 /// Whether a picture is worth reading back now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wanted {
-    /// It is.
+pub enum FrameDemand {
+    /// Yes.
     Now,
-    /// Nobody watches, and there was one a moment ago for whoever comes next.
+    /// No viewer, and a recent picture exists for the next one.
     Unwatched,
-    /// Pictures come faster than they are wanted, or are not what is seen ([`Submitter::overlaid`]).
+    /// Pictures come faster than requested, or are covered ([`Submitter::overlaid`]).
     TooSoon,
-    /// The host is gone: none will be.
-    Never,
+    /// The host is gone; no further picture is needed.
+    Closed,
 }
 
-/// Which picture was submitted: what [`Submitter::wait`] waits for.
+/// Identifies a submitted picture for [`Submitter::wait`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Ticket(u64);
 
@@ -152,34 +152,37 @@ pub struct Submitter {
 }
 
 impl Submitter {
-    /// Whether a picture that is finished at `now` is worth handing over: somebody watches, and
-    /// pictures have not come faster than wanted (a token bucket). Asked once for each picture,
-    /// before it is read back; what is not wanted need not be submitted.
+    /// Whether a picture that is finished at `now` should be handed over: there is a viewer, and
+    /// the rate limit (a token bucket) allows it. Call it once per picture, before the read-back; a
+    /// picture without demand need not be submitted.
     #[must_use]
-    pub fn wanted(&self, now: Instant) -> Wanted {
+    pub fn demand(&self, now: Instant) -> FrameDemand {
         let mut state = self.shared.state();
         if state.closed {
-            return Wanted::Never;
+            return FrameDemand::Closed;
         }
         if state.overlaid {
-            return Wanted::TooSoon;
+            return FrameDemand::TooSoon;
         }
         state.missed = Some(now);
-        let rested = state.wanted.is_none_or(|last| now.since(last) >= UNWATCHED);
+        let rested = state
+            .last_demand
+            .is_none_or(|last| now.since(last) >= UNWATCHED);
         if !(state.watched || rested) {
-            return Wanted::Unwatched;
+            return FrameDemand::Unwatched;
         }
         state.pace.offer(now);
         if state.pace.due().is_some_and(|due| due > now) {
-            return Wanted::TooSoon;
+            return FrameDemand::TooSoon;
         }
         state.pace.take(now);
-        state.wanted = Some(now);
-        Wanted::Now
+        state.last_demand = Some(now);
+        FrameDemand::Now
     }
 
-    /// A picture was finished at `now` that can't be read back: without this call an application that
-    /// comes to rest behind it would go on being shown as it was before. See [`Submitter::lacks`].
+    /// Reports a picture finished at `now` that can't be read back: otherwise viewers of an
+    /// application that then comes to rest would keep an outdated picture. See
+    /// [`Submitter::missing_still`].
     pub fn missed(&self, now: Instant) {
         let mut state = self.shared.state();
         if !state.overlaid {
@@ -187,8 +190,8 @@ impl Submitter {
         }
     }
 
-    /// Other windows lie over the application's pictures as of `now`, or do so no more. As long as they
-    /// do only [`Submitter::submit_still`] has an effect, for pictures with them in it.
+    /// Reports whether other windows cover the application's pictures as of `now`. While they do,
+    /// only [`Submitter::submit_still`] has an effect, for pictures that include them.
     pub fn overlaid(&self, now: Instant, overlaid: bool) {
         let mut state = self.shared.state();
         if std::mem::replace(&mut state.overlaid, overlaid) != overlaid {
@@ -196,10 +199,10 @@ impl Submitter {
         }
     }
 
-    /// Whether a picture with what lies over it is worth handing over at `now`: somebody watches, and
-    /// the last one was not a moment ago. Asked once for each picture.
+    /// Whether a picture that includes the covering windows should be handed over at `now`: there
+    /// is a viewer, and the rate limit allows it. Call it once per picture.
     #[must_use]
-    pub fn wants_still(&self, now: Instant) -> Option<Still> {
+    pub fn wants_still(&self, now: Instant) -> Option<StillTicket> {
         let mut state = self.shared.state();
         if state.closed || !state.watched || !state.overlaid {
             return None;
@@ -209,108 +212,108 @@ impl Submitter {
             return None;
         }
         state.pace.take(now);
-        Some(Still {
+        Some(StillTicket {
             missed: state.missed,
             submitted: state.submitted,
         })
     }
 
-    /// Whether it is [`Wanted::Now`].
+    /// Whether the demand is [`FrameDemand::Now`].
     #[must_use]
     pub fn wants(&self, now: Instant) -> bool {
-        self.wanted(now) == Wanted::Now
+        self.demand(now) == FrameDemand::Now
     }
 
-    /// How many pictures a second are asked for at most: what the player's display shows, where that is known.
-    /// `None`: any number.
+    /// The maximum requested frame rate: the refresh rate of the player's display, where known.
+    /// `None`: no limit.
     #[must_use]
     pub fn fps(&self) -> Option<f64> {
         Some(self.shared.state().fps).filter(|fps| fps.is_normal() && *fps > 0.0)
     }
 
-    /// Pictures that were handed over so far.
+    /// Pictures handed over so far.
     #[must_use]
     pub fn submitted(&self) -> u64 {
         self.shared.state().submitted
     }
 
-    /// Whether the host is gone: no picture is wanted any more.
+    /// Whether the host is gone and no further picture is needed.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.shared.state().closed
     }
 
-    /// Hands over a picture, and what is known of how it was drawn. One that the host has not taken
-    /// yet is replaced. `None` if the host is gone.
+    /// Hands over a picture and its render information. Replaces a picture that the host has not
+    /// taken yet. `None` if the host is gone.
     #[must_use]
-    pub fn submit(&self, frame: Box<dyn Frame>, drawn: Drawn) -> Option<Ticket> {
+    pub fn submit(&self, frame: Box<dyn Frame>, drawn: RenderInfo) -> Option<Ticket> {
         let mut state = self.shared.state();
         if state.closed {
             return None;
         }
         if state.overlaid {
-            // It was under way when something came to lie over it.
+            // It was pending when another window covered it.
             return Some(Ticket(state.submitted));
         }
         let replaced = state.next.replace((frame, drawn));
-        // Another one may have been finished while this one was read back.
-        if state.missed == state.wanted {
+        // Another picture may have been finished during this read-back.
+        if state.missed == state.last_demand {
             state.missed = None;
         }
         state.submitted += 1;
         let ticket = Ticket(state.submitted);
         drop(state);
-        // Its owner may want a lock of its own.
+        // Its owner may take its own lock.
         drop(replaced);
         self.shared.arrived.wake();
         Some(ticket)
     }
 
-    /// Raises `waker` whenever somebody comes to watch after nobody did: see [`Submitter::lacks`].
-    pub fn tell_of_audience(&self, waker: Waker) {
+    /// Raises `waker` whenever the first viewer arrives: see [`Submitter::missing_still`].
+    pub fn wake_when_watched(&self, waker: Waker) {
         self.shared.state().audience = Some(waker);
     }
 
-    /// Whether somebody watches.
+    /// Whether there is a viewer.
     #[must_use]
     pub fn is_watched(&self) -> bool {
         let state = self.shared.state();
         state.watched && !state.closed
     }
 
-    /// Whether somebody watches an application that has come to rest, as of `now`, and the picture
-    /// that it shows was never handed over: it was finished when nobody watched, or too soon after
-    /// another. Who can find that picture hands it over to [`Submitter::submit_still`].
+    /// Whether, as of `now`, there is a viewer of an application at rest, and its current picture was
+    /// never handed over: it was finished without viewers, or too soon after another. If that
+    /// picture is available, pass it to [`Submitter::submit_still`].
     #[must_use]
-    pub fn lacks(&self, now: Instant) -> Option<Still> {
+    pub fn missing_still(&self, now: Instant) -> Option<StillTicket> {
         let state = self.shared.state();
         let rests = match state.missed {
             Some(missed) => now.since(missed) >= REST,
             None => state.submitted == 0,
         };
-        (rests && state.watched && !state.closed).then_some(Still {
+        (rests && state.watched && !state.closed).then_some(StillTicket {
             missed: state.missed,
             submitted: state.submitted,
         })
     }
 
-    /// Hands over the picture that [`Submitter::lacks`] spoke of, unless the application has finished
-    /// another one since: then it is dropped.
-    pub fn submit_still(&self, still: Still, frame: Box<dyn Frame>) {
+    /// Hands over the picture requested by [`Submitter::missing_still`]; it is dropped if the
+    /// application has finished another one since.
+    pub fn submit_still(&self, still: StillTicket, frame: Box<dyn Frame>) {
         let mut state = self.shared.state();
         let same = state.missed == still.missed && state.submitted == still.submitted;
         if !same || state.closed {
             return;
         }
-        state.next = Some((frame, Drawn::default()));
+        state.next = Some((frame, RenderInfo::default()));
         state.missed = None;
         state.submitted += 1;
         drop(state);
         self.shared.arrived.wake();
     }
 
-    /// Waits until the host has done all it will do with a picture or a newer one: encoded and sent
-    /// it. `false` if it is gone, or not done within `timeout`.
+    /// Waits until the host has encoded and sent this picture or a newer one. `false` if the host
+    /// is gone or `timeout` expires.
     #[must_use]
     pub fn wait(&self, ticket: Ticket, timeout: Duration) -> bool {
         let waits = |state: &mut State| state.done < ticket.0 && !state.closed;
@@ -335,7 +338,7 @@ pub struct Submitted {
     size: Size,
     shared: Arc<Shared>,
     frame: Option<Box<dyn Frame>>,
-    drawn: Drawn,
+    drawn: RenderInfo,
     waker: Waker,
 }
 
@@ -370,7 +373,7 @@ impl Capture for Submitted {
 
     fn next(&mut self, timeout: Option<Duration>) -> Result<CaptureEvent, CaptureError> {
         {
-            // Who asks for the next one is done with the last.
+            // A request for the next picture releases the last.
             if let Some(frame) = &mut self.frame {
                 frame.rest();
             }
@@ -405,7 +408,7 @@ impl Capture for Submitted {
         self.frame.as_deref().map(Frame::picture)
     }
 
-    fn drawn(&self) -> Drawn {
+    fn render_info(&self) -> RenderInfo {
         self.drawn
     }
 

@@ -1,11 +1,12 @@
-//! COMPOUND_TEXT, in which old programs give text: parts of several character sets behind escape sequences.
+//! COMPOUND_TEXT, the text format of old programs: parts in several character sets after escape
+//! sequences.
 //!
-//! Read are ASCII, Latin-1, Latin-9 and UTF-8; of the other sets, which nobody gives without UTF8_STRING
-//! beside it any more, nothing.
+//! Supported are ASCII, Latin-1, Latin-9 and UTF-8; programs that use others provide UTF8_STRING as
+//! well today.
 //!
 //! Spec: X.Org's "Compound Text Encoding", version 1.1.
 
-/// The text; `None` if it is in another character set, or broken.
+/// Decodes text; `None` if it uses another character set or is invalid.
 pub(super) fn decoded(bytes: &[u8]) -> Option<String> {
     let mut text = String::new();
     let mut right = Right::Latin1;
@@ -14,7 +15,7 @@ pub(super) fn decoded(bytes: &[u8]) -> Option<String> {
         rest = behind;
         match byte {
             ESCAPE => {
-                // Which set begins, and how many bytes say so.
+                // The character set that follows, and the length of its escape sequence.
                 let (set, length) = match rest {
                     // The left half: ASCII.
                     [b'(', b'B', ..] => (right, 2),
@@ -32,7 +33,7 @@ pub(super) fn decoded(bytes: &[u8]) -> Option<String> {
                 rest = &rest[length..];
             }
             b'\t' | b'\n' | b' '..=b'~' => text.push(char::from(byte)),
-            // The direction in which text runs (CSI 1 ], CSI 2 ], CSI ]).
+            // Text direction (CSI 1 ], CSI 2 ], CSI ]).
             0x9b => {
                 let end = rest.iter().position(|byte| *byte == b']')?;
                 rest = &rest[end + 1..];
@@ -46,7 +47,7 @@ pub(super) fn decoded(bytes: &[u8]) -> Option<String> {
 
 const ESCAPE: u8 = 0x1b;
 
-/// The character set of the bytes from 0xa0.
+/// The character set of bytes from 0xa0.
 #[derive(Clone, Copy)]
 enum Right {
     Latin1,
@@ -56,7 +57,7 @@ enum Right {
 impl Right {
     fn character(self, byte: u8) -> char {
         match (self, byte) {
-            // In which ISO 8859-15 differs from ISO 8859-1.
+            // Differences between ISO 8859-15 and ISO 8859-1.
             (Right::Latin9, 0xa4) => '\u{20ac}',
             (Right::Latin9, 0xa6) => '\u{160}',
             (Right::Latin9, 0xa8) => '\u{161}',

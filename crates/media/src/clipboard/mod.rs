@@ -1,8 +1,8 @@
-//! The clipboard of an X display: what is copied there as text, and text of ours that can be pasted there.
+//! The clipboard of an X display: reads copied text, and offers text for pasting.
 //!
-//! Its own connection, for a thread of its own: programs that hold the clipboard may be slow, dead or
-//! hostile, and nobody else is to wait for them. Only the selection CLIPBOARD, which people fill on purpose;
-//! never PRIMARY, which is whatever they mark. `read` asks other programs, `offer` answers them.
+//! It has its own connection and thread: clipboard owners may be slow, dead or hostile, and must
+//! not block other components. Only the selection CLIPBOARD, which users fill explicitly; never
+//! PRIMARY, which contains any marked text. `read` queries other programs, `offer` answers them.
 //!
 //! Specs: ICCCM 2.0, sections 2.1 to 2.7 (selections, INCR); XFIXES 1.0 (`SelectSelectionInput`).
 
@@ -27,9 +27,9 @@ use crate::clock;
 pub use crate::waker::Waker;
 use crate::waker::WakerError;
 use offer::Offers;
-use read::{Read, Reading};
+use read::{ReadProgress, TextRequest};
 
-/// The clipboard of a display can't be used, or no longer.
+/// The clipboard of a display is unusable, or has failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ClipboardError(String);
@@ -40,51 +40,51 @@ impl From<WakerError> for ClipboardError {
     }
 }
 
-/// Why something that was copied was not read.
+/// Why copied content was not read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Unread {
-    /// It is longer than the limit.
+pub enum ReadFailure {
+    /// It exceeds the limit.
     TooLong,
-    /// It is a picture, files, or broken.
+    /// It is a picture, files, or invalid text.
     NotText,
-    /// The program that has it does not answer.
+    /// Its owner does not respond.
     NoAnswer,
 }
 
-impl std::fmt::Display for Unread {
+impl std::fmt::Display for ReadFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Unread::TooLong => "it is too long",
-            Unread::NotText => "it is no text",
-            Unread::NoAnswer => "the program that has it does not answer",
+            ReadFailure::TooLong => "it is too long",
+            ReadFailure::NotText => "it is not text",
+            ReadFailure::NoAnswer => "the clipboard's owner does not respond",
         })
     }
 }
 
-/// What [`Clipboard::next_event`] saw.
+/// Result of [`Clipboard::next_event`].
 #[derive(Clone, PartialEq, Eq)]
 pub enum ClipboardEvent {
-    /// Somebody copied this text, which is not what [`Clipboard::offer`] was given last.
+    /// A program copied this text, which is not the last text of [`Clipboard::offer`].
     Copied(Arc<str>),
-    /// Somebody copied something else.
-    Unread(Unread),
-    /// A [`Waker`] was used.
+    /// A program copied unreadable content.
+    ReadFailed(ReadFailure),
+    /// A [`Waker`] was raised.
     Woken,
 }
 
 impl std::fmt::Debug for ClipboardEvent {
-    /// What somebody copied stands in no log.
+    /// Copied text is never logged.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             ClipboardEvent::Copied(text) => write!(f, "Copied({} bytes)", text.len()),
-            ClipboardEvent::Unread(why) => write!(f, "Unread({why:?})"),
+            ClipboardEvent::ReadFailed(why) => write!(f, "ReadFailed({why:?})"),
             ClipboardEvent::Woken => f.write_str("Woken"),
         }
     }
 }
 
 x11rb::atom_manager! {
-    /// The names that are used here, as this server numbers them.
+    /// The atoms in use, with this server's numbers.
     Atoms: AtomsCookie {
         ATOM_PAIR,
         CLIPBOARD,
@@ -97,22 +97,22 @@ x11rb::atom_manager! {
         TIMESTAMP,
         UTF8_STRING,
         UTF8_MIME: b"text/plain;charset=utf-8",
-        // As Java names it.
+        // Java's name.
         UTF8_MIME_UPPER: b"text/plain;charset=UTF-8",
-        // In no charset that is named: UTF-8 or Latin-1.
+        // Without a charset: UTF-8 or Latin-1.
         PLAIN_MIME: b"text/plain",
         OPENUVR_CLIPBOARD,
     }
 }
 
-/// Whether what others copy is read.
+/// Whether text copied by other programs is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Watch {
-    /// Never: it only offers.
+pub enum WatchMode {
+    /// Never: text is only offered.
     Nothing,
-    /// What is copied from now on.
+    /// Text copied from now on.
     Changes,
-    /// The same, and what is there already.
+    /// The same, and existing text.
     Everything,
 }
 
@@ -122,24 +122,24 @@ pub struct Clipboard {
     /// For messages: `X display :0`.
     name: String,
     root: Window,
-    /// The owner of what is offered; it is never seen.
+    /// The selection owner, a hidden window.
     window: Window,
     atoms: Atoms,
     waker: Waker,
-    watch: Watch,
-    /// Bytes of UTF-8 that are read at most.
+    watch: WatchMode,
+    /// Maximum bytes of UTF-8 to read.
     most: usize,
-    reading: Option<Reading>,
+    reading: Option<TextRequest>,
     offers: Offers,
 }
 
 impl Clipboard {
-    /// Connects to `display` (`:0`; empty: what the environment variable DISPLAY says). Of what others copy,
-    /// `watch` is read, up to `most` bytes of UTF-8.
+    /// Connects to `display` (`:0`; empty: the environment variable DISPLAY). Reads text of other
+    /// programs as `watch` says, up to `most` bytes of UTF-8.
     ///
     /// # Errors
     /// [`ClipboardError`] if the display can't be reached or lacks XFIXES.
-    pub fn open(display: &str, watch: Watch, most: usize) -> Result<Clipboard, ClipboardError> {
+    pub fn open(display: &str, watch: WatchMode, most: usize) -> Result<Clipboard, ClipboardError> {
         let named = match display {
             "" => crate::display::from_environment(),
             named => named.to_owned(),
@@ -161,7 +161,7 @@ impl Clipboard {
         };
         let name = format!("X display {named}");
         let (window, atoms) =
-            begin().map_err(|e| ClipboardError(format!("{name}: no clipboard: {e}")))?;
+            begin().map_err(|e| ClipboardError(format!("{name}: can't use the clipboard: {e}")))?;
         let mut clipboard = Clipboard {
             conn,
             name,
@@ -174,27 +174,28 @@ impl Clipboard {
             reading: None,
             offers: Offers::default(),
         };
-        if watch == Watch::Everything {
-            let begun = clipboard.read_what_is_there();
+        if watch == WatchMode::Everything {
+            let begun = clipboard.read_current();
             begun.map_err(|e| clipboard.broke(e))?;
         }
         Ok(clipboard)
     }
 
-    /// A handle with which another thread makes [`Clipboard::next_event`] return [`ClipboardEvent::Woken`].
+    /// A handle with which another thread makes [`Clipboard::next_event`] return
+    /// [`ClipboardEvent::Woken`].
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.waker.clone()
     }
 
-    /// From now on this is what is pasted on the display, in place of what was copied before.
+    /// Offers this text for pasting on the display, replacing earlier contents.
     ///
     /// # Errors
     /// [`ClipboardError`] if the connection broke.
     pub fn offer(&mut self, text: Arc<str>) -> Result<(), ClipboardError> {
         self.offers.set(text);
-        // The server's time of now is right: the newest copy wins, wherever it was made. Which time that was
-        // comes with the notice of it.
+        // The server's current time is correct: the newest copy wins, wherever it was made. The
+        // notification contains the time.
         let owns = |conn: &RustConnection| {
             conn.set_selection_owner(self.window, self.atoms.CLIPBOARD, x11rb::CURRENT_TIME)?;
             conn.flush()
@@ -202,7 +203,7 @@ impl Clipboard {
         owns(&self.conn).map_err(|e| self.broke(e))
     }
 
-    /// Waits for the next thing to happen, and answers other programs meanwhile.
+    /// Waits for the next event, and answers other programs meanwhile.
     ///
     /// # Errors
     /// [`ClipboardError`] if the connection broke.
@@ -217,7 +218,7 @@ impl Clipboard {
             let read = match event {
                 Some(event) => self.handle(&event).map_err(|e| self.broke(e))?,
                 None if self.reading.as_ref().is_some_and(|r| r.until <= now) => {
-                    Read::Ended(Err(Unread::NoAnswer))
+                    ReadProgress::Done(Err(ReadFailure::NoAnswer))
                 }
                 None => {
                     self.offers.expire(now);
@@ -225,7 +226,7 @@ impl Clipboard {
                     continue;
                 }
             };
-            if let Read::Ended(outcome) = read
+            if let ReadProgress::Done(outcome) = read
                 && let Some(event) = self.ended(outcome)?
             {
                 return Ok(event);
@@ -233,10 +234,10 @@ impl Clipboard {
         }
     }
 
-    /// What is told of what was read: not what came from us.
+    /// The event for a finished read, unless the text was our own.
     fn ended(
         &mut self,
-        outcome: Result<String, Unread>,
+        outcome: Result<String, ReadFailure>,
     ) -> Result<Option<ClipboardEvent>, ClipboardError> {
         self.stop_reading().map_err(|e| self.broke(e))?;
         Ok(match outcome {
@@ -245,18 +246,18 @@ impl Clipboard {
                 self.offers.forget();
                 Some(ClipboardEvent::Copied(text.into()))
             }
-            Err(why) => Some(ClipboardEvent::Unread(why)),
+            Err(why) => Some(ClipboardEvent::ReadFailed(why)),
         })
     }
 
-    fn handle(&mut self, event: &Event) -> Result<Read, ReplyError> {
+    fn handle(&mut self, event: &Event) -> Result<ReadProgress, ReplyError> {
         let (conn, atoms) = (&self.conn, &self.atoms);
         match event {
             Event::XfixesSelectionNotify(e) if e.selection == atoms.CLIPBOARD => {
                 self.stop_reading()?;
                 if e.owner == self.window {
-                    self.offers.began(e.selection_timestamp);
-                } else if e.owner != x11rb::NONE && self.watch != Watch::Nothing {
+                    self.offers.set_owner_time(e.selection_timestamp);
+                } else if e.owner != x11rb::NONE && self.watch != WatchMode::Nothing {
                     self.read(e.selection_timestamp)?;
                 }
             }
@@ -279,13 +280,13 @@ impl Clipboard {
             Event::SelectionRequest(e) if e.selection == atoms.CLIPBOARD => {
                 self.offers.answer(conn, atoms, e)?;
             }
-            // A window of somebody else is gone, most likely: what it wanted expires.
+            // Most likely a window of another program was destroyed: its transfer times out.
             _ => {}
         }
-        Ok(Read::GoesOn)
+        Ok(ReadProgress::Pending)
     }
 
-    fn read_what_is_there(&mut self) -> Result<(), ReplyError> {
+    fn read_current(&mut self) -> Result<(), ReplyError> {
         let owner = self.conn.get_selection_owner(self.atoms.CLIPBOARD)?;
         if owner.reply()?.owner != x11rb::NONE {
             self.read(x11rb::CURRENT_TIME)?;
@@ -295,11 +296,11 @@ impl Clipboard {
 
     fn read(&mut self, copied: u32) -> Result<(), ReplyError> {
         let window = invisible(&self.conn, self.root)?;
-        self.reading = Some(Reading::begin(&self.conn, &self.atoms, window, copied)?);
+        self.reading = Some(TextRequest::start(&self.conn, &self.atoms, window, copied)?);
         Ok(())
     }
 
-    /// With its window goes all that its owner may still say.
+    /// Destroying the window drops late replies of the owner.
     fn stop_reading(&mut self) -> Result<(), ReplyError> {
         if let Some(reading) = self.reading.take() {
             self.conn.destroy_window(reading.window)?;
@@ -307,7 +308,7 @@ impl Clipboard {
         Ok(())
     }
 
-    /// Waits until the server has sent something, somebody wakes us, or patience is over.
+    /// Waits for data from the server, the waker, or a timeout.
     fn wait(&self) -> Result<(), ClipboardError> {
         let reading = self.reading.as_ref().map(|reading| reading.until);
         let until = reading.into_iter().chain(self.offers.next_end()).min();
@@ -325,13 +326,13 @@ impl Clipboard {
 
     fn broke(&self, why: impl std::fmt::Display) -> ClipboardError {
         ClipboardError(format!(
-            "{}: the connection broke: {why}; has its server ended?",
+            "{}: the connection failed: {why}; check that the server is running",
             self.name
         ))
     }
 }
 
-/// A window that is never shown, and whose properties are watched.
+/// A hidden window with watched properties.
 fn invisible(conn: &RustConnection, root: Window) -> Result<Window, ReplyError> {
     let window = conn.generate_id().map_err(|_| {
         ReplyError::ConnectionError(x11rb::errors::ConnectionError::InsufficientMemory)

@@ -1,4 +1,4 @@
-//! Answering programs that paste what we offer.
+//! Answers programs that paste our text.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,19 +15,19 @@ use x11rb::wrapper::ConnectionExt as _;
 use super::Atoms;
 use crate::clock;
 
-/// Longer texts go in parts of this many bytes: X servers take requests of 256 KiB without an extension.
+/// Part size of longer texts: X servers accept requests of 256 KiB without an extension.
 const PART: usize = 128 * 1024;
 
-/// Programs that take a text in parts at once; one more is refused (guess).
-const MOST_TRANSFERS: usize = 16;
+/// Maximum number of concurrent transfers in parts; more are refused (guess).
+const MAX_TRANSFERS: usize = 16;
 
-/// Kinds of content that a program asks for at once (MULTIPLE); those beyond are not looked at (guess).
-const MOST_AT_ONCE: u32 = 32;
+/// Maximum number of targets in a MULTIPLE request; others are ignored (guess).
+const MAX_TARGETS: u32 = 32;
 
-/// One that does not take its next part for so long is given up (guess).
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Timeout of a program that does not take its next part (guess).
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A text on its way, in parts.
+/// A transfer of a text in parts.
 struct Transfer {
     to: Window,
     property: Atom,
@@ -37,52 +37,51 @@ struct Transfer {
     until: Instant,
 }
 
-/// What is offered, and who is taking it.
+/// The offered text, and its transfers.
 #[derive(Default)]
 pub(super) struct Offers {
     text: Option<Arc<str>>,
-    /// Since when, on the server's clock.
+    /// Time of the offer, on the server's clock.
     since: u32,
     transfers: Vec<Transfer>,
 }
 
 impl Offers {
-    /// This is offered from now on.
+    /// Offers this text.
     pub(super) fn set(&mut self, text: Arc<str>) {
         self.text = Some(text);
     }
 
-    /// The server made us the owner at this time.
-    pub(super) fn began(&mut self, at: u32) {
+    /// Records the time at which we became the owner.
+    pub(super) fn set_owner_time(&mut self, at: u32) {
         self.since = at;
     }
 
-    /// Something else was copied after it.
+    /// Another program has copied since.
     pub(super) fn forget(&mut self) {
         self.text = None;
     }
 
-    /// Whether `text` is what was offered last: a program that keeps what others copied offers it as its
-    /// own.
+    /// Whether `text` is the last offer: a clipboard manager may offer it as its own.
     pub(super) fn is_latest(&self, text: &str) -> bool {
         self.text.as_deref() == Some(text)
     }
 
-    /// Answers a program that asks.
+    /// Answers a program's request.
     pub(super) fn answer(
         &mut self,
         conn: &RustConnection,
         atoms: &Atoms,
         request: &SelectionRequestEvent,
     ) -> Result<(), ReplyError> {
-        // One of before ICCCM names none.
+        // Programs older than ICCCM name none.
         let property = match request.property {
             x11rb::NONE => request.target,
             property => property,
         };
         let given = match request.target == atoms.MULTIPLE {
-            true => self.give_several(conn, atoms, request.requestor, property)?,
-            false => self.give(conn, atoms, (request.requestor, request.target), property)?,
+            true => self.store_multiple(conn, atoms, request.requestor, property)?,
+            false => self.store(conn, atoms, (request.requestor, request.target), property)?,
         };
         let notify = SelectionNotifyEvent {
             response_type: SELECTION_NOTIFY_EVENT,
@@ -97,19 +96,19 @@ impl Offers {
         Ok(())
     }
 
-    /// Puts each kind of content into the property beside which it is named (ICCCM, section 2.6.2), and says
-    /// there which are none; whether it could be read what is asked for.
-    fn give_several(
+    /// Stores each target's content in the property named with it (ICCCM, section 2.6.2), and marks
+    /// the failed ones; whether the request was readable.
+    fn store_multiple(
         &mut self,
         conn: &RustConnection,
         atoms: &Atoms,
         to: Window,
         property: Atom,
     ) -> Result<bool, ReplyError> {
-        let asked = conn.get_property(false, to, property, atoms.ATOM_PAIR, 0, 2 * MOST_AT_ONCE)?;
+        let asked = conn.get_property(false, to, property, atoms.ATOM_PAIR, 0, 2 * MAX_TARGETS)?;
         let asked: Vec<Atom> = match asked.reply() {
             Ok(asked) => asked.value32().into_iter().flatten().collect(),
-            // The window is gone.
+            // The window was destroyed.
             Err(ReplyError::X11Error(_)) => return Ok(false),
             Err(e) => return Err(e),
         };
@@ -117,15 +116,15 @@ impl Offers {
         for pair in asked.chunks_exact(2) {
             let (target, into) = (pair[0], pair[1]);
             let can = target != atoms.MULTIPLE && into != x11rb::NONE;
-            let gave = can && self.give(conn, atoms, (to, target), into)?;
+            let gave = can && self.store(conn, atoms, (to, target), into)?;
             given.extend([target, if gave { into } else { x11rb::NONE }]);
         }
         conn.change_property32(PropMode::REPLACE, to, property, atoms.ATOM_PAIR, &given)?;
         Ok(!given.is_empty())
     }
 
-    /// Puts what is asked for into the property; whether there is any.
-    fn give(
+    /// Stores the requested content in the property; whether it is available.
+    fn store(
         &mut self,
         conn: &RustConnection,
         atoms: &Atoms,
@@ -165,11 +164,11 @@ impl Offers {
             conn.change_property8(PropMode::REPLACE, to, property, kind, &bytes)?;
             return Ok(true);
         }
-        self.begin(conn, atoms, (to, property), (kind, bytes))
+        self.start_transfer(conn, atoms, (to, property), (kind, bytes))
     }
 
-    /// Offers it in parts; `false` if too many are taking some.
-    fn begin(
+    /// Starts a transfer in parts; `false` if there are too many transfers.
+    fn start_transfer(
         &mut self,
         conn: &RustConnection,
         atoms: &Atoms,
@@ -178,7 +177,7 @@ impl Offers {
     ) -> Result<bool, ReplyError> {
         self.transfers
             .retain(|t| (t.to, t.property) != (to, property));
-        if self.transfers.len() >= MOST_TRANSFERS {
+        if self.transfers.len() >= MAX_TRANSFERS {
             return Ok(false);
         }
         let watch = ChangeWindowAttributesAux::new().event_mask(EventMask::PROPERTY_CHANGE);
@@ -191,13 +190,12 @@ impl Offers {
             kind,
             bytes,
             sent: 0,
-            until: clock::now() + PATIENCE,
+            until: clock::now() + TIMEOUT,
         });
         Ok(true)
     }
 
-    /// Somebody took what was in this property: the next part, if there is one, and a part without bytes
-    /// as the end.
+    /// A program has taken a part: stores the next one, or an empty part as the end.
     pub(super) fn taken(
         &mut self,
         conn: &RustConnection,
@@ -214,7 +212,7 @@ impl Offers {
         conn.change_property8(PropMode::REPLACE, from, property, transfer.kind, part)?;
         let last = part.is_empty();
         transfer.sent += part.len();
-        transfer.until = clock::now() + PATIENCE;
+        transfer.until = clock::now() + TIMEOUT;
         if last {
             self.transfers.remove(i);
             if self.transfers.iter().all(|t| t.to != from) {
@@ -225,12 +223,12 @@ impl Offers {
         Ok(())
     }
 
-    /// Gives up those whose time is over.
+    /// Ends transfers that have timed out.
     pub(super) fn expire(&mut self, now: Instant) {
         self.transfers.retain(|transfer| transfer.until > now);
     }
 
-    /// When the next one is given up.
+    /// The next timeout.
     pub(super) fn next_end(&self) -> Option<Instant> {
         self.transfers.iter().map(|transfer| transfer.until).min()
     }

@@ -1,8 +1,8 @@
-//! Asking the program that holds the clipboard for its text.
+//! Requests the text of the clipboard's owner.
 //!
-//! First for what it can give (TARGETS), then for text, at once or in parts (INCR). Each reading has a
-//! window of its own, so that what an owner says too late finds nobody. No step waits: the owner's answers
-//! are events, and an owner that falls silent is given up.
+//! First requests the available targets (TARGETS), then text, at once or in parts (INCR). Each
+//! request has its own window, so that late replies of an owner are dropped. No step blocks:
+//! replies are events, and a silent owner times out.
 
 use std::time::Duration;
 
@@ -11,103 +11,108 @@ use x11rb::errors::ReplyError;
 use x11rb::protocol::xproto::{Atom, AtomEnum, ConnectionExt as _, GetPropertyReply, Window};
 use x11rb::rust_connection::RustConnection;
 
-use super::{Atoms, Unread, compound};
+use super::{Atoms, ReadFailure, compound};
 use crate::clock;
 
-/// An owner that says nothing for so long is given up (guess: one that is busy starting something).
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Timeout of a silent owner (guess: one that is starting something).
+const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Kinds of content of which one is looked for: programs offer some dozens.
-const MOST_TARGETS: u32 = 1024;
+/// Maximum number of targets considered: programs offer some dozens.
+const MAX_TARGETS: u32 = 1024;
 
-/// How far a reading is.
-pub(super) enum Read {
-    GoesOn,
+/// The progress of a request.
+pub(super) enum ReadProgress {
+    Pending,
     /// The text, or why there is none.
-    Ended(Result<String, Unread>),
+    Done(Result<String, ReadFailure>),
 }
 
 enum Step {
-    /// What it can give was asked for.
+    /// Targets were requested.
     Targets,
-    /// The text was asked for.
+    /// The text was requested.
     Text,
-    /// It comes in parts, as this type.
+    /// It arrives in parts of this type.
     Parts(Atom, Vec<u8>),
 }
 
-/// A text that is being asked for.
-pub(super) struct Reading {
-    /// Where the answers go.
+/// A pending request for text.
+pub(super) struct TextRequest {
+    /// The requestor window.
     pub(super) window: Window,
-    /// When it is given up.
+    /// Its timeout.
     pub(super) until: Instant,
-    /// When it was copied, on the server's clock.
+    /// Time of the copy, on the server's clock.
     copied: u32,
     step: Step,
 }
 
-impl Reading {
-    /// Asks what the owner can give. `copied`: since when it is the owner.
-    pub(super) fn begin(
+impl TextRequest {
+    /// Requests the owner's targets. `copied`: the time of its ownership.
+    pub(super) fn start(
         conn: &RustConnection,
         atoms: &Atoms,
         window: Window,
         copied: u32,
-    ) -> Result<Reading, ReplyError> {
-        let reading = Reading {
+    ) -> Result<TextRequest, ReplyError> {
+        let reading = TextRequest {
             window,
-            until: clock::now() + PATIENCE,
+            until: clock::now() + TIMEOUT,
             copied,
             step: Step::Targets,
         };
-        reading.ask(conn, atoms, atoms.TARGETS)?;
+        reading.convert(conn, atoms, atoms.TARGETS)?;
         Ok(reading)
     }
 
-    fn ask(&self, conn: &RustConnection, atoms: &Atoms, target: Atom) -> Result<(), ReplyError> {
+    fn convert(
+        &self,
+        conn: &RustConnection,
+        atoms: &Atoms,
+        target: Atom,
+    ) -> Result<(), ReplyError> {
         let into = atoms.OPENUVR_CLIPBOARD;
         conn.convert_selection(self.window, atoms.CLIPBOARD, target, into, self.copied)?;
         Ok(())
     }
 
-    /// The owner answered: what was asked for is in `property`, or it has none of that.
+    /// Handles the owner's reply: the data is in `property`, or the request failed.
     pub(super) fn answered(
         &mut self,
         conn: &RustConnection,
         atoms: &Atoms,
         property: Atom,
         most: usize,
-    ) -> Result<Read, ReplyError> {
-        self.until = clock::now() + PATIENCE;
+    ) -> Result<ReadProgress, ReplyError> {
+        self.until = clock::now() + TIMEOUT;
         let none = property == x11rb::NONE;
         match self.step {
             Step::Targets => {
-                // One that does not say what it has is asked for the best.
+                // An owner without TARGETS is asked for the best one.
                 let target = match none {
                     true => Some(atoms.UTF8_STRING),
                     false => self.choose(conn, atoms)?,
                 };
                 let Some(target) = target else {
-                    return Ok(Read::Ended(Err(Unread::NotText)));
+                    return Ok(ReadProgress::Done(Err(ReadFailure::NotText)));
                 };
                 self.step = Step::Text;
-                self.ask(conn, atoms, target)?;
-                Ok(Read::GoesOn)
+                self.convert(conn, atoms, target)?;
+                Ok(ReadProgress::Pending)
             }
-            Step::Text if none => Ok(Read::Ended(Err(Unread::NotText))),
+            Step::Text if none => Ok(ReadProgress::Done(Err(ReadFailure::NotText))),
             Step::Text => self.text(conn, atoms, most),
-            Step::Parts(..) => Ok(Read::GoesOn),
+            Step::Parts(..) => Ok(ReadProgress::Pending),
         }
     }
 
-    /// The best of what it has.
+    /// The best available target.
     fn choose(&self, conn: &RustConnection, atoms: &Atoms) -> Result<Option<Atom>, ReplyError> {
         let (window, from) = (self.window, atoms.OPENUVR_CLIPBOARD);
-        let list = conn.get_property(true, window, from, AtomEnum::ANY, 0, MOST_TARGETS)?;
+        let list = conn.get_property(true, window, from, AtomEnum::ANY, 0, MAX_TARGETS)?;
         let list = list.reply()?;
         let has: Vec<Atom> = list.value32().into_iter().flatten().collect();
-        // What says which characters it can have comes first; what can have few last.
+        // Targets with a known charset come first, those with few characters last.
         let wanted = [
             atoms.UTF8_STRING,
             atoms.UTF8_MIME,
@@ -138,79 +143,79 @@ impl Reading {
         conn: &RustConnection,
         atoms: &Atoms,
         most: usize,
-    ) -> Result<Read, ReplyError> {
+    ) -> Result<ReadProgress, ReplyError> {
         let property = self.property(conn, atoms, false, most)?;
         if property.type_ != atoms.INCR {
             if property.bytes_after == 0 {
                 conn.delete_property(self.window, atoms.OPENUVR_CLIPBOARD)?;
             }
             let long = property.bytes_after > 0;
-            return Ok(Read::Ended(match long {
-                true => Err(Unread::TooLong),
+            return Ok(ReadProgress::Done(match long {
+                true => Err(ReadFailure::TooLong),
                 false => decoded(atoms, property.type_, property.value, most),
             }));
         }
-        // The owner says how much it is at least, or nothing.
+        // The owner announces the minimum size, or none.
         let announced = property.value32().and_then(|mut size| size.next());
         if announced.is_some_and(|size| usize::try_from(size).is_ok_and(|size| size > most)) {
-            return Ok(Read::Ended(Err(Unread::TooLong)));
+            return Ok(ReadProgress::Done(Err(ReadFailure::TooLong)));
         }
         self.step = Step::Parts(x11rb::NONE, Vec::new());
-        // That is how the owner hears that it may begin.
+        // Deleting the property tells the owner to start.
         conn.delete_property(self.window, atoms.OPENUVR_CLIPBOARD)?;
-        Ok(Read::GoesOn)
+        Ok(ReadProgress::Pending)
     }
 
-    /// The property has a new value: the next part, if parts are what comes.
+    /// The property has a new value: the next part of a transfer in parts.
     pub(super) fn more(
         &mut self,
         conn: &RustConnection,
         atoms: &Atoms,
         most: usize,
-    ) -> Result<Read, ReplyError> {
+    ) -> Result<ReadProgress, ReplyError> {
         if !matches!(self.step, Step::Parts(..)) {
-            return Ok(Read::GoesOn);
+            return Ok(ReadProgress::Pending);
         }
         let property = self.property(conn, atoms, true, most)?;
         let Step::Parts(kind, bytes) = &mut self.step else {
-            return Ok(Read::GoesOn);
+            return Ok(ReadProgress::Pending);
         };
-        self.until = clock::now() + PATIENCE;
+        self.until = clock::now() + TIMEOUT;
         if property.bytes_after > 0 || bytes.len() + property.value.len() > most {
-            return Ok(Read::Ended(Err(Unread::TooLong)));
+            return Ok(ReadProgress::Done(Err(ReadFailure::TooLong)));
         }
         if property.value.is_empty() {
             let (kind, bytes) = (*kind, std::mem::take(bytes));
-            return Ok(Read::Ended(decoded(atoms, kind, bytes, most)));
+            return Ok(ReadProgress::Done(decoded(atoms, kind, bytes, most)));
         }
         *kind = property.type_;
         bytes.extend(property.value);
-        Ok(Read::GoesOn)
+        Ok(ReadProgress::Pending)
     }
 }
 
-/// The text in `bytes` of a type: STRING is Latin-1, and what else programs give as text is read if it is
-/// ASCII. `text/plain` names no character set: what is not UTF-8 is Latin-1, in which everything is text, so
-/// that it is nothing with bytes that texts do not have.
-fn decoded(atoms: &Atoms, kind: Atom, bytes: Vec<u8>, most: usize) -> Result<String, Unread> {
+/// Decodes `bytes` of a type: STRING is Latin-1; other types are accepted if they are ASCII.
+/// `text/plain` has no charset: bytes that are not UTF-8 are Latin-1, in which any bytes are valid,
+/// so control bytes are rejected.
+fn decoded(atoms: &Atoms, kind: Atom, bytes: Vec<u8>, most: usize) -> Result<String, ReadFailure> {
     let utf8 = [atoms.UTF8_STRING, atoms.UTF8_MIME, atoms.UTF8_MIME_UPPER];
     let text = if utf8.contains(&kind) {
-        String::from_utf8(bytes).map_err(|_| Unread::NotText)?
+        String::from_utf8(bytes).map_err(|_| ReadFailure::NotText)?
     } else if kind == atoms.PLAIN_MIME {
         match String::from_utf8(bytes) {
             Ok(text) => text,
-            Err(e) if e.as_bytes().contains(&0) => return Err(Unread::NotText),
+            Err(e) if e.as_bytes().contains(&0) => return Err(ReadFailure::NotText),
             Err(e) => e.into_bytes().into_iter().map(char::from).collect(),
         }
     } else if kind == atoms.COMPOUND_TEXT {
-        compound::decoded(&bytes).ok_or(Unread::NotText)?
+        compound::decoded(&bytes).ok_or(ReadFailure::NotText)?
     } else if kind == atoms.STRING || (bytes.is_ascii() && !bytes.contains(&0x1b)) {
         bytes.into_iter().map(char::from).collect()
     } else {
-        return Err(Unread::NotText);
+        return Err(ReadFailure::NotText);
     };
     match text.len() <= most {
         true => Ok(text),
-        false => Err(Unread::TooLong),
+        false => Err(ReadFailure::TooLong),
     }
 }

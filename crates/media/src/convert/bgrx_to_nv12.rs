@@ -1,8 +1,8 @@
-//! Packed pixels to NV12: ITU-T BT.709 (clause 3, `Kr` 0.2126, `Kb` 0.0722), limited range (luma 16–235,
-//! chroma 16–240), chroma the mean of 2×2 pixels.
+//! Converts packed pixels to NV12: ITU-T BT.709 (clause 3, `Kr` 0.2126, `Kb` 0.0722), limited range
+//! (luma 16–235, chroma 16–240), with chroma as the mean of 2×2 pixels.
 //!
-//! Odd sides are padded to even ones by repeating the last column and row, since 4:2:0 codecs
-//! know no others; the decoder's crop rectangle or the stream's configuration has the true size.
+//! Odd sides are padded to even ones by repeating the last column and row, as 4:2:0 codecs require;
+//! the decoder's crop rectangle or the stream's configuration has the true size.
 
 use std::ops::Range;
 
@@ -15,10 +15,11 @@ use yuv::{
 use super::{ConvertError, MODE, ToNv12, check, upright, whole_rows};
 use crate::damage::{Block, Damage};
 use crate::halves::halves;
-use crate::picture::{Picture, PixelFormat, Plane, Rows};
+use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
 
-/// Blocks are widened to so many columns, so that each pixel goes through the same instructions as in
-/// a whole row: `yuv` takes up to 64 at once and rounds those that are left over otherwise.
+/// Blocks are widened to multiples of this, so that each pixel goes through the same instructions
+/// as in a complete row: `yuv` processes up to 64 pixels at once and rounds the remainder
+/// differently.
 const ALIGNMENT: u32 = 64;
 
 /// The converted picture's memory, reused from frame to frame.
@@ -27,23 +28,23 @@ pub struct Nv12Buffer {
     luma: Vec<u8>,
     chroma: Vec<u8>,
     size: Size,
-    rows: Rows,
-    /// Of what picture these are the planes: its format and size.
+    rows: RowOrder,
+    /// Format and size of the converted picture.
     holds: Option<(PixelFormat, Size)>,
-    /// The picture, turned, where that has to be done first.
+    /// The picture in top-down order, if it must be reordered first.
     turned: Vec<u8>,
-    /// Rows that could not be converted where they lay.
+    /// Copy of rows that could not be converted in place.
     copy: Vec<u8>,
 }
 
 impl Nv12Buffer {
-    /// An empty buffer; it takes the size of what is converted.
+    /// An empty buffer, resized as needed.
     #[must_use]
     pub fn new() -> Nv12Buffer {
         Nv12Buffer::default()
     }
 
-    /// The size of an NV12 picture that holds `size`: both sides even.
+    /// The size of an NV12 picture that contains `size`: both sides even.
     #[must_use]
     pub const fn padded(size: Size) -> Size {
         Size::new(
@@ -53,16 +54,16 @@ impl Nv12Buffer {
     }
 
     /// Converts `picture` and lends the result, which has the size [`Nv12Buffer::padded`] and is
-    /// valid until the next call. Its rows come in the order of `picture`'s, but that an odd number
-    /// of them comes top-down: the one that is repeated is the lowest. Allocates only when the size
-    /// has changed.
+    /// valid until the next call. It keeps the row order of `picture`, except that an odd number of
+    /// rows becomes top-down: the repeated row is the lowest. Allocates only when the size has
+    /// changed.
     ///
     /// # Errors
-    /// [`ConvertError`] if `picture` isn't packed, has an invalid size or too few bytes.
+    /// [`ConvertError`] if `picture` is not packed, has an invalid size or too few bytes.
     pub fn convert(&mut self, picture: &Picture<'_>) -> Result<Picture<'_>, ConvertError> {
         let row = check(picture)?;
         self.holds = None;
-        if picture.rows == Rows::BottomUp && picture.size.height % 2 == 1 {
+        if picture.rows == RowOrder::BottomUp && picture.size.height % 2 == 1 {
             let mut memory = std::mem::take(&mut self.turned);
             let converted = self.fill(&upright(picture, row, &mut memory), row);
             self.turned = memory;
@@ -74,8 +75,8 @@ impl Nv12Buffer {
         Ok(self.picture())
     }
 
-    /// The same for a picture that differs from the one converted last in `damage` only: to the bit
-    /// what [`Nv12Buffer::convert`] makes of it.
+    /// The same for a picture that differs from the last converted one only in `damage`: bit-exact
+    /// with [`Nv12Buffer::convert`].
     ///
     /// # Errors
     /// As [`Nv12Buffer::convert`].
@@ -86,7 +87,7 @@ impl Nv12Buffer {
     ) -> Result<Picture<'_>, ConvertError> {
         let row = check(picture)?;
         let known = self.holds == Some((picture.format, picture.size));
-        let upright = (picture.rows, self.rows) == (Rows::TopDown, Rows::TopDown);
+        let upright = (picture.rows, self.rows) == (RowOrder::TopDown, RowOrder::TopDown);
         let much = damage.pixels() * 2 > picture.size.pixels();
         if !known || !upright || much {
             return self.convert(picture);
@@ -99,7 +100,7 @@ impl Nv12Buffer {
         Ok(self.picture())
     }
 
-    /// Converts a block from an even row on, and what is beside it up to [`ALIGNMENT`].
+    /// Converts a block from an even row on, widened to [`ALIGNMENT`].
     fn convert_block(
         &mut self,
         picture: &Picture<'_>,
@@ -109,7 +110,7 @@ impl Nv12Buffer {
         let (size, plane) = (picture.size, picture.planes[0]);
         let even = self.size.width as usize;
         let pixel = row / size.width as usize;
-        // Behind the last rows there is no room for the rest of a stride: they go as a whole.
+        // The last rows may lack padding: they are converted completely.
         let last = (size.height - 1) / 2 * 2;
         let narrow = block.rows.start as usize..block.rows.end.min(last) as usize;
         let whole = block.rows.start.max(last) as usize..block.rows.end as usize;
@@ -165,7 +166,7 @@ impl Nv12Buffer {
         Ok(())
     }
 
-    /// Converts `rows` (from an even one), the first of which begins `data`.
+    /// Converts `rows` (from an even one), which start at `data`.
     fn convert_rows(
         &mut self,
         format: PixelFormat,
@@ -178,8 +179,8 @@ impl Nv12Buffer {
             return Ok(());
         }
         let even = self.size.width as usize;
-        // Neither source nor target may have a row too many: `yuv` takes an odd last row from
-        // what is left over after pairs of rows.
+        // Neither source nor target may have an extra row: `yuv` takes an odd last row from the
+        // remainder after pairs of rows.
         let luma = &mut self.luma[even * rows.start..even * rows.end];
         let chroma = &mut self.chroma[even * (rows.start / 2)..even * rows.end.div_ceil(2)];
         let data = &data[..stride * rows.len()];
@@ -217,7 +218,7 @@ impl Nv12Buffer {
         })
     }
 
-    /// Repeats the last column and row of luma. Chroma needs none: its last sample is there.
+    /// Repeats the last column and row of luma. Chroma is complete.
     fn pad(&mut self, size: Size) {
         let width = self.size.width as usize;
         if size.width % 2 == 1 {
@@ -269,13 +270,13 @@ impl ToNv12 for Nv12Buffer {
         self.holds.map(|_| self.picture())
     }
 
-    /// The next picture is converted as a whole.
+    /// Converts the next picture completely.
     fn forget(&mut self) {
         self.holds = None;
     }
 }
 
-/// Converts rows whose planes are `planes`, with rows of `even` bytes.
+/// Converts rows into `planes`, with rows of `even` bytes.
 fn convert_band(
     format: PixelFormat,
     [luma, chroma]: [&mut [u8]; 2],
@@ -441,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_picture_is_refused() {
+    fn invalid_pictures_are_refused() {
         let mut buffer = Nv12Buffer::new();
         let data = noise(400, 1);
         let mut refuse = |picture: Picture<'_>| buffer.convert(&picture).unwrap_err().0;

@@ -1,6 +1,6 @@
-//! Packed pixels to three planes: ITU-T BT.709, limited range, with chroma at half size (I420, for encoders
-//! that take no NV12) or at full size (I444). Odd sides are padded as for NV12 where chroma has half
-//! the size.
+//! Converts packed pixels to three planes: ITU-T BT.709, limited range, with chroma at half size
+//! (I420, for encoders without NV12 support) or at full size (I444). With half-size chroma, odd
+//! sides are padded as for NV12.
 
 use std::ops::Range;
 
@@ -11,28 +11,28 @@ use yuv::{
 };
 
 use super::{ConvertError, MODE, check, upright, whole_rows};
-use crate::picture::{Picture, PixelFormat, Plane, Rows};
+use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
 
-/// The converted picture's memory, reused from frame to frame. `STEP` luma samples, in both
-/// directions, have one chroma sample: 1 for I444, 2 for I420.
+/// The converted picture's memory, reused from frame to frame. There is one chroma sample for
+/// `STEP` luma samples in both directions: 1 for I444, 2 for I420.
 #[derive(Debug, Default)]
 pub struct Planes<const STEP: usize> {
     planes: [Vec<u8>; 3],
     size: Size,
-    /// The picture, turned, where it came bottom-up.
+    /// The picture in top-down order, if it was bottom-up.
     turned: Vec<u8>,
-    /// Rows that could not be converted where they lay.
+    /// Copy of rows that could not be converted in place.
     copy: Vec<u8>,
 }
 
 impl<const STEP: usize> Planes<STEP> {
     const _SUPPORTED: () = assert!(STEP == 1 || STEP == 2);
 
-    /// Converts `picture` and lends the result, upper row first, valid until the next call. Allocates
+    /// Converts `picture` and lends the result, top row first, valid until the next call. Allocates
     /// only when the size has changed.
     ///
     /// # Errors
-    /// [`ConvertError`] if `picture` isn't packed, has an invalid size or too few bytes.
+    /// [`ConvertError`] if `picture` is not packed, has an invalid size or too few bytes.
     pub fn convert(&mut self, picture: &Picture<'_>) -> Result<Picture<'_>, ConvertError> {
         let () = Self::_SUPPORTED;
         let row = check(picture)?;
@@ -65,7 +65,7 @@ impl<const STEP: usize> Planes<STEP> {
         Ok(())
     }
 
-    /// Converts `rows` (from an even one), the first of which begins `data`.
+    /// Converts `rows` (from an even one), which start at `data`.
     fn convert_rows(
         &mut self,
         format: PixelFormat,
@@ -117,7 +117,7 @@ impl<const STEP: usize> Planes<STEP> {
         .map_err(|e| bad(&e))
     }
 
-    /// Repeats the last column and row of luma. Chroma needs none: its last sample is there.
+    /// Repeats the last column and row of luma. Chroma is complete.
     fn pad(&mut self, visible: Size) {
         let width = self.size.width as usize;
         let luma = &mut self.planes[0];
@@ -145,7 +145,7 @@ impl<const STEP: usize> Planes<STEP> {
             } else {
                 PixelFormat::I420
             },
-            rows: Rows::TopDown,
+            rows: RowOrder::TopDown,
             planes: [plane(0, luma), plane(1, luma / STEP), plane(2, luma / STEP)],
         }
     }
@@ -173,7 +173,7 @@ mod tests {
         let (mut planes, mut nv12) = (Planes::<2>::default(), Nv12Buffer::new());
         for (width, height) in [(64, 32), (65, 33), (1, 1), (150, 7)] {
             let size = Size::new(width, height);
-            // The bytes behind the last row are missing.
+            // The last row lacks padding.
             let stride = width as usize * 4 + 8;
             let data = noise(stride * height as usize - 8);
             let picture = Picture::bgrx(size, &data, stride);

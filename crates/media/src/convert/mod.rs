@@ -1,5 +1,4 @@
-//! Convert: the same picture in the pixel format that the next stage takes. One file per
-//! direction.
+//! Convert: converts pictures to the pixel format of the next stage. One file per direction.
 
 pub mod bgrx_to_nv12;
 pub mod bgrx_to_planes;
@@ -12,24 +11,24 @@ use openuvr_proto::units::Size;
 use yuv::YuvConversionMode;
 
 use crate::damage::Damage;
-use crate::picture::{Picture, PixelFormat, Plane, Rows};
+use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
 
 pub use bgrx_to_nv12::Nv12Buffer;
 pub use bgrx_to_planes::Planes;
 pub use scale::Scaler;
 
-/// Packed pictures to NV12, with the memory that this needs. Ours is [`Nv12Buffer`]; a program that measures
-/// may give a [`Converter`] another.
+/// Converts packed pictures to NV12, and owns the memory. The default is [`Nv12Buffer`]; a
+/// benchmark may pass another one to a [`Converter`].
 pub trait ToNv12: fmt::Debug + Send {
-    /// Converts `picture` (packed: [`PixelFormat::packed`]) and lends the result, which has the size
-    /// [`Nv12Buffer::padded`] and is valid until the next call.
+    /// Converts `picture` (packed: [`PixelFormat::packed`]) and lends the result, which has the
+    /// size [`Nv12Buffer::padded`] and is valid until the next call.
     ///
     /// # Errors
-    /// [`ConvertError`] if it does not take such a picture.
+    /// [`ConvertError`] if it does not support such a picture.
     fn convert(&mut self, picture: &Picture<'_>) -> Result<Picture<'_>, ConvertError>;
 
-    /// The same for a picture that differs from the one converted last in `damage` only. All of it is
-    /// converted by one that can do no better.
+    /// The same for a picture that differs from the last converted one only in `damage`. An
+    /// implementation without partial conversion converts all of it.
     ///
     /// # Errors
     /// As [`ToNv12::convert`].
@@ -41,14 +40,14 @@ pub trait ToNv12: fmt::Debug + Send {
         self.convert(picture)
     }
 
-    /// The picture that was converted last, unless it was forgotten or there is none.
+    /// The last converted picture, unless it was discarded or there is none.
     fn converted(&self) -> Option<Picture<'_>>;
 
-    /// The picture that was converted last is not the newest any more.
+    /// Discards the last converted picture, which is outdated.
     fn forget(&mut self);
 }
 
-/// BGRX into whatever an encoder takes, with the memory that this needs.
+/// Converts BGRX to an encoder's format, and owns the memory.
 #[derive(Debug)]
 pub struct Converter {
     nv12: Box<dyn ToNv12>,
@@ -58,13 +57,13 @@ pub struct Converter {
 }
 
 impl Converter {
-    /// One without memory; it takes what the first picture needs.
+    /// A converter without memory; it allocates on the first picture.
     #[must_use]
     pub fn new() -> Converter {
         Converter::with_nv12(Box::new(Nv12Buffer::new()))
     }
 
-    /// One whose NV12 pictures are made by `nv12` in place of [`Nv12Buffer`].
+    /// A converter that makes NV12 pictures with `nv12` instead of [`Nv12Buffer`].
     #[must_use]
     pub fn with_nv12(nv12: Box<dyn ToNv12>) -> Converter {
         Converter {
@@ -75,8 +74,8 @@ impl Converter {
         }
     }
 
-    /// The size of a picture of format `to` that holds `size`: where colours are of fewer pixels,
-    /// both sides are even.
+    /// The size of a picture in format `to` that contains `size`: both sides are even with
+    /// subsampled chroma.
     #[must_use]
     pub fn padded(size: Size, to: PixelFormat) -> Size {
         match to {
@@ -85,8 +84,8 @@ impl Converter {
         }
     }
 
-    /// As [`Converter::convert`], for a picture that differs from the one converted last in `damage`
-    /// only: what has not changed is not converted again, where that is possible.
+    /// As [`Converter::convert`], for a picture that differs from the last converted one only in
+    /// `damage`: unchanged areas are not converted again, where possible.
     ///
     /// # Errors
     /// As [`Converter::convert`].
@@ -102,19 +101,19 @@ impl Converter {
         self.convert(picture, to)
     }
 
-    /// The picture that was converted last, if it was to NV12.
+    /// The last converted picture, if it is NV12.
     #[must_use]
     pub fn nv12(&self) -> Option<Picture<'_>> {
         self.nv12.converted()
     }
 
-    /// The `picture` (packed: [`PixelFormat::packed`]) as `to`, of size [`Converter::padded`], valid
-    /// until the next call; one that is of that format already stays where it is. Rows that come bottom-up may leave so:
-    /// [`Picture::rows`] of the result says it.
+    /// Converts `picture` (packed: [`PixelFormat::packed`]) to `to`, of size [`Converter::padded`],
+    /// valid until the next call; a picture already in that format is not copied. The result may be
+    /// bottom-up: see [`Picture::rows`].
     ///
     /// # Errors
-    /// [`ConvertError`] if `picture` isn't packed, has an invalid size or too few bytes, or if there
-    /// is no way to that format.
+    /// [`ConvertError`] if `picture` is not packed, has an invalid size or too few bytes, or if the
+    /// conversion is not supported.
     pub fn convert<'a>(
         &'a mut self,
         picture: &Picture<'a>,
@@ -122,7 +121,7 @@ impl Converter {
     ) -> Result<Picture<'a>, ConvertError> {
         match to {
             _ if picture.format == to => {
-                // What this one keeps is not the newest picture any more.
+                // The NV12 picture is outdated.
                 self.nv12.forget();
                 Ok(*picture)
             }
@@ -130,9 +129,9 @@ impl Converter {
             PixelFormat::Nv12 => self.nv12.convert(picture),
             PixelFormat::I420 => self.i420.convert(picture),
             PixelFormat::I444 => self.i444.convert(picture),
-            PixelFormat::Gbr | PixelFormat::Rgbx | PixelFormat::Bgr | PixelFormat::Rgb => {
-                Err(ConvertError(format!("no encoder here takes {to:?}")))
-            }
+            PixelFormat::Gbr | PixelFormat::Rgbx | PixelFormat::Bgr | PixelFormat::Rgb => Err(
+                ConvertError(format!("conversion to {to:?} is not supported")),
+            ),
         }
     }
 }
@@ -149,22 +148,22 @@ impl Default for Converter {
 pub struct ConvertError(pub String);
 
 /// `yuv`'s 13-bit fixed-point mode, within 2 of exact arithmetic (tested below), with AVX2 or
-/// SSE4.1 as the processor has it. Measured: 0.30 ms at 1280×720, 0.65 ms at 1920×1080 on one
-/// core. There is a mode with 7 bits; it could save only a part of that.
+/// SSE4.1 if available. Measured: 0.30 ms at 1280×720, 0.65 ms at 1920×1080 on one core. A 7-bit
+/// mode could save only a part of that.
 const MODE: YuvConversionMode = YuvConversionMode::Balanced;
 
-/// Whether `picture` is packed and what it says; the bytes of a row.
+/// Checks that `picture` is packed and complete; returns the length of a row in bytes.
 fn check(picture: &Picture<'_>) -> Result<usize, ConvertError> {
     let size = picture.size;
     let plane = picture.planes[0];
     let Some(pixel) = picture.format.packed() else {
         return Err(ConvertError(format!(
-            "only packed pixels are converted here, not {:?}",
+            "only packed pixels can be converted, not {:?}",
             picture.format
         )));
     };
     if !size.is_valid() {
-        return Err(ConvertError(format!("no picture can be {size}")));
+        return Err(ConvertError(format!("invalid picture size {size}")));
     }
     let row = size.width as usize * pixel;
     let needed = plane
@@ -173,7 +172,7 @@ fn check(picture: &Picture<'_>) -> Result<usize, ConvertError> {
         .and_then(|n| n.checked_add(row));
     if plane.stride < row || needed.is_none_or(|n| n > plane.data.len()) {
         return Err(ConvertError(format!(
-            "a {size} {:?} picture has at least {row} bytes a row; this one has {} and {} in all",
+            "a {size} {:?} picture needs at least {row} bytes a row; this one has {} and {} in total",
             picture.format,
             plane.stride,
             plane.data.len()
@@ -182,9 +181,9 @@ fn check(picture: &Picture<'_>) -> Result<usize, ConvertError> {
     Ok(row)
 }
 
-/// A checked `picture` with the upper row first: copied to `memory` if it has the lower first.
+/// A checked `picture` in top-down order: copied to `memory` if it is bottom-up.
 fn upright<'a>(picture: &Picture<'a>, row: usize, memory: &'a mut Vec<u8>) -> Picture<'a> {
-    if picture.rows == Rows::TopDown {
+    if picture.rows == RowOrder::TopDown {
         return *picture;
     }
     let plane = picture.planes[0];
@@ -193,7 +192,7 @@ fn upright<'a>(picture: &Picture<'a>, row: usize, memory: &'a mut Vec<u8>) -> Pi
         memory.extend_from_slice(&plane.data[n * plane.stride..][..row]);
     }
     let mut upright = *picture;
-    upright.rows = Rows::TopDown;
+    upright.rows = RowOrder::TopDown;
     upright.planes[0] = Plane {
         data: memory,
         stride: row,
@@ -201,7 +200,7 @@ fn upright<'a>(picture: &Picture<'a>, row: usize, memory: &'a mut Vec<u8>) -> Pi
     upright
 }
 
-/// A packed picture as BGRX, in `memory`; its rows stay in their order.
+/// Converts a packed picture to BGRX in `memory`, with the same row order.
 fn packed_to_bgrx<'a>(
     picture: &Picture<'_>,
     memory: &'a mut Vec<u8>,
@@ -224,9 +223,9 @@ fn packed_to_bgrx<'a>(
     Ok(bgrx)
 }
 
-/// Calls `convert` with all rows of `plane`, of a packed picture of `size` and `row` bytes a row that
-/// was checked. `yuv` skips a last pair of rows that lacks the bytes between row and stride, which a
-/// [`Picture`] need not have: those rows go through `copy`. Each call begins with an even row.
+/// Calls `convert` with all rows of `plane`, of a checked packed picture of `size` with `row` bytes
+/// per row. `yuv` skips a last pair of rows without padding, which a [`Picture`] may lack: those
+/// rows go through `copy`. Each call starts with an even row.
 fn whole_rows(
     size: Size,
     row: usize,
@@ -262,8 +261,8 @@ mod tests {
         .collect()
     }
 
-    /// The same picture in other words: each packed format, in both orders of rows.
-    fn ways(size: Size, bgrx: &[u8]) -> Vec<(PixelFormat, Rows, Vec<u8>, usize)> {
+    /// The same picture in each packed format, in both row orders.
+    fn ways(size: Size, bgrx: &[u8]) -> Vec<(PixelFormat, RowOrder, Vec<u8>, usize)> {
         let width = size.width as usize;
         let formats = [
             PixelFormat::Bgrx,
@@ -275,9 +274,9 @@ mod tests {
         for format in formats {
             let bytes = format.packed().expect("packed");
             let stride = width * bytes + 12;
-            for order in [Rows::TopDown, Rows::BottomUp] {
+            for order in [RowOrder::TopDown, RowOrder::BottomUp] {
                 let mut rows: Vec<&[u8]> = bgrx.chunks_exact(width * 4).collect();
-                if order == Rows::BottomUp {
+                if order == RowOrder::BottomUp {
                     rows.reverse();
                 }
                 let mut data = Vec::new();
@@ -299,7 +298,7 @@ mod tests {
         all
     }
 
-    /// All planes, the upper row first.
+    /// All planes, top row first.
     fn upright_planes(picture: &Picture<'_>) -> Vec<u8> {
         let (width, height) = (picture.size.width as usize, picture.size.height as usize);
         let shapes = match picture.format {
@@ -316,8 +315,8 @@ mod tests {
         for (plane, (row, rows)) in picture.planes.iter().zip(shapes) {
             for y in 0..rows {
                 let y = match picture.rows {
-                    Rows::TopDown => y,
-                    Rows::BottomUp => rows - 1 - y,
+                    RowOrder::TopDown => y,
+                    RowOrder::BottomUp => rows - 1 - y,
                 };
                 all.extend_from_slice(&plane.data[y * plane.stride..][..row]);
             }
@@ -334,7 +333,7 @@ mod tests {
             Size::new(6, 5),
         ] {
             let mut bgrx = noise(size.pixels() * 4);
-            // What is unused stays out of the comparison.
+            // Unused bytes are excluded from the comparison.
             bgrx.iter_mut().skip(3).step_by(4).for_each(|x| *x = 0);
             for to in [
                 PixelFormat::Nv12,
@@ -377,11 +376,11 @@ mod tests {
     }
 
     #[test]
-    fn what_lacks_bytes_is_refused_in_each_format() {
+    fn short_buffers_are_refused_in_each_format() {
         let size = Size::new(10, 4);
         let data = noise(10 * 4 * 4);
         for (format, stride) in [(PixelFormat::Rgb, 30), (PixelFormat::Rgbx, 40)] {
-            for rows in [Rows::TopDown, Rows::BottomUp] {
+            for rows in [RowOrder::TopDown, RowOrder::BottomUp] {
                 let short = Plane {
                     data: &data[..stride * 4 - 1],
                     stride,

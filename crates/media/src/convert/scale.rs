@@ -1,8 +1,8 @@
-//! Smaller pictures: each pixel is the mean of the area that it covers in the larger one.
+//! Scales pictures down: each pixel is the mean of the area that it covers in the larger picture.
 //!
-//! It makes nothing larger. Rows are summed first, by 16-bit products that the compiler turns into
-//! vectors; only the few sums that are left are taken together by columns. Weights are of 256, so that
-//! a flat area stays exact, and noise within 3 of the exact mean.
+//! It does not scale up. First rows are summed by 16-bit products, which the compiler vectorises;
+//! then the sums are combined by columns. Weights add up to 256, so that a flat area stays exact,
+//! and noise is within 3 of the exact mean.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::picture::{Picture, Plane};
 /// The sum of an area's weights.
 const WHOLE: u32 = 256;
 
-/// The memory that making pictures smaller needs.
+/// Memory for scaling.
 #[derive(Debug, Default)]
 pub struct Scaler {
     sizes: (Size, Size),
@@ -24,17 +24,17 @@ pub struct Scaler {
     scaled: Vec<u8>,
 }
 
-/// For each pixel of an axis the pixels that it covers, and how much of each.
+/// For each pixel of an axis, the pixels that it covers and their weights.
 #[derive(Debug, Default)]
 struct Shares {
     covered: Vec<Range<usize>>,
-    /// Of [`WHOLE`].
+    /// In units of 1/[`WHOLE`].
     weights: Vec<u16>,
 }
 
 impl Scaler {
-    /// The size of `picture` where none may be larger than `limit`: its shape is kept, and both sides
-    /// are even, as encoders want them.
+    /// The size of `picture` limited to `limit`, with the same aspect ratio and even sides, as
+    /// encoders require.
     #[must_use]
     pub fn fitted(picture: Size, limit: Size) -> Size {
         if picture.width <= limit.width && picture.height <= limit.height {
@@ -57,12 +57,12 @@ impl Scaler {
         )
     }
 
-    /// The packed `picture` in `size`, which is not larger on either side, valid until the next call;
-    /// one of that size already stays where it is.
+    /// Scales the packed `picture` to `size`, which must not be larger on either side; the result
+    /// is valid until the next call. A picture of that size is not copied.
     ///
     /// # Errors
-    /// [`ConvertError`] if `picture` isn't packed, has an invalid size or too few bytes, or if `size`
-    /// is larger.
+    /// [`ConvertError`] if `picture` is not packed, has an invalid size or too few bytes, or if
+    /// `size` is larger.
     pub fn scale<'a>(
         &'a mut self,
         picture: &Picture<'a>,
@@ -75,7 +75,7 @@ impl Scaler {
         if !size.is_valid() || size.width > picture.size.width || size.height > picture.size.height
         {
             return Err(ConvertError(format!(
-                "a picture of {} is only made smaller, not {size}",
+                "a picture of {} can only be scaled down, not to {size}",
                 picture.size
             )));
         }
@@ -94,7 +94,7 @@ impl Scaler {
             for (line, weight) in from.zip(weights) {
                 let line = &plane.data[line * plane.stride..][..row];
                 for (sum, byte) in self.sums.iter_mut().zip(line) {
-                    // The weights add up to 256: no sum is above 255 * 256.
+                    // The weights add up to 256: no sum exceeds 255 * 256.
                     *sum += u16::from(*byte) * weight;
                 }
             }
@@ -113,7 +113,7 @@ impl Scaler {
     }
 }
 
-/// Takes a row of sums together by columns.
+/// Combines a row of sums by columns.
 fn across<const PIXEL: usize>(sums: &[u16], columns: &Shares, out: &mut [u8]) {
     let (sums, _) = sums.as_chunks::<PIXEL>();
     let (out, _) = out.as_chunks_mut::<PIXEL>();
@@ -125,7 +125,7 @@ fn across<const PIXEL: usize>(sums: &[u16], columns: &Shares, out: &mut [u8]) {
             }
         }
         for (out, total) in out.iter_mut().zip(total) {
-            // By two whole weights: at most 255.
+            // Divided by both weights: at most 255.
             *out = (total / (WHOLE * WHOLE)).to_le_bytes()[0];
         }
     }
@@ -136,7 +136,7 @@ impl Shares {
         let (from, to) = (u64::from(from), u64::from(to));
         let mut shares = Shares::default();
         for at in 0..to {
-            // In parts of 1/to of a pixel, of which the area has `from`.
+            // In units of 1/to of a pixel, of which the area has `from`.
             let (begin, end) = (at * from, (at + 1) * from);
             let (first, last) = (begin / to, end.div_ceil(to));
             let upto = |pixel: u64| (pixel * to).clamp(begin, end) - begin;
@@ -153,7 +153,7 @@ impl Shares {
         shares
     }
 
-    /// For each pixel what it covers, and with which weights.
+    /// The covered pixels and their weights, for each pixel.
     fn each(&self) -> impl Iterator<Item = (Range<usize>, impl Iterator<Item = u16> + '_)> + '_ {
         let mut rest = self.weights.as_slice();
         self.covered.iter().map(move |covered| {
@@ -167,7 +167,7 @@ impl Shares {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::picture::{PixelFormat, Rows};
+    use crate::picture::{PixelFormat, RowOrder};
 
     /// The mean of the area in floating point.
     fn exact(data: &[u8], from: Size, to: Size, pixel: usize) -> Vec<f64> {
@@ -212,15 +212,15 @@ mod tests {
                     })
                     .collect();
                 let mut picture = Picture::bgrx(from, &data, from.width as usize * pixel);
-                (picture.format, picture.rows) = (format, Rows::BottomUp);
+                (picture.format, picture.rows) = (format, RowOrder::BottomUp);
                 let scaled = scaler.scale(&picture, to).unwrap();
                 assert_eq!((scaled.size, scaled.format), (to, format));
-                assert_eq!(scaled.rows, Rows::BottomUp);
+                assert_eq!(scaled.rows, RowOrder::BottomUp);
                 let expected = exact(&data, from, to, pixel);
                 assert_eq!(scaled.planes[0].data.len(), expected.len());
                 for (got, expected) in scaled.planes[0].data.iter().zip(expected) {
                     let off = (f64::from(*got) - expected).abs();
-                    // An area of hundreds of pixels has weights of one or none of 256.
+                    // In an area of hundreds of pixels, weights are one or zero of 256.
                     let most = if from.width > 256 { 12.0 } else { 3.5 };
                     assert!(off <= most, "{from} to {to}: {got} for {expected}");
                 }
@@ -233,7 +233,7 @@ mod tests {
         let (from, to, stride) = (Size::new(101, 67), Size::new(64, 42), 101 * 4 + 12);
         let data = [10, 20, 255, 0].repeat(stride * 67 / 4 + 1);
         let picture = Picture::bgrx(from, &data[..stride * 66 + 404], stride);
-        // Its own colour in each row: the padding is a multiple of a pixel.
+        // A different colour in each row: the padding is a multiple of a pixel.
         let mut scaler = Scaler::default();
         let scaled = scaler.scale(&picture, to).unwrap();
         let (pixels, _) = scaled.planes[0].data.as_chunks::<4>();
@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(fitted(1920, 1080, (1280, 1280)), (1280, 720));
         assert_eq!(fitted(1366, 768, (1280, 720)), (1280, 720));
         assert_eq!(fitted(1024, 768, (1280, 720)), (960, 720));
-        assert_eq!(fitted(639, 479, (640, 480)), (639, 479), "as it is");
+        assert_eq!(fitted(639, 479, (640, 480)), (639, 479), "unchanged");
         assert_eq!(fitted(16_384, 1, (100, 100)), (100, 1));
         assert_eq!(fitted(3, 3000, (1, 1)), (1, 1));
         assert_eq!(fitted(16_384, 16_384, (1, 16_384)), (1, 1));

@@ -1,5 +1,5 @@
-//! Decoders of pictures that are made of bands that know nothing of each other: each is painted as
-//! it arrives, and a lost one leaves the rows of the frame before. Not what is in a band: its codec's.
+//! Decoders of pictures in independent bands: each is painted as it arrives, and a lost one leaves
+//! the rows of the previous frame. The codec defines a band's content.
 
 use openuvr_proto::units::Size;
 
@@ -8,18 +8,17 @@ use crate::band::Band;
 use crate::picture::Picture;
 use crate::present::Canvas;
 
-/// Paints bands with `paint`, which turns the bytes behind a band's header into its rows, packed
-/// BGRX.
+/// Paints bands with `paint`, which decodes the bytes after a band's header to packed BGRX rows.
 pub(super) struct Bands<P> {
     paint: P,
-    /// Of the newest band.
+    /// Size in the newest band.
     size: Option<Size>,
-    own: Own,
+    own: ScratchSurface,
 }
 
-/// Pixels for a surface that lends none.
+/// Memory for a surface that lends none.
 #[derive(Default)]
-struct Own {
+struct ScratchSurface {
     size: Size,
     pixels: Vec<u8>,
 }
@@ -32,7 +31,7 @@ where
         Bands {
             paint,
             size: None,
-            own: Own::default(),
+            own: ScratchSurface::default(),
         }
     }
 }
@@ -52,7 +51,7 @@ where
     fn paint(
         &mut self,
         chunk: &Chunk<'_>,
-        // Each band says its picture's size, and what no later one replaces has to be kept.
+        // Each band has its picture's size; rows that no later band replaces must be kept.
         _: Option<View>,
         canvas: &mut dyn Canvas,
     ) -> Result<Option<Decoded<'_>>, DecodeError> {
@@ -63,7 +62,7 @@ where
     }
 }
 
-impl Own {
+impl ScratchSurface {
     fn rows(&mut self, band: Band) -> &mut [u8] {
         if band.size != self.size {
             self.size = band.size;
@@ -75,8 +74,8 @@ impl Own {
     }
 }
 
-/// Paints the chunk's band on the rows that `rows` has for it, if it has any; the picture's size,
-/// behind the last chunk of a frame.
+/// Paints the chunk's band on the rows provided by `rows`, if any; returns the picture's size after
+/// the last chunk of a frame.
 fn paint<'r>(
     paint: &mut impl FnMut(&[u8], Band, &mut [u8]) -> Result<(), String>,
     size: &mut Option<Size>,
@@ -92,7 +91,7 @@ fn paint<'r>(
             paint(content, band, place).map_err(dropped)?;
         }
     }
-    let none = "all its bands were lost, and there was no frame before it";
+    let none = "all bands were lost, and there is no previous frame";
     match chunk.last {
         true => size.map(Some).ok_or_else(|| wrong(none.to_owned())),
         false => Ok(None),

@@ -1,10 +1,10 @@
-//! Bits of H.264: NAL units of an Annex B stream (ITU-T H.264 annex B), numbers of fixed and
-//! Exp-Golomb length (9.1), and emulation prevention (7.4.1).
+//! Bit-level H.264: NAL units of an Annex B stream (ITU-T H.264 annex B), fixed-length and
+//! Exp-Golomb numbers (9.1), and emulation prevention (7.4.1).
 
 use super::h264_error::SkipError;
 
-/// The NAL units of an Annex B chunk, without start codes. Behind a slice nothing is looked for:
-/// it is the last of its chunk and by far the longest.
+/// The NAL units of an Annex B chunk, without start codes. The search ends at a slice, which is the
+/// last unit of its chunk and by far the longest.
 pub(super) fn nal_units(chunk: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = behind_start_code(chunk);
     std::iter::from_fn(move || {
@@ -23,14 +23,15 @@ fn behind_start_code(bytes: &[u8]) -> Option<&[u8]> {
     Some(&bytes[start + 3..])
 }
 
-/// Reads numbers from the front of a NAL unit.
+/// Reads numbers from the start of a NAL unit.
 pub(super) struct BitReader {
     payload: Vec<u8>,
     bit: usize,
 }
 
 impl BitReader {
-    /// Behind the header byte of `nal`, without emulation prevention, at most `limit` bytes.
+    /// Starts after the header byte of `nal`, without emulation prevention, with at most `limit`
+    /// bytes.
     pub(super) fn nal(nal: &[u8], limit: usize) -> BitReader {
         let (mut payload, mut zeros) = (Vec::with_capacity(limit.min(nal.len())), 0);
         for &byte in nal.iter().skip(1).take(limit) {
@@ -75,7 +76,7 @@ impl BitReader {
     }
 }
 
-/// Writes numbers one behind the other.
+/// Writes consecutive numbers.
 #[derive(Default)]
 pub(super) struct BitWriter {
     bytes: Vec<u8>,
@@ -97,7 +98,7 @@ impl BitWriter {
         }
     }
 
-    /// Zeros up to the next byte.
+    /// Pads with zeros to the next byte.
     pub(super) fn align(&mut self) {
         self.bits = self.bits.next_multiple_of(8);
     }
@@ -116,7 +117,7 @@ impl BitWriter {
         self.ue(if value > 0 { double - 1 } else { double });
     }
 
-    /// Closes the unit with its stop bit, and appends it to `out` with emulation prevention.
+    /// Ends the unit with its stop bit, and appends it to `out` with emulation prevention.
     pub(super) fn finish(mut self, out: &mut Vec<u8>) {
         self.u(1, 1);
         let mut zeros = 0;

@@ -1,5 +1,5 @@
-//! Parameter sets and slice headers of H.264 (ITU-T H.264 7.3.2.1, 7.3.2.2, 7.3.3), read, and the
-//! headers written again. Only what our encoders make: CAVLC, frames, 4:2:0 or 4:4:4, one slice
+//! Reads parameter sets and slice headers of H.264 (ITU-T H.264 7.3.2.1, 7.3.2.2, 7.3.3), and
+//! writes slice headers. Only features of our encoders: CAVLC, frames, 4:2:0 or 4:4:4, one slice
 //! group, no weights. No slice data.
 
 use std::collections::BTreeMap;
@@ -7,15 +7,16 @@ use std::collections::BTreeMap;
 use super::h264_bits::{BitReader, BitWriter};
 use super::h264_error::SkipError;
 
-/// Bytes that are read of a parameter set, which has 10 to 60 here.
+/// Bytes read of a parameter set, which has 10 to 60 here.
 const PARAMETER_SET_BYTES: usize = 1024;
 /// Highest id of a sequence and of a picture parameter set (H.264 7.4.2.1.1, 7.4.2.2).
 const MAX_SPS_ID: u32 = 31;
 const MAX_PPS_ID: u32 = 255;
-/// Most list modifications and marking operations that a header has: 2 for each of 32 fields.
+/// Maximum number of list modifications and marking operations in a header: 2 for each of 32
+/// fields.
 const MAX_OPERATIONS: usize = 66;
 
-/// The parameter sets of one stream: at most 32 and 256, by their ids.
+/// The parameter sets of a stream: at most 32 and 256, by id.
 #[derive(Debug, Default)]
 pub(super) struct ParameterSets {
     sps: BTreeMap<u32, Sps>,
@@ -23,21 +24,21 @@ pub(super) struct ParameterSets {
 }
 
 impl ParameterSets {
-    /// Keeps the sequence parameter set `nal`.
+    /// Stores the sequence parameter set `nal`.
     pub(super) fn keep_sps(&mut self, nal: &[u8]) -> Result<(), SkipError> {
         let (id, sps) = Sps::read(&mut BitReader::nal(nal, PARAMETER_SET_BYTES))?;
         self.sps.insert(id, sps);
         Ok(())
     }
 
-    /// Keeps the picture parameter set `nal`.
+    /// Stores the picture parameter set `nal`.
     pub(super) fn keep_pps(&mut self, nal: &[u8]) -> Result<(), SkipError> {
         let (id, pps) = Pps::read(&mut BitReader::nal(nal, PARAMETER_SET_BYTES))?;
         self.pps.insert(id, pps);
         Ok(())
     }
 
-    /// What slices with this `pps_id` refer to.
+    /// The parameter sets for slices with this `pps_id`.
     pub(super) fn of(&self, pps_id: u32) -> Result<(&Sps, &Pps), SkipError> {
         let pps = self.pps.get(&pps_id).ok_or(SkipError::NothingKnown)?;
         let sps = self.sps.get(&pps.sps_id).ok_or(SkipError::NothingKnown)?;
@@ -55,11 +56,11 @@ impl ParameterSets {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PocType {
-    /// Type 0: low bits in each slice header, this many.
+    /// Type 0: this many low bits in each slice header.
     LowBits(u32),
-    /// Type 1: differences in each slice header, unless the flag says that they are always zero.
+    /// Type 1: differences in each slice header, unless the flag declares them zero.
     Deltas { always_zero: bool },
-    /// Type 2: follows from frame_num.
+    /// Type 2: derived from frame_num.
     FrameNum,
 }
 
@@ -76,17 +77,18 @@ impl Sps {
         let profile = bits.u(8)?;
         bits.u(16)?; // constraints, level
         let id = at_most(bits.ue()?, MAX_SPS_ID)?;
-        // The profiles with a chroma format (7.3.2.1.1); ours are baseline (66), and 244 for 4:4:4.
+        // The profiles with a chroma format (7.3.2.1.1); our encoders use baseline (66), and 244
+        // for 4:4:4.
         if !matches!(profile, 66 | 77 | 88) {
             match bits.ue()? {
                 1 => {}
                 3 if bits.u(1)? == 0 => {}
-                3 => return Err(SkipError::Unsupported("colour planes apart")),
+                3 => return Err(SkipError::Unsupported("separate colour planes")),
                 _ => return Err(SkipError::Unsupported("4:0:0 or 4:2:2")),
             }
             // Bit depths of luma and chroma.
             if bits.ue()? != 0 || bits.ue()? != 0 {
-                return Err(SkipError::Unsupported("more than 8 bits a sample"));
+                return Err(SkipError::Unsupported("more than 8 bits per sample"));
             }
             bits.u(1)?; // transform bypass
             if bits.u(1)? == 1 {
@@ -110,7 +112,7 @@ impl Sps {
         };
         bits.ue()?; // reference frames
         bits.u(1)?; // gaps in frame_num allowed
-        // 1055 macroblocks a side are the most of any level (table A-1, level 6.2).
+        // 1055 macroblocks per side are the maximum of any level (table A-1, level 6.2).
         let (columns, rows) = (
             at_most(bits.ue()?, 1054)? + 1,
             at_most(bits.ue()?, 1054)? + 1,
@@ -168,7 +170,7 @@ impl Pps {
     }
 }
 
-/// A slice header, without what follows from the parameter sets.
+/// A slice header, without values implied by the parameter sets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct SliceHeader {
     pub(super) nal_ref_idc: u8,
@@ -252,7 +254,7 @@ impl SliceHeader {
         })
     }
 
-    /// As a P slice of a picture that is no key frame.
+    /// Written as a P slice of a non-IDR picture.
     pub(super) fn write(&self, bits: &mut BitWriter, sps: &Sps, pps: &Pps) {
         bits.ue(self.first_mb);
         bits.ue(0); // P; others of the picture may be of another type
@@ -311,7 +313,7 @@ impl SliceHeader {
     }
 }
 
-/// The counts of both fields of a frame (H.264 7.3.3).
+/// The order counts of both fields of a frame (H.264 7.3.3).
 fn picture_order_count(bits: &mut BitReader, sps: &Sps, pps: &Pps) -> Result<[i32; 2], SkipError> {
     let first = match sps.poc {
         PocType::LowBits(n) => bits.u(n)?.cast_signed(),
@@ -336,7 +338,7 @@ fn list_modifications(bits: &mut BitReader) -> Result<Vec<(u32, u32)>, SkipError
     Ok(modifications)
 }
 
-/// dec_ref_pic_marking (7.3.3.3), of a picture that is no key frame.
+/// dec_ref_pic_marking (7.3.3.3), of a non-IDR picture.
 fn reference_marking(bits: &mut BitReader) -> Result<Vec<(u32, u32, u32)>, SkipError> {
     let mut marking = Vec::new();
     if bits.u(1)? == 1 {
@@ -353,7 +355,7 @@ fn reference_marking(bits: &mut BitReader) -> Result<Vec<(u32, u32, u32)>, SkipE
     Ok(marking)
 }
 
-/// disable_deblocking_filter_idc and the two offsets that follow unless it is 1 (7.3.3).
+/// disable_deblocking_filter_idc, and the two offsets that follow unless it is 1 (7.3.3).
 fn deblocking(bits: &mut BitReader) -> Result<(u32, i32, i32), SkipError> {
     match at_most(bits.ue()?, 2)? {
         1 => Ok((1, 0, 0)),

@@ -1,69 +1,69 @@
-//! Fills a hole in an H.264 picture: writes a slice that says "as in the last picture" for each
-//! of its macroblocks (all P_Skip), in 10 to 13 bytes. Not a decoder: it looks at parameter sets
-//! and slice headers only, and has no state but theirs.
+//! Fills a gap in an H.264 picture: writes a slice that repeats each of its macroblocks from the
+//! last picture (all P_Skip), in 10 to 13 bytes. Not a decoder: it reads only parameter sets and
+//! slice headers, and keeps no other state.
 //!
-//! Why: chunk-fed libavcodec holds a picture without its last slice back for 16 packets, and what
-//! comes in between is lost. A hole that is filled never stalls. Only CAVLC, frames and one slice
-//! group: what our encoders make; anything else is [`SkipError::Unsupported`].
+//! Reason: libavcodec, if fed in chunks, delays a picture without its last slice by 16 packets, and
+//! packets in between are lost. A filled gap never stalls. Only CAVLC, frames and one slice group,
+//! as produced by our encoders; anything else is [`SkipError::Unsupported`].
 
 use super::h264_bits::{BitReader, BitWriter, nal_units};
 pub use super::h264_error::SkipError;
 use super::h264_header::{ParameterSets, PocType, SliceHeader};
 
-/// Bytes that are read of a slice: far more than a header with all its optional parts has.
+/// Bytes read of a slice: far more than a header with all its optional fields.
 const HEADER_BYTES: usize = 256;
 
-/// disable_deblocking_filter_idc of a slice that is not filtered (ITU-T H.264, 7.4.3).
+/// disable_deblocking_filter_idc of a slice without the filter (ITU-T H.264, 7.4.3).
 const NO_DEBLOCKING: u32 = 1;
 
-/// Slice headers and parameter sets of one stream, as far as they went by.
+/// Slice headers and parameter sets observed in a stream.
 #[derive(Debug, Default)]
 pub struct PSkip {
     sets: ParameterSets,
     /// Of the last picture.
     previous: Option<SliceHeader>,
-    /// Of the picture that is under way.
+    /// Of the current picture.
     current: Option<SliceHeader>,
-    /// What the stream uses that this module doesn't write, if it does: nothing can be filled then,
-    /// but what is whole can be decoded.
+    /// A feature of the stream that this module does not support, if any: then gaps can't be
+    /// filled, but complete pictures can be decoded.
     beyond: Option<&'static str>,
 }
 
-/// What a chunk held.
+/// The slice in a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Seen {
-    /// Whether its slice is of a key frame.
+pub struct SliceInfo {
+    /// Whether it belongs to a key frame.
     pub key_frame: bool,
     /// Its first macroblock.
     pub first_mb: u32,
-    /// How many macroblocks from its first one on are those of the picture that it refers to, as far
-    /// as can be seen at once; 0 where others could be mixed into them by a deblocking filter.
+    /// How many macroblocks from its first one on equal those of the reference picture, as far as
+    /// easily determined; 0 if a deblocking filter could mix others into them.
     ///
-    /// Such a run of P_Skip has no motion: with no neighbour but others of the run, its vectors are
-    /// predicted to be zero (ITU-T H.264, 8.4.1.1).
+    /// Such a run of P_Skip has no motion: its macroblocks have only neighbours in the run, so
+    /// their vectors are predicted to be zero (ITU-T H.264, 8.4.1.1).
     pub repeated: u32,
 }
 
 impl PSkip {
-    /// A new picture starts.
+    /// Starts a new picture.
     pub fn begin_picture(&mut self) {
         if let Some(header) = self.current.take() {
             self.previous = Some(header);
         }
     }
 
-    /// Forgets slices, keeps parameter sets.
+    /// Discards slices, keeps parameter sets.
     pub fn reset(&mut self) {
         self.previous = None;
         self.current = None;
     }
 
-    /// Reads an Annex B chunk: parameter sets, then one slice, which is the last thing in it.
+    /// Reads an Annex B chunk: parameter sets, then one slice, which is the last unit.
     ///
     /// # Errors
-    /// [`SkipError`] if it has no readable slice, or one of another picture; parameter sets in
-    /// front of it are kept. A stream that this module can't write is only looked at.
-    pub fn observe(&mut self, chunk: &[u8]) -> Result<Seen, SkipError> {
+    /// [`SkipError`] if it has no readable slice, or one of another picture; parameter sets before
+    /// it are stored. A stream with unsupported features is only read.
+    pub fn observe(&mut self, chunk: &[u8]) -> Result<SliceInfo, SkipError> {
         for nal in nal_units(chunk) {
             let Some(&first) = nal.first() else { continue };
             match first & 31 {
@@ -94,10 +94,10 @@ impl PSkip {
         }
     }
 
-    fn slice(&mut self, nal: &[u8], first: u8) -> Result<Seen, SkipError> {
+    fn slice(&mut self, nal: &[u8], first: u8) -> Result<SliceInfo, SkipError> {
         let mut bits = BitReader::nal(nal, HEADER_BYTES);
         if self.beyond.is_some() {
-            return Ok(Seen {
+            return Ok(SliceInfo {
                 key_frame: first & 31 == 5,
                 first_mb: bits.ue()?,
                 repeated: 0,
@@ -109,12 +109,12 @@ impl PSkip {
         {
             return Err(SkipError::OtherPicture);
         }
-        // The first thing in the data of a slice that is predicted: mb_skip_run.
+        // The data of a predicted slice starts with mb_skip_run.
         let repeated = match header.predicted && header.deblocking.0 == NO_DEBLOCKING {
             true => bits.ue()?,
             false => 0,
         };
-        let seen = Seen {
+        let seen = SliceInfo {
             key_frame: header.idr,
             first_mb: header.first_mb,
             repeated,
@@ -123,13 +123,13 @@ impl PSkip {
         Ok(seen)
     }
 
-    /// Whether a slice of the picture that is under way was seen or written.
+    /// Whether a slice of the current picture was read or written.
     #[must_use]
     pub fn knows_picture(&self) -> bool {
         self.current.is_some()
     }
 
-    /// How many macroblocks the picture that is under way has, or else the last one.
+    /// The number of macroblocks of the current picture, or else of the last one.
     #[must_use]
     pub fn macroblocks(&self) -> Option<u32> {
         let header = self.current.as_ref().or(self.previous.as_ref())?;
@@ -137,10 +137,10 @@ impl PSkip {
         Some(sps.mbs)
     }
 
-    /// Writes to `out` the slice for the macroblocks `first_mb..first_mb + mbs`, with start code.
+    /// Writes the slice for the macroblocks `first_mb..first_mb + mbs` to `out`, with start code.
     ///
     /// # Errors
-    /// [`SkipError`] if there is nothing to make it from; `out` is then empty.
+    /// [`SkipError`] if information is missing; `out` is then empty.
     pub fn write(&mut self, first_mb: u32, mbs: u32, out: &mut Vec<u8>) -> Result<(), SkipError> {
         out.clear();
         if let Some(what) = self.beyond {
@@ -165,20 +165,20 @@ impl PSkip {
             ..header
         };
         header.write(&mut bits, sps, pps);
-        bits.ue(mbs); // mb_skip_run, and no macroblock behind it
+        bits.ue(mbs); // mb_skip_run, and no macroblock after it
         out.extend_from_slice(&[0, 0, 0, 1, header.nal_ref_idc << 5 | 1]);
         bits.finish(out);
         self.current = Some(header);
         Ok(())
     }
 
-    /// The header that the picture behind `previous` has, as far as it can be told: its own is
-    /// not known yet.
+    /// The header of the picture after `previous`, as far as it can be derived: the real one is not
+    /// known yet.
     fn derive(&self) -> Result<SliceHeader, SkipError> {
         let previous = self.previous.as_ref().ok_or(SkipError::NothingKnown)?;
         let (sps, _) = self.sets.of(previous.pps_id)?;
         if sps.poc != PocType::FrameNum {
-            return Err(SkipError::Unsupported("picture order counts of its own"));
+            return Err(SkipError::Unsupported("explicit picture order counts"));
         }
         let step = u32::from(previous.nal_ref_idc != 0);
         Ok(SliceHeader {
@@ -249,14 +249,14 @@ mod tests {
             let mut slice = Vec::new();
             pskip.write(40, 80, &mut slice).expect("a known picture");
             assert!(slice.len() < 32, "{}", slice.len());
-            let seen = pskip.observe(&slice).expect("what we wrote");
+            let seen = pskip.observe(&slice).expect("the written slice");
             assert_eq!((seen.key_frame, seen.first_mb), (false, 40));
             assert_eq!(pskip.current, Some(header));
         }
     }
 
     #[test]
-    fn the_picture_behind_the_last_counts_on_and_wraps() {
+    fn the_next_pictures_counters_increase_and_wrap() {
         let mut pskip = known(PocType::FrameNum, false);
         pskip.current = Some(header());
         pskip.begin_picture();
@@ -264,7 +264,7 @@ mod tests {
         pskip.write(0, 920, &mut slice).expect("derived");
         let current = pskip.current.as_ref().expect("written");
         assert_eq!((current.frame_num, current.modifications.len()), (0, 0));
-        // The real slice of another picture is noticed.
+        // The real slice of another picture is detected.
         let mut other = known(PocType::FrameNum, false);
         other.current = Some(header());
         other.write(40, 1, &mut slice).expect("known");
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_t_be_filled_is_refused() {
+    fn unfillable_slices_are_refused() {
         let mut out = Vec::new();
         let mut pskip = known(PocType::LowBits(4), false);
         assert_eq!(pskip.write(0, 9, &mut out), Err(SkipError::NothingKnown));
@@ -300,7 +300,7 @@ mod tests {
         // Picture parameter set 0 of sequence 0 with CABAC, then slices at macroblocks 0 and 40.
         let seen = pskip.observe(&[0, 0, 1, 0x68, 0xEE, 0x38, 0x80, 0, 0, 1, 0x65, 0x88, 0x84]);
         let expected = |key_frame, first_mb| {
-            Ok(Seen {
+            Ok(SliceInfo {
                 key_frame,
                 first_mb,
                 repeated: 0,
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_are_survived() {
+    fn any_bytes_are_handled() {
         let mut state = 1u64;
         let mut random = || {
             state ^= state << 13;
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_repeated_macroblocks_is_seen_unless_a_filter_mixes() {
+    fn repeated_macroblocks_are_detected_unless_filtered() {
         for (idc, repeated) in [(1, 880), (0, 0), (2, 0)] {
             let mut pskip = known(PocType::FrameNum, false);
             pskip.current = Some(SliceHeader {
@@ -351,7 +351,7 @@ mod tests {
             });
             let mut slice = Vec::new();
             pskip.write(40, 880, &mut slice).expect("a known picture");
-            let seen = pskip.observe(&slice).expect("its own slice");
+            let seen = pskip.observe(&slice).expect("the written slice");
             assert_eq!((seen.first_mb, seen.repeated), (40, repeated));
             // An I slice has no such run.
             let mut bits = BitWriter::default();

@@ -1,11 +1,11 @@
-//! Bands of JPEG back into a picture with libjpeg-turbo, opened at run time, each as it arrives
-//! (`encode/jpeg.rs` says what a band is). A lost band leaves the rows of the frame before.
+//! Decodes JPEG bands with libjpeg-turbo, loaded at run time, each as it arrives (see
+//! `encode/jpeg.rs` for bands). A lost band leaves the rows of the previous frame.
 
 use super::bands::Bands;
 use super::{Backend, Codec, DecodeError, Decoder};
 use crate::sys::turbojpeg::{Decompressor, Library};
 
-/// The line in the table.
+/// The table entry.
 pub const BACKEND: Backend = Backend {
     name: "jpeg",
     about: "JPEG in bands by libjpeg-turbo on the processor, each as it arrives",

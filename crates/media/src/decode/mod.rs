@@ -1,4 +1,4 @@
-//! Decode: slices go in as they arrive, the picture comes out behind the last.
+//! Decode: slices go in as they arrive, and the picture is returned after the last one.
 
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
@@ -42,10 +42,10 @@ pub fn open(codec: Codec) -> Result<Box<dyn Decoder>, DecodeError> {
     }
 }
 
-/// The decoder that is called `name` in [`BACKENDS`].
+/// Finds the decoder `name` of [`BACKENDS`].
 ///
 /// # Errors
-/// [`DecodeError`] if there is none of that name; the text lists those there are.
+/// [`DecodeError`] if the name is unknown; the text lists the valid ones.
 pub fn find(name: &str) -> Result<&'static Backend, DecodeError> {
     BACKENDS
         .iter()
@@ -53,54 +53,54 @@ pub fn find(name: &str) -> Result<&'static Backend, DecodeError> {
         .ok_or_else(|| {
             let names: Vec<_> = BACKENDS.iter().map(|backend| backend.name).collect();
             DecodeError(format!(
-                "there is no decoder \"{name}\": choose one of {}",
+                "unknown decoder \"{name}\": choose one of {}",
                 names.join(", ")
             ))
         })
 }
 
-/// A decoder that can be asked for by name or by what it takes.
+/// A decoder that can be selected by name or by codec.
 #[derive(Clone, Copy)]
 pub struct Backend {
     /// The name on the command line.
     pub name: &'static str,
-    /// One line on what it is and needs.
+    /// One line with a description and requirements.
     pub about: &'static str,
-    /// What it takes.
+    /// Its codec.
     pub codec: Codec,
     /// Opens it.
     pub open: fn() -> Result<Box<dyn Decoder>, DecodeError>,
 }
 
-/// A part of a frame on its way into the decoder.
+/// A part of a frame for the decoder.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunk<'a> {
-    /// The frame that it belongs to.
+    /// Its frame.
     pub frame: FrameId,
     /// Whether it is the frame's first.
     pub first: bool,
-    /// Whether it is the frame's last: the picture is wanted now.
+    /// Whether it is the frame's last: the picture is needed now.
     pub last: bool,
-    /// First macroblock and number of macroblocks, 0 where the codec has none.
+    /// First macroblock, 0 where the codec has none.
     pub first_mb: u16,
-    /// Macroblocks covered.
+    /// Number of macroblocks.
     pub mbs: u16,
-    /// The slice, or `None` if it is lost and has to be concealed (for H.264: an all-P_Skip
-    /// slice takes its place).
+    /// The slice, or `None` if it is lost and must be concealed (for H.264: by an all-P_Skip
+    /// slice).
     pub bytes: Option<&'a [u8]>,
 }
 
-/// How a picture is seen that is painted.
+/// The visible part of a painted picture.
 #[derive(Clone, Copy, Debug)]
 pub struct View {
-    /// How much of it, its sides not padded for a codec.
+    /// Its size without the codec's padding.
     pub size: Size,
-    /// Whether the canvas shows the picture that this frame refers to: what has not changed since
-    /// need not be painted again.
+    /// Whether the canvas shows this frame's reference picture: unchanged areas need not be painted
+    /// again.
     pub follows: bool,
 }
 
-/// What [`Decoder::paint`] has behind a frame's last chunk.
+/// The result of [`Decoder::paint`] after a frame's last chunk.
 #[derive(Clone, Copy, Debug)]
 pub enum Decoded<'a> {
     /// A picture in the decoder's own memory.
@@ -111,18 +111,18 @@ pub enum Decoded<'a> {
 
 /// An opened decoder, owned by the client's media thread.
 pub trait Decoder: Send {
-    /// Feeds the next chunk, in order within a frame and frames in order. Behind the chunk
-    /// marked `last` the frame's picture is returned.
+    /// Feeds the next chunk, in order within a frame and frames in order. Returns the frame's
+    /// picture after the chunk marked `last`.
     ///
     /// # Errors
     /// [`DecodeError`] if the frame is not decodable; the decoder stays usable, and the next key
-    /// frame mends the picture.
+    /// frame repairs the picture.
     fn feed(&mut self, chunk: &Chunk<'_>) -> Result<Option<Picture<'_>>, DecodeError>;
 
-    /// As [`feed`](Decoder::feed), but a decoder that can paints each part of the picture on the
-    /// canvas that a surface lends, as soon as it has it, so that nobody copies the picture behind
-    /// its last chunk. A decoder gets all of its chunks this way, or none. `view` is `None` for a
-    /// picture that won't be shown any more; that a frame follows is the same for all of its chunks.
+    /// As [`feed`](Decoder::feed), but a capable decoder paints each part of the picture on the
+    /// canvas lent by a surface as soon as it is decoded, which saves a copy after the last chunk.
+    /// All of a decoder's chunks must be fed in the same way. `view` is `None` for a picture that
+    /// will not be shown; `follows` is the same for all chunks of a frame.
     ///
     /// # Errors
     /// As [`feed`](Decoder::feed).
@@ -137,7 +137,7 @@ pub trait Decoder: Send {
     }
 }
 
-/// Why a decoder can't be opened or did not decode.
+/// Why a decoder can't be opened or failed, and what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct DecodeError(pub String);

@@ -1,11 +1,11 @@
-//! The counterpart of the encoder without pictures: the frame's id comes out as the four bytes
-//! of a single pixel.
+//! The counterpart of the encoder without pictures: returns the frame's id as the four bytes of a
+//! single pixel.
 
 use super::{Backend, Chunk, Codec, DecodeError, Decoder};
 use crate::picture::Picture;
 use openuvr_proto::units::Size;
 
-/// The line in the table.
+/// The table entry.
 pub const BACKEND: Backend = Backend {
     name: "null",
     about: "no pictures",
@@ -22,7 +22,7 @@ impl Decoder for Null {
         let id = chunk.frame.0.to_le_bytes();
         if chunk.bytes != Some(&id) {
             return Err(DecodeError(format!(
-                "frame {} did not bring its id: a null stream has nothing else",
+                "frame {} has no id: a null stream contains only ids",
                 chunk.frame.0
             )));
         }

@@ -1,5 +1,5 @@
-//! Whether a decoder works on this machine: it decodes a real picture that is made here, and what
-//! comes out is compared with what went in. Not a benchmark.
+//! Checks whether a decoder works on this machine: decodes a generated picture, and compares the
+//! result with the input. Not a benchmark.
 
 use std::time::Instant;
 
@@ -12,23 +12,23 @@ use crate::band::Band;
 use crate::codec::Codec;
 use crate::picture::{Picture, PixelFormat};
 
-/// Not smaller than what hardware decoders take, in macroblocks: 640x368.
+/// Not below the minimum of hardware decoders, in macroblocks: 640x368.
 const COLUMNS: u32 = 40;
 const ROWS: u32 = 23;
 
-/// What a working decoder did with one picture.
+/// The result of a working decoder for one picture.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Probe {
-    /// From the coded picture's hand-over to the picture, in milliseconds.
+    /// Time from the submission of the coded picture to the picture, in milliseconds.
     pub millis: f64,
-    /// Bytes of the coded picture.
+    /// Size of the coded picture.
     pub bytes: usize,
 }
 
 /// Opens `backend` and decodes a real picture with it.
 ///
 /// # Errors
-/// [`DecodeError`] in one line, if it can't be opened, or decodes nothing or something else.
+/// [`DecodeError`] in one line, if it can't be opened, or returns nothing or a wrong picture.
 pub fn probe(backend: &Backend) -> Result<Probe, DecodeError> {
     let mut decoder = (backend.open)()?;
     let sample = Sample::of(backend.codec);
@@ -51,7 +51,7 @@ pub fn probe(backend: &Backend) -> Result<Probe, DecodeError> {
     let shown = picture.as_ref().map(sample.measure);
     if shown != Some(sample.expected) {
         return Err(DecodeError(format!(
-            "{} decodes something else than was encoded: choose another decoder",
+            "{} returns a wrong picture: choose another decoder",
             backend.name
         )));
     }
@@ -61,7 +61,7 @@ pub fn probe(backend: &Backend) -> Result<Probe, DecodeError> {
     })
 }
 
-/// A coded picture, and what must come out.
+/// A coded picture, and the expected result.
 struct Sample {
     bytes: Vec<u8>,
     mbs: u16,
@@ -94,13 +94,13 @@ impl Sample {
     }
 }
 
-/// The luma of macroblock `mb`: above 3, so that no byte needs an escape.
+/// The luma of macroblock `mb`: above 3, so that no byte needs emulation prevention.
 fn shade(mb: u32) -> u8 {
     u8::try_from(16 + mb * 7 % 200).unwrap_or(16)
 }
 
-/// A key frame of I_PCM macroblocks (ITU-T H.264 7.3.5): samples as they are, in constrained
-/// baseline profile, with its parameter sets.
+/// A key frame of I_PCM macroblocks (ITU-T H.264 7.3.5), with raw samples, in constrained baseline
+/// profile, with its parameter sets.
 fn h264() -> Vec<u8> {
     let mut out = vec![0, 0, 0, 1, 0x67];
     let mut sps = BitWriter::default();
@@ -136,7 +136,7 @@ fn h264() -> Vec<u8> {
     out.extend([0, 0, 0, 1, 0x65]);
     let mut slice = BitWriter::default();
     slice.ue(0);
-    slice.ue(7); // I, all of them
+    slice.ue(7); // all slices are I
     slice.ue(0);
     slice.u(4, 0); // frame_num
     slice.ue(0); // idr_pic_id

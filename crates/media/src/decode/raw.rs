@@ -1,12 +1,12 @@
-//! Bands of BGRX rows back into a picture. A lost band leaves the rows of the frame before.
+//! Decodes bands of BGRX rows. A lost band leaves the rows of the previous frame.
 
 use super::bands::Bands;
 use super::{Backend, Codec, DecodeError, Decoder};
 
-/// The line in the table.
+/// The table entry.
 pub const BACKEND: Backend = Backend {
     name: "raw",
-    about: "pixels as they are",
+    about: "uncompressed pixels",
     codec: Codec::Raw,
     open,
 };
@@ -14,7 +14,7 @@ pub const BACKEND: Backend = Backend {
 fn open() -> Result<Box<dyn Decoder>, DecodeError> {
     Ok(Box::new(Bands::new(|rows, _, place| {
         if rows.len() != place.len() {
-            return Err("a band of raw rows has other rows than its header says".into());
+            return Err("a raw band's length does not match its header".into());
         }
         place.copy_from_slice(rows);
         Ok(())

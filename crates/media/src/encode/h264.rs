@@ -1,5 +1,5 @@
-//! Coded H.264 pictures (ITU-T H.264 annex B) taken apart into what leaves one by one. For encoders
-//! that return a whole picture; libx264 tells all this itself. Reads headers only.
+//! Splits coded H.264 pictures (ITU-T H.264 annex B) into slices to send. For encoders that return
+//! complete pictures; libx264 reports slices itself. Reads headers only.
 
 use super::{EncodeError, Encoded, Slice};
 
@@ -9,11 +9,12 @@ const SLICE_IDR: u8 = 5;
 const SPS: u8 = 7;
 const PPS: u8 = 8;
 
-/// Hands the `units` of a picture of `total_mbs` macroblocks to `sink` as `slices` slices: parameter
-/// sets in front of the first, what is more than `slices` behind the last. `joined` is memory for that.
+/// Passes the `units` of a picture of `total_mbs` macroblocks to `sink` as `slices` slices:
+/// parameter sets before the first, units beyond `slices` with the last. `joined` is scratch
+/// memory.
 ///
 /// # Errors
-/// [`EncodeError`] if there are fewer slices, or they are not in order.
+/// [`EncodeError`] if there are fewer slices, or they are out of order.
 pub(super) fn deliver(
     units: &[&[u8]],
     (slices, total_mbs): (u8, u32),
@@ -65,7 +66,7 @@ pub(super) fn deliver(
     })
 }
 
-/// Where each slice begins: its place among `parts`, and its first macroblock.
+/// The start of each slice: its index in `parts`, and its first macroblock.
 fn starts(
     parts: &[(&[u8], Unit)],
     slices: u8,
@@ -84,26 +85,26 @@ fn starts(
         && starts.last().is_some_and(|(_, mb)| *mb < total_mbs);
     if starts.len() != usize::from(slices) || !in_order {
         return Err(EncodeError(format!(
-            "a picture came out with {} of {slices} slices, or they are out of order",
+            "the encoder returned {} of {slices} slices, or out of order",
             starts.len()
         )));
     }
     Ok(starts)
 }
 
-/// What a NAL unit is to us.
+/// The role of a NAL unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Unit {
     /// A slice, by its first macroblock.
     Slice { first_mb: u32, key_frame: bool },
     /// A parameter set.
     ParameterSet,
-    /// What no decoder here needs: delimiters, messages.
+    /// Units that no decoder here needs: delimiters, SEI messages.
     Other,
 }
 
 impl Unit {
-    /// What `bytes`, with their start code, are.
+    /// Classifies `bytes`, which include a start code.
     pub(super) fn of(bytes: &[u8]) -> Unit {
         let Some(one) = bytes.iter().take(4).position(|byte| *byte == 1) else {
             return Unit::Other;
@@ -125,9 +126,9 @@ impl Unit {
     }
 }
 
-/// The number at the start of `body`, ue(v) (9.1), of at most 16 bits here, and the bits that it
-/// takes. At the start of a slice header (7.3.3) there is no escape byte in it: its zeros are followed
-/// by a byte above 3.
+/// The number at the start of `body`, ue(v) (9.1), of at most 16 bits here, and its length in bits.
+/// At the start of a slice header (7.3.3) it contains no escape byte: its zeros are followed by a
+/// byte above 3.
 pub(super) fn exp_golomb(body: &[u8]) -> Option<(u32, usize)> {
     let mut head = [0; 8];
     for (to, from) in head.iter_mut().zip(body) {
@@ -153,7 +154,7 @@ pub(super) fn units(picture: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Where the first start code at or behind `from` begins, with the zero that may be in front of it.
+/// The position of the first start code from `from` on, including a preceding zero byte.
 fn start(bytes: &[u8], from: usize) -> Option<usize> {
     let behind = bytes.get(from..)?;
     let at = from + behind.windows(3).position(|three| three == [0, 0, 1])?;
@@ -166,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_picture_comes_apart_at_its_start_codes() {
+    fn a_picture_is_split_at_its_start_codes() {
         let picture = [
             &[0, 0, 0, 1, 0x67, 66, 0][..],
             &[0, 0, 0, 1, 0x68, 9],
@@ -202,7 +203,7 @@ mod tests {
         for (count, expected) in [(3, &[(0, 1), (1, 1), (2, 7)][..]), (1, &[(0, 9)])] {
             let mut seen = Vec::new();
             let mut joined = Vec::new();
-            // The second begins at macroblock 1, the third at 2.
+            // The second starts at macroblock 1, the third at 2.
             let encoded = deliver(&units, (count, 9), &mut joined, &mut |s| {
                 assert_eq!(s.last, s.index + 1 == count);
                 seen.push((s.first_mb, s.mbs));

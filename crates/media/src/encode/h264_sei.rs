@@ -1,17 +1,18 @@
-//! The recovery point message of an H.264 stream (ITU-T H.264 D.1.8, D.2.8): an encoder says with it
-//! that the picture is clean so many frames later, whatever it was before. No other message is read.
+//! The recovery point SEI message of an H.264 stream (ITU-T H.264 D.1.8, D.2.8): the picture is
+//! clean a number of frames later, regardless of earlier losses. Other messages are ignored.
 
 use super::h264::exp_golomb;
 
-/// A NAL unit of supplemental messages (table 7-1), and the message in it (D.1.1).
+/// A SEI NAL unit (table 7-1), and the message's type (D.1.1).
 const NAL_SEI: u8 = 6;
 const RECOVERY_POINT: u32 = 6;
 
-/// Bytes of a unit that are read: the message has 6, and comes first.
+/// Bytes read of a unit: the message has 6, and comes first.
 const READ: usize = 64;
 
-/// By how many frames later the picture is as if nothing had ever been lost: to the bit, and only if
-/// nothing is lost from here on. `None` if `unit`, with its start code, does not say so.
+/// The number of frames after which the picture is bit-exact regardless of earlier losses, provided
+/// that nothing is lost from here on. `None` if `unit`, with its start code, does not contain the
+/// message.
 pub(super) fn clean_after(unit: &[u8]) -> Option<u16> {
     let one = unit.iter().take(4).position(|byte| *byte == 1)?;
     let (header, rest) = unit[one + 1..].split_first()?;
@@ -29,13 +30,13 @@ pub(super) fn clean_after(unit: &[u8]) -> Option<u16> {
             continue;
         }
         let (frames, bits) = exp_golomb(message)?;
-        // Whether it is exact, and whether what is before is broken.
+        // exact_match_flag and broken_link_flag.
         let exact = message.get(bits / 8)? >> (7 - bits % 8) & 1 == 1;
         return u16::try_from(frames).ok().filter(|_| exact);
     }
 }
 
-/// A kind or length of a message (7.3.2.3.1): a byte 255 stands for that much, and more follows.
+/// A type or length of a message (7.3.2.3.1): each byte 255 adds that value, and more follows.
 fn number(rest: &mut &[u8]) -> Option<u32> {
     let mut sum = 0;
     loop {
@@ -48,7 +49,7 @@ fn number(rest: &mut &[u8]) -> Option<u32> {
     }
 }
 
-/// Takes out the bytes that keep start codes from coming up by chance (7.4.1).
+/// Removes emulation prevention bytes (7.4.1).
 fn without_escapes(bytes: &[u8]) -> Vec<u8> {
     let mut out: Vec<u8> = Vec::with_capacity(bytes.len());
     let mut zeros = 0;
@@ -67,7 +68,7 @@ fn without_escapes(bytes: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// A unit with these messages, escaped as an encoder does.
+    /// A unit with these messages, with emulation prevention.
     fn unit(messages: &[(u32, &[u8])]) -> Vec<u8> {
         let mut unit = vec![0, 0, 0, 1, NAL_SEI];
         let mut zeros = 0;
@@ -93,18 +94,18 @@ mod tests {
         unit
     }
 
-    /// A recovery point so many frames later.
+    /// A recovery point after this many frames.
     fn point(frames: u16, exact: bool) -> Vec<u8> {
         let value = u64::from(frames) + 1;
         let length = 64 - value.leading_zeros();
         let used = 2 * length - 1;
-        // The number, then exact, not broken, no slice groups, and a stop bit.
+        // The count, then exact, not broken, no slice groups, and a stop bit.
         let bits = ((value << 1 | u64::from(exact)) << 3 << 1 | 1) << (64 - used - 5);
         bits.to_be_bytes()[..(used as usize + 5).div_ceil(8)].to_vec()
     }
 
     #[test]
-    fn the_frames_come_back_whatever_is_in_front() {
+    fn the_recovery_point_is_found_after_other_messages() {
         for frames in [0, 1, 2, 6, 7, 19, 78, 119, 255, 1023, 65_534] {
             let body = point(frames, true);
             assert_eq!(clean_after(&unit(&[(6, &body)])), Some(frames), "{body:?}");
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_else_it_is_nothing_is_claimed() {
+    fn other_units_give_no_recovery_point() {
         let good = unit(&[(6, &point(78, true))]);
         for end in 0..good.len() - 2 {
             assert_eq!(clean_after(&good[..end]), None, "cut after {end}");

@@ -1,40 +1,40 @@
-//! JPEG in bands with libjpeg-turbo, opened at run time, straight from packed pixels: nothing is converted
-//! before, no frame refers to another, and a loss costs one band of one frame. It takes the least
-//! time of all encoders and the most of the link that a lossy one does.
+//! JPEG bands with libjpeg-turbo, loaded at run time, directly from packed pixels: no conversion
+//! first, no references between frames, and a loss affects one band of one frame. The fastest of
+//! all encoders, with the highest bitrate of the lossy ones.
 //!
-//! Measured at 1280x720 and 60 frames/s of a game, on one core: 1.7 ms a frame to encode and 1.5 ms
-//! to decode at quality 70, with 49 Mb/s; the first band is ready after an eighth of it. A slice is a
-//! band's header and a JPEG of its own (ITU-T T.81, baseline).
+//! Measured at 1280x720 and 60 frames/s of a game, on one core: 1.7 ms per frame to encode and 1.5
+//! ms to decode at quality 70, with 49 Mb/s; the first band is ready after an eighth of that time.
+//! A slice is a band's header and a separate JPEG image (ITU-T T.81, baseline).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::slice_order::{Pool, SliceOrder};
 use super::{
-    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, Rates, Settings, Slice,
-    check_picture, macroblocks,
+    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, RateSupport, Settings,
+    Slice, check_picture, macroblocks,
 };
 use crate::band::Band;
 use crate::picture::{self, Picture, PixelFormat};
 use crate::sys::turbojpeg::{Compressor, Library, Sampling};
 
-/// The line in the table.
+/// The table entry.
 pub const BACKEND: Backend = Backend {
     name: "jpeg",
-    about: "JPEG in bands by libjpeg-turbo on the processor: least time, five times the network",
+    about: "JPEG in bands by libjpeg-turbo on the processor: least time, five times the bitrate",
     codec: Codec::Jpeg,
     pixels: &[Pixels::Nv12, Pixels::Yuv444],
-    rates: Rates::Own,
+    rates: RateSupport::Own,
     refreshes: false,
     open,
 };
 
-/// Side of the blocks that a band is made of with 4:2:0 chroma (T.81 A.2.3): as in H.264, so bands
-/// are counted in macroblocks as well.
+/// Side of a band's blocks with 4:2:0 chroma (T.81 A.2.3): as in H.264, so that bands are counted
+/// in macroblocks as well.
 const BLOCK: u32 = 16;
 
-/// Rows of blocks: a band.
-struct Rows {
+/// Rows of blocks that form a band.
+struct BandRows {
     first: u32,
     count: u32,
 }
@@ -42,8 +42,8 @@ struct Rows {
 struct Jpeg {
     settings: Settings,
     columns: u32,
-    bands: Vec<Rows>,
-    /// One for each thread.
+    bands: Vec<BandRows>,
+    /// One per thread.
     compressors: Vec<Compressor>,
     pool: Pool,
 }
@@ -61,8 +61,8 @@ impl Jpeg {
         let rows = u32::from(rows);
         let count = u32::from(settings.slices).min(rows);
         let edge = |i: u32| i * rows / count;
-        let bands: Vec<Rows> = (0..count)
-            .map(|i| Rows {
+        let bands: Vec<BandRows> = (0..count)
+            .map(|i| BandRows {
                 first: edge(i),
                 count: edge(i + 1) - edge(i),
             })
@@ -144,13 +144,13 @@ impl Encoder for Jpeg {
     }
 }
 
-/// One picture, of which each thread takes the next band that nobody has.
+/// One picture; each thread takes the next free band.
 struct Work<'a> {
     picture: &'a Picture<'a>,
     quality: u8,
     sampling: Sampling,
     columns: u32,
-    bands: &'a [Rows],
+    bands: &'a [BandRows],
     next: AtomicUsize,
     order: SliceOrder<'a>,
     failure: Mutex<Option<String>>,
@@ -172,7 +172,7 @@ impl Work<'_> {
     fn band(
         &self,
         compressor: &mut Compressor,
-        band: &Rows,
+        band: &BandRows,
         bytes: &mut Vec<u8>,
     ) -> Result<(), String> {
         let size = self.picture.size;
@@ -180,10 +180,10 @@ impl Work<'_> {
         let rows = (band.count * BLOCK).min(size.height - first);
         Band { size, first, rows }.write(bytes);
         let plane = self.picture.planes[0];
-        // Its row that comes first in memory.
+        // Its first row in memory.
         let start = match self.picture.rows {
-            picture::Rows::TopDown => first,
-            picture::Rows::BottomUp => size.height - first - rows,
+            picture::RowOrder::TopDown => first,
+            picture::RowOrder::BottomUp => size.height - first - rows,
         };
         let mut pixels = *self.picture;
         pixels.size.height = rows;
@@ -192,10 +192,10 @@ impl Work<'_> {
     }
 }
 
-/// libjpeg's quality (1–100) for a quantiser of H.264's scale, in which 6 more stand for steps twice
-/// as large. libjpeg multiplies its tables by 50 / quality below 50, and by 2 − quality / 50 from there
-/// on (`jpeg_quality_scaling`). Quantiser 32, where the rate control begins, is quality 70; 12, the
-/// best that it asks for, is 97.
+/// libjpeg's quality (1–100) for a quantiser of H.264's scale, on which 6 units double the step
+/// size. libjpeg multiplies its tables by 50 / quality below 50, and by 2 − quality / 50 from there
+/// on (`jpeg_quality_scaling`). Quantiser 32, the rate control's initial value, is quality 70; 12,
+/// its lowest value, is 97.
 fn quality(qp: u8) -> u8 {
     let scale = 0.6 * 2_f64.powf((f64::from(qp) - 32.0) / 6.0);
     let quality = if scale > 1.0 {
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_library_path_says_what_is_wanted() {
+    fn a_wrong_library_path_names_the_library() {
         let error = Library::open(Some("/nonexistent/libturbojpeg.so".into()))
             .err()
             .expect("no such file");

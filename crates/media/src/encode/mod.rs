@@ -1,4 +1,4 @@
-//! Encode: a picture goes in, slices come out, each the moment it is ready.
+//! Encode: turns a picture into slices, each delivered as soon as it is ready.
 //!
 //! A new encoder is one file with one [`Backend`] and one line in the table `BACKENDS`.
 
@@ -36,17 +36,17 @@ pub static BACKENDS: &[Backend] = &[
     null::BACKEND,
 ];
 
-/// Opens the encoder that is called `name` in [`BACKENDS`].
+/// Opens the encoder `name` of [`BACKENDS`].
 ///
 /// # Errors
-/// [`EncodeError`] if there is none of that name (the text lists those there are), if `settings`
-/// are out of range or not for it, or if the backend can't be opened. Never another one instead.
+/// [`EncodeError`] if the name is unknown (the text lists the valid ones), if `settings` are out of
+/// range or not supported, or if the backend can't be opened. There is no fallback.
 pub fn open(name: &str, settings: &Settings) -> Result<Box<dyn Encoder>, EncodeError> {
     let backend = find(name)?;
     settings.check(backend.codec)?;
     let refused = |what: &str, wanted: &str, there: Vec<&str>| {
         EncodeError(format!(
-            "the encoder {name} has no {what} {wanted}: choose {}, or another encoder",
+            "the encoder {name} does not support {what} {wanted}: choose {}, or another encoder",
             there.join(" or ")
         ))
     };
@@ -55,25 +55,25 @@ pub fn open(name: &str, settings: &Settings) -> Result<Box<dyn Encoder>, EncodeE
         return Err(refused("pixels", settings.pixels.name(), there));
     }
     match (settings.rate, backend.rates) {
-        (Rate::Cbr(_), Rates::Own) => return Err(refused("rate mode", "cbr", vec!["own"])),
-        (Rate::Own, Rates::Cbr) => return Err(refused("rate mode", "own", vec!["cbr"])),
+        (Rate::Cbr(_), RateSupport::Own) => return Err(refused("rate mode", "cbr", vec!["own"])),
+        (Rate::Own, RateSupport::Cbr) => return Err(refused("rate mode", "own", vec!["cbr"])),
         _ => {}
     }
     if settings.refresh.is_some() && !backend.refreshes {
         let all = BACKENDS.iter().filter(|backend| backend.refreshes);
         let there = all.map(|backend| backend.name).collect::<Vec<_>>();
         return Err(EncodeError(format!(
-            "the encoder {name} has no intra refresh: choose {}, or another answer to losses",
+            "the encoder {name} does not support intra refresh: choose {}, or another loss recovery",
             there.join(" or ")
         )));
     }
     (backend.open)(settings)
 }
 
-/// The encoder that is called `name` in [`BACKENDS`].
+/// Finds the encoder `name` of [`BACKENDS`].
 ///
 /// # Errors
-/// [`EncodeError`] if there is none of that name; the text lists those there are.
+/// [`EncodeError`] if the name is unknown; the text lists the valid ones.
 pub fn find(name: &str) -> Result<&'static Backend, EncodeError> {
     BACKENDS
         .iter()
@@ -81,17 +81,17 @@ pub fn find(name: &str) -> Result<&'static Backend, EncodeError> {
         .ok_or_else(|| {
             let names: Vec<_> = BACKENDS.iter().map(|backend| backend.name).collect();
             EncodeError(format!(
-                "there is no encoder \"{name}\": choose one of {}",
+                "unknown encoder \"{name}\": choose one of {}",
                 names.join(", ")
             ))
         })
 }
 
-/// The encoders of these names, for clients that get the first whose codec they decode.
+/// Finds the encoders of these names; a client gets the first with a codec that it decodes.
 ///
 /// # Errors
-/// [`EncodeError`] if there is none of a name, if none is named, or if one would never be used: it is
-/// named twice, or one before it makes the same codec.
+/// [`EncodeError`] if a name is unknown, if there is none, or if one would never be used: it is
+/// repeated, or an earlier one has the same codec.
 pub fn find_all<S: AsRef<str>>(names: &[S]) -> Result<Vec<&'static Backend>, EncodeError> {
     let mut found: Vec<&Backend> = Vec::new();
     for name in names {
@@ -101,7 +101,7 @@ pub fn find_all<S: AsRef<str>>(names: &[S]) -> Result<Vec<&'static Backend>, Enc
             return Err(EncodeError(match before.name {
                 same if same == name => format!("{name} is named twice"),
                 other => format!(
-                    "{other} and {name} both make {}: no client would ever get {name}",
+                    "{other} and {name} both encode {}: no client would ever get {name}",
                     backend.codec.name()
                 ),
             }));
@@ -116,14 +116,14 @@ pub fn find_all<S: AsRef<str>>(names: &[S]) -> Result<Vec<&'static Backend>, Enc
     }
 }
 
-/// As what a picture's colours are coded.
+/// The colour format of coded pictures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pixels {
-    /// Brightness at each pixel, colour at each fourth (4:2:0).
+    /// Subsampled chroma (4:2:0).
     Nv12,
-    /// Red, green and blue at each pixel: nothing is converted.
+    /// Red, green and blue at full resolution, without conversion.
     Rgb444,
-    /// Brightness and colour at each pixel (4:4:4).
+    /// Full-resolution chroma (4:4:4).
     Yuv444,
 }
 
@@ -139,62 +139,63 @@ impl Pixels {
     }
 }
 
-/// Who decides how many bits a picture gets.
+/// The rate control.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Rate {
-    /// The caller, with the quantiser of each [`FrameRequest`].
+    /// By the caller, with the quantiser of each [`FrameRequest`].
     #[default]
     Own,
-    /// The codec library, where it can: this rate, and no picture longer than its share of it.
-    /// [`FrameRequest::qp`] is not looked at.
+    /// By the codec library, where supported: this bitrate, and no picture larger than its share.
+    /// [`FrameRequest::qp`] is ignored.
     Cbr(Bitrate),
 }
 
-/// When an intra refresh crosses the picture, after which it is clean whatever was lost before.
+/// When an intra refresh crosses the picture, after which earlier losses have no effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refresh {
-    /// When [`FrameRequest::refresh`] wants one. It advances by a column of macroblocks in each frame.
+    /// When [`FrameRequest::refresh`] requests one. It advances by one column of macroblocks per
+    /// frame.
     OnDemand,
-    /// In addition every so many frames, 2 or more; where the picture has more columns, each refresh
-    /// advances so fast that it is through when the next begins.
+    /// In addition with this period in frames, 2 or more; if the picture has more columns, a
+    /// refresh advances fast enough to complete within the period.
     Every(u16),
 }
 
-/// Who can decide it.
+/// The supported rate controls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rates {
-    /// The caller only.
+pub enum RateSupport {
+    /// By the caller only.
     Own,
-    /// The codec library only.
+    /// By the codec library only.
     Cbr,
-    /// Whoever shall.
+    /// Both.
     Either,
 }
 
-/// What an encoder is opened with. A change of any of it is a new configuration epoch.
+/// An encoder's settings. A change of any of them starts a new configuration epoch.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Size of the pictures; sides even for 4:2:0 formats (the capture pads).
     pub size: Size,
-    /// Highest number of frames a second, a hint for the bit stream's timing information.
+    /// Maximum frame rate, a hint for the bit stream's timing information.
     pub fps: u32,
-    /// Slices a picture, 1–64; an encoder that can't slice makes one.
+    /// Slices per picture, 1–64; an encoder without slices produces one.
     pub slices: u8,
     /// Encoder threads, 1–64.
     pub threads: u8,
-    /// Whether motion is searched to quarters of a pixel, where the codec has motion: better
+    /// Whether motion search has quarter-pixel precision, where the codec has motion: better
     /// pictures for more time.
     pub subpel: bool,
-    /// As what colours are coded.
+    /// The colour format.
     pub pixels: Pixels,
-    /// Who decides how many bits a picture gets.
+    /// The rate control.
     pub rate: Rate,
-    /// Whether intra refreshes are made. Then no frame refers to another than the newest.
+    /// Whether intra refreshes are made. Then each frame refers to the newest one.
     pub refresh: Option<Refresh>,
 }
 
 impl Settings {
-    /// One slice, one thread, and nothing special, for pictures of `size` at 60 frames/s.
+    /// One slice, one thread, and defaults otherwise, for pictures of `size` at 60 frames/s.
     #[must_use]
     pub const fn of(size: Size) -> Settings {
         Settings {
@@ -209,30 +210,30 @@ impl Settings {
         }
     }
 
-    /// Highest [`Settings::fps`]: no display does more.
+    /// Maximum of [`Settings::fps`]: no display is faster.
     pub const MAX_FPS: u32 = 1000;
-    /// Highest [`Settings::slices`] and [`Settings::threads`].
+    /// Maximum of [`Settings::slices`] and [`Settings::threads`].
     pub const MAX_PARTS: u8 = 64;
 
-    /// Whether a `codec` can be opened with them; [`open`] has asked when a backend is called.
+    /// Checks the settings for a `codec`; [`open`] does so before it calls a backend.
     ///
     /// # Errors
-    /// [`EncodeError`] names the first that is out of range, and the range.
+    /// [`EncodeError`] with the first value that is out of range, and the range.
     pub fn check(&self, codec: Codec) -> Result<(), EncodeError> {
         let Settings { size, fps, .. } = *self;
         let parts = 1..=Self::MAX_PARTS;
         let wrong = if !size.is_valid() || size.pixels() > MAX_PIXELS {
             format!(
-                "a picture of {size}: sides are 1 to {} and the whole at most {MAX_PIXELS} pixels",
+                "a picture of {size}: sides must be 1 to {}, and at most {MAX_PIXELS} pixels in total",
                 Size::MAX_SIDE
             )
         } else if codec == Codec::H264
             && self.pixels == Pixels::Nv12
             && (size.width % 2 != 0 || size.height % 2 != 0)
         {
-            format!("an H.264 picture of {size}: sides are even")
+            format!("an H.264 picture of {size}: sides must be even")
         } else if matches!(codec, Codec::H264 | Codec::Jpeg) && macroblocks(size).is_none() {
-            format!("a picture of {size}: its blocks of 16x16 are at most 65535")
+            format!("a picture of {size}: at most 65535 blocks of 16x16 are supported")
         } else if !(1..=Self::MAX_FPS).contains(&fps) {
             format!("{fps} frames/s: the range is 1 to {}", Self::MAX_FPS)
         } else if !parts.contains(&self.slices) {
@@ -257,7 +258,7 @@ impl Settings {
 }
 
 /// Columns and rows of the macroblocks (16 × 16 pixels) that cover `size`; `None` if
-/// [`Slice::first_mb`] can't count them.
+/// [`Slice::first_mb`] can't number them.
 #[must_use]
 pub fn macroblocks(size: Size) -> Option<(u16, u16)> {
     let columns = u16::try_from(size.width.div_ceil(16)).ok()?;
@@ -265,7 +266,7 @@ pub fn macroblocks(size: Size) -> Option<(u16, u16)> {
     columns.checked_mul(rows).map(|_| (columns, rows))
 }
 
-/// Whether `picture` is what an encoder opened for `size` and `format` can read to its end.
+/// Checks that an encoder for `size` and `format` can read all of `picture`.
 fn check_picture(
     picture: &Picture<'_>,
     size: Size,
@@ -295,7 +296,7 @@ fn check_picture(
         return Ok(());
     }
     Err(EncodeError(format!(
-        "the encoder was opened for whole {format:?} pictures of {size} and got {:?} of {} with \
+        "the encoder expects complete {format:?} pictures of {size} and got {:?} of {} with \
          {} bytes in the first plane: open a new one when the size changes",
         picture.format,
         picture.size,
@@ -303,63 +304,63 @@ fn check_picture(
     )))
 }
 
-/// What one frame is asked to be.
+/// The parameters of one frame.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameRequest<'a> {
-    /// Its name, also its presentation time stamp in the bit stream.
+    /// Its id, also its presentation timestamp in the bit stream.
     pub frame: FrameId,
     /// Whether it must be an IDR (key) frame.
     pub key_frame: bool,
-    /// Otherwise the frame that it refers to: the newest, or an older one among the
-    /// [`Encoder::memory`] newest; what is between is forgotten. [`FrameId::NONE`]: the newest.
+    /// Otherwise the reference frame: the newest, or an older one among the [`Encoder::memory`]
+    /// newest; frames in between are discarded. [`FrameId::NONE`]: the newest.
     pub reference: FrameId,
-    /// Whether an intra refresh should begin: with this frame, or with the one behind the refresh
-    /// that is under way. Only with [`Settings::refresh`].
+    /// Whether to start an intra refresh: with this frame, or after the current refresh. Only with
+    /// [`Settings::refresh`].
     pub refresh: bool,
     /// Quantiser, in H.264's scale 0 (best) to 51.
     pub qp: u8,
-    /// Only these macroblocks are coded, the others stay as the decoder has them; `None`: all. Only
-    /// with [`Encoder::codes_parts`], for a frame that refers to the newest one.
-    pub part: Option<Part>,
-    /// For each macroblock, in raster order, whether it need not be looked at: the picture has not
-    /// changed there since the frame that this one refers to, which is the newest, and it was coded
-    /// at least as well then. `None`: nothing is known. Not together with [`FrameRequest::part`].
+    /// The macroblocks to code; the decoder repeats all others. `None`: all. Only with
+    /// [`Encoder::supports_partial`], for a frame that refers to the newest one.
+    pub part: Option<MacroblockRange>,
+    /// For each macroblock, in raster order, whether to skip it: the picture has not changed there
+    /// since the reference frame, which is the newest, and that frame's quality was at least as
+    /// good. `None`: unknown. Not together with [`FrameRequest::part`].
     pub unchanged: Option<&'a [bool]>,
 }
 
-/// Some of a picture's macroblocks, in raster order.
+/// A range of a picture's macroblocks, in raster order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Part {
+pub struct MacroblockRange {
     /// The first one.
     pub first_mb: u16,
-    /// How many.
+    /// Their number.
     pub mbs: u16,
 }
 
-/// A part of a frame that is ready to leave.
+/// A slice of a frame that is ready to send.
 #[derive(Clone, Copy, Debug)]
 pub struct Slice<'a> {
-    /// Place in the frame, counted from 0 in bit stream order; slices come in this order.
+    /// Index in the frame, from 0 in bit stream order; slices are delivered in this order.
     pub index: u8,
     /// First macroblock in raster order, or 0 where the codec has none.
     pub first_mb: u16,
-    /// How many macroblocks it covers, or 0 where the codec has none.
+    /// Number of macroblocks, or 0 where the codec has none.
     pub mbs: u16,
     /// Whether it is the frame's last.
     pub last: bool,
-    /// The same in each slice of a frame: an intra refresh begins with it, and if nothing is
-    /// lost from it on, the picture is clean, to the bit, so many frames later.
+    /// The same in each slice of a frame: an intra refresh starts with it and, without losses from
+    /// here on, the picture is bit-exact this many frames later.
     pub clean_after: Option<u16>,
-    /// The bytes; for H.264 in Annex B form, parameter sets in front of a key frame's slice 0.
+    /// The bytes; for H.264 in Annex B format, with parameter sets in a key frame's slice 0.
     pub bytes: &'a [u8],
 }
 
-/// What became of a frame.
+/// The result of encoding a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Encoded {
-    /// Whether it came out as a key frame.
+    /// Whether it is a key frame.
     pub key_frame: bool,
-    /// Bytes of all its slices.
+    /// Total size of its slices.
     pub bytes: usize,
     /// See [`Slice::clean_after`].
     pub clean_after: Option<u16>,
@@ -367,35 +368,35 @@ pub struct Encoded {
 
 /// An opened encoder, owned by the media thread.
 pub trait Encoder: Send {
-    /// The pixel format that [`Encoder::encode`] takes.
+    /// The pixel format accepted by [`Encoder::encode`].
     fn input(&self) -> PixelFormat;
 
-    /// The one that it takes of a picture that comes as `given`: the same, where it need not be
-    /// converted.
+    /// The accepted format for pictures in the format `given`: the same, if no conversion is
+    /// needed.
     fn input_for(&self, _given: PixelFormat) -> PixelFormat {
         self.input()
     }
 
-    /// How many slices each frame has.
+    /// Number of slices per frame.
     fn slices(&self) -> u8;
 
-    /// How many of the newest frames the next one may refer to: 1 is the last one only, 0 means
+    /// Number of newest frames that the next one may refer to: 1 means only the last one, 0 means
     /// that each frame is a key frame.
     fn memory(&self) -> u8 {
         1
     }
 
-    /// Whether a frame can be coded of which only a part changes ([`FrameRequest::part`]).
-    fn codes_parts(&self) -> bool {
+    /// Whether only a part of a frame can be coded ([`FrameRequest::part`]).
+    fn supports_partial(&self) -> bool {
         false
     }
 
-    /// Encodes one picture and hands each slice to `sink` as soon as it is ready, in order, from
-    /// this or another thread, never two at a time, all before the call returns.
+    /// Encodes one picture and passes each slice to `sink` as soon as it is ready, in order, from
+    /// this or another thread, never concurrently, and all before the call returns.
     ///
     /// # Errors
-    /// [`EncodeError`] if the frame could not be encoded; the encoder stays usable and the next
-    /// frame must be asked for as a key frame.
+    /// [`EncodeError`] if the frame could not be encoded; the encoder stays usable, and the next
+    /// frame must be a key frame.
     fn encode(
         &mut self,
         picture: &Picture<'_>,
@@ -403,53 +404,53 @@ pub trait Encoder: Send {
         sink: &mut (dyn FnMut(Slice<'_>) + Send),
     ) -> Result<Encoded, EncodeError>;
 
-    /// Another bitrate from the next frame on. Only an encoder that keeps the rate itself
-    /// ([`Rate::Cbr`]) has something to do.
+    /// Sets the bitrate from the next frame on. Only for encoders with their own rate control
+    /// ([`Rate::Cbr`]).
     ///
     /// # Errors
-    /// [`EncodeError`] if it can't; the old one then stays.
+    /// [`EncodeError`] on failure; the old bitrate stays.
     fn retarget(&mut self, _bitrate: Bitrate) -> Result<(), EncodeError> {
         Ok(())
     }
 }
 
-/// An encoder that can be asked for by name.
+/// An encoder that can be selected by name.
 #[derive(Clone, Copy)]
 pub struct Backend {
     /// The name on the command line.
     pub name: &'static str,
-    /// One line on what it is and needs.
+    /// One line with a description and requirements.
     pub about: &'static str,
-    /// What it makes.
+    /// Its codec.
     pub codec: Codec,
-    /// As what it can code colours, the usual first.
+    /// The supported colour formats, the default first.
     pub pixels: &'static [Pixels],
-    /// Who can decide how many bits a picture gets.
-    pub rates: Rates,
-    /// Whether it can make intra refreshes ([`Settings::refresh`]).
+    /// The supported rate controls.
+    pub rates: RateSupport,
+    /// Whether it supports intra refreshes ([`Settings::refresh`]).
     pub refreshes: bool,
     /// Opens it.
     pub open: fn(&Settings) -> Result<Box<dyn Encoder>, EncodeError>,
 }
 
 impl Backend {
-    /// Settings as it usually has them, for pictures of `size`; `bitrate` counts where the codec
-    /// library keeps the rate.
+    /// Its default settings for pictures of `size`; `bitrate` is used if the codec library controls
+    /// the rate.
     #[must_use]
     pub fn settings(&self, size: Size, bitrate: Bitrate) -> Settings {
         let usual = Settings::of(size);
         Settings {
             pixels: self.pixels.first().copied().unwrap_or(usual.pixels),
             rate: match self.rates {
-                Rates::Own | Rates::Either => Rate::Own,
-                Rates::Cbr => Rate::Cbr(bitrate),
+                RateSupport::Own | RateSupport::Either => Rate::Own,
+                RateSupport::Cbr => Rate::Cbr(bitrate),
             },
             ..usual
         }
     }
 }
 
-/// Why an encoder can't be opened or did not encode: what, where, what to do.
+/// Why an encoder can't be opened or failed, and what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct EncodeError(pub String);

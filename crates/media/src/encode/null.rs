@@ -1,18 +1,19 @@
-//! An encoder without pictures: each frame is its id, in one slice. For tests and measurements
-//! of everything around the codec.
+//! An encoder without pictures: each frame is its id, in one slice. For tests and measurements of
+//! the other components.
 
 use super::{
-    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, Rates, Settings, Slice,
+    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, RateSupport, Settings,
+    Slice,
 };
 use crate::picture::{Picture, PixelFormat};
 
-/// The line in the table.
+/// The table entry.
 pub const BACKEND: Backend = Backend {
     name: "null",
-    about: "no pictures: to try what is around an encoder",
+    about: "no pictures: for tests of the other components",
     codec: Codec::Null,
     pixels: &[Pixels::Rgb444],
-    rates: Rates::Own,
+    rates: RateSupport::Own,
     refreshes: false,
     open: |_: &Settings| Ok(Box::new(Null)),
 };

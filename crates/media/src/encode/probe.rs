@@ -1,5 +1,5 @@
-//! Whether an encoder works on this machine: it codes real pictures, or says why it can't. Not a
-//! benchmark: one small picture on a busy machine tells what is there, not how fast it is.
+//! Checks whether an encoder works on this machine: encodes real pictures, or reports why it can't.
+//! Not a benchmark: one small picture on a busy machine says nothing about speed.
 
 use std::time::{Duration, Instant};
 
@@ -10,29 +10,29 @@ use super::{Backend, EncodeError, FrameRequest, open};
 use crate::convert::Converter;
 use crate::picture::Picture;
 
-/// The picture's size: small, but not smaller than what hardware encoders take (some begin at 145
-/// columns).
+/// The picture's size: small, but not below the minimum of hardware encoders (145 columns for
+/// some).
 pub const PROBE_SIZE: Size = Size::new(640, 368);
 
-/// Where the codec library keeps the rate: ordinary.
+/// A moderate bitrate for encoders with their own rate control.
 const BITRATE: Bitrate = Bitrate::from_mbps(10);
 
-/// Pictures that are coded: the first is a key frame and warms up, the last is timed.
+/// Number of encoded pictures: the first is a key frame and warms up, the last is timed.
 const PICTURES: u32 = 3;
 
-/// What a working encoder did with one picture of [`PROBE_SIZE`].
+/// The result of a working encoder for one picture of [`PROBE_SIZE`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Probe {
-    /// From the picture's hand-over to its last slice, in milliseconds.
+    /// Time from the submission of the picture to its last slice, in milliseconds.
     pub millis: f64,
-    /// What it took.
+    /// Size of the coded picture.
     pub bytes: usize,
 }
 
-/// Opens `backend` and codes real pictures with it.
+/// Opens `backend` and encodes real pictures with it.
 ///
 /// # Errors
-/// [`EncodeError`] in one line, if it can't be opened or does not code.
+/// [`EncodeError`] in one line, if it can't be opened or fails.
 pub fn probe(backend: &Backend) -> Result<Probe, EncodeError> {
     let mut encoder = open(backend.name, &backend.settings(PROBE_SIZE, BITRATE))?;
     let mut converter = Converter::new();
@@ -64,10 +64,7 @@ pub fn probe(backend: &Backend) -> Result<Probe, EncodeError> {
             }
         })?;
         let took: Duration = last.filter(|_| bytes > 0).ok_or_else(|| {
-            EncodeError(format!(
-                "{} returned a picture without an end",
-                backend.name
-            ))
+            EncodeError(format!("{} returned an incomplete picture", backend.name))
         })?;
         result = Probe {
             millis: took.as_secs_f64() * 1e3,
@@ -77,7 +74,7 @@ pub fn probe(backend: &Backend) -> Result<Probe, EncodeError> {
     Ok(result)
 }
 
-/// A gradient with a lattice that moves.
+/// A gradient with a moving lattice.
 fn drawing(number: u32) -> Vec<u8> {
     let mut pixels = Vec::with_capacity(PROBE_SIZE.pixels() * 4);
     for y in 0..PROBE_SIZE.height {

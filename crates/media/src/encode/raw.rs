@@ -1,21 +1,21 @@
-//! BGRX rows as they are, in bands of rows: no quality lost, no time spent, all of the link used.
+//! Uncompressed BGRX rows in bands: lossless and fast, with the highest bitrate.
 //!
-//! A slice is a band's header, then the rows without gaps. Each frame is a key frame.
+//! A slice is a band's header, followed by the rows without padding. Each frame is a key frame.
 
 use super::{
-    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, Rates, Settings, Slice,
-    check_picture,
+    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, RateSupport, Settings,
+    Slice, check_picture,
 };
 use crate::band::Band;
-use crate::picture::{Picture, PixelFormat, Rows};
+use crate::picture::{Picture, PixelFormat, RowOrder};
 
-/// The line in the table.
+/// The table entry.
 pub const BACKEND: Backend = Backend {
     name: "raw",
-    about: "pixels as they are: 1.8 Gb/s at 1280x720 and 60 frames/s",
+    about: "uncompressed pixels: 1.8 Gb/s at 1280x720 and 60 frames/s",
     codec: Codec::Raw,
     pixels: &[Pixels::Rgb444],
-    rates: Rates::Own,
+    rates: RateSupport::Own,
     refreshes: false,
     open,
 };
@@ -68,8 +68,8 @@ impl Encoder for Raw {
             Band { size, first, rows }.write(&mut self.band);
             for y in first..end {
                 let y = match picture.rows {
-                    Rows::TopDown => y,
-                    Rows::BottomUp => size.height - 1 - y,
+                    RowOrder::TopDown => y,
+                    RowOrder::BottomUp => size.height - 1 - y,
                 };
                 let start = y as usize * plane.stride;
                 self.band.extend_from_slice(&plane.data[start..start + row]);

@@ -1,9 +1,9 @@
-//! Puts the slices of one picture into order that several threads encode.
+//! Puts the slices of a picture into order if several threads encode it.
 //!
-//! With sliced threads libx264 hands over slices from several threads at once and in any order
-//! (measured: always, with two threads or more), and so do our own threads. The slice that is next
-//! goes to the sink at once; the others wait. One thread delivers at a time, outside the lock, so that no encoder thread
-//! ever waits for the sink of another.
+//! With sliced threads libx264 delivers slices from several threads concurrently and in any order
+//! (measured: always, with two threads or more), and so do our own threads. The next slice in order
+//! goes to the sink at once; the others wait. One thread delivers at a time, outside of the lock,
+//! so that no encoder thread waits for the sink of another.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,18 +12,18 @@ use super::Slice;
 /// The sink of one frame.
 pub(super) type Sink<'a> = &'a mut (dyn FnMut(Slice<'_>) + Send);
 
-/// Buffers that stay allocated from frame to frame: one for each slice in flight.
+/// Buffers reused from frame to frame: one per slice in flight.
 pub(super) type Pool = Vec<Vec<u8>>;
 
-/// The slices of one picture on their way to its sink.
+/// The slices of one picture, on delivery to its sink.
 pub(super) struct SliceOrder<'a> {
     queue: Mutex<Queue>,
-    /// Only the thread that has set [`Queue::delivering`] locks it: never contended.
+    /// Only locked by the thread that has set [`Queue::delivering`]: never contended.
     sink: Mutex<Sink<'a>>,
     total_mbs: u32,
 }
 
-/// What is left when the picture is done.
+/// The results of a picture.
 pub(super) struct Outcome {
     /// Whether every macroblock was delivered.
     pub(super) complete: bool,
@@ -36,11 +36,11 @@ pub(super) struct Outcome {
 }
 
 struct Queue {
-    /// SPS and PPS, to go out in front of slice 0.
+    /// SPS and PPS, to be sent before slice 0.
     parameter_sets: Vec<u8>,
     /// See [`Slice::clean_after`].
     clean_after: Option<u16>,
-    waiting: Vec<Waiting>,
+    waiting: Vec<QueuedSlice>,
     pool: Pool,
     next_mb: u32,
     index: u8,
@@ -48,7 +48,7 @@ struct Queue {
     delivering: bool,
 }
 
-struct Waiting {
+struct QueuedSlice {
     first_mb: u32,
     mbs: u32,
     bytes: Vec<u8>,
@@ -78,13 +78,13 @@ impl<'a> SliceOrder<'a> {
         lock(&self.queue).pool.pop().unwrap_or_default()
     }
 
-    /// Takes a buffer back.
+    /// Returns a buffer.
     pub(super) fn unused(&self, mut buffer: Vec<u8>) {
         buffer.clear();
         lock(&self.queue).pool.push(buffer);
     }
 
-    /// Takes a parameter set, which belongs in front of slice 0.
+    /// Takes a parameter set, which belongs before slice 0.
     pub(super) fn parameter_set(&self, mut bytes: Vec<u8>) {
         let mut queue = lock(&self.queue);
         queue.parameter_sets.extend_from_slice(&bytes);
@@ -92,22 +92,23 @@ impl<'a> SliceOrder<'a> {
         queue.pool.push(bytes);
     }
 
-    /// The picture begins an intra refresh, which is through so many frames later. Before its
-    /// slices.
+    /// The picture starts an intra refresh, which completes this many frames later. Called before
+    /// its slices.
     pub(super) fn clean_after(&self, frames: u16) {
         lock(&self.queue).clean_after = Some(frames);
     }
 
-    /// Takes the slice of the macroblocks `first_mb..first_mb + mbs`, and delivers what is next.
+    /// Takes the slice of the macroblocks `first_mb..first_mb + mbs`, and delivers slices that are
+    /// next in order.
     pub(super) fn slice(&self, first_mb: u32, mbs: u32, bytes: Vec<u8>) {
         let mut queue = lock(&self.queue);
-        queue.waiting.push(Waiting {
+        queue.waiting.push(QueuedSlice {
             first_mb,
             mbs,
             bytes,
         });
         if queue.delivering {
-            // That thread looks again before it stops.
+            // The delivering thread checks again before it stops.
             return;
         }
         queue.delivering = true;
@@ -124,7 +125,8 @@ impl<'a> SliceOrder<'a> {
             queue.next_mb += next.mbs;
             queue.bytes += next.bytes.len();
             drop(queue);
-            // If it panics `delivering` stays set, and this frame calls no sink any more.
+            // After a panic `delivering` stays set, and the sink is not called again for this
+            // frame.
             lock(&self.sink)(slice);
             queue = lock(&self.queue);
             next.bytes.clear();
@@ -146,7 +148,7 @@ impl<'a> SliceOrder<'a> {
 }
 
 impl Queue {
-    fn take_next(&mut self) -> Option<Waiting> {
+    fn take_next(&mut self) -> Option<QueuedSlice> {
         let place = (self.waiting.iter()).position(|slice| slice.first_mb == self.next_mb)?;
         let mut next = self.waiting.swap_remove(place);
         if next.first_mb == 0 && !self.parameter_sets.is_empty() {
@@ -165,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slices_come_out_in_order_behind_parameter_sets() {
+    fn slices_follow_parameter_sets_in_order() {
         let mut seen = Vec::new();
         let mut sink = |s: Slice<'_>| seen.push((s.index, s.first_mb, s.last, s.bytes.to_vec()));
         let order = SliceOrder::new(9, Pool::new(), &mut sink);
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_never_meet_in_the_sink() {
+    fn threads_never_call_the_sink_concurrently() {
         let inside = std::sync::atomic::AtomicBool::new(false);
         let mut seen = Vec::new();
         let mut sink = |slice: Slice<'_>| {

@@ -1,14 +1,15 @@
-//! Head: where the person's head is, from a device or in place of one.
+//! Head pose: from a tracking device or emulated.
 //!
-//! Poses are those of [`openuvr_proto::pose`]: right-handed, y up, -z forward, in a space whose origin is where
-//! the source began. A new source is one file with one [`Backend`] and one line in [`BACKENDS`].
+//! Poses are those of [`openuvr_proto::pose`]: right-handed, y up, -z forward; the origin is the
+//! pose at the source's start. A new source is one file with one [`Backend`] and one line in
+//! [`BACKENDS`].
 
-pub mod hands;
+pub mod controllers;
 pub mod mouse;
-mod moving;
 pub mod opentrack;
 mod schedule;
 pub mod script;
+mod velocity;
 
 use std::time::Duration;
 
@@ -17,80 +18,80 @@ use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::time::Instant;
 
-/// Reads a head; owned by a thread of the client.
-pub trait HeadSource: Send {
-    /// Waits for the next pose, at most `timeout`; `None` when that is over. With it comes when the head was
-    /// there, on the monotonic clock.
+/// Reads a head pose; owned by a thread of the client.
+pub trait HeadPoseSource: Send {
+    /// Waits for the next pose, at most `timeout`; `None` on timeout. The pose comes with its time
+    /// on the monotonic clock.
     ///
     /// # Errors
-    /// [`HeadError`] if no poses come any more.
-    fn next(&mut self, timeout: Duration) -> Result<Option<(Pose, Instant)>, HeadError>;
+    /// [`HeadPoseError`] if the source has failed.
+    fn next(&mut self, timeout: Duration) -> Result<Option<(Pose, Instant)>, HeadPoseError>;
 
-    /// Samples are taken at the host's application at these moments, less the way there; `None`: nobody says when.
-    /// A source whose poses come when they come does nothing about it.
+    /// The times at which the host's application samples poses, minus the transmission delay;
+    /// `None`: unknown. A source with its own timing ignores this.
     fn aim(&mut self, wanted: Option<Refresh<Instant>>) {
         let _ = wanted;
     }
 }
 
-/// The half of a source that input of the client's window moves; owned by the input thread.
-pub trait HeadInput: Send {
-    /// Whether the event is for the head, and thus not for the host.
+/// The part of a source that handles input of the client's window; owned by the input thread.
+pub trait HeadPoseInput: Send {
+    /// Whether the event moves the head, and so is not sent to the host.
     fn take(&mut self, event: &InputEvent) -> bool;
 
-    /// Whether the window's pointer is grabbed from now on: only then is input for the head.
+    /// Whether the window's pointer is grabbed: only then does input move the head.
     fn grabbed(&mut self, grabbed: bool);
 }
 
-/// A head, with the input that moves it, if input does.
-pub struct Head {
-    /// Where it is.
-    pub source: Box<dyn HeadSource>,
-    /// What moves it.
-    pub input: Option<Box<dyn HeadInput>>,
+/// A head pose source, with its input handler if it has one.
+pub struct HeadPose {
+    /// The source.
+    pub source: Box<dyn HeadPoseSource>,
+    /// Its input handler.
+    pub input: Option<Box<dyn HeadPoseInput>>,
 }
 
-/// A source that can be asked for by name.
+/// A source that can be selected by name.
 #[derive(Clone, Copy)]
 pub struct Backend {
     /// The name on the command line.
     pub name: &'static str,
-    /// What may follow the name and a colon.
+    /// The syntax of the argument after the name and a colon.
     pub argument: &'static str,
     /// Opens it with the argument (empty if none was given).
-    pub open: fn(&str) -> Result<Head, HeadError>,
+    pub open: fn(&str) -> Result<HeadPose, HeadPoseError>,
 }
 
 /// All sources.
 pub const BACKENDS: &[Backend] = &[mouse::BACKEND, script::BACKEND, opentrack::BACKEND];
 
-/// The source of `spec` (`name` or `name:argument`), with its argument.
+/// Finds the source for `spec` (`name` or `name:argument`), and its argument.
 ///
 /// # Errors
-/// [`HeadError`] if there is none of that name.
-pub fn find(spec: &str) -> Result<(&'static Backend, &str), HeadError> {
+/// [`HeadPoseError`] if the name is unknown.
+pub fn find(spec: &str) -> Result<(&'static Backend, &str), HeadPoseError> {
     let (name, argument) = spec.split_once(':').unwrap_or((spec, ""));
     let found = BACKENDS.iter().find(|backend| backend.name == name);
     let found = found.ok_or_else(|| {
         let known: Vec<&str> = BACKENDS.iter().map(|backend| backend.name).collect();
-        HeadError(format!(
-            "no head source is named {name:?}; there are {}",
+        HeadPoseError(format!(
+            "unknown head source {name:?}; choose one of {}",
             known.join(", ")
         ))
     })?;
     Ok((found, argument))
 }
 
-/// Opens the source that `spec` (`name` or `name:argument`) asks for.
+/// Opens the source for `spec` (`name` or `name:argument`).
 ///
 /// # Errors
-/// [`HeadError`] if there is none of that name or it can't be opened.
-pub fn open(spec: &str) -> Result<Head, HeadError> {
+/// [`HeadPoseError`] if the name is unknown or the source can't be opened.
+pub fn open(spec: &str) -> Result<HeadPose, HeadPoseError> {
     let (backend, argument) = find(spec)?;
     (backend.open)(argument)
 }
 
-/// Why a head can't be read.
+/// Why a head pose can't be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct HeadError(pub String);
+pub struct HeadPoseError(pub String);

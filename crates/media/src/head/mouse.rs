@@ -1,8 +1,8 @@
-//! A head for somebody without a tracker: the mouse turns it, keys move it.
+//! A head pose source without a tracker: the mouse turns the head, keys move it.
 //!
-//! While the window's pointer is grabbed, moving the mouse looks around, and W, A, S and D (or the arrow keys),
-//! Page Up and Page Down go forward, left, back, right, up and down, relative to where the head looks; Q and E lean
-//! it to a shoulder. Everything else is for the host.
+//! While the window's pointer is grabbed, moving the mouse looks around, and W, A, S and D (or the
+//! arrow keys), Page Up and Page Down move forward, left, back, right, up and down, relative to the
+//! view direction; Q and E lean the head to a shoulder. Other input is for the host.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,9 +14,9 @@ use openuvr_proto::pose::Pose;
 use openuvr_proto::rotation::Rotation;
 use openuvr_proto::time::Instant;
 
-use super::moving::{Moving, Place};
 use super::schedule::Schedule;
-use super::{Backend, Head, HeadError, HeadInput, HeadSource};
+use super::velocity::{EulerPose, VelocityTracker};
+use super::{Backend, HeadPose, HeadPoseError, HeadPoseInput, HeadPoseSource};
 use crate::clock;
 
 /// What the command line calls it.
@@ -26,31 +26,32 @@ pub const BACKEND: Backend = Backend {
     open: |_| Ok(open()),
 };
 
-/// A head that rests says so as often, lest the host think that it is gone (it waits 330 ms).
+/// Interval of poses at rest, so that the host does not time out (after 330 ms).
 const AT_REST: Duration = Duration::from_millis(100);
 
-/// Degrees for a pixel of the mouse: a turn of the head in some 1800 pixels, as usual in games (guess).
+/// Degrees per pixel of the mouse: a full turn in about 1800 pixels, as usual in games (guess).
 const DEGREES: f32 = 0.1;
 
-/// Metres a second: a slow walk.
+/// Metres per second: a slow walk.
 const SPEED: f32 = 1.0;
 
-/// Radians a second by which the head leans to a shoulder.
+/// Radians per second at which the head leans to a shoulder.
 const LEAN: f32 = 1.0;
 
-/// A head looks up or down so far.
-const STEEPEST: f32 = 1.5;
+/// Maximum pitch in radians.
+const MAX_PITCH: f32 = 1.5;
 
-/// A thread that stood still for longer moves the head only by this.
-const LONGEST_STEP: Duration = Duration::from_millis(50);
+/// Maximum time of one motion step, for a thread that was suspended.
+const MAX_STEP: Duration = Duration::from_millis(50);
 
-/// What a key does: metres to the right, up and back, and radians to the left shoulder, each in its unit.
+/// Effect of a key: metres to the right, up and back, and radians to the left shoulder, each in its
+/// unit.
 struct Move {
     keys: &'static [KeyCode],
     by: [f32; 4],
 }
 
-/// Key codes are those of `linux/input-event-codes.h`.
+/// Key codes of `linux/input-event-codes.h`.
 const MOVES: &[Move] = &[
     // KEY_W, KEY_UP
     Move {
@@ -97,44 +98,44 @@ fn is_move(code: KeyCode) -> bool {
     MOVES.iter().any(|it| it.keys.contains(&code))
 }
 
-/// What both threads share.
+/// State shared by both threads.
 #[derive(Default)]
 struct State {
     grabbed: bool,
     held: BTreeSet<KeyCode>,
-    place: Place,
+    place: EulerPose,
 }
 
 type Shared = Arc<Mutex<State>>;
 
 fn lock(state: &Shared) -> MutexGuard<'_, State> {
-    // Each change is whole in itself.
+    // Each change is complete in itself.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn open() -> Head {
+fn open() -> HeadPose {
     let state = Shared::default();
     let source = Box::new(Mouse {
         state: Arc::clone(&state),
         last: None,
-        told: None,
-        moving: Moving::default(),
+        reported: None,
+        moving: VelocityTracker::default(),
         schedule: Schedule::default(),
     });
-    Head {
+    HeadPose {
         source,
         input: Some(Box::new(MouseInput(state))),
     }
 }
 
-/// The input thread's half.
+/// The input thread's part.
 struct MouseInput(Shared);
 
-impl HeadInput for MouseInput {
+impl HeadPoseInput for MouseInput {
     fn take(&mut self, event: &InputEvent) -> bool {
         let mut state = lock(&self.0);
         match *event {
-            // What went down here goes up here, also when the pointer was let go meanwhile.
+            // Releases belong to presses consumed here, even if the pointer was released meanwhile.
             InputEvent::Key {
                 code,
                 pressed: false,
@@ -149,7 +150,7 @@ impl HeadInput for MouseInput {
                 let turn = |pixels: i16| f32::from(pixels) * DEGREES.to_radians();
                 let place = &mut state.place;
                 place.yaw = (place.yaw - turn(dx)) % std::f32::consts::TAU;
-                place.pitch = (place.pitch - turn(dy)).clamp(-STEEPEST, STEEPEST);
+                place.pitch = (place.pitch - turn(dy)).clamp(-MAX_PITCH, MAX_PITCH);
                 true
             }
             _ => false,
@@ -166,9 +167,9 @@ impl HeadInput for MouseInput {
 }
 
 impl State {
-    /// Moves the head as the held keys say.
+    /// Moves the head by the held keys.
     fn go(&mut self, span: Duration) {
-        let span = span.min(LONGEST_STEP).as_secs_f32();
+        let span = span.min(MAX_STEP).as_secs_f32();
         let mut by = [0.0; 4];
         for it in MOVES {
             if it.keys.iter().any(|key| self.held.contains(key)) {
@@ -176,25 +177,25 @@ impl State {
             }
         }
         let [x, y, z, lean] = by;
-        // Forward is where the head looks, but on the floor.
+        // Forward is the view direction projected onto the floor.
         let around = Rotation::of_head(self.place.yaw, 0.0, 0.0).turn([x, y, z]);
         self.place.at = [0, 1, 2].map(|i| self.place.at[i] + around[i] * SPEED * span);
         let roll = self.place.roll + lean * LEAN * span;
-        self.place.roll = roll.clamp(-STEEPEST, STEEPEST);
+        self.place.roll = roll.clamp(-MAX_PITCH, MAX_PITCH);
     }
 }
 
-/// The head thread's half.
+/// The head thread's part.
 struct Mouse {
     state: Shared,
     last: Option<Instant>,
-    told: Option<(Place, Instant)>,
-    moving: Moving,
+    reported: Option<(EulerPose, Instant)>,
+    moving: VelocityTracker,
     schedule: Schedule,
 }
 
 impl Mouse {
-    fn look(&mut self, now: Instant) -> Option<Pose> {
+    fn sample(&mut self, now: Instant) -> Option<Pose> {
         let span = self
             .last
             .replace(now)
@@ -205,24 +206,24 @@ impl Mouse {
             state.place
         };
         let rests = self
-            .told
-            .is_some_and(|(told, at)| told == place && now.since(at) < AT_REST);
+            .reported
+            .is_some_and(|(reported, at)| reported == place && now.since(at) < AT_REST);
         if rests {
             return None;
         }
-        self.told = Some((place, now));
+        self.reported = Some((place, now));
         self.moving.pose(place, now)
     }
 }
 
-impl HeadSource for Mouse {
-    fn next(&mut self, timeout: Duration) -> Result<Option<(Pose, Instant)>, HeadError> {
+impl HeadPoseSource for Mouse {
+    fn next(&mut self, timeout: Duration) -> Result<Option<(Pose, Instant)>, HeadPoseError> {
         let until = clock::now() + timeout;
         loop {
             let now = clock::now();
             let due = self.last.map_or(now, |at| self.schedule.after(at));
             if now >= due
-                && let Some(pose) = self.look(now)
+                && let Some(pose) = self.sample(now)
             {
                 return Ok(Some((pose, now)));
             }
@@ -254,14 +255,14 @@ mod tests {
         }
     }
 
-    /// Both halves of one head.
+    /// Both parts of a source.
     fn head() -> (MouseInput, Mouse) {
         let state = Shared::default();
         let mouse = Mouse {
             state: Arc::clone(&state),
             last: None,
-            told: None,
-            moving: Moving::default(),
+            reported: None,
+            moving: VelocityTracker::default(),
             schedule: Schedule::default(),
         };
         (MouseInput(state), mouse)
@@ -274,14 +275,14 @@ mod tests {
         assert!(!input.take(&motion) && !input.take(&key(17, true)));
         input.grabbed(true);
         assert!(input.take(&motion) && input.take(&key(17, true)));
-        assert!(!input.take(&key(57, true)), "the space bar is the host's");
+        assert!(!input.take(&key(57, true)), "the space bar is for the host");
         let click = InputEvent::Button {
             button: openuvr_proto::input::event::Button::LEFT,
             pressed: true,
         };
         assert!(!input.take(&click) && !input.take(&InputEvent::ReleaseAll));
-        assert!(input.take(&key(17, false)), "it went down here");
-        assert!(!input.take(&key(17, false)), "it did not");
+        assert!(input.take(&key(17, false)), "it was pressed here");
+        assert!(!input.take(&key(17, false)), "it was not pressed here");
     }
 
     #[test]
@@ -292,8 +293,8 @@ mod tests {
         // A quarter turn to the left.
         input.take(&InputEvent::PointerRelative { dx: -900, dy: 0 });
         input.take(&key(17, true));
-        mouse.look(at(0));
-        let pose = mouse.look(at(40)).expect("it moves");
+        mouse.sample(at(0));
+        let pose = mouse.sample(at(40)).expect("it moves");
         let [x, y, z] = pose.position();
         assert!(
             (x + 0.04).abs() < 1e-4 && y.abs() < 1e-6 && z.abs() < 1e-4,
@@ -302,10 +303,10 @@ mod tests {
         let velocity = pose.linear_velocity().expect("known");
         assert!((velocity[0] + 1.0).abs() < 1e-2, "{velocity:?}");
         input.grabbed(false);
-        mouse.look(at(44));
-        assert_eq!(mouse.look(at(48)), None, "it rests");
-        assert!(mouse.look(at(200)).is_some(), "and says so now and then");
-        // Straight up is as far as a neck goes.
+        mouse.sample(at(44));
+        assert_eq!(mouse.sample(at(48)), None, "no motion");
+        assert!(mouse.sample(at(200)).is_some(), "repeated at rest");
+        // Straight up is the limit.
         input.grabbed(true);
         for _ in 0..100 {
             input.take(&InputEvent::PointerRelative {
@@ -313,7 +314,7 @@ mod tests {
                 dy: i16::MIN,
             });
         }
-        let looks = Rotation::of(&mouse.look(at(204)).expect("it turned")).turn([0.0, 0.0, -1.0]);
+        let looks = Rotation::of(&mouse.sample(at(204)).expect("it turned")).turn([0.0, 0.0, -1.0]);
         assert!(
             looks[1] > 0.99 && looks.iter().all(|v| v.is_finite()),
             "{looks:?}"

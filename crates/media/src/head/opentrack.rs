@@ -1,11 +1,12 @@
-//! A head that opentrack tracks (a webcam, a sensor, a telephone): its output "UDP over network".
+//! A head tracked by opentrack (a webcam, a sensor, a telephone), from its output "UDP over
+//! network".
 //!
-//! Each datagram is six little-endian doubles: x, y and z in centimetres, yaw, pitch and roll in degrees. x is to
-//! the right, y up, z backwards; yaw to the right, pitch up and roll to the right shoulder, as opentrack's own
-//! output for mice has the first two. What a tracker has the other way round is inverted in opentrack (Options,
-//! Output).
+//! Each datagram has six little-endian doubles: x, y and z in centimetres, yaw, pitch and roll in
+//! degrees. x is to the right, y up, z backwards; yaw to the right, pitch up and roll to the right
+//! shoulder; the first two as in opentrack's mouse output. Axes that a tracker reverses can be
+//! inverted in opentrack (Options, Output).
 //!
-//! Nothing proves who sends them: by itself only this machine is listened to.
+//! Datagrams are not authenticated: by default only this machine's are received.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -13,8 +14,8 @@ use std::time::Duration;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::time::Instant;
 
-use super::moving::{Moving, Place};
-use super::{Backend, Head, HeadError, HeadSource};
+use super::velocity::{EulerPose, VelocityTracker};
+use super::{Backend, HeadPose, HeadPoseError, HeadPoseSource};
 use crate::clock;
 
 /// What the command line calls it.
@@ -23,62 +24,67 @@ pub const BACKEND: Backend = Backend {
     argument: "address:port",
     open: |place| {
         let source = Box::new(Opentrack::listen(place)?);
-        Ok(Head {
+        Ok(HeadPose {
             source,
             input: None,
         })
     },
 };
 
-/// Where opentrack sends to if nobody says otherwise.
-pub const USUAL: &str = "127.0.0.1:4242";
+/// opentrack's default destination.
+pub const DEFAULT_ADDRESS: &str = "127.0.0.1:4242";
 
 /// Bytes of a datagram.
 pub const BYTES: usize = 48;
 
-/// A head further away than this, in centimetres, is none: 100 m.
-const FURTHEST: f64 = 10_000.0;
+/// Maximum distance of a head in centimetres: 100 m.
+const MAX_DISTANCE: f64 = 10_000.0;
 
-/// Listens for poses.
+/// Receives poses.
 pub struct Opentrack {
     socket: UdpSocket,
-    moving: Moving,
+    moving: VelocityTracker,
 }
 
 impl Opentrack {
-    /// Listens at `place` (`ADDRESS:PORT`), or at [`USUAL`] if that is empty.
+    /// Listens at `place` (`ADDRESS:PORT`), or at [`DEFAULT_ADDRESS`] if empty.
     ///
     /// # Errors
-    /// [`HeadError`] if that is no address, or not to be had.
-    pub fn listen(place: &str) -> Result<Opentrack, HeadError> {
-        let place = if place.is_empty() { USUAL } else { place };
+    /// [`HeadPoseError`] if the address is invalid or not available.
+    pub fn listen(place: &str) -> Result<Opentrack, HeadPoseError> {
+        let place = if place.is_empty() {
+            DEFAULT_ADDRESS
+        } else {
+            place
+        };
         let address: SocketAddr = place.parse().map_err(|_| {
-            HeadError(format!(
-                "{place:?} is no ADDRESS:PORT to hear opentrack at, such as {USUAL}"
+            HeadPoseError(format!(
+                "{place:?} is not an ADDRESS:PORT to receive opentrack at; the default is {DEFAULT_ADDRESS}"
             ))
         })?;
         let socket = UdpSocket::bind(address).map_err(|cause| {
-            HeadError(format!(
-                "opentrack can't be heard at {address}: {cause}; another program may listen there"
+            HeadPoseError(format!(
+                "can't receive opentrack at {address}: {cause}; another program may use the port"
             ))
         })?;
         Ok(Opentrack {
             socket,
-            moving: Moving::default(),
+            moving: VelocityTracker::default(),
         })
     }
 
-    /// Where it listens.
+    /// The local address.
     ///
     /// # Errors
-    /// The system does not say.
+    /// The system's error.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 }
 
-/// Position in metres and yaw to the left, pitch up and roll to the left shoulder, in radians, of a datagram;
-/// `None` if it is none of opentrack's: another length, a number that is not finite, a head 100 m away.
+/// Parses a datagram: position in metres, and yaw to the left, pitch up and roll to the left
+/// shoulder in radians. `None` if it is not opentrack's: wrong length, a number that is not finite,
+/// or a head 100 m away.
 #[must_use]
 pub fn parse(datagram: &[u8]) -> Option<([f32; 3], [f32; 3])> {
     let datagram: &[u8; BYTES] = datagram.try_into().ok()?;
@@ -92,7 +98,7 @@ pub fn parse(datagram: &[u8]) -> Option<([f32; 3], [f32; 3])> {
     let [x, y, z, yaw, pitch, roll] = numbers;
     if [x, y, z]
         .iter()
-        .any(|centimetres| centimetres.abs() > FURTHEST)
+        .any(|centimetres| centimetres.abs() > MAX_DISTANCE)
     {
         return None;
     }
@@ -103,18 +109,20 @@ pub fn parse(datagram: &[u8]) -> Option<([f32; 3], [f32; 3])> {
     Some((at, [radians(-yaw), radians(pitch), radians(-roll)]))
 }
 
-impl HeadSource for Opentrack {
-    fn next(&mut self, timeout: Duration) -> Result<Option<(Pose, Instant)>, HeadError> {
+impl HeadPoseSource for Opentrack {
+    fn next(&mut self, timeout: Duration) -> Result<Option<(Pose, Instant)>, HeadPoseError> {
         let until = clock::now() + timeout;
-        let failed = |cause: std::io::Error| HeadError(format!("opentrack is not heard: {cause}"));
-        // A byte more than a datagram has, to know longer ones by.
+        let failed = |cause: std::io::Error| {
+            HeadPoseError(format!("receiving from opentrack failed: {cause}"))
+        };
+        // One byte more than a datagram, to detect longer ones.
         let mut datagram = [0; BYTES + 1];
         loop {
             let left = until.since(clock::now());
             if left.is_zero() {
                 return Ok(None);
             }
-            // Less than a millisecond is no time to some systems.
+            // Some systems treat less than a millisecond as zero.
             let left = left.max(Duration::from_millis(1));
             self.socket.set_read_timeout(Some(left)).map_err(failed)?;
             let length = match self.socket.recv(&mut datagram) {
@@ -130,7 +138,7 @@ impl HeadSource for Opentrack {
             let Some((at, [yaw, pitch, roll])) = datagram.get(..length).and_then(parse) else {
                 continue;
             };
-            let place = Place {
+            let place = EulerPose {
                 at,
                 yaw,
                 pitch,
@@ -161,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pose_is_refused() {
+    fn non_poses_are_refused() {
         let good = datagram([0.0; 6]);
         assert!(parse(&good).is_some());
         assert!(parse(&good[..47]).is_none());
@@ -175,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn poses_are_heard_among_nonsense() {
+    fn poses_are_received_among_garbage() {
         let mut head = Opentrack::listen("127.0.0.1:0").expect("a free port");
         let to = head.address().expect("it has one");
         let from = UdpSocket::bind("127.0.0.1:0").expect("a free port");

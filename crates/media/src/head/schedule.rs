@@ -1,40 +1,42 @@
-//! When a head is sampled that can be sampled at any time: evenly, and where the host says when it takes a pose,
-//! just then.
+//! Sampling schedule of a head pose source without its own timing: at a fixed rate, and exactly
+//! when the host samples a pose, if known.
 //!
-//! A value: time comes in as an argument.
+//! Has no clock: the time is an argument.
 
 use std::time::Duration;
 
 use openuvr_proto::display::Refresh;
 use openuvr_proto::time::Instant;
 
-/// Between two samples: 250 a second, as good trackers of today.
-pub(super) const EVERY: Duration = Duration::from_millis(4);
+/// Sampling interval: 250 Hz, like good trackers of today.
+pub(super) const SAMPLING_INTERVAL: Duration = Duration::from_millis(4);
 
-/// A sample that is no older is young enough: none follows it for the moment that is wanted.
-const YOUNG: Duration = Duration::from_micros(500);
+/// A sample at most this old is sufficient: no other one is taken for the aimed time.
+const FRESH_AGE: Duration = Duration::from_micros(500);
 
-/// When samples are taken.
+/// The sampling schedule.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Schedule(Option<Refresh<Instant>>);
 
 impl Schedule {
-    /// Samples are wanted at these moments; `None`: nobody says when.
+    /// Sets the aimed times; `None`: unknown.
     pub(super) fn aim(&mut self, wanted: Option<Refresh<Instant>>) {
-        self.0 = wanted.filter(|wanted| wanted.period >= EVERY);
+        self.0 = wanted.filter(|wanted| wanted.period >= SAMPLING_INTERVAL);
     }
 
-    /// When the next is taken behind one at `last`: at the moment that is wanted if one comes before or soon after it
-    /// would be time anyway.
+    /// The time of the sample after `last`: an aimed time, if one precedes or soon follows the
+    /// regular time.
     pub(super) fn after(&self, last: Instant) -> Instant {
-        let next = last + EVERY;
+        let next = last + SAMPLING_INTERVAL;
         let wanted = self.0.and_then(|wanted| {
             let period = i64::try_from(wanted.period.as_nanos()).ok()?;
-            let from = last + YOUNG;
+            let from = last + FRESH_AGE;
             let later = (wanted.phase.0.saturating_sub(from.0)).rem_euclid(period);
             Some(Instant(from.0.saturating_add(later)))
         });
-        wanted.filter(|at| *at < next + EVERY / 2).unwrap_or(next)
+        wanted
+            .filter(|at| *at < next + SAMPLING_INTERVAL / 2)
+            .unwrap_or(next)
     }
 }
 
@@ -46,8 +48,8 @@ mod tests {
         Instant(us * 1000)
     }
 
-    /// How old the newest sample is at most at moments that are 11.1 ms apart, in microseconds; and how many samples
-    /// were taken.
+    /// The maximum age in microseconds of the newest sample at aimed times 11.1 ms apart, and the
+    /// number of samples.
     fn oldest(aimed: bool) -> (i64, usize) {
         let (phase, period) = (us(2_345), Duration::from_micros(11_111));
         let mut schedule = Schedule::default();
@@ -65,19 +67,19 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_as_young_as_can_be_when_they_are_taken() {
+    fn samples_are_fresh_when_taken() {
         let (evenly, few) = oldest(false);
         let (aimed, more) = oldest(true);
         assert!(
             evenly > 3_500,
-            "{evenly}: one in some frames is as old as samples are apart"
+            "{evenly}: in some frames it is one interval old"
         );
         assert!(aimed <= 500, "{aimed}");
-        assert!(more < few + 91, "{more}: at most one more for each frame");
+        assert!(more < few + 91, "{more}: at most one more per frame");
     }
 
     #[test]
-    fn moments_that_nobody_can_keep_up_with_are_not_aimed_at() {
+    fn unreachable_deadlines_are_not_aimed_at() {
         let mut schedule = Schedule::default();
         let period = Duration::from_millis(1);
         schedule.aim(Some(Refresh {

@@ -1,8 +1,8 @@
-//! A scripted head: lines of a file that say where it is when, for tests and benches.
+//! A scripted head pose: a file with times and poses, for tests and benchmarks.
 //!
-//! Each line is `seconds,x,y,z,yaw,pitch,roll`: metres, and degrees to the left, up and to the left shoulder.
-//! Between lines the numbers change evenly; behind the last line the first follows again. Times rise from line to
-//! line. Empty lines and lines that begin with `#` are skipped.
+//! Each line is `seconds,x,y,z,yaw,pitch,roll`: metres, and degrees to the left, up and to the left
+//! shoulder. Values are interpolated linearly between lines; after the last line the script starts
+//! again. Times must increase. Empty lines and lines that start with `#` are skipped.
 
 use std::io::{BufRead, BufReader, Read as _};
 use std::time::Duration;
@@ -11,9 +11,9 @@ use openuvr_proto::display::Refresh;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::time::Instant;
 
-use super::moving::{Moving, Place};
 use super::schedule::Schedule;
-use super::{Backend, Head, HeadError, HeadSource};
+use super::velocity::{EulerPose, VelocityTracker};
+use super::{Backend, HeadPose, HeadPoseError, HeadPoseSource};
 use crate::clock;
 
 /// What the command line calls it.
@@ -22,40 +22,41 @@ pub const BACKEND: Backend = Backend {
     argument: "file",
     open: |file| {
         let source = Box::new(Script::open(file)?);
-        Ok(Head {
+        Ok(HeadPose {
             source,
             input: None,
         })
     },
 };
 
-/// More of a file is no script: 16 MiB are some hours.
-const LARGEST: u64 = 16 << 20;
+/// Size limit of a script: 16 MiB are some hours.
+const MAX_SIZE: u64 = 16 << 20;
 
 /// Plays a script.
 pub struct Script {
     lines: Lines,
-    /// When it began, at the first pose.
+    /// Time of the first pose.
     began: Option<Instant>,
     last: Option<Instant>,
     schedule: Schedule,
-    moving: Moving,
+    moving: VelocityTracker,
 }
 
-/// Times in seconds, rising, with the head's place.
+/// Increasing times in seconds, with the poses.
 #[derive(Clone, PartialEq, Debug)]
-struct Lines(Vec<(f64, Place)>);
+struct Lines(Vec<(f64, EulerPose)>);
 
 impl Script {
-    /// Reads the whole file.
+    /// Reads the complete file.
     ///
     /// # Errors
-    /// [`HeadError`] if it can't be read, or with the line that says nothing.
-    pub fn open(path: &str) -> Result<Script, HeadError> {
-        let failed =
-            |cause: &dyn std::fmt::Display| HeadError(format!("the head script {path:?}: {cause}"));
+    /// [`HeadPoseError`] if it can't be read, or with the invalid line.
+    pub fn open(path: &str) -> Result<Script, HeadPoseError> {
+        let failed = |cause: &dyn std::fmt::Display| {
+            HeadPoseError(format!("the head script {path:?}: {cause}"))
+        };
         let file = std::fs::File::open(path).map_err(|cause| failed(&cause))?;
-        let reader = BufReader::new(file.take(LARGEST));
+        let reader = BufReader::new(file.take(MAX_SIZE));
         let mut lines = Vec::new();
         for (number, line) in reader.lines().enumerate() {
             let line = line.map_err(|cause| failed(&cause))?;
@@ -63,21 +64,23 @@ impl Script {
             if !line.is_empty() && !line.starts_with('#') {
                 let read = parse(line).ok_or_else(|| failed(&no_line(number, line)))?;
                 if lines.last().is_some_and(|(before, _)| *before >= read.0) {
-                    let why = format!("line {}: its time is not behind the one before", number + 1);
+                    let why = format!("line {}: its time does not increase", number + 1);
                     return Err(failed(&why));
                 }
                 lines.push(read);
             }
         }
         if lines.is_empty() {
-            return Err(failed(&"it has no line: seconds,x,y,z,yaw,pitch,roll"));
+            return Err(failed(
+                &"it is empty; write lines of seconds,x,y,z,yaw,pitch,roll",
+            ));
         }
         Ok(Script {
             lines: Lines(lines),
             began: None,
             last: None,
             schedule: Schedule::default(),
-            moving: Moving::default(),
+            moving: VelocityTracker::default(),
         })
     }
 }
@@ -85,24 +88,24 @@ impl Script {
 fn no_line(number: usize, line: &str) -> String {
     let line: String = line.chars().take(80).collect();
     format!(
-        "line {}: {line:?} is no seconds,x,y,z,yaw,pitch,roll with finite numbers",
+        "line {}: {line:?} is not seconds,x,y,z,yaw,pitch,roll with finite numbers",
         number + 1
     )
 }
 
-/// A line's time and place; `None` if it is none.
-fn parse(line: &str) -> Option<(f64, Place)> {
+/// Parses the time and pose of a line; `None` if it is invalid.
+fn parse(line: &str) -> Option<(f64, EulerPose)> {
     let numbers: Result<Vec<f64>, _> = line.split(',').map(|word| word.trim().parse()).collect();
     let [seconds, x, y, z, yaw, pitch, roll] = numbers.ok()?[..] else {
         return None;
     };
     #[allow(
         clippy::cast_possible_truncation,
-        reason = "what is too large is infinite"
+        reason = "too large values become infinite"
     )]
     let [x, y, z, yaw, pitch, roll] = [x, y, z, yaw, pitch, roll].map(|number| number as f32);
     let [yaw, pitch, roll] = [yaw, pitch, roll].map(f32::to_radians);
-    let place = Place {
+    let place = EulerPose {
         at: [x, y, z],
         yaw,
         pitch,
@@ -113,11 +116,11 @@ fn parse(line: &str) -> Option<(f64, Place)> {
 }
 
 impl Lines {
-    /// Where the head is so long after the beginning, and whether the script has begun anew since `before`.
-    fn at(&self, after: Duration, before: Duration) -> (Place, bool) {
+    /// The pose at a time after the start, and whether the script has restarted since `before`.
+    fn at(&self, after: Duration, before: Duration) -> (EulerPose, bool) {
         let last = self.0.last().map_or(0.0, |line| line.0).max(f64::EPSILON);
         let (after, before) = (after.as_secs_f64(), before.as_secs_f64());
-        let anew = (after / last).floor() > (before / last).floor();
+        let restarted = (after / last).floor() > (before / last).floor();
         let time = after % last;
         let next = self.0.partition_point(|line| line.0 <= time);
         let (from, to) = (next.saturating_sub(1), next.min(self.0.len() - 1));
@@ -130,18 +133,18 @@ impl Lines {
         #[allow(clippy::cast_possible_truncation, reason = "between 0 and 1")]
         let part = part as f32;
         let between = |a: f32, b: f32| a + (b - a) * part;
-        let place = Place {
+        let place = EulerPose {
             at: [0, 1, 2].map(|i| between(a.at[i], b.at[i])),
             yaw: between(a.yaw, b.yaw),
             pitch: between(a.pitch, b.pitch),
             roll: between(a.roll, b.roll),
         };
-        (place, anew)
+        (place, restarted)
     }
 }
 
-impl HeadSource for Script {
-    fn next(&mut self, timeout: Duration) -> Result<Option<(Pose, Instant)>, HeadError> {
+impl HeadPoseSource for Script {
+    fn next(&mut self, timeout: Duration) -> Result<Option<(Pose, Instant)>, HeadPoseError> {
         let now = clock::now();
         let began = *self.began.get_or_insert(now);
         let due = self.last.map_or(began, |last| self.schedule.after(last));
@@ -150,12 +153,12 @@ impl HeadSource for Script {
         if wait > timeout {
             return Ok(None);
         }
-        // What was missed by a machine that stood still is left out.
+        // Samples missed while the machine was suspended are skipped.
         let now = clock::now();
         let before = self.last.map_or(Duration::ZERO, |last| last.since(began));
         self.last = Some(now);
-        let (place, anew) = self.lines.at(now.since(began), before);
-        if anew {
+        let (place, restarted) = self.lines.at(now.since(began), before);
+        if restarted {
             self.moving.jumped();
         }
         Ok(self.moving.pose(place, now).map(|pose| (pose, now)))
@@ -170,7 +173,7 @@ impl HeadSource for Script {
 mod tests {
     use super::*;
 
-    fn script(text: &str) -> Result<Script, HeadError> {
+    fn script(text: &str) -> Result<Script, HeadPoseError> {
         let name = format!("openuvr-head-{}-{:p}", std::process::id(), text);
         let path = std::env::temp_dir().join(name);
         std::fs::write(&path, text).expect("it is written");
@@ -180,16 +183,16 @@ mod tests {
     }
 
     #[test]
-    fn numbers_change_evenly_and_begin_anew() {
+    fn values_are_interpolated_and_repeat() {
         let text =
             "# seconds,x,y,z,yaw,pitch,roll\n0,0,0,0,0,0,0\n\n1, 1,0,0,90,0,0\n3,1,0,0,0,30,0\n";
         let lines = script(text).expect("valid").lines;
         let yaw = |seconds: f64| {
-            let (place, anew) = lines.at(Duration::from_secs_f64(seconds), Duration::ZERO);
+            let (place, restarted) = lines.at(Duration::from_secs_f64(seconds), Duration::ZERO);
             (
                 place.yaw.to_degrees().round(),
                 place.pitch.to_degrees().round(),
-                anew,
+                restarted,
             )
         };
         assert_eq!(yaw(0.0), (0.0, 0.0, false));
@@ -205,11 +208,11 @@ mod tests {
     #[test]
     fn mistakes_name_their_line() {
         for (text, what) in [
-            ("", "no line"),
+            ("", "empty"),
             ("0,0,0,0,0,0", "line 1"),
             ("0,0,0,0,0,0,0\n1,0,0,0,nan,0,0", "line 2"),
             ("0,0,0,0,0,0,0\n1,0,1e99,0,0,0,0", "line 2"),
-            ("1,0,0,0,0,0,0\n1,0,0,0,0,0,0", "not behind"),
+            ("1,0,0,0,0,0,0\n1,0,0,0,0,0,0", "not increase"),
             ("-1,0,0,0,0,0,0", "line 1"),
         ] {
             let error = script(text).err().expect(text).to_string();
@@ -222,18 +225,27 @@ mod tests {
     #[test]
     fn poses_come_with_velocities_after_the_first() {
         let mut script = script("0,0,0,0,0,0,0\n1000,0,0,0,100000,0,0").expect("valid");
-        let mut next = || script.next(Duration::from_secs(5)).expect("it goes on");
+        let mut next = || {
+            script
+                .next(Duration::from_secs(5))
+                .expect("it does not end")
+        };
         let (first, at) = next().expect("at once");
         assert_eq!(first.angular_velocity(), None);
         let (second, then) = next().expect("a pose");
         assert!(then > at);
         // 100 degrees a second.
         let turns = second.angular_velocity().map(|turns| turns[1].to_degrees());
-        // A machine that stood still meanwhile tells none.
+        // A suspended machine gives no velocity.
         assert!(
             turns.is_none_or(|turns| (turns - 100.0).abs() < 1.0),
             "{turns:?}"
         );
-        assert!(script.next(Duration::ZERO).expect("it goes on").is_none());
+        assert!(
+            script
+                .next(Duration::ZERO)
+                .expect("it does not end")
+                .is_none()
+        );
     }
 }

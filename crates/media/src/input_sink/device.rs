@@ -1,7 +1,7 @@
-//! Registered devices at the host: one that is mapped to a descriptor has its events written
-//! there, as the kernel would; the others act as keyboard and mouse.
+//! Registered devices at the host: events of a device mapped to a descriptor are written to it as
+//! the kernel would write them; the other devices act as keyboard and mouse.
 //!
-//! What it is not: a sink by itself. What is left of an event after it goes to the host's own.
+//! Not a sink: events not consumed here go to the host's sink.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
@@ -18,12 +18,12 @@ use super::translate::{Translated, Translator};
 use crate::clock;
 use crate::input_event::Event;
 
-/// Events that belong together at most: a touch screen's report of ten fingers. With more, what is
-/// there is written, so that memory is bounded. All of it is below `PIPE_BUF`, and so goes into a
-/// pipe as a whole or not at all.
+/// Maximum number of events in a report: a touch screen's report of ten fingers. A longer report is
+/// written in parts, so that memory is bounded. The size is below `PIPE_BUF`, so a write to a pipe
+/// is atomic.
 const MAX_REPORT: usize = 128;
 
-/// A descriptor that takes `struct input_event`s.
+/// A descriptor that accepts `struct input_event`s.
 #[derive(Debug)]
 pub struct Descriptor {
     fd: OwnedFd,
@@ -31,7 +31,7 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
-    /// Makes `fd` non-blocking, for everybody who shares it.
+    /// Makes the file description of `fd` non-blocking.
     ///
     /// # Errors
     /// [`InputError`] if it is not open for writing.
@@ -49,18 +49,18 @@ impl Descriptor {
         Ok(Descriptor { fd, is_socket })
     }
 
-    /// Whether there was room for all of it.
+    /// Whether all bytes were written.
     fn write(&self, bytes: &[u8]) -> Result<bool, Errno> {
         loop {
             let wrote = if self.is_socket {
-                // Without a signal if nobody is there any more.
+                // Without SIGPIPE if the reader is gone.
                 rustix::net::send(&self.fd, bytes, SendFlags::NOSIGNAL)
             } else {
                 rustix::io::write(&self.fd, bytes)
             };
             match wrote {
                 Ok(n) if n == bytes.len() => return Ok(true),
-                // Whatever follows would begin in the middle of an event.
+                // After a partial write, later events would be misaligned.
                 Ok(_) => return Err(Errno::MSGSIZE),
                 Err(Errno::AGAIN) => return Ok(false),
                 Err(Errno::INTR) => {}
@@ -70,17 +70,17 @@ impl Descriptor {
     }
 }
 
-/// A device with a descriptor.
+/// A device mapped to a descriptor.
 #[derive(Debug)]
 struct Mapped {
-    /// `None`: it broke, and what the device says is forgotten.
+    /// `None`: it failed, and the device's events are dropped.
     descriptor: Option<Descriptor>,
-    /// What happens at once, as far as it is known.
+    /// Events of the unfinished report.
     report: Vec<(u16, u16, i32)>,
-    /// The keys that are down, and those of which the reader of the descriptor knows.
+    /// The keys that are down, and those that the descriptor's reader knows to be down.
     down: BTreeSet<u16>,
-    told: BTreeSet<u16>,
-    /// Whether the reader missed something.
+    known: BTreeSet<u16>,
+    /// Whether the reader missed events.
     behind: bool,
     lost: u64,
 }
@@ -91,7 +91,7 @@ impl Mapped {
             descriptor: Some(descriptor),
             report: Vec::new(),
             down: BTreeSet::new(),
-            told: BTreeSet::new(),
+            known: BTreeSet::new(),
             behind: false,
             lost: 0,
         }
@@ -101,7 +101,7 @@ impl Mapped {
         match (kind, code) {
             (EV_SYN, 0) => return self.write(),
             (EV_KEY, code) if value == 0 => _ = self.down.remove(&code),
-            // Held keys come from a peer: there are no more than a keyboard has.
+            // The peer controls this set: it is limited to the keys of a keyboard.
             (EV_KEY, code) if self.down.len() < MAX_REPORT => _ = self.down.insert(code),
             _ => {}
         }
@@ -120,8 +120,7 @@ impl Mapped {
         self.write()
     }
 
-    /// Writes what happened at once. If the reader missed something, it learns first which keys
-    /// are up and down now.
+    /// Writes the report. If the reader missed events, first writes the key changes that it missed.
     fn write(&mut self) -> Result<(), Errno> {
         let report = std::mem::take(&mut self.report);
         let Some(descriptor) = self.descriptor.as_ref() else {
@@ -130,8 +129,8 @@ impl Mapped {
         let key = |value| move |code: &u16| (EV_KEY, *code, value);
         let mut events = Vec::new();
         if self.behind {
-            events.extend(self.told.difference(&self.down).map(key(0)));
-            events.extend(self.down.difference(&self.told).map(key(1)));
+            events.extend(self.known.difference(&self.down).map(key(0)));
+            events.extend(self.down.difference(&self.known).map(key(1)));
             events.extend(report.iter().filter(|(kind, ..)| *kind != EV_KEY));
         } else {
             events.extend(&report);
@@ -154,7 +153,7 @@ impl Mapped {
         let bytes: Vec<u8> = bytes.collect();
         match descriptor.write(&bytes) {
             Ok(true) => {
-                self.told.clone_from(&self.down);
+                self.known.clone_from(&self.down);
                 self.behind = false;
                 Ok(())
             }
@@ -176,16 +175,16 @@ impl Mapped {
 pub struct Devices {
     mapped: BTreeMap<DeviceId, Mapped>,
     unmapped: Translator,
-    /// Of devices that are mapped no longer.
+    /// Events lost on devices that are no longer mapped.
     lost: u64,
 }
 
 impl Devices {
-    /// From now on the device's events go into the descriptor; `None`: they act as keyboard and
-    /// mouse. What is held is released first.
+    /// Maps the device to a descriptor; `None`: it acts as keyboard and mouse. Held keys are
+    /// released first.
     ///
     /// # Errors
-    /// [`InputError`] if the descriptor before it is broken; the new one counts all the same.
+    /// [`InputError`] if the previous descriptor failed; the new one is installed all the same.
     pub fn map(
         &mut self,
         device: DeviceId,
@@ -202,11 +201,12 @@ impl Devices {
         before.release_all().map_err(|e| gone(device, e))
     }
 
-    /// Takes an event of a mapped device; `None` if it is one. Otherwise what the event is for a
-    /// sink or an application, if anything.
+    /// Consumes an event of a mapped device and returns `None`. Otherwise returns the event as
+    /// translated for a sink or an application.
     ///
     /// # Errors
-    /// [`InputError`] if a descriptor broke. It is said once; the device says nothing any more.
+    /// [`InputError`] if a descriptor failed. Reported once; later events of the device are
+    /// dropped.
     pub fn take(&mut self, event: &InputEvent) -> Result<Option<Translated>, InputError> {
         let InputEvent::Device {
             device,
@@ -227,20 +227,19 @@ impl Devices {
         taken.map(|()| None).map_err(|e| gone(device, e))
     }
 
-    /// Releases what is held on mapped devices.
+    /// Releases the held keys of mapped devices.
     ///
     /// # Errors
-    /// The first that [`Devices::take`] would give.
+    /// The first error of [`Devices::take`].
     pub fn release_all(&mut self) -> Result<(), InputError> {
         self.unmapped = Translator::default();
         self.each(Mapped::release_all)
     }
 
-    /// Tells readers that missed something which keys are up and down, if there is room by now: to
-    /// be called now and then.
+    /// Writes missed key changes to readers if there is room by now. Call it periodically.
     ///
     /// # Errors
-    /// The first that [`Devices::take`] would give.
+    /// The first error of [`Devices::take`].
     pub fn catch_up(&mut self) -> Result<(), InputError> {
         self.each(|mapped| match mapped.behind && mapped.report.is_empty() {
             true => mapped.write(),
@@ -257,7 +256,7 @@ impl Devices {
         all
     }
 
-    /// Events for which descriptors had no room. Which keys are down their readers learn later.
+    /// Events lost because a descriptor was full. Readers learn key changes later.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost + self.mapped.values().map(|mapped| mapped.lost).sum::<u64>()
@@ -266,7 +265,7 @@ impl Devices {
 
 fn gone(device: DeviceId, cause: Errno) -> InputError {
     InputError(format!(
-        "what the input device {} is mapped to takes no events any more: {cause}",
+        "the descriptor of input device {} no longer accepts events: {cause}",
         device.0
     ))
 }
@@ -302,7 +301,7 @@ mod tests {
     fn take(devices: &mut Devices, events: &[(u16, u16, i32)]) {
         for (kind, code, value) in events {
             let left = devices.take(&event(*kind, *code, *value)).unwrap();
-            assert!(left.is_none(), "it went into the descriptor");
+            assert!(left.is_none(), "it was written to the descriptor");
         }
     }
 
@@ -322,11 +321,11 @@ mod tests {
     const REPORT: (u16, u16, i32) = (EV_SYN, 0, 0);
 
     #[test]
-    fn events_come_out_as_they_went_in_and_what_is_held_is_released() {
+    fn events_pass_unchanged_and_held_keys_are_released() {
         let (mut devices, mut pipe) = mapped();
         let all = [(EV_KEY, 30, 1), (EV_REL, 0, -3), (3, 1, 70_000), REPORT];
         take(&mut devices, &all[..3]);
-        assert_eq!(read(&mut pipe), [], "what belongs together comes together");
+        assert_eq!(read(&mut pipe), [], "a report is written at once");
         take(&mut devices, &all[3..]);
         assert_eq!(read(&mut pipe), all);
         let left = devices.take(&InputEvent::ReleaseAll).unwrap();
@@ -369,9 +368,9 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_reader_is_told_once_and_read_ends_are_refused() {
+    fn a_lost_reader_is_reported_once_and_read_ends_refused() {
         let (mut devices, pipe) = mapped();
-        // As in the threads of the runtime; a process of Rust ignores it anyway.
+        // As in the runtime's threads; Rust programs ignore the signal anyway.
         drop(pipe);
         devices.take(&event(EV_KEY, 30, 1)).unwrap();
         let error = devices.take(&event(EV_SYN, 0, 0)).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Input sink: what the person did reaches the application.
+//! Input sink: passes the user's input to the application.
 
 pub mod device;
 pub mod null;
@@ -17,7 +17,7 @@ pub trait InputSink: Send {
     /// Applies one event.
     ///
     /// # Errors
-    /// [`InputError`] if the display is gone or the event can't be expressed there.
+    /// [`InputError`] if the display is gone or does not support the event.
     fn apply(&mut self, event: &InputEvent) -> Result<(), InputError>;
 
     /// Releases every key and button that this sink pressed.
@@ -26,34 +26,34 @@ pub trait InputSink: Send {
     /// [`InputError`] if the display is gone.
     fn release_all(&mut self) -> Result<(), InputError>;
 
-    /// Keys that are down may repeat by themselves, or not from now on.
+    /// Allows or stops the auto-repeat of held keys.
     ///
     /// # Errors
     /// [`InputError`] if the display is gone.
-    fn let_repeat(&mut self, _may: bool) -> Result<(), InputError> {
+    fn allow_repeat(&mut self, _may: bool) -> Result<(), InputError> {
         Ok(())
     }
 
-    /// Where the picture lies on the display: absolute pointer places are relative to it.
+    /// The picture's position on the display: absolute pointer positions are relative to it.
     fn set_viewport(&mut self, x: i32, y: i32, size: Size);
 
-    /// For which window of the display the input is, and for which others of its program; `None`: for
-    /// whatever is there.
+    /// The window that receives input, and the other windows of its program that do; `None`: no
+    /// restriction.
     fn set_window(&mut self, _window: Option<u32>, _company: WindowScope) {}
 
-    /// Why the last key or button that was pressed was not injected, in a few words; `None` if it
-    /// was.
-    fn kept_back(&self) -> Option<&'static str> {
+    /// Why the last key or button press was not injected, in a few words; `None` if it was
+    /// injected.
+    fn suppressed(&self) -> Option<&'static str> {
         None
     }
 }
 
-/// A sink that can be asked for by name.
+/// A sink that can be selected by name.
 #[derive(Clone, Copy)]
 pub struct Backend {
     /// The name on the command line.
     pub name: &'static str,
-    /// What may follow the name and a colon.
+    /// The syntax of the argument after the name and a colon.
     pub argument: &'static str,
     /// Opens it with the argument (empty if none was given).
     pub open: fn(&str) -> Result<Box<dyn InputSink>, InputError>,
@@ -77,10 +77,10 @@ pub const BACKENDS: &[Backend] = &[
     },
 ];
 
-/// Opens the sink that `spec` (`name` or `name:argument`) asks for.
+/// Opens the sink for `spec` (`name` or `name:argument`).
 ///
 /// # Errors
-/// [`InputError`] if there is none of that name or it can't be opened.
+/// [`InputError`] if the name is unknown or the sink can't be opened.
 pub fn open(spec: &str) -> Result<Box<dyn InputSink>, InputError> {
     let (name, argument) = spec.split_once(':').unwrap_or((spec, ""));
     let backend = BACKENDS
@@ -89,7 +89,7 @@ pub fn open(spec: &str) -> Result<Box<dyn InputSink>, InputError> {
         .ok_or_else(|| {
             let known: Vec<&str> = BACKENDS.iter().map(|backend| backend.name).collect();
             InputError(format!(
-                "no input sink is named {name:?}; there are {}",
+                "unknown input sink {name:?}; choose one of {}",
                 known.join(", ")
             ))
         })?;

@@ -1,16 +1,16 @@
-//! A sink that presses nothing and counts.
+//! A sink that only counts events.
 
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::units::Size;
 
 use super::{InputError, InputSink};
 
-/// Takes every event and forgets it.
+/// Discards all events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Null {
     /// Events applied.
     pub events: u64,
-    /// How often everything was released.
+    /// Number of calls that release everything.
     pub releases: u64,
 }
 

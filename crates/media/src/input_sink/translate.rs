@@ -1,6 +1,6 @@
-//! What a registered device's events are as those of a keyboard and a mouse.
+//! Translates a registered device's events to keyboard and mouse events.
 //!
-//! What has no counterpart there (axes of a pad or a pen, its buttons) stays as it is.
+//! Events without a counterpart there (axes of a pad or a pen, its buttons) stay unchanged.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ const REL_HWHEEL: u16 = 6;
 const REL_WHEEL: u16 = 8;
 const REL_WHEEL_HI_RES: u16 = 0x0b;
 const REL_HWHEEL_HI_RES: u16 = 0x0c;
-/// Units of the wheels of high resolution in a notch.
+/// Units of high-resolution wheels in a notch.
 const NOTCH: i32 = 120;
 
-/// What became of one event: at most three, in order.
+/// The translation of one event: at most three events, in order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Translated([Option<InputEvent>; 3]);
 
@@ -35,14 +35,14 @@ impl Iterator for Translated {
     }
 }
 
-/// What a device did since its last report.
+/// A device's motion since its last report.
 #[derive(Debug, Default)]
 struct Accumulated {
     moved: (i32, i32),
-    /// Wheels in notches, and in parts of them: a device that has those says both.
+    /// Wheels in notches, and in fractions: a device with the latter reports both.
     notches: (i32, i32),
     parts: (i32, i32),
-    /// Whether something stayed as it was, whose report must follow.
+    /// Whether an event was passed unchanged, so that its report must follow.
     raw: bool,
 }
 
@@ -133,7 +133,7 @@ impl Accumulated {
     }
 }
 
-/// No hand moves farther between two reports.
+/// No hand moves further between two reports.
 fn short(v: i32) -> i16 {
     let bounded = v.clamp(i16::MIN.into(), i16::MAX.into());
     i16::try_from(bounded).unwrap_or_default()
@@ -167,7 +167,7 @@ mod tests {
             (EV_KEY, 0x110, 1),
             (EV_REL, REL_X, 40_000),
             REPORT,
-            // Both say the same notch.
+            // Both report the same notch.
             (EV_REL, REL_WHEEL, -1),
             (EV_REL, REL_WHEEL_HI_RES, -120),
             (EV_REL, REL_HWHEEL, 1),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pad_stays_what_it_is() {
+    fn pad_events_are_unchanged() {
         let pad = [(EV_KEY, 0x130, 1), (3, 0, -32_768), REPORT];
         let raw = |&(kind, code, value): &(u16, u16, i32)| InputEvent::Device {
             device: DeviceId(1),

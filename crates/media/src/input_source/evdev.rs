@@ -1,8 +1,8 @@
-//! Registered devices: event devices (`/dev/input/event*`) and mice of three bytes a packet
-//! (`/dev/input/mice`), each under a number. Nothing is grabbed: others read them too.
+//! Registered devices: event devices (`/dev/input/event*`) and mice with three-byte packets
+//! (`/dev/input/mice`), each with a number. Devices are not grabbed: other programs read them, too.
 //!
-//! What it is not: a keyboard layout. A device's events go to the host as they are; what of them
-//! nobody needs (auto-repeat, scan codes, LEDs) stays here.
+//! Keyboard layouts are not applied. Events are sent to the host unchanged, except for unused ones
+//! (auto-repeat, scan codes, LEDs).
 
 mod sys;
 
@@ -26,16 +26,16 @@ use crate::input_event::{BYTES, Event, SYN_DROPPED};
 /// `EV_SW`: a lid, a dock.
 const EV_SW: u16 = 5;
 
-/// Events that are read at once: the kernel keeps 64 for a mouse.
+/// Events read at once: the kernel queues 64 for a mouse.
 const AT_ONCE: usize = 64;
 
-/// Bytes of a mouse's packet (PS/2, as the kernel's mousedev speaks it unless told otherwise).
+/// Bytes of a mouse packet (PS/2, the default of the kernel's mousedev).
 const PACKET: usize = 3;
 
 /// The major number of /dev/zero, /dev/urandom and their like (Linux, devices.txt).
 const MEMORY: u32 = 1;
 
-/// Reads devices that may be added at any time. Without one it waits.
+/// Reads devices, which may be added at any time. Without one it waits.
 #[derive(Debug)]
 pub struct Evdev {
     devices: Vec<Device>,
@@ -43,7 +43,7 @@ pub struct Evdev {
     ready: VecDeque<SourceEvent>,
 }
 
-/// Adds devices to an [`Evdev`], from any thread.
+/// Adds devices to an [`Evdev`] from any thread.
 #[derive(Clone, Debug)]
 pub struct Registrar {
     added: Arc<Mutex<Vec<Device>>>,
@@ -51,10 +51,9 @@ pub struct Registrar {
 }
 
 impl Registrar {
-    /// Reads `fd` from now on, as the device of this number; it becomes non-blocking, for everybody
-    /// who shares it. A device that had the number before is read no longer. An event device
-    /// and anything that is no device (a pipe, a socket) gives `struct input_event`s, another
-    /// device packets of three bytes.
+    /// Starts reading `fd` as the device with this number, in place of an earlier one; its file
+    /// description becomes non-blocking. An event device and anything that is no device (a pipe, a
+    /// socket) provides `struct input_event`s, other devices provide three-byte packets.
     ///
     /// # Errors
     /// [`SourceError`] if it is not open for reading.
@@ -68,7 +67,7 @@ impl Registrar {
         let mut added = self.added.lock().unwrap_or_else(PoisonError::into_inner);
         added.push(device);
         drop(added);
-        // The only failure is a counter at its limit, and then it is raised already.
+        // The only error is a counter at its limit, which is raised already.
         let _ = rustix::io::write(&self.waker, &1_u64.to_ne_bytes());
     }
 }
@@ -77,10 +76,10 @@ impl Evdev {
     /// A source without devices.
     ///
     /// # Errors
-    /// [`SourceError`] if this process has no file descriptor left.
+    /// [`SourceError`] if no file descriptor is left.
     pub fn new() -> Result<Evdev, SourceError> {
         let waker = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
-            .map_err(|e| SourceError(format!("can't make an eventfd to be woken by: {e}")))?;
+            .map_err(|e| SourceError(format!("can't create an eventfd: {e}")))?;
         Ok(Evdev {
             devices: Vec::new(),
             registrar: Registrar {
@@ -91,8 +90,8 @@ impl Evdev {
         })
     }
 
-    /// Opens the devices of a list with commas, each `PATH` or `NUMBER=PATH`; without a number a
-    /// device has its place in the list, from 0.
+    /// Opens the devices of a comma-separated list, each `PATH` or `NUMBER=PATH`; the default
+    /// number is the position in the list, from 0.
     ///
     /// # Errors
     /// [`SourceError`] if one can't be opened.
@@ -122,13 +121,13 @@ impl Evdev {
         Ok(source)
     }
 
-    /// Adds devices, also when this source has an owner elsewhere.
+    /// Adds devices even if this source is owned elsewhere.
     #[must_use]
     pub fn registrar(&self) -> Registrar {
         self.registrar.clone()
     }
 
-    /// Takes in what was added.
+    /// Adopts added devices.
     fn adopt(&mut self) {
         let _ = rustix::io::read(&self.registrar.waker, &mut [0_u8; 8]);
         let added = self.registrar.added.lock();
@@ -142,7 +141,7 @@ impl Evdev {
         }
     }
 
-    /// Waits until something is there and reads it; whether it was before `until`.
+    /// Waits for input and reads it; whether it arrived before `until`.
     fn wait(&mut self, until: Option<Instant>) -> Result<bool, SourceError> {
         self.adopt();
         if !self.ready.is_empty() {
@@ -171,7 +170,7 @@ impl Evdev {
                 Ok(()) => return true,
                 Err(why) => why,
             };
-            tracing::warn!("the {} is gone: {why}", device.name);
+            tracing::warn!("the {} failed: {why}", device.name);
             device.release_all(ready);
             false
         });
@@ -195,12 +194,12 @@ impl InputSource for Evdev {
     }
 }
 
-/// How a device speaks.
+/// The format of a device's input.
 #[derive(Clone, Copy, Debug)]
 enum EventFormat {
-    /// `struct input_event`s, and whether their times are of the monotonic clock.
+    /// `struct input_event`s, and whether their times are on the monotonic clock.
     Events { stamped: bool },
-    /// Packets; the buttons of the last.
+    /// Packets, and the buttons of the last one.
     Packets { buttons: u8 },
 }
 
@@ -210,13 +209,13 @@ struct Device {
     name: String,
     fd: OwnedFd,
     speech: EventFormat,
-    /// The beginning of what was not read to its end.
+    /// The start of an incomplete event.
     rest: Vec<u8>,
-    /// The keys of which the host was told that they are down.
+    /// The keys reported to the host as down.
     held: BTreeSet<u16>,
-    /// The kernel threw events away: until the next report the rest of them is of no use.
+    /// The kernel dropped events: those up to the next report are ignored.
     missed: bool,
-    /// Whether something was told since the last report.
+    /// Whether events were sent since the last report.
     open: bool,
 }
 
@@ -231,16 +230,16 @@ impl Device {
         let is = fstat(&fd).map_err(refused)?;
         let kind = FileType::from_raw_mode(is.st_mode);
         let no_input = |what: &str| {
-            let why = "give an event device such as /dev/input/event3, or a pipe";
+            let why = "use an event device such as /dev/input/event3, or a pipe";
             Err(SourceError(format!("the {name} is {what}: {why}")))
         };
         match kind {
             FileType::Directory => return no_input("a folder"),
             FileType::RegularFile => return no_input("a file"),
             FileType::BlockDevice => return no_input("a disk"),
-            // What it gives without end is nothing that anybody did.
+            // Endless data from there is no user input.
             FileType::CharacterDevice if major(is.st_rdev) == MEMORY => {
-                return no_input("no input device");
+                return no_input("not an input device");
             }
             _ => {}
         }
@@ -266,14 +265,14 @@ impl Device {
         })
     }
 
-    /// Reads what is there.
+    /// Reads all available events.
     ///
     /// # Errors
-    /// Why nothing will ever come again.
+    /// Why the device has failed permanently.
     fn read(&mut self, ready: &mut VecDeque<SourceEvent>) -> Result<(), String> {
         let mut buffer = [0; AT_ONCE * BYTES];
         let read = match rustix::io::read(&self.fd, &mut buffer) {
-            Ok(0) => return Err("it has ended".to_owned()),
+            Ok(0) => return Err("end of file".to_owned()),
             Ok(read) => read,
             Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
             Err(e) => return Err(e.to_string()),
@@ -314,15 +313,15 @@ impl Device {
             self.missed = true;
         } else if self.missed && is_report {
             self.missed = false;
-            self.look_again(at, ready);
+            self.resync(at, ready);
         } else if self.missed || (is_report && !self.open) {
         } else {
-            self.tell(kind, code, value, at, ready);
+            self.emit(kind, code, value, at, ready);
         }
     }
 
-    /// Tells what the host needs to know.
-    fn tell(
+    /// Sends an event that the host needs.
+    fn emit(
         &mut self,
         kind: u16,
         code: u16,
@@ -330,15 +329,15 @@ impl Device {
         at: Option<time::Instant>,
         ready: &mut VecDeque<SourceEvent>,
     ) {
-        let news = match (kind, value) {
+        let is_change = match (kind, value) {
             (EV_KEY, 0) => self.held.remove(&code),
-            // Auto-repeat is of the client's own.
+            // The client generates its own auto-repeat.
             (EV_KEY, 2) => false,
             (EV_KEY, _) => self.held.insert(code),
             (EV_SYN | EV_REL | EV_ABS | EV_SW, _) => true,
             _ => false,
         };
-        if !news {
+        if !is_change {
             return;
         }
         self.open = (kind, code) != (EV_SYN, 0);
@@ -354,32 +353,32 @@ impl Device {
         });
     }
 
-    /// Tells which keys went down and up while events were thrown away.
-    fn look_again(&mut self, at: Option<time::Instant>, ready: &mut VecDeque<SourceEvent>) {
+    /// Sends key changes that were lost with dropped events.
+    fn resync(&mut self, at: Option<time::Instant>, ready: &mut VecDeque<SourceEvent>) {
         let down = sys::pressed(self.fd.as_fd()).unwrap_or_default();
         let released: Vec<u16> = self.held.iter().copied().collect();
         for code in released.into_iter().filter(|code| !down.contains(code)) {
-            self.tell(EV_KEY, code, 0, at, ready);
+            self.emit(EV_KEY, code, 0, at, ready);
         }
         for code in down {
-            self.tell(EV_KEY, code, 1, at, ready);
+            self.emit(EV_KEY, code, 1, at, ready);
         }
         if self.open {
-            self.tell(EV_SYN, 0, 0, at, ready);
+            self.emit(EV_SYN, 0, 0, at, ready);
         }
     }
 
     fn release_all(&mut self, ready: &mut VecDeque<SourceEvent>) {
         for code in std::mem::take(&mut self.held) {
             self.held.insert(code);
-            self.tell(EV_KEY, code, 0, None, ready);
+            self.emit(EV_KEY, code, 0, None, ready);
         }
         if self.open {
-            self.tell(EV_SYN, 0, 0, None, ready);
+            self.emit(EV_SYN, 0, 0, None, ready);
         }
     }
 
-    /// Reads packets; how many bytes they had. A byte that can't begin one is skipped.
+    /// Reads packets; returns their length. A byte that can't start a packet is skipped.
     fn packets(
         &mut self,
         bytes: &[u8],
@@ -400,20 +399,20 @@ impl Device {
             {
                 if (pressed ^ *buttons) >> bit & 1 == 1 {
                     let value = i32::from(pressed >> bit & 1);
-                    self.tell(EV_KEY, button.0, value, None, ready);
+                    self.emit(EV_KEY, button.0, value, None, ready);
                 }
             }
             *buttons = pressed;
-            // The ninth bit, the sign, is in the first byte; y counts upwards.
+            // The ninth bit, the sign, is in the first byte; y points up.
             let dx = i32::from(x) - (i32::from(first) << 4 & 0x100);
             let dy = i32::from(y) - (i32::from(first) << 3 & 0x100);
             for (axis, moved) in [(0, dx), (1, -dy)] {
                 if moved != 0 {
-                    self.tell(EV_REL, axis, moved, None, ready);
+                    self.emit(EV_REL, axis, moved, None, ready);
                 }
             }
             if self.open {
-                self.tell(EV_SYN, 0, 0, None, ready);
+                self.emit(EV_SYN, 0, 0, None, ready);
             }
         }
         at
@@ -459,7 +458,7 @@ mod tests {
         write
     }
 
-    /// What comes until nothing does.
+    /// All events until none is left.
     fn all(source: &mut Evdev) -> Vec<InputEvent> {
         let mut events = Vec::new();
         loop {
@@ -487,13 +486,13 @@ mod tests {
         assert_eq!(all(&mut source), []);
         keys.write_all(&said[BYTES + 5..]).unwrap();
         let report = |device| event(device, EV_SYN, 0, 0);
-        // Neither scan codes nor repetition, nor reports of those alone.
+        // Neither scan codes nor repeats, nor reports with only those.
         assert_eq!(all(&mut source), [event(0, EV_KEY, 30, 1), report(0)]);
         pad.write_all(&[bytes(EV_ABS, 1, -5), bytes(EV_SYN, 0, 0)].concat())
             .unwrap();
         assert_eq!(all(&mut source), [event(200, EV_ABS, 1, -5), report(200)]);
         drop(keys);
-        // Gone with a key down; the other goes on.
+        // Closed with a key down; the other device continues.
         assert_eq!(all(&mut source), [event(0, EV_KEY, 30, 0), report(0)]);
         pad.write_all(&[bytes(EV_SW, 0, 1), bytes(EV_SYN, 0, 0)].concat())
             .unwrap();
@@ -501,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_threw_away_leaves_no_key_down() {
+    fn dropped_events_leave_no_key_down() {
         let mut source = Evdev::new().unwrap();
         let mut keys = piped(&source, 1);
         let said = [
@@ -515,7 +514,7 @@ mod tests {
         ];
         keys.write_all(&said.concat()).unwrap();
         let report = event(1, EV_SYN, 0, 0);
-        // A pipe can't say what is down: nothing is.
+        // The key state of a pipe is unknown: no key is down.
         let expected = [
             event(1, EV_KEY, 30, 1),
             report,
@@ -525,7 +524,7 @@ mod tests {
             report,
         ];
         assert_eq!(all(&mut source), expected);
-        // Another device under its number.
+        // Another device with its number.
         let _other = piped(&source, 1);
         assert_eq!(all(&mut source), [event(1, EV_KEY, 32, 0), report]);
     }
@@ -540,13 +539,13 @@ mod tests {
         let left = |down| event(9, EV_KEY, Button::LEFT.0, down);
         let moved = [rel(0, 5), rel(1, -3), report, left(1), rel(1, 1), report];
         assert_eq!(all(&mut source), moved);
-        // The rest of a packet, then a byte too many in front of one.
+        // The rest of a packet, then an extra byte before one.
         mouse.write_all(&[0xfe, 0, 0x07, 0x08, 1, 0]).unwrap();
         let rest = [left(0), rel(0, -2), report, rel(0, 1), report];
         assert_eq!(all(&mut source), rest);
     }
 
-    /// A character device that is no event device: the slave of a terminal without line editing.
+    /// A character device that is no event device: the slave of a raw terminal.
     fn pty(source: &Evdev) -> std::fs::File {
         use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
         use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
@@ -571,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_read_is_named() {
+    fn an_unreadable_device_is_named() {
         let source = Evdev::new().unwrap();
         let (_read, write) = std::io::pipe().unwrap();
         let refused = source.registrar().register(DeviceId(4), write.into());

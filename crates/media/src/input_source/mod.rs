@@ -1,4 +1,4 @@
-//! Input source: what the person does at the client.
+//! Input source: the user's input at the client.
 
 pub mod evdev;
 pub mod null;
@@ -13,73 +13,73 @@ use openuvr_proto::input::keys::Keys;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
-/// Reads a person's input; owned by the client's input thread.
+/// Reads the user's input; owned by the client's input thread.
 pub trait InputSource: Send {
-    /// Waits for what happens next, at most `timeout` (`None`: without end).
+    /// Waits for the next event, at most `timeout` (`None`: no limit).
     ///
     /// # Errors
     /// [`SourceError`] if the display is gone.
     fn next(&mut self, timeout: Option<Duration>) -> Result<SourceEvent, SourceError>;
 
-    /// How the host's application reads keys: what a source does whose user chose nothing.
+    /// How the host's application reads keys: the default of a source without a user's choice.
     fn follow(&mut self, keys: Keys) {
         let _ = keys;
     }
 }
 
-/// What an input source saw.
+/// An event of an input source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SourceEvent {
-    /// The person did this.
+    /// Input of the user.
     Input(InputEvent),
-    /// The person did this at that time of the monotonic clock: the kernel's own stamp.
+    /// Input of the user, with the kernel's timestamp on the monotonic clock.
     Sampled(InputEvent, Instant),
-    /// The person wants the figures over the picture shown, or hidden again.
+    /// Shows or hides the overlay of figures.
     ToggleOverlay,
-    /// The person wants to see other eyes of a picture that has two: the next of
+    /// Selects the next eye view of a stereo picture, in the order of
     /// [`EyeView::ALL`](crate::reproject::EyeView::ALL).
     NextEyes,
-    /// The window's pointer is grabbed from now on, or not any more.
+    /// Whether the window's pointer is grabbed.
     Grabbed(bool),
-    /// The person wants to hear the host's sound otherwise.
-    Sound(SoundWish),
-    /// From now on keys are told like this, because the person said so.
+    /// Changes the sound output.
+    Sound(SoundCommand),
+    /// The key mode chosen by the user.
     Keys(Keys),
-    /// The window has lost the focus, behind an [`InputEvent::ReleaseAll`], or has it back: what does not come
-    /// through the window (game pads) is for the host only where it has.
+    /// Whether the window has the focus. Loss of focus follows an [`InputEvent::ReleaseAll`]. Input
+    /// from outside of the window (game pads) is for the host only with the focus.
     Focused(bool),
-    /// The window has this size now, in pixels; said at first, too.
+    /// The window's size in pixels; also sent at the start.
     Resized(Size),
-    /// The person closed the window.
+    /// The user closed the window.
     Closed,
-    /// The time is over.
+    /// The timeout expired.
     TimedOut,
 }
 
-/// What a person wants of the sound that is heard.
+/// A change of the sound output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SoundWish {
-    /// None, or again as before.
+pub enum SoundCommand {
+    /// Mutes or unmutes.
     Mute,
-    /// A step louder.
+    /// One step louder.
     Louder,
-    /// A step quieter.
+    /// One step quieter.
     Quieter,
 }
 
-/// A source that can be asked for by name. (The input of a window comes with its surface:
+/// A source that can be selected by name. (A window's input comes with its surface:
 /// [`present::open`](crate::present::open).)
 #[derive(Clone, Copy)]
 pub struct Backend {
     /// The name on the command line.
     pub name: &'static str,
-    /// What may follow the name and a colon.
+    /// The syntax of the argument after the name and a colon.
     pub argument: &'static str,
     /// Opens it with the argument (empty if none was given).
     pub open: fn(&str) -> Result<Box<dyn InputSource>, SourceError>,
 }
 
-/// All sources that need no window.
+/// All sources without a window.
 pub const BACKENDS: &[Backend] = &[
     Backend {
         name: "script",
@@ -98,10 +98,10 @@ pub const BACKENDS: &[Backend] = &[
     },
 ];
 
-/// Opens the source that `spec` (`name` or `name:argument`) asks for.
+/// Opens the source for `spec` (`name` or `name:argument`).
 ///
 /// # Errors
-/// [`SourceError`] if there is none of that name or it can't be opened.
+/// [`SourceError`] if the name is unknown or the source can't be opened.
 pub fn open(spec: &str) -> Result<Box<dyn InputSource>, SourceError> {
     let (name, argument) = spec.split_once(':').unwrap_or((spec, ""));
     let backend = BACKENDS
@@ -110,14 +110,14 @@ pub fn open(spec: &str) -> Result<Box<dyn InputSource>, SourceError> {
         .ok_or_else(|| {
             let known: Vec<&str> = BACKENDS.iter().map(|backend| backend.name).collect();
             SourceError(format!(
-                "no input source is named {name:?}; there are {}",
+                "unknown input source {name:?}; choose one of {}",
                 known.join(", ")
             ))
         })?;
     (backend.open)(argument)
 }
 
-/// Why no input can be read any more.
+/// Why input can't be read any more.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct SourceError(pub String);

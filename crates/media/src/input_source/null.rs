@@ -1,10 +1,10 @@
-//! A source from which nothing comes.
+//! A source without events.
 
 use std::time::{Duration, Instant};
 
 use super::{InputSource, SourceError, SourceEvent};
 
-/// Nobody is there.
+/// The source.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Null;
 

@@ -1,10 +1,10 @@
-//! A scripted source: input for tests and benches, line by line from a file or standard input.
+//! A scripted source: input for tests and benchmarks, line by line from a file or standard input.
 //!
-//! One command a line; empty lines and lines that start with `#` are skipped:
+//! One command per line; empty lines and lines that start with `#` are skipped:
 //!
 //! ```text
 //! key KEY_A down          # names of linux/input-event-codes.h; down, up, or nothing for both
-//! text Hello, world       # the rest of the line, as a person with a US keyboard types it
+//! text Hello, world       # the rest of the line, as typed on a US keyboard
 //! move 0.5 0.5            # absolute: fractions of the picture
 //! rel 10 -4               # relative: pixels
 //! button left down        # left right middle side extra; down, up, or nothing for both
@@ -35,15 +35,15 @@ pub struct Script {
     wait_until: Option<Instant>,
 }
 
-/// The longest line, in bytes: bounds what a file that is no script can make us hold.
+/// Maximum line length in bytes: bounds memory for files that are no scripts.
 const MAX_LINE: usize = 4096;
 
 impl Script {
-    /// Opens a file; `-` is standard input. A file is read to its end once: what is wrong with it is
-    /// found before anything of it is done.
+    /// Opens a file; `-` is standard input. A file is first checked to its end, so that errors are
+    /// reported before any command runs.
     ///
     /// # Errors
-    /// [`SourceError`] if it can't be opened, or with the line that is no command.
+    /// [`SourceError`] if it can't be opened, or with the invalid line.
     pub fn open(path: &str) -> Result<Script, SourceError> {
         match path {
             "-" => Ok(Script::new(
@@ -56,7 +56,7 @@ impl Script {
                         "the input script {path:?} can't be opened: {cause}"
                     ))
                 };
-                // Of a pipe nobody may write yet: then this waits, as for what it says.
+                // A pipe may have no writer yet: then this waits, as for its data.
                 let kind = std::fs::metadata(path).map_err(refused)?.file_type();
                 let mut file = File::open(path).map_err(refused)?;
                 if kind.is_file() {
@@ -67,7 +67,7 @@ impl Script {
                     file = File::open(path).map_err(refused)?;
                 } else if !kind.is_fifo() && !rustix::termios::isatty(&file) {
                     return Err(SourceError(format!(
-                        "the input script {path:?} is no file, pipe or terminal"
+                        "the input script {path:?} is not a file, pipe or terminal"
                     )));
                 }
                 Ok(Script::new(path, BufReader::new(file)))
@@ -75,7 +75,7 @@ impl Script {
         }
     }
 
-    /// Plays what `lines` gives; `name` is for messages.
+    /// Plays `lines`; `name` is for messages.
     pub fn new(name: &str, lines: impl BufRead + Send + 'static) -> Script {
         Script {
             name: name.to_owned(),
@@ -86,7 +86,7 @@ impl Script {
         }
     }
 
-    /// Takes in the next line; `false` at the end.
+    /// Reads the next line; `false` at the end.
     fn read_line(&mut self) -> Result<bool, SourceError> {
         let mut line = Vec::new();
         let bound = u64::try_from(MAX_LINE).unwrap_or(u64::MAX);
@@ -134,7 +134,7 @@ impl InputSource for Script {
     }
 }
 
-/// What a line asks for.
+/// A line's command.
 #[derive(PartialEq, Debug)]
 enum Step {
     Events(Vec<InputEvent>),
@@ -153,7 +153,7 @@ fn parse(line: &str) -> Result<Step, String> {
         (comment, _) if comment.starts_with('#') => Vec::new(),
         ("key", [name, how @ ..]) => {
             let code = codes::by_name(name).ok_or_else(|| {
-                format!("no key is named {name:?} (names are those of input-event-codes.h)")
+                format!("unknown key {name:?} (use the names of input-event-codes.h)")
             })?;
             strokes(how)?
                 .iter()
@@ -179,7 +179,7 @@ fn parse(line: &str) -> Result<Step, String> {
                 "middle" => Button::MIDDLE,
                 "side" => Button::SIDE,
                 "extra" => Button::EXTRA,
-                _ => return Err(format!("no button is named {name:?}")),
+                _ => return Err(format!("unknown button {name:?}")),
             };
             let press = |&pressed: &bool| InputEvent::Button { button, pressed };
             strokes(how)?.iter().map(press).collect()
@@ -190,7 +190,7 @@ fn parse(line: &str) -> Result<Step, String> {
         }],
         ("wait", [span]) => return Ok(Step::Wait(duration(span)?)),
         ("release", []) => vec![InputEvent::ReleaseAll],
-        _ => return Err(format!("{line:?} is no command of an input script")),
+        _ => return Err(format!("unknown command {line:?}")),
     };
     Ok(Step::Events(events))
 }
@@ -203,7 +203,7 @@ fn key(code: KeyCode, text: Option<char>, pressed: bool) -> InputEvent {
     }
 }
 
-/// A character as a person types it: on a US keyboard if it is there, else as text alone.
+/// The key strokes of a character on a US keyboard, or only its text if it has no key there.
 fn typed(ch: char) -> Vec<InputEvent> {
     const SHIFT: KeyCode = KeyCode(42);
     const UNKNOWN: KeyCode = KeyCode(240);
@@ -228,13 +228,13 @@ fn strokes(how: &[&str]) -> Result<&'static [bool], String> {
 
 fn number(word: &str) -> Result<i16, String> {
     word.parse()
-        .map_err(|_| format!("{word:?} is no whole number between -32768 and 32767"))
+        .map_err(|_| format!("{word:?} is not an integer from -32768 to 32767"))
 }
 
 fn fraction(word: &str) -> Result<u16, String> {
     let value: f64 = word.parse().unwrap_or(f64::NAN);
     if !(0.0..=1.0).contains(&value) {
-        return Err(format!("{word:?} is no number between 0 and 1"));
+        return Err(format!("{word:?} is not a number from 0 to 1"));
     }
     // In range by the check above.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -245,7 +245,7 @@ fn notches(word: &str) -> Result<i16, String> {
     let value: f64 = word.parse().unwrap_or(f64::NAN);
     if !(-273.0..=273.0).contains(&value) {
         return Err(format!(
-            "{word:?} is no number of notches between -273 and 273"
+            "{word:?} is not a number of notches from -273 to 273"
         ));
     }
     // 273 notches are 32 760 units.
@@ -258,7 +258,7 @@ fn duration(word: &str) -> Result<Duration, String> {
         .find(|ch: char| ch.is_ascii_alphabetic())
         .unwrap_or(word.len());
     let (count, unit) = word.split_at(at);
-    let wrong = || format!("{word:?} is no time like 20ms, 1s or 500us");
+    let wrong = || format!("{word:?} is not a duration such as 20ms, 1s or 500us");
     let count: u32 = count.parse().map_err(|_| wrong())?;
     let count = u64::from(count);
     match unit {
@@ -331,12 +331,12 @@ mod tests {
     #[test]
     fn mistakes_name_their_line() {
         for (text, line, what) in [
-            ("release\nkey KEY_NONE", 2, "no key is named"),
-            ("move 2 0", 1, "between 0 and 1"),
-            ("wait 20", 1, "no time like"),
-            ("jump", 1, "no command"),
+            ("release\nkey KEY_NONE", 2, "unknown key"),
+            ("move 2 0", 1, "from 0 to 1"),
+            ("wait 20", 1, "not a duration"),
+            ("jump", 1, "unknown command"),
             ("button left sideways", 1, "neither down nor up"),
-            ("rel 99999 0", 1, "no whole number"),
+            ("rel 99999 0", 1, "not an integer"),
         ] {
             let error = play(text).expect_err(text).to_string();
             assert!(error.starts_with(&format!("test:{line}: ")), "{error}");

@@ -1,5 +1,4 @@
-//! The physical keys by name: Linux event codes, their names, and the names that X keyboards
-//! give to the same places.
+//! Physical keys by name: Linux event codes, their names, and the XKB names of the same keys.
 //!
 //! Sources: `linux/input-event-codes.h`; the `evdev` key code file of xkeyboard-config.
 
@@ -10,7 +9,7 @@ struct Key {
     code: u16,
     /// Its name in `linux/input-event-codes.h`.
     name: &'static str,
-    /// Its name in XKB key code files, empty where those only number it.
+    /// Its name in XKB key code files, empty if it has only a number.
     xkb: &'static str,
 }
 
@@ -18,7 +17,7 @@ const fn key(code: u16, name: &'static str, xkb: &'static str) -> Key {
     Key { code, name, xkb }
 }
 
-/// The event code behind a key's name, like `KEY_A`.
+/// The event code of a name such as `KEY_A`.
 #[must_use]
 pub fn by_name(name: &str) -> Option<KeyCode> {
     KEYS.iter()
@@ -26,7 +25,7 @@ pub fn by_name(name: &str) -> Option<KeyCode> {
         .map(|key| KeyCode(key.code))
 }
 
-/// The name of an event code, like `KEY_A`.
+/// The name of an event code, such as `KEY_A`.
 #[must_use]
 pub fn name(code: KeyCode) -> Option<&'static str> {
     KEYS.iter()
@@ -34,14 +33,14 @@ pub fn name(code: KeyCode) -> Option<&'static str> {
         .map(|key| key.name)
 }
 
-/// The name of an event code in XKB key code files, like `AC01`.
+/// The name of an event code in XKB key code files, such as `AC01`.
 #[must_use]
 pub fn xkb_name(code: KeyCode) -> Option<&'static str> {
     let key = KEYS.iter().find(|key| key.code == code.0)?;
     Some(key.xkb).filter(|name| !name.is_empty())
 }
 
-/// The event code behind an XKB key name, like `AC01` (trailing zero bytes are no part of it).
+/// The event code of an XKB key name such as `AC01` (trailing zero bytes are ignored).
 #[must_use]
 pub fn by_xkb_name(name: &str) -> Option<KeyCode> {
     if name.is_empty() {
@@ -54,8 +53,7 @@ pub fn by_xkb_name(name: &str) -> Option<KeyCode> {
         .map(KeyCode)
 }
 
-/// The key and whether shift is needed to type `ch` on the US layout: how scripted text becomes
-/// keys.
+/// The key that types `ch` on the US layout, and whether it needs Shift: for scripted text.
 #[must_use]
 pub fn us_key(ch: char) -> Option<(KeyCode, bool)> {
     for (first, plain, shifted) in US_ROWS {
@@ -69,7 +67,7 @@ pub fn us_key(ch: char) -> Option<(KeyCode, bool)> {
     None
 }
 
-/// What a key types on the US layout, without and with shift.
+/// The characters of a key on the US layout, without and with Shift.
 #[must_use]
 pub fn us_text(code: KeyCode) -> Option<(char, char)> {
     US_ROWS.iter().find_map(|(first, plain, shifted)| {
@@ -79,8 +77,9 @@ pub fn us_text(code: KeyCode) -> Option<(char, char)> {
     })
 }
 
-/// The key that does what a keypad's key does without NumLock, by that key's symbol (`keysymdef.h`), whatever
-/// NumLock is. `Some(None)`: no other key does it. `None`: it is no such symbol.
+/// The key with the effect of a keypad key without NumLock, by its symbol (`keysymdef.h`), whatever
+/// the state of NumLock. `Some(None)`: no other key has it. `None`: the symbol is not from a
+/// keypad.
 #[must_use]
 pub fn without_num_lock(symbol: u32) -> Option<Option<KeyCode>> {
     let code = match symbol {
@@ -100,7 +99,7 @@ pub fn without_num_lock(symbol: u32) -> Option<Option<KeyCode>> {
     Some(Some(KeyCode(code)))
 }
 
-/// Names that other key code files (`xfree86`) give to keys of [`KEYS`].
+/// Names in other key code files (`xfree86`) for keys of [`KEYS`].
 const XKB_ALIASES: &[(&str, u16)] = &[
     ("BRK", 119),
     ("KPDC", 121),
@@ -109,7 +108,7 @@ const XKB_ALIASES: &[(&str, u16)] = &[
     ("XFER", 92),
 ];
 
-/// Runs of keys with consecutive codes: first code, what they type plain, what with shift.
+/// Runs of consecutive codes: first code, plain characters, characters with Shift.
 const US_ROWS: &[(u16, &str, &str)] = &[
     (2, "1234567890-=", "!@#$%^&*()_+"),
     (16, "qwertyuiop[]", "QWERTYUIOP{}"),

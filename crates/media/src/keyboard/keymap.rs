@@ -1,6 +1,6 @@
-//! What a key types: the symbols, levels and types of an XKB keyboard map as a plain value.
+//! An XKB keyboard map: symbols, levels and types, without I/O.
 //!
-//! It asks no server; module `load` fills it.
+//! Module `load` reads it from a server.
 //!
 //! Spec: XKB protocol, section 12.2 (from key code and state to key symbol).
 
@@ -12,73 +12,72 @@ pub const SHIFT: u8 = 1 << 0;
 pub const LOCK: u8 = 1 << 1;
 /// Control.
 pub const CONTROL: u8 = 1 << 2;
-/// By convention Alt.
+/// Alt by convention.
 pub const MOD1: u8 = 1 << 3;
-/// By convention Super.
+/// Super by convention.
 pub const MOD4: u8 = 1 << 6;
-/// Modifiers that turn typing into commands.
+/// Modifiers of commands.
 pub const COMMAND: u8 = CONTROL | MOD1 | MOD4;
 
-/// Symbols of keys that choose a level while held: both Shifts, `ISO_Level3_Shift`,
-/// `ISO_Level5_Shift` (`keysymdef.h`). Locks are not among them, nor is `Mode_switch`: it changes
-/// the group, although the modifier map lists it beside the third level.
+/// Symbols of keys that select a level while held: both Shifts, `ISO_Level3_Shift`,
+/// `ISO_Level5_Shift` (`keysymdef.h`). Locks are excluded, and so is `Mode_switch`: it changes the
+/// group, although the modifier map lists it with the third level.
 const HOLDING: &[u32] = &[0xffe1, 0xffe2, 0xfe03, 0xfe11];
 
-/// How modifiers choose a level.
+/// How modifiers select a level.
 #[derive(Clone, Debug, Default)]
 pub struct KeyType {
-    /// The modifiers that matter.
+    /// The relevant modifiers.
     pub mask: u8,
-    /// Which of them, held exactly, choose which level (0-based); all others choose level 0.
+    /// The level (0-based) of each exact combination of them; all others select level 0.
     pub levels: Vec<(u8, u8)>,
 }
 
 /// A key's symbols.
 #[derive(Clone, Debug, Default)]
 pub struct Key {
-    /// For each group (at most 4) the index of its type and its symbols by level; no symbol is 0.
+    /// For each group (at most 4) the index of its type and its symbols by level; 0 is no symbol.
     pub groups: Vec<(u8, Vec<u32>)>,
-    /// What to do with a group that the key doesn't have (XKB section 7.2.1).
+    /// Handling of missing groups (XKB section 7.2.1).
     pub out_of_range: OutOfRange,
 }
 
-/// What becomes of a group number that a key doesn't have.
+/// Handling of a group number that a key lacks.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum OutOfRange {
-    /// Counted from the start again.
+    /// Counts again from the start.
     #[default]
     Wrap,
-    /// The last one is taken.
+    /// Uses the last group.
     Clamp,
-    /// This one is taken.
+    /// Uses this group.
     Redirect(u8),
 }
 
-/// A keyboard's map at one moment.
+/// A keyboard's map at one time.
 #[derive(Clone, Debug, Default)]
 pub struct Keymap {
     /// By type number.
     pub types: Vec<KeyType>,
     /// By X key code.
     pub keys: BTreeMap<u8, Key>,
-    /// Which modifiers a key sets, by X key code.
+    /// The modifiers set by each key, by X key code.
     pub modifiers: BTreeMap<u8, u8>,
 }
 
-/// A way to type a character.
+/// A key combination that types a character.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Way {
+pub struct KeyCombination {
     /// The X key code to press.
     pub keycode: u8,
-    /// The modifiers that its type looks at.
+    /// The modifiers that its type uses.
     pub mask: u8,
-    /// Which of them must be held; the rest of `mask` must not.
+    /// Those of them that must be held; the rest of `mask` must not.
     pub mods: u8,
 }
 
 impl Keymap {
-    /// The symbol that `keycode` makes while `mods` are in force in `group`; `None` if it makes
-    /// none.
+    /// The symbol of `keycode` with the modifiers `mods` in `group`; `None` if there is none.
     #[must_use]
     pub fn symbol(&self, keycode: u8, mods: u8, group: u8) -> Option<u32> {
         let (kind, symbols) = self.group(keycode, group)?;
@@ -94,12 +93,12 @@ impl Keymap {
             .filter(|symbol| *symbol != 0)
     }
 
-    /// The character that `keycode` types; `None` for keys that type none (arrows, dead keys).
+    /// The character of `keycode`; `None` for other keys (arrows, dead keys).
     #[must_use]
     pub fn character(&self, keycode: u8, mods: u8, group: u8) -> Option<char> {
         let typed = character_of(self.symbol(keycode, mods, group)?)?;
         let (kind, _) = self.group(keycode, group)?;
-        // Section 12.4: Lock capitalises where the type itself ignores it.
+        // Section 12.4: Lock capitalises if the type ignores it.
         if mods & LOCK != 0 && kind.mask & LOCK == 0 {
             let mut upper = typed.to_uppercase();
             if let (Some(single), None) = (upper.next(), upper.next()) {
@@ -109,8 +108,12 @@ impl Keymap {
         Some(typed)
     }
 
-    /// All ways to type `wanted` in `group`, in order of key code.
-    pub fn ways(&self, wanted: char, group: u8) -> impl Iterator<Item = Way> + '_ {
+    /// All combinations that type `wanted` in `group`, by key code.
+    pub fn combinations(
+        &self,
+        wanted: char,
+        group: u8,
+    ) -> impl Iterator<Item = KeyCombination> + '_ {
         self.keys.keys().flat_map(move |&keycode| {
             let group_of_key = self.group(keycode, group);
             let types_it = group_of_key.is_some_and(|(_, symbols)| {
@@ -123,7 +126,7 @@ impl Keymap {
                 .flat_map(subsets)
                 .filter_map(move |(mask, mods)| {
                     let typed = self.character(keycode, mods, group);
-                    (typed == Some(wanted)).then_some(Way {
+                    (typed == Some(wanted)).then_some(KeyCombination {
                         keycode,
                         mask,
                         mods,
@@ -132,7 +135,7 @@ impl Keymap {
         })
     }
 
-    /// The key codes that have no symbol and set no modifier: free to be bound.
+    /// Key codes without symbol and modifier, which can be bound.
     pub fn unused(&self) -> impl Iterator<Item = u8> + '_ {
         let blank = |key: &Key| key.groups.iter().all(|(_, s)| s.iter().all(|s| *s == 0));
         let plain = |code: &u8| self.modifiers.get(code).is_none_or(|mods| *mods == 0);
@@ -143,8 +146,8 @@ impl Keymap {
             .filter(plain)
     }
 
-    /// The modifiers that `keycode` sets while it is held. A key that isn't in the modifier map
-    /// itself (right Alt as `ISO_Level3_Shift`) counts as its namesake that is.
+    /// The modifiers that `keycode` sets while held. A key that is not in the modifier map (right
+    /// Alt as `ISO_Level3_Shift`) counts as another key with its symbol that is.
     #[must_use]
     pub fn modifiers_of(&self, keycode: u8) -> u8 {
         let own = self.modifiers.get(&keycode).copied().unwrap_or(0);
@@ -161,7 +164,7 @@ impl Keymap {
         namesakes.fold(0, |all, (_, mods)| all | mods)
     }
 
-    /// A key that sets the modifier `bit` while it is held and has no other effect.
+    /// A key that sets the modifier `bit` while held and has no other effect.
     #[must_use]
     pub fn modifier_key(&self, bit: u8) -> Option<u8> {
         let holds = |code: u8| {
@@ -170,8 +173,8 @@ impl Keymap {
         };
         let exact = |(code, mods): (&u8, &u8)| (*mods == bit && holds(*code)).then_some(*code);
         let code = self.modifiers.iter().find_map(exact)?;
-        // The third level belongs to a key that no keyboard has; AltGr only acts like it. Programs that
-        // read keys by position, such as wine, know AltGr alone.
+        // The third level's key is virtual; AltGr acts as that key. Programs that read keys by
+        // position, such as wine, only know AltGr.
         let listed = |code: u8| self.modifiers.get(&code).is_some_and(|mods| *mods != 0);
         let symbol = self.symbol(code, 0, 0);
         let real = |other: &u8| !listed(*other) && self.symbol(*other, 0, 0) == symbol;
@@ -207,7 +210,7 @@ fn subsets(mask: u8) -> impl Iterator<Item = (u8, u8)> {
         .map(move |mods| (mask, mods))
 }
 
-/// The character that a key symbol stands for; `None` for function keys, dead keys and controls.
+/// The character of a key symbol; `None` for function keys, dead keys and controls.
 #[must_use]
 pub fn character_of(symbol: u32) -> Option<char> {
     xkeysym::Keysym::new(symbol)
@@ -215,7 +218,7 @@ pub fn character_of(symbol: u32) -> Option<char> {
         .filter(|ch| !ch.is_control())
 }
 
-/// The key symbol of a character (its legacy number where it has one, else Unicode's).
+/// The key symbol of a character (its legacy number if it has one, otherwise Unicode's).
 #[must_use]
 pub fn symbol_of(ch: char) -> u32 {
     xkeysym::Keysym::from_char(ch).raw()
@@ -257,7 +260,11 @@ mod tests {
             "no such combination: level 0"
         );
         assert_eq!(map.character(39, 0, 0), None);
-        let mods = |wanted| map.ways(wanted, 0).map(|way| way.mods).collect::<Vec<u8>>();
+        let mods = |wanted| {
+            map.combinations(wanted, 0)
+                .map(|way| way.mods)
+                .collect::<Vec<u8>>()
+        };
         assert_eq!(mods('A'), [SHIFT, LOCK]);
         assert_eq!(mods('a'), [0, SHIFT | LOCK]);
         assert_eq!(map.unused().collect::<Vec<_>>(), [93]);

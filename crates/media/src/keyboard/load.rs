@@ -1,4 +1,4 @@
-//! Reads an X server's keyboard: its map, and which of its key codes is which physical key.
+//! Reads an X server's keyboard: its map, and the physical keys of its key codes.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use super::keymap::{Key, KeyType, Keymap, OutOfRange};
 /// The core keyboard of an X server.
 #[derive(Clone, Debug)]
 pub struct XkbKeyboard {
-    /// What its keys type.
+    /// Its map.
     pub map: Keymap,
     to_code: HashMap<u8, KeyCode>,
     from_code: HashMap<KeyCode, u8>,
@@ -22,23 +22,22 @@ pub struct XkbKeyboard {
 /// Why a server's keyboard can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum XkbError {
-    /// The server has no XKB: no server of the last 25 years lacks it unless told so.
+    /// The server lacks XKB, which all servers of the last 25 years have unless disabled.
     #[error("the X server lacks the XKEYBOARD extension: start it without `-kb`")]
     Missing,
     /// The connection broke.
-    #[error("the X server's keyboard map can't be read: {0}")]
+    #[error("can't read the X server's keyboard map: {0}")]
     Connection(#[from] x11rb::errors::ConnectionError),
-    /// The server refused or sent nonsense.
-    #[error("the X server's keyboard map can't be read: {0}")]
+    /// The server refused or sent invalid data.
+    #[error("can't read the X server's keyboard map: {0}")]
     Reply(#[from] x11rb::errors::ReplyError),
 }
 
 impl XkbKeyboard {
-    /// Announces XKB on this connection (once), asks to be told when the map changes, and reads
-    /// the map.
+    /// Enables XKB on this connection (once), selects map change events, and reads the map.
     ///
     /// # Errors
-    /// [`XkbError`] if the server has no XKB or the connection broke.
+    /// [`XkbError`] if the server lacks XKB or the connection broke.
     pub fn open(conn: &RustConnection) -> Result<XkbKeyboard, XkbError> {
         if conn
             .extension_information(xkb::X11_EXTENSION_NAME)?
@@ -62,7 +61,7 @@ impl XkbKeyboard {
         XkbKeyboard::read(conn)
     }
 
-    /// Reads the map anew.
+    /// Reads the map again.
     ///
     /// # Errors
     /// [`XkbError`] if the connection broke.
@@ -102,7 +101,7 @@ impl XkbKeyboard {
             .zip(key_names)
             .map(|(keycode, key)| (keycode, text(key.name)))
             .collect();
-        // Only evdev has the arrow up at 111; in the older `xfree86` set that is Print.
+        // Only evdev has the up arrow at 111; in the older `xfree86` set that is Print.
         let evdev = named
             .iter()
             .any(|(keycode, name)| *keycode == 111 && name == "UP");
@@ -119,7 +118,7 @@ impl XkbKeyboard {
         Ok(keyboard)
     }
 
-    /// The physical key behind an X key code.
+    /// The physical key of an X key code.
     #[must_use]
     pub fn code(&self, keycode: u8) -> Option<KeyCode> {
         self.to_code.get(&keycode).copied()
@@ -135,7 +134,7 @@ impl XkbKeyboard {
 /// X key codes start at 8 (X protocol, section 8, "Setup"); evdev drivers add that to the code.
 const EVDEV_OFFSET: u8 = 8;
 
-/// Stands for the core keyboard in XKB requests (`XkbUseCoreKbd`).
+/// Selects the core keyboard in XKB requests (`XkbUseCoreKbd`).
 pub(crate) const CORE_KEYBOARD: u16 = 0x100;
 
 fn all_parts() -> xkb::MapPart {

@@ -1,7 +1,7 @@
-//! Keyboards of X servers: which key code is which physical key, and what a key types.
+//! Keyboards of X servers: the physical keys of key codes, and their symbols.
 //!
-//! The input source and the input sink share it. It is no input method: dead keys and compose
-//! sequences are module `compose`, which the source asks.
+//! Shared by input source and input sink. Not an input method: dead keys and compose sequences are
+//! in module `compose`, used by the source.
 //!
 //! Spec: The X Keyboard Extension, protocol version 1.0 (XKB), sections 7, 12 and 18.
 

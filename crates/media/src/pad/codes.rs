@@ -1,4 +1,4 @@
-//! Numbers of `linux/input-event-codes.h` that game pads use, by the names there.
+//! Codes of `linux/input-event-codes.h` that game pads use, with the names used there.
 #![allow(missing_docs, reason = "the names of the kernel's header")]
 
 pub const EV_SYN: u16 = 0x00;

@@ -1,52 +1,52 @@
-//! What an event device is and how it is held, as the bytes of a file that its server writes and that any
-//! process may read: the answers to the kernel's `EVIOCG…` (`linux/input.h`), each at its place.
+//! Description and state of an event device, as a file that its server writes and any process may
+//! read: the answers to the kernel's `EVIOCG…` requests (`linux/input.h`), each at a fixed offset.
 //!
-//! Both sides are of one build on one machine; numbers have its byte order.
+//! Both sides belong to one build on one machine; numbers have native byte order.
 
 use super::codes::{ABS_CNT, EV_ABS, EV_CNT, EV_FF, EV_KEY, EV_SYN, FF_CNT, KEY_CNT};
 
-/// What a file begins with; changes with the places below.
+/// The first bytes of a file; changes with the offsets below.
 pub const MAGIC: u32 = 0x4f56_5031;
 
 /// `struct input_id`: bus, vendor, product, version, a `u16` each.
-pub const ID: Part = Part::new(8, 8);
-/// The name, with zeros behind it.
-pub const NAME: Part = Part::new(ID.end(), 96);
-/// Where it is plugged in, with zeros behind it.
-pub const PLACE: Part = Part::new(NAME.end(), 32);
-/// How many effects may be uploaded, an `i32`.
-pub const EFFECTS: Part = Part::new(PLACE.end(), 4);
-/// A bit for each kind of event that it has.
-pub const KINDS: Part = Part::new(EFFECTS.end(), EV_CNT / 8);
-/// A bit for each key and button that it has …
-pub const KEYS: Part = Part::new(KINDS.end(), KEY_CNT / 8);
+pub const ID: Field = Field::new(8, 8);
+/// The name, padded with zeros.
+pub const NAME: Field = Field::new(ID.end(), 96);
+/// The physical location, padded with zeros.
+pub const LOCATION: Field = Field::new(NAME.end(), 32);
+/// The number of effects that may be uploaded, an `i32`.
+pub const EFFECTS: Field = Field::new(LOCATION.end(), 4);
+/// A bit for each supported event type.
+pub const KINDS: Field = Field::new(EFFECTS.end(), EV_CNT / 8);
+/// A bit for each supported key and button …
+pub const KEYS: Field = Field::new(KINDS.end(), KEY_CNT / 8);
 /// … and for each that is down.
-pub const KEYS_DOWN: Part = Part::new(KEYS.end(), KEY_CNT / 8);
-/// A bit for each axis that it has.
-pub const AXES: Part = Part::new(KEYS_DOWN.end(), ABS_CNT / 8);
-/// A bit for each kind of effect.
-pub const FORCES: Part = Part::new(AXES.end(), FF_CNT / 8);
+pub const KEYS_DOWN: Field = Field::new(KEYS.end(), KEY_CNT / 8);
+/// A bit for each supported axis.
+pub const AXES: Field = Field::new(KEYS_DOWN.end(), ABS_CNT / 8);
+/// A bit for each supported effect type.
+pub const FORCES: Field = Field::new(AXES.end(), FF_CNT / 8);
 /// `struct input_absinfo` of each axis.
-pub const AXIS_INFO: Part = Part::new(FORCES.end(), ABS_CNT * AXIS);
+pub const AXIS_INFO: Field = Field::new(FORCES.end(), ABS_CNT * AXIS);
 
-/// Bytes of a `struct input_absinfo`: value, minimum, maximum, fuzz, flat, resolution.
+/// Size of a `struct input_absinfo`: value, minimum, maximum, fuzz, flat, resolution.
 pub const AXIS: usize = 24;
 
-/// Bytes of a file.
+/// Size of a file.
 pub const LENGTH: usize = AXIS_INFO.end();
 
-/// A place in the file.
+/// A field of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Part {
-    /// Where it begins.
+pub struct Field {
+    /// Its offset.
     pub at: usize,
-    /// Its bytes.
+    /// Its length in bytes.
     pub length: usize,
 }
 
-impl Part {
-    const fn new(at: usize, length: usize) -> Part {
-        Part { at, length }
+impl Field {
+    const fn new(at: usize, length: usize) -> Field {
+        Field { at, length }
     }
 
     const fn end(self) -> usize {
@@ -58,11 +58,11 @@ impl Part {
     }
 }
 
-/// Where the bits of what it has of a kind of events are; `None`: it has none of that kind.
+/// The bit set of the supported codes of an event type; `None`: the type has none.
 #[must_use]
-pub fn bits_of(kind: u16) -> Option<Part> {
+pub fn bits_of(kind: u16) -> Option<Field> {
     match kind {
-        // As the kernel: of "synchronisation" the kinds themselves.
+        // As in the kernel: for "synchronisation", the event types.
         EV_SYN => Some(KINDS),
         EV_KEY => Some(KEYS),
         EV_ABS => Some(AXES),
@@ -71,34 +71,34 @@ pub fn bits_of(kind: u16) -> Option<Part> {
     }
 }
 
-/// Where a `struct input_absinfo` is; `None` for an axis that there can't be.
+/// The field with an axis's `struct input_absinfo`; `None` for an invalid axis.
 #[must_use]
-pub fn info_of(axis: u16) -> Option<Part> {
+pub fn info_of(axis: u16) -> Option<Field> {
     let axis = usize::from(axis);
-    (axis < ABS_CNT).then(|| Part::new(AXIS_INFO.at + axis * AXIS, AXIS))
+    (axis < ABS_CNT).then(|| Field::new(AXIS_INFO.at + axis * AXIS, AXIS))
 }
 
 /// An axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Axis {
-    /// Where it is.
+    /// Current value.
     pub value: i32,
     /// Its smallest value.
     pub minimum: i32,
     /// Its largest value.
     pub maximum: i32,
-    /// So much it trembles.
+    /// Noise threshold.
     pub fuzz: i32,
-    /// So far from the middle it is still in the middle.
+    /// Dead zone around the centre.
     pub flat: i32,
 }
 
-/// What an event device is and how it is held.
+/// Description and state of an event device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Description(Box<[u8; LENGTH]>);
 
 impl Description {
-    /// A device that has nothing but a name (of which 95 bytes have room) and its `struct input_id`.
+    /// A device with only a name (at most 95 bytes) and its `struct input_id`.
     #[must_use]
     pub fn new(name: &str, id: [u16; 4]) -> Description {
         let mut description = Description(Box::new([0; LENGTH]));
@@ -113,15 +113,15 @@ impl Description {
         description
     }
 
-    /// With these words for where it is plugged in, of which 31 bytes have room.
+    /// Sets the physical location (at most 31 bytes).
     #[must_use]
     pub fn at(mut self, place: &str) -> Description {
-        let place = &place[..place.floor_char_boundary(PLACE.length - 1)];
-        PLACE.of(&mut self.0)[..place.len()].copy_from_slice(place.as_bytes());
+        let place = &place[..place.floor_char_boundary(LOCATION.length - 1)];
+        LOCATION.of(&mut self.0)[..place.len()].copy_from_slice(place.as_bytes());
         self
     }
 
-    /// With a key or button.
+    /// Adds a key or button.
     #[must_use]
     pub fn with_key(mut self, code: u16) -> Description {
         set(KINDS.of(&mut self.0), EV_KEY, true);
@@ -129,7 +129,7 @@ impl Description {
         self
     }
 
-    /// With an axis.
+    /// Adds an axis.
     #[must_use]
     pub fn with_axis(mut self, code: u16, axis: Axis) -> Description {
         set(KINDS.of(&mut self.0), EV_ABS, true);
@@ -151,7 +151,7 @@ impl Description {
         self
     }
 
-    /// With a kind of effects, and so many that may be uploaded.
+    /// Adds an effect type, and the number of effects that may be uploaded.
     #[must_use]
     pub fn with_force(mut self, code: u16, effects: i32) -> Description {
         set(KINDS.of(&mut self.0), EV_FF, true);
@@ -162,8 +162,8 @@ impl Description {
         self
     }
 
-    /// Follows an event; the place that changed.
-    pub fn follow(&mut self, kind: u16, code: u16, value: i32) -> Option<Part> {
+    /// Applies an event; returns the changed field.
+    pub fn follow(&mut self, kind: u16, code: u16, value: i32) -> Option<Field> {
         match kind {
             EV_KEY => {
                 set(KEYS_DOWN.of(&mut self.0), code, value != 0);
@@ -171,7 +171,7 @@ impl Description {
             }
             EV_ABS => {
                 let info = info_of(code)?;
-                let place = Part::new(info.at, 4);
+                let place = Field::new(info.at, 4);
                 place.of(&mut self.0).copy_from_slice(&value.to_ne_bytes());
                 Some(place)
             }
@@ -179,9 +179,9 @@ impl Description {
         }
     }
 
-    /// The bytes of a place.
+    /// The bytes of a field.
     #[must_use]
-    pub fn part(&self, part: Part) -> &[u8] {
+    pub fn part(&self, part: Field) -> &[u8] {
         &self.0[part.at..part.end()]
     }
 
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_stand_where_they_are_looked_for() {
+    fn fields_are_at_their_documented_offsets() {
         let axis = Axis {
             value: 1,
             minimum: -5,
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(it.part(KEYS_DOWN)[0x26], 1);
         assert_eq!(it.follow(EV_ABS, 0x11, -4).unwrap().at, info.at);
         assert_eq!(it.part(info)[..4], (-4_i32).to_ne_bytes());
-        // Numbers that no device has.
+        // Invalid numbers.
         assert_eq!(it.follow(EV_ABS, 0x40, 1), None);
         it.follow(EV_KEY, u16::MAX, 1);
         it.follow(EV_KEY, 0x130, 0);

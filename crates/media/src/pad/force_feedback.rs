@@ -1,5 +1,5 @@
-//! What a pad is to feel, out of what the programs that have it open upload, start and stop: as the kernel's
-//! ff-memless has it for pads that keep no effects, all that play are added up.
+//! Computes a pad's rumble from the effects that programs upload, start and stop: like the kernel's
+//! ff-memless for pads without effect memory, all playing effects are added up.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use openuvr_proto::time::Instant;
 
 use super::requests::{Effect, Request};
 
-/// Effects of one program at most: what a pad has room for.
+/// Maximum number of effects of one program: the capacity of a pad.
 const MAX_EFFECTS: u16 = 16;
 
-/// Who uploaded an effect, and its number there.
+/// The program that uploaded an effect, and the effect's number there.
 type Key = (u64, u16);
 
 #[derive(Clone, Copy, Debug)]
@@ -24,18 +24,18 @@ struct Uploaded {
 #[derive(Clone, Copy, Debug)]
 struct Playing {
     since: Instant,
-    /// Times that it is played, one behind the other.
+    /// Number of repetitions.
     count: u32,
 }
 
 impl Uploaded {
-    /// How long once takes; `None`: without end.
+    /// Duration of one repetition; `None`: no limit.
     fn once(&self) -> Option<Duration> {
         let (delay, length) = (self.effect.delay, self.effect.length);
         (length > 0).then(|| Duration::from_millis(u64::from(delay) + u64::from(length)))
     }
 
-    /// Whether it is felt, and when that changes.
+    /// Whether it is active, and when that changes.
     fn at(&self, now: Instant) -> (bool, Option<Instant>) {
         let Some(Playing { since, count }) = self.playing else {
             return (false, None);
@@ -75,7 +75,7 @@ impl Default for ForceFeedback {
 }
 
 impl ForceFeedback {
-    /// A program, by a number of its own, asks for this.
+    /// Handles a request of a program, identified by a number.
     pub fn take(&mut self, now: Instant, from: u64, request: Request) {
         match request {
             Request::Upload(id, effect) if id < MAX_EFFECTS => {
@@ -95,12 +95,12 @@ impl ForceFeedback {
         }
     }
 
-    /// A program has closed the pad: what it uploaded is gone.
+    /// A program has closed the pad: removes its effects.
     pub fn left(&mut self, by: u64) {
         self.effects.retain(|(from, _), _| *from != by);
     }
 
-    /// What is felt now.
+    /// The rumble now.
     #[must_use]
     pub fn rumble(&self, now: Instant) -> Rumble {
         let mut sums = [0_u32; 2];
@@ -118,7 +118,7 @@ impl ForceFeedback {
         Rumble { strong, weak }
     }
 
-    /// When something else is felt, unless something is asked before.
+    /// When the rumble changes without further requests.
     #[must_use]
     pub fn next_change(&self, now: Instant) -> Option<Instant> {
         self.effects.values().filter_map(|e| e.at(now).1).min()
@@ -147,10 +147,10 @@ mod tests {
     }
 
     #[test]
-    fn an_effect_is_felt_as_long_and_as_often_as_was_asked() {
+    fn an_effect_lasts_and_repeats_as_requested() {
         let mut it = ForceFeedback::default();
         it.take(at(0), 1, Request::Upload(0, effect(1000, 50, 20)));
-        assert_eq!(it.next_change(at(0)), None, "nothing plays");
+        assert_eq!(it.next_change(at(0)), None, "no effect plays");
         it.take(at(100), 1, Request::Play(0, 2));
         let felt: Vec<_> = [100, 119, 120, 169, 170, 190, 239, 240]
             .map(|t| strong(&it, t))
@@ -165,18 +165,18 @@ mod tests {
     }
 
     #[test]
-    fn all_that_play_add_up_and_go_with_their_program() {
+    fn effects_add_up_and_end_with_their_program() {
         let mut it = ForceFeedback::default();
         it.take(at(0), 1, Request::Upload(0, effect(40_000, 0, 0)));
         it.take(at(0), 2, Request::Upload(0, effect(40_000, 0, 0)));
         it.take(at(0), 1, Request::Play(0, 1));
-        assert_eq!(strong(&it, 100_000), 40_000, "without end");
+        assert_eq!(strong(&it, 100_000), 40_000, "no limit");
         it.take(at(0), 2, Request::Play(0, 1));
         assert_eq!(strong(&it, 1), 65_535);
         it.take(at(1), 2, Request::Gain(0x8000));
         assert_eq!(strong(&it, 1), 0x8000);
         it.take(at(1), 2, Request::Gain(0xffff));
-        // Changed while it plays.
+        // Changed during playback.
         it.take(at(2), 2, Request::Upload(0, effect(1, 0, 0)));
         assert_eq!(strong(&it, 2), 40_001);
         it.left(1);
@@ -189,7 +189,7 @@ mod tests {
         );
         it.take(at(4), 2, Request::Erase(0));
         assert_eq!(it.rumble(at(4)), Rumble::OFF);
-        // What was never uploaded, or has no place.
+        // Effects never uploaded, or beyond the capacity.
         it.take(at(4), 2, Request::Play(0, 1));
         it.take(at(4), 2, Request::Upload(16, effect(1, 0, 0)));
         it.take(at(4), 2, Request::Play(16, 1));

@@ -1,14 +1,14 @@
-//! Game pads as Linux shows them: the numbers of their buttons and axes, the device that games are given, and
-//! the files through which a library in a game's process shows it where the kernel does not.
+//! Game pads as presented by Linux: codes of buttons and axes, the device presented to games, and
+//! the files through which a library in a game's process presents it in place of the kernel.
 //!
 //! ```text
-//! FOLDER/dev/event240      one for each device: what it is and how it is held (`description`); its coming
-//!                          and going is what a game sees of `/dev/input`
-//! FOLDER/socket/event240   where a process that opens the device connects; `struct input_event`s come from
-//!                          there, and what the game writes goes there (`requests`)
+//! FOLDER/dev/event240      one per device: description and state (`description`); a game
+//!                          sees its creation and removal in `/dev/input`
+//! FOLDER/socket/event240   where a process that opens the device connects; it receives
+//!                          `struct input_event`s and sends its writes (`requests`)
 //! ```
-//! What it is not: the library itself (crate `pads`), nor who serves the devices
-//! ([`input_sink::pads`](crate::input_sink::pads)).
+//! The library itself is crate `pads`; the server is in
+//! [`input_sink::pads`](crate::input_sink::pads).
 
 pub mod codes;
 pub mod description;
@@ -18,21 +18,21 @@ pub mod requests;
 #[cfg(feature = "host")]
 pub mod xbox;
 
-/// The environment variable that names FOLDER to a process that is to see its devices.
+/// The environment variable with the path of FOLDER for a process that should see its devices.
 pub const FOLDER: &str = "OPENUVR_PADS";
 
-/// What our own devices say of where they are plugged in begins with this: a client that is on the host's machine
-/// must not take them for its person's.
-pub const OWN_PLACE: &str = "openuvr/";
+/// Prefix of the physical location of our own devices: a client on the host's machine must not
+/// forward them as the user's pads.
+pub const OWN_LOCATION: &str = "openuvr/";
 
-/// What of FOLDER stands in for `/dev/input` where that is listed or watched.
+/// The subfolder listed or watched in place of `/dev/input`.
 pub const DEVICES: &str = "dev";
 
-/// What of FOLDER has the sockets.
+/// The subfolder with the sockets.
 pub const SOCKETS: &str = "socket";
 
-/// The number of the first device, `event240`: far from what the kernel gives, which counts from 0.
+/// The number of the first device, `event240`: far from the kernel's numbers, which count from 0.
 pub const FIRST_EVENT: u32 = 240;
 
-/// Devices in a folder at most.
+/// Maximum number of devices in a folder.
 pub const MAX_DEVICES: u32 = 8;

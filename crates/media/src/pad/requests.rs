@@ -1,46 +1,47 @@
-//! What a process that has a device open asks of who serves it: `struct input_event`s that the game writes,
-//! and, in the same form, what it says by `ioctl`.
+//! Requests of a process that has a device open to the device's server: `struct input_event`s that
+//! the game writes, and `ioctl` calls in the same form.
 
 use super::codes::{EV_FF, FF_GAIN};
 
-/// Bytes of one, as of a `struct input_event` where times have 64 bits.
+/// Size of a request, that of a `struct input_event` with 64-bit times.
 pub const LENGTH: usize = 24;
 
-/// The kinds of those that no game writes: far from the kernel's, which are below 0x20.
+/// Types that no game writes: far from the kernel's, which are below 0x20.
 const UPLOAD: u16 = 0xf001;
 const ERASE: u16 = 0xf002;
 const CLOCK: u16 = 0xf003;
 
-/// A rumble as a game describes it (`struct ff_effect`).
+/// A rumble effect of a game (`struct ff_effect`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Effect {
-    /// The heavy motor: 65 535 is the most.
+    /// The heavy motor; the maximum is 65 535.
     pub strong: u16,
     /// The light motor.
     pub weak: u16,
-    /// How long it lasts, in milliseconds; 0: until it is stopped.
+    /// Duration in milliseconds; 0: until stopped.
     pub length: u16,
-    /// How long after the start it begins, in milliseconds.
+    /// Delay after the start in milliseconds.
     pub delay: u16,
 }
 
 /// One request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Request {
-    /// An effect is like this now (`EVIOCSFF`).
+    /// Uploads or changes an effect (`EVIOCSFF`).
     Upload(u16, Effect),
-    /// An effect is there no more (`EVIOCRMFF`).
+    /// Removes an effect (`EVIOCRMFF`).
     Erase(u16),
-    /// An effect is to be played so often; 0 or less: to be stopped.
+    /// Plays an effect this many times; 0 or less: stops it.
     Play(u16, i32),
-    /// How hard all are, 65 535 is the most.
+    /// Sets the gain of all effects; the maximum is 65 535.
     Gain(u16),
-    /// Events are to be stamped by this clock (`EVIOCSCLOCKID`): `CLOCK_REALTIME` 0, `CLOCK_MONOTONIC` 1.
+    /// Selects the clock of event timestamps (`EVIOCSCLOCKID`): `CLOCK_REALTIME` 0,
+    /// `CLOCK_MONOTONIC` 1.
     Clock(i32),
 }
 
 impl Request {
-    /// Its bytes.
+    /// The wire format.
     #[must_use]
     pub fn to_bytes(self) -> [u8; LENGTH] {
         let (kind, code, value, effect) = match self {
@@ -61,7 +62,7 @@ impl Request {
         out
     }
 
-    /// From what was received; `None` if it means nothing to a pad (a light, a sound).
+    /// Parses a request; `None` if it does not concern a pad (a light, a sound).
     #[must_use]
     pub fn from_bytes(bytes: &[u8; LENGTH]) -> Option<Request> {
         let half = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_come_back_as_they_were() {
+    fn requests_round_trip() {
         let effect = Effect {
             strong: 0xffff,
             weak: 2,

@@ -1,26 +1,26 @@
-//! The pad that games are given, whatever the player holds: an Xbox 360 pad as the kernel's driver xpad shows
-//! it. All games and their databases of pads know it.
+//! The pad presented to games, whatever the player uses: an Xbox 360 pad like that of the kernel's
+//! driver xpad. All games and their pad databases know it.
 //!
-//! It keeps the name of the player's pad, and has all of its buttons: `docs/adr/0012-game-pads.md` says why
-//! not that pad's own numbers.
+//! It has the name of the player's pad and all of its buttons: `docs/adr/0012-game-pads.md`
+//! explains why it does not have that pad's IDs.
 
 use openuvr_proto::input::pad::{PadButton, PadId, PadIdentity, PadState};
 
-use super::OWN_PLACE;
+use super::OWN_LOCATION;
 use super::codes::*;
 use super::description::{Axis, Description};
 
 /// USB, Microsoft, Xbox 360 pad, version 1.16: `struct input_id`.
 pub const ID: [u16; 4] = [BUS_USB, 0x045e, 0x028e, 0x0110];
 
-/// Effects that games may upload, as the kernel's `FF_MEMLESS_EFFECTS`.
+/// Number of effects that games may upload, the kernel's `FF_MEMLESS_EFFECTS`.
 pub const EFFECTS: u16 = 16;
 
-/// The code of each button that is a key; the cross is a hat, the triggers are axes.
+/// The code of each button that is a key; the D-pad is a hat, the triggers are axes.
 const KEYS: [(PadButton, u16); 11] = [
     (PadButton::South, BTN_SOUTH),
     (PadButton::East, BTN_EAST),
-    // xpad says X and Y, which have the numbers of north and west, whatever their place.
+    // xpad uses X and Y, with the codes of north and west, regardless of their position.
     (PadButton::West, BTN_NORTH),
     (PadButton::North, BTN_WEST),
     (PadButton::LeftShoulder, BTN_TL),
@@ -35,12 +35,12 @@ const KEYS: [(PadButton, u16); 11] = [
 const STICKS: [u16; 4] = [ABS_X, ABS_Y, ABS_RX, ABS_RY];
 const TRIGGERS: [u16; 2] = [ABS_Z, ABS_RZ];
 
-/// The keys that it has.
+/// Its keys.
 pub(crate) fn keys() -> impl Iterator<Item = u16> {
     KEYS.into_iter().map(|(_, code)| code)
 }
 
-/// The axes that it has.
+/// Its axes.
 pub(crate) fn axes() -> impl Iterator<Item = (u16, Axis)> {
     let axis = |minimum, maximum, fuzz, flat| Axis {
         value: 0,
@@ -58,19 +58,19 @@ pub(crate) fn axes() -> impl Iterator<Item = (u16, Axis)> {
     sticks.chain(triggers).chain(hat)
 }
 
-/// Where a player's pad says that it is plugged in.
-pub(crate) fn place(pad: PadId) -> String {
-    format!("{OWN_PLACE}pad{}", pad.number())
+/// The physical location of a player's pad.
+pub(crate) fn location(pad: PadId) -> String {
+    format!("{OWN_LOCATION}pad{}", pad.number())
 }
 
-/// A player's pad as it is shown.
+/// The presented device of a player's pad.
 #[must_use]
 pub fn description(pad: PadId, identity: &PadIdentity) -> Description {
     let name = match identity.name.as_str() {
         "" => "OpenUVR pad",
         name => name,
     };
-    let mut shown = Description::new(name, ID).at(&place(pad));
+    let mut shown = Description::new(name, ID).at(&location(pad));
     for key in keys() {
         shown = shown.with_key(key);
     }
@@ -82,8 +82,8 @@ pub fn description(pad: PadId, identity: &PadIdentity) -> Description {
         .with_force(FF_GAIN, EFFECTS.into())
 }
 
-/// What the device says when it was held like `before` and is held like `now`, with the report that ends it;
-/// nothing if that is the same to it.
+/// The device's events for a change from `before` to `now`, ended by a report; none if the device
+/// does not change.
 pub fn events(before: &PadState, now: &PadState) -> Vec<(u16, u16, i32)> {
     let mut events = Vec::new();
     for (button, code) in KEYS {
@@ -103,10 +103,10 @@ pub fn events(before: &PadState, now: &PadState) -> Vec<(u16, u16, i32)> {
     events
 }
 
-/// Where each axis is.
+/// The value of each axis.
 fn places(state: &PadState) -> [(u16, i32); 8] {
     let [x, y, rx, ry] = state.sticks.map(i32::from);
-    // 256 steps, as the pad has.
+    // 256 steps, like the pad.
     let [left, right] = state.triggers.map(|trigger| i32::from(trigger >> 8));
     let between = |low, high| i32::from(state.is_down(high)) - i32::from(state.is_down(low));
     [
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_change_is_said_once_and_ends_with_a_report() {
+    fn each_change_is_sent_once_with_a_report() {
         let rest = PadState::NEUTRAL;
         assert_eq!(events(&rest, &rest), []);
         let held = PadState {
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(events(&rest, &held), expected);
         assert_eq!(events(&held, &held), []);
         assert_eq!(events(&held, &rest).len(), expected.len());
-        // A change that the device has no step for.
+        // A change below the device's resolution.
         let finer = PadState {
             triggers: [0x8000, 0xffff],
             ..held
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn all_buttons_of_a_pad_are_there() {
+    fn all_buttons_of_a_pad_are_mapped() {
         let rest = PadState::NEUTRAL;
         for button in PadButton::ALL {
             assert_eq!(

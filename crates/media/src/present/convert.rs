@@ -1,4 +1,4 @@
-//! Any picture into packed BGRX, on the calling thread and, if it is large, one more.
+//! Converts any picture to packed BGRX, on the calling thread and, if it is large, on one more.
 
 use openuvr_proto::units::Size;
 use yuv::{
@@ -13,7 +13,7 @@ use crate::picture::{Picture, PixelFormat, Plane};
 /// Writes `picture` into `bgrx`, rows `4 × width` bytes apart.
 ///
 /// # Errors
-/// [`PresentError`] if a plane is shorter than the size and stride say.
+/// [`PresentError`] if a plane is shorter than size and stride require.
 pub fn to_bgrx(picture: &Picture<'_>, bgrx: &mut [u8]) -> Result<(), PresentError> {
     let Size { width, height } = picture.size;
     let parts = halves(width, height as usize).and_then(|half| {
@@ -45,7 +45,7 @@ fn rows_to_bgrx(picture: &Picture<'_>, bgrx: &mut [u8]) -> Result<(), PresentErr
         .ok_or_else(|| PresentError(format!("a picture of {size} does not fit its buffer")))?;
     let wrong = |cause: &dyn std::fmt::Display| {
         PresentError(format!(
-            "a {:?} picture of {size} is broken: {cause}",
+            "invalid {:?} picture of {size}: {cause}",
             picture.format
         ))
     };
@@ -58,7 +58,7 @@ fn rows_to_bgrx(picture: &Picture<'_>, bgrx: &mut [u8]) -> Result<(), PresentErr
             copy_rows(size, first, bgrx).ok_or_else(|| wrong(&"its plane is too short"))
         }
         PixelFormat::Rgbx | PixelFormat::Bgr | PixelFormat::Rgb => {
-            Err(wrong(&"no decoder here makes such pixels"))
+            Err(wrong(&"unsupported pixel format"))
         }
         PixelFormat::Nv12 => {
             let whole = whole_pairs(size, first, second);
@@ -98,7 +98,7 @@ fn rows_to_bgrx(picture: &Picture<'_>, bgrx: &mut [u8]) -> Result<(), PresentErr
     }
 }
 
-/// Copies the rows of a BGRX plane, without the gaps between them; `None` if it is too short.
+/// Copies the rows of a BGRX plane without padding; `None` if it is too short.
 fn copy_rows(size: Size, plane: Plane<'_>, bgrx: &mut [u8]) -> Option<()> {
     let row = size.width as usize * 4;
     let gaps = plane.stride.saturating_mul(size.height as usize - 1);
@@ -112,15 +112,15 @@ fn copy_rows(size: Size, plane: Plane<'_>, bgrx: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// The rows of an NV12 picture behind the first `whole` ones, luma and chroma, all of one length; `None`
-/// if the planes are too short.
+/// The rows of an NV12 picture after the first `whole` ones, luma and chroma, all of the same
+/// length; `None` if the planes are too short.
 fn last_rows(
     size: Size,
     whole: usize,
     luma: Plane<'_>,
     chroma: Plane<'_>,
 ) -> Option<(Vec<u8>, Vec<u8>)> {
-    // Chroma covers two pixels, also at the end of a row of an odd number.
+    // A chroma sample covers two pixels, also at the end of a row of odd length.
     let side = size.width.next_multiple_of(2) as usize;
     let rows = |plane: Plane<'_>, from: usize, count: usize| {
         let rows = (from..from + count).map(|n| plane.data.get(n * plane.stride..));
@@ -132,8 +132,8 @@ fn last_rows(
     Some((luma.concat(), chroma.concat()))
 }
 
-/// How many rows of an NV12 picture `yuv` converts as they lie: an even number, each with all the
-/// bytes of its stride. It skips or panics at others.
+/// How many rows of an NV12 picture `yuv` can convert in place: an even number, each with its
+/// complete stride. It skips other rows or panics on them.
 fn whole_pairs(size: Size, luma: Plane<'_>, chroma: Plane<'_>) -> usize {
     let rows = size.height as usize / 2 * 2;
     let has = |plane: Plane<'_>, rows: usize| plane.data.len() >= plane.stride.saturating_mul(rows);
@@ -174,9 +174,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_graphics_card_gives_is_converted_to_its_last_row() {
-        // Rows that are longer than the picture is wide, the last without its tail, and one row more
-        // than is seen.
+    fn gpu_frames_are_converted_to_the_last_row() {
+        // Rows with padding, the last one without it, and one extra row.
         for (size, coded, stride) in [
             (Size::new(1366, 768), 768, 1536),
             (Size::new(1280, 719), 720, 1280),
@@ -191,7 +190,7 @@ mod tests {
             let picture = Picture {
                 size,
                 format: PixelFormat::Nv12,
-                rows: crate::picture::Rows::TopDown,
+                rows: crate::picture::RowOrder::TopDown,
                 planes: [
                     Plane {
                         data: &luma,
@@ -204,7 +203,7 @@ mod tests {
                     Plane::EMPTY,
                 ],
             };
-            // The same as planes of their own, which `yuv` takes as they are.
+            // The same in separate planes, which `yuv` accepts directly.
             let (cb, cr): (Vec<u8>, Vec<u8>) = (0..coded / 2)
                 .flat_map(|y| chroma[y * stride..][..side].chunks(2))
                 .map(|pair| (pair[0], pair[1]))
@@ -229,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn two_cores_write_what_one_does() {
+    fn two_cores_write_the_same_as_one() {
         let size = Size::new(1920, 1080);
         let noise: Vec<u8> = (0..size.pixels() * 4)
             .map(|i| (i.wrapping_mul(2_654_435_761) >> 13).to_le_bytes()[0])
@@ -255,7 +254,7 @@ mod tests {
             let picture = Picture {
                 size,
                 format,
-                rows: crate::picture::Rows::TopDown,
+                rows: crate::picture::RowOrder::TopDown,
                 planes: planes.map(|(bytes, stride)| plane(0, bytes, stride)),
             };
             let (mut one, mut two) = (vec![0; luma * 4], vec![1; luma * 4]);

@@ -1,7 +1,7 @@
 //! A surface without a display: writes pictures as PNG files.
 //!
-//! Every n-th picture goes to `frame-<id>.png`, the newest to `last.png` when the surface is
-//! dropped. It is for looking and for tests, not for speed: the writing takes milliseconds.
+//! Every n-th picture is written to `frame-<id>.png`, and the newest to `last.png` when the surface
+//! is dropped. For inspection and tests, not for speed: writing takes milliseconds.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -28,7 +28,7 @@ pub struct Headless {
     cursor: Option<Cursor>,
 }
 
-/// Opens it from `directory[,n]`.
+/// Parses `directory[,n]` and opens it.
 pub(super) fn open(argument: &str, _: &WindowConfig) -> Result<Surface, PresentError> {
     let (directory, every) = match argument.rsplit_once(',') {
         None => (argument, None),
@@ -49,11 +49,11 @@ pub(super) fn open(argument: &str, _: &WindowConfig) -> Result<Surface, PresentE
 }
 
 impl Headless {
-    /// Writes into `directory` (made if missing) every `every`-th picture, counted from the first
-    /// (`None`: only the last).
+    /// Writes every `every`-th picture, counted from the first (`None`: only the last), into
+    /// `directory`, which is created if missing.
     ///
     /// # Errors
-    /// [`PresentError`] if the directory can't be made, or nothing written into it.
+    /// [`PresentError`] if the directory can't be created or is not writable.
     pub fn new(directory: &Path, every: Option<u32>) -> Result<Headless, PresentError> {
         if directory.as_os_str().is_empty() {
             let what = "headless needs a directory: headless:DIRECTORY[,every n-th]";
@@ -119,7 +119,7 @@ impl Drop for Headless {
         if let Some((_, size)) = self.newest
             && let Err(cause) = self.write("last.png", size)
         {
-            tracing::warn!(%cause, "the last picture was not written");
+            tracing::warn!(%cause, "can't write the last picture");
         }
     }
 }
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn every_second_and_the_last_with_its_pointer() {
+    fn every_second_and_the_last_picture_with_pointer() {
         let directory =
             std::env::temp_dir().join(format!("openuvr-headless-{}", std::process::id()));
         let size = Size::new(4, 2);

@@ -1,4 +1,4 @@
-//! Present: the newest picture goes to the person's eyes at once.
+//! Present: displays the newest picture immediately.
 
 mod convert;
 pub mod headless;
@@ -18,40 +18,40 @@ use crate::window::{DrawnWindow, WindowConfig, WindowError};
 
 pub use convert::to_bgrx;
 
-/// A surface that shows pictures, owned by the client's media thread.
+/// A surface that displays pictures, owned by the client's media thread.
 pub trait Presenter: Send {
-    /// Hands a picture to the display and returns as soon as the display has taken it; never
-    /// waits for a refresh. Scales if the sizes differ.
+    /// Passes a picture to the display and returns when the display has accepted it, without
+    /// waiting for a refresh. Scales if the sizes differ.
     ///
     /// # Errors
     /// [`PresentError`] if the surface is gone.
     fn present(&mut self, frame: FrameId, picture: &Picture<'_>) -> Result<(), PresentError>;
 
-    /// With what the picture was drawn that is presented next, on whichever way: called before each.
+    /// Announces the viewpoint of the next presented picture, whichever method presents it.
     fn viewpoint(&mut self, viewpoint: &Viewpoint) {
         let _ = viewpoint;
     }
 
-    /// Memory to paint the next picture on, in place of one that [`present`](Presenter::present)
-    /// copies; `None` for a surface that lends none.
+    /// Memory to paint the next picture on, as an alternative to [`present`](Presenter::present),
+    /// which copies; `None` for a surface that lends none.
     fn canvas(&mut self) -> Option<&mut dyn Canvas> {
         None
     }
 
-    /// The window, for whoever draws on it with OpenGL; `None` for a surface that is none. From the first
-    /// picture that is drawn so nothing else is drawn on it: pointer and text come with the pictures.
+    /// The window, for drawing with OpenGL; `None` for other surfaces. After the first OpenGL
+    /// picture nothing else is drawn on it: pointer and text are drawn with the pictures.
     fn window(&self) -> Option<DrawnWindow> {
         None
     }
 
-    /// The pointer's shape and place, drawn over the picture without waiting for a frame.
+    /// Draws the pointer's shape at its position over the picture, without waiting for a frame.
     ///
     /// # Errors
     /// [`PresentError`] if the surface is gone.
     fn cursor(&mut self, cursor: &Cursor) -> Result<(), PresentError>;
 
-    /// Whether the host's application wants to hear how far the mouse moves, not where the pointer is: a
-    /// surface with a pointer of its own takes or frees it.
+    /// Whether the host's application wants relative mouse motion instead of pointer positions: a
+    /// surface with a pointer grabs or releases it.
     ///
     /// # Errors
     /// [`PresentError`] if the surface is gone.
@@ -60,8 +60,8 @@ pub trait Presenter: Send {
         Ok(())
     }
 
-    /// Whether the person only watches (`observer`) from now on, as [`WindowConfig::observer`] says at
-    /// first, and what a surface with a title has there.
+    /// Changes whether the user is an observer, initially set by [`WindowConfig::observer`], and
+    /// the title of a surface that has one.
     ///
     /// # Errors
     /// [`PresentError`] if the surface is gone.
@@ -70,9 +70,9 @@ pub trait Presenter: Send {
         Ok(())
     }
 
-    /// Lines of text in a box over the picture's first corner, at once and over every picture to
-    /// come, until others take their place; none takes the box away. Of characters outside
-    /// ISO 8859-1 a `?` is seen. A surface that nobody looks at while it is drawn shows none.
+    /// Shows lines of text in a box at the picture's first corner, immediately and over all further
+    /// pictures, until replaced; without lines the box is removed. Characters outside of ISO 8859-1
+    /// appear as `?`. Ignored by surfaces without a viewer.
     ///
     /// # Errors
     /// [`PresentError`] if the surface is gone.
@@ -82,30 +82,30 @@ pub trait Presenter: Send {
     }
 }
 
-/// The memory of a surface's next picture, which shows what was painted on it without a copy.
+/// The memory of a surface's next picture, which is displayed without a copy.
 pub trait Canvas {
-    /// Rows of the next picture, packed BGRX, for the caller to write whole. Within a frame they
-    /// are asked for from top to bottom; those that nobody asks for keep what the picture before
-    /// had there. `None` while the surface has no memory to lend: the picture will not be shown.
+    /// Rows of the next picture, packed BGRX, to be written completely by the caller. Within a frame
+    /// they are requested from top to bottom; rows not requested keep the previous picture. `None`
+    /// while the surface has no memory to lend: the picture will not be displayed.
     fn rows(&mut self, size: Size, rows: Range<u32>) -> Option<&mut [u8]>;
 
-    /// Shows what was painted, as [`Presenter::present`] does; `false` if it could not, and the
-    /// picture before stays.
+    /// Displays the painted picture, as [`Presenter::present`]; `false` if that failed and the
+    /// previous picture stays.
     ///
     /// # Errors
     /// [`PresentError`] if the surface is gone, or has no memory for a picture of this size.
     fn show(&mut self, frame: FrameId, size: Size) -> Result<bool, PresentError>;
 }
 
-/// A surface with the input that belongs to it, if any does.
+/// A surface with its input source, if it has one.
 pub type Surface = (Box<dyn Presenter>, Option<Box<dyn InputSource>>);
 
-/// A surface that can be asked for by name.
+/// A surface that can be selected by name.
 #[derive(Clone, Copy)]
 pub struct Backend {
     /// The name on the command line.
     pub name: &'static str,
-    /// What may follow the name and a colon.
+    /// The syntax of the argument after the name and a colon.
     pub argument: &'static str,
     /// Opens it with the argument (empty if none was given).
     pub open: fn(&str, &WindowConfig) -> Result<Surface, PresentError>,
@@ -130,10 +130,10 @@ pub const BACKENDS: &[Backend] = &[
     },
 ];
 
-/// Opens the surface that `spec` (`name` or `name:argument`) asks for.
+/// Opens the surface for `spec` (`name` or `name:argument`).
 ///
 /// # Errors
-/// [`PresentError`] if there is none of that name or it can't be opened.
+/// [`PresentError`] if the name is unknown or the surface can't be opened.
 pub fn open(spec: &str, window: &WindowConfig) -> Result<Surface, PresentError> {
     let (name, argument) = spec.split_once(':').unwrap_or((spec, ""));
     let backend = BACKENDS
@@ -142,7 +142,7 @@ pub fn open(spec: &str, window: &WindowConfig) -> Result<Surface, PresentError> 
         .ok_or_else(|| {
             let known: Vec<&str> = BACKENDS.iter().map(|backend| backend.name).collect();
             PresentError(format!(
-                "no surface is named {name:?}; there are {}",
+                "unknown surface {name:?}; choose one of {}",
                 known.join(", ")
             ))
         })?;

@@ -1,4 +1,4 @@
-//! A surface that shows nothing and counts.
+//! A surface that only counts pictures.
 
 use openuvr_proto::id::FrameId;
 
@@ -6,12 +6,12 @@ use super::{PresentError, Presenter};
 use crate::cursor::Cursor;
 use crate::picture::Picture;
 
-/// Takes every picture and forgets it.
+/// Discards all pictures.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Null {
-    /// Pictures taken.
+    /// Number of pictures.
     pub pictures: u64,
-    /// Pointer changes taken.
+    /// Number of pointer changes.
     pub cursors: u64,
 }
 

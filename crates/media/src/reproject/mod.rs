@@ -1,8 +1,8 @@
-//! Reprojection: the picture of one or two eyes, drawn again as the person wants to see it and as the head
-//! looks now.
+//! Reprojection: redraws the picture of one or two eyes for the selected view and the current head
+//! pose.
 //!
-//! The mathematics is [`openuvr_proto::reproject`]; here are pixels, and the ways to draw them ([`BACKENDS`]). What
-//! it is not: it keeps no time, and does not know where a head looks.
+//! The mathematics is in [`openuvr_proto::reproject`]; this module draws pixels, with several
+//! [`BACKENDS`]. The caller provides timing and head pose.
 
 mod gl;
 mod software;
@@ -16,163 +16,165 @@ use openuvr_proto::units::Size;
 use crate::present::{PresentError, Presenter};
 pub use software::draw;
 
-/// Draws pictures of eyes on a surface: always the same one, and on the thread that opened it.
-pub trait ReAimer {
-    /// Whether it is to be taken unasked, before those behind it in the table.
+/// Draws eye pictures on a surface: always the same surface, on the thread that opened it.
+pub trait Reprojector {
+    /// Whether it is selected automatically, in preference to later entries of the table.
     fn is_fast(&self) -> bool;
 
-    /// What makes the pixels, as its driver calls it.
+    /// The renderer's name, as reported by its driver.
     fn renderer(&self) -> &str {
-        "the processor"
+        "the CPU"
     }
 
-    /// Takes a picture that was not there before, packed BGRX. After it comes the choice of the pose, so what
-    /// costs time and needs none is done here.
+    /// Loads a new picture, packed BGRX. The pose is chosen afterwards, so slow work that needs no
+    /// pose is done here.
     ///
     /// # Errors
-    /// [`PresentError`] if there is no memory for it.
+    /// [`PresentError`] if out of memory.
     fn load(&mut self, source: &Source<'_>) -> Result<(), PresentError>;
 
     /// Draws the newest picture, and returns when it is drawn.
     ///
     /// # Errors
-    /// [`PresentError`] if it can't be drawn in this way.
-    fn draw(&mut self, on: &mut dyn Presenter, shot: &Shot<'_>) -> Result<(), PresentError>;
+    /// [`PresentError`] if this backend can't draw it.
+    fn draw(&mut self, on: &mut dyn Presenter, params: &DrawParams<'_>)
+    -> Result<(), PresentError>;
 
-    /// Puts on the surface what was drawn.
+    /// Displays the drawing on the surface.
     ///
     /// # Errors
     /// [`PresentError`] if the surface is gone.
     fn show(&mut self, on: &mut dyn Presenter, frame: FrameId) -> Result<(), PresentError>;
 
-    /// Whether it must draw again although picture and pose are the same: the window changed, say.
+    /// Whether it must redraw although picture and pose are unchanged, for example after a resize.
     fn is_stale(&self) -> bool {
         false
     }
 }
 
-/// What is drawn.
+/// The parameters of a drawing.
 #[derive(Clone, Copy, Debug)]
-pub struct Shot<'a> {
-    /// The picture that was loaded last.
+pub struct DrawParams<'a> {
+    /// The last loaded picture.
     pub source: Source<'a>,
-    /// Its parts, and how they are aimed.
-    pub parts: &'a [Aimed],
-    /// How pixels are made.
+    /// Its regions and their transforms.
+    pub parts: &'a [AimedRegion],
+    /// How pixels are filtered.
     pub filter: Filter,
-    /// The size of what is shown, as [`parts`] says it.
+    /// The displayed size, from [`eye_regions`].
     pub size: Size,
 }
 
-/// What draws pictures of eyes.
+/// The renderer of eye pictures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum DrawWith {
-    /// The first of the table that works and is fast here.
+pub enum DrawBackend {
+    /// The first of the table that works and is fast.
     Auto,
     /// OpenGL.
     Gl,
-    /// The processor.
+    /// The CPU.
     #[default]
     Software,
 }
 
-impl DrawWith {
+impl DrawBackend {
     /// Its name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            DrawWith::Auto => "auto",
-            DrawWith::Gl => "gl",
-            DrawWith::Software => "software",
+            DrawBackend::Auto => "auto",
+            DrawBackend::Gl => "gl",
+            DrawBackend::Software => "software",
         }
     }
 }
 
-/// Opens a [`ReAimer`] for a surface; what is missing for it, in one line, otherwise.
-pub type OpenReAimer = fn(&mut dyn Presenter) -> Result<Box<dyn ReAimer>, String>;
+/// Opens a [`Reprojector`] for a surface; otherwise the missing requirement, in one line.
+pub type OpenReprojector = fn(&mut dyn Presenter) -> Result<Box<dyn Reprojector>, String>;
 
-/// A way to draw pictures of eyes.
+/// A reprojection backend.
 #[derive(Clone, Copy)]
 pub struct Backend {
-    /// What asks for it.
-    pub with: DrawWith,
+    /// Its id.
+    pub with: DrawBackend,
     /// Opens it.
-    pub open: OpenReAimer,
+    pub open: OpenReprojector,
 }
 
-/// All ways, the preferred first. The last always works.
+/// All backends, preferred ones first. The last always works.
 pub const BACKENDS: &[Backend] = &[
     Backend {
-        with: DrawWith::Gl,
+        with: DrawBackend::Gl,
         open: gl::open,
     },
     Backend {
-        with: DrawWith::Software,
+        with: DrawBackend::Software,
         open: |_| Ok(software()),
     },
 ];
 
-/// The way that always works.
+/// The backend that always works.
 #[must_use]
-pub fn software() -> Box<dyn ReAimer> {
+pub fn software() -> Box<dyn Reprojector> {
     Box::<software::Software>::default()
 }
 
-/// What was opened.
-pub struct Opened {
-    /// It.
-    pub re_aimer: Box<dyn ReAimer>,
-    /// What it is.
-    pub with: DrawWith,
-    /// Why it is another than was asked for by name, or not what a person expects of it, in one line.
-    pub trouble: Option<String>,
+/// An opened reprojector.
+pub struct OpenedReprojector {
+    /// The reprojector.
+    pub reprojector: Box<dyn Reprojector>,
+    /// Its backend.
+    pub with: DrawBackend,
+    /// Why it is not the requested backend, or is slower than expected, in one line.
+    pub warning: Option<String>,
 }
 
-/// Opens the way that is asked for, or the one that always works if that can't be. The result stays on this thread.
-pub fn open(with: DrawWith, on: &mut dyn Presenter) -> Opened {
-    let mut trouble = None;
+/// Opens the requested backend, or the one that always works as fallback. The result stays on this
+/// thread.
+pub fn open(with: DrawBackend, on: &mut dyn Presenter) -> OpenedReprojector {
+    let mut warning = None;
     for backend in BACKENDS {
-        if with != DrawWith::Auto && with != backend.with {
+        if with != DrawBackend::Auto && with != backend.with {
             continue;
         }
         let name = backend.with.name();
         match (backend.open)(on) {
-            Ok(re_aimer) if with == backend.with || re_aimer.is_fast() => {
-                let renderer = re_aimer.renderer().to_owned();
-                tracing::info!("pictures of eyes are drawn with {name}: {renderer}");
-                let slow = !re_aimer.is_fast() && backend.with != DrawWith::Software;
-                return Opened {
-                    trouble: slow.then(|| {
+            Ok(reprojector) if with == backend.with || reprojector.is_fast() => {
+                let renderer = reprojector.renderer().to_owned();
+                tracing::info!("reprojecting with {name}: {renderer}");
+                let slow = !reprojector.is_fast() && backend.with != DrawBackend::Software;
+                return OpenedReprojector {
+                    warning: slow.then(|| {
                         format!(
-                            "{name} draws pictures of eyes with the processor here ({renderer}): software is faster"
+                            "{name} uses a software renderer here ({renderer}): `software` is faster"
                         )
                     }),
-                    re_aimer,
+                    reprojector,
                     with: backend.with,
                 };
             }
-            Ok(re_aimer) => tracing::info!(
-                "pictures of eyes are not drawn with {name}, which uses the processor here: {}",
-                re_aimer.renderer()
+            Ok(reprojector) => tracing::info!(
+                "not reprojecting with {name}, a software renderer here: {}",
+                reprojector.renderer()
             ),
-            Err(why) if with == DrawWith::Auto => {
-                tracing::info!("pictures of eyes are not drawn with {name}: {why}");
+            Err(why) if with == DrawBackend::Auto => {
+                tracing::info!("not reprojecting with {name}: {why}");
             }
             Err(why) => {
-                trouble = Some(format!(
-                    "{name} can't draw pictures of eyes here: {why}; in software"
+                warning = Some(format!(
+                    "{name} can't reproject here: {why}; using software"
                 ))
             }
         }
     }
-    Opened {
-        re_aimer: software(),
-        with: DrawWith::Software,
-        trouble,
+    OpenedReprojector {
+        reprojector: software(),
+        with: DrawBackend::Software,
+        warning,
     }
 }
 
-/// Which eyes' pictures are seen, of a picture with two side by side.
+/// The displayed eyes of a stereo picture (side by side).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum EyeView {
     /// Both, side by side.
@@ -182,12 +184,12 @@ pub enum EyeView {
     Left,
     /// The right one.
     Right,
-    /// Both over each other, for glasses with a red filter on the left and a cyan one on the right.
+    /// Both superimposed, for glasses with a red filter on the left and a cyan one on the right.
     Anaglyph,
 }
 
 impl EyeView {
-    /// All of them, in the order in which a key goes through them.
+    /// All of them, in the order of the shortcut key.
     pub const ALL: [EyeView; 4] = [
         EyeView::Both,
         EyeView::Left,
@@ -206,7 +208,7 @@ impl EyeView {
         }
     }
 
-    /// The one behind it, from the last to the first.
+    /// The next one, cyclically.
     #[must_use]
     pub fn next(self) -> EyeView {
         let at = EyeView::ALL.iter().position(|view| *view == self);
@@ -214,12 +216,12 @@ impl EyeView {
     }
 }
 
-/// How a pixel is made of those that it falls between.
+/// How a pixel is interpolated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Filter {
-    /// The nearest.
+    /// The nearest pixel.
     Nearest,
-    /// A mean of four, by their distance.
+    /// Bilinear interpolation.
     #[default]
     Bilinear,
 }
@@ -233,21 +235,21 @@ pub struct Source<'a> {
     pub bytes: &'a [u8],
 }
 
-/// One eye: where it lies in the picture, and where it is shown.
+/// One eye's columns in the source and in the display.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Part {
+pub struct EyeRegion {
     /// The eye, from 0.
     pub eye: usize,
     /// Its columns in the picture.
     pub from: Range<u32>,
-    /// Its columns in what is shown.
+    /// Its columns in the displayed picture.
     pub to: Range<u32>,
-    /// The bits of a pixel that it writes, as of a little-endian BGRX word.
+    /// The bits that it writes of a pixel, as a little-endian BGRX word.
     pub mask: u32,
 }
 
-impl Part {
-    /// The size of its picture, which is that of what is shown of it.
+impl EyeRegion {
+    /// The size of its picture, both in the source and displayed.
     #[must_use]
     pub fn size(&self, height: u32) -> Size {
         Size::new(self.from.end - self.from.start, height)
@@ -261,13 +263,13 @@ const RED: u32 = 0xffff_0000;
 /// Green and blue, for the right one.
 const CYAN: u32 = 0x0000_ffff;
 
-/// How a picture of `size` with `eyes` views side by side is shown: the size of what is shown, and what of which
-/// eye lies where in it. Columns that no eye has, of a width that is no multiple of `eyes`, are not shown.
+/// The displayed size of a picture of `size` with `eyes` views side by side, and the displayed
+/// regions. Surplus columns, if the width is not a multiple of `eyes`, are not displayed.
 #[must_use]
-pub fn parts(size: Size, eyes: u32, view: EyeView) -> (Size, Vec<Part>) {
+pub fn eye_regions(size: Size, eyes: u32, view: EyeView) -> (Size, Vec<EyeRegion>) {
     let eyes = eyes.clamp(1, 2);
     let width = size.width / eyes;
-    let part = |eye: u32, at: u32, mask| Part {
+    let part = |eye: u32, at: u32, mask| EyeRegion {
         eye: eye as usize,
         from: eye * width..(eye + 1) * width,
         to: at * width..(at + 1) * width,
@@ -284,12 +286,12 @@ pub fn parts(size: Size, eyes: u32, view: EyeView) -> (Size, Vec<Part>) {
     (Size::new(across, size.height), parts)
 }
 
-/// A part and how it is aimed: places of what is shown of it to places of its own picture.
+/// A region and its transform from displayed pixels to source pixels.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Aimed {
-    /// The part.
-    pub part: Part,
-    /// From its shown pixels to its drawn ones, both counted from the part's own corner.
+pub struct AimedRegion {
+    /// The region.
+    pub part: EyeRegion,
+    /// From its displayed pixels to its source pixels, both relative to the region's corner.
     pub how: Homography,
 }
 
@@ -298,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_key_goes_through_all_views() {
+    fn the_shortcut_cycles_through_all_views() {
         let mut seen = vec![EyeView::Both];
         while seen.len() < 4 {
             seen.push(seen.last().expect("one").next());
@@ -310,19 +312,19 @@ mod tests {
     #[test]
     fn each_view_has_its_columns() {
         let size = Size::new(1281, 640);
-        let (both, two) = parts(size, 2, EyeView::Both);
+        let (both, two) = eye_regions(size, 2, EyeView::Both);
         assert_eq!(both, Size::new(1280, 640));
         assert_eq!(
             (two[1].from.clone(), two[1].to.clone()),
             (640..1280, 640..1280)
         );
-        let (right, one) = parts(size, 2, EyeView::Right);
+        let (right, one) = eye_regions(size, 2, EyeView::Right);
         assert_eq!(right, Size::new(640, 640));
         assert_eq!((one[0].eye, one[0].to.clone()), (1, 0..640));
-        let (glasses, masks) = parts(size, 2, EyeView::Anaglyph);
+        let (glasses, masks) = eye_regions(size, 2, EyeView::Anaglyph);
         assert_eq!(glasses, right);
         assert_eq!(masks[0].mask ^ masks[1].mask, u32::MAX);
-        let (mono, all) = parts(size, 1, EyeView::Left);
+        let (mono, all) = eye_regions(size, 1, EyeView::Left);
         assert_eq!((mono, all.len()), (size, 1));
     }
 }

@@ -1,38 +1,40 @@
-//! Reprojection on the processor: the perspective is exact at each 16th pixel of a row and linear between, and
-//! the rows are shared by two cores.
+//! Reprojection on the CPU: the perspective is exact at each 16th pixel of a row and linear in
+//! between, and the rows are divided between two cores.
 //!
-//! A homography costs a division a pixel; a line between two of its points costs an addition. Over 16 pixels of
-//! a right angle on 640 pixels, for a head that turned by 20°, the line is off by less than a quarter of a pixel.
+//! A homography costs a division per pixel; linear interpolation costs an addition. Over 16 pixels,
+//! with a field of view of a right angle on 640 pixels and a head turned by 20°, the error is less
+//! than a quarter of a pixel.
 
 use openuvr_proto::id::FrameId;
 use openuvr_proto::reproject::Homography;
 use openuvr_proto::units::Size;
 
-use super::{Aimed, Filter, ReAimer, Shot, Source};
+use super::{AimedRegion, DrawParams, Filter, Reprojector, Source};
 use crate::picture::Picture;
 use crate::present::{PresentError, Presenter};
 
 /// Pixels between two exact ones.
 const STEP: usize = 16;
 
-/// Fractions of a source pixel in an integer: 16 bits, of which the upper 8 weigh neighbours.
+/// A source pixel in fixed point: 16 fractional bits, the upper 8 of which weight neighbours.
 const ONE: f64 = 65_536.0;
 
-/// Above this many pixels two cores draw: starting a thread takes some 40 µs, which is what 10 000 pixels do.
+/// Above this many pixels two cores draw: starting a thread takes about 40 µs, the time of 10 000
+/// pixels.
 const ONE_CORE: usize = 100_000;
 
-/// What is not in the picture.
+/// Colour outside of the picture.
 const BLACK: u32 = 0;
 
-/// Draws on the memory that a surface lends, or else on its own.
+/// Draws on the memory lent by a surface, or on its own.
 #[derive(Default)]
 pub(super) struct Software {
     size: Size,
-    /// Pictures for a surface that lends no memory.
+    /// Memory for a surface that lends none.
     own: Vec<u8>,
 }
 
-impl ReAimer for Software {
+impl Reprojector for Software {
     fn is_fast(&self) -> bool {
         true
     }
@@ -41,18 +43,22 @@ impl ReAimer for Software {
         Ok(())
     }
 
-    fn draw(&mut self, on: &mut dyn Presenter, shot: &Shot<'_>) -> Result<(), PresentError> {
-        self.size = shot.size;
+    fn draw(
+        &mut self,
+        on: &mut dyn Presenter,
+        params: &DrawParams<'_>,
+    ) -> Result<(), PresentError> {
+        self.size = params.size;
         let to = match on.canvas() {
-            // A server that stands still costs pictures.
-            Some(canvas) => canvas.rows(shot.size, 0..shot.size.height),
+            // A stalled server costs pictures.
+            Some(canvas) => canvas.rows(params.size, 0..params.size.height),
             None => {
-                self.own.resize(shot.size.pixels() * 4, 0);
+                self.own.resize(params.size.pixels() * 4, 0);
                 Some(&mut self.own[..])
             }
         };
         if let Some(to) = to {
-            draw(&shot.source, shot.parts, shot.filter, shot.size, to);
+            draw(&params.source, params.parts, params.filter, params.size, to);
         }
         Ok(())
     }
@@ -68,9 +74,9 @@ impl ReAimer for Software {
     }
 }
 
-/// Draws all parts into `to`, packed BGRX of `size`. What a part's homography says lies outside its own picture
-/// becomes black. Does nothing where a buffer is shorter than its size says.
-pub fn draw(source: &Source<'_>, parts: &[Aimed], filter: Filter, size: Size, to: &mut [u8]) {
+/// Draws all regions into `to`, packed BGRX of `size`. Positions outside of a region's source
+/// become black. Does nothing if a buffer is too short for its size.
+pub fn draw(source: &Source<'_>, parts: &[AimedRegion], filter: Filter, size: Size, to: &mut [u8]) {
     let row = size.width as usize * 4;
     let Some(to) = to.get_mut(..size.pixels() * 4).filter(|_| size.is_valid()) else {
         return;
@@ -89,10 +95,10 @@ pub fn draw(source: &Source<'_>, parts: &[Aimed], filter: Filter, size: Size, to
     });
 }
 
-/// Draws the rows from the `first` on into `to`, which is `row` bytes wide.
+/// Draws the rows from `first` on into `to`, which is `row` bytes wide.
 fn rows(
     source: &Source<'_>,
-    parts: &[Aimed],
+    parts: &[AimedRegion],
     filter: Filter,
     row: usize,
     first: usize,
@@ -115,10 +121,10 @@ fn rows(
     }
 }
 
-/// One eye's picture and its aim.
+/// One eye's picture and its transform.
 struct Eye<'a> {
     bytes: &'a [u8],
-    /// Bytes from a row to the next, and to the eye's first column.
+    /// Bytes from one row to the next, and to the eye's first column.
     stride: usize,
     offset: usize,
     width: i32,
@@ -128,11 +134,11 @@ struct Eye<'a> {
     same: bool,
 }
 
-/// A place of the source in units of [`ONE`], or nothing where it is behind the eye.
-type Place = Option<(i32, i32)>;
+/// A source position in units of [`ONE`]; `None` behind the eye.
+type SourcePoint = Option<(i32, i32)>;
 
 impl<'a> Eye<'a> {
-    fn new(source: &Source<'a>, aimed: &Aimed) -> Eye<'a> {
+    fn new(source: &Source<'a>, aimed: &AimedRegion) -> Eye<'a> {
         let part = &aimed.part;
         let side = |pixels: u32| i32::try_from(pixels.min(Size::MAX_SIDE)).unwrap_or(0);
         Eye {
@@ -147,14 +153,14 @@ impl<'a> Eye<'a> {
         }
     }
 
-    /// Where the centre of a shown pixel lies in the source, so that whole numbers are its pixels' centres.
+    /// The source position of a displayed pixel's centre; integers are pixel centres.
     #[allow(clippy::cast_possible_truncation, reason = "it is clamped")]
-    fn place(&self, x: f64, y: f64) -> Place {
+    fn place(&self, x: f64, y: f64) -> SourcePoint {
         let [u, v, w] = self.how.map(|[a, b, c]| a * x + b * y + c);
         if w <= 1e-9 {
             return None;
         }
-        // Far beyond any picture, and four of it still fit an `i32`.
+        // Far beyond any picture, and four times the value fits an `i32`.
         let fixed = |at: f64| ((at / w - 0.5) * ONE).clamp(-5e8, 1.4e9) as i32;
         Some((fixed(u), fixed(v)))
     }
@@ -181,7 +187,7 @@ impl<'a> Eye<'a> {
                         false => self.edge::<NEAREST, WHOLE>(from, step, span),
                     }
                 }
-                // The horizon of what can be seen: rare, so each pixel by itself.
+                // The horizon: rare, so each pixel is computed separately.
                 _ => {
                     for (i, pixel) in span.chunks_exact_mut(4).enumerate() {
                         let place = self.place(centre(x + i), y);
@@ -195,12 +201,12 @@ impl<'a> Eye<'a> {
         }
     }
 
-    /// Whether a place and its neighbours to the right and below lie in the eye's picture.
+    /// Whether a position and its neighbours to the right and below are inside the eye's picture.
     fn holds(&self, (x, y): (i32, i32)) -> bool {
         x >= 0 && y >= 0 && (x >> 16) < self.width - 1 && (y >> 16) < self.height - 1
     }
 
-    /// A span of pixels all of which [`hold`](Eye::holds).
+    /// A span of pixels that are all [inside](Eye::holds).
     fn inside<const NEAREST: bool, const WHOLE: bool>(
         &self,
         (mut x, mut y): (i32, i32),
@@ -231,14 +237,14 @@ impl<'a> Eye<'a> {
         }
     }
 
-    /// Black outside; half a pixel beyond the outermost centres is still inside.
+    /// Black outside; half a pixel beyond the outermost centres counts as inside.
     fn anywhere<const NEAREST: bool>(&self, (x, y): (i32, i32)) -> u32 {
         const HALF: i32 = 1 << 15;
         let (right, below) = ((self.width << 16) - HALF, (self.height << 16) - HALF);
         if x < -HALF || y < -HALF || x >= right || y >= below {
             return BLACK;
         }
-        // Between the outermost pixel and the edge there is that pixel.
+        // Between the outermost pixel and the edge, that pixel is repeated.
         let within = |at: i32, count: i32| at.clamp(0, (((count - 1) << 16) - 1).max(0));
         let place = (within(x, self.width), within(y, self.height));
         match NEAREST || !self.holds(place) {
@@ -247,7 +253,7 @@ impl<'a> Eye<'a> {
         }
     }
 
-    /// The byte of a pixel in the source. Both are within it, so not negative.
+    /// The offset of a source pixel. Both coordinates are inside, so not negative.
     #[allow(clippy::cast_sign_loss, reason = "see above")]
     fn at(&self, x: i32, y: i32) -> usize {
         y as usize * self.stride + self.offset + x as usize * 4
@@ -260,10 +266,10 @@ impl<'a> Eye<'a> {
         found.map_or(BLACK, |pixel| u32::from_le_bytes(*pixel))
     }
 
-    /// The mean of four pixels. Two neighbours are loaded as one word, whose channels are weighed with 16 bits
-    /// each: four at a time between the rows, then the four of a pixel between the columns. A mean is a · 256 +
-    /// (b − a) · weight: one multiplication for all four. Between, channels may borrow from each other; the sum is
-    /// the same, and is 0 to 65 280 in each.
+    /// The weighted mean of four pixels. Two neighbours are loaded as one word, with 16 bits per
+    /// channel: first four channels at a time between rows, then those of a pixel between columns.
+    /// A mean is a · 256 + (b − a) · weight: one multiplication for all four. In between, channels
+    /// may borrow from each other; the sums are correct, and are 0 to 65 280 each.
     #[allow(
         clippy::cast_sign_loss,
         clippy::cast_possible_truncation,
@@ -283,7 +289,7 @@ impl<'a> Eye<'a> {
         };
         let even = (mean(upper & EVEN, lower & EVEN, down) >> 8) & EVEN;
         let odd = (mean((upper >> 8) & EVEN, (lower >> 8) & EVEN, down) >> 8) & EVEN;
-        // Now by pixel: its even channels below, its odd ones above.
+        // Now by pixel: even channels in the lower half, odd ones in the upper half.
         let first = (even & 0xffff_ffff) | (odd << 32);
         let second = (even >> 32) | (odd & 0xffff_ffff_0000_0000);
         let found = mean(first, second, right);
@@ -291,7 +297,7 @@ impl<'a> Eye<'a> {
     }
 }
 
-/// Writes a pixel, or those of its bits that a part has.
+/// Writes a pixel, or only a region's bits of it.
 fn put<const WHOLE: bool>(pixel: &mut [u8], found: u32, mask: u32) {
     let found = match (WHOLE, pixel.first_chunk::<4>()) {
         (false, Some(there)) => (u32::from_le_bytes(*there) & !mask) | (found & mask),
@@ -325,7 +331,8 @@ mod tests {
         Homography::re_aimed(&camera(), &camera(), turned).expect("a picture")
     }
 
-    /// Two eyes whose red says the column and whose green the row, four pixels a step, and whose blue the eye.
+    /// Two eyes with the column in red and the row in green, four pixels per step, and the eye in
+    /// blue.
     fn gradient() -> Vec<u8> {
         let mut bytes = Vec::new();
         for y in 0..SIDE {
@@ -340,9 +347,9 @@ mod tests {
 
     fn drawn(how: Homography, view: EyeView, filter: Filter) -> (Size, Vec<u8>) {
         let size = Size::new(2 * SIDE, SIDE);
-        let (shown, parts) = parts(size, 2, view);
+        let (shown, parts) = eye_regions(size, 2, view);
         let parts: Vec<_> = (parts.into_iter())
-            .map(|part| Aimed { part, how })
+            .map(|part| AimedRegion { part, how })
             .collect();
         let mut to = vec![0x77; shown.pixels() * 4];
         let bytes = &gradient()[..];
@@ -351,10 +358,10 @@ mod tests {
     }
 
     #[test]
-    fn nothing_changes_where_nothing_turned() {
+    fn an_unturned_head_changes_nothing() {
         let (_, copied) = drawn(Homography::SAME, EyeView::Both, Filter::Bilinear);
         assert!(copied == gradient());
-        // The same by calculation, up to what fixed numbers round.
+        // Compared with a direct computation, within fixed-point rounding.
         for filter in [Filter::Nearest, Filter::Bilinear] {
             let (_, calculated) = drawn(by(0.0, 0.0, 0.0), EyeView::Both, filter);
             let near = |(a, b): (&u8, &u8)| a.abs_diff(*b) <= 1;
@@ -363,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pixel_comes_from_where_the_mathematics_says() {
+    fn every_pixel_matches_the_mathematics() {
         let how = by(12.0, -7.0, 20.0);
         for filter in [Filter::Nearest, Filter::Bilinear] {
             let (shown, found) = drawn(how, EyeView::Both, filter);
@@ -377,7 +384,7 @@ mod tests {
                 let inside = |at: f64| (0.6..side - 0.6).contains(&at);
                 let outside = |at: f64| !(-0.6..side + 0.6).contains(&at);
                 if inside(u) && inside(v) {
-                    assert_eq!(pixel[0], eye, "{x} {y}: its own eye");
+                    assert_eq!(pixel[0], eye, "{x} {y}: the same eye");
                     let near = |found: u8, at: f64| (f64::from(found) - (at - 0.5) / 4.0).abs();
                     let off = near(pixel[1], v).max(near(pixel[2], u));
                     assert!(off < 1.05, "{filter:?} {x} {y}: {pixel:?}, not {u} {v}");
@@ -389,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_between_exact_pixels_is_near_enough() {
+    fn interpolation_between_exact_pixels_is_accurate() {
         let how = by(20.0, 10.0, 5.0);
         let mut most: f64 = 0.0;
         for y in [0, 100, 639] {
@@ -399,7 +406,7 @@ mod tests {
                 let at = |x: f64| how.source(x + 0.5, y).expect("in front");
                 let (from, to) = (at(f64::from(start)), at(f64::from(start) + 16.0));
                 let exact = at(f64::from(x));
-                // Beyond the drawn picture there is nothing to be off.
+                // Beyond the source picture there is no error.
                 if exact.iter().any(|at| !(0.0..640.0).contains(at)) {
                     continue;
                 }
@@ -421,26 +428,26 @@ mod tests {
         let (size, pixels) = drawn(by(10.0, 0.0, 0.0), EyeView::Anaglyph, Filter::Bilinear);
         assert_eq!(size, left);
         let centre = (SIDE / 2 * SIDE + SIDE / 2) as usize * 4;
-        // Blue of the right eye, red of the left one at its place.
+        // Blue of the right eye, red of the left one in its position.
         assert_eq!(pixels[centre], 200);
         let expected = 320.0 * (1.0 - 10f64.to_radians().tan()) / 4.0;
         assert!((f64::from(pixels[centre + 2]) - expected).abs() < 1.0);
     }
 
     #[test]
-    fn a_head_that_turned_round_sees_black() {
+    fn a_reversed_head_sees_black() {
         let (_, pixels) = drawn(by(180.0, 0.0, 0.0), EyeView::Both, Filter::Bilinear);
         assert!(pixels.iter().all(|byte| *byte == 0));
-        // Half of it behind the eye.
+        // Half of it is behind the eye.
         let (_, pixels) = drawn(by(100.0, 0.0, 0.0), EyeView::Both, Filter::Bilinear);
         assert!(pixels[..4] == [0; 4]);
     }
 
     #[test]
-    fn buffers_that_are_too_short_are_left_alone() {
+    fn short_buffers_are_not_written() {
         let size = Size::new(8, 8);
-        let (shown, part) = parts(size, 1, EyeView::Both);
-        let aimed = part.into_iter().map(|part| Aimed {
+        let (shown, part) = eye_regions(size, 1, EyeView::Both);
+        let aimed = part.into_iter().map(|part| AimedRegion {
             part,
             how: Homography::SAME,
         });

@@ -1,21 +1,20 @@
-//! libavcodec and libavutil, opened at run time. Distributions ship different major versions, so
-//! there are no bindings of one of them: options are set by name, and of the structures only the
-//! front that all supported majors share is declared. Not how a codec is used: the modules of
-//! `encode` and `decode`.
+//! libavcodec and libavutil, loaded at run time. Distributions have different major versions, so
+//! there are no bindings: options are set by name, and only the first fields of structures, common
+//! to all supported majors, are declared. The modules of `encode` and `decode` use the codecs.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
 
-/// Majors of libavcodec and the libavutil that belongs to it, newest first: Debian 11 to 13,
-/// Ubuntu 22.04 and 24.04, FFmpeg 4.x to 8.x.
+/// Majors of libavcodec and the matching libavutil, newest first: Debian 11 to 13, Ubuntu 22.04 and
+/// 24.04, FFmpeg 4.x to 8.x.
 const MAJORS: [(c_uint, c_uint); 5] = [(62, 60), (61, 59), (60, 58), (59, 57), (58, 56)];
 
 const AV_OPT_SEARCH_CHILDREN: c_int = 1;
 const AV_LOG_QUIET: c_int = -8;
 pub(crate) const EAGAIN: c_int = -libc::EAGAIN;
 
-/// The front of `AVPacket`: run with libavcodec 59; that 58 and 60 to 62 have the same front is
-/// FFmpeg's public history, not tried here.
+/// The first fields of `AVPacket`: tested with libavcodec 59; that 58 and 60 to 62 have the same
+/// layout is taken from FFmpeg's history, not tested.
 #[repr(C)]
 pub(crate) struct AvPacket {
     pub(crate) buf: *mut c_void,
@@ -25,10 +24,10 @@ pub(crate) struct AvPacket {
     pub(crate) size: c_int,
 }
 
-/// The front of `AVFrame` on 64-bit machines: run with libavutil 57; that 56 and 58 to 60 have
-/// the same is FFmpeg's public history, not tried here. 60 took `key_frame` away, and alignment puts
-/// `pts` at the same place with and without it. Every picture's `pts` is compared with the frame's
-/// id, so a layout that is not this one shows as "held back", not as wrong pictures.
+/// The first fields of `AVFrame` on 64-bit machines: tested with libavutil 57; that 56 and 58 to 60
+/// have the same layout is taken from FFmpeg's history, not tested. 60 removed `key_frame`, and
+/// alignment puts `pts` at the same offset with and without it. Every picture's `pts` is compared
+/// with the frame's id, so a different layout shows as a missing picture, not as wrong pixels.
 #[repr(C)]
 pub(crate) struct AvFrame {
     pub(crate) data: [*mut u8; 8],
@@ -38,33 +37,33 @@ pub(crate) struct AvFrame {
     pub(crate) height: c_int,
     _nb_samples: c_int,
     pub(crate) format: c_int,
-    /// `key_frame`, where there is one, `pict_type` and `sample_aspect_ratio`.
+    /// `key_frame` (if present), `pict_type` and `sample_aspect_ratio`.
     pub(crate) kind: [c_int; 4],
     pub(crate) pts: i64,
 }
 
 #[cfg(not(target_pointer_width = "64"))]
-compile_error!("AVFrame's layout is only known for 64-bit machines: check it for this one");
+compile_error!("AVFrame's layout is only verified for 64-bit machines: check it for this one");
 const _: () = assert!(std::mem::offset_of!(AvFrame, pts) == 136);
 
 pub(crate) enum AvCodec {}
 
-/// The front of `AVCodecContext`, as of [`AvPacket`]'s.
+/// The first fields of `AVCodecContext`, as for [`AvPacket`].
 #[repr(C)]
 pub(crate) struct AvCodecContext {
     _front: [*mut c_void; 6],
-    /// Whatever its owner likes; the library does not look at it.
+    /// The owner's data; unused by the library.
     #[cfg(feature = "client")]
     pub(crate) opaque: *mut c_void,
 }
 
-/// What a decoder calls when more rows of a picture are final: context, picture, where its planes
-/// have these rows (bytes), first row, kind of picture, and number of rows.
+/// Called by a decoder when more rows of a picture are final: context, picture, offsets of these
+/// rows in its planes (bytes), first row, picture structure, and number of rows.
 #[cfg(feature = "client")]
 pub(crate) type RowsAreFinal =
     unsafe extern "C" fn(*mut AvCodecContext, *const AvFrame, *const c_int, c_int, c_int, c_int);
 
-/// What is called of both libraries.
+/// The functions in use of both libraries.
 pub(crate) struct Functions {
     #[cfg(feature = "client")]
     pub(crate) find_decoder: unsafe extern "C" fn(*const c_char) -> *const AvCodec,
@@ -80,7 +79,7 @@ pub(crate) struct Functions {
     pub(crate) frame_unref: unsafe extern "C" fn(*mut AvFrame),
     #[cfg(feature = "client")]
     pub(crate) buffer_is_writable: unsafe extern "C" fn(*const c_void) -> c_int,
-    /// Only its address is of interest: [`Functions::tell_rows`].
+    /// Only its address is used: [`Functions::report_rows`].
     #[cfg(feature = "client")]
     default_format: usize,
     #[cfg(feature = "host")]
@@ -106,18 +105,18 @@ pub(crate) struct Functions {
     pub(crate) pixel_format: unsafe extern "C" fn(*const c_char) -> c_int,
     opt_set: unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char, c_int) -> c_int,
     strerror: unsafe extern "C" fn(c_int, *mut c_char, usize) -> c_int,
-    /// libavutil's major.
+    /// libavutil's major version.
     #[cfg(feature = "host")]
     pub(crate) avutil: c_uint,
-    /// Behind the functions, which must not outlive them.
+    /// Declared after the functions, which must not outlive them.
     _libraries: [libloading::Library; 2],
 }
 
 impl Functions {
-    /// The newest supported libavcodec that is installed.
+    /// Loads the newest supported libavcodec that is installed.
     ///
     /// # Errors
-    /// What is supported, what was found and what to install.
+    /// The supported versions, those found, and what to install.
     pub(crate) fn load() -> Result<Arc<Functions>, String> {
         let mut refused = Vec::new();
         for (avcodec, avutil) in MAJORS {
@@ -141,21 +140,21 @@ impl Functions {
                 major(&util, "avutil_version"),
             ];
             if found != [Some(avcodec), Some(avutil)] {
-                refused.push(format!("{} says it is {found:?}", names.join(" with ")));
+                refused.push(format!("{} is version {found:?}", names.join(" with ")));
                 continue;
             }
             match Functions::symbols(codec, util, avutil, ours) {
                 Ok(functions) => {
-                    tracing::debug!(avcodec, avutil, "libavcodec is open");
+                    tracing::debug!(avcodec, avutil, "loaded libavcodec");
                     return Ok(Arc::new(functions));
                 }
                 Err(error) => refused.push(format!("{}: {error}", names[0])),
             }
         }
         let wanted: Vec<_> = MAJORS.iter().map(|(major, _)| major.to_string()).collect();
-        refused.push("apt install ffmpeg brings it".into());
+        refused.push("apt install ffmpeg".into());
         Err(format!(
-            "no usable libavcodec with its libavutil is installed (supported majors: {}): {}",
+            "no supported libavcodec with its libavutil is installed (supported majors: {}): {}",
             wanted.join(", "),
             refused.join("; ")
         ))
@@ -167,13 +166,13 @@ impl Functions {
         #[cfg_attr(not(feature = "host"), expect(unused, reason = "encoders ask"))] avutil: c_uint,
         ours: bool,
     ) -> Result<Functions, libloading::Error> {
-        // SAFETY: the major versions are known ones, in all of which the functions have these
-        // types (structures behind pointers only).
+        // SAFETY: the major versions are supported ones, in all of which the functions have these
+        // types (structures only behind pointers).
         unsafe {
             if ours {
                 let set_level: libloading::Symbol<'_, unsafe extern "C" fn(c_int)> =
                     util.get(b"av_log_set_level")?;
-                set_level(AV_LOG_QUIET); // it would write on the process's standard error
+                set_level(AV_LOG_QUIET); // otherwise it writes to the process's standard error
             }
             Ok(Functions {
                 #[cfg(feature = "client")]
@@ -224,10 +223,10 @@ impl Functions {
     /// Sets an option of a context or of its codec, by name.
     ///
     /// # Errors
-    /// The library's words.
+    /// The library's error message.
     ///
     /// # Safety
-    /// `context` is one that this library allocated and that nobody else uses now.
+    /// `context` was allocated by this library and has no other user now.
     pub(crate) unsafe fn set(
         &self,
         context: *mut AvCodecContext,
@@ -236,7 +235,8 @@ impl Functions {
     ) -> Result<(), String> {
         let text = |text: &str| CString::new(text).map_err(|e| e.to_string());
         let (key, word) = (text(name)?, text(value)?);
-        // SAFETY: a context starts with its class, as options need; the strings end in NUL.
+        // SAFETY: a context starts with its class, as options require; the strings are
+        // NUL-terminated.
         let code = unsafe {
             (self.opt_set)(
                 context.cast(),
@@ -251,54 +251,52 @@ impl Functions {
         Ok(())
     }
 
-    /// Has a decoder call `call` when rows are final (`draw_horiz_band`); `false` if it can't be
-    /// asked for that. No option is for it, and where it lies in the context differs between the
-    /// majors. But in all of them the next field is `get_format`, whose default is a function with a
-    /// name.
+    /// Makes a decoder call `call` when rows are final (`draw_horiz_band`); `false` if that is not
+    /// supported. There is no option for it, and its offset in the context differs between majors.
+    /// But in all of them the next field is `get_format`, with a default of known address.
     ///
     /// # Safety
-    /// `context` is one that this library allocated, was given nothing but options, and is used by
-    /// nobody else now.
+    /// `context` was allocated by this library, only had options set, and has no other user now.
     #[cfg(feature = "client")]
-    pub(crate) unsafe fn tell_rows(
+    pub(crate) unsafe fn report_rows(
         &self,
         context: *mut AvCodecContext,
         call: RowsAreFinal,
     ) -> bool {
-        // The smallest of the supported contexts (FFmpeg 8) has more words than these.
+        // The smallest supported context (FFmpeg 8) has more words than this.
         const WORDS: usize = 64;
         let words = context.cast::<usize>();
-        // SAFETY: the context has that many words, which may be read whatever they are.
+        // SAFETY: the context has this many words, which may be read whatever their values.
         let word = |i: usize| unsafe { words.add(i).read() };
         let found = (8..WORDS).find(|i| word(*i) == self.default_format);
         let Some(place) = found.map(|i| i - 1).filter(|i| word(*i) == 0) else {
             return false;
         };
-        // SAFETY: this is the field for it: nobody has set it, and its neighbour is the right one.
+        // SAFETY: this is the right field: it is null, and its neighbour matches.
         unsafe { words.add(place).cast::<RowsAreFinal>().write(call) };
         true
     }
 
-    /// The library's words for `code`, when it could not do `what`.
+    /// The library's message for `code`, with the failed action `what`.
     pub(crate) fn error(&self, what: &str, code: c_int) -> String {
         let mut text = [0u8; 128];
-        // SAFETY: the buffer has the length that is passed; the library ends it with NUL.
+        // SAFETY: the buffer has the passed length; the library terminates it with NUL.
         unsafe { (self.strerror)(code, text.as_mut_ptr().cast(), text.len()) };
         let text = CStr::from_bytes_until_nul(&text).unwrap_or_default();
         format!("libavcodec could not {what} ({})", text.to_string_lossy())
     }
 }
 
-/// Whether this process has `library` already: then it may be an application's that we live in,
-/// and how much it says is set for all who use it.
+/// Whether this process has loaded `library` already: then it may belong to the application, and
+/// its log level is shared by all users.
 fn is_loaded(library: &str) -> bool {
     use libloading::os::unix::{Library, RTLD_LAZY};
-    // SAFETY: nothing is loaded by this, so nothing of the library's runs.
+    // SAFETY: nothing is loaded by this, so no code of the library runs.
     unsafe { Library::open(Some(library), RTLD_LAZY | libc::RTLD_NOLOAD) }.is_ok()
 }
 
 fn major(library: &libloading::Library, function: &str) -> Option<c_uint> {
-    // SAFETY: both version functions have had this type in every major.
+    // SAFETY: both version functions have this type in every major.
     let version = unsafe {
         let function: libloading::Symbol<'_, unsafe extern "C" fn() -> c_uint> =
             library.get(function.as_bytes()).ok()?;
@@ -312,7 +310,7 @@ mod tests {
     use super::is_loaded;
 
     #[test]
-    fn what_the_process_has_is_told_from_what_it_has_not() {
+    fn loaded_libraries_are_detected() {
         assert!(is_loaded("libc.so.6"));
         assert!(!is_loaded("libavutil.so.1"));
     }

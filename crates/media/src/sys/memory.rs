@@ -1,5 +1,5 @@
-//! Memory that we share with an X server: a sealed memfd and its mapping. Not who may touch it
-//! when: its owners wait for the server's word.
+//! Memory shared with an X server: a sealed memfd and its mapping. The owners synchronise access by
+//! the server's replies.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,21 +8,20 @@ use std::ptr::NonNull;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// A mapping of a memfd of a fixed length, present in memory from the start (no page fault in a
-/// frame).
+/// A mapping of a memfd of fixed length, populated from the start (no page faults in a frame).
 #[derive(Debug)]
 pub(crate) struct SharedMemory {
     start: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: the mapping is plain memory owned by this value alone; no thread-local state is tied to
+// SAFETY: the mapping is plain memory owned by this value alone; no thread-local state depends on
 // its address.
 unsafe impl Send for SharedMemory {}
 
 impl SharedMemory {
-    /// `len` zero bytes (at least one) and the descriptor with which the server maps them, sealed so
-    /// that neither side can take pages away from the other.
+    /// `len` zero bytes (at least one) and the descriptor with which the server maps them, sealed
+    /// so that neither side can shrink the file.
     pub(crate) fn new(len: usize) -> io::Result<(SharedMemory, OwnedFd)> {
         let len = len.max(1);
         let file = memfd_create(
@@ -35,26 +34,26 @@ impl SharedMemory {
             ProtFlags::READ | ProtFlags::WRITE,
             MapFlags::SHARED | MapFlags::POPULATE,
         );
-        // SAFETY: a fresh mapping at an address of the kernel's choice overlaps nothing.
+        // SAFETY: a new mapping at an address chosen by the kernel overlaps nothing.
         let start = unsafe { mmap(std::ptr::null_mut(), len, access, flags, &file, 0) }?;
         let start = NonNull::new(start.cast::<u8>())
             .ok_or_else(|| io::Error::other("the kernel mapped page zero"))?;
         Ok((SharedMemory { start, len }, file))
     }
 
-    /// The bytes. The caller must not let the server write (no request for an image may be in
-    /// flight) while it holds them.
+    /// The bytes. The server must not write to them (no pending image request) while they are
+    /// borrowed.
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: `start` is valid for `len` initialised bytes until drop, and the seals keep the
-        // file from shrinking. The server writes only while it carries out an image request, and
-        // who asks for one has exclusive access until its reply is there.
+        // SAFETY: `start` is valid for `len` initialised bytes until drop, and the seals prevent
+        // shrinking the file. The server writes only during an image request, and its requestor has
+        // exclusive access until the reply arrives.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 
-    /// The bytes to write, under the same condition.
+    /// The bytes for writing, under the same condition.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above: the server only reads it, or writes while it carries out a request whose
-        // reply is waited for. `&mut self` makes this the only reference in this process.
+        // SAFETY: as above: the server only reads it, or writes during a request, until the
+        // awaited reply. `&mut self` makes this the only reference in this process.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 }

@@ -1,5 +1,5 @@
-//! Libraries that are opened at run time and that both encoders and decoders use, and memory that
-//! both sides share with X servers. What only one side uses is there.
+//! Libraries loaded at run time for both encoders and decoders, and memory shared with X servers by
+//! both sides. Code for one side only is in its own folder.
 #![allow(unsafe_code)]
 
 use std::ffi::OsStr;
@@ -8,20 +8,20 @@ pub(crate) mod avcodec;
 pub(crate) mod memory;
 pub(crate) mod turbojpeg;
 
-/// Opens the first of `files` that there is.
+/// Loads the first of `files` that exists.
 ///
 /// # Errors
-/// The dynamic linker's own words about the last one.
+/// The dynamic linker's message for the last one.
 ///
 /// # Safety
-/// The library runs its initialisers: it must be one that has none with preconditions. A path that
-/// the person names is theirs to trust, like a program that they run.
+/// The library runs its initialisers: it must have none with preconditions. A path set by the user
+/// is trusted, like a program that they run.
 pub(crate) unsafe fn open(
     files: impl IntoIterator<Item = impl AsRef<OsStr>>,
 ) -> Result<libloading::Library, String> {
-    let mut reason = "no name was tried".to_owned();
+    let mut reason = "no file name given".to_owned();
     for file in files {
-        // SAFETY: the caller's duty.
+        // SAFETY: the caller's contract.
         match unsafe { libloading::Library::new(file.as_ref()) } {
             Ok(library) => return Ok(library),
             Err(error) => reason = words(&error),
@@ -30,7 +30,7 @@ pub(crate) unsafe fn open(
     Err(reason)
 }
 
-/// The dynamic linker's own words, which libloading keeps one level down.
+/// The dynamic linker's message, which libloading keeps one level down.
 pub(crate) fn words(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or(error.to_string(), ToString::to_string)
 }

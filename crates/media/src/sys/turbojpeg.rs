@@ -1,8 +1,8 @@
-//! libjpeg-turbo's own interface (TurboJPEG), opened at run time: one band to JPEG and back. Not
-//! how a picture is cut into bands.
+//! libjpeg-turbo's own API (TurboJPEG), loaded at run time: compresses and decompresses one band.
+//! The callers divide pictures into bands.
 //!
-//! Declared here is the part of turbojpeg.h that has been the same since libjpeg-turbo 2.0
-//! (Debian 10) and is in 3.x as well: `libturbojpeg.so.0` stands for it.
+//! This declares the part of turbojpeg.h that is unchanged since libjpeg-turbo 2.0 (Debian 10),
+//! including 3.x: the ABI of `libturbojpeg.so.0`.
 
 use std::ffi::{CStr, OsString, c_char, c_int, c_uchar, c_ulong, c_void};
 use std::path::Path;
@@ -10,9 +10,9 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 #[cfg(feature = "host")]
-use crate::picture::{Picture, PixelFormat, Rows};
+use crate::picture::{Picture, PixelFormat, RowOrder};
 
-/// `TJPF_BGRX`: 4 bytes a pixel, the fourth unused.
+/// `TJPF_BGRX`: 4 bytes per pixel, the fourth unused.
 const PIXELS_BGRX: c_int = 3;
 /// `TJPF_RGB`, `TJPF_BGR` and `TJPF_RGBX`.
 #[cfg(feature = "host")]
@@ -21,31 +21,30 @@ const PIXELS_RGB: c_int = 0;
 const PIXELS_BGR: c_int = 1;
 #[cfg(feature = "host")]
 const PIXELS_RGBX: c_int = 2;
-/// The caller's buffer is large enough and stays where it is.
+/// The caller's buffer is large enough and must not be reallocated.
 #[cfg(feature = "host")]
 const FLAG_NO_REALLOC: c_int = 1024;
-/// The lowest row comes first in memory.
+/// The bottom row comes first in memory.
 #[cfg(feature = "host")]
 const FLAG_BOTTOM_UP: c_int = 2;
-/// Chroma is doubled, not interpolated: with 4:2:0 that is the path without a second pass.
+/// Chroma is repeated, not interpolated: with 4:2:0 this needs no second pass.
 #[cfg(feature = "client")]
 const FLAG_FAST_UPSAMPLE: c_int = 256;
-/// A band that only takes time (hundreds of scans) is refused; since libjpeg-turbo 2.1, ignored
-/// before.
+/// Refuses bands that only cost time (hundreds of scans); since libjpeg-turbo 2.1, ignored before.
 #[cfg(feature = "client")]
 const FLAG_LIMIT_SCANS: c_int = 32768;
-/// Half a band is none.
+/// Treats a truncated band as an error.
 #[cfg(feature = "client")]
 const FLAG_STOP_ON_WARNING: c_int = 8192;
 
-/// How chroma is sampled, as TurboJPEG numbers it.
+/// Chroma sampling, with TurboJPEG's numbers.
 #[cfg(feature = "host")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 pub(crate) enum Sampling {
-    /// At each pixel (`TJSAMP_444`).
+    /// Full resolution (`TJSAMP_444`).
     Full = 0,
-    /// At each fourth (`TJSAMP_420`).
+    /// One sample per four pixels (`TJSAMP_420`).
     Quarter = 2,
 }
 
@@ -96,19 +95,19 @@ struct Functions {
     ) -> c_int,
     destroy: unsafe extern "C" fn(Handle) -> c_int,
     error: unsafe extern "C" fn(Handle) -> *mut c_char,
-    /// Behind the functions, which must not outlive it.
+    /// Declared after the functions, which must not outlive it.
     _library: libloading::Library,
 }
 
-/// The opened library.
+/// The loaded library.
 #[derive(Clone)]
 pub(crate) struct Library(Arc<Functions>);
 
 impl Library {
-    /// Opens `path`, or else the system's `libturbojpeg.so.0`.
+    /// Loads `path`, or else the system's `libturbojpeg.so.0`.
     ///
     /// # Errors
-    /// What was looked for, why it can't be used, and what to install.
+    /// The path, the reason, and what to install.
     pub(crate) fn open(path: Option<OsString>) -> Result<Library, String> {
         let file = path.unwrap_or_else(|| "libturbojpeg.so.0".into());
         // SAFETY: libjpeg-turbo has no initialiser with preconditions.
@@ -126,8 +125,8 @@ impl Library {
     }
 
     fn handle(&self, init: unsafe extern "C" fn() -> Handle) -> Result<Instance, String> {
-        // SAFETY: takes nothing.
-        let handle = NonNull::new(unsafe { init() }).ok_or("libjpeg-turbo has no memory")?;
+        // SAFETY: no arguments.
+        let handle = NonNull::new(unsafe { init() }).ok_or("libjpeg-turbo is out of memory")?;
         Ok(Instance {
             library: self.clone(),
             handle,
@@ -172,7 +171,8 @@ unsafe impl Send for Instance {}
 
 impl Instance {
     fn error(&mut self, what: &str) -> String {
-        // SAFETY: the text belongs to the handle, ends in NUL, and is copied before the next call.
+        // SAFETY: the text belongs to the handle, is NUL-terminated, and is copied before the next
+        // call.
         let text = unsafe { CStr::from_ptr((self.library.0.error)(self.handle.as_ptr())) };
         format!(
             "libjpeg-turbo could not {what} ({})",
@@ -183,25 +183,25 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // SAFETY: made by this library, not used any more. It fails only for no handle.
+        // SAFETY: created by this library, no longer used. It fails only without a handle.
         unsafe { (self.library.0.destroy)(self.handle.as_ptr()) };
     }
 }
 
 fn number(n: usize) -> Result<c_int, String> {
-    c_int::try_from(n).map_err(|_| format!("{n} is too much for libjpeg-turbo"))
+    c_int::try_from(n).map_err(|_| format!("{n} is too large for libjpeg-turbo"))
 }
 
-/// Makes JPEG of rows. One for each thread.
+/// Compresses rows to JPEG. One per thread.
 #[cfg(feature = "host")]
 pub(crate) struct Compressor(Instance);
 
 #[cfg(feature = "host")]
 impl Compressor {
-    /// A new one.
+    /// A new compressor.
     ///
     /// # Errors
-    /// If there is no memory.
+    /// If out of memory.
     pub(crate) fn new(library: &Library) -> Result<Compressor, String> {
         (library.handle(library.0.init_compress)).map(Compressor)
     }
@@ -210,7 +210,7 @@ impl Compressor {
     /// scale) to `out`.
     ///
     /// # Errors
-    /// If it is not packed or too short, or the library refuses; `out` is then as it was.
+    /// If it is not packed or too short, or the library refuses; `out` is then unchanged.
     pub(crate) fn compress(
         &mut self,
         band: &Picture<'_>,
@@ -223,7 +223,7 @@ impl Compressor {
         let (data, stride) = (band.planes[0].data, band.planes[0].stride);
         let (columns, lines, pitch) = (number(width)?, number(rows)?, number(stride)?);
         let functions = &*self.0.library.0;
-        // SAFETY: takes numbers only.
+        // SAFETY: takes only numbers.
         let room = unsafe { (functions.buffer_size)(columns, lines, sampling as c_int) };
         let room = usize::try_from(room)
             .ok()
@@ -231,10 +231,9 @@ impl Compressor {
             .ok_or_else(|| format!("libjpeg-turbo can't encode {width}x{rows} pixels"))?;
         out.reserve(room);
         let mut size = c_ulong::try_from(room).unwrap_or(c_ulong::MAX);
-        // SAFETY: `data` holds `rows` rows of `width` pixels (`pixels_of` has checked it), which are only
-        // read.
-        // Behind `out`'s bytes are `room` free ones, which the library says are enough, and with
-        // this flag it writes there and nowhere else.
+        // SAFETY: `data` holds `rows` rows of `width` pixels (checked by `pixels_of`), which are
+        // only read. `out` has `room` spare bytes, which the library reports as sufficient, and
+        // with this flag it writes only there.
         let code = unsafe {
             let mut place = out.as_mut_ptr().add(out.len());
             (functions.compress)(
@@ -249,8 +248,8 @@ impl Compressor {
                 sampling as c_int,
                 c_int::from(quality.clamp(1, 100)),
                 match band.rows {
-                    Rows::TopDown => FLAG_NO_REALLOC,
-                    Rows::BottomUp => FLAG_NO_REALLOC | FLAG_BOTTOM_UP,
+                    RowOrder::TopDown => FLAG_NO_REALLOC,
+                    RowOrder::BottomUp => FLAG_NO_REALLOC | FLAG_BOTTOM_UP,
                 },
             )
         };
@@ -258,13 +257,13 @@ impl Compressor {
             return Err(self.0.error("encode a band"));
         }
         let written = usize::try_from(size).unwrap_or(0).min(room);
-        // SAFETY: the library wrote that many bytes there.
+        // SAFETY: the library wrote this many bytes there.
         unsafe { out.set_len(out.len() + written) };
         Ok(())
     }
 }
 
-/// The library's word for the pixels of `band`, which has all rows that its size says.
+/// The library's pixel format of `band`, after checking its length.
 #[cfg(feature = "host")]
 fn pixels_of(band: &Picture<'_>) -> Result<c_int, String> {
     let (pixels, each) = match band.format {
@@ -272,37 +271,41 @@ fn pixels_of(band: &Picture<'_>) -> Result<c_int, String> {
         PixelFormat::Rgbx => (PIXELS_RGBX, 4),
         PixelFormat::Bgr => (PIXELS_BGR, 3),
         PixelFormat::Rgb => (PIXELS_RGB, 3),
-        planar => return Err(format!("libjpeg-turbo takes no {planar:?} here")),
+        planar => {
+            return Err(format!(
+                "unsupported pixel format {planar:?} for libjpeg-turbo"
+            ));
+        }
     };
     let (width, rows) = (band.size.width as usize, band.size.height as usize);
     let (data, stride) = (band.planes[0].data, band.planes[0].stride);
     let needed = (stride.checked_mul(rows.saturating_sub(1)))
         .and_then(|n| n.checked_add(width.checked_mul(each)?));
     if width == 0 || rows == 0 || stride < width * each || needed.is_none_or(|n| n > data.len()) {
-        return Err("a band of a picture is shorter than its size says".into());
+        return Err("a band of a picture is too short for its size".into());
     }
     Ok(pixels)
 }
 
-/// Makes rows of JPEG.
+/// Decompresses JPEG to rows.
 #[cfg(feature = "client")]
 pub(crate) struct Decompressor(Instance);
 
 #[cfg(feature = "client")]
 impl Decompressor {
-    /// A new one.
+    /// A new decompressor.
     ///
     /// # Errors
-    /// If there is no memory.
+    /// If out of memory.
     pub(crate) fn new(library: &Library) -> Result<Decompressor, String> {
         (library.handle(library.0.init_decompress)).map(Decompressor)
     }
 
-    /// Writes the JPEG's `rows` rows of `width` pixels to `bgrx`, without gaps.
+    /// Decompresses a JPEG of `rows` rows of `width` pixels into `bgrx`, without padding.
     ///
     /// # Errors
-    /// If it is no whole JPEG, has another size than that, or `bgrx` is too short; what is in
-    /// `bgrx` is then of no use.
+    /// If it is not a complete JPEG, has a different size, or `bgrx` is too short; the contents of
+    /// `bgrx` are then unspecified.
     pub(crate) fn decompress(
         &mut self,
         jpeg: &[u8],
@@ -311,8 +314,8 @@ impl Decompressor {
     ) -> Result<(), String> {
         let outcome = self.try_decompress(jpeg, size, bgrx);
         if outcome.is_err() {
-            // A damaged stream leaves something behind in libjpeg-turbo 2.1: the next one has then
-            // no size (found by the test with damaged bytes).
+            // After a damaged stream, libjpeg-turbo 2.1 may fail to read the next one's size (found
+            // by the test with damaged bytes).
             let library = &self.0.library;
             self.0 = library.handle(library.0.init_decompress)?;
         }
@@ -345,14 +348,14 @@ impl Decompressor {
         }
         if (columns, lines) != (number(width)?, number(rows)?) {
             return Err(format!(
-                "a band of {width}x{rows} holds a JPEG of {columns}x{lines}"
+                "a band of {width}x{rows} contains a JPEG of {columns}x{lines}"
             ));
         }
         if width.checked_mul(rows).and_then(|n| n.checked_mul(4)) != Some(bgrx.len()) {
             return Err("a band does not fit its picture".into());
         }
-        // SAFETY: the target has room for exactly the size that is asked for (checked above): the
-        // library fails if the JPEG has another one.
+        // SAFETY: the target has space for exactly the requested size (checked above): the library
+        // fails if the JPEG's size differs.
         let code = unsafe {
             (functions.decompress)(
                 self.0.handle.as_ptr(),

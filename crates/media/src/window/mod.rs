@@ -1,10 +1,10 @@
-//! The client's window on an X display: what its presenter and its input source share.
+//! The client's window on an X display: state shared by its presenter and its input source.
 //!
-//! The window itself ([`toplevel`]), what it shows and how it is used ([`scene`]), where a picture lies in
-//! it ([`placement`]), text over the picture ([`panel`]), and how all of that is drawn ([`painter`]).
+//! The window itself ([`toplevel`]), its contents and mode ([`scene`]), the picture's placement
+//! ([`placement`]), text over the picture ([`panel`]), and the drawing ([`painter`]).
 //!
-//! What it is not: it neither takes pictures (that is [`present::x11`](crate::present::x11)) nor reads
-//! events ([`input_source::x11`](crate::input_source::x11)).
+//! Pictures are received by [`present::x11`](crate::present::x11), and events by
+//! [`input_source::x11`](crate::input_source::x11).
 
 pub(crate) mod painter;
 pub(crate) mod panel;
@@ -17,30 +17,30 @@ use std::sync::Arc;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::Size;
 
-use self::scene::Stage;
+use self::scene::SharedWindow;
 
-/// How the window is to be.
+/// Settings of the window.
 #[derive(Clone, Debug)]
 pub struct WindowConfig {
-    /// Which display (`:0`); `None` for the environment variable `DISPLAY`.
+    /// The display (`:0`); `None` for the environment variable `DISPLAY`.
     pub display: Option<String>,
     /// The window's title.
     pub title: String,
-    /// Its inner size at first, in pixels; best the picture's, which then is not scaled.
+    /// Its initial inner size in pixels, preferably the picture's, which avoids scaling.
     pub size: Size,
-    /// Whether the window gets each new size of the picture, as far as the screen has room, until
-    /// somebody gives it another one; `size` is then cut to the screen, too.
+    /// Whether the window is resized with the picture, within the screen, until another program or
+    /// the user resizes it; `size` is then limited to the screen, too.
     pub follow: bool,
-    /// Whether it starts as full screen.
+    /// Whether it starts in full screen.
     pub full_screen: bool,
-    /// Whether the person only watches: the host's pointer is then drawn over the picture, also
-    /// while the local one is over the window.
+    /// Whether the user is an observer: the host's pointer is then always drawn over the picture,
+    /// even with the local pointer over the window.
     pub observer: bool,
-    /// Whether pointer and keyboard are grabbed, for relative motion and all keys, as soon as the
-    /// window is there.
+    /// Whether to grab pointer and keyboard, for relative motion and all keys, as soon as the
+    /// window is visible.
     pub grab: bool,
-    /// How keys are told; `None`: by position while the pointer is grabbed, else as the host's
-    /// application reads them ([`InputSource::follow`](crate::input_source::InputSource::follow)).
+    /// The key mode; `None`: by position while the pointer is grabbed, otherwise as the host's
+    /// application reads keys ([`InputSource::follow`](crate::input_source::InputSource::follow)).
     pub keys: Option<Keys>,
 }
 
@@ -59,11 +59,11 @@ impl Default for WindowConfig {
     }
 }
 
-/// A window that something other than its presenter may draw on.
+/// A window on which components other than its presenter may draw.
 #[derive(Clone, Debug)]
-pub struct DrawnWindow(pub(crate) Arc<Stage>);
+pub struct DrawnWindow(pub(crate) Arc<SharedWindow>);
 
-/// Why a window could not be opened, or is gone: one line.
+/// Why a window could not be opened, or is gone, in one line.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct WindowError(pub(crate) String);

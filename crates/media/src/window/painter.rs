@@ -1,10 +1,10 @@
-//! Draws the scene on the window through one connection: the picture, or a part of it, and over it
-//! the text and the host's pointer.
+//! Draws the scene on the window over one connection: all or part of the picture, with text and the
+//! host's pointer over it.
 //!
-//! Presenter and input source own one painter each; the resources of the picture itself belong to
-//! the server and are shared by their ids. A picture of the window's size is one `ShmPutImage`;
-//! any other goes into a pixmap and is scaled by the server (X Render), which may have a GPU where
-//! we have none. So does each picture for a screen of 8, 15, 16 or 30 bits: the server converts it.
+//! Presenter and input source have one painter each; the picture's resources belong to the server
+//! and are shared by their ids. A picture of the window's size is one `ShmPutImage`; others are
+//! copied to a pixmap and scaled by the server (X Render), possibly on a GPU. The same applies to
+//! pictures for a screen of 8, 15, 16 or 30 bits, which the server converts.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ use x11rb::x11_utils::X11Error;
 use super::WindowError;
 use super::panel::Panel;
 use super::placement::{Placement, Rect};
-use super::scene::{Overlay, Scene, Shown, Stage};
+use super::scene::{DisplayedPicture, Overlay, Scene, SharedWindow};
 use crate::cursor::CursorShape;
 
-/// One connection's means of drawing on the window.
+/// The resources of one connection for drawing on the window.
 pub(crate) struct Painter {
-    stage: Arc<Stage>,
+    stage: Arc<SharedWindow>,
     gc: xproto::Gcontext,
     target: render::Picture,
     copies: Copies,
@@ -35,14 +35,14 @@ pub(crate) struct Painter {
     panel: Option<(Arc<Panel>, render::Picture)>,
 }
 
-/// What the server's own copies of pictures are like.
+/// The format of the server's copies of pictures.
 struct Copies {
     gc: xproto::Gcontext,
     depth: u8,
     format: render::Pictformat,
 }
 
-/// The server's own copy of the newest picture, to scale from.
+/// The server's copy of the newest picture, for scaling.
 struct Scaled {
     pixmap: xproto::Pixmap,
     picture: render::Picture,
@@ -52,7 +52,10 @@ struct Scaled {
 
 impl Painter {
     /// Prepares drawing over `conn`.
-    pub(crate) fn new(conn: &RustConnection, stage: Arc<Stage>) -> Result<Painter, WindowError> {
+    pub(crate) fn new(
+        conn: &RustConnection,
+        stage: Arc<SharedWindow>,
+    ) -> Result<Painter, WindowError> {
         let missing = |what: &str| {
             WindowError(format!(
                 "the X server of display {} lacks {what}",
@@ -89,7 +92,7 @@ impl Painter {
             let quiet = xproto::CreateGCAux::new().graphics_exposures(0);
             conn.create_gc(gc, stage.window, &quiet)?;
             conn.render_create_picture(target, stage.window, opaque, &Default::default())?;
-            let copies = match stage.takes_ours {
+            let copies = match stage.stores_bgrx {
                 true => Some(Copies {
                     gc,
                     depth: stage.depth,
@@ -115,8 +118,8 @@ impl Painter {
         })
     }
 
-    /// Draws the whole scene anew. Returns how many requests read the shared buffer; each will
-    /// announce its completion if `announce`.
+    /// Redraws the complete scene. Returns the number of requests that read the shared buffer,
+    /// which report their completion if `announce` is set.
     pub(crate) fn everything(
         &mut self,
         conn: &RustConnection,
@@ -129,7 +132,7 @@ impl Painter {
         self.picture(conn, scene, placement.area, announce)
     }
 
-    /// Draws the part of the picture inside `area` and what of the text and the pointer is over it.
+    /// Draws the part of the picture inside `area`, with the text and the pointer over it.
     pub(crate) fn picture(
         &mut self,
         conn: &RustConnection,
@@ -141,7 +144,7 @@ impl Painter {
             return Ok(0);
         };
         let Some(segment) = shown.segment else {
-            // Whoever draws with OpenGL draws all of it, at its next turn.
+            // An OpenGL client draws all of it with its next picture.
             self.stage.spoil();
             return Ok(0);
         };
@@ -149,7 +152,7 @@ impl Painter {
             return Ok(0);
         };
         let stage = Arc::clone(&self.stage);
-        let reads = match placement.is_unscaled() && stage.takes_ours {
+        let reads = match placement.is_unscaled() && stage.stores_bgrx {
             true => self.copy(conn, (segment, shown.size), placement, area, announce),
             false => self.scale(conn, (segment, shown), placement, area, announce),
         };
@@ -165,7 +168,7 @@ impl Painter {
         Ok(reads)
     }
 
-    /// Blackens what the picture leaves free.
+    /// Paints the area outside of the picture black.
     pub(crate) fn bars(&self, conn: &RustConnection, scene: &Scene) -> Result<(), WindowError> {
         let bars = scene
             .placement()
@@ -186,7 +189,7 @@ impl Painter {
         Ok(())
     }
 
-    /// The pointer's shape as a picture of the server's, uploaded when it changed.
+    /// The pointer's shape as a picture in the server, uploaded when changed.
     pub(crate) fn pointer(
         &mut self,
         conn: &RustConnection,
@@ -236,7 +239,7 @@ impl Painter {
     fn scale(
         &mut self,
         conn: &RustConnection,
-        (segment, shown): (shm::Seg, Shown),
+        (segment, shown): (shm::Seg, DisplayedPicture),
         placement: Placement,
         area: Rect,
         announce: bool,
@@ -306,7 +309,7 @@ impl Painter {
         let size = placement.picture;
         let (w, h) = (size16(size.width), size16(size.height));
         conn.create_pixmap(self.copies.depth, pixmap, self.stage.window, w, h)?;
-        // Without padding, the outermost row and column would be mixed with black.
+        // Without padding, the outermost rows and columns would be blended with black.
         let padded = render::CreatePictureAux::new().repeat(render::Repeat::PAD);
         conn.render_create_picture(picture, pixmap, self.copies.format, &padded)?;
         let step = |from: u32, to: i32| fixed(i64::from(from), i64::from(to));
@@ -320,7 +323,7 @@ impl Painter {
             },
         )?;
         conn.render_set_picture_filter(picture, b"bilinear", &[])?;
-        // Generations count from 1, so 0 says that nothing is in it yet.
+        // Generations count from 1, so 0 means empty.
         Ok(Scaled {
             pixmap,
             picture,
@@ -329,7 +332,7 @@ impl Painter {
         })
     }
 
-    /// Lays the text over what was drawn of `area`.
+    /// Draws the text over the part of `area` just drawn.
     fn text(
         &mut self,
         conn: &RustConnection,
@@ -405,7 +408,7 @@ impl Painter {
 }
 
 impl Copies {
-    /// Those of our own pixels, which the window's are not.
+    /// Formats of our pixels, for a window with others.
     fn of_24_bits(
         conn: &RustConnection,
         root: xproto::Window,
@@ -420,8 +423,8 @@ impl Copies {
     }
 }
 
-impl Stage {
-    /// The one line for a server that stopped answering.
+impl SharedWindow {
+    /// The error for a server that does not respond.
     pub(crate) fn gone(&self, cause: &dyn std::fmt::Display) -> WindowError {
         WindowError(format!(
             "the X server of display {} is gone: {cause}",
@@ -429,11 +432,11 @@ impl Stage {
         ))
     }
 
-    /// What an asynchronous X error means: the end if the window is gone, a log line otherwise.
+    /// Handles an asynchronous X error: fatal if the window is gone, otherwise logged.
     pub(crate) fn judge(&self, error: &X11Error) -> Result<(), WindowError> {
         if error.bad_value == self.window {
             return Err(WindowError(format!(
-                "the window on display {} was destroyed by someone else",
+                "the window on display {} was destroyed by another program",
                 self.display
             )));
         }
@@ -468,7 +471,7 @@ fn is_argb(format: &render::Pictforminfo) -> bool {
         && (direct.blue_shift, direct.blue_mask) == (0, 0xff)
 }
 
-/// Makes a picture of the server's of premultiplied ARGB pixels.
+/// Creates a picture in the server from premultiplied ARGB pixels.
 fn upload(
     conn: &RustConnection,
     root: xproto::Window,
@@ -505,7 +508,7 @@ fn upload(
     Ok(picture)
 }
 
-/// The largest pointer side, as [`CursorShape`] says.
+/// The maximum size of a pointer, see [`CursorShape`].
 const CURSOR_SIDE: u16 = 256;
 
 /// `numerator / denominator` in Render's 16.16 fixed point.

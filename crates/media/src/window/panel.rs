@@ -1,6 +1,6 @@
-//! Lines of text as a picture with a half transparent ground, to be laid over another one.
+//! Renders lines of text as a picture with a translucent background.
 //!
-//! It knows nothing of where it is shown, and lays no text out: a line is a line.
+//! It has no position and no layout: each line is rendered as given.
 
 use embedded_graphics::Drawable as _;
 use embedded_graphics::Pixel;
@@ -12,7 +12,7 @@ use embedded_graphics::pixelcolor::BinaryColor;
 use embedded_graphics::text::{Baseline, Text};
 use openuvr_proto::units::Size;
 
-/// Premultiplied ARGB (X Render): black that lets three tenths through, and white.
+/// Premultiplied ARGB (X Render): black with an opacity of seven tenths, and white.
 const GROUND: u32 = 0xb300_0000;
 const INK: u32 = 0xffff_ffff;
 
@@ -22,7 +22,7 @@ const MARGIN: u32 = 6;
 /// Pixels between two lines.
 const LEADING: u32 = 2;
 
-/// The longest line and the most lines that are drawn; what is more is cut off.
+/// Maximum line length and number of lines; text beyond is cut off.
 const COLUMNS: usize = 100;
 const ROWS: usize = 40;
 
@@ -36,7 +36,7 @@ pub(crate) struct Panel {
 }
 
 impl Panel {
-    /// Draws `lines` in a size that suits `window`.
+    /// Renders `lines` in a font size for `window`.
     pub(crate) fn new(lines: &[String], window: Size) -> Panel {
         let font = font_for(window);
         let cell = font.character_size;
@@ -64,7 +64,7 @@ impl Panel {
         let style = MonoTextStyle::new(font, BinaryColor::On);
         let mut at = Point::zero() + Area::new(MARGIN, MARGIN);
         for line in &lines {
-            // Drawing into memory does not fail.
+            // Drawing into memory can't fail.
             let _ = Text::with_baseline(line, at, style, Baseline::Top).draw(&mut panel);
             at += Area::new(0, height);
         }
@@ -72,7 +72,7 @@ impl Panel {
     }
 }
 
-/// About fifty lines to a window's height, but never too small to be read.
+/// About fifty lines in a window's height, but never illegibly small.
 fn font_for(window: Size) -> &'static MonoFont<'static> {
     match window.height {
         ..480 => &FONT_6X13,
@@ -128,15 +128,15 @@ mod tests {
         };
         let (first, second) = (inks(6, 23, 6..15), inks(6, 23, 15..24));
         assert!(first > 5, "an i is drawn");
-        assert_eq!(first, second, "the same letter looks the same");
+        assert_eq!(first, second, "equal letters look equal");
         assert_eq!(inks(23, 40, 6..15), first);
-        assert_eq!(inks(23, 40, 15..24), 0, "nothing is where no letter is");
+        assert_eq!(inks(23, 40, 15..24), 0, "no pixels without a letter");
         let all = panel.argb.iter().all(|pixel| [INK, GROUND].contains(pixel));
         assert!(all);
     }
 
     #[test]
-    fn absurd_text_is_cut_off() {
+    fn oversized_text_is_cut_off() {
         let long = vec!["\u{0}\u{1f600}\n".repeat(10_000); 1000];
         let panel = Panel::new(&long, Size::new(1, 16_384));
         assert_eq!(panel.width, 100 * 10 + 12);

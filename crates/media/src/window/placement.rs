@@ -1,4 +1,5 @@
-//! Where a picture lies in a window: as large as fits, centred, its shape kept, black bars beside.
+//! The placement of a picture in a window: as large as possible, centred, with its aspect ratio,
+//! and black bars.
 
 use openuvr_proto::units::Size;
 
@@ -12,7 +13,7 @@ pub(crate) struct Rect {
 }
 
 impl Rect {
-    /// The common part, `None` if there is none.
+    /// The intersection, `None` if empty.
     pub(crate) fn and(self, other: Rect) -> Option<Rect> {
         let (x, y) = (self.x.max(other.x), self.y.max(other.y));
         let width = (self.x + self.width).min(other.x + other.width) - x;
@@ -26,12 +27,12 @@ impl Rect {
     }
 }
 
-/// A picture's place.
+/// A picture's placement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Placement {
     /// The picture's own size.
     pub(crate) picture: Size,
-    /// Where it is shown.
+    /// Its area in the window.
     pub(crate) area: Rect,
 }
 
@@ -62,12 +63,12 @@ impl Placement {
         }
     }
 
-    /// Whether the picture's pixels are the window's pixels.
+    /// Whether picture pixels are window pixels.
     pub(crate) fn is_unscaled(&self) -> bool {
         self.area.width == side(self.picture.width) && self.area.height == side(self.picture.height)
     }
 
-    /// The window pixel behind a place of the picture (0–65 535 across and down).
+    /// The window pixel at a position in the picture (0–65 535 across and down).
     pub(crate) fn pixel(&self, (x, y): (u16, u16)) -> (i32, i32) {
         let along =
             |place: u16, length: i32| (i32::from(place) * length / 65_535).clamp(0, length - 1);
@@ -77,8 +78,8 @@ impl Placement {
         )
     }
 
-    /// The place of the picture at the centre of a window pixel; pixels of the bars count as the
-    /// nearest of the picture.
+    /// The position in the picture of a window pixel's centre; pixels of the bars map to the
+    /// nearest pixel of the picture.
     pub(crate) fn place(&self, x: i32, y: i32) -> (u16, u16) {
         let along = |at: i32, from: i32, length: i32| {
             let pixel = i64::from((at - from).clamp(0, length - 1));
@@ -89,7 +90,7 @@ impl Placement {
         (along(x, area.x, area.width), along(y, area.y, area.height))
     }
 
-    /// The bars: what of `window` the picture leaves free.
+    /// The bars: the parts of `window` outside of the picture.
     pub(crate) fn bars(self, window: Size) -> impl Iterator<Item = Rect> {
         let (w, h) = (side(window.width), side(window.height));
         let Rect {

@@ -1,7 +1,7 @@
-//! What the window shows and how it is used: the one thing that presenter and input source share.
+//! The window's contents and mode: the only state shared by presenter and input source.
 //!
-//! The lock around it is held for a few requests at a time, never for a round trip, so the media
-//! thread doesn't wait for the input thread.
+//! Its lock is held for a few requests at a time, never for a round trip, so the media thread does
+//! not wait for the input thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,31 +13,31 @@ use super::panel::Panel;
 use super::placement::{Placement, Rect};
 use crate::cursor::Cursor;
 
-/// The window as both threads know it.
+/// The window as shared by both threads.
 #[derive(Debug)]
-pub(crate) struct Stage {
+pub(crate) struct SharedWindow {
     /// The display's name, for messages.
     pub(crate) display: String,
     pub(crate) window: xproto::Window,
     pub(crate) root: xproto::Window,
     pub(crate) visual: xproto::Visualid,
     pub(crate) depth: u8,
-    /// Whether it stores pixels as our pictures do.
-    pub(crate) takes_ours: bool,
-    /// Whether what OpenGL has drawn is no longer what the scene says.
+    /// Whether its pixel format is that of our pictures.
+    pub(crate) stores_bgrx: bool,
+    /// Whether OpenGL's drawing is outdated.
     stale: AtomicBool,
     scene: Mutex<Scene>,
 }
 
-/// The state that changes.
+/// The mutable state.
 #[derive(Debug)]
 pub(crate) struct Scene {
-    /// Whether the person only watches: the cursor is always drawn over the picture.
+    /// Whether the user is an observer: the cursor is always drawn over the picture.
     pub(crate) observer: bool,
     /// The window's inner size.
     pub(crate) window: Size,
-    /// The picture on it.
-    pub(crate) shown: Option<Shown>,
+    /// The displayed picture.
+    pub(crate) shown: Option<DisplayedPicture>,
     /// The host's pointer.
     pub(crate) cursor: Option<Cursor>,
     /// The text over the picture.
@@ -46,50 +46,50 @@ pub(crate) struct Scene {
     pub(crate) pointer_inside: bool,
     /// Whether the pointer is grabbed for relative motion.
     pub(crate) grabbed: bool,
-    /// Whether the host's application wants that.
+    /// Whether the host's application requests that.
     pub(crate) relative: bool,
     /// How the window's size follows the picture's; `None`: it does not, or no longer.
-    pub(crate) following: Option<Following>,
+    pub(crate) following: Option<AutoSize>,
 }
 
-/// A window that is as large as its picture, until somebody makes it another size.
+/// A window that has its picture's size until it is resized otherwise.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Following {
-    /// What it is not larger than.
+pub(crate) struct AutoSize {
+    /// The maximum size.
     pub(crate) screen: Size,
-    /// Its last size beside full screen.
+    /// Its last size outside of full screen.
     pub(crate) size: Size,
-    /// The sizes that it was given and the server has not told of yet.
-    pub(crate) asked: Vec<Size>,
+    /// Requested sizes that the server has not reported yet.
+    pub(crate) requested: Vec<Size>,
     pub(crate) full_screen: bool,
 }
 
-impl Following {
-    /// The size for a picture of another size; `None` if the window has it or is full screen.
+impl AutoSize {
+    /// The new size for a picture; `None` if the window has it or is in full screen.
     pub(crate) fn picture(&mut self, picture: Size) -> Option<Size> {
         let size = within(picture, self.screen);
-        let last = self.asked.last().copied().unwrap_or(self.size);
+        let last = self.requested.last().copied().unwrap_or(self.size);
         if self.full_screen || last == size {
             return None;
         }
-        self.asked.push(size);
+        self.requested.push(size);
         Some(size)
     }
 
-    /// The server told of the window's size; whether it still follows.
-    pub(crate) fn told(&mut self, size: Size) -> bool {
+    /// Handles a resize reported by the server; whether the window still follows.
+    pub(crate) fn on_resized(&mut self, size: Size) -> bool {
         if self.full_screen {
             return true;
         }
-        if let Some(at) = self.asked.iter().position(|asked| *asked == size) {
-            self.asked.drain(..=at);
+        if let Some(at) = self.requested.iter().position(|asked| *asked == size) {
+            self.requested.drain(..=at);
             self.size = size;
         }
         self.size == size
     }
 }
 
-/// A picture's size, or the largest of its shape that a screen has room for.
+/// A picture's size, or the largest one of its aspect ratio that fits on a screen.
 pub(crate) fn within(picture: Size, screen: Size) -> Size {
     if picture.width <= screen.width && picture.height <= screen.height {
         return picture;
@@ -99,32 +99,32 @@ pub(crate) fn within(picture: Size, screen: Size) -> Size {
     Size::new(side(area.width), side(area.height))
 }
 
-/// A picture that lies in a shared buffer, or that OpenGL draws.
+/// A picture in a shared buffer, or drawn by OpenGL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Shown {
-    /// The buffer; `None`: OpenGL draws the window, and nobody else does.
+pub(crate) struct DisplayedPicture {
+    /// The buffer; `None`: only OpenGL draws the window.
     pub(crate) segment: Option<shm::Seg>,
     pub(crate) size: Size,
-    /// Counts the pictures of this window: tells whether a copy is of the newest.
+    /// Numbers the pictures of this window, to detect outdated copies.
     pub(crate) generation: u64,
 }
 
-impl Stage {
+impl SharedWindow {
     pub(crate) fn new(
         display: String,
         window: xproto::Window,
-        (screen, takes_ours): (&xproto::Screen, bool),
+        (screen, stores_bgrx): (&xproto::Screen, bool),
         size: Size,
         observer: bool,
-        following: Option<Following>,
-    ) -> Stage {
-        Stage {
+        following: Option<AutoSize>,
+    ) -> SharedWindow {
+        SharedWindow {
             display,
             window,
             root: screen.root,
             visual: screen.root_visual,
             depth: screen.root_depth,
-            takes_ours,
+            stores_bgrx,
             stale: AtomicBool::new(false),
             scene: Mutex::new(Scene {
                 observer,
@@ -140,17 +140,17 @@ impl Stage {
         }
     }
 
-    /// OpenGL is to draw the window again.
+    /// Marks OpenGL's drawing as outdated.
     pub(crate) fn spoil(&self) {
         self.stale.store(true, Ordering::Release);
     }
 
-    /// Whether OpenGL is to draw the window again.
+    /// Whether OpenGL's drawing is outdated.
     pub(crate) fn is_stale(&self) -> bool {
         self.stale.load(Ordering::Acquire)
     }
 
-    /// OpenGL draws the scene as it is from now on.
+    /// Marks OpenGL's drawing as current.
     pub(crate) fn refresh(&self) {
         self.stale.store(false, Ordering::Release);
     }
@@ -160,8 +160,8 @@ impl Stage {
         self.scene.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where the host's pointer has to be drawn over the picture, clipped to it, and how far the
-    /// clip cut into the shape; `None` where the window's own cursor shows it or nothing does.
+    /// Where to draw the host's pointer over the picture, clipped to it, and the clip's offset in
+    /// the shape; `None` if the window's cursor shows it or it is hidden.
     pub(crate) fn overlay(&self, scene: &Scene) -> Option<Overlay> {
         if !(scene.observer || scene.grabbed || !scene.pointer_inside) {
             return None;
@@ -195,12 +195,12 @@ pub(crate) struct Overlay {
 }
 
 impl Scene {
-    /// Where the picture is; `None` before the first.
+    /// The picture's placement; `None` before the first picture.
     pub(crate) fn placement(&self) -> Option<Placement> {
         Some(Placement::fit(self.window, self.shown?.size))
     }
 
-    /// Where the text is: at the picture's first corner, and no further than the picture goes.
+    /// The text's area: at the picture's first corner, clipped to the picture.
     pub(crate) fn panel_area(&self) -> Option<Rect> {
         let (panel, picture) = (self.panel.as_ref()?, self.placement()?.area);
         let area = Rect {
@@ -218,31 +218,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_follows_until_somebody_else_resizes_it() {
+    fn a_window_follows_until_another_program_resizes_it() {
         let sizes = [(640, 480), (320, 240), (800, 600), (500, 400)];
         let [first, second, third, other] = sizes.map(|(w, h)| Size::new(w, h));
-        let mut it = Following {
+        let mut it = AutoSize {
             screen: Size::new(700, 600),
             size: first,
-            asked: Vec::new(),
+            requested: Vec::new(),
             full_screen: false,
         };
-        assert!(it.told(first), "it was only moved");
+        assert!(it.on_resized(first), "it was only moved");
         assert_eq!(it.picture(second), Some(second));
-        // The picture changes again before the server has told.
+        // The picture changes again before the server has reported the resize.
         assert_eq!(
             it.picture(third),
             Some(Size::new(700, 525)),
-            "the screen ends there"
+            "limited to the screen"
         );
         assert_eq!(it.picture(third), None);
-        assert!(it.told(first) && it.told(second) && it.told(Size::new(700, 525)));
+        assert!(
+            it.on_resized(first) && it.on_resized(second) && it.on_resized(Size::new(700, 525))
+        );
         it.full_screen = true;
-        assert!(it.told(Size::new(700, 600)));
+        assert!(it.on_resized(Size::new(700, 600)));
         assert_eq!(it.picture(first), None);
         it.full_screen = false;
-        assert!(it.told(Size::new(700, 525)));
+        assert!(it.on_resized(Size::new(700, 525)));
         assert_eq!(it.picture(first), Some(first));
-        assert!(!it.told(other), "a person did that");
+        assert!(!it.on_resized(other), "the user did that");
     }
 }

@@ -1,4 +1,4 @@
-//! The window itself: made, named, made full screen, with a window manager and without one.
+//! The window itself: creation, title and full screen, with or without a window manager.
 //!
 //! Spec: ICCCM 2.0, section 4; Extended Window Manager Hints 1.5 (`_NET_WM_STATE`).
 
@@ -27,7 +27,7 @@ x11rb::atom_manager! {
     }
 }
 
-/// How large a window may be: the screen, less what panels take of it where somebody says that.
+/// The maximum window size: the screen, minus panels where their size is known.
 pub(crate) fn room(conn: &RustConnection, screen: &xproto::Screen) -> Result<Size, ReplyOrIdError> {
     let atoms = Atoms::new(conn)?.reply()?;
     let all = Size::new(
@@ -51,7 +51,7 @@ pub(crate) fn room(conn: &RustConnection, screen: &xproto::Screen) -> Result<Siz
     })
 }
 
-/// Names a window, for window managers old and new.
+/// Sets a window's title, for old and new window managers.
 pub(crate) fn set_title(
     conn: &RustConnection,
     window: xproto::Window,
@@ -67,19 +67,19 @@ pub(crate) fn set_title(
     Ok(())
 }
 
-/// The window as its owner, the input source, sees it.
+/// The window, owned by the input source.
 #[derive(Debug)]
 pub(crate) struct Window {
     pub(crate) id: xproto::Window,
     pub(crate) root: xproto::Window,
     pub(crate) atoms: Atoms,
-    /// Place and size before full screen; `None` while not full screen.
+    /// Position and size before full screen; `None` outside of full screen.
     before: Option<(i32, i32, Size)>,
     pub(crate) full_screen: bool,
 }
 
 impl Window {
-    /// Makes and maps the window.
+    /// Creates and maps the window.
     pub(crate) fn open(
         conn: &RustConnection,
         screen: &xproto::Screen,
@@ -128,14 +128,15 @@ impl Window {
             if config.full_screen {
                 window.toggle_full_screen(conn)?;
             }
-            // Nobody else gives it the focus. An error (not viewable yet) would come as an event.
+            // Without a window manager nothing else sets the focus. An error (not viewable yet)
+            // arrives as an event.
             let parent = xproto::InputFocus::PARENT;
             conn.set_input_focus(parent, id, x11rb::CURRENT_TIME)?;
         }
         Ok(window)
     }
 
-    /// Full screen and back.
+    /// Toggles full screen.
     pub(crate) fn toggle_full_screen(&mut self, conn: &RustConnection) -> Result<(), ReplyError> {
         self.full_screen = !self.full_screen;
         if self.is_managed(conn)? {
@@ -167,7 +168,7 @@ impl Window {
         Ok(conn.flush()?)
     }
 
-    /// Whether a window manager runs that speaks EWMH.
+    /// Whether an EWMH window manager is running.
     fn is_managed(&self, conn: &RustConnection) -> Result<bool, ReplyError> {
         let check = self.atoms._NET_SUPPORTING_WM_CHECK;
         let property = conn
@@ -176,7 +177,7 @@ impl Window {
         let Some(checker) = property.value32().and_then(|mut ids| ids.next()) else {
             return Ok(false);
         };
-        // The property outlives its window manager; the window that it names doesn't.
+        // The property outlives its window manager; the window that it names does not.
         let alive = conn
             .get_property(false, checker, check, AtomEnum::WINDOW, 0, 1)?
             .reply();
@@ -184,7 +185,7 @@ impl Window {
     }
 }
 
-/// Says what the window is, for window managers.
+/// Describes the window for window managers.
 fn describe(
     conn: &RustConnection,
     id: xproto::Window,
@@ -206,7 +207,7 @@ fn describe(
         AtomEnum::ATOM,
         &[atoms.WM_DELETE_WINDOW],
     )?;
-    // 1: a compositor that holds pictures back for a refresh is asked to step aside.
+    // 1: ask a compositor not to delay pictures until a refresh.
     conn.change_property32(
         PropMode::REPLACE,
         id,

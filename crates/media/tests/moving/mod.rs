@@ -1,7 +1,7 @@
-//! Pictures that move, for codecs: a gradient, a texture that slides over it, and noise.
+//! Moving pictures for codecs: a gradient with a sliding texture and noise.
 #![allow(clippy::cast_possible_truncation)] // all values are below 256
 
-use openuvr_media::picture::{Picture, PixelFormat, Plane, Rows};
+use openuvr_media::picture::{Picture, PixelFormat, Plane, RowOrder};
 use openuvr_proto::units::Size;
 
 /// One NV12 picture.
@@ -23,8 +23,8 @@ impl Nv12 {
                 noise ^= noise >> 17;
                 noise ^= noise << 5;
                 let gradient = 40 + (x + y) * 100 / (w + h);
-                // A woven pattern with detail at several scales, 3 pixels a frame to the right
-                // and 1 down.
+                // A woven pattern with detail at several scales, moving 3 pixels per frame to the
+                // right and 1 down.
                 let (u, v) = (x.wrapping_sub(3 * t), y.wrapping_sub(t));
                 let texture = ((u ^ v) & 31) + ((u / 8 + v / 8) & 1) * 24;
                 let inside = (x / 96 + y / 64).is_multiple_of(2);
@@ -48,7 +48,7 @@ impl Nv12 {
         Picture {
             size: self.size,
             format: PixelFormat::Nv12,
-            rows: Rows::TopDown,
+            rows: RowOrder::TopDown,
             planes: [plane(&self.luma), plane(&self.chroma), Plane::EMPTY],
         }
     }

@@ -1,7 +1,6 @@
-//! A sound server of a test's own: PulseAudio without a sound card, on a socket of its own, ended when
-//! dropped.
-#![allow(clippy::print_stderr, reason = "the harness keeps it")]
-#![allow(dead_code)] // Each program that has it uses a part of it.
+//! A test's own sound server: PulseAudio without a sound card, on a private socket, ended on drop.
+#![allow(clippy::print_stderr, reason = "the harness captures it")]
+#![allow(dead_code)] // Each test program uses a part of it.
 
 use std::io::Read as _;
 use std::os::unix::net::UnixStream;
@@ -14,13 +13,13 @@ use std::time::Duration;
 pub(crate) struct PulseServer {
     child: Child,
     folder: PathBuf,
-    /// What `$PULSE_SERVER` would be.
+    /// The value for `$PULSE_SERVER`.
     pub(crate) address: String,
 }
 
 impl PulseServer {
-    /// Starts one whose usual sink is `usual`, a null sink. `None`, with a word why, if PulseAudio isn't
-    /// installed; a failure of the test in CI.
+    /// Starts one with the default sink `usual`, a null sink. `None`, with a message, if PulseAudio
+    /// is not installed; a test failure in CI.
     pub(crate) fn start() -> Option<PulseServer> {
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
@@ -46,25 +45,25 @@ impl PulseServer {
         })
     }
 
-    /// Starts it again where it was, as new.
+    /// Restarts it at the same address, in its initial state.
     pub(crate) fn again(&mut self) {
         self.kill();
         let child = spawn(&self.folder).expect("it started before");
         self.child = when_up(child, &self.folder.join("native"));
     }
 
-    /// Ends it now, as a crash would.
+    /// Kills it, like a crash.
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// It gets no turn any more, and answers nobody, until [`PulseServer::go_on`].
+    /// Suspends it without replies until [`PulseServer::go_on`].
     pub(crate) fn hold(&self) {
         self.signal("-STOP");
     }
 
-    /// It goes on where it was held.
+    /// Resumes it.
     pub(crate) fn go_on(&self) {
         self.signal("-CONT");
     }
@@ -75,7 +74,7 @@ impl PulseServer {
         assert!(status.is_ok_and(|status| status.success()), "kill {signal}");
     }
 
-    /// What `pactl` answers.
+    /// The output of `pactl`.
     pub(crate) fn pactl(&self, arguments: &[&str]) -> String {
         let output = Command::new("pactl")
             .args(arguments)
@@ -88,7 +87,7 @@ impl PulseServer {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// One more sink like `usual`, of this name; it is not the default one.
+    /// Adds a sink like `usual` with this name; it is not the default.
     pub(crate) fn add_sink(&self, name: &str) {
         let name = format!("sink_name={name}");
         let sink = ["module-null-sink", &name, "rate=48000", "norewinds=1"];
@@ -132,7 +131,7 @@ fn spawn(folder: &Path) -> std::io::Result<Child> {
         .spawn()
 }
 
-/// Waits until it answers.
+/// Waits until it responds.
 fn when_up(mut child: Child, socket: &Path) -> Child {
     let mut up = false;
     for _ in 0..500 {
@@ -149,7 +148,7 @@ fn when_up(mut child: Child, socket: &Path) -> Child {
         let _ = stderr.read_to_string(&mut said);
         panic!("pulseaudio did not come up: {said}");
     }
-    // Nobody reads what it says from now on, and it must not wait for that.
+    // Its output is no longer read, and it must not block on that.
     std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
     child
 }

@@ -1,14 +1,14 @@
-//! Whether this machine stood still while something was measured: sound that has to come in time does not, then.
+//! Whether this machine stalled during a measurement, which makes time-critical audio late.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often it looks.
+/// Sleep interval.
 const STEP: Duration = Duration::from_millis(5);
 
-/// A thread that sleeps and notes how late it wakes.
+/// A thread that sleeps and records its wake-up latency.
 pub(crate) struct Stalls {
     longest: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
@@ -34,7 +34,7 @@ impl Stalls {
         }
     }
 
-    /// The longest until now.
+    /// The maximum so far.
     pub(crate) fn longest(&self) -> Duration {
         Duration::from_micros(self.longest.load(Ordering::Relaxed))
     }

@@ -1,9 +1,8 @@
-//! An X server of a test's own: `Xvfb` on a free display, ended when dropped; and a client that
-//! draws on it.
+//! A test's own X server: `Xvfb` on a free display, ended on drop; and a client that draws on it.
 #![allow(
     clippy::print_stderr,
     clippy::print_stdout,
-    reason = "the harness keeps it"
+    reason = "the harness captures it"
 )]
 #![allow(dead_code)] // Each test program uses a part of it.
 
@@ -26,10 +25,10 @@ pub(crate) struct Xvfb {
 }
 
 impl Xvfb {
-    /// Starts one with a screen of `width` × `height` and more options. `None`, with a word why,
-    /// if Xvfb isn't installed; a failure of the test in CI.
+    /// Starts one with a screen of `width` × `height` and more options. `None`, with a message, if
+    /// Xvfb is not installed; a test failure in CI.
     pub(crate) fn start(width: u16, height: u16, options: &[&str]) -> Option<Xvfb> {
-        // The number of the display that it found free comes over its standard output.
+        // It writes the number of the free display to its standard output.
         let child = Command::new("Xvfb")
             .args([
                 "-displayfd",
@@ -60,7 +59,7 @@ impl Xvfb {
             .expect("its display number");
         assert!(
             !number.trim().is_empty(),
-            "Xvfb ended before it had a display"
+            "Xvfb exited before it had a display"
         );
         Some(Xvfb {
             child,
@@ -68,7 +67,7 @@ impl Xvfb {
         })
     }
 
-    /// Ends it now.
+    /// Kills it.
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -90,7 +89,7 @@ impl Drop for Xvfb {
     }
 }
 
-/// A client that makes windows and draws.
+/// A client that creates windows and draws.
 pub(crate) struct Painter {
     pub(crate) conn: RustConnection,
     pub(crate) root: Window,
@@ -132,7 +131,7 @@ impl Painter {
         self.sync();
     }
 
-    /// Fills a rectangle and sends it off, without waiting.
+    /// Fills a rectangle and flushes, without waiting.
     pub(crate) fn fill(
         &self,
         window: Window,
@@ -170,7 +169,7 @@ impl Painter {
         self.sync();
     }
 
-    /// Waits until the server has carried out all requests.
+    /// Waits until the server has executed all requests.
     pub(crate) fn sync(&self) {
         self.conn.sync().unwrap();
     }

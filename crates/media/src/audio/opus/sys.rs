@@ -1,8 +1,8 @@
-//! libopus, opened at run time: an encoder and a decoder of its C interface. Not which settings are
-//! good: those are in the parent module.
+//! libopus, loaded at run time: encoder and decoder of its C API. Settings are chosen in the parent
+//! module.
 //!
-//! Declared here is the part of opus.h and opus_defines.h that has been the same since libopus 1.0:
-//! `libopus.so.0` stands for it.
+//! This declares the part of opus.h and opus_defines.h that is unchanged since libopus 1.0, the ABI
+//! of `libopus.so.0`.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, OsString, c_char, c_int, c_uchar};
@@ -46,19 +46,19 @@ struct Functions {
     decoder_destroy: unsafe extern "C" fn(*mut OpusDecoder),
     error: unsafe extern "C" fn(c_int) -> *const c_char,
     version: unsafe extern "C" fn() -> *const c_char,
-    /// Behind the functions, which must not outlive it.
+    /// Declared after the functions, which must not outlive it.
     _library: libloading::Library,
 }
 
-/// The opened library.
+/// The loaded library.
 #[derive(Clone)]
 pub(super) struct Library(Arc<Functions>);
 
 impl Library {
-    /// Opens `path`, or else the system's `libopus.so.0`.
+    /// Loads `path`, or else the system's `libopus.so.0`.
     ///
     /// # Errors
-    /// [`AudioError`] says what was looked for, why it can't be used, and what to install.
+    /// [`AudioError`] with the path, the reason, and the package to install.
     pub(super) fn open(path: Option<OsString>) -> Result<Library, AudioError> {
         let file = path.unwrap_or_else(|| "libopus.so.0".into());
         // SAFETY: libopus has no initialiser.
@@ -74,15 +74,15 @@ impl Library {
             })
     }
 
-    /// What the library says of its version.
+    /// The library's version string.
     pub(super) fn version(&self) -> String {
-        // SAFETY: takes nothing, and returns a constant text that ends in NUL.
+        // SAFETY: takes no argument, and returns a constant NUL-terminated string.
         let text = unsafe { CStr::from_ptr((self.0.version)()) };
         text.to_string_lossy().into_owned()
     }
 
     fn failed(&self, what: &str, code: c_int) -> AudioError {
-        // SAFETY: takes any number, and returns a constant text that ends in NUL.
+        // SAFETY: takes any number, and returns a constant NUL-terminated string.
         let text = unsafe { CStr::from_ptr((self.0.error)(code)) };
         AudioError(format!(
             "libopus could not {what}: {}",
@@ -120,13 +120,14 @@ const CHANNEL_COUNT: c_int = CHANNELS as c_int;
 #[expect(clippy::cast_possible_wrap, reason = "48 000")]
 const SAMPLE_RATE: i32 = RATE as i32;
 
-/// An encoder for as little delay as possible.
+/// An encoder with minimal delay.
 pub(super) struct Encoder {
     library: Library,
     state: NonNull<OpusEncoder>,
 }
 
-// SAFETY: libopus keeps all state behind the pointer and uses no thread's own; only `&mut self` calls it.
+// SAFETY: libopus keeps all state behind the pointer and uses no thread-local state; only `&mut
+// self` calls it.
 unsafe impl Send for Encoder {}
 
 impl Encoder {
@@ -140,7 +141,7 @@ impl Encoder {
     ) -> Result<Encoder, AudioError> {
         let mut code = 0;
         let create = library.0.encoder_create;
-        // SAFETY: numbers, and a place for the answer that lives until the call returns.
+        // SAFETY: numbers, and an output variable that outlives the call.
         let state = unsafe {
             create(
                 SAMPLE_RATE,
@@ -150,7 +151,7 @@ impl Encoder {
             )
         };
         let state = NonNull::new(state);
-        let state = state.ok_or_else(|| library.failed("make an encoder", code))?;
+        let state = state.ok_or_else(|| library.failed("create an encoder", code))?;
         let mut encoder = Encoder {
             library: library.clone(),
             state,
@@ -162,7 +163,7 @@ impl Encoder {
     }
 
     fn set(&mut self, what: c_int, value: i32) -> Result<(), AudioError> {
-        // SAFETY: each of these requests takes one 32-bit number; the state is ours alone.
+        // SAFETY: each of these requests takes a 32-bit number; the state is exclusively ours.
         let code = unsafe { (self.library.0.encoder_ctl)(self.state.as_ptr(), what, value) };
         match code {
             0 => Ok(()),
@@ -170,15 +171,15 @@ impl Encoder {
         }
     }
 
-    /// Bits a second from the next payload on.
+    /// Sets the bitrate in bit/s from the next payload on.
     pub(super) fn set_bitrate(&mut self, bitrate: i32) -> Result<(), AudioError> {
         self.set(SET_BITRATE, bitrate)
     }
 
-    /// By how many samples what is decoded comes later than what was encoded.
+    /// The delay of decoded samples in sample frames.
     pub(super) fn lookahead(&mut self) -> Result<u32, AudioError> {
         let mut samples: i32 = 0;
-        // SAFETY: this request takes the place of a 32-bit number, which lives until the call returns.
+        // SAFETY: this request takes a pointer to a 32-bit number, which outlives the call.
         let code = unsafe {
             (self.library.0.encoder_ctl)(
                 self.state.as_ptr(),
@@ -188,16 +189,16 @@ impl Encoder {
         };
         match (code, u32::try_from(samples)) {
             (0, Ok(samples)) => Ok(samples),
-            (code, _) => Err(self.library.failed("tell its look-ahead", code)),
+            (code, _) => Err(self.library.failed("report its look-ahead", code)),
         }
     }
 
-    /// Encodes all of `samples` into `out`. The bytes that were written.
+    /// Encodes all of `samples` into `out`; returns the number of bytes written.
     pub(super) fn encode(&mut self, samples: &[f32], out: &mut [u8]) -> Result<usize, AudioError> {
         let frames = c_int::try_from(samples.len() / CHANNELS).unwrap_or(c_int::MAX);
         let room = i32::try_from(out.len()).unwrap_or(i32::MAX);
-        // SAFETY: `samples` holds that many sample frames of two channels and `out` has that much room; the
-        // library refuses a length that is no length of an Opus frame before it reads.
+        // SAFETY: `samples` holds this many sample frames of two channels and `out` has this
+        // capacity; the library checks the frame length before it reads.
         let written = unsafe {
             let (samples, out) = (samples.as_ptr(), out.as_mut_ptr());
             (self.library.0.encode)(self.state.as_ptr(), samples, frames, out, room)
@@ -211,7 +212,7 @@ impl Encoder {
 
 impl Drop for Encoder {
     fn drop(&mut self) {
-        // SAFETY: made by this library, not used any more.
+        // SAFETY: created by this library, no longer used.
         unsafe { (self.library.0.encoder_destroy)(self.state.as_ptr()) };
     }
 }
@@ -222,7 +223,7 @@ pub(super) struct Decoder {
     state: NonNull<OpusDecoder>,
 }
 
-// SAFETY: as of the encoder.
+// SAFETY: as for the encoder.
 unsafe impl Send for Decoder {}
 
 impl Decoder {
@@ -231,16 +232,16 @@ impl Decoder {
     pub(super) fn new(library: &Library) -> Result<Decoder, AudioError> {
         let mut code = 0;
         let create = library.0.decoder_create;
-        // SAFETY: numbers, and a place for the answer that lives until the call returns.
+        // SAFETY: numbers, and an output variable that outlives the call.
         let state = unsafe { create(SAMPLE_RATE, CHANNEL_COUNT, &raw mut code) };
         let state = NonNull::new(state);
         Ok(Decoder {
             library: library.clone(),
-            state: state.ok_or_else(|| library.failed("make a decoder", code))?,
+            state: state.ok_or_else(|| library.failed("create a decoder", code))?,
         })
     }
 
-    /// Decodes `bytes` into `out`; without bytes, makes up all of `out`. The sample frames that were
+    /// Decodes `bytes` into `out`; without bytes, conceals all of `out`. Returns the sample frames
     /// written.
     pub(super) fn decode(
         &mut self,
@@ -252,8 +253,8 @@ impl Decoder {
             Some(bytes) => (bytes.as_ptr(), i32::try_from(bytes.len()).unwrap_or(0)),
             None => (ptr::null(), 0),
         };
-        // SAFETY: `data` has `length` bytes, or is null as the library wants it for what is lost, and `out` has
-        // room for that many sample frames of two channels; what does not fit is refused.
+        // SAFETY: `data` has `length` bytes, or is null for a loss as the library specifies, and
+        // `out` has space for this many sample frames of two channels; longer payloads are refused.
         let written = unsafe {
             (self.library.0.decode)(self.state.as_ptr(), data, length, out.as_mut_ptr(), room, 0)
         };
@@ -263,7 +264,7 @@ impl Decoder {
 
 impl Drop for Decoder {
     fn drop(&mut self) {
-        // SAFETY: made by this library, not used any more.
+        // SAFETY: created by this library, no longer used.
         unsafe { (self.library.0.decoder_destroy)(self.state.as_ptr()) };
     }
 }

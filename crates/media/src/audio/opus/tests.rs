@@ -49,13 +49,13 @@ fn a_constant_bitrate_is_kept() {
     assert!(error.contains("16000 to 510000"), "{error}");
     assert!(
         encoder.encode(&[0.0; 482]).is_err(),
-        "no frame of Opus is so long"
+        "no Opus frame has this length"
     );
     assert!(encoder.encode(&[0.0; 480]).is_ok());
 }
 
 #[test]
-fn what_is_missing_is_made_up_and_then_fades() {
+fn losses_are_concealed_and_fade() {
     let (payloads, _) = encoded(400, 240);
     let mut decoder = Decoder::open().unwrap();
     for payload in &payloads[..200] {
@@ -86,7 +86,7 @@ fn what_is_missing_is_made_up_and_then_fades() {
 }
 
 #[test]
-fn what_is_no_payload_is_refused_and_forgotten() {
+fn invalid_payloads_are_refused_and_skipped() {
     let (payloads, _) = encoded(50, 240);
     let mut decoder = Decoder::open().unwrap();
     assert!(decoder.decode(&[]).is_err());
@@ -102,7 +102,7 @@ fn what_is_no_payload_is_refused_and_forgotten() {
 }
 
 #[test]
-fn without_the_library_it_says_what_to_install() {
+fn a_missing_library_names_the_package() {
     let error = |path: &str| {
         let error = sys::Library::open(Some(path.into())).err();
         error.expect("no such library").to_string()

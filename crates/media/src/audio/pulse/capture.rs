@@ -1,4 +1,4 @@
-//! Records what a sink plays, or a source.
+//! Records a sink's monitor, or a source.
 
 use std::time::Duration;
 
@@ -14,39 +14,39 @@ use crate::audio::{
 };
 use crate::clock;
 
-/// The line in the table.
+/// The table entry.
 pub const CAPTURE: CaptureBackend = CaptureBackend {
     name: "pulse",
-    about: "what PulseAudio or PipeWire plays; the device is a sink, whose monitor is recorded, or a source \
-            [default: the usual sink]",
+    about: "records playback of PulseAudio or PipeWire; the device is a sink (its monitor) or a source \
+            [default: the default sink]",
     open: |settings| Ok(Box::new(Capture::open(None, settings)?)),
 };
 
-/// The monitor of the usual sink, in the words of both servers.
-const USUAL: &str = "@DEFAULT_MONITOR@";
+/// The monitor of the default sink, as both servers name it.
+const DEFAULT_MONITOR: &str = "@DEFAULT_MONITOR@";
 
-/// The usual source, in the same words.
-const USUAL_SOURCE: &str = "@DEFAULT_SOURCE@";
+/// The default source, as both servers name it.
+const DEFAULT_SOURCE: &str = "@DEFAULT_SOURCE@";
 
-/// Records from one device, or from what is the usual one at the time.
+/// Records from a fixed device, or follows the default.
 pub struct Capture {
     server: Option<String>,
     settings: Settings,
     stream: Stream,
-    /// The device that is recorded from, if it is another since [`AudioCapture::poll_device`] was called.
+    /// The recorded device, if it has changed since the last call of [`AudioCapture::poll_device`].
     moved: Option<String>,
     blocks: Blocks,
     rhythm: Rhythm,
-    /// What came together.
-    came: Vec<f32>,
+    /// Samples that arrived together.
+    pending: Vec<f32>,
 }
 
 impl Capture {
-    /// Records from the monitor of the sink [`Settings::device`], or from the source of that name, of `server`
-    /// (`None`: `$PULSE_SERVER`, or that of this session).
+    /// Records from the monitor of the sink [`Settings::device`], or from the source of that name,
+    /// of `server` (`None`: `$PULSE_SERVER`, or the session's server).
     ///
     /// # Errors
-    /// [`AudioError`] if there is no libpulse, no server or no such device.
+    /// [`AudioError`] without libpulse, server or device.
     pub fn open(server: Option<&str>, settings: &Settings) -> Result<Capture, AudioError> {
         Ok(Capture {
             server: server.map(str::to_owned),
@@ -55,20 +55,20 @@ impl Capture {
             moved: None,
             blocks: Blocks::new(clock::now()),
             rhythm: Rhythm::default(),
-            came: Vec::new(),
+            pending: Vec::new(),
         })
     }
 
-    /// The name of the source that is recorded from.
+    /// The name of the recorded source.
     #[must_use]
     pub fn device(&self) -> String {
         self.stream.device()
     }
 
-    /// Goes over to another device where the usual one is followed, and is another or gone.
+    /// Switches to another device if the default is followed and has changed or is gone.
     fn follow(&mut self) -> Result<(), AudioError> {
         let there = self.stream.check();
-        let Some(usual) = usual(&self.settings) else {
+        let Some(usual) = default_device(&self.settings) else {
             return there;
         };
         let before = self.stream.device();
@@ -78,7 +78,7 @@ impl Capture {
             }
             let defaults = self.stream.connection.defaults()?;
             let now = match usual {
-                USUAL_SOURCE => defaults.source,
+                DEFAULT_SOURCE => defaults.source,
                 _ => format!("{}.monitor", defaults.sink),
             };
             if now == before {
@@ -88,7 +88,7 @@ impl Capture {
         let stream = record(self.server.as_deref(), &self.settings)?;
         let device = stream.device();
         if device == before {
-            // Nothing took the place of one that is gone.
+            // No device replaced a removed one.
             return there;
         }
         self.stream = stream;
@@ -98,50 +98,51 @@ impl Capture {
         Ok(())
     }
 
-    /// Takes what the server has sent; `waited`: this thread was woken by it.
+    /// Takes samples from the server; `waited`: they woke this thread.
     fn take(&mut self, waited: bool) -> Result<(), AudioError> {
-        let (blocks, came, now) = (&mut self.blocks, &mut self.came, clock::now());
+        let (blocks, pending, now) = (&mut self.blocks, &mut self.pending, clock::now());
         let mut pieces = 0;
         let mut take = |piece: Result<&[u8], usize>| match piece {
             Ok(bytes) => {
-                came.extend(samples(bytes));
+                pending.extend(samples(bytes));
                 pieces += 1;
             }
             Err(missing) => {
-                arrived(blocks, came, now);
+                arrived(blocks, pending, now);
                 blocks.arrived(now, missing, None::<std::iter::Empty<f32>>);
             }
         };
         while self.stream.piece(&mut take)? {}
-        self.rhythm.came(now, pieces, came.len() / CHANNELS, waited);
-        arrived(blocks, came, now);
+        self.rhythm
+            .arrived(now, pieces, pending.len() / CHANNELS, waited);
+        arrived(blocks, pending, now);
         Ok(())
     }
 }
 
-/// What stands for the usual device in these settings, if they name no other.
-fn usual(settings: &Settings) -> Option<&'static str> {
+/// The server's name of the default device, if the settings name none.
+fn default_device(settings: &Settings) -> Option<&'static str> {
     match settings.device.as_deref() {
-        None => Some(USUAL),
-        Some(USUAL_SOURCE) => Some(USUAL_SOURCE),
+        None => Some(DEFAULT_MONITOR),
+        Some(DEFAULT_SOURCE) => Some(DEFAULT_SOURCE),
         Some(_) => None,
     }
 }
 
-/// Begins to record.
+/// Starts recording.
 fn record(server: Option<&str>, settings: &Settings) -> Result<Stream, AudioError> {
-    // Half a payload: what the server keeps back is on average a quarter of one then. With ADJUST_LATENCY
-    // the sink works in pieces of that length, too.
+    // Half a payload: the server then delays samples by a quarter of a payload on average. With
+    // ADJUST_LATENCY the sink uses periods of this length, too.
     let attributes = BufferAttributes {
         fragment: bytes(frames_in(settings.frame / 2)),
         ..BufferAttributes::DEFAULT
     };
     let record = |device: &str| {
-        // The server moves no stream: the move is ours, so that it can be told.
+        // The server must not move the stream: we move it, so that the change can be reported.
         let flags = sys::ADJUST_LATENCY | sys::DONT_MOVE;
         Stream::record(Connection::open(server, NAME)?, device, &attributes, flags)
     };
-    let stream = match (usual(settings), settings.device.as_deref()) {
+    let stream = match (default_device(settings), settings.device.as_deref()) {
         (Some(usual), _) => {
             let mut stream = record(usual)?;
             stream.connection.watch_defaults()?;
@@ -152,18 +153,19 @@ fn record(server: Option<&str>, settings: &Settings) -> Result<Stream, AudioErro
             record(&format!("{device}.monitor")).or_else(|_| record(device))?
         }
     };
-    tracing::debug!(device = stream.device(), attributes = ?stream.attributes(), "sound is recorded");
+    tracing::debug!(device = stream.device(), attributes = ?stream.attributes(), "recording audio");
     Ok(stream)
 }
 
-/// Hands on what came together, as one piece: what waited for this thread was not late.
-fn arrived(blocks: &mut Blocks, came: &mut Vec<f32>, now: Instant) {
-    if !came.is_empty() {
-        blocks.arrived(now, came.len() / CHANNELS, Some(came.drain(..)));
+/// Passes on all samples that arrived together as one chunk: waiting for this thread did not make
+/// them late.
+fn arrived(blocks: &mut Blocks, pending: &mut Vec<f32>, now: Instant) {
+    if !pending.is_empty() {
+        blocks.arrived(now, pending.len() / CHANNELS, Some(pending.drain(..)));
     }
 }
 
-/// The samples that these bytes are.
+/// Converts bytes to samples.
 fn samples(bytes: &[u8]) -> impl Iterator<Item = f32> {
     let sample = |bytes: &[u8]| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     bytes.chunks_exact(4).map(sample)
@@ -190,7 +192,7 @@ impl AudioCapture for Capture {
             let until = give_up.map_or(due, |give_up| give_up.min(due));
             let full = self.rhythm.full_at(self.blocks.lacking(block));
             waited = match full.filter(|full| *full > clock::now()) {
-                // The pieces before the last wake nobody.
+                // Earlier chunks need no wake-up.
                 Some(full) => {
                     std::thread::sleep(full.min(until).since(clock::now()));
                     self.stream.connection.catch_up()?;

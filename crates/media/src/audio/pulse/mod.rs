@@ -1,8 +1,8 @@
-//! PulseAudio, or PipeWire in its place (`pipewire-pulse`), through libpulse, which is opened at run time:
-//! records what a sink plays, plays, and makes sinks of our own that are heard nowhere.
+//! PulseAudio, or PipeWire in its place (`pipewire-pulse`), through libpulse, which is loaded at
+//! run time: records sinks, plays, and creates null sinks.
 //!
-//! Each capture and each playback has a connection and a main loop of its own, which turns in the calls of the
-//! thread that owns it: what arrives is not handed from one thread to another.
+//! Each capture and each playback has its own connection and main loop, which is run by the calls
+//! of its owner: samples are not passed between threads.
 
 mod capture;
 mod null_sink;
@@ -16,10 +16,10 @@ pub use null_sink::NullSink;
 pub use playback::{PLAYBACK, Playback};
 pub use virtual_microphone::VirtualMicrophone;
 
-/// Under which name the server lists us.
+/// Our name in the server's list of clients.
 const NAME: &str = "OpenUVR";
 
-/// Bytes of so many sample frames.
+/// The size of sample frames in bytes.
 fn bytes(frames: usize) -> u32 {
     u32::try_from(frames * sys::FRAME).unwrap_or(u32::MAX)
 }

@@ -1,5 +1,4 @@
-//! A sink of our own that is heard nowhere: what an application plays to it is recorded, and the machine
-//! it runs on stays quiet.
+//! A null sink: an application plays to it and is recorded, without sound on the machine.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,11 +9,11 @@ use crate::audio::{AudioError, RATE};
 
 const MODULE: &str = "module-null-sink";
 
-/// What names of our sinks begin with. Behind it are the number of the PID namespace, that of the process
-/// in it, and that of the sink.
+/// Prefix of the names of our sinks. The PID namespace's number, the process ID in it, and the
+/// sink's number follow.
 const PREFIX: &str = "openuvr_";
 
-/// A sink that exists as long as this value. An application plays to it when it is started with the
+/// A sink that exists as long as this value. An application plays to it when started with the
 /// environment variable `PULSE_SINK` set to its name.
 pub struct NullSink {
     connection: Connection,
@@ -23,20 +22,17 @@ pub struct NullSink {
 }
 
 impl NullSink {
-    /// Makes one in `server` (`None`: `$PULSE_SERVER`, or that of this session), and removes those that
-    /// processes of this program left behind when they were killed.
+    /// Creates a sink in `server` (`None`: `$PULSE_SERVER`, or the session's server), and removes
+    /// sinks left by killed processes of this program.
     ///
     /// # Errors
-    /// [`AudioError`] if there is no libpulse or no server, or if it refuses.
+    /// [`AudioError`] without libpulse or server, or if the server refuses.
     pub fn create(server: Option<&str>) -> Result<NullSink, AudioError> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let mut connection = Connection::open(server, NAME)?;
         for (module, argument) in connection.modules(MODULE)? {
             if let Some(owner) = Owner::of(&argument).filter(|owner| !owner.lives()) {
-                tracing::info!(
-                    process = owner.process,
-                    "a sound sink that was left behind is removed"
-                );
+                tracing::info!(process = owner.process, "removing a leftover sound sink");
                 connection.unload_module(module)?;
             }
         }
@@ -48,8 +44,9 @@ impl NullSink {
             "sink_name={name} format=float32le rate={RATE} channels=2 \
              sink_properties=device.description={NAME}"
         );
-        // Without rewinding it renders 50 ms ahead at most, not 2 s, until somebody asks for less; what it
-        // rendered ahead is missing in its monitor when a stream begins. PulseAudio has it since 15.
+        // Without rewinding it renders at most 50 ms ahead, not 2 s, until a client requests less;
+        // samples rendered ahead are missing in its monitor at the start of a stream. Since
+        // PulseAudio 15.
         let prompt = format!("{argument} norewinds=1");
         let module = (connection.load_module(MODULE, &prompt))
             .or_else(|_| connection.load_module(MODULE, &argument))?;
@@ -60,12 +57,12 @@ impl NullSink {
         })
     }
 
-    /// By which modules that belong to it are loaded and unloaded.
+    /// The connection with which its modules are loaded and unloaded.
     pub(super) fn connection(&mut self) -> &mut Connection {
         &mut self.connection
     }
 
-    /// Its name: the value of `PULSE_SINK`, and the device of the capture that records it.
+    /// Its name: the value for `PULSE_SINK`, and the device of the capture.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -80,10 +77,10 @@ impl Drop for NullSink {
     }
 }
 
-/// The process that made a sink.
+/// The process that created a sink.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Owner {
-    /// In which its number means something; 0 where that is not known.
+    /// The PID namespace of the process ID; 0 if unknown.
     namespace: u64,
     process: u32,
 }
@@ -96,7 +93,7 @@ impl Owner {
         }
     }
 
-    /// The one that is named in a module's argument, if the sink is one of ours.
+    /// Parses the owner from a module's argument, if the sink was created by this program.
     fn of(argument: &str) -> Option<Owner> {
         let mut words = argument.split_whitespace();
         let name = words.find_map(|word| word.strip_prefix("sink_name="))?;
@@ -109,7 +106,7 @@ impl Owner {
         parts.next().is_none().then_some(owner)
     }
 
-    /// Whether it may still be there: of another namespace's processes nothing is known.
+    /// Whether the process may exist: processes of other namespaces are unknown.
     fn lives(self) -> bool {
         self.namespace != namespace() || Path::new(&format!("/proc/{}", self.process)).exists()
     }
@@ -128,13 +125,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_sinks_of_dead_processes_are_ours_to_remove() {
+    fn only_sinks_of_dead_processes_are_removed() {
         let this = Owner::this();
         let (namespace, process) = (this.namespace, this.process);
         let argument = format!("sink_name=openuvr_{namespace}_{process}_3 rate=48000");
         assert_eq!(Owner::of(&argument), Some(this));
         assert!(this.lives());
-        // Above the largest that Linux gives out.
+        // Above the maximum process ID of Linux.
         let dead = Owner::of(&format!("rate=1 sink_name=openuvr_{namespace}_4194305_0")).unwrap();
         assert!(!dead.lives());
         assert!(

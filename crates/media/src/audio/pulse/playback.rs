@@ -10,33 +10,34 @@ use crate::audio::{
 };
 use crate::clock;
 
-/// The line in the table.
+/// The table entry.
 pub const PLAYBACK: PlaybackBackend = PlaybackBackend {
     name: "pulse",
-    about: "plays by PulseAudio or PipeWire; the device is a sink [default: the usual one]",
+    about: "plays through PulseAudio or PipeWire; the device is a sink [default: the default sink]",
     open: |settings| Ok(Box::new(Playback::open(None, settings)?)),
 };
 
-/// Payloads that the server asks for in advance. How full the stream is can be seen only below this, and
-/// as much as two blocks of the device and two payloads are written (`JitterBuffer::next`).
+/// Payloads that the server requests in advance. The stream's fill level is visible only below
+/// this, and up to two device periods and two payloads are written (`JitterBuffer::next`).
 const AHEAD: u32 = 4;
 
 /// Plays to one device.
 pub struct Playback {
     stream: Stream,
-    /// Sample frames that the server asks for in advance.
+    /// Sample frames that the server requests in advance.
     target: usize,
     block: Duration,
 }
 
 impl Playback {
-    /// Plays to the sink [`Settings::device`] of `server` (`None`: `$PULSE_SERVER`, or that of this session).
+    /// Plays to the sink [`Settings::device`] of `server` (`None`: `$PULSE_SERVER`, or the
+    /// session's server).
     ///
     /// # Errors
-    /// [`AudioError`] if there is no libpulse, no server or no such sink.
+    /// [`AudioError`] without libpulse, server or sink.
     pub fn open(server: Option<&str>, settings: &Settings) -> Result<Playback, AudioError> {
-        // With EARLY_REQUESTS the sink works in pieces of the least request: its latency is that, while what
-        // waits in front of it is ours to choose. It begins with the first sample.
+        // With EARLY_REQUESTS the sink's period is the minimum request: this is its latency, and
+        // the queue in front of it is under our control. Playback starts with the first sample.
         let attributes = BufferAttributes {
             maximum: bytes(RATE as usize),
             target: bytes(frames_in(settings.frame * AHEAD)),
@@ -48,7 +49,7 @@ impl Playback {
         let connection = Connection::open(server, NAME)?;
         let stream = Stream::play(connection, settings.device.as_deref(), &attributes, flags)?;
         let made = stream.attributes();
-        tracing::debug!(device = stream.device(), attributes = ?made, "sound is played");
+        tracing::debug!(device = stream.device(), attributes = ?made, "playing audio");
         let frames = |bytes: u32| usize::try_from(bytes).unwrap_or(0) / FRAME;
         Ok(Playback {
             target: frames(made.target),
@@ -57,14 +58,14 @@ impl Playback {
         })
     }
 
-    /// The name of the sink that is played to.
+    /// The name of the sink.
     #[must_use]
     pub fn device(&self) -> String {
         self.stream.device()
     }
 
-    /// Takes in what the server has said, without waiting.
-    fn look(&mut self) -> Result<(), AudioError> {
+    /// Processes the server's messages without waiting.
+    fn process_events(&mut self) -> Result<(), AudioError> {
         self.stream.connection.catch_up()?;
         self.stream.check()
     }
@@ -72,7 +73,7 @@ impl Playback {
 
 impl AudioPlayback for Playback {
     fn level(&mut self) -> Result<Level, AudioError> {
-        self.look()?;
+        self.process_events()?;
         let wanted = self.stream.writable();
         Ok(Level {
             dry_in: duration_of(self.target.saturating_sub(wanted)),
@@ -84,11 +85,11 @@ impl AudioPlayback for Playback {
     fn write(&mut self, samples: &[f32]) -> Result<(), AudioError> {
         self.stream.check()?;
         self.stream.write(samples)?;
-        self.look()
+        self.process_events()
     }
 
-    /// What the server says meanwhile waits in the socket until it is asked how full the stream is: it says something
-    /// of each block that it takes, twice in a payload, and each would wake this thread for nothing.
+    /// Messages of the server stay in the socket until the fill level is queried: it sends one for
+    /// each period, twice per payload, and each would wake this thread for nothing.
     fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, AudioError> {
         let give_up = timeout.map(|timeout| clock::now() + timeout);
         wait::until(give_up, self.stream.connection.waker())

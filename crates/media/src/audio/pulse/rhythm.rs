@@ -1,5 +1,5 @@
-//! When the pieces come that a server sends, so that who waits for several of them wakes once: a value without a
-//! clock.
+//! Predicts the arrival of the server's chunks, so that a reader that needs several of them wakes
+//! up once. Has no clock.
 
 use std::time::Duration;
 
@@ -7,26 +7,27 @@ use openuvr_proto::time::Instant;
 
 use crate::audio::{duration_of, frames_in};
 
-/// So long after its time a piece is mostly there: what the server's threads tremble (guess). Who wakes later than it
-/// comes hears that much later.
+/// Margin after the expected time by which most chunks have arrived: the jitter of the server's
+/// threads (guess). Waking up later adds to the latency.
 const GRACE: Duration = Duration::from_micros(250);
 
-/// By so much the next time is taken for earlier whenever nobody saw when a piece came, until somebody waits for one
-/// and does: each tenth time or so.
+/// Correction towards earlier times whenever the arrival of a chunk was not observed, until a
+/// reader waits for one and observes it: about each tenth time.
 const EARLIER: Duration = Duration::from_micros(25);
 
-/// The rhythm of a server's pieces.
+/// The timing of a server's chunks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rhythm {
-    /// How long a piece is.
+    /// Duration of a chunk.
     piece: Duration,
-    /// When the next is expected; `None`: not known.
+    /// When the next is expected; `None`: unknown.
     next: Option<Instant>,
 }
 
 impl Rhythm {
-    /// So many pieces were there at `now`, of `frames` sample frames together; `waited`: their coming was waited for.
-    pub(super) fn came(&mut self, now: Instant, pieces: u32, frames: usize, waited: bool) {
+    /// This many chunks were there at `now`, with `frames` sample frames in total; `waited`: a
+    /// reader waited for them.
+    pub(super) fn arrived(&mut self, now: Instant, pieces: u32, frames: usize, waited: bool) {
         let Some(each) = usize::try_from(pieces)
             .ok()
             .and_then(|n| frames.checked_div(n))
@@ -37,14 +38,15 @@ impl Rhythm {
         // When the last of them was expected.
         let expected = self.next.map(|next| next + self.piece * (pieces - 1));
         let unseen = expected.filter(|at| {
-            // Otherwise it has another rhythm now.
+            // Otherwise the timing has changed.
             !waited && *at <= now && now.since(*at) < self.piece
         });
         let last = unseen.map_or(now, |at| at - EARLIER);
         self.next = Some(last + self.piece);
     }
 
-    /// When as many pieces should be there as hold `lacking` sample frames; `None`: one is enough, or it is not known.
+    /// When enough chunks for `lacking` sample frames should be there; `None`: one is enough, or
+    /// the timing is unknown.
     pub(super) fn full_at(&self, lacking: usize) -> Option<Instant> {
         let each = frames_in(self.piece);
         let pieces = u32::try_from(lacking.checked_div(each)?).ok()?;
@@ -62,39 +64,39 @@ mod tests {
     const PIECE: Duration = Duration::from_micros(2500);
 
     #[test]
-    fn who_lacks_two_pieces_wakes_for_the_second() {
+    fn a_reader_short_of_two_chunks_wakes_for_the_second() {
         let mut rhythm = Rhythm::default();
         assert_eq!(rhythm.full_at(240), None);
-        rhythm.came(START, 1, 120, true);
-        assert_eq!(rhythm.full_at(120), None, "it waits for that");
+        rhythm.arrived(START, 1, 120, true);
+        assert_eq!(rhythm.full_at(120), None, "one chunk is enough");
         assert_eq!(rhythm.full_at(121), Some(START + PIECE * 2 + GRACE));
         assert_eq!(rhythm.full_at(240), Some(START + PIECE * 2 + GRACE));
-        rhythm.came(START, 0, 0, true);
+        rhythm.arrived(START, 0, 0, true);
         assert_eq!(rhythm.full_at(240), Some(START + PIECE * 2 + GRACE));
     }
 
     #[test]
-    fn the_time_does_not_run_away_from_the_pieces() {
-        // Of a server whose clock is 200 ppm slower or faster.
+    fn the_prediction_follows_clock_drift() {
+        // For a server with a clock 200 ppm slower or faster.
         for period in [2_499_500, 2_500_500] {
             let period = Duration::from_nanos(period);
             let mut rhythm = Rhythm::default();
-            rhythm.came(START, 1, 120, true);
+            rhythm.arrived(START, 1, 120, true);
             let (mut last, mut woken) = (START, 0);
             for _ in 0..100_000 {
-                // Two pieces are wanted.
+                // Two chunks are needed.
                 let there = last + period * 2;
                 let at = rhythm.full_at(240).expect("two are lacking");
                 woken += 1;
                 let late = at.since(there);
                 assert!(late <= GRACE + EARLIER, "{late:?}");
                 if at < there {
-                    // One is there; the other is waited for.
-                    rhythm.came(at, 1, 120, false);
+                    // One is there; the reader waits for the other.
+                    rhythm.arrived(at, 1, 120, false);
                     woken += 1;
-                    rhythm.came(there, 1, 120, true);
+                    rhythm.arrived(there, 1, 120, true);
                 } else {
-                    rhythm.came(at, 2, 240, false);
+                    rhythm.arrived(at, 2, 240, false);
                 }
                 last = there;
             }
@@ -105,9 +107,9 @@ mod tests {
     #[test]
     fn another_rhythm_is_followed() {
         let mut rhythm = Rhythm::default();
-        rhythm.came(START, 1, 120, true);
+        rhythm.arrived(START, 1, 120, true);
         let later = START + Duration::from_millis(80);
-        rhythm.came(later, 2, 480, false);
+        rhythm.arrived(later, 2, 480, false);
         assert_eq!(rhythm.full_at(241), Some(later + PIECE * 4 + GRACE));
     }
 }

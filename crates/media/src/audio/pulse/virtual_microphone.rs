@@ -1,12 +1,12 @@
-//! A source of our own: what is played to its sink, an application records as from a microphone.
+//! A virtual microphone: applications record the samples played to its sink.
 
 use super::NullSink;
 use crate::audio::{AudioError, RATE};
 
 const MODULE: &str = "module-remap-source";
 
-/// A microphone that exists as long as this value. An application records from it when it is started with the
-/// environment variable `PULSE_SOURCE` set to its name.
+/// A microphone that exists as long as this value. An application records from it when started with
+/// the environment variable `PULSE_SOURCE` set to its name.
 pub struct VirtualMicrophone {
     sink: NullSink,
     source: String,
@@ -14,14 +14,14 @@ pub struct VirtualMicrophone {
 }
 
 impl VirtualMicrophone {
-    /// Makes one in `server` (`None`: `$PULSE_SERVER`, or that of this session).
+    /// Creates one in `server` (`None`: `$PULSE_SERVER`, or the session's server).
     ///
     /// # Errors
-    /// [`AudioError`] if there is no libpulse or no server, or if it refuses.
+    /// [`AudioError`] without libpulse or server, or if the server refuses.
     pub fn create(server: Option<&str>) -> Result<VirtualMicrophone, AudioError> {
         let mut sink = NullSink::create(server)?;
         let monitor = format!("{}.monitor", sink.name());
-        // Many programs list no monitors: they would play back what they record.
+        // Many programs list no monitors, to avoid feedback.
         let source = format!("{}_microphone", sink.name());
         let argument = format!(
             "master={monitor} source_name={source} format=float32le rate={RATE} channels=2 \
@@ -30,7 +30,7 @@ impl VirtualMicrophone {
         let (source, module) = match sink.connection().load_module(MODULE, &argument) {
             Ok(module) => (source, Some(module)),
             Err(why) => {
-                tracing::debug!("the microphone is a monitor: {why}");
+                tracing::debug!("using a monitor as the microphone: {why}");
                 (monitor, None)
             }
         };
@@ -41,13 +41,13 @@ impl VirtualMicrophone {
         })
     }
 
-    /// The name of the sink: what is played there is recorded.
+    /// The name of the sink to play to.
     #[must_use]
     pub fn sink(&self) -> &str {
         self.sink.name()
     }
 
-    /// The name of the source: the value of `PULSE_SOURCE`.
+    /// The name of the source: the value for `PULSE_SOURCE`.
     #[must_use]
     pub fn source(&self) -> &str {
         &self.source
@@ -56,7 +56,7 @@ impl VirtualMicrophone {
 
 impl Drop for VirtualMicrophone {
     fn drop(&mut self) {
-        // Before its master, which goes with the sink.
+        // Before its master, which is removed with the sink.
         if let Some(module) = self.module
             && let Err(error) = self.sink.connection().unload_module(module)
         {

@@ -1,125 +1,127 @@
-//! Pictures of an application that draws with OpenGL, read back from its own context, in its own
-//! process: a ring of pixel buffers into which the GPU writes while the application goes on, handed
-//! over ([`Frame`]) where they lie, without a copy.
+//! Pictures of an OpenGL application, read back in its own context and process: the GPU writes into
+//! a ring of pixel buffers while the application continues, and the buffers are handed over
+//! ([`Frame`]) without a copy.
 //!
-//! The application keeps its state, its errors and its pace. It never waits for a picture: the
-//! GPU's fence is looked at once, which is enough where it draws in software; otherwise a thread
-//! with a context of its own, that shares the application's buffers, waits for it. Where there can
-//! be no such thread, the next [`ReadBack::read`] or [`ReadBack::poll`] finds the picture, so that it
-//! leaves up to a frame later.
+//! The application's state, errors and timing stay as they are. It never waits for a picture: the
+//! GPU's fence is checked once, which is enough with a software renderer; otherwise a thread with
+//! its own context, which shares the application's buffers, waits for it. Where no such thread is
+//! possible, the next [`ReadBack::read`] or [`ReadBack::poll`] finds the picture, which is then up
+//! to a frame late.
 //!
-//! | context | way |
+//! | context | method |
 //! |---|---|
-//! | GL 4.4, ES 3.1 with `EXT_buffer_storage` | pixel buffers that stay mapped; a thread may wait |
-//! | GL 3.2, ES 3.0 | pixel buffers that are mapped when they are finished |
-//! | older | `glReadPixels` into ordinary memory: the application waits, as it always does then |
+//! | GL 4.4, ES 3.1 with `EXT_buffer_storage` | persistently mapped pixel buffers; a thread may
+//! wait |
+//! | GL 3.2, ES 3.0 | pixel buffers that are mapped when finished |
+//! | older | `glReadPixels` into ordinary memory: the application waits |
 //!
-//! Rows come as OpenGL has them, the lowest first; nothing is turned here. A multisampled window is
-//! resolved by `glReadPixels` itself, and an sRGB one is read as it is stored.
+//! Rows keep OpenGL's order, the lowest first. `glReadPixels` resolves a multisampled window; an
+//! sRGB window is read as stored.
 //!
-//! Measured with Mesa's software renderer at 1280x720: the ring costs what a bare `glReadPixels` does
-//! (`docs/adr/0009-reading-opengl.md`, which also says why no shader converts colours).
+//! Measured with Mesa's software renderer at 1280x720: the ring costs as much as a bare
+//! `glReadPixels` (`docs/adr/0009-reading-opengl.md`, which also explains why no shader converts
+//! colours).
 //!
-//! What it is not: it links no OpenGL and looks up no function itself but through the loader that it
-//! is given, and it opens no window.
+//! This module links no OpenGL, looks up functions only through the given loader, and opens no
+//! window.
 
 mod sys;
 
 use std::ffi::{CStr, c_void};
 use std::sync::Arc;
 
-use super::Drawn;
+use super::RenderInfo;
 use super::submit::{Frame, Ticket};
 use crate::picture::PixelFormat;
 
-pub use sys::{Aside, Entered, Native, ReadBack};
+pub use sys::{ContextGuard, Native, PrivateContext, ReadBack};
 
-/// Finds a function of OpenGL, GLX or EGL by its name, or null: `glXGetProcAddress`,
-/// `eglGetProcAddress` or the dynamic linker. What it finds must be the driver's own.
+/// Finds a function of OpenGL, GLX or EGL by name, or null: `glXGetProcAddress`,
+/// `eglGetProcAddress` or the dynamic linker. The result must be the driver's own function.
 pub type Loader<'a> = &'a mut dyn FnMut(&CStr) -> *const c_void;
 
-/// Where finished pictures go: called on the application's thread or on the one that waits, never on
-/// two at once. Usually [`Submitter::submit`](super::submit::Submitter::submit).
-pub type Submit = Arc<dyn Fn(Box<dyn Frame>, Drawn) -> Option<Ticket> + Send + Sync>;
+/// Receives finished pictures, on the application's thread or on the waiting thread, never on both
+/// at once. Usually [`Submitter::submit`](super::submit::Submitter::submit).
+pub type Submit = Arc<dyn Fn(Box<dyn Frame>, RenderInfo) -> Option<Ticket> + Send + Sync>;
 
-/// How the application's context was made: how to make one that shares its buffers.
+/// How the application's context was created, and so how to create one that shares its buffers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sharing {
-    /// By GLX. Another thread may use its display only if libX11 is 1.8 or newer (found out here)
-    /// or if the application has called `XInitThreads`, which is said with `threads`.
+    /// By GLX. Another thread may use its display only if libX11 is 1.8 or newer (detected here) or
+    /// the application has called `XInitThreads` (`threads`).
     Glx {
         /// The application has called `XInitThreads`.
         threads: bool,
     },
     /// By EGL.
     Egl,
-    /// In another way, or there shall be no second context.
+    /// By other means, or no second context is wanted.
     None,
 }
 
-/// What is read.
+/// The pixels to read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum What {
-    /// What is drawn in the window and not yet swapped; of a window without a back buffer, what it
-    /// shows.
+pub enum ReadSource {
+    /// The window's back buffer before the swap; of a window without a back buffer, the visible
+    /// pixels.
     Window,
-    /// What is drawn in the first colour attachment of a framebuffer object, which has one sample a pixel.
+    /// The first colour attachment of a framebuffer object with one sample per pixel.
     Framebuffer {
-        /// Its name in OpenGL.
+        /// Its OpenGL name.
         name: u32,
     },
-    /// A pixel buffer into which the application has read a picture: it is copied on the GPU, so
-    /// that the application may write to it again at once.
+    /// A pixel buffer into which the application has read a picture. It is copied on the GPU, so
+    /// that the application may overwrite it at once.
     Buffer {
-        /// Its name in OpenGL.
+        /// Its OpenGL name.
         name: u32,
-        /// Where the picture begins in it, in bytes.
+        /// The picture's offset in it, in bytes.
         offset: usize,
         /// A packed format.
         format: PixelFormat,
-        /// Bytes from a row to the next.
+        /// Bytes from one row to the next.
         stride: usize,
     },
 }
 
-/// What became of a picture.
+/// The result of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reading {
-    /// It is with the host already (`None`: which is gone).
+pub enum ReadStatus {
+    /// Handed over to the host; `None` if the host is gone.
     Submitted(Option<Ticket>),
-    /// The GPU is at work on it.
-    UnderWay,
-    /// It was left out.
-    Skipped(Skipped),
+    /// The GPU is still working on it.
+    Pending,
+    /// It was skipped.
+    Skipped(SkipReason),
 }
 
-/// Why a picture was left out.
+/// Why a picture was skipped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Skipped {
-    /// The host or the GPU is at work on all buffers of the ring.
+pub enum SkipReason {
+    /// The host or the GPU uses all buffers of the ring.
     #[error("the host or the GPU is behind: no buffer is free")]
-    Behind,
+    RingFull,
     /// The picture has no pixels, or its sides are too long.
     #[error("the window has no size")]
     NoSize,
     /// No window is bound for reading.
-    #[error("there is no window to read from")]
+    #[error("no window is bound for reading")]
     NoWindow,
     /// The name belongs to no buffer object of this context.
-    #[error("there is no such pixel buffer: was it generated, bound and filled in this context?")]
+    #[error("unknown pixel buffer: generate, bind and fill it in this context")]
     NoBuffer,
-    /// The buffer ends before the picture does.
-    #[error("the pixel buffer has {has} bytes, and the picture needs {needs}")]
+    /// The picture does not fit in the buffer.
+    #[error("the pixel buffer has {has} bytes; the picture needs {needs}")]
     TooSmall {
-        /// Bytes of the buffer.
+        /// Size of the buffer in bytes.
         has: usize,
-        /// Bytes up to the picture's end.
+        /// Bytes up to the end of the picture.
         needs: usize,
     },
-    /// The buffer is mapped, so that it can't be copied.
+    /// The buffer is mapped and can't be copied.
     #[error("the pixel buffer is mapped: unmap it first")]
     Mapped,
-    /// The context, its driver or the layout rules it out.
+    /// The context, its driver or the layout does not support it.
     #[error("{0}")]
-    Impossible(&'static str),
+    Unsupported(&'static str),
 }

@@ -1,12 +1,12 @@
-//! What an application hands over, and what the host gets of it.
+//! Submitted pictures as seen by the host.
 
 use super::*;
-use crate::capture::pool::{Copied, Pool};
+use crate::capture::pool::{Pool, PooledPicture};
 
 const SIZE: Size = Size::new(16, 8);
 const FAST: f64 = 1000.0;
 
-fn picture(pool: &Pool, value: u8) -> Box<Copied> {
+fn picture(pool: &Pool, value: u8) -> Box<PooledPicture> {
     let mut picture = pool.take(SIZE);
     picture.bytes().fill(value);
     Box::new(picture)
@@ -24,13 +24,16 @@ fn free(pool: &Pool) -> usize {
 fn the_newest_picture_wins_and_buffers_go_round() {
     let (app, mut host) = channel(SIZE, FAST).unwrap();
     let pool = Pool::default();
-    let submit = |value| app.submit(picture(&pool, value), Drawn::default()).unwrap();
+    let submit = |value| {
+        app.submit(picture(&pool, value), RenderInfo::default())
+            .unwrap()
+    };
     let zero = Some(Duration::ZERO);
     assert_eq!(host.next(zero).unwrap(), CaptureEvent::TimedOut);
     assert!(host.picture().is_none());
     submit(1);
     submit(2);
-    assert_eq!(free(&pool), 1, "the first was late");
+    assert_eq!(free(&pool), 1, "the first was replaced");
     assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
     assert_eq!(shown(&host), 2);
     submit(3);
@@ -41,27 +44,29 @@ fn the_newest_picture_wins_and_buffers_go_round() {
 }
 
 #[test]
-fn a_picture_may_have_another_size_and_says_how_it_was_drawn() {
+fn a_picture_may_be_resized_and_has_render_info() {
     let (app, mut host) = channel(SIZE, FAST).unwrap();
     assert_eq!(host.size(), SIZE);
     let other = Size::new(24, 10);
-    let drawn = Drawn {
+    let drawn = RenderInfo {
         begun: Some(Instant(7)),
-        ..Drawn::default()
+        ..RenderInfo::default()
     };
     app.submit(Box::new(Pool::default().take(other)), drawn)
         .unwrap();
     assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
-    assert_eq!((host.size(), host.drawn()), (other, drawn));
+    assert_eq!((host.size(), host.render_info()), (other, drawn));
     assert_eq!(host.picture().unwrap().size, other);
 }
 
 #[test]
-fn waiting_ends_when_the_host_asks_for_the_next() {
+fn waiting_ends_when_the_host_requests_the_next() {
     let (app, mut host) = channel(SIZE, FAST).unwrap();
     let pool = Pool::default();
-    let ticket = app.submit(picture(&pool, 1), Drawn::default()).unwrap();
-    assert!(!app.wait(ticket, Duration::ZERO), "nobody has taken it");
+    let ticket = app
+        .submit(picture(&pool, 1), RenderInfo::default())
+        .unwrap();
+    assert!(!app.wait(ticket, Duration::ZERO), "not taken yet");
     assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
     assert!(!app.wait(ticket, Duration::ZERO), "it is being encoded");
     let thread = std::thread::spawn(move || {
@@ -81,104 +86,107 @@ fn waiting_ends_when_the_host_asks_for_the_next() {
 }
 
 #[test]
-fn what_an_application_at_rest_shows_is_asked_for_once() {
+fn a_static_picture_is_requested_once() {
     let (app, mut host) = channel(SIZE, 60.0).unwrap();
     let pool = Pool::default();
     let at = |ms: i64| Instant(ms * 1_000_000);
     let comer = Waker::new().unwrap();
-    app.tell_of_audience(comer.clone());
+    app.wake_when_watched(comer.clone());
     assert!(app.wants(at(0)));
-    let _ = app.submit(picture(&pool, 1), Drawn::default());
-    assert!(!app.wants(at(20)), "nobody watches");
-    assert_eq!(app.lacks(at(5000)), None, "nobody watches");
+    let _ = app.submit(picture(&pool, 1), RenderInfo::default());
+    assert!(!app.wants(at(20)), "no viewer");
+    assert_eq!(app.missing_still(at(5000)), None, "no viewer");
     host.set_watched(true);
     assert!(comer.lower());
-    assert_eq!(app.lacks(at(40)), None, "it may go on drawing");
-    let still = app.lacks(at(5000)).expect("the second picture");
+    assert_eq!(app.missing_still(at(40)), None, "it may go on drawing");
+    let still = app.missing_still(at(5000)).expect("the second picture");
     app.submit_still(still, picture(&pool, 2));
     assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
     assert_eq!(shown(&host), 2);
-    assert_eq!(app.lacks(at(6000)), None, "it was handed over");
-    // One that came too soon behind another.
+    assert_eq!(app.missing_still(at(6000)), None, "it was handed over");
+    // A picture too soon after another.
     assert!(app.wants(at(6000)));
-    let _ = app.submit(picture(&pool, 3), Drawn::default());
+    let _ = app.submit(picture(&pool, 3), RenderInfo::default());
     while app.wants(at(6001)) {
-        let _ = app.submit(picture(&pool, 4), Drawn::default());
+        let _ = app.submit(picture(&pool, 4), RenderInfo::default());
     }
-    let still = app.lacks(at(6200)).expect("the refused one");
-    // The application goes on before it was found.
+    let still = app.missing_still(at(6200)).expect("the refused one");
+    // The application draws again before the old picture was found.
     assert!(app.wants(at(6200)));
-    let _ = app.submit(picture(&pool, 5), Drawn::default());
+    let _ = app.submit(picture(&pool, 5), RenderInfo::default());
     app.submit_still(still, picture(&pool, 6));
     assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
     assert_eq!(shown(&host), 5, "the older one is dropped");
 }
 
 #[test]
-fn an_application_that_handed_over_nothing_is_at_rest() {
+fn an_application_without_pictures_is_at_rest() {
     let (app, mut host) = channel(SIZE, 60.0).unwrap();
-    assert_eq!(app.lacks(Instant(0)), None, "nobody watches");
+    assert_eq!(app.missing_still(Instant(0)), None, "no viewer");
     host.set_watched(true);
-    assert!(app.lacks(Instant(0)).is_some());
+    assert!(app.missing_still(Instant(0)).is_some());
 }
 
 #[test]
-fn a_host_that_leaves_lets_the_application_go() {
+fn a_closed_host_releases_the_application() {
     let (app, host) = channel(SIZE, FAST).unwrap();
     let pool = Pool::default();
-    let ticket = app.submit(picture(&pool, 1), Drawn::default()).unwrap();
+    let ticket = app
+        .submit(picture(&pool, 1), RenderInfo::default())
+        .unwrap();
     assert!(!app.is_over());
     drop(host);
     assert!(app.is_over());
-    assert_eq!(free(&pool), 1, "nobody needs it any more");
+    assert_eq!(free(&pool), 1, "it is no longer needed");
     assert!(!app.wait(ticket, Duration::from_secs(60)));
-    assert_eq!(app.wanted(Instant(0)), Wanted::Never);
+    assert_eq!(app.demand(Instant(0)), FrameDemand::Closed);
     assert!(
-        app.submit(picture(&pool, 2), Drawn::default()).is_none(),
-        "nobody is there"
+        app.submit(picture(&pool, 2), RenderInfo::default())
+            .is_none(),
+        "the host is gone"
     );
 }
 
 #[test]
-fn pictures_are_wanted_at_the_rate_that_is_watched() {
+fn demand_follows_the_viewers_frame_rate() {
     let (app, mut host) = channel(SIZE, 60.0).unwrap();
     let at = |ms: i64| Instant(ms * 1_000_000);
     let wanted = |from, to| (from..to).filter(|ms| app.wants(at(*ms))).count();
-    assert_eq!(wanted(0, 3000), 3, "nobody watches");
-    assert_eq!(app.wanted(at(2999)), Wanted::Unwatched);
+    assert_eq!(wanted(0, 3000), 3, "no viewer");
+    assert_eq!(app.demand(at(2999)), FrameDemand::Unwatched);
     host.set_watched(true);
-    // 5 % more are let by, and one that was saved up.
+    // With the tolerance of 5 %, and one saved token.
     assert!((188..=191).contains(&wanted(3000, 6000)));
-    assert_eq!(app.wanted(at(6000)), Wanted::TooSoon);
+    assert_eq!(app.demand(at(6000)), FrameDemand::TooSoon);
 }
 
 #[test]
-fn what_lies_over_the_pictures_is_handed_over_in_their_place() {
+fn overlaid_pictures_replace_submitted_ones() {
     let (app, mut host) = channel(SIZE, 60.0).unwrap();
     let pool = Pool::default();
     let at = |ms: i64| Instant(ms * 1_000_000);
     let zero = Some(Duration::ZERO);
     host.set_watched(true);
-    assert_eq!(app.wants_still(at(0)), None, "nothing lies over them");
+    assert_eq!(app.wants_still(at(0)), None, "no window covers them");
     app.overlaid(at(0), true);
     assert!(!app.wants(at(0)));
-    // Under way when that came.
-    let _ = app.submit(picture(&pool, 1), Drawn::default());
+    // Pending when the window appeared.
+    let _ = app.submit(picture(&pool, 1), RenderInfo::default());
     assert_eq!(host.next(zero).unwrap(), CaptureEvent::TimedOut);
     let still = app.wants_still(at(1)).expect("the first");
-    // The application draws on meanwhile.
+    // The application continues to draw.
     app.missed(at(2));
     assert!(!app.wants(at(2)));
     app.submit_still(still, picture(&pool, 2));
     assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
     assert_eq!(shown(&host), 2);
-    assert_eq!(app.lacks(at(1000)), None, "it was handed over");
+    assert_eq!(app.missing_still(at(1000)), None, "it was handed over");
     let stills = (1000..4000).filter(|ms| app.wants_still(at(*ms)).is_some());
     assert!((188..=192).contains(&stills.count()));
-    // From here on what the application shows is not known.
+    // From here on the application's current picture is unknown.
     app.overlaid(at(4000), false);
     assert_eq!(app.wants_still(at(4100)), None);
-    let rest = app.lacks(at(4100)).expect("what it shows");
+    let rest = app.missing_still(at(4100)).expect("the current picture");
     app.submit_still(rest, picture(&pool, 3));
     assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
     assert_eq!(shown(&host), 3);

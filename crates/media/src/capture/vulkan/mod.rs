@@ -1,12 +1,12 @@
-//! Reads back pictures that an application draws with Vulkan: its images are copied into memory of the
-//! host, on the application's own queue, and handed over when the device has done so.
+//! Reads back pictures of a Vulkan application: its images are copied to host memory on the
+//! application's own queue, and handed over when the device has finished.
 //!
-//! For whoever stands between an application and its display: the layer of crate `hook`, and an OpenXR
-//! runtime, in whose hands the images of swapchains are. What it is not: it intercepts nothing, and does
-//! not know which picture is wanted.
+//! For components between an application and its display: the Vulkan layer of crate `hook`, and an
+//! OpenXR runtime, which owns the swapchain images. This module intercepts nothing and does not
+//! decide which picture is read.
 
 mod pixels;
 mod sys;
 
 pub use self::pixels::Pixels;
-pub use self::sys::{Copy, InitCommands, Part, Ring, Wait};
+pub use self::sys::{Copy, CopyRegion, InitCommands, Ring, Wait};

@@ -1,34 +1,34 @@
-//! Which of a swapchain's formats are streamed, and as what their bytes are handed over.
+//! The swapchain formats that are streamed, and the pixel formats in which they are handed over.
 //!
-//! What it is not: colour management. Only pictures in sRGB are taken; the wide ones (HDR10, scRGB)
-//! would need a tone curve that their application alone knows.
+//! No colour management: only sRGB is accepted; wide-gamut pictures (HDR10, scRGB) would need a
+//! tone curve that only their application knows.
 
 use ash::vk;
 
 use crate::picture::PixelFormat;
 
-/// How the bytes of a picture are arranged.
+/// The byte layout of a picture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pixels {
     /// Blue first.
     Bgra8,
     /// Red first.
     Rgba8,
-    /// Ten bits of each colour in a word, red highest.
+    /// Ten bits per colour in a word, red in the highest.
     Rgb10,
-    /// Ten bits of each colour in a word, blue highest.
+    /// Ten bits per colour in a word, blue in the highest.
     Bgr10,
 }
 
 impl Pixels {
-    /// Of a swapchain's images.
+    /// The layout of a swapchain's images.
     ///
     /// # Errors
     /// Why such a swapchain is not streamed.
     pub fn of(format: vk::Format, space: vk::ColorSpaceKHR) -> Result<Pixels, String> {
         if space != vk::ColorSpaceKHR::SRGB_NONLINEAR {
             return Err(format!(
-                "pictures in colour space {} are not streamed, only sRGB is: switch HDR off",
+                "colour space {} is not supported, only sRGB is: switch HDR off",
                 space.as_raw()
             ));
         }
@@ -41,13 +41,13 @@ impl Pixels {
             vk::Format::A2R10G10B10_UNORM_PACK32 => Ok(Pixels::Rgb10),
             vk::Format::A2B10G10R10_UNORM_PACK32 => Ok(Pixels::Bgr10),
             other => Err(format!(
-                "pictures of Vulkan format {} are not streamed; 8 and 10 bits a colour are",
+                "Vulkan format {} is not supported: use 8 or 10 bits per colour",
                 other.as_raw()
             )),
         }
     }
 
-    /// As what they can be handed over where they lie; `None`: only as a copy.
+    /// The format in which they can be handed over without a copy; `None`: a copy is needed.
     #[must_use]
     pub fn as_they_are(self) -> Option<PixelFormat> {
         match self {
@@ -57,7 +57,8 @@ impl Pixels {
         }
     }
 
-    /// Copies `from`; both have 4 bytes a pixel and the same length. As what the copy is to be read.
+    /// Copies `from`; both have 4 bytes per pixel and the same length. Returns the format of the
+    /// copy.
     pub(super) fn copy(self, from: &[u8], to: &mut [u8]) -> PixelFormat {
         let places = match (self, self.as_they_are()) {
             (_, Some(format)) => {
@@ -74,7 +75,7 @@ impl Pixels {
     }
 }
 
-/// The upper eight of the ten bits at each place, and nothing.
+/// The upper eight of the ten bits at each position, and a zero byte.
 fn upper_bits(word: &[u8], places: [u32; 3]) -> [u8; 4] {
     let word = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
     let [blue, green, red] = places.map(|place| (word >> (place + 2)).to_le_bytes()[0]);
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_srgb_is_refused_with_its_reason() {
+    fn non_srgb_is_refused_with_a_reason() {
         let srgb = vk::ColorSpaceKHR::SRGB_NONLINEAR;
         let wide = vk::ColorSpaceKHR::HDR10_ST2084_EXT;
         assert!(Pixels::of(vk::Format::B8G8R8A8_SRGB, srgb).is_ok());

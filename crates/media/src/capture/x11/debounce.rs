@@ -1,8 +1,8 @@
-//! When a burst of damage is a whole picture: at once for a swap, after a short silence for a
-//! painter that needs several requests.
+//! Decides when a burst of damage is a complete picture: at once for a swap, after a short silence
+//! for a painter that needs several requests.
 //!
-//! It decides only the moment of capture. What comes too late is not lost: the server reports it
-//! as new damage, and the next frame repairs the picture.
+//! It only decides the time of capture. Later drawing is not lost: the server reports new damage,
+//! and the next frame contains it.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use openuvr_proto::units::Size;
 
 use crate::damage::Block;
 
-/// A rectangle in the picture: from the first corner up to, not including, the second.
+/// A rectangle in the picture: from the first corner up to, but excluding, the second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Area {
     pub(super) left: i32,
@@ -21,7 +21,7 @@ pub(super) struct Area {
 }
 
 impl Area {
-    /// Nothing of the picture.
+    /// The empty rectangle.
     pub(super) const EMPTY: Area = Area {
         left: 0,
         top: 0,
@@ -29,7 +29,7 @@ impl Area {
         bottom: 0,
     };
 
-    /// The whole of a picture.
+    /// The complete picture.
     pub(super) fn whole(size: Size) -> Area {
         let side = |n| i32::try_from(n).unwrap_or(i32::MAX);
         Area {
@@ -50,7 +50,7 @@ impl Area {
         i64::from(self.right - self.left) * i64::from(self.bottom - self.top)
     }
 
-    /// It as a part of a picture, if it is one.
+    /// As a block of a picture, if it is valid.
     pub(super) fn block(self) -> Option<Block> {
         let edge = |n: i32| u32::try_from(n).ok();
         Some(Block {
@@ -59,7 +59,7 @@ impl Area {
         })
     }
 
-    /// The part that both have.
+    /// The intersection.
     pub(super) fn within(self, other: Area) -> Area {
         Area {
             left: self.left.max(other.left),
@@ -69,7 +69,7 @@ impl Area {
         }
     }
 
-    /// The smallest rectangle around both.
+    /// The bounding rectangle of both.
     pub(super) fn around(self, other: Area) -> Area {
         if self.is_empty() {
             return other;
@@ -86,33 +86,33 @@ impl Area {
     }
 }
 
-/// Percent of the target that damage must cover to be a whole picture at once. A swap is one
-/// request over all of the window; a frame or status line that the client draws may stay as it was.
+/// Percentage of the target that damage must cover to be a complete picture at once. A swap is one
+/// request for the complete window; a border or status line drawn by the client may stay unchanged.
 const WHOLE_PERCENT: i64 = 90;
 
-/// How long partial damage must have been quiet: a guess between the pauses of a painter that sends
-/// its requests in several flushes and a frame's time.
+/// Silence after which partial damage is captured: a guess between the pauses of a painter that
+/// flushes several times and the frame interval.
 const QUIET: Duration = Duration::from_micros(500);
 
-/// The longest that partial damage waits: a guess, an eighth of a frame at 60 Hz.
+/// The longest delay of partial damage: a guess, an eighth of a frame at 60 Hz.
 const LONGEST: Duration = Duration::from_millis(2);
 
-/// How many bursts are given the silence even if they look whole, after one that looked whole was
-/// soon followed by a part of it (a painter that clears its window first): a guess, one second at
-/// 60 Hz.
+/// Number of bursts that are debounced even if they look complete, after one that looked complete
+/// was soon followed by a part of it (a painter that clears its window first): a guess, one second
+/// at 60 Hz.
 const DEBOUNCED_BURSTS: u32 = 60;
 
-/// The decision's state. A value without a clock: `now` comes in.
+/// The debouncer's state. Has no clock: `now` is an argument.
 #[derive(Debug)]
 pub(super) struct DamageDebounce {
     target: Area,
     burst: Option<Burst>,
-    /// What the last burst covered. The same rectangle again is whole again: an animated window
-    /// in a large display doesn't pay for the silence in each frame.
+    /// The last burst's rectangle. The same rectangle again is complete at once: an animated window
+    /// in a large display is not delayed in each frame.
     last: Area,
-    /// When a burst was last let go at once.
+    /// When a burst was last released at once.
     released_at_once: Option<Instant>,
-    /// Bursts still to be given the silence.
+    /// Bursts still to be debounced.
     debounced_bursts: u32,
 }
 
@@ -134,8 +134,8 @@ impl DamageDebounce {
         }
     }
 
-    /// The application drew in `area`. An empty one begins a burst without covering anything
-    /// (the target was resized or mapped, and will now be painted).
+    /// The application drew in `area`. An empty area starts a burst without covering anything (the
+    /// target was resized or mapped, and will be painted).
     pub(super) fn damaged(&mut self, now: Instant, area: Area) {
         let whole = self.is_whole(area);
         match &mut self.burst {
@@ -147,7 +147,7 @@ impl DamageDebounce {
                 let soon = self
                     .released_at_once
                     .is_some_and(|at| now.since(at) <= LONGEST);
-                // Beside it, others draw: a clock, say.
+                // Other applications draw beside it, such as a clock.
                 let there = !area.within(self.last).is_empty();
                 if !whole && soon && there {
                     self.debounced_bursts = DEBOUNCED_BURSTS;
@@ -161,7 +161,7 @@ impl DamageDebounce {
         }
     }
 
-    /// When the burst is to be captured; `None` if there is none.
+    /// When to capture the burst; `None` if there is none.
     pub(super) fn due(&self) -> Option<Instant> {
         let burst = self.burst.as_ref()?;
         if self.debounced_bursts == 0 && self.is_whole(burst.area) {
@@ -170,7 +170,7 @@ impl DamageDebounce {
         Some((burst.latest + QUIET).min(burst.begun + LONGEST))
     }
 
-    /// The burst counts as a picture from `now` on; the next damage begins another.
+    /// The burst was captured at `now`; the next damage starts another.
     pub(super) fn release(&mut self, now: Instant) {
         let Some(burst) = self.burst.take() else {
             return;
@@ -219,13 +219,13 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_painter_is_given_silence() {
+    fn a_slow_painter_is_debounced() {
         let mut s = debounce();
         s.damaged(Instant(0), area(0, 0, 100, 100));
         assert_eq!(s.due(), Some(Instant(MS / 2)));
         s.damaged(Instant(MS / 4), area(0, 100, 100, 200));
         assert_eq!(s.due(), Some(Instant(MS / 4 + MS / 2)));
-        // Its last request makes the picture whole.
+        // Its last request completes the picture.
         s.damaged(Instant(MS / 3), area(900, 900, 1000, 1000));
         assert_eq!(s.due(), Some(Instant(0)));
     }
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_rectangle_again_is_whole() {
+    fn a_repeated_rectangle_is_complete() {
         let mut s = debounce();
         s.damaged(Instant(0), area(10, 10, 300, 300));
         s.release(Instant(MS));
@@ -252,11 +252,11 @@ mod tests {
     }
 
     #[test]
-    fn who_clears_first_is_given_silence_from_then_on_for_a_while() {
+    fn a_painter_that_clears_first_is_debounced() {
         let mut s = debounce();
         s.damaged(Instant(0), area(0, 0, 1000, 1000));
         s.release(Instant(0));
-        // The first stroke after the clearing comes soon and is small.
+        // The first stroke after the clearing is soon and small.
         s.damaged(Instant(MS), area(0, 0, 50, 50));
         s.release(Instant(2 * MS));
         for n in 1..60 {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_draw_beside_a_swap_is_no_reason_to_wait() {
+    fn other_damage_does_not_delay_a_swap() {
         let mut s = debounce();
         let game = area(0, 0, 500, 500);
         for n in 0..2 {
@@ -280,7 +280,7 @@ mod tests {
         // A clock on the same display, a millisecond after the second swap.
         s.damaged(Instant(17 * MS), area(900, 0, 1000, 20));
         s.release(Instant(18 * MS));
-        // One swap is no longer the same rectangle as the last; those after it are.
+        // One swap differs from the last rectangle; those after it match again.
         s.damaged(Instant(32 * MS), game);
         s.release(Instant(33 * MS));
         s.damaged(Instant(48 * MS), game);

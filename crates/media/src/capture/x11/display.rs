@@ -1,4 +1,4 @@
-//! A connection to an X display with the extensions it must have, and waiting on it.
+//! A connection to an X display with its required extensions, and waits on it.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -10,9 +10,9 @@ use x11rb::rust_connection::RustConnection;
 
 use crate::capture::CaptureError;
 use crate::clock;
-use crate::pixel_form::PixelForm;
+use crate::pixel_layout::PixelLayout;
 
-/// An X connection of our own: nobody else reads its events.
+/// A private X connection; its events have no other reader.
 pub(crate) struct Display {
     pub(crate) conn: RustConnection,
     /// For messages: `X display :0`.
@@ -21,8 +21,8 @@ pub(crate) struct Display {
 }
 
 impl Display {
-    /// Connects to `display` (`None`: what the environment variable DISPLAY says) and makes sure
-    /// that the server has `extensions`. What others grab does not hold it up.
+    /// Connects to `display` (`None`: the environment variable DISPLAY) and checks that the server
+    /// has `extensions`. Server grabs by other clients do not block it.
     pub(crate) fn open(
         display: Option<&str>,
         extensions: &[&'static str],
@@ -30,7 +30,7 @@ impl Display {
         let named = display.map_or_else(|| std::env::var("DISPLAY").ok(), |d| Some(d.to_owned()));
         let Some(named) = named else {
             return Err(CaptureError(
-                "no X display: DISPLAY is not set; name one such as :0".to_owned(),
+                "no X display: DISPLAY is not set; set it, for example to :0".to_owned(),
             ));
         };
         let name = format!("X display {named}");
@@ -41,7 +41,7 @@ impl Display {
                 .map_err(|e| CaptureError(format!("{name}: {e}")))?;
             if there.is_none() {
                 return Err(CaptureError(format!(
-                    "{name}: its server has no {extension} extension, which this needs; enable \
+                    "{name}: the server lacks the {extension} extension; enable \
                      it or use another display"
                 )));
             }
@@ -50,14 +50,14 @@ impl Display {
         Ok(Display { conn, name, screen })
     }
 
-    /// The screen that the display's name chose.
+    /// The screen selected by the display's name.
     pub(crate) fn screen(&self) -> &Screen {
         &self.conn.setup().roots[self.screen]
     }
 
-    /// How pixels of a visual are stored.
-    pub(crate) fn form(&self, visual: Visualid) -> Result<PixelForm, CaptureError> {
-        PixelForm::of(self.conn.setup(), visual, &self.name).map_err(CaptureError)
+    /// The pixel layout of a visual.
+    pub(crate) fn form(&self, visual: Visualid) -> Result<PixelLayout, CaptureError> {
+        PixelLayout::of(self.conn.setup(), visual, &self.name).map_err(CaptureError)
     }
 
     pub(crate) fn root(&self) -> Window {
@@ -68,21 +68,21 @@ impl Display {
         self.conn.generate_id().map_err(|e| self.broke(e))
     }
 
-    /// The error for a connection that no longer works.
+    /// The error for a broken connection.
     pub(crate) fn broke(&self, why: impl std::fmt::Display) -> CaptureError {
         CaptureError(format!(
-            "{}: the connection broke: {why}; has its server ended?",
+            "{}: the connection failed: {why}; check that the server is running",
             self.name
         ))
     }
 
-    /// Sends what is queued.
+    /// Flushes queued requests.
     pub(crate) fn flush(&self) -> Result<(), CaptureError> {
         self.conn.flush().map_err(|e| self.broke(e))
     }
 
-    /// Sends what is queued, then waits until the server has sent something, one of `others` is
-    /// readable or `until` has come. The caller has drained the events that were read already.
+    /// Flushes queued requests, then waits until the server has sent data, one of `others` is
+    /// readable or `until` is reached. The caller has drained the events already read.
     pub(crate) fn wait(
         &self,
         others: [Option<BorrowedFd<'_>>; 2],

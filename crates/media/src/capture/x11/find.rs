@@ -1,4 +1,4 @@
-//! Finding a window by its id, title or class, and waiting until it is there to be seen.
+//! Finds a window by id, title or class, and waits until it is viewable.
 
 use std::time::Duration;
 
@@ -13,18 +13,18 @@ use super::{WindowName, WindowQuery};
 use crate::capture::CaptureError;
 use crate::clock;
 
-/// How often to look again while waiting. Windows come with an event, but toolkits set the title
-/// of an open window whenever they like.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// Poll interval while waiting. New windows come with an event, but toolkits may set the title
+/// later.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Levels of the window tree that are searched: window managers put one to three around a client.
+/// Searched levels of the window tree: window managers add one to three around a client.
 const DEPTH: u8 = 4;
 
-/// Windows looked at in one search, and the bytes of a title that are read.
+/// Limits: windows visited in one search, and bytes read of a title.
 const WINDOWS: usize = 4096;
 const TITLE: u32 = 1024;
 
-/// The viewable window that `query` means; waits for it as long as it says and `goes_on` does.
+/// The viewable window that matches `query`; waits up to its limit while `goes_on` returns true.
 pub(super) fn window(
     display: &Display,
     query: &WindowQuery,
@@ -49,7 +49,7 @@ pub(super) fn window(
         if now >= until || !goes_on() {
             return Err(not_found(display, query));
         }
-        display.wait([None, None], Some(until.min(now + LOOK_AGAIN)))?;
+        display.wait([None, None], Some(until.min(now + POLL_INTERVAL)))?;
         while let Some(_seen) =
             x11rb::connection::Connection::poll_for_event(conn).map_err(|e| display.broke(e))?
         {
@@ -61,7 +61,7 @@ fn not_found(display: &Display, query: &WindowQuery) -> CaptureError {
     let waited = query.wait.as_secs_f32();
     let name = &display.name;
     CaptureError(match &query.name {
-        WindowName::Id(id) => format!("{name}: no window {id:#x} to be seen after {waited:.1} s"),
+        WindowName::Id(id) => format!("{name}: no viewable window {id:#x} after {waited:.1} s"),
         WindowName::Text(text) => {
             let mut titles = Vec::new();
             let _ = walk(display, |_, _, words| {
@@ -70,7 +70,7 @@ fn not_found(display: &Display, query: &WindowQuery) -> CaptureError {
                 }
             });
             format!(
-                "{name}: no window whose title or class has '{text}' after {waited:.1} s; \
+                "{name}: no window with '{text}' in its title or class after {waited:.1} s; \
                  there are: {}",
                 if titles.is_empty() {
                     "none with a title".to_owned()
@@ -82,7 +82,7 @@ fn not_found(display: &Display, query: &WindowQuery) -> CaptureError {
     })
 }
 
-/// The largest viewable window with `text` in its title or class, upper and lower case alike.
+/// The largest viewable window with `text` in its title or class, ignoring case.
 fn search(display: &Display, text: &str) -> Result<Option<Window>, ReplyError> {
     let text = text.to_lowercase();
     let mut best: Option<(u32, Window)> = None;
@@ -95,7 +95,7 @@ fn search(display: &Display, text: &str) -> Result<Option<Window>, ReplyError> {
     Ok(best.map(|(_, window)| window))
 }
 
-/// Calls `visit` for each viewable window below the root with its area and its title and class.
+/// Calls `visit` for each viewable window below the root with its area, title and class.
 fn walk(
     display: &Display,
     mut visit: impl FnMut(Window, u32, [String; 2]),
@@ -154,7 +154,7 @@ fn is_viewable(display: &Display, window: Window) -> Result<bool, ReplyError> {
         .is_ok_and(|a| a.map_state == MapState::VIEWABLE && a.class == WindowClass::INPUT_OUTPUT))
 }
 
-/// An X error only says that the window has gone meanwhile; a broken connection is an error.
+/// An X error only means that the window is gone; a broken connection is an error.
 fn known<T>(reply: Result<T, ReplyError>) -> Result<Result<T, ()>, ReplyError> {
     match reply {
         Ok(value) => Ok(Ok(value)),

@@ -1,5 +1,5 @@
-//! The persistent picture: the server copies what changed into memory that both share. What it stores in
-//! another form than ours is converted on its way from there.
+//! The persistent picture: the server copies changed areas into shared memory. Other pixel layouts
+//! are converted when copied from there.
 
 use openuvr_proto::units::Size;
 use x11rb::errors::ReplyError;
@@ -11,18 +11,18 @@ use super::display::Display;
 use crate::capture::CaptureError;
 use crate::damage::Block;
 use crate::picture::Picture;
-use crate::pixel_form::PixelForm;
+use crate::pixel_layout::PixelLayout;
 use crate::sys::memory::SharedMemory;
 
-/// Bytes a pixel of ours. No form has more.
+/// Bytes per pixel of the picture; no layout has more.
 const PIXEL: usize = 4;
 
-/// One whole picture in a MIT-SHM segment, and a second one for parts: the server packs the rows of
-/// what it copies, so that a part of them can't come to its place at once.
+/// The picture in a MIT-SHM segment, and a second segment for parts: the server writes rows without
+/// padding, so a part can't be written in place.
 #[derive(Debug)]
 pub(super) struct Image {
     size: Size,
-    form: PixelForm,
+    form: PixelLayout,
     picture: Segment,
     part: Segment,
     whole: bool,
@@ -36,11 +36,11 @@ struct Segment {
 }
 
 impl Image {
-    /// An empty picture of `size`, of pixels that the server stores like this.
+    /// An empty picture of `size`, stored by the server in this layout.
     pub(super) fn new(
         display: &Display,
         size: Size,
-        form: PixelForm,
+        form: PixelLayout,
     ) -> Result<Image, CaptureError> {
         let fail = |what: &dyn std::fmt::Display| {
             CaptureError(format!(
@@ -69,21 +69,22 @@ impl Image {
             size,
             form,
             picture: segment()?,
-            // Memory that is never written to takes none.
+            // Untouched pages take no memory.
             part: segment()?,
             whole: false,
         })
     }
 
-    /// Lets the server forget the segment; the memory goes with `self`.
+    /// Detaches the segment from the server; the memory is freed with `self`.
     pub(super) fn release(self, display: &Display) {
-        // If the connection is broken, the server has forgotten it already.
+        // On a broken connection, the server has detached it already.
         let _ = display.conn.shm_detach(self.picture.id);
         let _ = display.conn.shm_detach(self.part.id);
     }
 
-    /// Copies `block`, a part of the picture, from `drawable`, where the picture begins at `origin` and
-    /// pixels may be cells of `colormap`. Returns the request's sequence number: what the server drew before it, is in.
+    /// Copies `block`, a part of the picture, from `drawable`, where the picture starts at `origin`
+    /// and pixels may be cells of `colormap`. Returns the request's sequence number: earlier
+    /// drawing is included.
     pub(super) fn fetch(
         &mut self,
         display: &Display,
@@ -93,13 +94,13 @@ impl Image {
     ) -> Result<u64, ReplyError> {
         let stride = self.size.width as usize * PIXEL;
         let wide = block.columns.len() == self.size.width as usize;
-        // Whole rows come to their place at once.
+        // Complete rows are written in place.
         let at_once = wide && self.form.is_bgrx();
         let (segment, offset) = match at_once {
             true => (self.picture.id, block.rows.start as usize * stride),
             false => (self.part.id, 0),
         };
-        // The picture's sides fit in 16 bits, as those of all that X has.
+        // The picture's sides fit in 16 bits, like all sizes in X.
         let side = |n: u32| u16::try_from(n).unwrap_or(u16::MAX);
         let cookie = display.conn.shm_get_image(
             drawable,
@@ -116,14 +117,14 @@ impl Image {
         let sequence = cookie.sequence_number();
         cookie.reply()?;
         if !at_once {
-            self.place(block, &self.form.cells(&display.conn, colormap)?);
+            self.copy_part(block, &self.form.cells(&display.conn, colormap)?);
         }
         self.whole |= wide && block.rows.len() == self.size.height as usize;
         Ok(sequence)
     }
 
-    /// Brings a part to its place in the picture.
-    fn place(&mut self, block: &Block, cells: &[[u8; 3]]) {
+    /// Copies a part to its position in the picture.
+    fn copy_part(&mut self, block: &Block, cells: &[[u8; 3]]) {
         let stride = self.size.width as usize * PIXEL;
         let columns = block.columns.start as usize * PIXEL..block.columns.end as usize * PIXEL;
         let rows = block.rows.start as usize..block.rows.end as usize;
@@ -134,12 +135,12 @@ impl Image {
         }
     }
 
-    /// Puts `pixels`, which are stored like this, where `area` is.
-    pub(super) fn lay(
+    /// Writes `pixels` of this layout to `area`.
+    pub(super) fn write_area(
         &mut self,
         area: Area,
         pixels: &[u8],
-        (form, cells): (&PixelForm, &[[u8; 3]]),
+        (form, cells): (&PixelLayout, &[[u8; 3]]),
     ) {
         let stride = self.size.width as usize * PIXEL;
         let number = |n: i32| usize::try_from(n).unwrap_or(0);
@@ -157,13 +158,13 @@ impl Image {
         }
     }
 
-    /// What was fetched is too old: there is no picture until all rows are fetched again.
+    /// Discards the contents: there is no picture until all rows are fetched again.
     pub(super) fn forget(&mut self) {
         self.whole = false;
     }
 
-    /// How the server stores its pixels.
-    pub(super) const fn form(&self) -> &PixelForm {
+    /// The server's pixel layout.
+    pub(super) const fn form(&self) -> &PixelLayout {
         &self.form
     }
 

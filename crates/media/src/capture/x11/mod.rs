@@ -1,22 +1,19 @@
-//! Capture from an X display: the whole, a part, or one window even when others cover it.
+//! Capture from an X display: all of it, a region, or one window even when others cover it.
 //!
-//! XDamage says when the application has drawn, MIT-SHM brings what changed, XComposite
-//! keeps a window's pixels apart from what covers them. Not a screen grabber with a clock: if
-//! nothing is drawn, nothing happens. The pointer isn't in the picture: see
-//! [`cursor`](super::cursor).
+//! XDamage reports drawing, MIT-SHM transfers changed pixels, and XComposite keeps a window's
+//! pixels separate from those that cover it. Not a periodic screen grabber: without drawing,
+//! nothing happens. The pointer is not in the picture: see [`cursor`](super::cursor).
 //!
-//! Damage is asked for at the level *bounding box*, and subtracted each time it was reported.
-//! Raw rectangles would come once per drawing request (thousands for one repaint of a toolkit,
-//! queued in the server while the encoder works); *non-empty* carries no rectangle, so that a
-//! swap could not be told from a part. A bounding box is one event for a swap, carries its
-//! rectangle, and is silent until the box grows, which the subtraction makes up for. Only for a
-//! region it is *delta rectangles*: a box around what was drawn on both sides of the region would
-//! claim the region, too.
+//! The damage level is *bounding box*, and each report is subtracted. Raw rectangles would arrive
+//! once per drawing request (thousands for one repaint of a toolkit, queued in the server while the
+//! encoder works); *non-empty* has no rectangle, so a swap would look like a part. A bounding box
+//! is one event for a swap, with its rectangle; then it is silent until the box grows, which the
+//! subtraction compensates. Only a region uses *delta rectangles*: a box around drawing on both
+//! sides of the region would include the region, too.
 //!
 //! Protocols: X11 core, DAMAGE 1.1, Composite 0.4, MIT-SHM 1.2 (`AttachFd`), all of them from
 //! `xorgproto`.
 
-mod companions;
 mod debounce;
 pub(super) mod display;
 mod find;
@@ -25,6 +22,7 @@ mod successor;
 mod surface;
 #[cfg(test)]
 mod tests;
+mod transients;
 mod viewport;
 
 use std::time::Duration;
@@ -38,37 +36,37 @@ use x11rb::protocol::damage::{ConnectionExt as _, Damage, NotifyEvent, ReportLev
 use x11rb::protocol::shm::ConnectionExt as _;
 use x11rb::protocol::xfixes::ConnectionExt as _;
 
-use self::companions::Companions;
 use self::debounce::{Area, DamageDebounce};
 use self::display::Display;
 use self::image::Image;
-use self::successor::{Found, Successor};
+use self::successor::{Successor, SuccessorState};
 use self::surface::{Surface, SurfaceChange};
+use self::transients::Transients;
 pub use self::viewport::Viewport;
 use super::pace::Pace;
 use super::{Capture, CaptureError, CaptureEvent, Waker};
 use crate::clock;
 use crate::damage::Block;
 use crate::picture::Picture;
-use crate::pixel_form::PixelForm;
+use crate::pixel_layout::PixelLayout;
 
-/// What to capture.
+/// The capture target.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// The X display, such as `:0`; `None`: what the environment variable DISPLAY says.
+    /// The X display, such as `:0`; `None`: the environment variable DISPLAY.
     pub display: Option<String>,
-    /// What of it.
-    pub what: What,
+    /// The captured part.
+    pub area: CaptureArea,
 }
 
-/// What of a display to capture.
+/// The part of a display to capture.
 #[derive(Clone, Debug)]
-pub enum What {
-    /// All of it.
+pub enum CaptureArea {
+    /// The complete display.
     Display,
     /// One window, whether or not others cover it.
     Window(WindowQuery),
-    /// A rectangle, in the display's pixels; what lies outside the display is cut off.
+    /// A rectangle in the display's pixels, clipped to the display.
     Region {
         /// Its left edge.
         x: i32,
@@ -79,35 +77,35 @@ pub enum What {
     },
 }
 
-/// Which window to capture.
+/// The window to capture.
 #[derive(Clone, Debug)]
 pub struct WindowQuery {
-    /// How it is called.
+    /// Its id or text.
     pub name: WindowName,
-    /// How long to wait until it is there to be seen, such as for an application that starts.
+    /// How long to wait until it is viewable, for example while an application starts.
     pub wait: Duration,
 }
 
-/// How a window is called.
+/// Identifies a window.
 #[derive(Clone, Debug)]
 pub enum WindowName {
-    /// Its X id, as `xwininfo` shows it.
+    /// Its X id, as reported by `xwininfo`.
     Id(u32),
-    /// A part of its title or class, upper and lower case alike; of several, the largest window.
+    /// A part of its title or class, ignoring case; the largest window if several match.
     Text(String),
 }
 
-/// How often a picture may fail to be fetched in a row. Each failure means that the target
-/// changed between our look at it and the request, and the next look is right.
+/// Consecutive failed fetches that are tolerated. Each failure means that the target changed
+/// between our query and the request; the next query is up to date.
 const FAILURES: u32 = 5;
 
-/// A [`Capture`] of an X display. It owns its connection; dropping it ends all it asked for.
+/// A [`Capture`] of an X display. It owns its connection; dropping it frees all server resources.
 pub struct X11Capture {
     display: Display,
     surface: Surface,
     /// `None` if the target is no window.
-    companions: Option<Companions>,
-    /// The same.
+    transients: Option<Transients>,
+    /// As `transients`.
     successor: Option<Successor>,
     image: Image,
     damage: Damage,
@@ -115,41 +113,41 @@ pub struct X11Capture {
     pace: Pace,
     waker: Waker,
     viewport: Viewport,
-    /// Unwatched, damage is neither subtracted nor fetched: soon the server has none to report.
+    /// While unwatched, damage is neither subtracted nor fetched: the server soon reports none.
     watched: bool,
     /// Damage not yet in the picture.
     dirty: Area,
-    /// Whether damage was reported since it was last subtracted: until then the server is silent.
+    /// Whether damage was reported since the last subtraction: until then the server is silent.
     reported: bool,
-    /// Where the last picture differs from the one before; `None`: perhaps everywhere.
+    /// Where the last picture differs from the previous one; `None`: unknown.
     changed: Option<Block>,
-    /// The last picture's request, and what it covered: reports from before it are old news.
+    /// The last fetch's sequence number and area: earlier reports are outdated.
     fetched: Option<(u64, Area)>,
-    /// Whether the target is to be looked at again, or only its place.
+    /// Whether the target must be queried again, or only its position.
     remade: bool,
     moved: bool,
     destroyed: bool,
     hidden: bool,
-    /// It was hidden, is not any more, and nobody was told.
+    /// It was hidden and is visible again, and the caller was not notified.
     back: bool,
     failures: u32,
 }
 
-/// Connects to `target`'s display and begins to capture it. The first call of [`Capture::next`]
-/// gives its picture as it is.
+/// Connects to `target`'s display and starts to capture it. The first call of [`Capture::next`]
+/// returns the current picture.
 ///
 /// # Errors
-/// [`CaptureError`] in one line if the display can't be reached, lacks an extension, isn't on this
-/// machine or stores pixels in a way that is not supported, or if the window or region isn't there.
+/// [`CaptureError`] in one line if the display can't be reached, lacks an extension, is remote or
+/// has an unsupported pixel layout, or if the window or region does not exist.
 pub fn open(target: &Target) -> Result<X11Capture, CaptureError> {
     open_while(target, &mut || true)
 }
 
-/// The same, for a person who may lose patience: while a window is waited for, `goes_on` is asked
-/// every few milliseconds, and first when the window was not there at once.
+/// The same with cancellation: while waiting for a window, `goes_on` is called every few
+/// milliseconds, for the first time when the window was not found at once.
 ///
 /// # Errors
-/// As [`open`]; the window isn't there when `goes_on` says no.
+/// As [`open`]; also if the window does not exist when `goes_on` returns false.
 pub fn open_while(
     target: &Target,
     goes_on: &mut dyn FnMut() -> bool,
@@ -163,18 +161,18 @@ impl X11Capture {
         goes_on: &mut dyn FnMut() -> bool,
     ) -> Result<X11Capture, CaptureError> {
         let mut needs = vec!["MIT-SHM", "DAMAGE", "XFIXES"];
-        if matches!(target.what, What::Window(_)) {
+        if matches!(target.area, CaptureArea::Window(_)) {
             needs.push("Composite");
         }
         let display = Display::open(target.display.as_deref(), &needs)?;
-        let surface = Surface::open(&display, &target.what, goes_on)?;
-        let damage = watch(&display, &surface, &target.what)?;
-        let companions = (surface.window().is_some()).then(|| Companions::new(&display));
-        let companions = companions.transpose()?;
+        let surface = Surface::open(&display, &target.area, goes_on)?;
+        let damage = watch(&display, &surface, &target.area)?;
+        let transients = (surface.window().is_some()).then(|| Transients::new(&display));
+        let transients = transients.transpose()?;
         let successor = (surface.window()).map(|window| Successor::of(&display, window));
         let successor = successor.transpose()?;
         let size = surface.size().unwrap_or_default();
-        let (x, y) = surface.place().unwrap_or_default();
+        let (x, y) = surface.position().unwrap_or_default();
         let mut capture = X11Capture {
             image: Image::new(&display, size, form_of(&display, &surface)?)?,
             debounce: DamageDebounce::new(size),
@@ -194,7 +192,7 @@ impl X11Capture {
             failures: 0,
             display,
             surface,
-            companions,
+            transients,
             successor,
             damage,
         };
@@ -203,35 +201,35 @@ impl X11Capture {
         Ok(capture)
     }
 
-    /// Where the target lies on the display, for any thread, always up to date.
+    /// The target's position on the display, for any thread, always up to date.
     #[must_use]
     pub fn shared_viewport(&self) -> Viewport {
         self.viewport.clone()
     }
 
-    /// Captures at most `fps` frames a second (see [`Pace`]); 0: every one.
+    /// Captures at most `fps` frames per second (see [`Pace`]); 0: no limit.
     pub fn limit_fps(&mut self, fps: f64) {
         self.pace.limit(fps);
     }
 
-    /// Takes in every event that has arrived.
+    /// Processes all events that have arrived.
     fn drain_events(&mut self) -> Result<(), CaptureError> {
         loop {
             let event = self.display.conn.poll_for_event_with_sequence();
             let Some((event, request)) = event.map_err(|e| self.display.broke(e))? else {
                 return Ok(());
             };
-            if let Some(companions) = &mut self.companions {
-                companions.handle_event(&self.display, &event);
+            if let Some(transients) = &mut self.transients {
+                transients.handle_event(&self.display, &event);
             }
             if let Some(successor) = &mut self.successor {
                 successor.handle_event(&self.display, &event);
             }
             match &event {
-                Event::DamageNotify(e) if e.damage == self.damage => self.hear_damage(e, request),
+                Event::DamageNotify(e) if e.damage == self.damage => self.on_damage(e, request),
                 Event::DamageNotify(e) => {
-                    let place = self.surface.place();
-                    let touched = self.companions.as_ref();
+                    let place = self.surface.position();
+                    let touched = self.transients.as_ref();
                     let touched = touched.and_then(|c| c.touched(&self.display, e, place));
                     if let Some(area) = touched.filter(|area| !area.is_empty()) {
                         self.dirty = self.dirty.around(area);
@@ -249,8 +247,8 @@ impl X11Capture {
         }
     }
 
-    /// The server had carried out our requests up to `heard` when it reported.
-    fn hear_damage(&mut self, event: &NotifyEvent, heard: u64) {
+    /// The server had executed our requests up to `heard` when it reported the damage.
+    fn on_damage(&mut self, event: &NotifyEvent, heard: u64) {
         self.reported = true;
         let area = self.surface.touched(event.area);
         if area.is_empty() {
@@ -266,24 +264,24 @@ impl X11Capture {
         self.debounce.damaged(clock::now(), area);
     }
 
-    /// Looks at the target again if something has happened to it; what the caller must know.
+    /// Queries the target again after a change; returns the event for the caller.
     fn follow(&mut self) -> Result<Option<CaptureEvent>, CaptureError> {
         if self.destroyed {
             return self.follow_successor();
         }
         if !std::mem::take(&mut self.remade) {
             if std::mem::take(&mut self.moved) {
-                self.surface.find_place(&self.display)?;
-                self.tell_viewport();
-                if let Some(companions) = &mut self.companions {
-                    companions.forget();
+                self.surface.query_position(&self.display)?;
+                self.update_viewport();
+                if let Some(transients) = &mut self.transients {
+                    transients.forget();
                 }
             }
-            self.look_at_companions()?;
+            self.update_transients()?;
             return Ok(None);
         }
-        if let Some(companions) = &mut self.companions {
-            companions.forget();
+        if let Some(transients) = &mut self.transients {
+            transients.forget();
         }
         self.surface.renew(&self.display)?;
         let Some(size) = self.surface.size() else {
@@ -294,7 +292,7 @@ impl X11Capture {
             return Ok(first.then_some(CaptureEvent::Hidden));
         };
         self.back |= std::mem::take(&mut self.hidden);
-        self.tell_viewport();
+        self.update_viewport();
         self.forget_all(size);
         // It is about to be painted.
         self.debounce.damaged(clock::now(), Area::EMPTY);
@@ -307,16 +305,16 @@ impl X11Capture {
         Ok(resized.then_some(CaptureEvent::Resized(size)))
     }
 
-    /// Looks for menus and dialogs in front of the window, if something came or went there.
-    fn look_at_companions(&mut self) -> Result<(), CaptureError> {
-        let (Some(place), Some(size)) = (self.surface.place(), self.surface.size()) else {
+    /// Finds menus and dialogs in front of the window after changes there.
+    fn update_transients(&mut self) -> Result<(), CaptureError> {
+        let (Some(place), Some(size)) = (self.surface.position(), self.surface.size()) else {
             return Ok(());
         };
-        let (Some(window), Some(companions)) = (self.surface.window(), &mut self.companions) else {
+        let (Some(window), Some(transients)) = (self.surface.window(), &mut self.transients) else {
             return Ok(());
         };
-        if companions.are_stale() {
-            let changed = companions.renew(&self.display, window, place, size)?;
+        if transients.are_stale() {
+            let changed = transients.renew(&self.display, window, place, size)?;
             if !changed.is_empty() {
                 self.dirty = self.dirty.around(changed);
                 self.debounce.damaged(clock::now(), changed);
@@ -325,20 +323,20 @@ impl X11Capture {
         Ok(())
     }
 
-    /// The window is gone: looks for the one that the application made in its place, or ends.
+    /// The window is destroyed: follows the window that replaces it, or ends.
     fn follow_successor(&mut self) -> Result<Option<CaptureEvent>, CaptureError> {
         let Some(successor) = &mut self.successor else {
             return Ok(Some(CaptureEvent::Ended("window destroyed")));
         };
-        match successor.look(&self.display)? {
-            Found::NotYet if !std::mem::replace(&mut self.hidden, true) => {
+        match successor.search(&self.display)? {
+            SuccessorState::Pending if !std::mem::replace(&mut self.hidden, true) => {
                 self.forget_all(self.image.size());
                 self.dirty = Area::EMPTY;
                 Ok(Some(CaptureEvent::Hidden))
             }
-            Found::NotYet => Ok(None),
-            Found::Nothing => Ok(Some(CaptureEvent::Ended("window destroyed"))),
-            Found::Window(window) => {
+            SuccessorState::Pending => Ok(None),
+            SuccessorState::Absent => Ok(Some(CaptureEvent::Ended("window destroyed"))),
+            SuccessorState::Window(window) => {
                 if !self.surface.becomes(&self.display, window)? {
                     return Ok(None);
                 }
@@ -355,7 +353,7 @@ impl X11Capture {
         }
     }
 
-    /// Nothing is known of the picture, which has this size now.
+    /// Discards the picture, which now has this size.
     fn forget_all(&mut self, size: Size) {
         self.dirty = Area::whole(size);
         self.fetched = None;
@@ -363,14 +361,14 @@ impl X11Capture {
         self.debounce = DamageDebounce::new(size);
     }
 
-    fn tell_viewport(&self) {
-        if let (Some((x, y)), Some(size)) = (self.surface.place(), self.surface.size()) {
+    fn update_viewport(&self) {
+        if let (Some((x, y)), Some(size)) = (self.surface.position(), self.surface.size()) {
             self.viewport.set(x, y, size);
         }
         self.viewport.set_window(self.surface.window());
     }
 
-    /// Brings what was damaged into the picture. `false` if the target has changed meanwhile.
+    /// Fetches damaged areas into the picture. `false` if the target has changed meanwhile.
     fn fetch(&mut self) -> Result<bool, CaptureError> {
         let (Some((drawable, origin)), Some((_, colormap))) =
             (self.surface.pixels(), self.surface.visual())
@@ -387,7 +385,7 @@ impl X11Capture {
         let from = (drawable, colormap);
         match self.image.fetch(&self.display, from, origin, &block) {
             Ok(request) => {
-                self.paint_companions(covered)?;
+                self.paint_transients(covered)?;
                 self.changed = known.then_some(block);
                 self.fetched = Some((request, covered));
                 self.dirty = Area::EMPTY;
@@ -395,7 +393,7 @@ impl X11Capture {
                 Ok(true)
             }
             Err(ReplyError::X11Error(e)) if self.failures < FAILURES => {
-                tracing::debug!("{}: looking at the target again: {e:?}", self.display.name);
+                tracing::debug!("{}: querying the target again: {e:?}", self.display.name);
                 self.failures += 1;
                 self.remade = true;
                 Ok(false)
@@ -408,14 +406,15 @@ impl X11Capture {
         }
     }
 
-    /// Puts menus and dialogs into the rows that were just fetched.
-    fn paint_companions(&mut self, covered: Area) -> Result<(), CaptureError> {
-        let (Some(companions), Some(place)) = (&mut self.companions, self.surface.place()) else {
+    /// Paints menus and dialogs into the rows just fetched.
+    fn paint_transients(&mut self, covered: Area) -> Result<(), CaptureError> {
+        let (Some(transients), Some(place)) = (&mut self.transients, self.surface.position())
+        else {
             return Ok(());
         };
-        match companions.paint(&self.display, place, covered, &mut self.image) {
-            // The display has another size by now: they are looked for again.
-            Err(ReplyError::X11Error(_)) => companions.forget(),
+        match transients.paint(&self.display, place, covered, &mut self.image) {
+            // The display was resized meanwhile: they are searched again.
+            Err(ReplyError::X11Error(_)) => transients.forget(),
             painted => painted.map_err(|e| self.display.broke(e))?,
         }
         Ok(())
@@ -433,21 +432,21 @@ impl X11Capture {
     }
 }
 
-/// What is to be done next.
+/// The next action.
 enum Step {
-    /// A new picture is there.
+    /// A new picture is available.
     Frame,
-    /// Nothing yet, but something may have come meanwhile.
+    /// None yet, but events may have arrived meanwhile.
     Again,
-    /// To wait for the server, until then at most; `None`: for it alone.
+    /// Wait for the server, at most until then; `None`: no limit.
     Wait(Option<Instant>),
 }
 
 impl X11Capture {
-    /// Takes a picture, if it is time for one.
+    /// Captures a picture, if one is due.
     fn step(&mut self, now: Instant) -> Result<Step, CaptureError> {
         if self.destroyed {
-            return Ok(Step::Wait(Some(now + successor::LOOK_AGAIN)));
+            return Ok(Step::Wait(Some(now + successor::POLL_INTERVAL)));
         }
         if !self.watched {
             return Ok(Step::Wait(None));
@@ -457,7 +456,7 @@ impl X11Capture {
             self.debounce.release(now);
             self.pace.offer(now);
         }
-        // A held frame whose time comes while the next is being painted waits for that one.
+        // A waiting frame that becomes due while the next one is painted waits for that one.
         if has_come(self.pace.due()) && self.debounce.due().is_none() {
             if !self.fetch()? {
                 return Ok(Step::Again);
@@ -465,23 +464,23 @@ impl X11Capture {
             self.pace.take(now);
             return Ok(Step::Frame);
         }
-        // While the next frame is painted, the held one's time doesn't count.
+        // While the next frame is painted, the waiting frame's due time is ignored.
         Ok(Step::Wait(self.debounce.due().or(self.pace.due())))
     }
 }
 
-/// How the pixels of what is captured are stored.
-fn form_of(display: &Display, surface: &Surface) -> Result<PixelForm, CaptureError> {
+/// The pixel layout of the captured surface.
+fn form_of(display: &Display, surface: &Surface) -> Result<PixelLayout, CaptureError> {
     let visual = surface.visual().map(|(visual, _)| visual);
     display.form(visual.unwrap_or(display.screen().root_visual))
 }
 
-/// Has the server report damage of what is captured.
-fn watch(display: &Display, surface: &Surface, what: &What) -> Result<u32, CaptureError> {
+/// Makes the server report damage of the captured surface.
+fn watch(display: &Display, surface: &Surface, area: &CaptureArea) -> Result<u32, CaptureError> {
     let damage = display.new_id()?;
-    let level = match what {
-        What::Region { .. } => ReportLevel::DELTA_RECTANGLES,
-        What::Display | What::Window(_) => ReportLevel::BOUNDING_BOX,
+    let level = match area {
+        CaptureArea::Region { .. } => ReportLevel::DELTA_RECTANGLES,
+        CaptureArea::Display | CaptureArea::Window(_) => ReportLevel::BOUNDING_BOX,
     };
     let begin = || -> Result<(), ReplyError> {
         let conn = &display.conn;
@@ -512,21 +511,21 @@ impl Capture for X11Capture {
             }
             self.drain_events()?;
             if self.watched {
-                // Travels with the next request for pixels, in front of it.
+                // Sent together with the next request for pixels, ahead of it.
                 self.subtract()?;
             }
             if std::mem::take(&mut self.back) {
                 return Ok(CaptureEvent::Shown);
             }
             let changed = self.moved || self.remade || self.destroyed;
-            let stale = self.companions.as_ref().is_some_and(Companions::are_stale);
+            let stale = self.transients.as_ref().is_some_and(Transients::are_stale);
             if changed || (stale && self.surface.size().is_some()) {
                 if let Some(event) = self.follow()? {
                     return Ok(event);
                 }
                 if !self.destroyed {
-                    // The replies may have brought events with them: the socket is silent about
-                    // those.
+                    // The replies may have carried events, for which the socket does not become
+                    // readable.
                     continue;
                 }
             }
@@ -557,8 +556,8 @@ impl Capture for X11Capture {
         self.waker.clone()
     }
 
-    /// Watched until it is told otherwise. Who begins to watch sees what is there then: an older
-    /// picture is forgotten, and [`Capture::next`] brings a new one, drawn or not.
+    /// Watched by default. A new viewer gets the current contents: an older picture is discarded,
+    /// and [`Capture::next`] returns a new one even without drawing.
     fn set_watched(&mut self, watched: bool) {
         let begins = watched && !self.watched;
         self.watched = watched;

@@ -1,8 +1,8 @@
-//! The window that an application makes in place of one that it destroyed, as games do when they
-//! start their video anew.
+//! The window with which an application replaces one that it destroyed, as games do when they
+//! restart their video.
 //!
-//! Only one that came with or after the end of the old one: the application's other windows are not
-//! what the person chose.
+//! Only a window that appears shortly before or after the end of the old one: the user did not
+//! choose the application's other windows.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -19,44 +19,44 @@ use crate::application::{Atoms, client_in, process_of};
 use crate::capture::CaptureError;
 use crate::clock;
 
-/// How long an application may take (guess: a large game loads its textures in between).
+/// How long an application may take (guess: a large game loads its textures meanwhile).
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How much earlier than the end of the old one it may come (guess).
+/// How much earlier than the end of the old window it may appear (guess).
 const BEFORE: Duration = Duration::from_secs(1);
 
-/// How often to look: a window comes with an event, but is in its frame only later.
-pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Poll interval: a window comes with an event, but is reparented into its frame only later.
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Windows that are remembered; more than any application opens in a second.
-const MANY: usize = 64;
+/// Remembered windows; more than any application opens in a second.
+const MAX_WINDOWS: usize = 64;
 
-/// What became of a window that was destroyed.
+/// The search for the successor of a destroyed window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Found {
-    /// This window took its place.
+pub(super) enum SuccessorState {
+    /// This window replaced it.
     Window(Window),
-    /// It may still come.
-    NotYet,
-    /// None comes.
-    Nothing,
+    /// It may still appear.
+    Pending,
+    /// There is none.
+    Absent,
 }
 
-/// Whose window it was, and which came since.
+/// The application of the captured window, and windows that appeared since.
 pub(super) struct Successor {
     atoms: Atoms,
     process: Option<u32>,
     /// Readable when the process has ended; Linux 5.3.
     end: Option<OwnedFd>,
-    /// Its WM_CLASS, by which it is known where the process is not.
+    /// Its WM_CLASS, used when the process is unknown.
     class: Vec<u8>,
-    /// Children of the root that were mapped lately.
+    /// Recently mapped children of the root.
     mapped: Vec<(Window, Instant)>,
     gone: Option<Instant>,
 }
 
 impl Successor {
-    /// For `window`, which is there.
+    /// For `window`, which exists.
     pub(super) fn of(display: &Display, window: Window) -> Result<Successor, CaptureError> {
         let conn = &display.conn;
         let ask = || -> Result<_, ReplyError> {
@@ -80,7 +80,7 @@ impl Successor {
         })
     }
 
-    /// Takes note of windows that come.
+    /// Records windows that appear.
     pub(super) fn handle_event(&mut self, display: &Display, event: &Event) {
         let Event::MapNotify(event) = event else {
             return;
@@ -92,14 +92,14 @@ impl Successor {
         let since = self.gone.unwrap_or(now);
         self.mapped
             .retain(|(window, at)| *window != event.window && since.since(*at) < BEFORE);
-        if self.mapped.len() < MANY {
+        if self.mapped.len() < MAX_WINDOWS {
             self.mapped.push((event.window, now));
         }
     }
 
-    /// The window is gone: what came in its place. First when it is gone, then every
-    /// [`LOOK_AGAIN`].
-    pub(super) fn look(&mut self, display: &Display) -> Result<Found, CaptureError> {
+    /// The window is destroyed: searches for its successor. Called first when it is destroyed, then
+    /// every [`POLL_INTERVAL`].
+    pub(super) fn search(&mut self, display: &Display) -> Result<SuccessorState, CaptureError> {
         let now = clock::now();
         let gone = *self.gone.get_or_insert(now);
         self.mapped.retain(|(_, at)| gone.since(*at) < BEFORE);
@@ -114,13 +114,14 @@ impl Successor {
             }
         }
         Ok(match best {
-            Some((_, window)) => Found::Window(window),
-            None if now.since(gone) >= TIMEOUT || self.has_ended() => Found::Nothing,
-            None => Found::NotYet,
+            Some((_, window)) => SuccessorState::Window(window),
+            None if now.since(gone) >= TIMEOUT || self.has_ended() => SuccessorState::Absent,
+            None => SuccessorState::Pending,
         })
     }
 
-    /// The application's window in `top` and its pixels, if it is of the same application.
+    /// The application's window in `top` and its pixel count, if it belongs to the same
+    /// application.
     fn candidate(
         &self,
         display: &Display,

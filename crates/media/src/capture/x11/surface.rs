@@ -1,4 +1,4 @@
-//! What is captured: where its pixels are, how large it is, where it lies on the display.
+//! The captured surface: the location of its pixels, its size, and its position on the display.
 
 use openuvr_proto::units::Size;
 use x11rb::connection::Connection;
@@ -12,64 +12,63 @@ use x11rb::protocol::xproto::{
 
 use super::debounce::Area;
 use super::display::Display;
-use super::{What, find};
+use super::{CaptureArea, find};
 use crate::capture::CaptureError;
 
-/// The display, a part of it, or a window's own pixmap.
+/// The display, a region of it, or a window's pixmap.
 pub(super) struct Surface {
     kind: Kind,
-    /// `None` while there is nothing to see.
-    shown: Option<Shown>,
+    /// `None` while it is not viewable.
+    shown: Option<SurfaceGeometry>,
 }
 
 enum Kind {
-    /// The root window, or the part of it that was asked for.
+    /// The root window, or a region of it.
     Root { part: Option<Area> },
     Window {
         id: Window,
         /// Its ancestor among the root's children: the window manager's frame, or itself.
         top: Window,
-        /// The storage that XComposite keeps for it; it lives until the window is resized or
-        /// mapped anew, even when others cover it.
+        /// The storage that XComposite keeps for it, valid until the window is resized or mapped
+        /// again, even when others cover it.
         pixmap: Option<Pixmap>,
     },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Shown {
+struct SurfaceGeometry {
     drawable: Drawable,
     /// The picture's first pixel in the drawable.
     origin: (i16, i16),
     /// The picture's first pixel on the display.
     place: (i32, i32),
     size: Size,
-    /// How its pixels are stored, and the colour map that they are shown with.
+    /// The visual and colour map of its pixels.
     visual: Visualid,
     colormap: Colormap,
 }
 
-/// What an X event means for the surface.
+/// The effect of an X event on the surface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SurfaceChange {
-    /// It only lies somewhere else on the display.
+    /// Only its position on the display changed.
     Moved,
-    /// Its pixels are elsewhere, or it came or went: [`Surface::renew`].
+    /// Its pixels moved, or it was mapped or unmapped: [`Surface::renew`].
     Remade,
-    /// It is gone for good.
+    /// It was destroyed.
     Destroyed,
 }
 
 impl Surface {
-    /// Finds what is to be captured, waiting for a window while `goes_on` says so, and asks for its
-    /// events.
+    /// Finds the target, waiting for a window while `goes_on` returns true, and selects its events.
     pub(super) fn open(
         display: &Display,
-        what: &What,
+        area: &CaptureArea,
         goes_on: &mut dyn FnMut() -> bool,
     ) -> Result<Surface, CaptureError> {
-        let kind = match what {
-            What::Display => Kind::Root { part: None },
-            What::Region { x, y, size } => {
+        let kind = match area {
+            CaptureArea::Display => Kind::Root { part: None },
+            CaptureArea::Region { x, y, size } => {
                 let whole = Area::whole(*size);
                 Kind::Root {
                     part: Some(Area {
@@ -80,7 +79,7 @@ impl Surface {
                     }),
                 }
             }
-            What::Window(query) => {
+            CaptureArea::Window(query) => {
                 let id = find::window(display, query, goes_on)?;
                 Kind::Window {
                     id,
@@ -95,7 +94,7 @@ impl Surface {
             .map_err(|e| surface.cannot(display, &e))?;
         surface.renew(display)?;
         if surface.shown.is_none() {
-            return Err(surface.cannot(display, &"there is nothing to see of it"));
+            return Err(surface.cannot(display, &"no part of it is visible"));
         }
         Ok(surface)
     }
@@ -105,7 +104,7 @@ impl Surface {
         let screen = display.screen();
         let of = (screen.width_in_pixels, screen.height_in_pixels);
         CaptureError(match self.kind {
-            Kind::Root { part: None } => format!("{name}: can't capture it: {why}"),
+            Kind::Root { part: None } => format!("{name}: can't capture the display: {why}"),
             Kind::Root { part: Some(a) } => format!(
                 "{name}: can't capture the region at {},{}: {why}; the display is {}x{}",
                 a.left, a.top, of.0, of.1
@@ -121,10 +120,10 @@ impl Surface {
             conn.change_window_attributes(window, &aux)?.check()
         };
         match self.kind {
-            // RandR tells the root's new size as a core event, too.
+            // RandR reports the root's new size as a core event, too.
             Kind::Root { .. } => select(display.root(), EventMask::STRUCTURE_NOTIFY),
             Kind::Window { id, .. } => {
-                // The root's children: a window manager moves and unmaps its frame, not us.
+                // The root's children: a window manager moves and unmaps its frame, not the window.
                 select(display.root(), EventMask::SUBSTRUCTURE_NOTIFY)?;
                 select(id, EventMask::STRUCTURE_NOTIFY)?;
                 conn.composite_query_version(0, 4)?.reply()?;
@@ -134,7 +133,7 @@ impl Surface {
         }
     }
 
-    /// The window whose damage counts.
+    /// The window with the watched damage.
     pub(super) fn watched(&self, display: &Display) -> Window {
         match self.kind {
             Kind::Root { .. } => display.root(),
@@ -150,8 +149,8 @@ impl Surface {
         }
     }
 
-    /// It is another window from now on, which is to be looked at next; the old one is gone. `false` if
-    /// this one is, too.
+    /// Switches to another window, to be queried next; the old one is destroyed. `false` if this
+    /// one is, too.
     pub(super) fn becomes(
         &mut self,
         display: &Display,
@@ -180,7 +179,7 @@ impl Surface {
         }
     }
 
-    /// What `event` means for it; `None` if nothing.
+    /// The effect of `event`; `None` if there is none.
     pub(super) fn change_of(&self, display: &Display, event: &Event) -> Option<SurfaceChange> {
         let (id, top) = match self.kind {
             Kind::Root { .. } => (display.root(), display.root()),
@@ -192,7 +191,7 @@ impl Surface {
             Event::ConfigureNotify(e) if e.window == id => {
                 let size = Size::new(e.width.into(), e.height.into());
                 let same = self.shown.is_some_and(|s| s.size == size);
-                // A part of the display keeps its size unless the display's edge cuts it.
+                // A region of the display keeps its size unless the display's edge cuts it.
                 let root = matches!(self.kind, Kind::Root { .. });
                 Some(if same || (root && self.unclipped(size)) {
                     SurfaceChange::Moved
@@ -219,30 +218,30 @@ impl Surface {
                 .is_some_and(|s| Area::whole(s.size) == at_origin(part))
     }
 
-    /// Looks where its pixels are now, after [`SurfaceChange::Remade`].
+    /// Queries the location of its pixels, after [`SurfaceChange::Remade`].
     pub(super) fn renew(&mut self, display: &Display) -> Result<(), CaptureError> {
         let looked = match &mut self.kind {
-            Kind::Root { part } => look_at_root(display, *part),
+            Kind::Root { part } => query_root(display, *part),
             Kind::Window { id, top, pixmap } => {
                 if let Some(old) = pixmap.take() {
                     let _ = display.conn.free_pixmap(old);
                 }
-                look_at_window(display, *id, top, pixmap)
+                query_window(display, *id, top, pixmap)
             }
         };
         self.shown = match looked {
             Ok(shown) => shown,
-            // It changed again or went away while we looked: the event that says so is queued.
+            // It changed again or was destroyed during the query: that event is queued.
             Err(ReplyError::X11Error(_)) => None,
             Err(e) => return Err(display.broke(e)),
         };
         Ok(())
     }
 
-    /// Looks where it lies on the display, after [`SurfaceChange::Moved`].
-    pub(super) fn find_place(&mut self, display: &Display) -> Result<(), CaptureError> {
+    /// Queries its position on the display, after [`SurfaceChange::Moved`].
+    pub(super) fn query_position(&mut self, display: &Display) -> Result<(), CaptureError> {
         if let (Kind::Window { id, .. }, Some(shown)) = (&self.kind, &mut self.shown) {
-            match place_of(display, *id) {
+            match position_of(display, *id) {
                 Ok(place) => shown.place = place,
                 Err(ReplyError::X11Error(_)) => {}
                 Err(e) => return Err(display.broke(e)),
@@ -251,32 +250,32 @@ impl Surface {
         Ok(())
     }
 
-    /// The picture's size; `None` while there is nothing to see.
+    /// The picture's size; `None` while it is not viewable.
     pub(super) fn size(&self) -> Option<Size> {
         self.shown.map(|s| s.size)
     }
 
-    /// Where the pixels are: drawable, and the picture's first pixel in it.
+    /// The drawable, and the position of the picture's first pixel in it.
     pub(super) fn pixels(&self) -> Option<(Drawable, (i16, i16))> {
         self.shown.map(|s| (s.drawable, s.origin))
     }
 
-    /// The visual of its pixels, and the colour map that they are shown with.
+    /// The visual and colour map of its pixels.
     pub(super) fn visual(&self) -> Option<(Visualid, Colormap)> {
         self.shown.map(|s| (s.visual, s.colormap))
     }
 
     /// The picture's first pixel on the display.
-    pub(super) fn place(&self) -> Option<(i32, i32)> {
+    pub(super) fn position(&self) -> Option<(i32, i32)> {
         self.shown.map(|s| s.place)
     }
 
-    /// The part of the picture that damage to the watched window touches.
+    /// The part of the picture touched by damage to the watched window.
     pub(super) fn touched(&self, damage: Rectangle) -> Area {
         let Some(shown) = self.shown else {
             return Area::EMPTY;
         };
-        // Damage counts from the watched window's own corner; for a window that is the picture's.
+        // Damage is relative to the watched window; for a window, that is the picture.
         let (x, y) = match self.kind {
             Kind::Root { .. } => shown.place,
             Kind::Window { .. } => (0, 0),
@@ -302,7 +301,10 @@ fn at_origin(area: Area) -> Area {
     }
 }
 
-fn look_at_root(display: &Display, part: Option<Area>) -> Result<Option<Shown>, ReplyError> {
+fn query_root(
+    display: &Display,
+    part: Option<Area>,
+) -> Result<Option<SurfaceGeometry>, ReplyError> {
     let root = display.root();
     let now = display.conn.get_geometry(root)?.reply()?;
     let whole = Area::whole(Size::new(now.width.into(), now.height.into()));
@@ -310,12 +312,12 @@ fn look_at_root(display: &Display, part: Option<Area>) -> Result<Option<Shown>, 
     if cut.is_empty() {
         return Ok(None);
     }
-    // A program may have installed a colour map of its own.
+    // A program may have installed its own colour map.
     let installed = display.conn.list_installed_colormaps(root)?.reply()?;
     let colormap = installed.cmaps.first().copied();
-    // The root's sides fit in 16 bits, so the corner does.
+    // The root's sides fit in 16 bits, and so does the corner.
     let corner = |n| i16::try_from(n).unwrap_or(i16::MAX);
-    Ok(Some(Shown {
+    Ok(Some(SurfaceGeometry {
         drawable: root,
         origin: (corner(cut.left), corner(cut.top)),
         place: (cut.left, cut.top),
@@ -328,12 +330,12 @@ fn look_at_root(display: &Display, part: Option<Area>) -> Result<Option<Shown>, 
     }))
 }
 
-fn look_at_window(
+fn query_window(
     display: &Display,
     id: Window,
     top: &mut Window,
     pixmap: &mut Option<Pixmap>,
-) -> Result<Option<Shown>, ReplyError> {
+) -> Result<Option<SurfaceGeometry>, ReplyError> {
     let conn = &display.conn;
     *top = top_of(display, id)?;
     let attributes = conn.get_window_attributes(id)?.reply()?;
@@ -346,21 +348,21 @@ fn look_at_window(
     conn.composite_name_window_pixmap(id, named)?.check()?;
     *pixmap = Some(named);
     let border = conn.get_geometry(id)?.reply()?.border_width;
-    // The pixmap's size, not the window's: that may be another by now. It includes the border.
+    // The pixmap's size, not the window's, which may have changed. It includes the border.
     let now = conn.get_geometry(named)?.reply()?;
     let inner = |side: u16| u32::from(side.saturating_sub(2 * border));
     let border = i16::try_from(border).unwrap_or(0);
-    Ok(Some(Shown {
+    Ok(Some(SurfaceGeometry {
         drawable: named,
         origin: (border, border),
-        place: place_of(display, id)?,
+        place: position_of(display, id)?,
         size: Size::new(inner(now.width), inner(now.height)),
         visual: attributes.visual,
         colormap: attributes.colormap,
     }))
 }
 
-fn place_of(display: &Display, id: Window) -> Result<(i32, i32), ReplyError> {
+fn position_of(display: &Display, id: Window) -> Result<(i32, i32), ReplyError> {
     let at = display
         .conn
         .translate_coordinates(id, display.root(), 0, 0)?

@@ -1,5 +1,5 @@
-//! What can only be seen from inside: which requests are sent, and what is made of their numbers.
-//! All else is in `tests/capture_x11.rs`.
+//! Tests that need internals: the requests sent, and the handling of sequence numbers. The others
+//! are in `tests/capture_x11.rs`.
 
 use x11rb::protocol::xproto::ConnectionExt as _;
 use x11rb::wrapper::ConnectionExt as _;
@@ -16,15 +16,15 @@ const NOW: Option<Duration> = Some(Duration::ZERO);
 const RED: u32 = 0xff_00_00;
 const GREEN: u32 = 0x00_ff_00;
 
-fn open(server: &Xvfb, what: What) -> X11Capture {
+fn open(server: &Xvfb, area: CaptureArea) -> X11Capture {
     super::open(&Target {
         display: Some(server.display.clone()),
-        what,
+        area,
     })
     .expect("Xvfb has everything")
 }
 
-/// Takes frames until all that was drawn is in the picture.
+/// Takes frames until all drawing is in the picture.
 fn drain(capture: &mut X11Capture) {
     while capture.next(Some(Duration::from_millis(60))).unwrap() == CaptureEvent::Frame {}
 }
@@ -37,15 +37,15 @@ fn corner(capture: &X11Capture) -> u32 {
 }
 
 #[test]
-fn damage_long_after_the_last_picture_is_news() {
+fn late_damage_is_reported() {
     let Some(server) = Xvfb::start(64, 64, &[]) else {
         return;
     };
     let painter = server.painter();
     let id = painter.shown(0, 0, 64, 64, RED);
-    let mut capture = open(&server, What::Display);
+    let mut capture = open(&server, CaptureArea::Display);
     drain(&mut capture);
-    // What damage outside a region makes us send in the course of minutes.
+    // The requests that damage outside a region causes within minutes.
     for _ in 0..40_000 {
         capture.display.conn.no_operation().unwrap();
     }
@@ -56,19 +56,19 @@ fn damage_long_after_the_last_picture_is_news() {
 }
 
 #[test]
-fn unwatched_nothing_is_captured_until_somebody_comes() {
+fn nothing_is_captured_without_viewers() {
     let Some(server) = Xvfb::start(64, 64, &[]) else {
         return;
     };
     let painter = server.painter();
     let id = painter.shown(0, 0, 64, 64, RED);
     for what in [
-        What::Display,
-        What::Window(WindowQuery {
+        CaptureArea::Display,
+        CaptureArea::Window(WindowQuery {
             name: WindowName::Id(id),
             wait: Duration::ZERO,
         }),
-        What::Region {
+        CaptureArea::Region {
             x: 0,
             y: 0,
             size: Size::new(32, 32),
@@ -92,11 +92,11 @@ fn unwatched_nothing_is_captured_until_somebody_comes() {
         assert_eq!(requests(&capture), before + 1);
 
         capture.set_watched(true);
-        assert!(capture.picture().is_none(), "the old one is too old");
-        // At once, and without anything being drawn.
+        assert!(capture.picture().is_none(), "the old one is outdated");
+        // At once, and without new drawing.
         assert_eq!(capture.next(NOW).unwrap(), CaptureEvent::Frame);
         assert_eq!(corner(&capture), GREEN);
-        // To say it again changes nothing; damage is reported as before.
+        // Repeating it changes nothing; damage is reported as before.
         capture.set_watched(true);
         drain(&mut capture);
         painter.fill(id, 0, 0, 64, 64, RED);
@@ -106,7 +106,7 @@ fn unwatched_nothing_is_captured_until_somebody_comes() {
 }
 
 #[test]
-fn a_window_that_changes_unwatched_is_shown_to_who_comes() {
+fn a_new_viewer_gets_changes_made_while_unwatched() {
     let Some(server) = Xvfb::start(64, 64, &[]) else {
         return;
     };
@@ -114,7 +114,7 @@ fn a_window_that_changes_unwatched_is_shown_to_who_comes() {
     let id = painter.shown(0, 0, 32, 32, RED);
     let mut capture = open(
         &server,
-        What::Window(WindowQuery {
+        CaptureArea::Window(WindowQuery {
             name: WindowName::Id(id),
             wait: Duration::ZERO,
         }),
@@ -135,7 +135,7 @@ fn a_window_that_changes_unwatched_is_shown_to_who_comes() {
     painter.conn.unmap_window(id).unwrap();
     painter.sync();
     assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Hidden);
-    // Nothing is to be seen: the last picture is better than none.
+    // The window is not viewable: the last picture is better than none.
     capture.set_watched(true);
     assert_eq!(capture.next(NOW).unwrap(), CaptureEvent::TimedOut);
     assert_eq!(corner(&capture), GREEN);

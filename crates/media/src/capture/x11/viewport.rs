@@ -1,4 +1,4 @@
-//! Where a captured target lies on its display.
+//! The position of a captured target on its display.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -6,8 +6,8 @@ use openuvr_proto::units::Size;
 
 use crate::application::WindowScope;
 
-/// Where the captured target lies on its display, and which window it is; shared, since windows
-/// move and are made anew.
+/// The captured target's position on its display, and its window; shared between threads, since
+/// windows move and are replaced.
 #[derive(Clone, Debug)]
 pub struct Viewport(Arc<Mutex<Location>>);
 
@@ -29,40 +29,40 @@ impl Viewport {
         })))
     }
 
-    /// Its left and upper edge on the display and its size now, in pixels. From any thread.
+    /// Its current left and upper edge on the display and its size, in pixels. From any thread.
     #[must_use]
     pub fn now(&self) -> (i32, i32, Size) {
-        self.lies().at
+        self.lock().at
     }
 
-    /// It has moved. From any thread.
+    /// Sets the position and size. From any thread.
     pub fn set(&self, x: i32, y: i32, size: Size) {
-        self.lies().at = (x, y, size);
+        self.lock().at = (x, y, size);
     }
 
-    /// The window that it is: input is for that one alone. `None`: a display or a part of one.
+    /// The window that receives input. `None`: a display or a region.
     #[must_use]
     pub fn window(&self) -> Option<u32> {
-        self.lies().window
+        self.lock().window
     }
 
-    /// It is this window from now on. From any thread.
+    /// Sets the window. From any thread.
     pub fn set_window(&self, window: Option<u32>) {
-        self.lies().window = window;
+        self.lock().window = window;
     }
 
-    /// Which other windows input is for too.
+    /// The other windows that receive input.
     #[must_use]
     pub fn scope(&self) -> WindowScope {
-        self.lies().scope
+        self.lock().scope
     }
 
-    /// Input is for these other windows too. From any thread.
+    /// Sets the other windows that receive input. From any thread.
     pub fn set_window_scope(&self, scope: WindowScope) {
-        self.lies().scope = scope;
+        self.lock().scope = scope;
     }
 
-    fn lies(&self) -> MutexGuard<'_, Location> {
+    fn lock(&self) -> MutexGuard<'_, Location> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

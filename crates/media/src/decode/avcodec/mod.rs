@@ -1,12 +1,12 @@
-//! H.264 with libavcodec, opened at run time, fed slice by slice: when the last slice is there,
-//! the others are decoded.
+//! H.264 with libavcodec, loaded at run time, fed slice by slice: when the last slice arrives, the
+//! others are decoded.
 //!
-//! A hole is filled with an all-P_Skip slice ([`super::h264_pskip`]); what can't be filled (a key
-//! frame's slice) drops the frame, opens the codec anew and waits for a key frame. No picture is
-//! ever left without its last slice: libavcodec would hold back the next ones.
+//! A gap is filled with an all-P_Skip slice ([`super::h264_pskip`]). If it can't be filled (a key
+//! frame's slice), the frame is dropped, the codec is reopened, and a key frame is awaited. Every
+//! picture gets a last slice: otherwise libavcodec would delay the next ones.
 //!
-//! On a surface that lends its memory each slice is painted while the next one is still under way:
-//! libavcodec says up to which row its picture is final.
+//! On a surface that lends its memory each slice is painted while the next one is decoded:
+//! libavcodec reports the rows that are final.
 
 mod sys;
 
@@ -21,7 +21,7 @@ use super::{Backend, Chunk, Codec, DecodeError, Decoded, Decoder, View};
 use crate::picture::Picture;
 use crate::present::{Canvas, to_bgrx};
 
-/// The decoder on the processor.
+/// The software decoder.
 static SOFTWARE: sys::Kind = sys::Kind {
     name: "h264",
     options: &[
@@ -29,14 +29,14 @@ static SOFTWARE: sys::Kind = sys::Kind {
         ("flags2", "+chunks"),
         ("threads", "1"),
         ("thread_type", "slice"),
-        // Else libavcodec conceals the rest of the picture behind every chunk: 10–25 times
+        // Otherwise libavcodec conceals the rest of the picture after every chunk: 10–25 times
         // slower (measured).
         ("enable_er", "0"),
     ],
     whole: false,
 };
 
-/// The line in the table of what is used if nothing else is asked for.
+/// The table entry of the default decoder.
 pub const BACKEND: Backend = Backend {
     name: "avcodec",
     about: "H.264 by libavcodec on the processor, slice by slice",
@@ -44,8 +44,8 @@ pub const BACKEND: Backend = Backend {
     open: || Ok(Box::new(Avcodec::open(&SOFTWARE)?)),
 };
 
-/// Hardware that takes pictures from memory and gives them back there. It gets a picture when it is
-/// whole, so that it decodes later than the processor, which has done most of it by then.
+/// Hardware that takes pictures from main memory and returns them there. It gets a picture when it
+/// is complete, so it finishes later than the CPU, which has decoded most of it by then.
 pub const HARDWARE: [Backend; 3] = [
     Backend {
         name: "h264_cuvid",
@@ -79,38 +79,37 @@ const fn hardware(name: &'static str) -> sys::Kind {
     }
 }
 
-/// How long hardware may take for a picture before it counts as held back: six frames at 60 a
-/// second (guess).
-const HELD_BACK: Duration = Duration::from_millis(100);
+/// Timeout of a hardware picture: six frames at 60 Hz (guess).
+const PICTURE_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// The side of a macroblock, in pixels.
+/// Side of a macroblock in pixels.
 const MACROBLOCK: u32 = 16;
 
-/// How often it is asked meanwhile.
-const ASK_AGAIN: Duration = Duration::from_micros(200);
+/// Poll interval meanwhile.
+const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 struct Avcodec {
     library: sys::Decoder,
     pskip: PSkip,
-    /// The picture that is under way.
+    /// The incomplete picture.
     current: Option<Current>,
-    /// Nothing is there to predict from.
+    /// There is no reference picture.
     needs_key_frame: bool,
-    /// Failed: the rest of it is refused.
+    /// The failed frame: its other chunks are refused.
     refused: FrameId,
     synthesised: Vec<u8>,
     painted: Painted,
-    /// Macroblocks, in order, of the picture that is under way, outside of which it is the picture
-    /// that it refers to.
+    /// Ordered ranges of changed macroblocks in the incomplete picture; all others equal the reference
+    /// picture.
     changed: Vec<Range<u32>>,
-    /// The picture that is under way, for a decoder that wants it whole.
+    /// The incomplete picture, for a decoder that needs complete ones.
     whole: Vec<u8>,
 }
 
-/// What of the picture that is under way is on the canvas.
+/// The part of the incomplete picture that is on the canvas.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 struct Painted {
-    /// Where its luma lies, as a number: what was painted from elsewhere is another picture.
+    /// Address of its luma plane: a different address means a different picture.
     source: usize,
     size: Size,
     /// Rows from the top.
@@ -120,7 +119,7 @@ struct Painted {
 #[derive(Clone, Copy)]
 struct Current {
     frame: FrameId,
-    /// The first macroblock that was not fed yet.
+    /// The first macroblock not yet fed.
     next_mb: u32,
 }
 
@@ -139,8 +138,8 @@ impl Avcodec {
         })
     }
 
-    /// Feeds a chunk; whether the library now holds this frame's picture. After an error the decoder
-    /// begins anew.
+    /// Feeds a chunk; returns whether the library now holds this frame's picture. An error resets
+    /// the decoder.
     fn step(&mut self, chunk: &Chunk<'_>) -> Result<bool, DecodeError> {
         let outcome = if self.refused == chunk.frame && !chunk.first {
             Err("a part of it could not be decoded".to_owned())
@@ -157,11 +156,11 @@ impl Avcodec {
         let mut current = match self.current.take() {
             Some(current) if current.frame == chunk.frame => current,
             abandoned => {
-                // Its picture comes too late, but the library must not wait for the rest of it.
+                // The frame is too late, but the library must not wait for the rest of it.
                 if !self.library.is_whole()
                     && let Some(Err(what)) = abandoned.map(|current| self.close(current))
                 {
-                    tracing::debug!(%what, "an unfinished frame is dropped");
+                    tracing::debug!(%what, "dropping an unfinished frame");
                     self.reset();
                 }
                 self.whole.clear();
@@ -177,43 +176,43 @@ impl Avcodec {
         let first_mb = u32::from(chunk.first_mb);
         if first_mb < current.next_mb {
             return Err(format!(
-                "macroblock {first_mb} came behind {}: slices must be in order",
+                "macroblock {first_mb} follows {}: slices must be in order",
                 current.next_mb
             ));
         }
         let end = first_mb + u32::from(chunk.mbs);
         if let Some(bytes) = chunk.bytes {
             let repeated = self.slice(bytes, &mut current, first_mb)?;
-            // One that counts no macroblocks is a whole frame.
+            // A chunk without macroblock numbers is a complete frame.
             let end = if chunk.mbs == 0 { u32::MAX } else { end };
             self.changed.push(first_mb.saturating_add(repeated)..end);
             current.next_mb = first_mb + u32::from(chunk.mbs);
         } else if self.pskip.knows_picture() {
             self.skip_to(&mut current, end)?;
-        } // else the first slice that does arrive tells how to fill the hole before it
+        } // otherwise the first slice that arrives determines how to fill the gap before it
         if !chunk.last {
             self.current = Some(current);
             return Ok(false);
         }
-        // A slice that counts no macroblocks is a whole frame.
+        // A slice without macroblock numbers is a complete frame.
         if chunk.mbs != 0 || chunk.bytes.is_none() {
             self.close(current)?;
         }
         self.drain(chunk.frame)
     }
 
-    /// Feeds a slice, and what is missing before it. How many of its macroblocks, from the first on,
-    /// are those of the picture that it refers to.
+    /// Feeds a slice after filling a gap before it. Returns how many of its macroblocks, from the
+    /// first on, equal those of the reference picture.
     fn slice(&mut self, bytes: &[u8], current: &mut Current, first_mb: u32) -> Result<u32, String> {
         let seen = self.pskip.observe(bytes).map_err(|e| e.to_string())?;
         if seen.first_mb != first_mb {
             return Err(format!(
-                "a slice starts at macroblock {} and was announced for {first_mb}",
+                "a slice starts at macroblock {} instead of {first_mb}",
                 seen.first_mb
             ));
         }
         if self.needs_key_frame && !seen.key_frame {
-            return Err("it follows a lost one".into());
+            return Err("its reference was lost".into());
         }
         self.needs_key_frame = false;
         self.skip_to(current, first_mb)?;
@@ -221,13 +220,13 @@ impl Avcodec {
         Ok(seen.repeated)
     }
 
-    /// Fills with P_Skip up to macroblock `end`.
+    /// Fills the gap up to macroblock `end` with P_Skip.
     fn skip_to(&mut self, current: &mut Current, end: u32) -> Result<(), String> {
         if end <= current.next_mb {
             return Ok(());
         }
         if self.needs_key_frame {
-            return Err("it follows a lost one".into());
+            return Err("its reference was lost".into());
         }
         let mut slice = std::mem::take(&mut self.synthesised);
         let written = (self.pskip).write(current.next_mb, end - current.next_mb, &mut slice);
@@ -236,19 +235,19 @@ impl Avcodec {
             Err(error) => Err(error.to_string()),
         };
         self.synthesised = slice;
-        // Which picture it repeats is not certain.
+        // The repeated picture is not certain.
         self.changed.push(current.next_mb..end);
         current.next_mb = end;
         sent
     }
 
-    /// Fills what is left of a picture.
+    /// Fills the rest of a picture.
     fn close(&mut self, mut current: Current) -> Result<(), String> {
         let end = self.pskip.macroblocks().unwrap_or(current.next_mb);
         self.skip_to(&mut current, end)
     }
 
-    /// Gives the library a slice, or keeps it until the picture is whole.
+    /// Passes a slice to the library, or keeps it until the picture is complete.
     fn send(&mut self, bytes: &[u8], frame: FrameId) -> Result<(), String> {
         if self.library.is_whole() {
             self.whole.extend_from_slice(bytes);
@@ -259,21 +258,21 @@ impl Avcodec {
 
     fn hand_over(&mut self, bytes: &[u8], frame: FrameId) -> Result<(), String> {
         let pts = i64::from(frame.0);
-        // Older pictures, which came too late for their own frame, would be in the way. One of
-        // this frame means that a damaged slice ran on to the end of the picture: what is still
-        // to come would be taken for another one.
+        // Older pictures, too late for their own frames, must be removed first. One of this frame
+        // means that a damaged slice extended to the end of the picture: later slices would be
+        // taken for another picture.
         while let Some(early) = self.library.receive()? {
             if early == pts {
-                return Err("it was over before its last slice".into());
+                return Err("it ended before its last slice".into());
             }
         }
         if self.library.send(bytes, pts)? {
             return Ok(());
         }
-        Err("libavcodec takes nothing and gives nothing".into())
+        Err("libavcodec neither accepts nor returns data".into())
     }
 
-    /// Takes pictures out until it is `frame`'s.
+    /// Receives pictures up to that of `frame`.
     fn drain(&mut self, frame: FrameId) -> Result<bool, String> {
         let begin = Instant::now();
         if self.library.is_whole() {
@@ -287,15 +286,15 @@ impl Avcodec {
             match self.library.receive()? {
                 Some(pts) if pts == i64::from(frame.0) => return Ok(true),
                 Some(_) => {}
-                None if self.library.is_whole() && begin.elapsed() < HELD_BACK => {
-                    std::thread::sleep(ASK_AGAIN);
+                None if self.library.is_whole() && begin.elapsed() < PICTURE_TIMEOUT => {
+                    std::thread::sleep(POLL_INTERVAL);
                 }
-                None => return Err("libavcodec held its picture back".into()),
+                None => return Err("libavcodec did not return its picture in time".into()),
             }
         }
     }
 
-    /// Forgets the frame that is under way and all references: the next frame is a key frame.
+    /// Discards the incomplete frame and all references: the next frame must be a key frame.
     fn reset(&mut self) {
         self.library.restart();
         self.pskip.reset();
@@ -334,7 +333,7 @@ impl Decoder for Avcodec {
         };
         let columns = picture.size.width.div_ceil(MACROBLOCK).max(1);
         let changed = self.changed.iter().map(|mbs| rows_of(mbs, columns));
-        // All of it, if it is not known what the canvas shows.
+        // All of it, if the canvas's content is unknown.
         let all = (!view.follows).then_some(0..u32::MAX);
         let changed = all.into_iter().chain(changed);
         let picture = picture.cropped(view.size);
@@ -343,15 +342,16 @@ impl Decoder for Avcodec {
     }
 }
 
-/// The rows of pixels that macroblocks lie in, of a picture of so many columns of them.
+/// The rows of pixels that contain these macroblocks, in a picture with this many columns of
+/// macroblocks.
 fn rows_of(mbs: &Range<u32>, columns: u32) -> Range<u32> {
     let end = mbs.end.div_ceil(columns).saturating_mul(MACROBLOCK);
     mbs.start / columns * MACROBLOCK..end
 }
 
-/// Paints what is not yet `painted` of the first `rows` rows of a picture, as far as it is among those
-/// that have `changed`, which come from the top to the bottom and may overlap. Chroma of 4:2:0 covers two
-/// rows, so that the last of an odd number waits for the next one.
+/// Paints those of the first `rows` rows of a picture that are not yet `painted` and lie in ranges
+/// that have `changed`, which are ordered from top to bottom and may overlap. With 4:2:0, a chroma
+/// row covers two rows, so the last of an odd number waits for the next one.
 fn paint(
     picture: &Picture<'_>,
     rows: u32,

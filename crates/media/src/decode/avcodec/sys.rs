@@ -1,5 +1,5 @@
-//! An H.264 decoder of libavcodec with its packet and its picture, also while that is under way. Not
-//! the order of slices: the parent module's.
+//! An H.264 decoder of libavcodec with its packet and its picture, including incomplete ones. The
+//! parent module orders slices.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_int};
@@ -10,22 +10,22 @@ use openuvr_proto::units::Size;
 
 use crate::codec::MAX_PIXELS;
 use crate::decode::DecodeError;
-use crate::picture::{Picture, PixelFormat, Plane, Rows};
+use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
 use crate::sys::avcodec::{AvCodec, AvCodecContext, AvFrame, AvPacket, EAGAIN, Functions};
 
-/// `AV_INPUT_BUFFER_PADDING_SIZE`: the decoder may read as far beyond a packet.
+/// `AV_INPUT_BUFFER_PADDING_SIZE`: the decoder may read this far beyond a packet.
 const PADDING: usize = 64;
-/// Room for a slice, grown when one is larger.
+/// Initial space for a slice, grown on demand.
 const FIRST_CAPACITY: usize = 256 * 1024;
-/// No slice is larger: 16 Mpixel at 4:2:0 have 24 MiB uncompressed.
+/// Maximum slice: 16 Mpixel at 4:2:0 are 24 MiB uncompressed.
 const MAX_CHUNK: usize = 32 * 1024 * 1024;
 
-/// A decoder of libavcodec, and how it is set up.
+/// A decoder of libavcodec, and its settings.
 pub(super) struct Kind {
     pub(super) name: &'static str,
     /// Names and values.
     pub(super) options: &'static [(&'static str, &'static str)],
-    /// Whether it takes whole pictures only, and gives them back when it likes: hardware.
+    /// Whether it takes only complete pictures, and returns them at any time: hardware.
     pub(super) whole: bool,
 }
 
@@ -33,16 +33,16 @@ pub(super) struct Kind {
 struct Context(NonNull<AvCodecContext>);
 
 impl Context {
-    /// Opens the decoder that libavcodec calls `kind.name`.
+    /// Opens the decoder `kind.name` of libavcodec.
     fn open(functions: &Functions, kind: &Kind) -> Result<Context, DecodeError> {
         let name = CString::new(kind.name).unwrap_or_default();
-        // SAFETY: the name ends in NUL, and the library knows what it returned itself.
+        // SAFETY: the name is NUL-terminated, and the library accepts its own results.
         let (codec, context) = unsafe {
             let codec = (functions.find_decoder)(name.as_ptr());
             if codec.is_null() {
                 return Err(DecodeError(format!(
-                    "this libavcodec was built without its decoder {}: install the \
-                     distribution's full one, or choose another decoder",
+                    "this libavcodec was built without the decoder {}: install the \
+                     distribution's full build, or choose another decoder",
                     kind.name
                 )));
             }
@@ -76,44 +76,44 @@ impl Context {
             let what = format!("open its decoder {}", kind.name);
             let why = functions.error(&what, code);
             return Err(DecodeError(format!(
-                "{why}: its device or driver is missing here; choose another decoder \
-                 (`openuvr doctor` lists those that work)"
+                "{why}: its device or driver is missing; choose another decoder \
+                 (`openuvr doctor` lists working ones)"
             )));
         }
         Ok(())
     }
 
-    /// Has the decoder note in `progress` which rows it has made.
+    /// Makes the decoder report finished rows to `progress`.
     fn watch(&mut self, functions: &Functions, progress: NonNull<Progress>) {
-        // SAFETY: the context was allocated by this library, and is ours; `note` expects what is put
-        // into it here.
+        // SAFETY: the context was allocated by this library and is ours; `note` expects the value
+        // that is stored in it here.
         unsafe {
             self.0.as_mut().opaque = progress.as_ptr().cast();
-            if !functions.tell_rows(self.0.as_ptr(), note) {
-                tracing::info!("this libavcodec does not say which rows it has decoded");
+            if !functions.report_rows(self.0.as_ptr(), note) {
+                tracing::info!("this libavcodec does not report decoded rows");
             }
         }
     }
 
     fn free(self, functions: &Functions) {
         let mut context = self.0.as_ptr();
-        // SAFETY: allocated by this library, not used any more.
+        // SAFETY: allocated by this library, no longer used.
         unsafe { (functions.free_context)(&raw mut context) }
     }
 }
 
-/// What the decoder has said of the picture that it is making.
+/// The decoder's progress with the incomplete picture.
 struct Progress {
     functions: Arc<Functions>,
-    /// A reference to that picture: whatever the bytes make the decoder do, its memory stays.
+    /// A reference to that picture: its memory stays valid whatever the decoder does.
     frame: NonNull<AvFrame>,
-    /// Rows from the top that are final; 0 if there is no picture.
+    /// Final rows from the top; 0 without a picture.
     rows: u32,
 }
 
 impl Progress {
-    fn begin(&mut self) {
-        // SAFETY: the frame is ours, and nobody borrows its picture.
+    fn start_picture(&mut self) {
+        // SAFETY: the frame is ours, and its picture is not borrowed.
         unsafe { (self.functions.frame_unref)(self.frame.as_ptr()) };
         self.rows = 0;
     }
@@ -121,8 +121,8 @@ impl Progress {
     fn note(&mut self, frame: &AvFrame, rows: Option<u32>) {
         // SAFETY: the frame is ours.
         if unsafe { self.frame.as_ref() }.data[0] != frame.data[0] {
-            self.begin();
-            // SAFETY: ours has no picture now; the library's frame has one, which it works on.
+            self.start_picture();
+            // SAFETY: our frame has no picture now; the library's frame has the one in progress.
             if unsafe { (self.functions.frame_ref)(self.frame.as_ptr(), frame) } < 0 {
                 return;
             }
@@ -134,12 +134,12 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         let mut frame = self.frame.as_ptr();
-        // SAFETY: allocated by this library, not used any more.
+        // SAFETY: allocated by this library, no longer used.
         unsafe { (self.functions.frame_free)(&raw mut frame) }
     }
 }
 
-/// Called by the library, on the thread that has called it.
+/// Called by the library, on the thread that called it.
 unsafe extern "C" fn note(
     context: *mut AvCodecContext,
     frame: *const AvFrame,
@@ -148,8 +148,8 @@ unsafe extern "C" fn note(
     _: c_int,
     rows: c_int,
 ) {
-    // SAFETY: the library passes the context and the picture that it works on; `watch` put the
-    // progress into the context, and nobody else touches it while the library works.
+    // SAFETY: the library passes the context and the picture in progress; `watch` stored the
+    // progress in the context, and it has no other user while the library works.
     let noted = unsafe { ((*context).opaque.cast::<Progress>().as_mut()).zip(frame.as_ref()) };
     if let Some((progress, frame)) = noted {
         progress.note(frame, u32::try_from(first.saturating_add(rows)).ok());
@@ -157,29 +157,29 @@ unsafe extern "C" fn note(
 }
 
 fn no_memory() -> DecodeError {
-    DecodeError("no memory for a decoder".into())
+    DecodeError("out of memory for a decoder".into())
 }
 
-/// An open H.264 decoder and the last picture it gave.
+/// An open H.264 decoder and its last picture.
 pub(super) struct Decoder {
     functions: Arc<Functions>,
     kind: &'static Kind,
-    /// `None` only if it could not be opened again.
+    /// `None` only if it could not be reopened.
     context: Option<Context>,
-    /// Nothing was sent to the context yet.
+    /// The context has received no data yet.
     fresh: bool,
     packet: NonNull<AvPacket>,
-    /// Bytes that the packet's buffer holds besides its padding.
+    /// Size of the packet's buffer without its padding.
     capacity: usize,
     frame: NonNull<AvFrame>,
     /// A `Box` that the context points to.
     progress: NonNull<Progress>,
-    /// libavutil's numbers of the formats that are understood: they differ between its majors.
+    /// libavutil's numbers of the supported formats: they differ between major versions.
     formats: [(c_int, PixelFormat); 4],
 }
 
 // SAFETY: a context, its packet and its frames may be used from any thread, one call at a time;
-// `&mut self` sees to that, and `&self` only reads the frame.
+// `&mut self` ensures this, and `&self` only reads the frame.
 unsafe impl Send for Decoder {}
 
 impl Decoder {
@@ -192,7 +192,7 @@ impl Decoder {
             (c"gbrp", PixelFormat::Gbr),
             (c"nv12", PixelFormat::Nv12),
         ];
-        // SAFETY: the names end in NUL; one that is not known is −1, which no picture has.
+        // SAFETY: the names are NUL-terminated; an unknown one gives −1, which no picture has.
         let formats = formats
             .map(|(name, format)| (unsafe { (functions.pixel_format)(name.as_ptr()) }, format));
         // SAFETY: plain allocation; the results are checked, and freed by `Drop`.
@@ -224,14 +224,14 @@ impl Decoder {
         })
     }
 
-    /// Gives it a chunk; `false` if a picture has to be received first.
+    /// Sends a chunk; `false` if a picture must be received first.
     pub(super) fn send(&mut self, bytes: &[u8], pts: i64) -> Result<bool, String> {
         let context = self.context()?;
         self.fresh = false;
         self.make_room(bytes.len())?;
         let size = c_int::try_from(bytes.len()).map_err(|_| "a slice is too large")?;
-        // SAFETY: `make_room` left a buffer of `capacity + PADDING` bytes that nobody else
-        // refers to, and `bytes.len() <= capacity`.
+        // SAFETY: `make_room` left an unshared buffer of `capacity + PADDING` bytes, and
+        // `bytes.len() <= capacity`.
         let code = unsafe {
             let packet = self.packet.as_mut();
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), packet.data, bytes.len());
@@ -250,9 +250,11 @@ impl Decoder {
     /// Makes the packet's buffer writable and at least `size` bytes large.
     fn make_room(&mut self, size: usize) -> Result<(), String> {
         if size > MAX_CHUNK {
-            return Err(format!("a slice has {size} bytes, at most {MAX_CHUNK}"));
+            return Err(format!(
+                "a slice has {size} bytes; the maximum is {MAX_CHUNK}"
+            ));
         }
-        // SAFETY: the packet is ours; its buffer is there if `capacity` is not 0.
+        // SAFETY: the packet is ours; its buffer exists if `capacity` is not 0.
         let reusable = size <= self.capacity
             && self.capacity != 0
             && unsafe { (self.functions.buffer_is_writable)(self.packet.as_ref().buf) } != 0;
@@ -262,7 +264,7 @@ impl Decoder {
         let capacity = size.next_power_of_two().max(FIRST_CAPACITY);
         self.capacity = 0;
         let bytes = c_int::try_from(capacity).map_err(|_| "a slice is too large")?;
-        // SAFETY: the old reference is given up before the packet gets a new buffer.
+        // SAFETY: the old reference is released before the packet gets a new buffer.
         let code = unsafe {
             (self.functions.packet_unref)(self.packet.as_ptr());
             (self.functions.new_packet)(self.packet.as_ptr(), bytes)
@@ -274,38 +276,38 @@ impl Decoder {
         Ok(())
     }
 
-    /// Whether it takes whole pictures only.
+    /// Whether it takes only complete pictures.
     pub(super) fn is_whole(&self) -> bool {
         self.kind.whole
     }
 
-    /// Takes a picture out, if one is ready: its `pts`.
+    /// Receives a picture, if one is ready: its `pts`.
     pub(super) fn receive(&mut self) -> Result<Option<i64>, String> {
         let context = self.context()?;
         // SAFETY: context and frame are valid; the library releases the frame's old picture.
         let code = unsafe { (self.functions.receive_frame)(context, self.frame.as_ptr()) };
         match code {
             EAGAIN => Ok(None),
-            code if code < 0 => Err(self.functions.error("give a picture", code)),
+            code if code < 0 => Err(self.functions.error("return a picture", code)),
             // SAFETY: just filled.
             _ => Ok(Some(unsafe { self.frame.as_ref() }.pts)),
         }
     }
 
-    /// The picture that was last received.
+    /// The last received picture.
     pub(super) fn picture(&self) -> Result<Picture<'_>, String> {
         // SAFETY: valid as long as `self`; written only by `&mut self` methods.
         self.read(unsafe { self.frame.as_ref() })
     }
 
-    /// Forgets what was said of the picture before.
+    /// Discards the progress of the previous picture.
     pub(super) fn begin_picture(&mut self) {
         // SAFETY: valid as long as `self`; the library is not at work.
-        unsafe { self.progress.as_mut() }.begin();
+        unsafe { self.progress.as_mut() }.start_picture();
     }
 
-    /// The picture that is under way, and how many of its rows are final. They stay as they are; the
-    /// rest of the picture is undefined. `None` if there are none, or the library does not say it.
+    /// The incomplete picture, and the number of its final rows, which do not change; the rest of
+    /// the picture is undefined. `None` if there are none, or the library does not report them.
     pub(super) fn progress(&self) -> Option<(Picture<'_>, u32)> {
         // SAFETY: valid as long as `self`; written by the library only while it works, which takes
         // `&mut self`.
@@ -318,20 +320,20 @@ impl Decoder {
         Some((self.read(frame).ok()?, progress.rows))
     }
 
-    /// The picture in a frame that has a reference to it.
+    /// The picture in a frame that references it.
     fn read<'a>(&'a self, frame: &'a AvFrame) -> Result<Picture<'a>, String> {
         let Some((_, format)) = (self.formats.iter()).find(|(number, _)| *number == frame.format)
         else {
             return Err(format!(
-                "its pixels have libavutil's format {}, not yuv420p, yuv444p, gbrp or nv12: the \
-                 host must encode 8 bits a sample",
+                "unsupported pixel format {} of libavutil, not yuv420p, yuv444p, gbrp or nv12: the \
+                 host must encode 8 bits per sample",
                 frame.format
             ));
         };
         let side = |n: c_int| u32::try_from(n).unwrap_or(0);
         let size = Size::new(side(frame.width), side(frame.height));
         if !size.is_valid() || size.pixels() > MAX_PIXELS {
-            return Err(format!("its size is {size}"));
+            return Err(format!("invalid picture size {size}"));
         }
         let (width, height) = (size.width as usize, size.height as usize);
         let mut planes = [Plane::EMPTY; 3];
@@ -344,10 +346,10 @@ impl Decoder {
             };
             let stride = usize::try_from(frame.linesize[i]).unwrap_or(0);
             if frame.data[i].is_null() || stride < row {
-                return Err("a plane of it is missing".into());
+                return Err("a plane of the picture is missing".into());
             }
-            // SAFETY: a picture of this format has planes of these sizes, rows `linesize` apart; the
-            // frame holds a reference to them until `&mut self` releases it.
+            // SAFETY: a picture of this format has planes of these sizes, with rows `linesize`
+            // apart; the frame holds a reference to them until `&mut self` releases it.
             let data =
                 unsafe { std::slice::from_raw_parts(frame.data[i], stride * (rows - 1) + row) };
             *plane = Plane { data, stride };
@@ -355,26 +357,26 @@ impl Decoder {
         Ok(Picture {
             size,
             format: *format,
-            rows: Rows::TopDown,
+            rows: RowOrder::TopDown,
             planes,
         })
     }
 
-    /// Drops everything that is under way, and all references, by opening the codec anew: after
-    /// a damaged slice a mere flush leaves coefficients behind in libavcodec 59, which show in the
-    /// next key frame (found by the test with damaged bytes).
+    /// Discards pending data and all references by reopening the codec: after a damaged slice a
+    /// mere flush leaves coefficients behind in libavcodec 59, which are visible in the next key
+    /// frame (found by the test with damaged bytes).
     pub(super) fn restart(&mut self) {
         if self.fresh {
             return;
         }
-        // SAFETY: the frame is ours, and nobody borrows its picture.
+        // SAFETY: the frame is ours, and its picture is not borrowed.
         unsafe { (self.functions.frame_unref)(self.frame.as_ptr()) };
         if let Some(context) = self.context.take() {
             context.free(&self.functions);
         }
         self.begin_picture();
         self.context = Context::open(&self.functions, self.kind)
-            .inspect_err(|error| tracing::warn!(%error, "libavcodec did not open again"))
+            .inspect_err(|error| tracing::warn!(%error, "libavcodec could not be reopened"))
             .ok();
         if let (Some(context), false) = (&mut self.context, self.kind.whole) {
             context.watch(&self.functions, self.progress);
@@ -386,7 +388,7 @@ impl Decoder {
         let context = self
             .context
             .as_ref()
-            .ok_or("libavcodec did not open again")?;
+            .ok_or("libavcodec could not be reopened")?;
         Ok(context.0.as_ptr())
     }
 }
@@ -394,7 +396,7 @@ impl Decoder {
 impl Drop for Decoder {
     fn drop(&mut self) {
         let (mut frame, mut packet) = (self.frame.as_ptr(), self.packet.as_ptr());
-        // SAFETY: allocated by this library, not used any more.
+        // SAFETY: allocated by this library, no longer used.
         unsafe {
             (self.functions.frame_free)(&raw mut frame);
             (self.functions.packet_free)(&raw mut packet);
@@ -402,7 +404,7 @@ impl Drop for Decoder {
         if let Some(context) = self.context.take() {
             context.free(&self.functions);
         }
-        // SAFETY: it was a `Box`, and the context that pointed to it is gone.
+        // SAFETY: it was a `Box`, and the context that pointed to it is freed.
         drop(unsafe { Box::from_raw(self.progress.as_ptr()) });
     }
 }

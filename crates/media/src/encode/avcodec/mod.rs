@@ -1,9 +1,9 @@
-//! H.264 with the encoders of libavcodec, opened at run time, by their names: hardware, and libx264
-//! for comparison. They return whole pictures, which leave as one slice: nothing is sent or decoded
-//! while a picture is being encoded.
+//! H.264 with the encoders of libavcodec, loaded at run time, by name: hardware, and libx264 for
+//! comparison. They return complete pictures, which are sent as one slice: nothing is sent or
+//! decoded while a picture is being encoded.
 //!
-//! The library keeps the rate ([`Rate::Cbr`]): it has no quantiser for each picture. Run here was
-//! `libx264` only; the options of the hardware are those that its drivers' documents name.
+//! The library controls the rate ([`Rate::Cbr`]), since it has no quantiser per picture. Only
+//! `libx264` was tested; the hardware options follow the drivers' documentation.
 
 mod sys;
 
@@ -13,12 +13,12 @@ use openuvr_proto::units::Bitrate;
 
 use super::h264::{Unit, deliver, units};
 use super::{
-    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, Rate, Rates, Settings,
-    Slice, check_picture, macroblocks,
+    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, Rate, RateSupport,
+    Settings, Slice, check_picture, macroblocks,
 };
 use crate::picture::{Picture, PixelFormat};
 
-/// The lines in the table.
+/// The table entries.
 pub const BACKENDS: [Backend; 5] = [
     Backend {
         name: "h264_nvenc",
@@ -46,7 +46,7 @@ pub const BACKENDS: [Backend; 5] = [
     },
     Backend {
         name: "libx264",
-        about: "H.264 by libx264 through libavcodec: whole pictures, to compare with x264",
+        about: "H.264 by libx264 through libavcodec: whole pictures, for comparison with x264",
         open: |settings| open(&LIBX264, settings),
         ..COMMON
     },
@@ -57,18 +57,18 @@ const COMMON: Backend = Backend {
     about: "",
     codec: Codec::H264,
     pixels: &[Pixels::Nv12],
-    rates: Rates::Cbr,
+    rates: RateSupport::Cbr,
     refreshes: false,
     open: |settings| open(&LIBX264, settings),
 };
 
-/// An encoder of libavcodec, and what is set besides the common options: least delay, no pictures
-/// that refer to later ones, CAVLC (a lost picture can then be patched), key frames on request.
+/// An encoder of libavcodec, and its options in addition to the common ones: minimal delay, no B
+/// frames, CAVLC (for concealment of lost pictures), key frames on request.
 struct Kind {
     name: &'static str,
-    /// Names and values, as FFmpeg's documentation of the codec has them.
+    /// Names and values of FFmpeg's documentation of the codec.
     options: &'static [(&'static str, &'static str)],
-    /// Whether its pictures must lie in the GPU's memory.
+    /// Whether its pictures must lie in GPU memory.
     uploads: bool,
 }
 
@@ -126,16 +126,15 @@ const LIBX264: Kind = Kind {
     uploads: false,
 };
 
-/// How long hardware may take for a picture before it counts as held back: 30 frames at 60 a second;
-/// the first one starts a driver (guess).
-const HELD_BACK: Duration = Duration::from_millis(500);
+/// Timeout of a hardware picture: 30 frames at 60 Hz; the first picture starts a driver (guess).
+const PICTURE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How often it is asked meanwhile.
-const ASK_AGAIN: Duration = Duration::from_micros(200);
+/// Poll interval meanwhile.
+const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
-/// Pictures between two key frames that nobody asked for: as many as every encoder takes for "none",
-/// 4.6 hours at 60 a second.
-const FAR_APART: u32 = 1_000_000;
+/// Key-frame interval without requests: the largest value that every encoder accepts, 4.6 hours at
+/// 60 Hz.
+const KEY_FRAME_INTERVAL: u32 = 1_000_000;
 
 struct Avcodec {
     name: &'static str,
@@ -153,7 +152,7 @@ fn open(kind: &'static Kind, settings: &Settings) -> Result<Box<dyn Encoder>, En
     settings.check(Codec::H264)?;
     if kind.uploads {
         return Err(EncodeError(format!(
-            "{} takes pictures from the GPU's memory only, and this version does not bring them \
+            "{} needs pictures in GPU memory, and this version does not copy them \
              there: choose another encoder",
             kind.name
         )));
@@ -177,14 +176,14 @@ fn open(kind: &'static Kind, settings: &Settings) -> Result<Box<dyn Encoder>, En
     }))
 }
 
-/// What is set, in this order.
+/// The options, in this order.
 fn options(kind: &Kind, settings: &Settings) -> Vec<(&'static str, String)> {
     let word = |(name, value): (&'static str, &str)| (name, value.to_owned());
     let mut all: Vec<(&str, String)> = vec![
         ("video_size", settings.size.to_string()),
         ("pixel_format", "nv12".into()),
         ("time_base", format!("1/{}", settings.fps)),
-        ("g", FAR_APART.to_string()),
+        ("g", KEY_FRAME_INTERVAL.to_string()),
         ("threads", settings.threads.to_string()),
     ];
     all.extend(
@@ -205,7 +204,7 @@ fn options(kind: &Kind, settings: &Settings) -> Vec<(&'static str, String)> {
     all
 }
 
-/// A buffer of one frame: none is much larger than its share.
+/// A buffer of one frame: no frame is much larger than its share.
 fn rate(bitrate: Bitrate, fps: u32) -> [(&'static str, String); 3] {
     let rate = bitrate.0.min(2_000_000_000);
     [
@@ -216,14 +215,14 @@ fn rate(bitrate: Bitrate, fps: u32) -> [(&'static str, String); 3] {
 }
 
 impl Avcodec {
-    /// Waits for the picture that was given last.
+    /// Waits for the last submitted picture.
     fn receive(&mut self) -> Result<(), String> {
         let begin = Instant::now();
         while !self.library.receive()? {
-            if begin.elapsed() >= HELD_BACK {
-                return Err("it holds pictures back".into());
+            if begin.elapsed() >= PICTURE_TIMEOUT {
+                return Err("it delays pictures".into());
             }
-            std::thread::sleep(ASK_AGAIN);
+            std::thread::sleep(POLL_INTERVAL);
         }
         Ok(())
     }
@@ -234,12 +233,12 @@ impl Avcodec {
         ask: &FrameRequest<'_>,
         key_frame: bool,
     ) -> Result<(), String> {
-        // Pictures of frames that failed would be taken for this one.
+        // Pictures of failed frames would be mistaken for this one.
         while self.library.receive()? {}
         self.library.send(picture, ask.frame.0.into(), key_frame)?;
         self.receive()?;
         match self.library.packet() {
-            (pts, _) if pts != i64::from(ask.frame.0) => Err("it is a picture late".into()),
+            (pts, _) if pts != i64::from(ask.frame.0) => Err("it is one picture late".into()),
             (_, []) => Err("it returned an empty picture".into()),
             _ => Ok(()),
         }
@@ -285,7 +284,7 @@ impl Encoder for Avcodec {
         let encoded = deliver(&parts, (1, self.total_mbs), &mut self.joined, sink)?;
         if key_frame && !encoded.key_frame {
             return Err(EncodeError(format!(
-                "{} made no key frame of frame {} when asked for one: choose another encoder",
+                "{} did not encode frame {} as the requested key frame: choose another encoder",
                 self.name, ask.frame.0
             )));
         }
@@ -295,8 +294,9 @@ impl Encoder for Avcodec {
 
     fn retarget(&mut self, bitrate: Bitrate) -> Result<(), EncodeError> {
         for (name, value) in rate(bitrate, self.settings.fps) {
-            (self.library.set(name, &value))
-                .map_err(|why| EncodeError(format!("{} keeps its rate: {why}", self.name)))?;
+            (self.library.set(name, &value)).map_err(|why| {
+                EncodeError(format!("{} can't change its rate: {why}", self.name))
+            })?;
         }
         self.settings.rate = Rate::Cbr(bitrate);
         Ok(())

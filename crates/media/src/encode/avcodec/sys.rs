@@ -1,4 +1,4 @@
-//! An encoder of libavcodec with its picture and its packet. Not its options: the parent module's.
+//! An encoder of libavcodec with its picture and packet. The parent module chooses options.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_int};
@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 use openuvr_proto::units::Size;
 
-use crate::picture::{Picture, Rows};
+use crate::picture::{Picture, RowOrder};
 use crate::sys::avcodec::{AvCodecContext, AvFrame, AvPacket, EAGAIN, Functions};
 
-/// `AV_PICTURE_TYPE_I`, and "as it likes".
+/// `AV_PICTURE_TYPE_I`, and the encoder's choice.
 const PICTURE_I: c_int = 1;
 const PICTURE_ANY: c_int = 0;
 
-/// Options that an encoder may not have; all others must be taken.
-const IF_THERE: [&str; 5] = [
+/// Options that an encoder may lack; all others must be accepted.
+const OPTIONAL: [&str; 5] = [
     "threads",
     "color_primaries",
     "color_trc",
@@ -29,12 +29,12 @@ pub(super) struct Encoder {
     context: NonNull<AvCodecContext>,
     frame: NonNull<AvFrame>,
     packet: NonNull<AvPacket>,
-    /// Whether the packet holds one.
+    /// Whether the packet holds data.
     full: bool,
 }
 
 // SAFETY: a context, its packet and its frame may be used from any thread, one call at a time;
-// `&mut self` sees to that, and `&self` only reads the packet.
+// `&mut self` ensures this, and `&self` only reads the packet.
 unsafe impl Send for Encoder {}
 
 impl Encoder {
@@ -46,8 +46,8 @@ impl Encoder {
     ) -> Result<Encoder, String> {
         let functions = Functions::load()?;
         let text = CString::new(name).map_err(|e| e.to_string())?;
-        // SAFETY: the name ends in NUL, and the library knows what it returned itself. What is
-        // allocated is freed by `drop`, or leaks if another allocation fails.
+        // SAFETY: the name is NUL-terminated, and the library accepts its own results. Allocations
+        // are freed by `drop`, or leaked if a later one fails.
         let (codec, context, frame, packet) = unsafe {
             let codec = (functions.find_encoder)(text.as_ptr());
             if codec.is_null() {
@@ -65,7 +65,7 @@ impl Encoder {
             NonNull::new(frame),
             NonNull::new(packet),
         ) else {
-            return Err("there is no memory for it".into());
+            return Err("out of memory".into());
         };
         let mut encoder = Encoder {
             functions,
@@ -76,7 +76,7 @@ impl Encoder {
         };
         for (name, value) in options {
             match encoder.set(name, value) {
-                Err(why) if IF_THERE.contains(name) => tracing::debug!(%why, "left as it is"),
+                Err(why) if OPTIONAL.contains(name) => tracing::debug!(%why, "left as it is"),
                 done => done?,
             }
         }
@@ -87,26 +87,26 @@ impl Encoder {
         if code < 0 {
             let why = functions.error("open it", code);
             return Err(format!(
-                "{why}: its device or driver is missing here; choose another encoder \
-                 (`openuvr doctor` lists those that work)"
+                "{why}: its device or driver is missing; choose another encoder \
+                 (`openuvr doctor` lists working ones)"
             ));
         }
         encoder.take_memory(size)?;
         Ok(encoder)
     }
 
-    /// Sets an option by name, also while it runs.
+    /// Sets an option by name, also while the encoder runs.
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         // SAFETY: the context is ours.
         unsafe { self.functions.set(self.context.as_ptr(), name, value) }
     }
 
-    /// Gives the frame its memory.
+    /// Allocates the frame's memory.
     fn take_memory(&mut self, size: Size) -> Result<(), String> {
         let side = |n: u32| c_int::try_from(n).unwrap_or(c_int::MAX);
-        // SAFETY: the name ends in NUL.
+        // SAFETY: the name is NUL-terminated.
         let format = unsafe { (self.functions.pixel_format)(c"nv12".as_ptr()) };
-        // SAFETY: the frame is ours and empty; these are what the library wants to know.
+        // SAFETY: the frame is ours and empty; these fields are required by the library.
         let code = unsafe {
             let frame = self.frame.as_mut();
             frame.format = format;
@@ -120,7 +120,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// Gives it `picture`: NV12 of its size, checked to its end by the caller.
+    /// Submits `picture`: NV12 of the encoder's size, checked to its end by the caller.
     pub(super) fn send(
         &mut self,
         picture: &Picture<'_>,
@@ -128,7 +128,7 @@ impl Encoder {
         key_frame: bool,
     ) -> Result<(), String> {
         let kind = if key_frame { PICTURE_I } else { PICTURE_ANY };
-        // libavutil 60 has no `key_frame` in front of the picture's type.
+        // libavutil 60 lacks `key_frame` in front of the picture's type.
         let place = usize::from(self.functions.avutil < 60);
         // SAFETY: the frame has memory; the library copies it if an earlier picture is still in use.
         let code = unsafe { (self.functions.frame_writable)(self.frame.as_ptr()) };
@@ -138,20 +138,20 @@ impl Encoder {
         let size = picture.size;
         let rows = [size.height as usize, size.height as usize / 2];
         for (i, (plane, rows)) in picture.planes.iter().zip(rows).enumerate() {
-            // SAFETY: the frame has an NV12 picture of the size that the encoder was opened with:
-            // two planes of `width` bytes in each of these rows, `linesize` apart, writable by now.
-            // So has `picture`, as the caller checked; the bounds are checked again by slicing.
+            // SAFETY: the frame has an NV12 picture of the encoder's size: two planes with `width`
+            // bytes in each of these rows, `linesize` apart, writable by now. So has `picture`, as
+            // the caller checked; slicing checks the bounds again.
             unsafe {
                 let frame = self.frame.as_ref();
                 let stride = usize::try_from(frame.linesize[i]).unwrap_or(0);
                 let width = size.width as usize;
                 if frame.data[i].is_null() || stride < width {
-                    return Err("a plane of its picture is missing".into());
+                    return Err("a plane of the frame is missing".into());
                 }
                 for row in 0..rows {
                     let from = match picture.rows {
-                        Rows::TopDown => row,
-                        Rows::BottomUp => rows - 1 - row,
+                        RowOrder::TopDown => row,
+                        RowOrder::BottomUp => rows - 1 - row,
                     };
                     let from = &plane.data[from * plane.stride..][..width];
                     let to = frame.data[i].add(row * stride);
@@ -167,20 +167,20 @@ impl Encoder {
             (self.functions.send_frame)(self.context.as_ptr(), self.frame.as_ptr())
         };
         if code < 0 {
-            return Err(self.functions.error("take a picture", code));
+            return Err(self.functions.error("accept a picture", code));
         }
         Ok(())
     }
 
-    /// Takes a coded picture out, if one is ready: [`Encoder::packet`].
+    /// Receives a coded picture, if one is ready: [`Encoder::packet`].
     pub(super) fn receive(&mut self) -> Result<bool, String> {
         self.full = false;
-        // SAFETY: context and packet are valid; the library releases the packet's old content.
+        // SAFETY: context and packet are valid; the library releases the packet's old data.
         let code =
             unsafe { (self.functions.receive_packet)(self.context.as_ptr(), self.packet.as_ptr()) };
         match code {
             EAGAIN => Ok(false),
-            code if code < 0 => Err(self.functions.error("give a coded picture", code)),
+            code if code < 0 => Err(self.functions.error("return a coded picture", code)),
             _ => {
                 self.full = true;
                 Ok(true)
@@ -188,7 +188,7 @@ impl Encoder {
         }
     }
 
-    /// Time stamp and bytes of what was last received.
+    /// Timestamp and bytes of the last received packet.
     pub(super) fn packet(&self) -> (i64, &[u8]) {
         // SAFETY: valid as long as `self`; written only by `&mut self` methods.
         let packet = unsafe { self.packet.as_ref() };
@@ -196,7 +196,7 @@ impl Encoder {
         if !self.full || packet.data.is_null() || size == 0 {
             return (packet.pts, &[]);
         }
-        // SAFETY: the packet holds `size` bytes until it is received into again.
+        // SAFETY: the packet holds `size` bytes until the next receive.
         (packet.pts, unsafe {
             std::slice::from_raw_parts(packet.data, size)
         })
@@ -207,7 +207,7 @@ impl Drop for Encoder {
     fn drop(&mut self) {
         let (mut frame, mut packet) = (self.frame.as_ptr(), self.packet.as_ptr());
         let mut context = self.context.as_ptr();
-        // SAFETY: allocated by this library, not used any more.
+        // SAFETY: allocated by this library, no longer used.
         unsafe {
             (self.functions.free_context)(&raw mut context);
             (self.functions.frame_free)(&raw mut frame);

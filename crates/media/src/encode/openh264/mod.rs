@@ -1,8 +1,8 @@
-//! H.264 with Cisco's libopenh264, opened at run time: where libx264 (GPL) is not wanted. It takes
-//! about twice libx264's time, and returns a picture's slices only when all are done.
+//! H.264 with Cisco's libopenh264, loaded at run time: where libx264's licence (GPL) is unsuitable.
+//! It takes about twice libx264's time, and returns a picture's slices only when all are done.
 //!
-//! No rate control of the library's: the quantiser of each picture comes with its [`FrameRequest`]. Baseline
-//! profile, so that a lost slice can be patched (`decode/h264_pskip.rs`).
+//! Without the library's rate control: the quantiser of each picture is in its [`FrameRequest`].
+//! Baseline profile, so that a lost slice can be concealed (`decode/h264_pskip.rs`).
 
 mod sys;
 
@@ -10,30 +10,30 @@ use openuvr_proto::units::Size;
 
 use super::h264::{Unit, deliver};
 use super::{
-    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, Rates, Settings, Slice,
-    check_picture, macroblocks,
+    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, RateSupport, Settings,
+    Slice, check_picture, macroblocks,
 };
-use crate::picture::{Picture, PixelFormat, Plane, Rows};
+use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
 
-/// The line in the table.
+/// The table entry.
 pub const BACKEND: Backend = Backend {
     name: "openh264",
     about: "H.264 by libopenh264 on the processor: permissive licence, twice x264's time",
     codec: Codec::H264,
     pixels: &[Pixels::Nv12],
-    rates: Rates::Own,
+    rates: RateSupport::Own,
     refreshes: false,
     open,
 };
 
-/// The H.264 scale's end (ITU-T H.264 7.4.2.2, 8 bits a sample).
+/// Maximum quantiser (ITU-T H.264 7.4.2.2, 8 bits per sample).
 const QP_MAX: u8 = 51;
 
 struct OpenH264 {
     encoder: sys::Encoder,
     settings: Settings,
     total_mbs: u32,
-    /// As many as the library makes of a picture.
+    /// The number of slices that the library produces per picture.
     slices: u8,
     /// The last frame failed: references can't be trusted.
     broken: bool,
@@ -58,9 +58,9 @@ impl OpenH264 {
             ..*settings
         };
         let mut encoder = library.encoder(&settings)?;
-        // Of small pictures the library makes fewer slices than it is asked for: one picture tells.
+        // Small pictures get fewer slices than requested: one test picture shows how many.
         let slices = count_slices(&mut encoder, size)?;
-        tracing::debug!(%size, slices, "libopenh264 is open");
+        tracing::debug!(%size, slices, "opened libopenh264");
         Ok(OpenH264 {
             encoder,
             settings,
@@ -82,7 +82,7 @@ fn count_slices(encoder: &mut sys::Encoder, size: Size) -> Result<u8, EncodeErro
     let picture = Picture {
         size,
         format: PixelFormat::I420,
-        rows: Rows::TopDown,
+        rows: RowOrder::TopDown,
         planes: [plane(width), plane(width / 2), plane(width / 2)],
     };
     let units = encoder.encode(&picture, QP_MAX, true, 0)?;
@@ -109,9 +109,9 @@ impl Encoder for OpenH264 {
         sink: &mut (dyn FnMut(Slice<'_>) + Send),
     ) -> Result<Encoded, EncodeError> {
         check_picture(picture, self.settings.size, PixelFormat::I420)?;
-        if picture.rows != Rows::TopDown {
+        if picture.rows != RowOrder::TopDown {
             return Err(EncodeError(
-                "libopenh264 takes the upper row first: convert the picture".into(),
+                "libopenh264 needs the top row first: convert the picture".into(),
             ));
         }
         let key_frame = ask.key_frame || self.broken;
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_library_path_says_what_is_wanted() {
+    fn a_wrong_library_path_names_the_library() {
         let error = |path: &str| {
             let error = sys::Library::open(Some(path.into())).err();
             error.expect("no such library").to_string()

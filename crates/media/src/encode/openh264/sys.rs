@@ -1,9 +1,9 @@
-//! libopenh264 opened at run time: its table of functions, and the structures that they take. Not
-//! its settings' reasons: those are in the parent module.
+//! libopenh264, loaded at run time: its function table and structures. The parent module explains
+//! the settings.
 //!
-//! The structures are those of codec_api.h and codec_app_def.h of version 2.3.1 (Debian 12, run
-//! here). Versions 2.1 to 2.5 have the same; 2.6 (Debian 13, not run here) has three numbers more
-//! behind each layer of its answer, and more behind what is declared here.
+//! The structures are those of codec_api.h and codec_app_def.h of version 2.3.1 (Debian 12, tested
+//! here). Versions 2.1 to 2.5 have the same; 2.6 (Debian 13, not tested) has three more numbers
+//! after each layer of its output, and more fields after those declared here.
 #![allow(unsafe_code)]
 
 use std::ffi::{OsString, c_int, c_longlong, c_uchar, c_uint, c_void};
@@ -16,7 +16,7 @@ use crate::encode::{EncodeError, Settings};
 use crate::picture::Picture;
 use crate::sys::{open, words};
 
-/// The most slices that a layer can be cut into (`MAX_SLICES_NUM_TMP`).
+/// Maximum number of slices per layer (`MAX_SLICES_NUM_TMP`).
 pub(super) const MAX_SLICES: u8 = 35;
 
 /// `MAX_LAYER_NUM_OF_FRAME`.
@@ -27,7 +27,7 @@ const SM_SINGLE_SLICE: c_int = 0;
 const SM_FIXEDSLCNUM_SLICE: c_int = 1;
 const VIDEO_FORMAT_I420: c_int = 23;
 const VIDEO_FORMAT_UNDEFINED: c_uchar = 5;
-/// It must be told one, and does not look at it in this mode.
+/// A required value that is ignored in this mode.
 const BITRATE: c_int = 100_000_000;
 /// ITU-T H.264 tables E-3 to E-5.
 const BT709: c_uchar = 1;
@@ -111,11 +111,11 @@ struct Parameters {
     lossless_link: u8,
     fix_overshoot: u8,
     key_frame_percent: c_int,
-    /// Room for what later versions have behind it.
+    /// Space for fields of later versions.
     _later: [u64; 16],
 }
 
-// Compared with what a C compiler says of the headers.
+// Compared with a C compiler's results for the headers.
 const _: () = assert!(size_of::<Layer>() == 200 && offset_of!(Parameters, complexity) == 832);
 const _: () = assert!(offset_of!(Parameters, max_qp) == 868);
 const _: () = assert!(offset_of!(Parameters, threads) == 892);
@@ -123,7 +123,7 @@ const _: () = assert!(offset_of!(Parameters, key_frame_percent) == 916);
 const _: () = assert!(offset_of!(SourcePicture, millis) == 64);
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!(
-    "libopenh264's structures are only known for 64-bit machines: check them for this one"
+    "libopenh264's structures are only verified for 64-bit machines: check them for this one"
 );
 
 #[repr(C)]
@@ -134,11 +134,11 @@ struct SourcePicture {
     width: c_int,
     height: c_int,
     millis: c_longlong,
-    /// Room for what later versions have behind it.
+    /// Space for fields of later versions.
     _later: [u64; 4],
 }
 
-/// The front of a layer of the answer, which all versions share.
+/// The first fields of an output layer, common to all versions.
 #[repr(C)]
 struct LayerInfo {
     _ids: [u8; 3],
@@ -150,12 +150,12 @@ struct LayerInfo {
     bytes: *const c_uchar,
 }
 
-/// Bytes of a layer of the answer up to version 2.5, and from 2.6 on.
+/// Size of an output layer up to version 2.5, and from 2.6 on.
 const LAYER_INFO: usize = size_of::<LayerInfo>();
 const LAYER_INFO_2_6: usize = 56;
 const _: () = assert!(LAYER_INFO == 40);
 
-/// Room for an answer of any version: number of layers, layers, and what is behind them.
+/// Space for the output of any version: number of layers, layers, and later fields.
 const ANSWER: usize = 1 + LAYERS * LAYER_INFO_2_6 / 8 + 8;
 type Answer = [u64; ANSWER];
 
@@ -168,32 +168,32 @@ struct Table {
     uninitialise: unsafe extern "C" fn(Handle) -> c_int,
     encode: unsafe extern "C" fn(Handle, *const SourcePicture, *mut Answer) -> c_int,
     _parameter_sets: unsafe extern "C" fn(),
-    /// The header for C leaves the last argument out, which the C++ behind it reads: the layer, or
-    /// −1 for all of them.
+    /// The C header omits the last argument, which the C++ implementation reads: the layer, or −1
+    /// for all.
     key_frame: unsafe extern "C" fn(Handle, bool, c_int) -> c_int,
     set_option: unsafe extern "C" fn(Handle, c_int, *mut c_void) -> c_int,
 }
 
-/// An `ISVCEncoder`: a pointer to its table comes first.
+/// An `ISVCEncoder`: its first field is a pointer to the table.
 type Handle = *mut *const Table;
 
-/// The opened library.
+/// The loaded library.
 #[derive(Clone)]
 pub(super) struct Library(Arc<Functions>);
 
 struct Functions {
     create: unsafe extern "C" fn(*mut Handle) -> c_int,
     destroy: unsafe extern "C" fn(Handle),
-    /// Bytes from one layer of an answer to the next.
+    /// Size of an output layer.
     layer_info: usize,
     _library: libloading::Library,
 }
 
 impl Library {
-    /// Opens `path`, or else the system's.
+    /// Loads `path`, or else the system's library.
     ///
     /// # Errors
-    /// [`EncodeError`] says what was looked for, why it can't be used, and what to do.
+    /// [`EncodeError`] with the path, the reason, and what to do.
     pub(super) fn open(path: Option<OsString>) -> Result<Library, EncodeError> {
         let files = match path {
             Some(path) => vec![path],
@@ -209,7 +209,7 @@ impl Library {
             .map(|functions| Library(Arc::new(functions)))
             .map_err(|reason| {
                 EncodeError(format!(
-                    "{} can't be used ({reason}): this program knows libopenh264 2.1 to 2.6; apt \
+                    "{} can't be used ({reason}): libopenh264 2.1 to 2.6 is required; apt \
                      install libopenh264-7 (Debian 13: libopenh264-8, Ubuntu 22.04: libopenh264-6), \
                      or set OPENUVR_OPENH264 to its path",
                     Path::new(&named).display()
@@ -224,11 +224,11 @@ impl Library {
         let failed = unsafe { (self.0.create)(&raw mut handle) };
         let handle = NonNull::new(handle)
             .filter(|_| failed == 0)
-            .ok_or_else(|| EncodeError("libopenh264 has no memory for an encoder".into()))?;
+            .ok_or_else(|| EncodeError("libopenh264 is out of memory".into()))?;
         let mut encoder = Encoder {
             library: self.clone(),
             handle,
-            // SAFETY: numbers, of which zero is one.
+            // SAFETY: plain numbers, for which zero is valid.
             parameters: Box::new(unsafe { std::mem::zeroed() }),
             answer: Box::new([0; ANSWER]),
             open: false,
@@ -243,7 +243,7 @@ impl Functions {
         type Create = unsafe extern "C" fn(*mut Handle) -> c_int;
         type Destroy = unsafe extern "C" fn(Handle);
         type Version = unsafe extern "C" fn(*mut [c_uint; 4]);
-        // SAFETY: the functions have had these types in every version.
+        // SAFETY: the functions have these types in every version.
         let (create, destroy, version) = unsafe {
             let get = |name: &[u8]| library.get::<Create>(name).map(|symbol| *symbol);
             let create = get(b"WelsCreateSVCEncoder").map_err(|e| words(&e))?;
@@ -259,7 +259,7 @@ impl Functions {
         let layer_info = match (found[0], found[1]) {
             (2, 1..=5) => LAYER_INFO,
             (2, 6) => LAYER_INFO_2_6,
-            (major, minor) => return Err(format!("it says it is {major}.{minor}")),
+            (major, minor) => return Err(format!("it is version {major}.{minor}")),
         };
         Ok(Functions {
             create,
@@ -280,12 +280,12 @@ pub(super) struct Encoder {
     open: bool,
 }
 
-// SAFETY: a handle may be used from any thread, one call at a time: `&mut self` sees to that. The
-// answer's pointers are only followed while `&mut self` is borrowed.
+// SAFETY: a handle may be used from any thread, one call at a time: `&mut self` ensures this. The
+// output's pointers are only followed while `&mut self` is borrowed.
 unsafe impl Send for Encoder {}
 
 impl Parameters {
-    /// Changes the library's defaults into what is wanted.
+    /// Changes the library's defaults to the required values.
     fn fill(&mut self, settings: &Settings) {
         let number = |n: u32| c_int::try_from(n).unwrap_or(c_int::MAX);
         self.usage = 0; // camera, real time
@@ -305,14 +305,14 @@ impl Parameters {
         self.long_term = 0;
         (self.min_qp, self.max_qp) = (0, 51);
         self.threads = settings.threads.into();
-        self.load_balancing = 0; // it would cut each picture differently
-        self.loop_filter_off = 1; // as x264's fastest preset: the decoder would pay as well
+        self.load_balancing = 0; // it would slice each picture differently
+        self.loop_filter_off = 1; // as x264's fastest preset: it would also cost decoder time
         (
             self.denoise,
             self.background_detection,
             self.adaptive_quantiser,
         ) = (0, 0, 0);
-        self.scene_change = 0; // no key frames of its own
+        self.scene_change = 0; // no automatic key frames
         self.cropping = 1;
         let layer = &mut self.layers[0];
         layer.width = self.width;
@@ -336,7 +336,7 @@ impl Parameters {
 
 impl Encoder {
     fn table(&self) -> &Table {
-        // SAFETY: what was created begins with a pointer to a table that lives as long as the
+        // SAFETY: a created encoder starts with a pointer to a table that lives as long as the
         // library.
         unsafe { &**self.handle.as_ptr() }
     }
@@ -344,23 +344,23 @@ impl Encoder {
     fn set_up(&mut self, settings: &Settings) -> Result<(), EncodeError> {
         let handle = self.handle.as_ptr();
         let mut quiet = WELS_LOG_QUIET;
-        // SAFETY: the option is a number, the parameters have room for those of any version.
+        // SAFETY: the option is a number, and the parameters have space for any version.
         let failed = unsafe {
             let option = (&raw mut quiet).cast();
             (self.table().set_option)(handle, ENCODER_OPTION_TRACE_LEVEL, option);
             (self.table().defaults)(handle, &raw mut *self.parameters)
         };
         let p = &mut *self.parameters;
-        // What it fills in tells whether its structure is ours.
+        // The filled fields show whether its structure matches.
         if failed != 0 || (p.spatial_layers, p.max_qp, p.key_frame_percent) != (1, 51, 400) {
             return Err(EncodeError(
-                "this libopenh264 has other structures than this program knows: install the \
+                "this libopenh264 has unknown structures: install the \
                  distribution's own"
                     .into(),
             ));
         }
         p.fill(settings);
-        // SAFETY: they are the library's own, changed; it copies them.
+        // SAFETY: they are the library's own, modified; it copies them.
         let failed = unsafe { (self.table().initialise)(handle, &raw const *self.parameters) };
         if failed != 0 {
             return Err(EncodeError(format!(
@@ -373,8 +373,8 @@ impl Encoder {
         Ok(())
     }
 
-    /// Encodes a picture (I420, of the size that the encoder was opened with, checked to its end by
-    /// the caller): its NAL units with their start codes, valid until the next call.
+    /// Encodes a picture (I420, of the encoder's size, checked to its end by the caller): its NAL
+    /// units with start codes, valid until the next call.
     pub(super) fn encode(
         &mut self,
         picture: &Picture<'_>,
@@ -391,19 +391,19 @@ impl Encoder {
         if self.parameters.layers[0].qp != c_int::from(qp) {
             self.parameters.layers[0].qp = qp.into();
             let option = (&raw mut *self.parameters).cast();
-            // SAFETY: the option is a structure of parameters, which the library copies.
+            // SAFETY: the option is a parameter structure, which the library copies.
             let code = unsafe {
                 (self.table().set_option)(handle, ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, option)
             };
             if code != 0 {
-                return Err(said("take another quantiser", code));
+                return Err(said("change the quantiser", code));
             }
         }
         if key_frame {
             // SAFETY: takes numbers only.
             let code = unsafe { (self.table().key_frame)(handle, true, -1) };
             if code != 0 {
-                return Err(said("begin anew", code));
+                return Err(said("start a key frame", code));
             }
         }
         let mut source = SourcePicture {
@@ -420,8 +420,8 @@ impl Encoder {
             source.strides[i] = c_int::try_from(plane.stride)
                 .map_err(|_| EncodeError("a stride is over 2 GiB".into()))?;
         }
-        // SAFETY: the planes hold the whole picture (the caller checked) and are only read; the
-        // answer has room for that of any version.
+        // SAFETY: the planes hold the complete picture (the caller checked) and are only read; the
+        // output has space for any version.
         let code =
             unsafe { (self.table().encode)(handle, &raw const source, &raw mut *self.answer) };
         if code != 0 {
@@ -430,17 +430,17 @@ impl Encoder {
         Ok(self.units())
     }
 
-    /// What the answer lists.
+    /// The units listed in the output.
     fn units(&self) -> Vec<&[u8]> {
         let answer: *const u8 = (&raw const *self.answer).cast();
-        // SAFETY: the answer begins with the number of layers.
+        // SAFETY: the output starts with the number of layers.
         let layers = unsafe { *answer.cast::<c_int>() };
         let layers = usize::try_from(layers).unwrap_or(0).min(LAYERS);
         let mut units = Vec::new();
         for layer in 0..layers {
-            // SAFETY: behind the number, aligned to 8, are the layers, this many bytes each; each
-            // lists its units' lengths, and their bytes without gaps. They are the encoder's and stay
-            // until its next call, which needs `&mut self`.
+            // SAFETY: the layers follow the number, aligned to 8 and this many bytes each; each
+            // lists the lengths of its units, and their contiguous bytes. They belong to the
+            // encoder and stay valid until its next call, which needs `&mut self`.
             unsafe {
                 let layer = answer.add(8 + layer * self.library.0.layer_info);
                 let layer = &*layer.cast::<LayerInfo>();
@@ -463,7 +463,7 @@ impl Encoder {
 impl Drop for Encoder {
     fn drop(&mut self) {
         let handle = self.handle.as_ptr();
-        // SAFETY: created by this library, not used any more.
+        // SAFETY: created by this library, no longer used.
         unsafe {
             if self.open {
                 (self.table().uninitialise)(handle);

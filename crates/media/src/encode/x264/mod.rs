@@ -1,7 +1,7 @@
-//! H.264 with libx264, opened at run time: each slice leaves the moment it is encoded.
+//! H.264 with libx264, loaded at run time: each slice is delivered as soon as it is encoded.
 //!
-//! No rate control of the library's unless it is asked for: its cost analysis takes 1 ms (720p) to
-//! 2 ms (1080p) in front of the first slice. The quantiser of each picture comes with its [`FrameRequest`].
+//! Without the library's rate control unless requested: its cost analysis takes 1 ms (720p) to 2 ms
+//! (1080p) before the first slice. The quantiser of each picture is in its [`FrameRequest`].
 
 mod part;
 mod sys;
@@ -9,39 +9,40 @@ mod sys;
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Bitrate;
 
-use self::part::Mixed;
+use self::part::CompositePicture;
 use super::slice_order::{Pool, SliceOrder};
 use super::{
-    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, Rate, Rates, Refresh,
-    Settings, Slice, check_picture, h264_sei, macroblocks,
+    Backend, Codec, EncodeError, Encoded, Encoder, FrameRequest, Pixels, Rate, RateSupport,
+    Refresh, Settings, Slice, check_picture, h264_sei, macroblocks,
 };
 use crate::picture::{Picture, PixelFormat};
 
-/// The line in the table.
+/// The table entry.
 pub const BACKEND: Backend = Backend {
     name: "x264",
     about: "H.264 by libx264 on the processor, slice by slice",
     codec: Codec::H264,
     pixels: &[Pixels::Nv12, Pixels::Rgb444, Pixels::Yuv444],
-    rates: Rates::Either,
+    rates: RateSupport::Either,
     refreshes: true,
     open,
 };
 
-/// The H.264 scale's end (ITU-T H.264 7.4.2.2, 8 bits a sample).
+/// Maximum quantiser (ITU-T H.264 7.4.2.2, 8 bits per sample).
 const QP_MAX: u8 = 51;
 
 /// IEC 61966-2-1 in ITU-T H.264 table E-4.
 const SRGB: i32 = 13;
 
-/// Pictures that the decoder keeps, so that after a loss an older one can be predicted from:
-/// covers 7 frames of feedback delay, and costs memory only.
+/// Size of the decoded picture buffer, so that after a loss an older picture can be the reference:
+/// covers 7 frames of feedback delay, and costs only memory.
 const DPB: u8 = 8;
 
-/// libx264 gives a sliced thread at least this many rows of macroblocks, and drops threads.
+/// libx264 gives each sliced thread at least this many rows of macroblocks, and reduces the number
+/// of threads accordingly.
 const MIN_ROWS_PER_THREAD: u16 = 4;
 
-/// What a slice's buffer has at first: ordinary slices have 1 to 10 kB, those of key frames 20 kB.
+/// Initial size of a slice's buffer: ordinary slices have 1 to 10 kB, those of key frames 20 kB.
 const SLICE_CAPACITY: usize = 64 * 1024;
 
 struct X264 {
@@ -51,14 +52,14 @@ struct X264 {
     settings: Settings,
     slice_layout: SliceLayout,
     total_mbs: u32,
-    /// Of them, those that the first thread codes. Its slices leave first: where threads share a
-    /// core, with each other or with a client's decoder, it is one step more urgent than the others,
-    /// so that the decoder does not have to wait for all of the picture. Measured on two cores with
-    /// both ends on them: see `docs/adr/0003-encoder-defaults.md`.
+    /// The number of slices of the first thread. Its slices are sent first: if threads share a
+    /// core, with each other or with a client's decoder, it has one priority level more than the
+    /// others, so that the decoder need not wait for the complete picture. Measured on two cores
+    /// with both endpoints: see `docs/adr/0003-encoder-defaults.md`.
     first_part: u32,
     pool: Pool,
-    /// What is encoded where only a part of a picture is.
-    mixed: Mixed,
+    /// The source picture if only a part is encoded.
+    mixed: CompositePicture,
     /// The newest frame.
     newest: FrameId,
     /// The last frame failed: references can't be trusted.
@@ -78,7 +79,7 @@ impl X264 {
             .ok_or_else(|| EncodeError(format!("{size} has too many macroblocks for H.264")))?;
         let slice_layout = SliceLayout::new(columns, rows, settings.slices, settings.threads);
         let encoder = library.encoder(&parameters(library, settings, &slice_layout)?)?;
-        tracing::debug!(%size, ?slice_layout, build = sys::X264_BUILD, "libx264 is open");
+        tracing::debug!(%size, ?slice_layout, build = sys::X264_BUILD, "opened libx264");
         Ok(X264 {
             encoder,
             input: match settings.pixels {
@@ -95,7 +96,7 @@ impl X264 {
             pool: (0..usize::from(slice_layout.slices) + 2)
                 .map(|_| Vec::with_capacity(SLICE_CAPACITY))
                 .collect(),
-            mixed: Mixed::default(),
+            mixed: CompositePicture::default(),
             newest: FrameId::NONE,
             broken: false,
         })
@@ -118,8 +119,8 @@ impl Encoder for X264 {
         }
     }
 
-    fn codes_parts(&self) -> bool {
-        // An intra refresh would code others, too.
+    fn supports_partial(&self) -> bool {
+        // An intra refresh would code other macroblocks, too.
         self.input != PixelFormat::Bgrx
             && self.settings.rate == Rate::Own
             && self.settings.refresh.is_none()
@@ -168,7 +169,7 @@ impl Encoder for X264 {
         let key_frame = result?;
         if !outcome.complete {
             return Err(EncodeError(format!(
-                "libx264 left out macroblocks of frame {}: ask for a key frame",
+                "libx264 skipped macroblocks of frame {}: ask for a key frame",
                 ask.frame.0
             )));
         }
@@ -194,8 +195,8 @@ impl Encoder for X264 {
     }
 }
 
-/// How a picture is slice_layout: libx264 ignores `i_slice_count` with sliced threads, and cuts each
-/// thread's rows by itself.
+/// The slices of a picture: libx264 ignores `i_slice_count` with sliced threads, and slices each
+/// thread's rows separately.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct SliceLayout {
     threads: u8,
@@ -205,7 +206,7 @@ struct SliceLayout {
 }
 
 impl SliceLayout {
-    /// At most `slices` slices and at most `threads` threads, at least one slice a thread.
+    /// At most `slices` slices and at most `threads` threads, with at least one slice per thread.
     fn new(columns: u16, rows: u16, slices: u8, threads: u8) -> SliceLayout {
         let at_most = |limit: u16| u8::try_from(limit.max(1)).unwrap_or(u8::MAX);
         let slices = slices.min(at_most(rows));
@@ -230,12 +231,12 @@ impl SliceLayout {
     }
 }
 
-/// Writes a NAL unit and puts it in order.
+/// Writes a NAL unit and passes it to the slice order.
 fn hand_over(nal: sys::Nal<'_>, order: &SliceOrder<'_>) {
     let mut bytes = order.buffer();
     if !(nal.is_slice() || nal.is_parameter_set()) {
-        // Not sent: the banner with the library's version, 700 bytes of the first frame, and where a
-        // refresh ends, which the header of ours says.
+        // Not sent: the banner with the library's version, 700 bytes of the first frame; and the
+        // end of a refresh, which our header contains.
         nal.encode(&mut bytes);
         if let Some(frames) = h264_sei::clean_after(&bytes) {
             order.clean_after(frames);
@@ -250,7 +251,7 @@ fn hand_over(nal: sys::Nal<'_>, order: &SliceOrder<'_>) {
     }
 }
 
-/// The row of macroblocks that libx264 begins its thread `i` with.
+/// The first row of macroblocks of libx264's thread `i`.
 fn thread_start(rows: u16, threads: u8, i: u8) -> u32 {
     let (rows, n) = (u32::from(rows), u32::from(threads));
     (rows * u32::from(i) + n / 2) / n
@@ -275,7 +276,7 @@ fn parameters(
     p.i_csp = number(layout);
     p.i_bitdepth = 8;
     p.vui.b_fullrange = full;
-    // BT.709 is number 1 of each of ITU-T H.264 tables E-3, E-4 and E-5, GBR number 0 of E-5.
+    // BT.709 is number 1 of ITU-T H.264 tables E-3, E-4 and E-5, GBR is number 0 of E-5.
     p.vui.i_colorprim = 1;
     p.vui.i_transfer = if full == 1 { SRGB } else { 1 };
     p.vui.i_colmatrix = matrix;
@@ -293,25 +294,25 @@ fn parameters(
     }
     p.i_bframe = 0;
     p.i_frame_reference = 1;
-    // With intra refresh libx264 keeps one picture, and refuses to forget it.
+    // With intra refresh libx264 keeps one picture, and refuses to discard it.
     p.i_dpb_size = match settings.refresh {
         None => i32::from(DPB),
         Some(_) => 1,
     };
-    p.b_cabac = 0; // the client conceals with all-P_Skip slices, which only CAVLC has
+    p.b_cabac = 0; // the client conceals with all-P_Skip slices, which need CAVLC
     p.analyse.i_weighted_pred = 0;
-    // Whole pixels only, or quarters: one refinement. Measured at 720p, 60 frames/s, 10 Mb/s, two
-    // threads: 1.2 ms more a frame for 3.5 dB more luma PSNR on slow motion.
+    // Full-pixel motion, or quarter-pixel with one refinement. Measured at 720p, 60 frames/s, 10
+    // Mb/s, two threads: 1.2 ms more per frame for 3.5 dB more luma PSNR on slow motion.
     p.analyse.i_subpel_refine = i32::from(settings.subpel);
-    // Costs nothing where no frame says what has not changed.
+    // Free if no frame has unchanged areas.
     p.analyse.b_mb_info = 1;
     p.b_aud = 0;
     p.b_annexb = 1;
     p.b_repeat_headers = 1;
 
     match settings.rate {
-        // In CQP mode libx264 clamps a picture's own quantiser between those of I and B pictures:
-        // the factors put them 36 steps to both sides.
+        // In CQP mode libx264 clamps a picture's quantiser between those of I and B pictures: the
+        // factors widen this range by 36 steps on both sides.
         Rate::Own => {
             p.rc.i_rc_method = number(sys::X264_RC_CQP);
             p.rc.i_qp_constant = 26;
@@ -333,10 +334,10 @@ fn parameters(
     Ok(p)
 }
 
-/// The same number of bits for each frame, as far as libx264 can: its model of a decoder's buffer
-/// (ITU-T H.264 annex C) holds one frame.
+/// Constant bitrate per frame, as far as libx264 supports it: its VBV (ITU-T H.264 annex C) holds
+/// one frame.
 fn constant_rate(p: &mut sys::x264_param_t, bitrate: Bitrate) {
-    // libx264 counts in kb/s; its own limit is 2 Gb/s.
+    // libx264 counts in kb/s; its limit is 2 Gb/s.
     let rate = i32::try_from(bitrate.0 / 1000).unwrap_or(i32::MAX);
     let rate = rate.clamp(1, 2_000_000);
     let fps = i32::try_from(p.i_fps_num).unwrap_or(i32::MAX).max(1);
@@ -353,7 +354,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cut_never_has_more_slices_than_asked() {
+    fn a_layout_never_exceeds_the_requested_slices() {
         for (columns, rows) in [(80, 45), (120, 68), (54, 30), (1, 1), (2, 9)] {
             for slices in 1..=64 {
                 for threads in 1..=64 {
@@ -374,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_library_path_says_what_is_wanted() {
+    fn a_wrong_library_path_names_the_library() {
         let error = sys::Library::open(Some("/nonexistent/libx264.so".into()))
             .err()
             .expect("no such file")
@@ -409,7 +410,7 @@ mod tests {
         let picture = Picture {
             size,
             format: PixelFormat::Nv12,
-            rows: crate::picture::Rows::TopDown,
+            rows: crate::picture::RowOrder::TopDown,
             planes: [plane(&luma), plane(&chroma), crate::picture::Plane::EMPTY],
         };
         let ask = FrameRequest {
@@ -422,10 +423,10 @@ mod tests {
             unchanged: None,
         };
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            encoder.encode(&picture, &ask, &mut |_| panic!("the sink's own"))
+            encoder.encode(&picture, &ask, &mut |_| panic!("panic of the sink"))
         }));
         assert!(panicked.is_err());
         let encoded = encoder.encode(&picture, &ask, &mut |_| {}).expect("usable");
-        assert!(encoded.key_frame, "after a failure comes a key frame");
+        assert!(encoded.key_frame, "a key frame follows a failure");
     }
 }

@@ -1,31 +1,31 @@
-//! A picture of which only a part is new: all other macroblocks are what the encoder itself
-//! reconstructed of the frame before, so that it finds nothing to code there and skips them.
+//! A picture with only a part updated: all other macroblocks are the encoder's reconstruction of
+//! the previous frame, so that it finds no difference and skips them.
 //!
-//! libx264 has a flag for macroblocks that have not changed, but does not heed it where the quantiser
-//! is finer than the one that they were coded with, which is what an improvement is.
+//! libx264 has a flag for unchanged macroblocks, but ignores it if the quantiser is finer than that
+//! of their last coding, which is the case for a refinement.
 
-use crate::encode::Part;
-use crate::picture::{Picture, PixelFormat, Plane, Rows};
+use crate::encode::MacroblockRange;
+use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
 
 /// The side of a macroblock.
 const SIDE: usize = 16;
 
 /// The memory of such a picture, reused from frame to frame.
 #[derive(Default)]
-pub(super) struct Mixed {
+pub(super) struct CompositePicture {
     planes: [Vec<u8>; 3],
 }
 
-impl Mixed {
-    /// `part` of `picture`, and the rest of `known`, which has its rows top down. `None` for a format
-    /// that libx264 keeps otherwise than it takes it.
+impl CompositePicture {
+    /// Composes `part` of `picture` with the rest of `known`, which has its top row first. `None`
+    /// for a format that libx264 stores differently from its input.
     pub(super) fn of<'a>(
         &'a mut self,
         picture: &Picture<'_>,
         known: &[Plane<'_>; 3],
-        part: Part,
+        part: MacroblockRange,
     ) -> Option<Picture<'a>> {
-        // Of how many rows of pixels a row of each plane is; each has a byte for each column.
+        // Rows of pixels per row of each plane; each plane has a byte per column.
         let downs: &[usize] = match picture.format {
             PixelFormat::Nv12 => &[1, 2],
             PixelFormat::I444 => &[1; 3],
@@ -41,14 +41,14 @@ impl Mixed {
             to.resize(row * rows, 0);
             for (y, to) in to.chunks_exact_mut(row).enumerate() {
                 to.copy_from_slice(known[n].data.get(y * known[n].stride..)?.get(..row)?);
-                // Of this row's macroblocks, those that are within the part.
+                // This row's macroblocks within the part.
                 let begin = y * down / SIDE * columns;
                 let span = first.clamp(begin, begin + columns) - begin
                     ..end.clamp(begin, begin + columns) - begin;
                 let bytes = span.start * SIDE..(span.end * SIDE).min(row);
                 let y = match picture.rows {
-                    Rows::TopDown => y,
-                    Rows::BottomUp => rows - 1 - y,
+                    RowOrder::TopDown => y,
+                    RowOrder::BottomUp => rows - 1 - y,
                 };
                 if !bytes.is_empty() {
                     let source = from.data.get(y * from.stride..)?;
@@ -62,7 +62,7 @@ impl Mixed {
             *plane = Plane { data, stride };
         }
         Some(Picture {
-            rows: Rows::TopDown,
+            rows: RowOrder::TopDown,
             planes,
             ..*picture
         })

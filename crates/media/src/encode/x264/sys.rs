@@ -1,5 +1,5 @@
-//! libx264 opened at run time: the bindings, the check of its build number, and an encoder whose
-//! callback can't leak a panic into C. Not its settings: those are in the parent module.
+//! libx264, loaded at run time: the bindings, the check of its build number, and an encoder with a
+//! callback that can't pass a panic to C. The parent module chooses settings.
 #![allow(unsafe_code)]
 
 use std::any::Any;
@@ -24,7 +24,7 @@ use bindings::{
 use openuvr_proto::units::Size;
 
 use crate::encode::EncodeError;
-use crate::picture::{Picture, PixelFormat, Plane, Rows};
+use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
 
 #[allow(
     missing_docs,
@@ -45,8 +45,8 @@ const NAL_SLICE_IDR: c_int = 5;
 const NAL_SPS: c_int = 7;
 const NAL_PPS: c_int = 8;
 
-/// libx264 of exactly the build that the bindings were made from: its structures change with
-/// every build, and it has no other version check than the name of one symbol.
+/// libx264 of exactly the build of the bindings: its structures change with every build, and the
+/// only version check is the name of one symbol.
 #[derive(Clone)]
 pub(super) struct Library(Arc<Functions>);
 
@@ -66,19 +66,19 @@ struct Functions {
     invalidate: unsafe extern "C" fn(*mut x264_t, i64) -> c_int,
     intra_refresh: unsafe extern "C" fn(*mut x264_t),
     nal_encode: unsafe extern "C" fn(*mut x264_t, *mut u8, *mut x264_nal_t),
-    /// Behind the functions, which must not outlive it.
+    /// Declared after the functions, which must not outlive it.
     _library: libloading::Library,
 }
 
 impl Library {
-    /// Opens `path`, or else the system's `libx264.so.<build>`.
+    /// Loads `path`, or else the system's `libx264.so.<build>`.
     ///
     /// # Errors
-    /// [`EncodeError`] says which build is wanted, what was found instead and what to do.
+    /// [`EncodeError`] with the required build, the builds found, and what to do.
     pub(super) fn open(path: Option<OsString>) -> Result<Library, EncodeError> {
         let file = path.unwrap_or_else(|| format!("libx264.so.{X264_BUILD}").into());
-        // SAFETY: libx264 has no initialiser with preconditions. A path that the user names is
-        // theirs to trust, like a program they run.
+        // SAFETY: libx264 has no initialiser with preconditions. A path set by the user is trusted,
+        // like a program that they run.
         let library = unsafe { libloading::Library::new(&file) };
         (library.and_then(Functions::load))
             .map(|functions| Library(Arc::new(functions)))
@@ -88,8 +88,8 @@ impl Library {
     /// The library's parameters for `preset` and `tune`.
     pub(super) fn preset(&self, preset: &CStr, tune: &CStr) -> Result<x264_param_t, EncodeError> {
         let mut parameters = MaybeUninit::<x264_param_t>::zeroed();
-        // SAFETY: the structure has the layout of this build (checked by `open`), and both
-        // strings end in NUL.
+        // SAFETY: the structure has the layout of this build (checked by `open`), and both strings
+        // are NUL-terminated.
         let failed =
             unsafe { (self.0.preset)(parameters.as_mut_ptr(), preset.as_ptr(), tune.as_ptr()) };
         if failed != 0 {
@@ -98,16 +98,16 @@ impl Library {
                  Ubuntu's libx264-{X264_BUILD}"
             )));
         }
-        // SAFETY: written by the library; all zero bytes are a valid value as well.
+        // SAFETY: written by the library; all-zero bytes are valid, too.
         Ok(unsafe { parameters.assume_init() })
     }
 
-    /// An encoder with `parameters`; its slices come through [`Encoder::encode`].
+    /// An encoder with `parameters`; its slices are delivered by [`Encoder::encode`].
     pub(super) fn encoder(&self, parameters: &x264_param_t) -> Result<Encoder, EncodeError> {
         let mut own = *parameters;
         own.nalu_process = Some(on_nal);
-        // SAFETY: `own` has this build's layout, and the library copies it. The callback is
-        // sound for every picture that `Encoder::encode` gives it.
+        // SAFETY: `own` has this build's layout, and the library copies it. The callback is sound
+        // for every picture that `Encoder::encode` submits.
         let handle = unsafe { (self.0.open)(&raw mut own) };
         match NonNull::new(handle) {
             Some(handle) => Ok(Encoder {
@@ -127,8 +127,8 @@ impl Library {
 
 impl Functions {
     fn load(library: libloading::Library) -> Result<Functions, libloading::Error> {
-        // SAFETY: the symbol that carries the build number is there, so the others have the
-        // types that this build's header declares.
+        // SAFETY: the symbol with the build number exists, so the others have the types of this
+        // build's header.
         unsafe {
             Ok(Functions {
                 open: *library.get(format!("x264_encoder_open_{X264_BUILD}").as_bytes())?,
@@ -153,17 +153,17 @@ fn missing(file: &OsString, error: &libloading::Error) -> EncodeError {
     } else {
         format!("found {}", found.join(", "))
     };
-    // libloading keeps the dynamic linker's own words one level down.
+    // libloading keeps the dynamic linker's message one level down.
     let reason = std::error::Error::source(error).map_or(error.to_string(), ToString::to_string);
     EncodeError(format!(
-        "{} can't be used ({reason}): this program wants libx264 build {X264_BUILD}, {found}; \
+        "{} can't be used ({reason}): libx264 build {X264_BUILD} is required, {found}; \
          apt install libx264-{X264_BUILD}, or rebuild with the libx264-dev that is installed, or \
          set OPENUVR_X264 to the path of that build",
         Path::new(file).display()
     ))
 }
 
-/// Every `libx264.so.*` where the usual distributions and `LD_LIBRARY_PATH` put it.
+/// Every `libx264.so.*` in the folders of common distributions and in `LD_LIBRARY_PATH`.
 fn installed() -> Vec<String> {
     let mut folders: Vec<PathBuf> = std::env::var_os("LD_LIBRARY_PATH")
         .map(|paths| std::env::split_paths(&paths).collect())
@@ -190,16 +190,16 @@ fn installed() -> Vec<String> {
     found
 }
 
-/// One picture and what it is to become.
+/// One picture and its parameters.
 pub(super) struct Input<'a> {
-    /// Of the size and format that the encoder was opened with, checked to its end by the caller.
+    /// Has the encoder's size and format; checked to its end by the caller.
     pub(super) picture: &'a Picture<'a>,
     pub(super) key_frame: bool,
-    /// `None` if the library keeps the rate.
+    /// `None` if the library controls the rate.
     pub(super) qp: Option<u8>,
     pub(super) pts: i64,
-    /// For each macroblock, in raster order, whether its source is that of the frame before; as many
-    /// as the picture has, checked by the caller.
+    /// For each macroblock, in raster order, whether its source equals that of the previous frame;
+    /// the caller checks the length.
     pub(super) unchanged: Option<&'a [bool]>,
 }
 
@@ -207,17 +207,17 @@ pub(super) struct Input<'a> {
 pub(super) struct Encoder {
     library: Library,
     handle: NonNull<x264_t>,
-    /// The newest frame as a decoder has it: planes with their strides. They are the library's own,
-    /// and stay until the next frame is encoded.
+    /// The decoder's view of the newest frame: planes with strides. They belong to the library and
+    /// are valid until the next frame is encoded.
     newest: Option<[(NonNull<u8>, usize); 3]>,
-    /// A picture's flags: one for each macroblock.
+    /// A picture's flags: one per macroblock.
     flags: Vec<u8>,
 }
 
-// SAFETY: a handle may be used from any thread, one call at a time: `&mut self` sees to that.
+// SAFETY: a handle may be used from any thread, one call at a time: `&mut self` ensures this.
 unsafe impl Send for Encoder {}
 
-/// What the callback finds behind a picture's `opaque`.
+/// The target of a picture's `opaque` pointer.
 struct Call<'a> {
     functions: &'a Functions,
     on_nal: &'a (dyn Fn(Nal<'_>) + Sync),
@@ -225,11 +225,11 @@ struct Call<'a> {
 }
 
 impl Encoder {
-    /// Encodes one picture; `on_nal` gets each NAL unit, from several threads at once if the
-    /// encoder has them, all before the call returns. Returns whether it is a key frame.
+    /// Encodes one picture; passes each NAL unit to `on_nal`, concurrently from the encoder's
+    /// threads, and all before the call returns. Returns whether it is a key frame.
     ///
     /// # Panics
-    /// If `on_nal` did, once the library is left.
+    /// If `on_nal` panicked, after the library has returned.
     pub(super) fn encode(
         &mut self,
         input: &Input<'_>,
@@ -243,7 +243,7 @@ impl Encoder {
         };
         let mut picture = MaybeUninit::<x264_picture_t>::zeroed();
         let mut out = MaybeUninit::<x264_picture_t>::zeroed();
-        // SAFETY: both are this build's structures; zero bytes are a valid value of them.
+        // SAFETY: both are this build's structures; zero bytes are valid.
         let (mut picture, mut out) = unsafe {
             (functions.picture_init)(picture.as_mut_ptr());
             (functions.picture_init)(out.as_mut_ptr());
@@ -253,10 +253,9 @@ impl Encoder {
         picture.opaque = (&raw const call).cast_mut().cast();
         self.newest = None;
         let (mut nals, mut count) = (std::ptr::null_mut(), 0);
-        // SAFETY: the planes hold the whole picture (the caller checked) and the library only
-        // reads them, in this call; so it does with the flags, of which there is one for each
-        // macroblock. `call` outlives it, and so do all callbacks: the threads
-        // that make them are waited for in there.
+        // SAFETY: the planes hold the complete picture (the caller checked) and the library only
+        // reads them, during this call; the same applies to the flags, one per macroblock. `call`
+        // outlives it and all callbacks: the library waits for the threads that make them.
         let size = unsafe {
             (functions.encode)(
                 self.handle.as_ptr(),
@@ -277,13 +276,13 @@ impl Encoder {
             )));
         }
         self.newest = decoded_planes(&out);
-        // `b_keyframe` says as well where an intra refresh begins.
+        // `b_keyframe` also marks the start of an intra refresh.
         Ok(out.i_type == X264_TYPE_IDR.cast_signed())
     }
 }
 
-/// Says in the library's words what `input` is, whose planes are not copied; `flags` is memory for what it
-/// says of each macroblock.
+/// Describes `input` for the library without copying its planes; `flags` is memory for the flags of
+/// each macroblock.
 fn describe(
     input: &Input<'_>,
     flags: &mut Vec<u8>,
@@ -305,12 +304,12 @@ fn describe(
         PixelFormat::I444 => (X264_CSP_I444, 3),
         PixelFormat::Bgrx => (X264_CSP_BGRA, 1),
         _ => {
-            return Err(EncodeError("libx264 is not given such pictures".into()));
+            return Err(EncodeError("unsupported pixel format for libx264".into()));
         }
     };
     let flip = match input.picture.rows {
-        Rows::TopDown => 0,
-        Rows::BottomUp => X264_CSP_VFLIP,
+        RowOrder::TopDown => 0,
+        RowOrder::BottomUp => X264_CSP_VFLIP,
     };
     picture.img.i_csp = (layout | flip).cast_signed();
     picture.img.i_plane = c_int::try_from(planes).unwrap_or(0);
@@ -329,7 +328,7 @@ fn describe(
     Ok(())
 }
 
-/// Where the library keeps the picture as a decoder has it; `None` if it does not say.
+/// The library's reconstructed picture; `None` if it does not provide it.
 fn decoded_planes(out: &x264_picture_t) -> Option<[(NonNull<u8>, usize); 3]> {
     let planes: [_; 3] = std::array::from_fn(|i| {
         let stride = usize::try_from(out.img.i_stride[i]).unwrap_or(0);
@@ -345,8 +344,8 @@ fn decoded_planes(out: &x264_picture_t) -> Option<[(NonNull<u8>, usize); 3]> {
 }
 
 impl Encoder {
-    /// The newest frame as a decoder has it, if the library says: of an encoder that was opened for
-    /// pictures of `format` and `size`. Planes of NV12 or I444, their rows top down.
+    /// The decoder's view of the newest frame, if the library provides it, for an encoder of
+    /// `format` and `size`. Planes of NV12 or I444, with the top row first.
     pub(super) fn newest(&self, format: PixelFormat, size: Size) -> Option<[Plane<'_>; 3]> {
         let height = size.height as usize;
         let rows = match format {
@@ -365,48 +364,48 @@ impl Encoder {
                 return None;
             }
             let bytes = stride * (rows - 1) + width;
-            // SAFETY: the library said that its reconstruction of the newest frame, which has at
-            // least `rows` rows, `stride` bytes apart, begins at `data`. It keeps and does not change
-            // it until the next frame is encoded or the encoder is closed, and both take `self`
-            // mutably or whole, which the borrow excludes.
+            // SAFETY: the library has reported that its reconstruction of the newest frame, with at
+            // least `rows` rows, `stride` bytes apart, starts at `data`. It keeps it unchanged
+            // until the next frame is encoded or the encoder is closed, and both take `self`
+            // mutably or by value, which the borrow excludes.
             let data = unsafe { std::slice::from_raw_parts(data.as_ptr(), bytes) };
             *plane = Plane { data, stride };
         }
         Some(planes)
     }
 
-    /// Refers to nothing any more whose time stamp is `pts` or later. With nothing left, the next
-    /// picture comes out as a key frame.
+    /// Discards all references with a timestamp of `pts` or later. If none is left, the next
+    /// picture is a key frame.
     pub(super) fn forget_from(&mut self, pts: i64) -> Result<(), EncodeError> {
         // SAFETY: no picture is being encoded: that takes `&mut self` as well.
         let result = unsafe { (self.library.0.invalidate)(self.handle.as_ptr(), pts) };
         if result < 0 {
             return Err(EncodeError(format!(
-                "libx264 can't skip back to the frame before {pts} (it returned {result}): ask for \
+                "libx264 can't invalidate references from {pts} on (it returned {result}): ask for \
                  a key frame"
             )));
         }
         Ok(())
     }
 
-    /// Begins an intra refresh with the next picture, or when the one under way is through.
-    /// Only an encoder that was opened with `b_intra_refresh` does.
+    /// Starts an intra refresh with the next picture, or after the current one. Only for an encoder
+    /// with `b_intra_refresh`.
     pub(super) fn refresh(&mut self) {
         // SAFETY: no picture is being encoded: that takes `&mut self` as well.
         unsafe { (self.library.0.intra_refresh)(self.handle.as_ptr()) }
     }
 
-    /// Takes `parameters` that may be changed while it runs: the bitrate and its buffer.
+    /// Applies `parameters` that may change at run time: the bitrate and its buffer.
     pub(super) fn reconfigure(&mut self, parameters: &x264_param_t) -> Result<(), EncodeError> {
         let mut own = *parameters;
         own.nalu_process = Some(on_nal);
-        // SAFETY: `own` has this build's layout and the library copies what it takes of it.
+        // SAFETY: `own` has this build's layout and the library copies from it.
         let failed = unsafe { (self.library.0.reconfigure)(self.handle.as_ptr(), &raw mut own) };
         if failed == 0 {
             return Ok(());
         }
         Err(EncodeError(format!(
-            "libx264 refused {} kb/s: the rate stays as it was",
+            "libx264 refused {} kb/s: the rate is unchanged",
             own.rc.i_bitrate
         )))
     }
@@ -414,12 +413,12 @@ impl Encoder {
 
 impl Drop for Encoder {
     fn drop(&mut self) {
-        // SAFETY: opened by this library, not used any more.
+        // SAFETY: opened by this library, no longer used.
         unsafe { (self.library.0.close)(self.handle.as_ptr()) }
     }
 }
 
-/// A NAL unit that is ready, but for its escaping.
+/// A complete NAL unit before emulation prevention.
 pub(super) struct Nal<'a> {
     handle: *mut x264_t,
     nal: *mut x264_nal_t,
@@ -429,7 +428,7 @@ pub(super) struct Nal<'a> {
 
 impl Nal<'_> {
     fn read(&self) -> &x264_nal_t {
-        // SAFETY: valid for the length of the callback, and nobody else writes to it.
+        // SAFETY: valid during the callback, without other writers.
         unsafe { &*self.nal }
     }
 
@@ -451,15 +450,15 @@ impl Nal<'_> {
         Some((first, last.checked_sub(first)? + 1))
     }
 
-    /// Writes it to `bytes` with its start code. By value: the library does it once.
+    /// Writes it to `bytes` with its start code. By value: the library can do it once.
     pub(super) fn encode(self, bytes: &mut Vec<u8>) {
         let payload = usize::try_from(self.read().i_payload).unwrap_or(0);
         bytes.clear();
-        // What the header demands: the payload half as long again, 5 for the start code, 64 for
+        // The header requires: one and a half times the payload, 5 for the start code, 64 for
         // vector writes.
         bytes.reserve(payload * 3 / 2 + 5 + 64);
-        // SAFETY: the buffer has the room that the header demands. Afterwards the unit's payload
-        // lies in it, initialised, from its start.
+        // SAFETY: the buffer has the required space. Afterwards it contains the unit's payload,
+        // initialised, from its start.
         unsafe {
             (self.functions.nal_encode)(self.handle, bytes.as_mut_ptr(), self.nal);
             let written = usize::try_from((*self.nal).i_payload).unwrap_or(0);
@@ -469,8 +468,8 @@ impl Nal<'_> {
 }
 
 unsafe extern "C" fn on_nal(handle: *mut x264_t, nal: *mut x264_nal_t, opaque: *mut c_void) {
-    // SAFETY: `opaque` is the picture's, set in `Encoder::encode` to a `Call` that lives until
-    // that returns; it is only shared.
+    // SAFETY: `opaque` belongs to the picture, set in `Encoder::encode` to a `Call` that outlives
+    // the callback; it is only shared.
     let call = unsafe { &*opaque.cast::<Call<'_>>() };
     let nal = Nal {
         handle,
@@ -483,15 +482,15 @@ unsafe extern "C" fn on_nal(handle: *mut x264_t, nal: *mut x264_nal_t, opaque: *
     }
 }
 
-/// Makes the calling thread one step more urgent than it is, or takes that back; without real-time
-/// scheduling or the right to it, nothing happens. Cheap if nothing is to change.
+/// Raises the calling thread's priority by one level, or restores it; without real-time scheduling
+/// or permission, nothing happens. Cheap without a change.
 pub(super) fn boost_priority(more: bool) {
     thread_local!(static BOOSTED: Cell<bool> = const { Cell::new(false) });
     if BOOSTED.replace(more) == more {
         return;
     }
     let mut now = libc::sched_param { sched_priority: 0 };
-    // SAFETY: 0 is the calling thread; `now` is written and read as what it is.
+    // SAFETY: 0 is the calling thread; `now` is written and read with its own type.
     unsafe {
         let policy = libc::sched_getscheduler(0) & !libc::SCHED_RESET_ON_FORK;
         if policy == libc::SCHED_FIFO && libc::sched_getparam(0, &raw mut now) == 0 {

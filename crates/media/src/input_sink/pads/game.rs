@@ -1,5 +1,5 @@
-//! Pads that a game sees through a library in its process: [`served`](super::served) devices, each an Xbox 360
-//! pad. Those of [`seats`] are there whether somebody holds them or not.
+//! Pads for a game with the pads library in its process: [`PadServer`] devices, each an Xbox 360
+//! pad. Devices of [`seats`] exist whether they are in use or not.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,21 +9,23 @@ use std::time::Duration;
 use openuvr_proto::input::pad::{PadId, PadIdentity, PadState, Rumble};
 
 use super::seats::{self, SeatSockets};
-use super::served::{Asked, Served};
+use super::server::{PadServer, ReaderEvent};
 use super::{InputError, PadSink, Pads, RumbleSource};
 use crate::clock;
 use crate::pad::force_feedback::ForceFeedback;
 use crate::pad::xbox;
 use crate::waker::Waker;
 
-/// Shows pads in `folder`; the first are the seats that have these sockets.
+/// Serves pads in `folder`; the first are the seats with these sockets.
 ///
 /// # Errors
-/// [`InputError`] if that can't be written to.
+/// [`InputError`] if the folder can't be written to.
 pub fn open(folder: &Path, sockets: &SeatSockets) -> Result<Pads, InputError> {
-    let served = Served::with_seats(folder, seats::described(sockets)).map_err(|e| {
+    let served = PadServer::with_seats(folder, seats::described(sockets)).map_err(|e| {
         let folder = folder.display();
-        InputError(format!("no game pads: {folder} can't be used: {e}"))
+        InputError(format!(
+            "game pads are not available: can't use {folder}: {e}"
+        ))
     })?;
     let served = Arc::new(served);
     Ok(Pads {
@@ -35,7 +37,7 @@ pub fn open(folder: &Path, sockets: &SeatSockets) -> Result<Pads, InputError> {
     })
 }
 
-struct Sink(Arc<Served>);
+struct Sink(Arc<PadServer>);
 
 impl PadSink for Sink {
     fn plug(&mut self, pad: PadId, identity: &PadIdentity) -> Result<(), InputError> {
@@ -45,7 +47,7 @@ impl PadSink for Sink {
         let shown = self
             .0
             .plug(pad.number().into(), xbox::description(pad, identity));
-        shown.map_err(|e| InputError(format!("the pad {} can't be shown: {e}", identity.name)))
+        shown.map_err(|e| InputError(format!("can't create the pad {}: {e}", identity.name)))
     }
 
     fn unplug(&mut self, pad: PadId) {
@@ -59,8 +61,8 @@ impl PadSink for Sink {
         if events.is_empty() {
             return Ok(());
         }
-        let told = self.0.write(pad.number().into(), &events);
-        told.map_err(|e| InputError(format!("the pads' folder can't be written: {e}")))
+        let reported = self.0.write(pad.number().into(), &events);
+        reported.map_err(|e| InputError(format!("can't write to the folder of pads: {e}")))
     }
 }
 
@@ -73,22 +75,22 @@ impl Drop for Sink {
 #[derive(Default)]
 struct Felt {
     forces: ForceFeedback,
-    /// As was told.
-    told: Rumble,
+    /// As last reported.
+    reported: Rumble,
 }
 
 struct Forces {
-    served: Arc<Served>,
+    served: Arc<PadServer>,
     pads: BTreeMap<PadId, Felt>,
 }
 
 impl Forces {
-    /// A pad that feels something else than was told.
-    fn news(&mut self) -> Option<(PadId, Rumble)> {
+    /// The next pad with a rumble that differs from the reported one.
+    fn next_change(&mut self) -> Option<(PadId, Rumble)> {
         let now = clock::now();
         self.pads.iter_mut().find_map(|(pad, felt)| {
             let rumble = felt.forces.rumble(now);
-            let before = std::mem::replace(&mut felt.told, rumble);
+            let before = std::mem::replace(&mut felt.reported, rumble);
             (before != rumble).then_some((*pad, rumble))
         })
     }
@@ -96,8 +98,8 @@ impl Forces {
 
 impl RumbleSource for Forces {
     fn next(&mut self, timeout: Option<Duration>) -> Option<(PadId, Rumble)> {
-        if let Some(news) = self.news() {
-            return Some(news);
+        if let Some(change) = self.next_change() {
+            return Some(change);
         }
         let now = clock::now();
         let change = self
@@ -106,14 +108,14 @@ impl RumbleSource for Forces {
             .filter_map(|felt| felt.forces.next_change(now));
         let change = change.min().map(|at| at.since(now));
         let wait = [timeout, change].into_iter().flatten().min();
-        let (number, from, asked) = self.served.asked(wait)?;
+        let (number, from, event) = self.served.next_event(wait)?;
         let pad = PadId::new(u8::try_from(number).ok()?)?;
         let felt = self.pads.entry(pad).or_default();
-        match asked {
-            Asked::Request(request) => felt.forces.take(clock::now(), from, request),
-            Asked::Left => felt.forces.left(from),
+        match event {
+            ReaderEvent::Request(request) => felt.forces.take(clock::now(), from, request),
+            ReaderEvent::Closed => felt.forces.left(from),
         }
-        self.news()
+        self.next_change()
     }
 
     fn waker(&self) -> Waker {

@@ -1,9 +1,9 @@
-//! Game pads at the host: the player's are shown to the application as devices, and what it wants them to feel
-//! comes back.
+//! Game pads at the host: the player's pads are presented to the application as devices, and the
+//! application's force feedback is returned.
 
 pub mod game;
 pub mod seats;
-pub mod served;
+pub mod server;
 pub mod uinput;
 
 use std::time::Duration;
@@ -14,62 +14,62 @@ use openuvr_proto::input::pad::{MAX_PADS, PadId, PadIdentity, PadState, Rumble};
 use super::InputError;
 use crate::waker::Waker;
 
-/// Shows pads; owned by the host's control thread.
+/// Presents pads; owned by the host's control thread.
 pub trait PadSink: Send {
-    /// The pad is there from now on; nothing on it is held. It was not there before.
+    /// Adds a pad, with nothing held. It must not exist yet.
     ///
     /// # Errors
-    /// [`InputError`] if it can't be shown.
+    /// [`InputError`] if it can't be created.
     fn plug(&mut self, pad: PadId, identity: &PadIdentity) -> Result<(), InputError>;
 
-    /// The pad is there no more.
+    /// Removes a pad.
     fn unplug(&mut self, pad: PadId);
 
-    /// The pad, which is there, was held like `before` and is held like `now`.
+    /// Changes the state of an existing pad from `before` to `now`.
     ///
     /// # Errors
-    /// [`InputError`] if nobody can be told.
+    /// [`InputError`] if the change can't be delivered.
     fn held(&mut self, pad: PadId, before: &PadState, now: &PadState) -> Result<(), InputError>;
 }
 
-/// Tells what pads are to feel; owned by a thread that does nothing else.
+/// The source of the pads' rumble; owned by a thread of its own.
 pub trait RumbleSource: Send {
-    /// Waits until some pad is to feel something else, at most `timeout` (`None`: without end); `None` then,
-    /// and when it was woken.
+    /// Waits for the next change of a pad's rumble, at most `timeout` (`None`: no limit); `None` on
+    /// timeout and when woken.
     fn next(&mut self, timeout: Option<Duration>) -> Option<(PadId, Rumble)>;
 
     /// Makes a call of [`RumbleSource::next`] return.
     fn waker(&self) -> Waker;
 }
 
-/// Where the player's pads are shown.
+/// The devices of the player's pads.
 pub struct Pads {
-    /// Where.
+    /// Receives their state.
     pub sink: Box<dyn PadSink>,
-    /// What they are to feel.
+    /// Their rumble.
     pub rumble: Box<dyn RumbleSource>,
 }
 
-/// The player's pads, as they are shown: what stays plugged in, and what is held.
-pub struct ShownPads {
+/// The player's pads as presented, with their states.
+pub struct VirtualPads {
     sink: Box<dyn PadSink>,
     held: [Option<PadState>; MAX_PADS as usize],
 }
 
-impl ShownPads {
-    /// None yet.
+impl VirtualPads {
+    /// Without pads.
     #[must_use]
-    pub fn new(sink: Box<dyn PadSink>) -> ShownPads {
-        ShownPads {
+    pub fn new(sink: Box<dyn PadSink>) -> VirtualPads {
+        VirtualPads {
             sink,
             held: Default::default(),
         }
     }
 
-    /// Follows an event, if it is about pads.
+    /// Handles an event if it concerns pads.
     ///
     /// # Errors
-    /// [`InputError`] of the sink. A pad that can't be shown is not there.
+    /// [`InputError`] of the sink. A pad that can't be created is absent.
     pub fn take(&mut self, event: &InputEvent) -> Result<(), InputError> {
         match *event {
             InputEvent::PadConnected { pad, identity } => {
@@ -88,16 +88,16 @@ impl ShownPads {
         }
     }
 
-    /// Nothing is held on any of them; they stay plugged in.
+    /// Releases everything held on all pads; they stay plugged in.
     ///
     /// # Errors
-    /// The first of the sink's.
+    /// The first error of the sink.
     pub fn release_all(&mut self) -> Result<(), InputError> {
         let held = |pad| self.hold(pad, PadState::NEUTRAL);
         PadId::all().map(held).fold(Ok(()), Result::and)
     }
 
-    /// Nobody plays any more.
+    /// Unplugs all pads, when there is no player.
     pub fn unplug_all(&mut self) {
         PadId::all().for_each(|pad| self.unplug(pad));
     }
@@ -113,7 +113,7 @@ impl ShownPads {
         }
     }
 
-    /// What is held on it is released first.
+    /// Releases everything held on the pad first.
     fn unplug(&mut self, pad: PadId) {
         if self.held[pad.index()].is_some() {
             let _ = self.hold(pad, PadState::NEUTRAL);
@@ -156,9 +156,9 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_is_released_first() {
+    fn an_unplugged_pad_is_released_first() {
         let sink = Sink::default();
-        let mut pads = ShownPads::new(Box::new(sink.clone()));
+        let mut pads = VirtualPads::new(Box::new(sink.clone()));
         let pad = PadId::new(1).unwrap();
         let connected = InputEvent::PadConnected {
             pad,
@@ -175,7 +175,7 @@ mod tests {
         let press = InputEvent::Pad { pad, state };
         let unplugged = InputEvent::PadDisconnected { pad };
         for event in [
-            press, // of a pad that is not there
+            press, // of an unknown pad
             connected,
             press,
             press,

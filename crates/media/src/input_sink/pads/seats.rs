@@ -1,9 +1,10 @@
-//! Seats: pads that an application sees from its beginning, before anybody holds one and before anybody serves them.
+//! Seats: pads that exist when the application starts, before a player has a pad and before a host
+//! serves them.
 //!
-//! Many games look for pads once, when they start, and a host in a game's process begins with its first picture. So
-//! whoever starts a game makes the seats before. A process that opens one waits in the queue of its socket; the host
-//! gets the sockets later, serves whoever waits there, and leaves the seats where they are when it ends: then the next
-//! host of the same application gets them.
+//! Many games search for pads once, at start, but a host in the game's process starts with the
+//! first picture. So the launcher creates the seats first. A process that opens a seat waits in the
+//! queue of its socket. The host receives the sockets later, serves the waiting processes, and
+//! leaves the seats in place when it ends, for the next host of the same application.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,21 +17,21 @@ use super::served;
 use crate::pad::description::Description;
 use crate::pad::xbox;
 
-/// What a seat is called: nobody knows yet who will hold it.
+/// The name of a seat: its player is not known yet.
 const NAME: &str = "OpenUVR pad";
 
-/// Pads that are there from the beginning, until their folder is removed.
+/// Pads that exist from the start until their folder is removed.
 #[derive(Debug)]
 pub struct Seats {
     folder: PathBuf,
     sockets: SeatSockets,
 }
 
-/// Where those wait that have opened each of the first pads.
+/// The listening sockets of the first pads.
 #[derive(Clone, Debug, Default)]
 pub struct SeatSockets(pub Vec<Arc<OwnedFd>>);
 
-/// They are the same sockets.
+/// Whether both have the same sockets.
 impl PartialEq for SeatSockets {
     fn eq(&self, other: &SeatSockets) -> bool {
         let mut pairs = self.0.iter().zip(&other.0);
@@ -39,18 +40,18 @@ impl PartialEq for SeatSockets {
 }
 
 impl Seats {
-    /// Shows the first `count` pads in `folder`, which is made if it is not there, for this user alone; more than
-    /// [`MAX_PADS`] there are not. What another left there is removed.
+    /// Creates the first `count` pads (at most [`MAX_PADS`]) in `folder`, which is created if
+    /// missing, accessible to this user only. Leftovers of another process are removed.
     ///
     /// # Errors
-    /// The folder can't be written to, or this process has no file descriptor left.
+    /// The folder can't be written to, or no file descriptor is left.
     pub fn make(folder: &Path, count: u8) -> io::Result<Seats> {
-        served::clear(folder, 0)?;
+        server::clear(folder, 0)?;
         let mut sockets = Vec::new();
         for pad in PadId::all().take(count.min(MAX_PADS).into()) {
             let number = pad.number().into();
-            sockets.push(Arc::new(served::listen_at(folder, number)?));
-            served::show(folder, number, &description(pad))?;
+            sockets.push(Arc::new(server::listen_at(folder, number)?));
+            server::show(folder, number, &description(pad))?;
         }
         Ok(Seats {
             folder: folder.to_owned(),
@@ -58,22 +59,22 @@ impl Seats {
         })
     }
 
-    /// For who serves them.
+    /// The sockets, for the host.
     #[must_use]
     pub fn sockets(&self) -> &SeatSockets {
         &self.sockets
     }
 
-    /// Who served them is gone, whatever was held: nothing is.
-    pub fn rest(&self) {
+    /// After the end of a host: resets all seats, with nothing held.
+    pub fn reset(&self) {
         for (pad, _) in PadId::all().zip(&self.sockets.0) {
-            // A folder that is gone shows nothing.
-            let _ = served::rest(&self.folder, pad.number().into(), &description(pad));
+            // Without the folder there are no devices.
+            let _ = server::reset(&self.folder, pad.number().into(), &description(pad));
         }
     }
 }
 
-/// Each seat of these sockets, with what it is.
+/// The description of each socket's seat.
 pub(super) fn described(sockets: &SeatSockets) -> Vec<(Arc<OwnedFd>, Description)> {
     let seats = PadId::all().zip(&sockets.0);
     seats
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn who_opened_a_seat_before_it_is_served_reads_it() {
+    fn a_seat_opened_before_serving_is_readable() {
         let id = std::process::id();
         let folder = std::env::temp_dir().join(format!("openuvr-seats-{id}"));
         let seats = Seats::make(&folder, 2).unwrap();
@@ -128,7 +129,7 @@ mod tests {
             stream
         };
         let mut reader = open();
-        // As SDL looks at each device.
+        // As SDL checks each device.
         drop(open());
         let (pad, other) = (PadId::new(0).unwrap(), PadId::new(2).unwrap());
         let rest = PadState::NEUTRAL;
@@ -149,18 +150,18 @@ mod tests {
         assert!(folder.join("dev/event242").exists());
         first.sink.held(pad, &rest, &held).unwrap();
         assert_eq!(read(&mut reader), [(EV_KEY, BTN_SOUTH, 1), (EV_SYN, 0, 0)]);
-        // Who held it is gone: it stays, for another.
+        // The player is gone: the seat stays for another one.
         first.sink.held(pad, &held, &rest).unwrap();
         first.sink.unplug(pad);
         first.sink.plug(pad, &identity).unwrap();
         first.sink.held(pad, &rest, &held).unwrap();
         assert_eq!(read(&mut reader).len(), 4);
         assert_ne!(down(), 0);
-        // The host ends with a button down. What was there before is there again, and nothing is held.
+        // The host ends with a button down. Seats exist again, with nothing held.
         drop(first);
-        assert_eq!(reader.read(&mut [0; 8]).unwrap(), 0, "the end");
+        assert_eq!(reader.read(&mut [0; 8]).unwrap(), 0, "end of file");
         assert!(file.exists() && !folder.join("dev/event242").exists());
-        seats.rest();
+        seats.reset();
         assert_eq!(down(), 0);
         let mut reader = open();
         let mut second = game::open(&folder, seats.sockets()).unwrap();

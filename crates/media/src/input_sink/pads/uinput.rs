@@ -1,6 +1,7 @@
-//! Pads that the kernel shows: uinput devices, each an Xbox 360 pad with rumble, for all programs of the machine.
+//! Pads presented by the kernel: uinput devices, each an Xbox 360 pad with rumble, for all programs
+//! of the machine.
 //!
-//! Not run anywhere yet: no machine of the project's has `/dev/uinput`.
+//! Not tested yet: no machine of the project has `/dev/uinput`.
 
 mod sys;
 
@@ -25,15 +26,15 @@ use crate::waker::Waker;
 
 const PATH: &str = "/dev/uinput";
 
-/// Shows pads through the kernel.
+/// Presents pads through the kernel.
 ///
 /// # Errors
-/// [`InputError`] if this user may not, or the kernel has no uinput.
+/// [`InputError`] without permission, or if the kernel lacks uinput.
 pub fn open() -> Result<Pads, InputError> {
-    // Each pad opens it anew; here it shows whether that will do.
+    // Each pad opens it again; this open only checks access.
     device().map_err(|e| {
         InputError(format!(
-            "no game pads: {PATH} can't be opened: {e}; `modprobe uinput`, and let this user write to it"
+            "game pads are not available: can't open {PATH}: {e}; run `modprobe uinput` and grant this user write access"
         ))
     })?;
     let waker = Waker::new().map_err(|e| InputError(e.to_string()))?;
@@ -58,7 +59,7 @@ fn device() -> io::Result<File> {
         .open(PATH)
 }
 
-/// The devices, between the thread that writes them and the one that reads them.
+/// The devices, shared by the thread that writes them and the one that reads them.
 struct Shared {
     pads: Mutex<BTreeMap<PadId, Arc<File>>>,
     waker: Waker,
@@ -77,7 +78,7 @@ impl PadSink for Sink {
         let made = device().and_then(|file| sys::create(&file, pad, identity).map(|()| file));
         let file = made.map_err(|e| {
             let name = identity.name;
-            InputError(format!("uinput can't show the pad {name}: {e}"))
+            InputError(format!("uinput can't create the pad {name}: {e}"))
         })?;
         self.0.pads().insert(pad, Arc::new(file));
         self.0.waker.wake();
@@ -86,7 +87,7 @@ impl PadSink for Sink {
 
     fn unplug(&mut self, pad: PadId) {
         if let Some(file) = self.0.pads().remove(&pad) {
-            // The other thread may hold it for a moment longer.
+            // The other thread may hold it slightly longer.
             sys::destroy(&file);
         }
         self.0.waker.wake();
@@ -102,7 +103,7 @@ impl PadSink for Sink {
             return Ok(());
         }
         let written = (&*file).write_all(&bytes);
-        written.map_err(|e| InputError(format!("uinput takes no events of a pad: {e}")))
+        written.map_err(|e| InputError(format!("uinput does not accept a pad's events: {e}")))
     }
 }
 
@@ -112,7 +113,7 @@ impl Drop for Sink {
     }
 }
 
-/// The kernel stamps it itself.
+/// The kernel sets the timestamp.
 fn event((kind, code, value): (u16, u16, i32)) -> [u8; BYTES] {
     let event = Event {
         time: Duration::ZERO,
@@ -126,8 +127,8 @@ fn event((kind, code, value): (u16, u16, i32)) -> [u8; BYTES] {
 #[derive(Default)]
 struct Felt {
     forces: ForceFeedback,
-    /// As was told.
-    told: Rumble,
+    /// As last reported.
+    reported: Rumble,
 }
 
 struct Forces {
@@ -135,21 +136,21 @@ struct Forces {
     felt: BTreeMap<PadId, Felt>,
 }
 
-/// All programs are one to uinput: the kernel keeps their effects apart.
+/// uinput has one client for all programs: the kernel keeps their effects apart.
 const PROGRAM: u64 = 0;
 
 impl Forces {
-    fn news(&mut self) -> Option<(PadId, Rumble)> {
+    fn next_change(&mut self) -> Option<(PadId, Rumble)> {
         let now = clock::now();
         self.felt.iter_mut().find_map(|(pad, felt)| {
             let rumble = felt.forces.rumble(now);
-            let before = std::mem::replace(&mut felt.told, rumble);
+            let before = std::mem::replace(&mut felt.reported, rumble);
             (before != rumble).then_some((*pad, rumble))
         })
     }
 
-    /// Hears what the kernel says of a pad.
-    fn hear(&mut self, pad: PadId, file: &File) {
+    /// Receives the kernel's requests for a pad.
+    fn receive(&mut self, pad: PadId, file: &File) {
         let felt = self.felt.entry(pad).or_default();
         let mut bytes = [0; BYTES];
         while (&*file).read(&mut bytes).is_ok_and(|read| read == BYTES) {
@@ -174,8 +175,8 @@ impl Forces {
 
 impl RumbleSource for Forces {
     fn next(&mut self, timeout: Option<Duration>) -> Option<(PadId, Rumble)> {
-        if let Some(news) = self.news() {
-            return Some(news);
+        if let Some(change) = self.next_change() {
+            return Some(change);
         }
         let now = clock::now();
         let change = self
@@ -186,7 +187,7 @@ impl RumbleSource for Forces {
         let wait = [timeout, change].into_iter().flatten().min();
         let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
         let pads = self.shared.pads().clone();
-        // What was uploaded into one that is gone is gone.
+        // Effects of a removed pad are gone.
         for (pad, felt) in &mut self.felt {
             if !pads.contains_key(pad) {
                 felt.forces = ForceFeedback::default();
@@ -197,14 +198,14 @@ impl RumbleSource for Forces {
             .map(|file| PollFd::new(&**file, PollFlags::IN));
         let waker = PollFd::new(&self.shared.waker.0, PollFlags::IN);
         let mut fds: Vec<PollFd<'_>> = files.chain([waker]).collect();
-        // Interrupted, it looks.
+        // If interrupted, checks anyway.
         let _ = poll(&mut fds, wait.as_ref());
         drop(fds);
         self.shared.waker.lower();
         for (pad, file) in &pads {
-            self.hear(*pad, file);
+            self.receive(*pad, file);
         }
-        self.news()
+        self.next_change()
     }
 
     fn waker(&self) -> Waker {

@@ -1,8 +1,8 @@
-//! What XTEST holds down on a display: keys and buttons stay down when the program that pressed
-//! them ends without a word. Its devices are the server's own, one for all programs.
+//! Releases keys and buttons held by XTEST on a display: they stay down when the program that
+//! pressed them is killed. The XTEST devices belong to the server, one pair for all programs.
 //!
-//! Spec: X Input Extension 2.2 (`XIQueryDevice`, `QueryDeviceState`); the names of the devices are
-//! those of X.Org's server (`xtestdev.c`).
+//! Spec: X Input Extension 2.2 (`XIQueryDevice`, `QueryDeviceState`); the device names are those of
+//! X.Org's server (`xtestdev.c`).
 
 use x11rb::errors::ReplyError;
 use x11rb::protocol::xinput::{ConnectionExt as _, Device, DeviceType, InputStateData};
@@ -13,9 +13,9 @@ use x11rb::rust_connection::RustConnection;
 use crate::display;
 use crate::input_sink::InputError;
 
-/// Releases every key and button that XTEST holds down on `display` (`None`: the one of the
-/// environment); how many. For after the end of who pressed them: what another program holds
-/// there goes up, too.
+/// Releases every key and button that XTEST holds down on `display` (`None`: the environment
+/// variable DISPLAY); returns their number. For use after the end of the program that pressed them:
+/// keys held there by other programs are released, too.
 ///
 /// # Errors
 /// [`InputError`] if the display can't be reached or lacks XInput 2 or XTEST.
@@ -25,14 +25,10 @@ pub fn release_held(display: Option<&str>) -> Result<usize, InputError> {
     display::ignore_grabs(&conn)
         .map_err(ReplyError::from)
         .and_then(|()| release(&conn))
-        .map_err(|e| {
-            InputError(format!(
-                "display {display}: can't release what is held: {e}"
-            ))
-        })
+        .map_err(|e| InputError(format!("display {display}: can't release held keys: {e}")))
 }
 
-/// The same over a connection that is there.
+/// The same over an existing connection.
 pub(super) fn release(conn: &RustConnection) -> Result<usize, ReplyError> {
     conn.xinput_xi_query_version(2, 2)?.reply()?;
     let devices = conn.xinput_xi_query_device(Device::ALL)?.reply()?.infos;

@@ -1,10 +1,10 @@
-//! Injects input into an X server by its XTEST extension.
+//! Injects input into an X server through its XTEST extension.
 //!
-//! A key is pressed as the physical key that it is, unless it carries a character that this
-//! server's layout would not make of it: then that character is typed by another key, with
-//! modifiers changed while it is held, or by a key code bound to it for the session. A command (Ctrl
-//! and a letter) goes to the key that has the letter here. The pointer
-//! is the server's own. Auto-repeat is the server's own too, but for `repeat`.
+//! A key is pressed as the physical key, unless it carries a character that this server's layout
+//! does not map to that key: then the character is typed by another key, with modifiers changed
+//! while it is held, or by a key code bound for the session. A command (Ctrl and a letter) goes to
+//! the key with that letter in this layout. The pointer is the server's own, and so is auto-repeat,
+//! except for `repeat`.
 //!
 //! Spec: XTEST Extension Protocol 2.2.
 
@@ -46,30 +46,30 @@ pub struct Xtest {
     root: xproto::Window,
     keyboard: XkbKeyboard,
     bindings: Bindings,
-    /// Which X key code was pressed for which physical key.
+    /// The X key code pressed for each physical key.
     held: BTreeMap<KeyCode, u8>,
     buttons: BTreeSet<u8>,
-    borrowed: Borrowed,
+    borrowed: TemporaryModifiers,
     repeat: Repeat,
-    /// Wheel movement of less than a notch that was not clicked yet, in 1/120 notch.
+    /// Pending wheel motion of less than a notch, in 1/120 notch.
     wheel: (i32, i32),
     viewport: (i32, i32, Size),
     target: Target,
 }
 
-/// Modifiers that differ from what the person holds, while a character key is down.
+/// Modifiers that differ from the user's while a character key is down.
 #[derive(Debug, Default)]
-struct Borrowed {
+struct TemporaryModifiers {
     pressed: Vec<u8>,
     lifted: Vec<u8>,
 }
 
 impl Xtest {
-    /// Opens `display` (`None`: the one of the environment), and releases what XTEST holds down
-    /// there. Until a viewport is set, absolute places are relative to the whole screen.
+    /// Opens `display` (`None`: the environment variable DISPLAY), and releases keys held by XTEST
+    /// there. Until a viewport is set, absolute positions are relative to the complete screen.
     ///
     /// # Errors
-    /// [`InputError`] if it can't be reached or lacks XTEST or XKB.
+    /// [`InputError`] if the display can't be reached or lacks XTEST or XKB.
     pub fn open(display: Option<&str>) -> Result<Xtest, InputError> {
         let display = display.map_or_else(display::from_environment, str::to_owned);
         let (conn, screen) = display::connect(&display).map_err(InputError)?;
@@ -82,9 +82,9 @@ impl Xtest {
             )));
         }
         display::ignore_grabs(&conn).map_err(|cause| gone(&cause))?;
-        // A host that was killed can't have released what it held.
+        // A killed host can't have released its keys.
         if let Err(e) = held::release(&conn) {
-            tracing::debug!(error = %e, "what XTEST holds down can't be released");
+            tracing::debug!(error = %e, "keys held by XTEST can't be released");
         }
         let keyboard =
             XkbKeyboard::open(&conn).map_err(|cause| InputError(format!("{display}: {cause}")))?;
@@ -106,7 +106,7 @@ impl Xtest {
             bindings: Bindings::default(),
             held: BTreeMap::new(),
             buttons: BTreeSet::new(),
-            borrowed: Borrowed::default(),
+            borrowed: TemporaryModifiers::default(),
             repeat: Repeat::default(),
             wheel: (0, 0),
             viewport: (0, 0, size),
@@ -137,7 +137,7 @@ impl Xtest {
         self.fake(kind, keycode, 0, 0)
     }
 
-    /// Takes in what the server announced; reads the keyboard map anew if it changed.
+    /// Processes the server's events; reloads the keyboard map if it changed.
     fn follow(&mut self) -> Result<(), InputError> {
         let mut changed = false;
         while let Some(event) = self
@@ -150,7 +150,11 @@ impl Xtest {
                 | Event::XkbMapNotify(_)
                 | Event::XkbNewKeyboardNotify(_) => changed = true,
                 Event::Error(error) => {
-                    tracing::warn!(display = self.display, ?error, "XTEST input was refused");
+                    tracing::warn!(
+                        display = self.display,
+                        ?error,
+                        "the server refused XTEST input"
+                    );
                 }
                 _ => {}
             }
@@ -162,7 +166,7 @@ impl Xtest {
         Ok(())
     }
 
-    /// Whether a press reaches the window that input is for.
+    /// Whether a press reaches the target window.
     fn admits(&mut self, goes: InputTarget) -> Result<bool, InputError> {
         let admitted = (self.target).admits(&self.conn, self.root, self.viewport, goes);
         admitted.map_err(|cause| gone(&self.display, &cause))
@@ -172,7 +176,7 @@ impl Xtest {
         if self.held.contains_key(&code) || !self.admits(InputTarget::Keyboard)? {
             return Ok(());
         }
-        self.give_back()?;
+        self.restore_modifiers()?;
         let physical = self.keyboard.keycode(code);
         let keycode = match text {
             Some(ch) => self.key_for(ch, physical)?,
@@ -185,7 +189,7 @@ impl Xtest {
             })?,
         };
         if self.held.values().any(|held| *held == keycode) {
-            // Two keys of the person's make the same key here: it is pressed anew.
+            // Two of the user's keys map to the same key here: it is pressed again.
             self.key(keycode, false)?;
         }
         self.key(keycode, true)?;
@@ -194,7 +198,7 @@ impl Xtest {
         Ok(())
     }
 
-    /// The key code that types `ch` now, with modifiers changed or a key code bound for it.
+    /// The key code that types `ch` now, with changed modifiers or a new binding.
     fn key_for(&mut self, ch: char, physical: Option<u8>) -> Result<u8, InputError> {
         let state = self
             .conn
@@ -208,7 +212,7 @@ impl Xtest {
             mods,
             group: u8::from(state.group),
             held: &held,
-            // Who holds AltGr types a character, whatever that key is here.
+            // AltGr is held to type a character, whatever that key is here.
             command: mods & COMMAND != 0 && !self.held.contains_key(&RIGHT_ALT),
         };
         let plan = typing.plan(ch, physical);
@@ -222,7 +226,7 @@ impl Xtest {
         for &modifier in &plan.press {
             self.key(modifier, true)?;
         }
-        self.borrowed = Borrowed {
+        self.borrowed = TemporaryModifiers {
             pressed: plan.press,
             lifted: plan.lift,
         };
@@ -237,14 +241,14 @@ impl Xtest {
                 self.display
             ))
         })?;
-        // Everybody is told of the new map before the key comes; so are we.
+        // All clients are notified of the new map before the key arrives, and so is this one.
         x11rb::wrapper::ConnectionExt::sync(&self.conn).map_err(|cause| self.gone(&cause))?;
         self.follow()?;
         Ok(keycode)
     }
 
     fn release(&mut self, code: KeyCode) -> Result<(), InputError> {
-        self.give_back()?;
+        self.restore_modifiers()?;
         match self.held.remove(&code) {
             Some(keycode) if !self.held.values().any(|held| *held == keycode) => {
                 self.repeat.released(keycode);
@@ -254,10 +258,10 @@ impl Xtest {
         }
     }
 
-    /// Ends what a character key has borrowed: at the next key event, so that a held key repeats
-    /// what it typed, and no other key sees foreign modifiers.
-    fn give_back(&mut self) -> Result<(), InputError> {
-        let Borrowed { pressed, lifted } = std::mem::take(&mut self.borrowed);
+    /// Ends the temporary modifiers of a character key: at the next key event, so that a held key
+    /// repeats its character, and no other key sees these modifiers.
+    fn restore_modifiers(&mut self) -> Result<(), InputError> {
+        let TemporaryModifiers { pressed, lifted } = std::mem::take(&mut self.borrowed);
         for modifier in pressed {
             self.key(modifier, false)?;
         }
@@ -278,10 +282,10 @@ impl Xtest {
         self.go_to(along(left, x, size.width), along(top, y, size.height))
     }
 
-    /// Moves the pointer to a place by the distance to it. A game that reads raw motion takes
-    /// every value for a distance, and the server hands XTEST's absolute motion on as the place
-    /// itself: its view would be thrown around by hundreds of pixels. XTEST's relative motion is
-    /// not accelerated, so that both end on the same pixel.
+    /// Moves the pointer to a position by a relative motion. A game that reads raw motion takes
+    /// every value for a distance, and the server passes XTEST's absolute motion on as the
+    /// position: the view would jump by hundreds of pixels. XTEST's relative motion is not
+    /// accelerated, so that both end on the same pixel.
     fn go_to(&self, x: i16, y: i16) -> Result<(), InputError> {
         let from = self.conn.query_pointer(self.root);
         let from = from.map_err(|cause| self.gone(&cause))?.reply();
@@ -303,7 +307,7 @@ impl Xtest {
             // BTN_SIDE to BTN_TASK; X keeps 4 to 7 for the wheel.
             Button(code @ 0x113..=0x117) => 8 + code.to_le_bytes()[0] - 0x13,
             Button(code) => {
-                return Err(InputError(format!("an X pointer has no button {code:#x}")));
+                return Err(InputError(format!("X pointers have no button {code:#x}")));
             }
         };
         if pressed && !self.admits(InputTarget::Pointer)? {
@@ -336,8 +340,8 @@ impl Xtest {
         Ok(())
     }
 
-    fn let_all_go(&mut self) -> Result<(), InputError> {
-        // What was lifted is up already.
+    fn release_keys(&mut self) -> Result<(), InputError> {
+        // Lifted modifiers are up already.
         let borrowed = std::mem::take(&mut self.borrowed);
         let keys: BTreeSet<u8> = std::mem::take(&mut self.held)
             .into_values()
@@ -375,10 +379,10 @@ impl InputSink for Xtest {
             }
             InputEvent::Button { button, pressed } => self.button(button, pressed)?,
             InputEvent::Wheel { dx, dy } => self.turn(dx, dy)?,
-            InputEvent::ReleaseAll => self.let_all_go()?,
-            // What of a device is neither key nor mouse: XTEST has nothing like it.
+            InputEvent::ReleaseAll => self.release_keys()?,
+            // XTEST supports only a device's keys and mouse events.
             InputEvent::Device { .. } => {}
-            // They are shown elsewhere: `pads`.
+            // They are handled elsewhere: `pads`.
             InputEvent::PadConnected { .. }
             | InputEvent::PadDisconnected { .. }
             | InputEvent::Pad { .. } => {}
@@ -387,10 +391,10 @@ impl InputSink for Xtest {
     }
 
     fn release_all(&mut self) -> Result<(), InputError> {
-        self.let_all_go()
+        self.release_keys()
     }
 
-    fn let_repeat(&mut self, may: bool) -> Result<(), InputError> {
+    fn allow_repeat(&mut self, may: bool) -> Result<(), InputError> {
         let changed = match may {
             true => self.repeat.resume(&self.conn),
             false => self.repeat.stop(&self.conn),
@@ -406,15 +410,15 @@ impl InputSink for Xtest {
         self.target.set(window.map(|window| (window, scope)));
     }
 
-    fn kept_back(&self) -> Option<&'static str> {
-        self.target.kept_back()
+    fn suppressed(&self) -> Option<&'static str> {
+        self.target.suppressed()
     }
 }
 
 impl Drop for Xtest {
     fn drop(&mut self) {
-        // A server that is gone holds nothing any more.
-        let _ = self.let_all_go();
+        // A server that is gone holds no keys.
+        let _ = self.release_keys();
         let _ = self.bindings.restore(&self.conn);
         let _ = x11rb::wrapper::ConnectionExt::sync(&self.conn);
     }
@@ -422,9 +426,9 @@ impl Drop for Xtest {
 
 /// `KEY_RIGHTALT`, which is AltGr on many layouts.
 const RIGHT_ALT: KeyCode = KeyCode(100);
-/// XTEST's `detail` of a motion that names a place.
+/// XTEST's `detail` of an absolute motion.
 const ABSOLUTE: u8 = 0;
-/// XTEST's `detail` of a motion that names a distance.
+/// XTEST's `detail` of a relative motion.
 const RELATIVE: u8 = 1;
 /// One notch of the wheel in units of `REL_WHEEL_HI_RES`.
 const NOTCH: i32 = 120;

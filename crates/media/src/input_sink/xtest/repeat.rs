@@ -1,13 +1,12 @@
-//! The server's repeat of the key that was pressed last: stopped while nothing is heard of the person who
-//! holds it, and begun anew.
+//! The server's auto-repeat of the newest key: stopped while the client is silent, and restarted.
 //!
-//! A server repeats one key, the newest that was pressed. It stops when that key is taken out of those that
-//! may repeat, and stays so when it is put back at once: nothing else of the keyboard changes, nor anything
-//! that stays if the host is killed. A key that is pressed although it is down is no event to clients, but
-//! the server begins to wait for its repeat.
+//! A server repeats one key, the newest pressed. The repeat stops when that key is removed from the
+//! set of repeating keys, and stays stopped when it is added again at once: no other keyboard state
+//! changes, and no state remains if the host is killed. Pressing a key that is down is no event for
+//! clients, but restarts the server's repeat delay.
 //!
-//! Spec: XKB protocol, section 10.2 (`PerKeyRepeat`). That the repeat stops and begins so is what X.Org's
-//! server does (`ProcXkbSetControls`, `AccessXFilterPressEvent`).
+//! Spec: XKB protocol, section 10.2 (`PerKeyRepeat`). The start and stop behaviour is that of
+//! X.Org's server (`ProcXkbSetControls`, `AccessXFilterPressEvent`).
 
 use x11rb::connection::Connection as _;
 use x11rb::errors::{ConnectionError, ReplyError};
@@ -18,16 +17,16 @@ use x11rb::rust_connection::RustConnection;
 
 use crate::keyboard::CORE_KEYBOARD;
 
-/// The repeat of what a sink pressed.
+/// The auto-repeat of a sink's keys.
 #[derive(Debug, Default)]
 pub(super) struct Repeat {
-    /// The key that the server may repeat, by X key code.
+    /// The key that the server may repeat, as X key code.
     newest: Option<u8>,
     stopped: bool,
 }
 
 impl Repeat {
-    /// This key went down.
+    /// A key was pressed.
     pub(super) fn pressed(&mut self, keycode: u8) {
         *self = Repeat {
             newest: Some(keycode),
@@ -35,12 +34,12 @@ impl Repeat {
         };
     }
 
-    /// This key goes up.
+    /// A key was released.
     pub(super) fn released(&mut self, keycode: u8) {
         self.newest.take_if(|newest| *newest == keycode);
     }
 
-    /// The key that is down repeats no more.
+    /// Stops the repeat of the held key.
     pub(super) fn stop(&mut self, conn: &RustConnection) -> Result<(), ReplyError> {
         let Some(newest) = self.newest else {
             return Ok(());
@@ -57,7 +56,7 @@ impl Repeat {
         Ok(conn.flush()?)
     }
 
-    /// The key that was stopped, and is down still, repeats after the usual delay.
+    /// Restarts the repeat of the stopped key, if it is still held, after the usual delay.
     pub(super) fn resume(&mut self, conn: &RustConnection) -> Result<(), ReplyError> {
         if let Some(newest) = self.newest.filter(|_| self.stopped) {
             self.stopped = false;
@@ -69,7 +68,7 @@ impl Repeat {
     }
 }
 
-/// Says which keys may repeat; changes nothing else.
+/// Sets the keys that may repeat; changes nothing else.
 fn set_repeating(conn: &RustConnection, keys: &[u8; 32]) -> Result<(), ConnectionError> {
     let mods = xproto::ModMask::default();
     let virtual_mods = xkb::VMod::default();

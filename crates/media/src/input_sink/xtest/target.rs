@@ -1,9 +1,9 @@
-//! The window that a client was given, and whether a key or a click now would reach it: XTEST's
-//! events go to whatever has the keyboard or lies under the pointer.
+//! The window that receives input, and whether a key or click would reach it now: XTEST events go
+//! to the focus window or to the window under the pointer.
 //!
-//! Where they would not, the window is brought to the front once and looked at again. Moving the
-//! pointer is always allowed, and so is a release. What can't be seen from outside: an
-//! application that holds a grab gets the events, wherever the pointer and the focus are.
+//! If they would go elsewhere, the window is raised once and checked again. Pointer motion and
+//! releases are always allowed. Not detectable from outside: an application that holds a grab
+//! receives the events, wherever pointer and focus are.
 //!
 //! Spec: Extended Window Manager Hints 1.5 (_NET_ACTIVE_WINDOW, _NET_SUPPORTING_WM_CHECK).
 
@@ -19,53 +19,51 @@ use x11rb::rust_connection::RustConnection;
 
 use crate::application::{Application, Atoms, WindowScope, top_of};
 
-/// How long a window manager may take to bring the window to the front, while input waits (guess:
-/// one does it within two frames of its own).
+/// How long a window manager may take to raise the window, while input waits (guess: it needs less
+/// than two of its frames).
 const TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Between two looks meanwhile.
-const LOOK_AGAIN: Duration = Duration::from_millis(2);
+/// Poll interval meanwhile.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// For how long it is not tried again after it was in vain, so that each key of a person who goes
-/// on typing does not wait anew (guess).
-const IN_VAIN: Duration = Duration::from_secs(1);
+/// Retry delay after a failed attempt, so that not every key press of a typing user waits (guess).
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Where an input event goes.
+/// The destination of an input event.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum InputTarget {
-    /// To what has the keyboard.
+    /// The focus window.
     Keyboard,
-    /// To what lies under the pointer.
+    /// The window under the pointer.
     Pointer,
 }
 
-/// The window that input is for.
+/// The window that receives input.
 #[derive(Default)]
 pub(super) struct Target {
     window: Option<(Window, WindowScope)>,
     atoms: Option<(Atoms, u32, u32)>,
-    in_vain: Option<Instant>,
-    /// Why the last press did not reach it.
-    kept_back: Option<&'static str>,
+    failed_at: Option<Instant>,
+    /// Why the last press was suppressed.
+    suppressed: Option<&'static str>,
 }
 
 impl Target {
-    /// From now on input is for this window and those of its program; `None`: for whatever is there.
+    /// Restricts input to this window and those of its program; `None`: no restriction.
     pub(super) fn set(&mut self, window: Option<(Window, WindowScope)>) {
         if self.window != window {
             self.window = window;
-            self.in_vain = None;
-            self.kept_back = None;
+            self.failed_at = None;
+            self.suppressed = None;
         }
     }
 
-    /// Why the last press was kept back.
-    pub(super) fn kept_back(&self) -> Option<&'static str> {
-        self.kept_back
+    /// Why the last press was suppressed.
+    pub(super) fn suppressed(&self) -> Option<&'static str> {
+        self.suppressed
     }
 
-    /// Whether a press now reaches the window, which lies at `viewport`; brings it to the front if
-    /// not.
+    /// Whether a press now reaches the window, which lies at `viewport`; raises it if not.
     ///
     /// # Errors
     /// The connection is broken.
@@ -79,15 +77,15 @@ impl Target {
         let Some(window) = self.window else {
             return Ok(true);
         };
-        let why = match self.look(conn, root, window, viewport, goes) {
-            Err(ReplyError::X11Error(_)) => Some(NOT_SHOWN),
+        let why = match self.check(conn, root, window, viewport, goes) {
+            Err(ReplyError::X11Error(_)) => Some(NOT_VISIBLE),
             why => why?,
         };
-        self.kept_back = why;
+        self.suppressed = why;
         Ok(why.is_none())
     }
 
-    fn look(
+    fn check(
         &mut self,
         conn: &RustConnection,
         root: Window,
@@ -108,22 +106,22 @@ impl Target {
         };
         let mut since = None;
         loop {
-            // Its frame may be another after it came to the front.
+            // It may have another frame after it was raised.
             let application = Application::of(conn, atoms, root, window)?;
             let gets = match goes {
                 InputTarget::Keyboard => has_keyboard(conn, root, &application)?,
                 InputTarget::Pointer => has_pointer(conn, root, &application, viewport)?,
             };
             if gets {
-                self.in_vain = None;
+                self.failed_at = None;
                 return Ok(None);
             }
             let attributes = conn.get_window_attributes(window.0)?.reply()?;
             if attributes.map_state != MapState::VIEWABLE {
-                return Ok(Some(NOT_SHOWN));
+                return Ok(Some(NOT_VISIBLE));
             }
-            if self.in_vain.is_some_and(|at| at.elapsed() < IN_VAIN) {
-                return Ok(Some(BEHIND));
+            if self.failed_at.is_some_and(|at| at.elapsed() < RETRY_DELAY) {
+                return Ok(Some(COVERED));
             }
             match since {
                 None => {
@@ -131,17 +129,17 @@ impl Target {
                     since = Some(Instant::now());
                 }
                 Some(since) if since.elapsed() >= TIMEOUT => {
-                    self.in_vain = Some(Instant::now());
-                    return Ok(Some(BEHIND));
+                    self.failed_at = Some(Instant::now());
+                    return Ok(Some(COVERED));
                 }
-                Some(_) => std::thread::sleep(LOOK_AGAIN),
+                Some(_) => std::thread::sleep(POLL_INTERVAL),
             }
         }
     }
 }
 
-const NOT_SHOWN: &str = "the streamed window is not shown";
-const BEHIND: &str = "another window is in front of the streamed one and does not give way";
+const NOT_VISIBLE: &str = "the streamed window is not visible";
+const COVERED: &str = "another window covers the streamed window and can't be lowered";
 
 fn has_keyboard(
     conn: &RustConnection,
@@ -152,10 +150,10 @@ fn has_keyboard(
     if focus == x11rb::NONE {
         return Ok(false);
     }
-    // Then keys go to what the pointer is on.
+    // Then keys go to the window under the pointer.
     if focus == u32::from(InputFocus::POINTER_ROOT) || focus == root {
         let at = conn.query_pointer(root)?.reply()?;
-        return on_it(conn, application, &at);
+        return is_over(conn, application, &at);
     }
     match top_of(conn, root, focus) {
         Err(ReplyError::X11Error(_)) => Ok(false),
@@ -163,8 +161,8 @@ fn has_keyboard(
     }
 }
 
-/// The same for a click. A pointer that lies outside, as a game may have left it, is set back to
-/// the nearest place in the picture first: that is no motion to those who read the mouse.
+/// The same for a click. A pointer outside, as a game may have left it, is first moved to the
+/// nearest position in the picture: games that read raw motion don't see this.
 fn has_pointer(
     conn: &RustConnection,
     root: Window,
@@ -172,7 +170,7 @@ fn has_pointer(
     (left, top, size): (i32, i32, Size),
 ) -> Result<bool, ReplyError> {
     let at = conn.query_pointer(root)?.reply()?;
-    if on_it(conn, application, &at)? {
+    if is_over(conn, application, &at)? {
         return Ok(true);
     }
     let inside = |at: i16, from: i32, side: u32| {
@@ -187,10 +185,10 @@ fn has_pointer(
     }
     conn.warp_pointer(x11rb::NONE, root, 0, 0, 0, 0, x, y)?;
     let at = conn.query_pointer(root)?.reply()?;
-    on_it(conn, application, &at)
+    is_over(conn, application, &at)
 }
 
-fn on_it(
+fn is_over(
     conn: &RustConnection,
     application: &Application,
     at: &QueryPointerReply,
@@ -198,7 +196,7 @@ fn on_it(
     Ok(at.same_screen && at.child != x11rb::NONE && application.has(conn, at.child)?)
 }
 
-/// Asks the window manager to; where there is none, does it.
+/// Through the window manager; without one, directly.
 fn bring_to_front(
     conn: &RustConnection,
     root: Window,
@@ -210,7 +208,7 @@ fn bring_to_front(
         .get_property(false, root, check, AtomEnum::WINDOW, 0, 1)?
         .reply()?;
     let manager = managed.value32().and_then(|mut ids| ids.next());
-    // One that has ended may have left its name.
+    // A window manager that has ended may have left its name.
     let lives = match manager {
         Some(manager) => {
             let named = conn.get_property(false, manager, check, AtomEnum::WINDOW, 0, 1)?;
@@ -219,7 +217,7 @@ fn bring_to_front(
         None => false,
     };
     if lives {
-        /// The request comes from the person, not from the application (its `source indication`).
+        /// The request comes from the user, not from the application (its `source indication`).
         const PERSON: u32 = 2;
         let client = application.client(conn)?;
         let data = [PERSON, x11rb::CURRENT_TIME, 0, 0, 0];

@@ -1,4 +1,4 @@
-//! Injection into a real X server, observed by a client of its own that knows nothing of us.
+//! Injection into a real X server, observed by an independent client.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::input_source::script::Script;
 use crate::input_source::{InputSource, SourceEvent};
 use crate::xvfb::Xvfb;
 
-/// A window with the focus that records what reaches it. What a key means it works out from the
-/// core protocol's table, not from our reading of XKB.
+/// A window with the focus that records events. It interprets keys by the core protocol's table,
+/// not by our XKB code.
 struct Listener {
     conn: RustConnection,
     root: xproto::Window,
@@ -40,7 +40,7 @@ impl Listener {
         Listener { conn, root }
     }
 
-    /// Everything that came until the server had processed what the sink sent.
+    /// All events until the server had processed the sink's requests.
     fn all(&self, sink: &Xtest) -> Vec<Event> {
         x11rb::wrapper::ConnectionExt::sync(&sink.conn).unwrap();
         x11rb::wrapper::ConnectionExt::sync(&self.conn).unwrap();
@@ -72,7 +72,7 @@ impl Listener {
         }
     }
 
-    /// The characters that key presses typed.
+    /// The characters typed by key presses.
     fn text(&self, events: &[Event]) -> String {
         let typed = events.iter().filter_map(|event| match event {
             Event::KeyPress(event) => {
@@ -184,7 +184,7 @@ fn more_foreign_characters_than_free_key_codes() {
         .unwrap();
     let width = usize::from(map.keysyms_per_keycode);
     for (row, before) in map.keysyms.chunks(width).zip(map_before.chunks(width)) {
-        assert_eq!(row, before, "the map is as it was");
+        assert_eq!(row, before, "the map is restored");
     }
 }
 
@@ -219,8 +219,8 @@ fn a_character_comes_from_a_key_that_keyboards_have() {
     let Some((_xvfb, listener, mut sink)) = setup(&["us"]) else {
         return;
     };
-    // KEY_5 of a French keyboard. Linux also has a key for the parenthesis alone, and the layout knows it:
-    // a program that reads keys by position does not.
+    // KEY_5 of a French keyboard. Linux also has a separate key for the parenthesis, and the layout
+    // knows it: a program that reads keys by position does not.
     for event in [key(6, Some('('), true), key(6, None, false)] {
         sink.apply(&event).unwrap();
     }
@@ -271,7 +271,7 @@ fn alt_gr_of_the_client_is_no_alt_here() {
         _ => None,
     });
     assert_eq!(character.map(u16::from), Some(1), "Shift only");
-    // Alt is down again for whatever comes next, until the person releases it.
+    // Alt is down again for the next event, until the user releases it.
     let mask = listener
         .conn
         .query_pointer(listener.root)
@@ -303,12 +303,12 @@ fn a_command_goes_to_the_key_that_has_its_letter() {
         seen.iter().filter_map(of_key).collect::<Vec<_>>()
     };
     let (control, held) = ((37, 0), 4);
-    // Ctrl+A of a French keyboard, where others have Q; without it: Ctrl+Q, which quits.
+    // Ctrl+A of a French keyboard, where others have Q; otherwise it would be Ctrl+Q, which quits.
     assert_eq!(pressed(&mut sink, 16, 'a'), [control, (38, held)]);
     assert_eq!(pressed(&mut sink, 16, 'A').last(), Some(&(38, held | 1)));
-    // A letter that no key has here stays in its place.
+    // A letter that no key has here keeps its position.
     assert_eq!(pressed(&mut sink, 46, '\u{441}'), [control, (54, held)]);
-    // Caps Lock of the host makes no other command of it.
+    // Caps Lock of the host does not change the command.
     run(&mut sink, "key KEY_CAPSLOCK".to_owned());
     listener.all(&sink);
     assert_eq!(pressed(&mut sink, 16, 'a'), [(37, 2), (38, held | 2)]);
@@ -435,7 +435,7 @@ fn everything_is_released_on_request_and_on_drop() {
 }
 
 #[test]
-fn keys_that_are_not_there_and_dead_servers_are_named() {
+fn missing_keys_and_dead_servers_are_named() {
     let Some((mut xvfb, _listener, mut sink)) = setup(&[]) else {
         return;
     };
@@ -471,7 +471,7 @@ fn from_a_german_client_to_a_us_host() {
         ..Default::default()
     };
     let (_presenter, mut source) = crate::present::x11::open(&config).expect("opens");
-    // Somebody at the client's keyboard.
+    // A user at the client's keyboard.
     let mut person = Xtest::open(Some(&client.display)).expect("Xvfb has XTEST");
     let text = "Gr\u{fc}\u{df}e: zY @ \u{20ac} {7}";
     run(&mut person, format!("text {text}"));
@@ -501,12 +501,12 @@ fn a_grabbing_window_manager_sees_the_button_go_up() {
         pressed,
     };
     sink.apply(&drag(true)).unwrap();
-    // The server keeps a request back that waits at the very moment of the grab.
+    // The server delays a request that waits at the moment of the grab.
     x11rb::wrapper::ConnectionExt::sync(&sink.conn).unwrap();
     listener.conn.grab_server().unwrap();
     x11rb::wrapper::ConnectionExt::sync(&listener.conn).unwrap();
     let (done, finished) = std::sync::mpsc::sync_channel(1);
-    // A thread of its own: a sink that waits for the grab's end waits for ever.
+    // In a separate thread: a sink that waits for the grab's end would never return.
     let dragging = std::thread::spawn(move || {
         let moved = sink.apply(&InputEvent::PointerAbsolute { x: 9000, y: 9000 });
         let _ = done.send(moved.and_then(|()| sink.apply(&drag(false))));
@@ -521,7 +521,7 @@ fn a_grabbing_window_manager_sees_the_button_go_up() {
     drop(xvfb);
 }
 
-/// How often a key went down.
+/// The number of presses of a key.
 fn presses(events: &[Event]) -> usize {
     let press = |event: &&Event| matches!(event, Event::KeyPress(_));
     events.iter().filter(press).count()
@@ -544,9 +544,9 @@ fn a_key_that_is_stopped_repeats_when_it_may_again() {
         .reply()
         .unwrap();
     sink.apply(&key(30, Some('a'), true)).unwrap();
-    sink.let_repeat(false).unwrap();
+    sink.allow_repeat(false).unwrap();
     assert_eq!(presses(&listener.all(&sink)), 1);
-    // A server that goes on repeats 50 times.
+    // A running repeat would add 50 presses.
     std::thread::sleep(Duration::from_millis(650));
     assert_eq!(presses(&listener.all(&sink)), 0);
     let after = sink
@@ -556,7 +556,7 @@ fn a_key_that_is_stopped_repeats_when_it_may_again() {
         .reply()
         .unwrap();
     assert_eq!(before.per_key_repeat, after.per_key_repeat);
-    sink.let_repeat(true).unwrap();
+    sink.allow_repeat(true).unwrap();
     let end = std::time::Instant::now() + Duration::from_secs(20);
     let mut repeated = 0;
     while repeated < 5 && std::time::Instant::now() < end {
@@ -566,11 +566,11 @@ fn a_key_that_is_stopped_repeats_when_it_may_again() {
     sink.apply(&key(30, None, false)).unwrap();
     listener.all(&sink);
     listener.assert_nothing_pressed();
-    // What was released meanwhile is not pressed again.
+    // A key released meanwhile is not pressed again.
     sink.apply(&key(30, Some('a'), true)).unwrap();
-    sink.let_repeat(false).unwrap();
+    sink.allow_repeat(false).unwrap();
     sink.apply(&key(30, None, false)).unwrap();
-    sink.let_repeat(true).unwrap();
+    sink.allow_repeat(true).unwrap();
     listener.all(&sink);
     listener.assert_nothing_pressed();
 }

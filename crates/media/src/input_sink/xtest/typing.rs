@@ -1,29 +1,29 @@
-//! Which key to press, and which modifiers to change for it, so that a character comes out.
+//! Chooses the key, and the modifiers to change, that type a character.
 //!
-//! A pure decision about a keyboard map; it presses nothing.
+//! A pure function of a keyboard map; it presses nothing.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use crate::keyboard::keymap::{COMMAND, Keymap, LOCK};
 
-/// The X key codes of the keys that every PC keyboard types with, from the digit 1 to the key beside
-/// the left Shift: the same by the names of evdev and of older servers. Linux has more, such as the
+/// The X key codes of the typewriter keys of every PC keyboard, from the digit 1 to the key next to
+/// the left Shift: the same with evdev and older key code names. Linux has more, such as the
 /// parentheses of some keypads, which hardly any keyboard has.
 const TYPEWRITER: RangeInclusive<u8> = 10..=94;
 
-/// What to do to type a character.
+/// The steps to type a character.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Plan {
-    /// The X key code to press, `None` if no key of the map types it: one has to be bound.
+    /// The X key code to press; `None` if no key of the map types it and a binding is needed.
     pub(super) keycode: Option<u8>,
-    /// Modifier keys to press before.
+    /// Modifier keys to press first.
     pub(super) press: Vec<u8>,
-    /// Held modifier keys to release before.
+    /// Held modifier keys to release first.
     pub(super) lift: Vec<u8>,
 }
 
-/// The state that a plan starts from.
+/// The state before a plan.
 pub(super) struct Typing<'a> {
     pub(super) map: &'a Keymap,
     /// Effective modifiers and group of the server.
@@ -31,15 +31,16 @@ pub(super) struct Typing<'a> {
     pub(super) group: u8,
     /// The X key codes that the sink holds.
     pub(super) held: &'a BTreeSet<u8>,
-    /// The character is a command's (Ctrl+C): what makes it one stays pressed, and Lock is nothing.
+    /// The character belongs to a command (Ctrl+C): its modifiers stay pressed, and Lock is
+    /// ignored.
     pub(super) command: bool,
 }
 
 impl Typing<'_> {
-    /// The least intrusive way to type `wanted`; `physical` is the key that the person pressed,
-    /// taken whenever it does.
+    /// The least intrusive way to type `wanted`; `physical` is the key that the user pressed, and
+    /// is preferred.
     pub(super) fn plan(&self, wanted: char, physical: Option<u8>) -> Plan {
-        // A character is wanted, no command: right Alt is AltGr at the client, perhaps not here.
+        // For a character that is no command, right Alt is AltGr at the client, perhaps not here.
         let (in_force, lift_always) = match self.command {
             true => (self.mods & !LOCK, 0),
             false => (self.mods, self.mods & COMMAND),
@@ -53,21 +54,21 @@ impl Typing<'_> {
                 ..Plan::default()
             };
         }
-        let ways = self.map.ways(wanted, self.group).filter_map(|way| {
+        let ways = self.map.combinations(wanted, self.group).filter_map(|way| {
             let press = self.keys_for(way.mods & !in_force)?;
             let excess = in_force & way.mask & !way.mods;
             let lift = self.held_for(excess | lift_always)?;
-            // What the key's type ignores may matter all the same: Lock capitalises.
+            // A modifier ignored by the key's type may still matter: Lock capitalises.
             let mods = (in_force | way.mods) & !(excess | lift_always);
             let typed = self.map.character(way.keycode, mods, self.group);
             (typed == Some(wanted)).then_some(())?;
             let other = physical != Some(way.keycode);
-            // To applications the keypad's + is no +: with Shift, xterm changes its font.
+            // Applications treat the keypad's + differently: with Shift, xterm changes its font.
             let symbol = self.map.symbol(way.keycode, mods, self.group);
             (!other || !symbol.is_some_and(is_keypad)).then_some(())?;
             // Programs that read keys by position (games, dosbox) know no others.
             let unusual = other && !TYPEWRITER.contains(&way.keycode);
-            // A key that is down already would have to be released first: better another.
+            // A key that is down would have to be released first: prefer another one.
             let down = self.held.contains(&way.keycode);
             let cost = (unusual, press.len() + lift.len(), down, other);
             Some((
@@ -81,20 +82,20 @@ impl Typing<'_> {
         });
         let best = ways.min_by_key(|(cost, _)| *cost).map(|(_, plan)| plan);
         best.unwrap_or_else(|| Plan {
-            // A command is on the same place in every layout that lacks its letter.
+            // A command stays at the same position in every layout that lacks its letter.
             keycode: physical.filter(|_| self.command),
             lift: self.held_for(lift_always).unwrap_or_default(),
             press: Vec::new(),
         })
     }
 
-    /// Keys whose press sets each modifier of `mods`; `None` if one of them has no such key.
+    /// A key to press for each modifier of `mods`; `None` if a modifier has no such key.
     fn keys_for(&self, mods: u8) -> Option<Vec<u8>> {
         bits(mods).map(|bit| self.map.modifier_key(bit)).collect()
     }
 
-    /// Held keys whose release clears `mods`; `None` if one of them is not held by us (locked, or
-    /// held by someone at the host).
+    /// Held keys to release to clear `mods`; `None` if one is not held by this sink (locked, or
+    /// held by a user at the host).
     fn held_for(&self, mods: u8) -> Option<Vec<u8>> {
         let of = |key: &&u8| self.map.modifiers_of(**key) & mods != 0;
         let keys: Vec<u8> = self.held.iter().filter(of).copied().collect();

@@ -1,4 +1,4 @@
-//! What an event device is asked (`linux/input.h`).
+//! Requests to an event device (`linux/input.h`).
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -7,20 +7,20 @@ use std::os::fd::AsFd;
 use rustix::io::Errno;
 use rustix::ioctl::{Getter, Setter, ioctl, opcode};
 
-/// Bytes of a bit for each key: `KEY_CNT` is 0x300.
+/// Size of a bit set of keys: `KEY_CNT` is 0x300.
 const KEYS: usize = 0x300 / 8;
 
 const EVIOCGVERSION: u32 = opcode::read::<c_int>(b'E', 0x01);
 const EVIOCGKEY: u32 = opcode::read::<[u8; KEYS]>(b'E', 0x18);
 const EVIOCSCLOCKID: u32 = opcode::write::<c_int>(b'E', 0xa0);
 
-/// Whether it is an event device at all.
+/// Whether it is an event device.
 pub(super) fn is_event_device(fd: impl AsFd) -> bool {
-    // SAFETY: EVIOCGVERSION writes an int; what is no event device refuses it.
+    // SAFETY: EVIOCGVERSION writes an int; other files refuse it.
     unsafe { ioctl(fd, Getter::<EVIOCGVERSION, c_int>::new()) }.is_ok()
 }
 
-/// Has the kernel stamp this reader's events by `CLOCK_MONOTONIC`.
+/// Makes the kernel stamp this reader's events by `CLOCK_MONOTONIC`.
 pub(super) fn stamp_by_monotonic_clock(fd: impl AsFd) -> Result<(), Errno> {
     // SAFETY: EVIOCSCLOCKID reads an int.
     unsafe {
@@ -33,7 +33,7 @@ pub(super) fn stamp_by_monotonic_clock(fd: impl AsFd) -> Result<(), Errno> {
 
 /// The keys and buttons that are down.
 pub(super) fn pressed(fd: impl AsFd) -> Result<Vec<u16>, Errno> {
-    // SAFETY: EVIOCGKEY writes as many bytes as its number says, which are those of the array.
+    // SAFETY: EVIOCGKEY writes as many bytes as its number encodes: those of the array.
     let bits = unsafe { ioctl(fd, Getter::<EVIOCGKEY, [u8; KEYS]>::new()) }?;
     let is_down = |code: &u16| bits[usize::from(code / 8)] >> (code % 8) & 1 == 1;
     Ok((0..0x300).filter(is_down).collect())

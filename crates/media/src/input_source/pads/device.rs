@@ -1,4 +1,4 @@
-//! One pad: its event device, and how it is held.
+//! One pad: its event device and state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -12,18 +12,18 @@ use openuvr_proto::time::Instant;
 use super::mapping::{Database, Mapping};
 use super::sys;
 use crate::input_event::{BYTES, Event, SYN_DROPPED};
-use crate::pad::OWN_PLACE;
+use crate::pad::OWN_LOCATION;
 use crate::pad::codes::{EV_ABS, EV_FF, EV_KEY, EV_SYN, FF_RUMBLE};
 
-/// Events that are read at once: the kernel keeps 64 for a pad, or a few more.
+/// Events read at once: the kernel queues 64 for a pad, or slightly more.
 const AT_ONCE: usize = 64;
 
-/// What a device turned out to be.
-pub(super) enum Opened {
+/// The kind of an opened device.
+pub(super) enum DeviceKind {
     Pad(Box<Pad>),
-    /// A pad, or something like it, of which nothing is known: its name.
+    /// A pad or a similar device with unknown mapping: its name.
     Unmapped(String),
-    /// A keyboard, a mouse, no event device; a pad that a host shows.
+    /// A keyboard, a mouse, no event device; a pad presented by a host.
     Other,
 }
 
@@ -32,15 +32,15 @@ pub(super) struct Pad {
     pub(super) identity: PadIdentity,
     file: File,
     mapping: Mapping,
-    /// Whether events have times of the monotonic clock.
+    /// Whether event times are on the monotonic clock.
     stamped: bool,
     keys: BTreeSet<u16>,
     axes: BTreeMap<u16, i32>,
-    told: PadState,
-    /// The kernel threw events away: until the next report the rest of them is of no use.
+    reported: PadState,
+    /// The kernel dropped events: those up to the next report are ignored.
     missed: bool,
     rest: Vec<u8>,
-    /// The effect that was uploaded.
+    /// The uploaded effect.
     effect: Option<i16>,
     felt: Rumble,
 }
@@ -49,23 +49,23 @@ impl Pad {
     /// Opens an event device.
     ///
     /// # Errors
-    /// It may not be read, or is gone already.
-    pub(super) fn open(path: &Path, database: &Database) -> io::Result<Opened> {
+    /// It is not readable, or is gone already.
+    pub(super) fn open(path: &Path, database: &Database) -> io::Result<DeviceKind> {
         let (file, writable) = sys::open(path)?;
-        // What is no event device has no such number.
+        // Only event devices have such a number.
         let Ok(id) = sys::id(&file) else {
-            return Ok(Opened::Other);
+            return Ok(DeviceKind::Other);
         };
-        if sys::place(&file).starts_with(OWN_PLACE) {
-            return Ok(Opened::Other);
+        if sys::location(&file).starts_with(OWN_LOCATION) {
+            return Ok(DeviceKind::Other);
         }
         let name = sys::name(&file);
         let (keys, axes) = (sys::keys(&file)?, sys::axes(&file)?);
         let Some(mapping) = Mapping::of(database, id, &name, &keys, &axes) else {
             let like_one = keys.iter().any(|code| (0x120..0x130).contains(code));
             return Ok(match like_one && axes.len() >= 2 {
-                true => Opened::Unmapped(name),
-                false => Opened::Other,
+                true => DeviceKind::Unmapped(name),
+                false => DeviceKind::Other,
             });
         };
         let rumbles = writable && sys::forces(&file).contains(&FF_RUMBLE);
@@ -85,37 +85,37 @@ impl Pad {
             stamped,
             keys: BTreeSet::new(),
             axes: BTreeMap::new(),
-            told: PadState::NEUTRAL,
+            reported: PadState::NEUTRAL,
             missed: false,
             rest: Vec::new(),
             effect: None,
             felt: Rumble::OFF,
         };
-        pad.look()?;
-        Ok(Opened::Pad(Box::new(pad)))
+        pad.resync()?;
+        Ok(DeviceKind::Pad(Box::new(pad)))
     }
 
-    /// What to wait for.
+    /// The descriptor to poll.
     pub(super) fn fd(&self) -> &File {
         &self.file
     }
 
-    /// How it is held, if that has changed since it was asked last.
-    pub(super) fn news(&mut self) -> Option<PadState> {
+    /// The state, if it has changed since the last call.
+    pub(super) fn poll_state(&mut self) -> Option<PadState> {
         let keys = |code| self.keys.contains(&code);
         let axes = |code| self.axes.get(&code).copied().unwrap_or(0);
         let state = self.mapping.state(keys, axes);
-        let before = std::mem::replace(&mut self.told, state);
+        let before = std::mem::replace(&mut self.reported, state);
         (before != state).then_some(state)
     }
 
-    /// Reads what is there, and tells how it is held after each report.
+    /// Reads available events, and reports the state after each report.
     ///
     /// # Errors
-    /// It is gone.
+    /// The device is gone.
     pub(super) fn read(
         &mut self,
-        mut tell: impl FnMut(PadState, Option<Instant>),
+        mut report: impl FnMut(PadState, Option<Instant>),
     ) -> io::Result<()> {
         let mut buffer = [0; AT_ONCE * BYTES];
         let read = match (&self.file).read(&mut buffer) {
@@ -133,22 +133,22 @@ impl Pad {
             if !self.follow(&event)? {
                 continue;
             }
-            if let Some(state) = self.news() {
+            if let Some(state) = self.poll_state() {
                 let stamp = i64::try_from(event.time.as_nanos()).unwrap_or(i64::MAX);
-                tell(state, self.stamped.then_some(Instant(stamp)));
+                report(state, self.stamped.then_some(Instant(stamp)));
             }
         }
         self.rest = rest.to_vec();
         Ok(())
     }
 
-    /// Follows an event; whether it ends a report.
+    /// Applies an event; whether it ends a report.
     fn follow(&mut self, event: &Event) -> io::Result<bool> {
         match (event.kind, event.code) {
             (EV_SYN, SYN_DROPPED) => self.missed = true,
             (EV_SYN, 0) => {
                 if std::mem::take(&mut self.missed) {
-                    self.look()?;
+                    self.resync()?;
                 }
                 return Ok(true);
             }
@@ -161,18 +161,18 @@ impl Pad {
         Ok(false)
     }
 
-    /// Asks how everything is held.
-    fn look(&mut self) -> io::Result<()> {
+    /// Queries the complete state.
+    fn resync(&mut self) -> io::Result<()> {
         self.keys = sys::keys_down(&self.file)?.into_iter().collect();
         let axes = sys::axes(&self.file)?.into_iter();
         self.axes = axes.map(|(code, axis)| (code, axis.value)).collect();
         Ok(())
     }
 
-    /// Runs its motors like this until it is told otherwise. One that can't is left alone.
+    /// Runs its motors like this until the next call. A pad without motors is ignored.
     ///
     /// # Errors
-    /// It refused.
+    /// The device refused.
     pub(super) fn rumble(&mut self, rumble: Rumble) -> io::Result<()> {
         if !self.identity.rumbles || self.felt == rumble {
             return Ok(());
@@ -190,7 +190,7 @@ impl Pad {
         };
         let (was, runs) = (self.felt != Rumble::OFF, rumble != Rumble::OFF);
         self.felt = rumble;
-        // One that plays changes with what is uploaded.
+        // An upload changes a playing effect.
         if was != runs {
             let play = Event {
                 time: Duration::ZERO,

@@ -1,8 +1,8 @@
-//! Where the buttons and sticks of the standard gamepad lie on a device: by a line of a database of SDL's form
-//! (`SDL_GAMECONTROLLERCONFIG`, gamecontrollerdb.txt), or by the kernel's own rules for pads
+//! Maps a device's controls to the standard gamepad: by a line of a database in SDL's format
+//! (`SDL_GAMECONTROLLERCONFIG`, gamecontrollerdb.txt), or by the kernel's rules for pads
 //! (Documentation/input/gamepad.rst).
 //!
-//! What it is not: such a database. Without one, pads that the kernel has a driver for are known.
+//! No database is included. Without one, pads with a kernel driver are supported.
 
 use std::collections::HashMap;
 
@@ -11,14 +11,14 @@ use openuvr_proto::input::pad::{PadButton, PadState};
 use crate::pad::codes::*;
 use crate::pad::description::Axis;
 
-/// Lines of a database at most that are kept, and complaints about them.
+/// Maximum number of database lines, and of complaints about them.
 const MAX_LINES: usize = 100_000;
 const MAX_COMPLAINTS: usize = 5;
 
-/// A device by SDL's number for it: bus, vendor, product, version, as they stand in the database.
+/// SDL's identifier of a device: bus, vendor, product, version, as in the database.
 pub(super) type Guid = [u8; 16];
 
-/// What SDL calls a device.
+/// The SDL identifier of a device.
 pub(super) fn guid([bus, vendor, product, version]: [u16; 4], name: &str) -> Guid {
     let mut guid = [0; 16];
     guid[..2].copy_from_slice(&bus.to_le_bytes());
@@ -27,7 +27,7 @@ pub(super) fn guid([bus, vendor, product, version]: [u16; 4], name: &str) -> Gui
         guid[8..10].copy_from_slice(&product.to_le_bytes());
         guid[12..14].copy_from_slice(&version.to_le_bytes());
     } else {
-        // As much of the name as has room before a zero.
+        // As much of the name as fits before a zero.
         for (to, byte) in guid[4..15].iter_mut().zip(name.bytes()) {
             *to = byte;
         }
@@ -35,11 +35,11 @@ pub(super) fn guid([bus, vendor, product, version]: [u16; 4], name: &str) -> Gui
     guid
 }
 
-/// What a control of the standard gamepad is.
+/// A control of the standard gamepad.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Target {
     Button(PadButton),
-    /// Which of [`PadState::sticks`], and the half of it that it moves.
+    /// The index in [`PadState::sticks`], and the half that it moves.
     Stick(usize, Half),
     Trigger(usize),
 }
@@ -51,12 +51,12 @@ enum Half {
     Upper,
 }
 
-/// Where it comes from, counted as SDL does.
+/// A device's control, counted as by SDL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Source {
     Button(usize),
     Axis(usize, Half, bool),
-    /// Which hat, and the bit of its direction: up 1, right 2, down 4, left 8.
+    /// The hat, and the bit of its direction: up 1, right 2, down 4, left 8.
     Hat(usize, u8),
 }
 
@@ -69,8 +69,8 @@ struct Entry(Vec<(Target, Source)>);
 pub struct Database(HashMap<Guid, Entry>);
 
 impl Database {
-    /// Adds the lines of `text`, which came from `what`; those that come later count. What is wrong with lines
-    /// that are passed over, a line each, is added to `complaints`.
+    /// Adds the lines of `text`, read from `what`; later lines win. Appends one complaint for each
+    /// invalid line to `complaints`.
     pub fn add(&mut self, text: &str, what: &str, complaints: &mut Vec<String>) {
         let mut wrong = 0;
         for (number, line) in (1..).zip(text.lines().take(MAX_LINES)) {
@@ -84,30 +84,30 @@ impl Database {
                 Err(why) => {
                     wrong += 1;
                     if wrong <= MAX_COMPLAINTS {
-                        complaints.push(format!("{what}, line {number} is passed over: {why}"));
+                        complaints.push(format!("{what}, line {number} skipped: {why}"));
                     }
                 }
             }
         }
         if wrong > MAX_COMPLAINTS {
             let more = wrong - MAX_COMPLAINTS;
-            complaints.push(format!("{what}: {more} more lines are passed over"));
+            complaints.push(format!("{what}: {more} more lines skipped"));
         }
     }
 
-    /// How many pads it knows.
+    /// The number of pads.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether it knows none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The entry of a device; one that differs in the version alone will do.
+    /// The entry of a device; a difference in only the version is accepted.
     fn of(&self, guid: &Guid) -> Option<&Entry> {
         let mut unversioned = *guid;
         unversioned[12..14].fill(0);
@@ -120,15 +120,15 @@ impl Database {
     }
 }
 
-/// A line; `None` if it is for another system.
+/// Parses a line; `None` if it is for another system.
 fn parse(line: &str) -> Result<Option<(Guid, Entry)>, String> {
     let mut fields = line.split(',');
     let number = fields.next().unwrap_or_default();
     let mut guid = hex(number).ok_or_else(|| {
         let shown: String = number.chars().take(40).collect();
-        format!("'{shown}' is no device: 32 hexadecimal digits are")
+        format!("'{shown}' is not a device: expected 32 hexadecimal digits")
     })?;
-    // A checksum of the name, which older databases have not.
+    // A checksum of the name, missing in older databases.
     guid[2..4].fill(0);
     fields.next().ok_or("the name is missing")?;
     let mut entry = Vec::new();
@@ -140,18 +140,18 @@ fn parse(line: &str) -> Result<Option<(Guid, Entry)>, String> {
         if key == "platform" && value != "Linux" {
             return Ok(None);
         }
-        // Paddles, touch pads, hints and what else newer versions have.
+        // Paddles, touch pads, hints and other additions of newer versions.
         let Some(target) = target(key) else {
             continue;
         };
         let source = source(value).ok_or_else(|| {
             let shown: String = value.chars().take(40).collect();
-            format!("'{shown}' is neither button, axis nor hat: b0, a0 and h0.1 are")
+            format!("'{shown}' is not a button, axis or hat such as b0, a0 or h0.1")
         })?;
         entry.push((target, source));
     }
     match entry.is_empty() {
-        true => Err("it says nothing of any button or stick".to_owned()),
+        true => Err("it maps no button or stick".to_owned()),
         false => Ok(Some((guid, Entry(entry)))),
     }
 }
@@ -233,11 +233,11 @@ fn source(value: &str) -> Option<Source> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Control {
     Key(u16),
-    /// An axis, the half that counts, and whether it is turned round.
+    /// An axis, the half in use, and whether it is inverted.
     Axis(u16, Half, bool),
 }
 
-/// Where everything of a device goes.
+/// The mapping of a device.
 #[derive(Clone, Debug)]
 pub(super) struct Mapping {
     controls: Vec<(Target, Control)>,
@@ -245,8 +245,8 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    /// That of a device with these keys and axes; `None` if neither the database nor the kernel's rules say
-    /// that it is a pad.
+    /// The mapping of a device with these keys and axes; `None` if neither the database nor the
+    /// kernel's rules identify it as a pad.
     pub(super) fn of(
         database: &Database,
         id: [u16; 4],
@@ -266,8 +266,8 @@ impl Mapping {
         })
     }
 
-    /// Which buttons it has, as in
-    /// [`PadIdentity::buttons`](openuvr_proto::input::pad::PadIdentity::buttons), and which sticks.
+    /// Its buttons, as in
+    /// [`PadIdentity::buttons`](openuvr_proto::input::pad::PadIdentity::buttons), and its sticks.
     pub(super) fn has(&self) -> (u32, [bool; 2]) {
         let (mut buttons, mut sticks) = (0, [false; 2]);
         for (target, _) in &self.controls {
@@ -280,12 +280,12 @@ impl Mapping {
         (buttons, sticks)
     }
 
-    /// How the standard gamepad is held when keys and axes of the device are so.
+    /// The standard gamepad's state for the given states of the device's keys and axes.
     pub(super) fn state(&self, is_down: impl Fn(u16) -> bool, at: impl Fn(u16) -> i32) -> PadState {
         let mut state = PadState::NEUTRAL;
         let mut sticks = [0_i32; 4];
         for (target, control) in &self.controls {
-            // From -1 to 1 for an axis that counts as a whole, from 0 to 1 otherwise: in 65 535ths.
+            // From -1 to 1 for a full axis, from 0 to 1 for half an axis, in units of 1/65 535.
             let (whole, value) = match *control {
                 Control::Key(code) => (false, if is_down(code) { FULL } else { 0 }),
                 Control::Axis(code, half, inverted) => {
@@ -300,7 +300,7 @@ impl Mapping {
                 }
             };
             match *target {
-                // Half way, as SDL has it.
+                // Half way, as in SDL.
                 Target::Button(button) if value > FULL / 2 => state.buttons |= button.bit(),
                 Target::Button(_) => {}
                 Target::Trigger(n) => {
@@ -311,20 +311,20 @@ impl Mapping {
                 Target::Stick(n, half) => {
                     sticks[n] += match (half, whole) {
                         (Half::Both, true) => value,
-                        // A button as a stick's whole way: to its lower right.
+                        // A button moves a stick fully, to the lower right.
                         (Half::Both | Half::Upper, _) => value.max(0),
                         (Half::Lower, _) => -value.max(0),
                     };
                 }
             }
         }
-        // 65 536 places of a stick for 131 071 of ours.
+        // 65 536 stick positions for our 131 071.
         state.sticks = sticks.map(|at| {
             let at = at.clamp(-FULL, FULL);
             i16::try_from((at + FULL) / 2 + i32::from(i16::MIN)).unwrap_or(i16::MAX)
         });
         for (stick, at) in state.sticks.iter_mut().zip(sticks) {
-            // The middle has no half.
+            // The centre belongs to neither half.
             if at == 0 {
                 *stick = 0;
             }
@@ -335,7 +335,7 @@ impl Mapping {
 
 const FULL: i32 = 65_535;
 
-/// Where an axis is, from -65 535 to 65 535; what the driver says is its middle is 0.
+/// The axis position from -65 535 to 65 535; the driver's centre is 0.
 fn scaled(axis: &Axis, value: i32) -> i32 {
     let (low, high) = (i64::from(axis.minimum), i64::from(axis.maximum));
     let value = i64::from(value).clamp(low.min(high), high.max(low));
@@ -351,7 +351,7 @@ fn scaled(axis: &Axis, value: i32) -> i32 {
     i32::try_from(at).unwrap_or(0)
 }
 
-/// A database's controls, which are counted as SDL counts those of a device.
+/// The controls of a database entry, which counts them as SDL does.
 fn by_entry(entry: &Entry, keys: &[u16], axes: &[(u16, Axis)]) -> Vec<(Target, Control)> {
     let (low, high): (Vec<u16>, Vec<u16>) = keys.iter().partition(|code| **code < BTN_JOYSTICK);
     let buttons: Vec<u16> = high.into_iter().chain(low).collect();
@@ -388,10 +388,10 @@ fn by_entry(entry: &Entry, keys: &[u16], axes: &[(u16, Axis)]) -> Vec<(Target, C
         .collect()
 }
 
-/// USB numbers of makers whose drivers follow the rule that north is north.
+/// USB vendors with drivers that use BTN_NORTH for the north button.
 const BY_PLACE: [u16; 2] = [0x054c, 0x057e];
 
-/// The kernel's rules for pads, as its drivers follow them.
+/// The kernel's rules for pads, as its drivers implement them.
 fn by_rules(vendor: u16, keys: &[u16], axes: &[(u16, Axis)]) -> Vec<(Target, Control)> {
     let mut controls = Vec::new();
     let mut key = |button, code| {
@@ -399,7 +399,7 @@ fn by_rules(vendor: u16, keys: &[u16], axes: &[(u16, Axis)]) -> Vec<(Target, Con
             controls.push((Target::Button(button), Control::Key(code)));
         }
     };
-    // Most drivers follow xpad: X and Y have these codes, wherever they are.
+    // Most drivers follow xpad: X and Y have these codes, regardless of their position.
     let (west, north) = match BY_PLACE.contains(&vendor) {
         true => (BTN_WEST, BTN_NORTH),
         false => (BTN_NORTH, BTN_WEST),
@@ -438,7 +438,8 @@ fn by_rules(vendor: u16, keys: &[u16], axes: &[(u16, Axis)]) -> Vec<(Target, Con
     ] {
         axis(Target::Button(button), code, half);
     }
-    // The right stick is RX and RY, and the triggers are Z and RZ; without RX, Z and RZ are the stick.
+    // The right stick is RX and RY, and the triggers are Z and RZ; without RX, the stick is Z and
+    // RZ.
     let (right, rest) = match has(ABS_RX) && has(ABS_RY) {
         true => ([ABS_RX, ABS_RY], [ABS_Z, ABS_RZ]),
         false => ([ABS_Z, ABS_RZ], [ABS_CNT_NONE; 2]),
@@ -460,7 +461,7 @@ fn by_rules(vendor: u16, keys: &[u16], axes: &[(u16, Axis)]) -> Vec<(Target, Con
     controls
 }
 
-/// An axis that there can't be.
+/// An invalid axis.
 const ABS_CNT_NONE: u16 = 0xffff;
 
 #[cfg(test)]

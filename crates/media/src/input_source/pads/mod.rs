@@ -1,8 +1,8 @@
-//! Game pads: those of `/dev/input` that this user may read, as they come and go, under the buttons and sticks
-//! of the standard gamepad.
+//! Game pads in `/dev/input` that this user may read, with hot plug, mapped to the standard
+//! gamepad.
 //!
-//! What it is not: a focus. Whether what is done on a pad is for the host is the caller's business. Nothing is
-//! grabbed: others read the pads too.
+//! Focus is not considered: the caller decides whether pad input is for the host. Pads are not
+//! grabbed: other programs read them, too.
 
 mod device;
 pub mod mapping;
@@ -21,37 +21,38 @@ use openuvr_proto::input::pad::{PadId, Rumble};
 use openuvr_proto::time;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use self::device::{Opened, Pad};
+use self::device::{DeviceKind, Pad};
 use self::mapping::Database;
 use crate::waker::{Waker, WakerError};
 
-/// Where the kernel has them.
+/// The kernel's folder of event devices.
 const FOLDER: &str = "/dev/input";
 
-/// How often the folder is looked at where the kernel does not tell of changes.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// Poll interval of the folder where the kernel does not report changes.
+const SCAN_INTERVAL: Duration = Duration::from_secs(2);
 
-/// A device that may not be read at first: its rights come a moment after it (guess).
-const RIGHTS: Duration = Duration::from_secs(1);
+/// Retry delay for an unreadable device: its permissions are set slightly after its creation
+/// (guess).
+const PERMISSION_DELAY: Duration = Duration::from_secs(1);
 
-/// What pads say.
+/// An event of the pads.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum PadNews {
-    /// The person did this, at that time of the monotonic clock if the kernel says when.
+pub enum PadEvent {
+    /// Input of the user, with the kernel's timestamp on the monotonic clock if there is one.
     Input(InputEvent, Option<time::Instant>),
-    /// The person should know this: one line.
-    Trouble(String),
-    /// Nothing.
-    Nothing,
+    /// A warning for the user in one line.
+    Warning(String),
+    /// No event.
+    Idle,
 }
 
-/// What a pad is to feel, and for how long unless it is told otherwise.
-type Wishes = BTreeMap<PadId, (Rumble, Duration)>;
+/// Each pad's rumble, and its duration unless changed before.
+type RumbleRequests = BTreeMap<PadId, (Rumble, Duration)>;
 
-/// Tells pads what to feel, and wakes who reads them: from any thread.
+/// Sets the pads' rumble, and wakes their reader: from any thread.
 #[derive(Clone)]
 pub struct Rumbler {
-    wishes: Arc<Mutex<Wishes>>,
+    requests: Arc<Mutex<RumbleRequests>>,
     waker: Waker,
 }
 
@@ -59,59 +60,59 @@ impl Rumbler {
     /// A new one, for one reader.
     ///
     /// # Errors
-    /// [`WakerError`] if this process has no file descriptor left.
+    /// [`WakerError`] if no file descriptor is left.
     pub fn new() -> Result<Rumbler, WakerError> {
         Ok(Rumbler {
-            wishes: Arc::default(),
+            requests: Arc::default(),
             waker: Waker::new()?,
         })
     }
 
-    /// A pad is to feel this, for so long at most.
+    /// Sets a pad's rumble, for at most this duration.
     pub fn rumble(&self, pad: PadId, rumble: Rumble, lasts: Duration) {
-        let mut wishes = self.wishes.lock().unwrap_or_else(PoisonError::into_inner);
-        wishes.insert(pad, (rumble, lasts));
-        drop(wishes);
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.insert(pad, (rumble, lasts));
+        drop(requests);
         self.waker.wake();
     }
 
-    /// Makes the reader's waiting return.
+    /// Makes the reader's wait return.
     pub fn wake(&self) {
         self.waker.wake();
     }
 
-    fn take(&self) -> Wishes {
+    fn take(&self) -> RumbleRequests {
         self.waker.lower();
-        let wishes = self.wishes.lock();
-        std::mem::take(&mut *wishes.unwrap_or_else(PoisonError::into_inner))
+        let requests = self.requests.lock();
+        std::mem::take(&mut *requests.unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 struct Plugged {
     path: PathBuf,
     pad: Box<Pad>,
-    /// When its motors are to stand still.
+    /// When its motors must stop.
     still: Option<Instant>,
 }
 
-/// Reads the pads. One thread owns it.
+/// Reads the pads. Owned by one thread.
 pub struct PadReader {
     folder: PathBuf,
     database: Database,
     plugged: BTreeMap<PadId, Plugged>,
-    /// Of the folder; `None`: it is looked at now and then.
+    /// Watch on the folder; `None`: it is polled.
     watch: Option<OwnedFd>,
     look_at: Option<Instant>,
-    /// Devices that are no pads, or for which there is no room.
+    /// Devices that are no pads or exceed the limit.
     passed: BTreeSet<PathBuf>,
-    /// Those that may not be read, since when.
+    /// Unreadable devices, with the time of the first attempt.
     refused: BTreeMap<PathBuf, (Instant, bool)>,
     rumbler: Rumbler,
-    ready: VecDeque<PadNews>,
+    ready: VecDeque<PadEvent>,
 }
 
 impl PadReader {
-    /// Reads the pads of this machine; `rumbler` tells them what to feel.
+    /// Reads the pads of this machine, with the rumble of `rumbler`.
     #[must_use]
     pub fn new(database: Database, rumbler: Rumbler) -> PadReader {
         PadReader {
@@ -127,24 +128,24 @@ impl PadReader {
         }
     }
 
-    /// Waits for what pads say next, at most `timeout`.
-    pub fn next(&mut self, timeout: Duration) -> PadNews {
+    /// Waits for the next event, at most `timeout`.
+    pub fn next(&mut self, timeout: Duration) -> PadEvent {
         let until = Instant::now() + timeout;
         loop {
             self.feel();
             if self.look_at.is_some_and(|at| at <= Instant::now()) {
-                self.look();
+                self.scan();
             }
             if let Some(news) = self.ready.pop_front() {
                 return news;
             }
             if Instant::now() >= until || !self.wait(until) {
-                return PadNews::Nothing;
+                return PadEvent::Idle;
             }
         }
     }
 
-    /// Waits until something is there, and reads it; `false` if it was woken.
+    /// Waits for input and reads it; `false` if woken.
     fn wait(&mut self, until: Instant) -> bool {
         let still = self.plugged.values().filter_map(|plugged| plugged.still);
         let until = still.chain(self.look_at).fold(until, Instant::min);
@@ -157,7 +158,7 @@ impl PadReader {
         let others = fds.len();
         let pads = self.plugged.values();
         fds.extend(pads.map(|plugged| PollFd::new(plugged.pad.fd(), PollFlags::IN)));
-        // Interrupted, it looks.
+        // If interrupted, checks anyway.
         let _ = poll(&mut fds, left.as_ref());
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         drop(fds);
@@ -183,7 +184,7 @@ impl PadReader {
         let ready = &mut self.ready;
         let read = plugged.pad.read(|state, at| {
             let event = InputEvent::Pad { pad: number, state };
-            ready.push_back(PadNews::Input(event, at));
+            ready.push_back(PadEvent::Input(event, at));
         });
         if read.is_err() {
             self.unplug(number);
@@ -193,27 +194,27 @@ impl PadReader {
     fn unplug(&mut self, pad: PadId) {
         self.plugged.remove(&pad);
         let event = InputEvent::PadDisconnected { pad };
-        self.ready.push_back(PadNews::Input(event, None));
-        // One that had no room may have it now.
+        self.ready.push_back(PadEvent::Input(event, None));
+        // A device beyond the limit may fit now.
         self.passed.clear();
         self.look_at = Some(Instant::now());
     }
 
-    /// What the folder's watch says: that something changed is enough.
+    /// Discards the watch's events: only the fact of a change matters.
     fn drain(&self) {
         let Some(watch) = &self.watch else { return };
         let mut buffer = [0_u8; 4096];
         while rustix::io::read(watch, &mut buffer).is_ok_and(|read| read > 0) {}
     }
 
-    /// Looks at what is in the folder.
-    fn look(&mut self) {
+    /// Scans the folder.
+    fn scan(&mut self) {
         if self.watch.is_none() {
             self.watch = sys::watch(&self.folder);
         }
         self.look_at = match self.watch {
             Some(_) => None,
-            None => Some(Instant::now() + LOOK_EVERY),
+            None => Some(Instant::now() + SCAN_INTERVAL),
         };
         let mut paths = devices(&self.folder);
         paths.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
@@ -239,16 +240,16 @@ impl PadReader {
 
     fn open(&mut self, path: PathBuf) {
         match Pad::open(&path, &self.database) {
-            Ok(Opened::Pad(pad)) => self.plug(path, pad),
-            Ok(Opened::Unmapped(name)) => {
-                self.trouble(format!(
-                    "where the buttons of {name} ({}) are is not known: --pad-db FILE names a database of \
+            Ok(DeviceKind::Pad(pad)) => self.plug(path, pad),
+            Ok(DeviceKind::Unmapped(name)) => {
+                self.warn(format!(
+                    "the button mapping of {name} ({}) is unknown: use --pad-db FILE with a database of \
                      pads of SDL's form",
                     path.display()
                 ));
                 self.passed.insert(path);
             }
-            Ok(Opened::Other) => _ = self.passed.insert(path),
+            Ok(DeviceKind::Other) => _ = self.passed.insert(path),
             Err(e) => self.refuse(path, &e),
         }
     }
@@ -256,8 +257,8 @@ impl PadReader {
     fn plug(&mut self, path: PathBuf, mut pad: Box<Pad>) {
         let free = PadId::all().find(|number| !self.plugged.contains_key(number));
         let Some(number) = free else {
-            self.trouble(format!(
-                "{} is left out: {} pads are plugged in already",
+            self.warn(format!(
+                "{} is ignored: limit of {} pads reached",
                 pad.identity.name,
                 self.plugged.len()
             ));
@@ -269,10 +270,10 @@ impl PadReader {
             pad: number,
             identity: pad.identity,
         };
-        self.ready.push_back(PadNews::Input(connected, None));
-        if let Some(state) = pad.news() {
+        self.ready.push_back(PadEvent::Input(connected, None));
+        if let Some(state) = pad.poll_state() {
             let event = InputEvent::Pad { pad: number, state };
-            self.ready.push_back(PadNews::Input(event, None));
+            self.ready.push_back(PadEvent::Input(event, None));
         }
         let plugged = Plugged {
             path,
@@ -282,37 +283,38 @@ impl PadReader {
         self.plugged.insert(number, plugged);
     }
 
-    /// One can't be opened. Its rights may come later; if they do not, the person is told once if it is a pad.
+    /// A device can't be opened. Its permissions may change; if they do not, the user is warned
+    /// once if it is a pad.
     fn refuse(&mut self, path: PathBuf, why: &io::Error) {
         if why.kind() != io::ErrorKind::PermissionDenied {
-            // It went while it was looked at, or is no device.
+            // It was removed meanwhile, or is no device.
             return;
         }
         let now = Instant::now();
         let (since, told) = self.refused.entry(path.clone()).or_insert((now, false));
-        if now.duration_since(*since) < RIGHTS {
-            let again = *since + RIGHTS;
+        if now.duration_since(*since) < PERMISSION_DELAY {
+            let again = *since + PERMISSION_DELAY;
             self.look_at = Some(self.look_at.map_or(again, |at| at.min(again)));
         } else if !std::mem::replace(told, true) && is_pad(&path) {
-            self.trouble(format!(
-                "the game pad {} may not be read: let this user (`usermod -aG input NAME`, then log in anew), or \
+            self.warn(format!(
+                "no permission to read the game pad {}: add this user (`usermod -aG input NAME`, then log in again), or \
                  --pads off",
                 path.display()
             ));
         }
     }
 
-    fn trouble(&mut self, words: String) {
-        self.ready.push_back(PadNews::Trouble(words));
+    fn warn(&mut self, words: String) {
+        self.ready.push_back(PadEvent::Warning(words));
     }
 
-    /// Runs and stops motors.
+    /// Starts and stops motors.
     fn feel(&mut self) {
         let now = Instant::now();
         for (pad, (rumble, lasts)) in self.rumbler.take() {
             if let Some(plugged) = self.plugged.get_mut(&pad) {
                 plugged.still = (rumble != Rumble::OFF).then(|| now + lasts);
-                // A pad that refuses is one without motors.
+                // A pad that refuses is treated as one without motors.
                 let _ = plugged.pad.rumble(rumble);
             }
         }
@@ -343,8 +345,8 @@ fn devices(folder: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(is_event).collect()
 }
 
-/// Whether the kernel says that a device which may not be opened has a pad's buttons: sysfs, where the words of
-/// the bits come highest first.
+/// Whether the kernel reports pad buttons for a device that can't be opened: from sysfs, which
+/// lists the words of a bit set highest first.
 fn is_pad(path: &Path) -> bool {
     let name = path
         .file_name()

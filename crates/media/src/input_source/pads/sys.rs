@@ -1,5 +1,5 @@
-//! What a pad's event device is asked and told (`linux/input.h`), through the C library: a library that shows
-//! devices in a process (`libopenuvr_pads.so`) stands in front of that.
+//! Requests to a pad's event device (`linux/input.h`) through the C library, in front of which the
+//! library `libopenuvr_pads.so` may present devices.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_int, c_ulong};
@@ -20,7 +20,7 @@ struct FfEffect {
     direction: u16,
     trigger: [u16; 2],
     replay: [u16; 2],
-    /// The union of what effects have begins at an address that a pointer may have.
+    /// The union of effect data has the alignment of a pointer.
     pad: u16,
     strong: u16,
     weak: u16,
@@ -30,7 +30,7 @@ struct FfEffect {
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<FfEffect>() == 48);
 
-/// The number of a request, as `_IOC` of `asm-generic/ioctl.h` makes it.
+/// The number of a request, by `_IOC` of `asm-generic/ioctl.h`.
 const fn request(direction: c_ulong, number: c_ulong, bytes: usize) -> c_ulong {
     direction << 30 | (bytes as c_ulong) << 16 | (b'E' as c_ulong) << 8 | number
 }
@@ -38,22 +38,22 @@ const fn request(direction: c_ulong, number: c_ulong, bytes: usize) -> c_ulong {
 const READ: c_ulong = 2;
 const WRITE: c_ulong = 1;
 
-/// Has an event device fill `bytes`; how many of them, or what else it answers.
-fn ask(file: &File, number: c_ulong, bytes: &mut [u8]) -> io::Result<usize> {
+/// Makes an event device fill `bytes`; returns their number, or the device's other result.
+fn query(file: &File, number: c_ulong, bytes: &mut [u8]) -> io::Result<usize> {
     let request = request(READ, number, bytes.len());
-    // SAFETY: the request's number says how many bytes are written at most: those of the slice.
+    // SAFETY: the request's number encodes the maximum number of bytes written: those of the slice.
     let answer = unsafe { libc::ioctl(file.as_raw_fd(), request, bytes.as_mut_ptr()) };
     usize::try_from(answer).map_err(|_| Error::last_os_error())
 }
 
-/// Opens an event device for reading, and for writing if that is allowed; the second says whether.
+/// Opens an event device for reading, and for writing if permitted; the second value tells whether.
 pub(super) fn open(path: &Path) -> io::Result<(File, bool)> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let open = |mode| {
         let flags = mode | libc::O_NONBLOCK | libc::O_CLOEXEC;
-        // SAFETY: a string that lives until the call returns.
+        // SAFETY: a string that outlives the call.
         let fd = unsafe { libc::open(path.as_ptr(), flags) };
-        // SAFETY: it was opened just now, and nobody else has it.
+        // SAFETY: it was opened just now and has no other owner.
         (fd >= 0).then(|| unsafe { File::from_raw_fd(fd) })
     };
     if let Some(file) = open(libc::O_RDWR) {
@@ -63,21 +63,21 @@ pub(super) fn open(path: &Path) -> io::Result<(File, bool)> {
     Ok((file, false))
 }
 
-/// Its name; empty if it has none.
+/// The name; empty if there is none.
 pub(super) fn name(file: &File) -> String {
     // EVIOCGNAME
     text(file, 0x06)
 }
 
-/// Where it is plugged in, in words of its driver.
-pub(super) fn place(file: &File) -> String {
+/// The physical location as named by the driver.
+pub(super) fn location(file: &File) -> String {
     // EVIOCGPHYS
     text(file, 0x07)
 }
 
 fn text(file: &File, number: c_ulong) -> String {
     let mut text = [0; 256];
-    let length = ask(file, number, &mut text).unwrap_or(0).min(text.len());
+    let length = query(file, number, &mut text).unwrap_or(0).min(text.len());
     let text = CStr::from_bytes_until_nul(&text[..length]);
     text.map_or_else(
         |_| String::new(),
@@ -89,16 +89,16 @@ fn text(file: &File, number: c_ulong) -> String {
 pub(super) fn id(file: &File) -> io::Result<[u16; 4]> {
     let mut id = [0; 8];
     // EVIOCGID
-    ask(file, 0x02, &mut id)?;
+    query(file, 0x02, &mut id)?;
     let [a, b, c, d, e, f, g, h] = id;
     Ok([[a, b], [c, d], [e, f], [g, h]].map(u16::from_ne_bytes))
 }
 
-/// The keys and buttons that it has.
+/// The supported keys and buttons.
 pub(super) fn keys(file: &File) -> io::Result<Vec<u16>> {
     let mut bits = [0; KEY_CNT / 8];
     // EVIOCGBIT
-    ask(file, 0x20 + 0x01, &mut bits)?;
+    query(file, 0x20 + 0x01, &mut bits)?;
     Ok(numbers(&bits))
 }
 
@@ -106,19 +106,19 @@ pub(super) fn keys(file: &File) -> io::Result<Vec<u16>> {
 pub(super) fn keys_down(file: &File) -> io::Result<Vec<u16>> {
     let mut bits = [0; KEY_CNT / 8];
     // EVIOCGKEY
-    ask(file, 0x18, &mut bits)?;
+    query(file, 0x18, &mut bits)?;
     Ok(numbers(&bits))
 }
 
-/// The axes that it has, and where they are.
+/// The axes with their current values.
 pub(super) fn axes(file: &File) -> io::Result<Vec<(u16, Axis)>> {
     let mut bits = [0; ABS_CNT / 8];
-    // A device without axes has no such bits.
-    let _ = ask(file, 0x20 + 0x03, &mut bits);
+    // A device without axes lacks these bits.
+    let _ = query(file, 0x20 + 0x03, &mut bits);
     let axis = |code: u16| {
         let mut info = [0; 24];
         // EVIOCGABS
-        ask(file, 0x40 + c_ulong::from(code), &mut info)?;
+        query(file, 0x40 + c_ulong::from(code), &mut info)?;
         let [value, minimum, maximum, fuzz, flat] = [0, 4, 8, 12, 16]
             .map(|at| i32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]));
         let axis = Axis {
@@ -133,24 +133,25 @@ pub(super) fn axes(file: &File) -> io::Result<Vec<(u16, Axis)>> {
     numbers(&bits).into_iter().map(axis).collect()
 }
 
-/// The kinds of effects that it has.
+/// The supported effect types.
 pub(super) fn forces(file: &File) -> Vec<u16> {
     let mut bits = [0; FF_CNT / 8];
-    // A device without effects has no such bits.
-    let _ = ask(file, 0x20 + 0x15, &mut bits);
+    // A device without effects lacks these bits.
+    let _ = query(file, 0x20 + 0x15, &mut bits);
     numbers(&bits)
 }
 
-/// Has its events stamped by `CLOCK_MONOTONIC`; whether they are.
+/// Selects `CLOCK_MONOTONIC` for event timestamps; whether that succeeded.
 pub(super) fn stamp_by_monotonic_clock(file: &File) -> bool {
     let clock: c_int = libc::CLOCK_MONOTONIC;
     // EVIOCSCLOCKID
     let request = request(WRITE, 0xa0, size_of::<c_int>());
-    // SAFETY: it reads an int, which lives until the call returns.
+    // SAFETY: it reads an int, which outlives the call.
     unsafe { libc::ioctl(file.as_raw_fd(), request, &raw const clock) == 0 }
 }
 
-/// Uploads a rumble without an end, in place of the one with this number, if one is given; its number.
+/// Uploads a rumble without time limit, replacing the effect with this number if given; returns its
+/// number.
 pub(super) fn upload(file: &File, id: Option<i16>, strong: u16, weak: u16) -> io::Result<i16> {
     let mut effect = FfEffect {
         kind: crate::pad::codes::FF_RUMBLE,
@@ -165,7 +166,8 @@ pub(super) fn upload(file: &File, id: Option<i16>, strong: u16, weak: u16) -> io
     };
     // EVIOCSFF
     let request = request(WRITE, 0x80, size_of::<FfEffect>());
-    // SAFETY: it reads an effect of this length and writes its number, and the effect lives until then.
+    // SAFETY: it reads an effect of this length and writes its number; the effect outlives the
+    // call.
     let answer = unsafe { libc::ioctl(file.as_raw_fd(), request, &raw mut effect) };
     match answer {
         0.. => Ok(effect.id),
@@ -173,19 +175,19 @@ pub(super) fn upload(file: &File, id: Option<i16>, strong: u16, weak: u16) -> io
     }
 }
 
-/// Follows what comes into and goes out of a folder; `None` if the kernel can't.
+/// Watches a folder for added and removed files; `None` if the kernel can't.
 pub(super) fn watch(folder: &Path) -> Option<OwnedFd> {
     let path = CString::new(folder.as_os_str().as_bytes()).ok()?;
-    // SAFETY: flags alone.
+    // SAFETY: the only argument is flags.
     let fd = unsafe { libc::inotify_init1(libc::IN_NONBLOCK | libc::IN_CLOEXEC) };
     if fd < 0 {
         return None;
     }
-    // SAFETY: it was opened just now, and nobody else has it.
+    // SAFETY: it was opened just now and has no other owner.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    // A device is there before its rights are.
+    // A device exists before its permissions are set.
     let what = libc::IN_CREATE | libc::IN_ATTRIB | libc::IN_DELETE | libc::IN_MOVED_TO;
-    // SAFETY: a string that lives until the call returns.
+    // SAFETY: a string that outlives the call.
     let watch = unsafe { libc::inotify_add_watch(fd.as_raw_fd(), path.as_ptr(), what) };
     (watch >= 0).then_some(fd)
 }

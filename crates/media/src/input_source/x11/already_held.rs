@@ -1,8 +1,8 @@
-//! Keys that went down before the window had the keyboard: a person holds Ctrl, clicks into the window, and
-//! presses C.
+//! Keys pressed before the window had the keyboard focus: a user holds Ctrl, clicks into the
+//! window, and presses C.
 //!
-//! Such a modifier is pressed at the host when the first event carries it, not when the window gets the
-//! keyboard: the Alt of an Alt+Tab that leads here is no key of the host's.
+//! Such a modifier is pressed at the host when the first event carries it, not when the window gets
+//! the focus: the Alt of the Alt+Tab that focused the window is not for the host.
 //!
 //! Spec: X protocol, `KeymapNotify`.
 
@@ -10,12 +10,13 @@ use std::collections::BTreeSet;
 
 use crate::keyboard::keymap::Keymap;
 
-/// The X key codes.
+/// X key codes.
 #[derive(Debug, Default)]
 pub(super) struct AlreadyHeld(BTreeSet<u8>);
 
 impl AlreadyHeld {
-    /// Those that are down and not `known`, by the bits of a `KeymapNotify`, which lack the first eight.
+    /// The keys that are down and not `known`, by the bits of a `KeymapNotify`, which lack the
+    /// first eight.
     pub(super) fn of(keys: &[u8; 31], known: impl Fn(&u8) -> bool) -> AlreadyHeld {
         let down = |keycode: &u8| {
             let byte = usize::from(keycode / 8) - 1;
@@ -29,13 +30,13 @@ impl AlreadyHeld {
         )
     }
 
-    /// This key is not held any more, or went down anew.
+    /// This key was released, or pressed again.
     pub(super) fn forget(&mut self, keycode: u8) {
         self.0.remove(&keycode);
     }
 
-    /// Takes out the keys that hold modifiers of `state`. A key that chooses a level is a key of the host's
-    /// only where keys are told by their position.
+    /// Removes and returns the keys that hold modifiers of `state`. A key that only chooses a level
+    /// is sent to the host only if keys are sent by position.
     pub(super) fn take(&mut self, map: &Keymap, state: u8, by_position: bool) -> Vec<u8> {
         let carried = |keycode: &u8| {
             let symbol = map.symbol(*keycode, 0, 0).unwrap_or(0);

@@ -1,5 +1,5 @@
-//! The grab: the pointer is confined and hidden, the mouse reports its raw motion, and the keyboard is
-//! the window's alone, also the keys that a window manager would act on.
+//! The grab: the pointer is confined and hidden, the mouse reports raw motion, and all keys go to
+//! the window, including a window manager's shortcuts.
 //!
 //! Spec: The X Input Extension 2.2, `RawMotion`; X protocol, `GrabKeyboard`.
 
@@ -13,7 +13,7 @@ use x11rb::rust_connection::RustConnection;
 
 use crate::window::toplevel::Window;
 
-/// The grab of one window, taken or not.
+/// The grab of a window, active or not.
 #[derive(Debug)]
 pub(super) struct Grab {
     window: xproto::Window,
@@ -21,9 +21,9 @@ pub(super) struct Grab {
     hidden: xproto::Cursor,
     active: bool,
     keyboard: bool,
-    /// Motion of less than a pixel that was not reported yet.
+    /// Pending motion of less than a pixel.
     rest: (f64, f64),
-    /// The pointing devices that moved so far.
+    /// The pointing devices that have moved.
     devices: BTreeMap<xinput::DeviceId, Device>,
 }
 
@@ -31,17 +31,18 @@ pub(super) struct Grab {
 #[derive(Debug)]
 struct Device([Axis; 2]);
 
-/// What an axis reports.
+/// The mode of an axis.
 #[derive(Clone, Copy, Debug)]
 enum Axis {
-    /// Distances (a mouse).
+    /// Relative (a mouse).
     Relative,
-    /// Places (the tablet that a virtual machine has for a mouse): pixels per unit, last place.
+    /// Absolute (the tablet that emulates a mouse in a virtual machine): pixels per unit, last
+    /// position.
     Absolute(f64, Option<f64>),
 }
 
 impl Axis {
-    /// The distance in pixels that `value` stands for.
+    /// The distance in pixels for `value`.
     fn motion(&mut self, value: f64) -> f64 {
         match self {
             Axis::Relative => value,
@@ -62,7 +63,7 @@ impl Device {
         let screen = conn.get_geometry(root)?;
         let devices = match conn.xinput_xi_query_device(id)?.reply() {
             Ok(reply) => reply.infos,
-            // It was unplugged since it moved. Mice are, tablets hardly ever.
+            // It was unplugged after moving. Mice are, tablets hardly ever.
             Err(ReplyError::X11Error(_)) => Vec::new(),
             Err(gone) => return Err(gone),
         };
@@ -95,7 +96,7 @@ impl Grab {
             conn.generate_id()?,
         );
         conn.create_pixmap(1, bitmap, window.root, 1, 1)?;
-        // The pixmap's bit is undefined until drawn; the foreground of a new context is 0.
+        // The pixmap's content is undefined until drawn; the foreground of a new context is 0.
         conn.create_gc(gc, bitmap, &xproto::CreateGCAux::new().foreground(0))?;
         let pixel = xproto::Rectangle {
             x: 0,
@@ -123,13 +124,13 @@ impl Grab {
         self.active
     }
 
-    /// Whether the keyboard is the window's alone, too.
+    /// Whether the keyboard is grabbed, too.
     pub(super) fn holds_keyboard(&self) -> bool {
         self.keyboard
     }
 
-    /// Takes the pointer and the keyboard; `false` if another client holds the pointer. One that
-    /// holds only the keyboard, as a desktop may for a moment, keeps its keys.
+    /// Grabs the pointer and the keyboard; `false` if another client holds the pointer. A client
+    /// that holds only the keyboard, as a desktop may briefly, keeps it.
     pub(super) fn take(&mut self, conn: &RustConnection) -> Result<bool, ReplyError> {
         let buttons = EventMask::BUTTON_PRESS | EventMask::BUTTON_RELEASE;
         let reply = conn
@@ -165,8 +166,8 @@ impl Grab {
         Ok(true)
     }
 
-    /// Lets the pointer and the keyboard go.
-    pub(super) fn let_go(&mut self, conn: &RustConnection) -> Result<(), ReplyError> {
+    /// Releases the pointer and the keyboard.
+    pub(super) fn release(&mut self, conn: &RustConnection) -> Result<(), ReplyError> {
         (self.active, self.keyboard) = (false, false);
         self.select(conn, xinput::XIEventMask::default())?;
         conn.ungrab_pointer(x11rb::CURRENT_TIME)?;
@@ -174,8 +175,8 @@ impl Grab {
         Ok(conn.flush()?)
     }
 
-    /// The whole pixels that a raw event adds up to, without the server's acceleration; `None` if
-    /// it is less than one.
+    /// The whole pixels that raw events add up to, without the server's acceleration; `None` if
+    /// less than one.
     pub(super) fn motion(
         &mut self,
         conn: &RustConnection,
@@ -219,7 +220,7 @@ impl Grab {
     }
 }
 
-/// Takes the whole pixels out of `rest`.
+/// Removes the whole pixels from `rest`.
 fn whole(rest: &mut f64) -> i16 {
     let pixels = rest.trunc().clamp(f64::from(i16::MIN), f64::from(i16::MAX));
     *rest -= pixels;

@@ -1,13 +1,12 @@
-//! The input thread's half of the client's window: keyboard, pointer, and the window's upkeep.
+//! The input thread's part of the client's window: keyboard, pointer, and window events.
 //!
-//! It turns what the X server reports into events of the wire, and it is the one that notices
-//! resizes, exposures and the close button, repairs the picture, and handles the combinations of
-//! [`SHORTCUTS`] itself, which the host never sees.
+//! It translates X events to protocol events. It also handles resizes, exposures and the close
+//! button, repaints the picture, and executes the shortcuts of [`SHORTCUTS`], which are not sent to
+//! the host.
 //!
-//! Keys are told by their position alone while the mouse is grabbed, or if the person or the host's
-//! application wants it so; else with the character that they type, also that of a dead key or a
-//! compose sequence, whose own keys are not told. A key without a place on a keyboard is told by its
-//! character alone.
+//! Keys are sent by position while the mouse is grabbed, or if the user or the host's application
+//! chooses so; otherwise with the character that they type. For a dead key or a compose sequence,
+//! only the resulting character is sent. A key without an evdev code is sent by its character.
 
 mod already_held;
 mod grab;
@@ -31,12 +30,12 @@ use x11rb::protocol::xproto::{self, ConnectionExt as _};
 use x11rb::rust_connection::RustConnection;
 
 use super::{InputSource, SourceError, SourceEvent};
-use crate::keyboard::compose::{Composer, Step};
+use crate::keyboard::compose::{ComposeStep, Composer};
 use crate::keyboard::keymap::{COMMAND, LOCK, symbol_of};
 use crate::keyboard::{CORE_KEYBOARD, XkbKeyboard, codes};
 use crate::window::painter::Painter;
 use crate::window::placement::Placement;
-use crate::window::scene::{Scene, Stage};
+use crate::window::scene::{Scene, SharedWindow};
 use crate::window::toplevel::Window;
 use crate::window::{WindowConfig, WindowError};
 use already_held::AlreadyHeld;
@@ -48,30 +47,30 @@ pub use shortcuts::{SHORTCUTS, Shortcut};
 pub struct X11InputSource {
     conn: RustConnection,
     window: Window,
-    stage: Arc<Stage>,
+    stage: Arc<SharedWindow>,
     painter: Painter,
     keyboard: XkbKeyboard,
     grab: Grab,
-    /// Whether the pointer is to be grabbed once the window can be seen: before, X refuses.
+    /// Whether to grab the pointer once the window is viewable: before, X refuses.
     grab_at_start: bool,
-    /// Whether it was grabbed because the host's application wants so, and whether the person has let it
-    /// go since.
+    /// Whether the grab was requested by the host's application, and whether the user has released
+    /// it since.
     for_host: bool,
     declined: bool,
-    /// Keys that the host was told are down, by X key code, which may stand for another key by the
-    /// time it goes up; and keys of our own combinations.
+    /// Keys reported to the host as down, by X key code, which may map to another key when
+    /// released; and keys of shortcuts.
     down: BTreeMap<u8, KeyCode>,
     swallowed: BTreeSet<u8>,
-    /// Keys that went down before the window had the keyboard.
+    /// Keys pressed before the window had the keyboard focus.
     already_held: AlreadyHeld,
-    /// The focus was lost, and is not back.
+    /// The focus was lost and has not returned.
     away: bool,
     composer: Composer,
-    /// What the person chose, and what the host's application wants.
+    /// The user's choice, and that of the host's application.
     chosen: Option<Keys>,
     usual: Keys,
     pointer_sent: Option<(u16, u16)>,
-    /// An event that was read too far while motion was joined.
+    /// An event read too far while merging motion.
     unread: Option<Event>,
     ready: VecDeque<SourceEvent>,
 }
@@ -80,12 +79,12 @@ impl X11InputSource {
     pub(crate) fn new(
         conn: RustConnection,
         window: Window,
-        stage: Arc<Stage>,
+        stage: Arc<SharedWindow>,
         config: &WindowConfig,
     ) -> Result<X11InputSource, WindowError> {
         let keyboard = XkbKeyboard::open(&conn).map_err(|cause| WindowError(cause.to_string()))?;
-        // With it a held key repeats as presses without releases in between, which are easy to
-        // drop. Every XKB server of today supports it.
+        // With it a held key repeats as presses without releases, which are easy to drop. Every
+        // current XKB server supports it.
         let flag = xkb::PerClientFlag::DETECTABLE_AUTO_REPEAT;
         let none = xkb::BoolCtrl::default();
         conn.xkb_per_client_flags(CORE_KEYBOARD, flag, flag, none, none, none)
@@ -150,7 +149,7 @@ impl X11InputSource {
                 }
             }
             Event::EnterNotify(event) => {
-                // The pointer may have come in by a jump, without a motion of its own.
+                // The pointer may have entered by a warp, without a motion event.
                 self.pointer_at(event.event_x.into(), event.event_y.into());
                 return self.change(|scene| scene.pointer_inside = true);
             }
@@ -161,9 +160,9 @@ impl X11InputSource {
                 if std::mem::take(&mut self.away) {
                     self.ready.push_back(SourceEvent::Focused(true));
                 }
-                return self.follow_wish();
+                return self.follow_request();
             }
-            // Behind each FocusIn and EnterNotify.
+            // Follows each FocusIn and EnterNotify.
             Event::KeymapNotify(event) => {
                 let known = |keycode: &u8| {
                     self.down.contains_key(keycode) || self.swallowed.contains(keycode)
@@ -180,14 +179,16 @@ impl X11InputSource {
                 }
                 return self.change(|scene| {
                     scene.window = size;
-                    scene.following.take_if(|following| !following.told(size));
+                    scene
+                        .following
+                        .take_if(|following| !following.on_resized(size));
                 });
             }
             Event::Expose(event) if event.count == 0 => {
                 if std::mem::take(&mut self.grab_at_start) && !self.grab.is_active() {
                     self.own(Action::Grab)?;
                 }
-                self.follow_wish()?;
+                self.follow_request()?;
                 return self.repaint().map_err(|cause| SourceError(cause.0));
             }
             Event::ClientMessage(event) => return self.message(&event),
@@ -197,7 +198,7 @@ impl X11InputSource {
             Event::MappingNotify(_) | Event::XkbMapNotify(_) | Event::XkbNewKeyboardNotify(_) => {
                 self.keyboard = XkbKeyboard::read(&self.conn).map_err(|cause| self.gone(&cause))?;
             }
-            // A repair may name a picture that the presenter has just replaced: it repaired it.
+            // A repaint may use a picture that the presenter has just replaced, which repainted it.
             Event::Error(error) => tracing::debug!(?error, "the X server refused a request"),
             _ => {}
         }
@@ -212,7 +213,7 @@ impl X11InputSource {
         }
         if event.type_ == atoms._OPENUVR_RELATIVE_MOUSE {
             self.declined = false;
-            return self.follow_wish();
+            return self.follow_request();
         }
         Ok(())
     }
@@ -242,7 +243,7 @@ impl X11InputSource {
             && let Some(symbol) = self.keyboard.map.symbol(keycode, state, group)
             && let Some(other) = codes::without_num_lock(symbol)
         {
-            // What NumLock makes of a keypad's key here it need not make of it there.
+            // NumLock may change a keypad's key differently at the host.
             match other {
                 Some(code) => {
                     self.down.insert(keycode, code);
@@ -275,8 +276,9 @@ impl X11InputSource {
         Ok(())
     }
 
-    /// Types what a key types that has no place on a keyboard: a program made it up for this character. Each
-    /// press is whole, and so is each of its repeats, since many such keys may be down.
+    /// Types the character of a key without an evdev code, created by a program for this character.
+    /// Each press is sent with its release, and so is each repeat, since many such keys may be
+    /// down.
     fn type_without_key(&mut self, keycode: u8, state: u8, group: u8) {
         let text = self.typed(keycode, state, group).unwrap_or_default();
         for ch in text.chars() {
@@ -285,8 +287,8 @@ impl X11InputSource {
         }
     }
 
-    /// Presses the modifiers in `state` whose keys went down before the window had the keyboard: what comes
-    /// next counts with them.
+    /// Presses the modifiers in `state` that were pressed before the window had the keyboard focus:
+    /// the next event needs them.
     fn press_already_held(&mut self, state: u8) {
         let by_position = self.keys() == Keys::Position;
         let keys = self
@@ -300,16 +302,15 @@ impl X11InputSource {
         }
     }
 
-    /// How keys are told now.
+    /// The current key mode.
     fn keys(&self) -> Keys {
         let game = self.grab.is_active() && self.usual == Keys::Symbol;
         let usual = if game { Keys::Position } else { self.usual };
         self.chosen.unwrap_or(usual)
     }
 
-    /// What a key types: nothing if it is no key of text; `None` if the host is not to know of it,
-    /// because it is part of a sequence that types something later, or only chooses what other keys
-    /// type.
+    /// The text typed by a key: empty for keys without text; `None` if the key is not sent, because
+    /// it belongs to a sequence that types text later, or only chooses the level of other keys.
     fn typed(&mut self, keycode: u8, state: u8, group: u8) -> Option<String> {
         let character = self.keyboard.map.character(keycode, state, group);
         let symbol = self.keyboard.map.symbol(keycode, state, group);
@@ -321,16 +322,16 @@ impl X11InputSource {
         }
         if state & COMMAND != 0 {
             self.composer.reset();
-            // Right Alt may be another key there: what is held with it goes by its place.
+            // Right Alt may be another key at the host: keys held with it are sent by position.
             let beside = self.down.values().any(|code| *code == RIGHT_ALT);
-            // Lock makes no other command of it.
+            // Lock does not change a command.
             let letter = self.keyboard.map.character(keycode, state & !LOCK, group);
             return Some(letter.filter(|_| !beside).into_iter().collect());
         }
         match self.composer.press(symbol) {
-            Step::Alone => Some(character.into_iter().collect()),
-            Step::Typed(text) => Some(text),
-            Step::Waiting | Step::Discarded => None,
+            ComposeStep::Alone => Some(character.into_iter().collect()),
+            ComposeStep::Typed(text) => Some(text),
+            ComposeStep::Waiting | ComposeStep::Discarded => None,
         }
     }
 
@@ -357,7 +358,7 @@ impl X11InputSource {
             }
             Action::Grab if self.grab.is_active() => {
                 self.declined = true;
-                return self.let_go();
+                return self.release();
             }
             Action::Grab => {
                 self.composer.reset();
@@ -386,16 +387,16 @@ impl X11InputSource {
         self.change(|scene| scene.grabbed = taken)
     }
 
-    /// Takes the pointer or lets it go as the host's application wants it: while the person plays in
-    /// this window, and has not let it go by hand since that was asked for.
-    fn follow_wish(&mut self) -> Result<(), SourceError> {
+    /// Grabs or releases the pointer as the host's application requests: while the user plays in
+    /// this window, and has not released it manually since the request.
+    fn follow_request(&mut self) -> Result<(), SourceError> {
         let wanted = {
             let scene = self.stage.scene();
             scene.relative && !scene.observer
         };
         if self.grab.is_active() {
             return match !wanted && self.for_host {
-                true => self.let_go(),
+                true => self.release(),
                 false => Ok(()),
             };
         }
@@ -411,21 +412,21 @@ impl X11InputSource {
         self.take_pointer()
     }
 
-    fn let_go(&mut self) -> Result<(), SourceError> {
+    fn release(&mut self) -> Result<(), SourceError> {
         self.grab
-            .let_go(&self.conn)
+            .release(&self.conn)
             .map_err(|cause| self.gone(&cause))?;
         self.ready.push_back(SourceEvent::Grabbed(false));
         self.change(|scene| scene.grabbed = false)
     }
 
-    /// A `FocusOut` also tells of a grab that begins or ends, as if the focus went to the window that
-    /// it is for and back.
+    /// A `FocusOut` also reports the start or end of a grab, as if the focus moved to the grab
+    /// window and back.
     fn focus_out(&mut self, mode: xproto::NotifyMode) -> Result<(), SourceError> {
         match mode {
-            // Our own: nobody else can have one meanwhile.
+            // Our own grab: no other client can have one meanwhile.
             xproto::NotifyMode::GRAB if self.grab.holds_keyboard() => Ok(()),
-            // Where the focus is elsewhere, what is down goes up unheard.
+            // With the focus elsewhere, key releases are not received.
             xproto::NotifyMode::UNGRAB if self.down.is_empty() || self.has_focus()? => Ok(()),
             _ => self.focus_lost(),
         }
@@ -446,12 +447,12 @@ impl X11InputSource {
         self.away = true;
         self.ready.push_back(SourceEvent::Focused(false));
         match self.grab.is_active() {
-            true => self.let_go(),
+            true => self.release(),
             false => Ok(()),
         }
     }
 
-    /// Sends the newest of the motions that are there already: older places are of no use.
+    /// Sends the newest of the motion events that have arrived: older positions are outdated.
     fn pointer_moved(&mut self, first: xproto::MotionNotifyEvent) -> Result<(), SourceError> {
         let mut newest = first;
         loop {
@@ -509,7 +510,7 @@ impl X11InputSource {
         self.send(InputEvent::Button { button, pressed });
     }
 
-    /// Changes the scene and draws it anew if that shows.
+    /// Changes the scene and repaints it if the change is visible.
     fn change(&mut self, apply: impl FnOnce(&mut Scene)) -> Result<(), SourceError> {
         let redraw = {
             let mut scene = self.stage.scene();
@@ -523,9 +524,9 @@ impl X11InputSource {
         }
     }
 
-    /// Draws the scene anew. The server may take this after a newer picture of the presenter's
-    /// that was sent later, so it is repeated if a picture came in between; not for ever, since
-    /// where pictures keep coming the next one repairs it as well.
+    /// Repaints the scene. The server may execute this after a newer picture of the presenter that
+    /// was sent later, so it is repeated if a picture was shown in between; the number of repeats
+    /// is limited, since a steady stream of pictures repaints the window as well.
     pub(crate) fn repaint(&mut self) -> Result<(), WindowError> {
         for _ in 0..REPAIRS {
             let drawn = {
@@ -580,7 +581,7 @@ impl InputSource for X11InputSource {
     }
 }
 
-/// How often a repair is repeated because a picture came in between.
+/// Maximum number of repeated repaints.
 const REPAIRS: usize = 3;
 
 /// One notch of the wheel in units of `REL_WHEEL_HI_RES`.
@@ -597,15 +598,15 @@ fn key(code: KeyCode, text: Option<char>, pressed: bool) -> InputEvent {
     }
 }
 
-/// `XK_ISO_Level2_Latch` to `XK_ISO_Level3_Lock`, the fifth level's, and `XK_Mode_switch` of
-/// `keysymdef.h`: with the characters that other keys carry the host needs none of them, and its
-/// layout may have a command on such a key.
+/// `XK_ISO_Level2_Latch` to `XK_ISO_Level3_Lock`, those of the fifth level, and `XK_Mode_switch` of
+/// `keysymdef.h`: the host does not need them, since other keys carry characters, and its layout
+/// may have a command on such a key.
 fn chooses_level(symbol: u32) -> bool {
     matches!(symbol, 0xfe02..=0xfe05 | 0xfe11..=0xfe13 | 0xff7e)
 }
 
-/// Whether a `FocusOut` takes the keys away: not when the focus goes into the window itself, and
-/// not when it only follows the pointer.
+/// Whether a `FocusOut` removes the keyboard focus: not when the focus moves into the window itself
+/// or only follows the pointer.
 fn loses_keys(detail: xproto::NotifyDetail) -> bool {
     detail != xproto::NotifyDetail::INFERIOR && detail != xproto::NotifyDetail::POINTER
 }

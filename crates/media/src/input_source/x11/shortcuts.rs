@@ -1,15 +1,15 @@
-//! The key combinations that the client's window keeps for itself: one table, which the help, the
-//! overlay and the documents show.
+//! The shortcuts of the client's window: one table, shown by the help, the overlay and the
+//! documents.
 
 use openuvr_proto::input::event::KeyCode;
 
-use super::super::SoundWish;
+use super::super::SoundCommand;
 use crate::keyboard::keymap::{CONTROL, MOD1, SHIFT};
 
-/// What has to be held for all of them.
+/// Modifiers of all shortcuts.
 pub(super) const HELD: u8 = CONTROL | MOD1 | SHIFT;
 
-/// What a combination does.
+/// A shortcut's action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Action {
     Quit,
@@ -18,22 +18,22 @@ pub(super) enum Action {
     Overlay,
     Eyes,
     Keys,
-    Sound(SoundWish),
+    Sound(SoundCommand),
 }
 
-/// A combination.
+/// A shortcut.
 #[derive(Clone, Copy, Debug)]
 pub struct Shortcut {
     /// The keys, as in a menu.
     pub keys: &'static str,
-    /// What it does.
+    /// Its effect.
     pub does: &'static str,
-    /// The last of its keys by its place on the keyboard: where US keyboards have it.
+    /// Its last key by position, as on a US keyboard.
     code: KeyCode,
     own: Action,
 }
 
-/// All of them.
+/// All shortcuts.
 pub const SHORTCUTS: &[Shortcut] = &[
     Shortcut {
         keys: "Ctrl+Alt+Shift+G",
@@ -69,19 +69,19 @@ pub const SHORTCUTS: &[Shortcut] = &[
         keys: "Ctrl+Alt+Shift+M",
         does: "mute sound, and hear it again",
         code: KeyCode(50),
-        own: Action::Sound(SoundWish::Mute),
+        own: Action::Sound(SoundCommand::Mute),
     },
     Shortcut {
         keys: "Ctrl+Alt+Shift+Up",
         does: "louder",
         code: KeyCode(103),
-        own: Action::Sound(SoundWish::Louder),
+        own: Action::Sound(SoundCommand::Louder),
     },
     Shortcut {
         keys: "Ctrl+Alt+Shift+Down",
         does: "quieter",
         code: KeyCode(108),
-        own: Action::Sound(SoundWish::Quieter),
+        own: Action::Sound(SoundCommand::Quieter),
     },
     Shortcut {
         keys: "Ctrl+Alt+Shift+Q",
@@ -91,7 +91,7 @@ pub const SHORTCUTS: &[Shortcut] = &[
     },
 ];
 
-/// What the key does while the others of a combination are held.
+/// The action of a key while the shortcut modifiers are held.
 pub(super) fn own(code: KeyCode) -> Option<Action> {
     let found = SHORTCUTS.iter().find(|shortcut| shortcut.code == code);
     found.map(|shortcut| shortcut.own)
@@ -108,7 +108,7 @@ mod tests {
             let letter = shortcut
                 .keys
                 .strip_prefix("Ctrl+Alt+Shift+")
-                .expect("all are held");
+                .expect("all modifiers are held");
             let named = codes::by_name(&format!("KEY_{}", letter.to_uppercase()));
             assert_eq!(named, Some(shortcut.code), "{shortcut:?}");
             assert_eq!(own(shortcut.code), Some(shortcut.own), "each key once");

@@ -1,4 +1,4 @@
-//! Where the compose table of a person and a locale is.
+//! Finds the compose table of the user or the locale.
 //!
 //! Spec: Compose(5), "FILES" and "ENVIRONMENT VARIABLES".
 
@@ -7,18 +7,17 @@ use std::path::{Path, PathBuf};
 
 use super::{Table, parse};
 
-/// Tables of Xlib's own.
+/// Xlib's tables.
 const FOLDER: &str = "/usr/share/X11/locale";
 
-/// The table of locales without one, and of those that are not UTF-8: what is typed is sent as
-/// Unicode.
-const USUAL: &str = "en_US.UTF-8/Compose";
+/// The table of locales without one or with another charset than UTF-8: text is sent as Unicode.
+const DEFAULT_TABLE: &str = "en_US.UTF-8/Compose";
 
-/// The largest file that is read: Xlib's longest has 650 KB.
-const LARGEST: u64 = 4 << 20;
+/// Maximum file size: Xlib's longest has 650 KB.
+const MAX_SIZE: u64 = 4 << 20;
 
-/// The table that `XCOMPOSEFILE`, `~/.XCompose` or the locale names; empty, with a word in the log,
-/// if there is none.
+/// The table selected by `XCOMPOSEFILE`, `~/.XCompose` or the locale; empty, with a log line, if
+/// there is none.
 pub(super) fn of_locale() -> Table {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let own = variable("XCOMPOSEFILE").map(PathBuf::from);
@@ -31,7 +30,7 @@ pub(super) fn named(file: PathBuf) -> Table {
     let Some(text) = read(&file) else {
         tracing::warn!(
             file = %file.display(),
-            "no compose table can be read: dead keys type their own sign (install libx11-data)"
+            "can't read a compose table: dead keys type their own symbol (install libx11-data)"
         );
         return Table::default();
     };
@@ -39,15 +38,15 @@ pub(super) fn named(file: PathBuf) -> Table {
 }
 
 fn read(file: &Path) -> Option<String> {
-    // A device has no end, and a pipe perhaps no beginning.
+    // Devices and pipes may be endless or block.
     std::fs::metadata(file).ok().filter(|is| is.is_file())?;
     let mut bytes = Vec::new();
     let open = std::fs::File::open(file).ok()?;
-    open.take(LARGEST).read_to_end(&mut bytes).ok()?;
+    open.take(MAX_SIZE).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// `%H`, `%L` and `%S` at the beginning of a file's name.
+/// Expands `%H`, `%L` and `%S` at the start of a file name.
 fn included(name: &str) -> Option<PathBuf> {
     let (kind, rest) = match name.strip_prefix('%') {
         Some(rest) => rest.split_at_checked(1)?,
@@ -70,16 +69,16 @@ fn folder() -> PathBuf {
     std::env::var_os("XLOCALEDIR").map_or_else(|| PathBuf::from(FOLDER), PathBuf::from)
 }
 
-/// The locale's table among Xlib's.
+/// The locale's table in Xlib's folder.
 fn of_system() -> PathBuf {
     let names = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter();
     let mut set = names.filter_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()));
     let locale = set.next().unwrap_or_default();
     let list = read(&folder().join("compose.dir")).unwrap_or_default();
-    folder().join(table_of(&locale, &list).unwrap_or(USUAL))
+    folder().join(table_of(&locale, &list).unwrap_or(DEFAULT_TABLE))
 }
 
-/// The table of a locale in the text of `compose.dir`, whose lines are `TABLE[:] LOCALE`.
+/// The table of a locale in `compose.dir`, which has lines of `TABLE[:] LOCALE`.
 fn table_of<'a>(locale: &str, list: &'a str) -> Option<&'a str> {
     let (name, codes) = locale.split_once('.')?;
     let codes = codes.to_ascii_lowercase().replace('-', "");
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_of_a_bearable_size_is_no_table() {
+    fn unreadable_or_huge_files_are_no_table() {
         assert_eq!(read(Path::new("/dev/zero")), None);
         assert_eq!(read(Path::new("/nonexistent/Compose")), None);
         assert_eq!(included("%Q/x"), None);

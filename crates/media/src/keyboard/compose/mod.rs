@@ -1,9 +1,9 @@
-//! Dead keys and compose sequences: which characters a sequence of key symbols types.
+//! Dead keys and compose sequences: maps sequences of key symbols to text.
 //!
-//! A table and a place in it as a plain value; module `file` finds the table of the locale. It is
-//! no input method: nothing is shown while a sequence is being typed.
+//! A table and a position in it, without I/O; module `file` finds the locale's table. Not an input
+//! method: incomplete sequences are not displayed.
 //!
-//! Spec: Compose(5); what is unmatched is discarded, as Xlib discards it.
+//! Spec: Compose(5); unknown sequences are discarded, as in Xlib.
 
 mod file;
 mod names;
@@ -13,29 +13,29 @@ use std::collections::HashMap;
 
 use super::keymap::character_of;
 
-/// The place in a table that no symbol has led away from.
+/// The initial position.
 const START: u32 = 0;
 
-/// The sequences that a person may type.
+/// A table of sequences.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
-    /// Where a symbol leads from a place.
-    steps: HashMap<(u32, u32), Next>,
-    /// Places other than [`START`].
+    /// The transition of a symbol at a position.
+    steps: HashMap<(u32, u32), Transition>,
+    /// Number of positions other than [`START`].
     places: u32,
 }
 
-/// Where a symbol leads.
+/// A transition.
 #[derive(Clone, Debug)]
-enum Next {
-    /// On, to this place.
-    Place(u32),
-    /// To the end: this was typed.
+enum Transition {
+    /// To this position.
+    Node(u32),
+    /// The end: types this text.
     Text(Box<str>),
 }
 
 impl Table {
-    /// The sequence of `symbols` types `text` from now on; what it contradicts is forgotten.
+    /// Adds a sequence that types `text`; removes conflicting ones.
     fn insert(&mut self, symbols: &[u32], text: &str) {
         let Some((last, before)) = symbols.split_last() else {
             return;
@@ -43,32 +43,34 @@ impl Table {
         let mut at = START;
         for symbol in before {
             at = match self.steps.get(&(at, *symbol)) {
-                Some(Next::Place(place)) => *place,
-                Some(Next::Text(_)) | None => {
+                Some(Transition::Node(place)) => *place,
+                Some(Transition::Text(_)) | None => {
                     self.places += 1;
-                    self.steps.insert((at, *symbol), Next::Place(self.places));
+                    self.steps
+                        .insert((at, *symbol), Transition::Node(self.places));
                     self.places
                 }
             };
         }
-        self.steps.insert((at, *last), Next::Text(text.into()));
+        self.steps
+            .insert((at, *last), Transition::Text(text.into()));
     }
 }
 
-/// What became of a key symbol.
+/// The result of a key symbol.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Step {
-    /// It is part of no sequence: the key does what it does.
+pub(crate) enum ComposeStep {
+    /// Not part of a sequence: the key has its ordinary effect.
     Alone,
-    /// It began or went on with a sequence: nothing is typed yet.
+    /// It started or continued a sequence; no text yet.
     Waiting,
-    /// It ended a sequence, which typed this.
+    /// It completed a sequence with this text.
     Typed(String),
-    /// It ended a sequence that is in no table: nothing is typed.
+    /// It ended an unknown sequence without text.
     Discarded,
 }
 
-/// A person's way through a table.
+/// A position in a table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Composer {
     table: Table,
@@ -76,7 +78,7 @@ pub(crate) struct Composer {
 }
 
 impl Composer {
-    /// With the table of this process's locale and person.
+    /// With the table of this process's user and locale.
     pub(crate) fn of_locale() -> Composer {
         Composer {
             table: file::of_locale(),
@@ -84,7 +86,7 @@ impl Composer {
         }
     }
 
-    /// With the table of this text.
+    /// With a table in text form.
     #[cfg(test)]
     pub(crate) fn from_text(text: &str) -> Composer {
         Composer {
@@ -93,36 +95,37 @@ impl Composer {
         }
     }
 
-    /// The person pressed a key that makes `symbol`.
-    pub(crate) fn press(&mut self, symbol: u32) -> Step {
+    /// Handles a key press with `symbol`.
+    pub(crate) fn press(&mut self, symbol: u32) -> ComposeStep {
         if is_modifier(symbol) {
-            return Step::Alone;
+            return ComposeStep::Alone;
         }
         let before = std::mem::replace(&mut self.at, START);
         match self.table.steps.get(&(before, symbol)) {
-            Some(Next::Place(place)) => {
+            Some(Transition::Node(place)) => {
                 self.at = *place;
-                Step::Waiting
+                ComposeStep::Waiting
             }
-            Some(Next::Text(text)) => Step::Typed(text.to_string()),
-            None if is_dead(symbol) && before == START => {
-                spacing(symbol).map_or(Step::Discarded, |ch| Step::Typed(ch.to_string()))
-            }
-            None if before == START => Step::Alone,
-            // Backspace, Escape and arrows leave the sequence and still do what they do.
-            None if character_of(symbol).is_none() && !is_dead(symbol) => Step::Alone,
-            None => Step::Discarded,
+            Some(Transition::Text(text)) => ComposeStep::Typed(text.to_string()),
+            None if is_dead(symbol) && before == START => spacing(symbol)
+                .map_or(ComposeStep::Discarded, |ch| {
+                    ComposeStep::Typed(ch.to_string())
+                }),
+            None if before == START => ComposeStep::Alone,
+            // Backspace, Escape and arrows abort the sequence and keep their effect.
+            None if character_of(symbol).is_none() && !is_dead(symbol) => ComposeStep::Alone,
+            None => ComposeStep::Discarded,
         }
     }
 
-    /// Forgets the sequence that was begun.
+    /// Aborts an incomplete sequence.
     pub(crate) fn reset(&mut self) {
         self.at = START;
     }
 }
 
 /// `XK_Shift_L` to `XK_Hyper_R`, `XK_Mode_switch`, `XK_Num_Lock`, `XK_ISO_Lock` to
-/// `XK_ISO_Last_Group_Lock` of `keysymdef.h`: part of no sequence, and the end of none.
+/// `XK_ISO_Last_Group_Lock` of `keysymdef.h`: ignored within sequences.
 fn is_modifier(symbol: u32) -> bool {
     matches!(symbol, 0xffe1..=0xffee | 0xff7e | 0xff7f | 0xfe01..=0xfe13)
 }
@@ -132,7 +135,7 @@ fn is_dead(symbol: u32) -> bool {
     (0xfe50..=0xfe93).contains(&symbol)
 }
 
-/// What a dead key types where no table knows it.
+/// The text of a dead key that is in no table.
 fn spacing(dead: u32) -> Option<char> {
     const CHARACTERS: &str = "`´^~¯˘˙¨˚˝ˇ¸˛";
     CHARACTERS
@@ -148,7 +151,7 @@ mod tests {
     const CIRCUMFLEX: u32 = 0xfe52;
     const MULTI: u32 = 0xff20;
 
-    fn typed(composer: &mut Composer, symbols: &[u32]) -> Vec<Step> {
+    fn typed(composer: &mut Composer, symbols: &[u32]) -> Vec<ComposeStep> {
         symbols.iter().map(|s| composer.press(*s)).collect()
     }
 
@@ -158,35 +161,43 @@ mod tests {
                      <dead_circumflex> <space> : \"^\" asciicircum\n\
                      <Multi_key> <o> <slash> : \"ø\"\n";
         let mut it = Composer::from_text(table);
-        let text = |text: &str| Step::Typed(text.to_owned());
+        let text = |text: &str| ComposeStep::Typed(text.to_owned());
         assert_eq!(
             typed(&mut it, &[CIRCUMFLEX, 0x61]),
-            [Step::Waiting, text("â")]
+            [ComposeStep::Waiting, text("â")]
         );
-        // Shift between the two is part of neither.
+        // Shift between the two is ignored.
         let shifted = [CIRCUMFLEX, 0xffe1, 0x20, 0x61];
-        let steps = [Step::Waiting, Step::Alone, text("^"), Step::Alone];
+        let steps = [
+            ComposeStep::Waiting,
+            ComposeStep::Alone,
+            text("^"),
+            ComposeStep::Alone,
+        ];
         assert_eq!(typed(&mut it, &shifted), steps);
-        let steps = [Step::Waiting, Step::Waiting, text("ø")];
+        let steps = [ComposeStep::Waiting, ComposeStep::Waiting, text("ø")];
         assert_eq!(typed(&mut it, &[MULTI, 0x6f, 0x2f]), steps);
     }
 
     #[test]
-    fn what_is_in_no_table_types_nothing_and_backspace_stays_itself() {
+    fn unknown_sequences_type_nothing_and_backspace_works() {
         let mut it = Composer::from_text("<dead_circumflex> <a> : \"â\"");
         assert_eq!(
             typed(&mut it, &[CIRCUMFLEX, 0x71]),
-            [Step::Waiting, Step::Discarded]
+            [ComposeStep::Waiting, ComposeStep::Discarded]
         );
         assert_eq!(
             typed(&mut it, &[CIRCUMFLEX, 0xff08]),
-            [Step::Waiting, Step::Alone]
+            [ComposeStep::Waiting, ComposeStep::Alone]
         );
-        assert_eq!(typed(&mut it, &[0x61]), [Step::Alone]);
-        assert_eq!(typed(&mut it, &[GRAVE]), [Step::Typed("`".to_owned())]);
+        assert_eq!(typed(&mut it, &[0x61]), [ComposeStep::Alone]);
+        assert_eq!(
+            typed(&mut it, &[GRAVE]),
+            [ComposeStep::Typed("`".to_owned())]
+        );
         it.press(CIRCUMFLEX);
         it.reset();
-        assert_eq!(typed(&mut it, &[0x61]), [Step::Alone]);
+        assert_eq!(typed(&mut it, &[0x61]), [ComposeStep::Alone]);
     }
 
     #[test]
@@ -201,13 +212,16 @@ mod tests {
             at: START,
         };
         assert!(it.table.steps.len() > 4000, "{}", it.table.steps.len());
-        let text = |text: &str| Step::Typed(text.to_owned());
+        let text = |text: &str| ComposeStep::Typed(text.to_owned());
         assert_eq!(
             typed(&mut it, &[CIRCUMFLEX, 0x65]),
-            [Step::Waiting, text("ê")]
+            [ComposeStep::Waiting, text("ê")]
         );
-        assert_eq!(typed(&mut it, &[0xfe51, 0x20]), [Step::Waiting, text("'")]);
-        let euro = [Step::Waiting, Step::Waiting, text("€")];
+        assert_eq!(
+            typed(&mut it, &[0xfe51, 0x20]),
+            [ComposeStep::Waiting, text("'")]
+        );
+        let euro = [ComposeStep::Waiting, ComposeStep::Waiting, text("€")];
         assert_eq!(typed(&mut it, &[MULTI, 0x3d, 0x65]), euro);
     }
 }

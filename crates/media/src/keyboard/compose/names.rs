@@ -1,4 +1,4 @@
-//! Key symbols by their names, as compose tables write them.
+//! Key symbols by the names in compose tables.
 //!
 //! Source: `keysymdef.h`.
 
@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use super::super::keymap::symbol_of;
 
-/// Names that mean a symbol which has another name, too.
+/// Alternative names of symbols.
 const ALIASES: &[(&str, u32)] = &[
     ("quoteright", 0x27),
     ("quoteleft", 0x60),
@@ -26,12 +26,12 @@ const ALIASES: &[(&str, u32)] = &[
     ("ooblique", 0xf8),
 ];
 
-/// All names that tables use.
+/// All names in use.
 pub(super) struct Names(HashMap<&'static str, u32>);
 
 impl Names {
     pub(super) fn new() -> Names {
-        // Below are the legacy symbols, then a few hundred of Unicode with a name of their own.
+        // First the legacy symbols, then some hundred Unicode symbols with names.
         let all = (0..=0xffff).chain(0x0100_0000..=0x0100_2fff);
         let named = all.filter_map(|raw| {
             let name = xkeysym::Keysym::new(raw).name()?;

@@ -1,7 +1,7 @@
-//! The text of a compose table.
+//! Parses compose tables.
 //!
-//! Spec: Compose(5). Lines with modifiers (`! Ctrl <x>`) are left out: what is held together with
-//! a character is a command here. What makes no sense is skipped, as Xlib skips it.
+//! Spec: Compose(5). Lines with modifiers (`! Ctrl <x>`) are skipped: a modified character is a
+//! command here. Invalid lines are skipped, as in Xlib.
 
 use std::iter::Peekable;
 use std::str::Bytes;
@@ -10,16 +10,16 @@ use super::Table;
 use super::names::Names;
 use crate::keyboard::keymap::character_of;
 
-/// Tables that include each other are followed this deep; Xlib's limit is 100.
+/// Maximum depth of includes; Xlib's limit is 100.
 const DEPTH: usize = 8;
 
-/// The longest sequence that is kept; Xlib's tables have up to six symbols.
-const LONGEST: usize = 16;
+/// Maximum length of a sequence; Xlib's tables have up to six symbols.
+const MAX_LENGTH: usize = 16;
 
-/// The most sequences that are kept; Xlib's longest table has 5700.
-const MOST: usize = 50_000;
+/// Maximum number of sequences; Xlib's longest table has 5700.
+const MAX_SEQUENCES: usize = 50_000;
 
-/// The table in `text`; `include` reads another file by the name that the text gives it.
+/// Parses the table in `text`; `include` reads an included file by name.
 pub(super) fn table(text: &str, include: &mut dyn FnMut(&str) -> Option<String>) -> Table {
     let mut table = Table::default();
     add(&mut table, &Names::new(), text, include, DEPTH);
@@ -42,7 +42,7 @@ fn add(
                 add(table, names, &other, include, depth - 1);
             }
         } else if let Some((symbols, text)) = sequence(names, line)
-            && table.steps.len() < MOST
+            && table.steps.len() < MAX_SEQUENCES
         {
             table.insert(&symbols, &text);
         }
@@ -51,7 +51,7 @@ fn add(
 
 /// `<dead_grave> <A> : "À" Agrave # comment`
 fn sequence(names: &Names, line: &str) -> Option<(Vec<u32>, String)> {
-    // A key may be called `colon`, but not `:`.
+    // A key may be named `colon`, but not `:`.
     let (keys, result) = line.split_once(':')?;
     let mut symbols = Vec::new();
     let mut keys = keys.trim();
@@ -60,7 +60,7 @@ fn sequence(names: &Names, line: &str) -> Option<(Vec<u32>, String)> {
         symbols.push(names.symbol(name)?);
         keys = rest.trim_start();
     }
-    let fits = (1..=LONGEST).contains(&symbols.len());
+    let fits = (1..=MAX_LENGTH).contains(&symbols.len());
     let text = match result.trim_start().strip_prefix('"') {
         Some(quoted) => unquoted(quoted)?,
         None => {
@@ -91,7 +91,7 @@ fn unquoted(quoted: &str) -> Option<String> {
     }
 }
 
-/// Reads up to `most` digits; what is beyond a byte is lost.
+/// Reads up to `most` digits; overflow beyond a byte is dropped.
 fn number(rest: &mut Peekable<Bytes<'_>>, radix: u32, most: usize) -> u8 {
     let mut value = 0;
     for _ in 0..most {
@@ -106,10 +106,10 @@ fn number(rest: &mut Peekable<Bytes<'_>>, radix: u32, most: usize) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keyboard::compose::{Composer, START, Step};
+    use crate::keyboard::compose::{ComposeStep, Composer, START};
     use crate::keyboard::keymap::symbol_of;
 
-    fn typed(table: &Table, symbols: &[u32]) -> Option<Step> {
+    fn typed(table: &Table, symbols: &[u32]) -> Option<ComposeStep> {
         let mut composer = Composer {
             table: table.clone(),
             at: START,
@@ -140,12 +140,8 @@ include "%L"
             Some("<Multi_key> <x> : \"X\"\ninclude \"%H/self\"\n".to_owned())
         });
         assert_eq!(asked.first().map(String::as_str), Some("%L"));
-        assert_eq!(
-            asked.len(),
-            DEPTH,
-            "a table that includes itself has an end"
-        );
-        let text = |text: &str| Some(Step::Typed(text.to_owned()));
+        assert_eq!(asked.len(), DEPTH, "a recursive include terminates");
+        let text = |text: &str| Some(ComposeStep::Typed(text.to_owned()));
         assert_eq!(table.steps.len(), 6, "{table:?}");
         let odd = [0xff20, 0x3a, symbol_of('≠')];
         assert_eq!(typed(&table, &odd), text("\\\"AB"));

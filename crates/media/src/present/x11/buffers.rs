@@ -1,4 +1,4 @@
-//! The picture buffers that we share with the X server (MIT-SHM), and who reads which right now.
+//! The picture buffers shared with the X server (MIT-SHM), and their pending reads.
 //!
 //! Spec: MIT Shared Memory Extension, version 1.2 (segments passed as file descriptors).
 
@@ -12,8 +12,8 @@ use x11rb::rust_connection::RustConnection;
 use crate::present::PresentError;
 use crate::sys::memory::SharedMemory;
 
-/// How many: the one on the screen (kept for repaints), one that the server may still read, and
-/// one to write into.
+/// Number of buffers: one on the screen (kept for repaints), one that the server may still read,
+/// and one to write.
 const COUNT: usize = 3;
 
 /// Buffers for BGRX pictures of one size, rows packed.
@@ -25,9 +25,9 @@ pub(super) struct Buffers {
 struct Buffer {
     segment: shm::Seg,
     memory: SharedMemory,
-    /// Rows in which it differs from the newest picture.
+    /// Rows that differ from the newest picture.
     behind: Range<u32>,
-    /// Requests of ours that read it and whose completion has not been announced.
+    /// Our requests that read it and have not completed.
     readers: u32,
 }
 
@@ -37,7 +37,9 @@ impl Buffers {
         let mut all = Vec::with_capacity(COUNT);
         for _ in 0..COUNT {
             let (memory, file) = SharedMemory::new(size.pixels() * 4).map_err(|cause| {
-                PresentError(format!("no memory for a {size} picture buffer: {cause}"))
+                PresentError(format!(
+                    "out of memory for a {size} picture buffer: {cause}"
+                ))
             })?;
             let refused = |cause: &dyn std::fmt::Display| {
                 PresentError(format!(
@@ -53,7 +55,7 @@ impl Buffers {
             all.push(Buffer {
                 segment,
                 memory,
-                // They are all black, as nothing was shown yet.
+                // All are black, the initial picture.
                 behind: 0..0,
                 readers: 0,
             });
@@ -61,12 +63,12 @@ impl Buffers {
         Ok(Buffers { size, all })
     }
 
-    /// The size of the pictures that fit.
+    /// The size of the pictures.
     pub(super) fn size(&self) -> Size {
         self.size
     }
 
-    /// A buffer that nobody reads and that is not `kept`.
+    /// A buffer without readers that is not `kept`.
     pub(super) fn free(&self, kept: Option<shm::Seg>) -> Option<shm::Seg> {
         let free = |each: &&Buffer| each.readers == 0 && Some(each.segment) != kept;
         self.all.iter().find(free).map(|buffer| buffer.segment)
@@ -78,20 +80,21 @@ impl Buffers {
         Some(buffer.memory.bytes_mut())
     }
 
-    /// The rows in which a buffer differs from the newest picture.
+    /// The rows of a buffer that differ from the newest picture.
     pub(super) fn behind(&self, segment: shm::Seg) -> Range<u32> {
         let buffer = self.all.iter().find(|each| each.segment == segment);
         buffer.map_or(0..0, |buffer| buffer.behind.clone())
     }
 
-    /// Notes that something else is in these rows of a buffer now than in the newest picture.
+    /// Records that these rows of a buffer no longer contain the newest picture.
     pub(super) fn wrote(&mut self, segment: shm::Seg, rows: &Range<u32>) {
         if let Some(buffer) = self.all.iter_mut().find(|each| each.segment == segment) {
             buffer.behind = around(&buffer.behind, rows);
         }
     }
 
-    /// Notes that the newest picture is in this buffer now, and differs from the one before in `rows`.
+    /// Records that the newest picture is in this buffer, and differs from the previous one in
+    /// `rows`.
     pub(super) fn newest(&mut self, segment: shm::Seg, rows: &Range<u32>) {
         for buffer in &mut self.all {
             buffer.behind = match buffer.segment == segment {
@@ -101,7 +104,7 @@ impl Buffers {
         }
     }
 
-    /// Copies bytes from one buffer into the same place of another.
+    /// Copies bytes from one buffer to the same position in another.
     pub(super) fn copy(&mut self, from: shm::Seg, to: shm::Seg, bytes: Range<usize>) {
         let at = |segment| self.all.iter().position(|each| each.segment == segment);
         if let (Some(from), Some(to)) = (at(from), at(to))
@@ -113,30 +116,30 @@ impl Buffers {
         }
     }
 
-    /// Notes `requests` more requests that read `segment` and will announce their completion.
+    /// Records `requests` more requests that read `segment` and will report their completion.
     pub(super) fn reading(&mut self, segment: shm::Seg, requests: u32) {
         if let Some(buffer) = self.all.iter_mut().find(|each| each.segment == segment) {
             buffer.readers += requests;
         }
     }
 
-    /// Notes that the server announced a completion.
+    /// Records a completion.
     pub(super) fn completed(&mut self, segment: shm::Seg) {
         if let Some(buffer) = self.all.iter_mut().find(|each| each.segment == segment) {
             buffer.readers = buffer.readers.saturating_sub(1);
         }
     }
 
-    /// Tells the server to forget them. It keeps its own mapping until it has.
+    /// Detaches them from the server, which keeps its own mapping until then.
     pub(super) fn detach(self, conn: &RustConnection) {
         for buffer in &self.all {
-            // A server that is gone has forgotten them already.
+            // A server that is gone has detached them already.
             let _ = conn.shm_detach(buffer.segment);
         }
     }
 }
 
-/// The rows from the first to the last of both.
+/// The range from the first to the last row of both.
 pub(super) fn around(one: &Range<u32>, other: &Range<u32>) -> Range<u32> {
     match (one.is_empty(), other.is_empty()) {
         (true, _) => other.clone(),

@@ -1,8 +1,8 @@
-//! The client's window on X11: pictures by MIT-SHM, its own cursor, keyboard and pointer.
+//! The client's window on X11: pictures by MIT-SHM, a cursor, keyboard and pointer.
 //!
-//! [`open`] makes one window and returns its two halves: the [`X11Presenter`] for the media
-//! thread and the [`X11InputSource`] for the input thread, each on a connection of its own.
-//! The window belongs to the input source: drop the presenter first.
+//! [`open`] creates one window and returns its two parts: the [`X11Presenter`] for the media thread
+//! and the [`X11InputSource`] for the input thread, each with its own connection. The window
+//! belongs to the input source: drop the presenter first.
 
 mod buffers;
 mod presenter;
@@ -17,7 +17,7 @@ use super::PresentError;
 use crate::display;
 use crate::input_source::x11::X11InputSource;
 pub use crate::window::WindowConfig;
-use crate::window::scene::{self, Following, Stage};
+use crate::window::scene::{self, AutoSize, SharedWindow};
 use crate::window::toplevel::{self, Window};
 pub use presenter::X11Presenter;
 
@@ -46,9 +46,7 @@ pub fn open(config: &WindowConfig) -> Result<(X11Presenter, X11InputSource), Pre
         .cloned()
         .ok_or_else(|| PresentError(format!("display {display} has no screen {screen}")))?;
     let failed = |cause: &dyn std::fmt::Display| {
-        PresentError(format!(
-            "no window can be opened on display {display}: {cause}"
-        ))
+        PresentError(format!("can't open a window on display {display}: {cause}"))
     };
     let room = toplevel::room(&input, &screen).map_err(|cause| failed(&cause))?;
     let picture = config.size;
@@ -58,18 +56,18 @@ pub fn open(config: &WindowConfig) -> Result<(X11Presenter, X11InputSource), Pre
     }
     let config = &config;
     let window = Window::open(&input, &screen, config).map_err(|cause| failed(&cause))?;
-    // The other connection refers to the window next: the server must know it by then.
+    // The other connection uses the window next: the server must know it by then.
     x11rb::wrapper::ConnectionExt::sync(&input).map_err(|cause| failed(&cause))?;
-    let stage = Arc::new(Stage::new(
+    let stage = Arc::new(SharedWindow::new(
         display.clone(),
         window.id,
         (&screen, display::stores_bgrx(input.setup(), &screen)),
         config.size,
         config.observer,
-        config.follow.then(|| Following {
+        config.follow.then(|| AutoSize {
             screen: room,
             size: config.size,
-            asked: Vec::new(),
+            requested: Vec::new(),
             full_screen: config.full_screen,
         }),
     ));

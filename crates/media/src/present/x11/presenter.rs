@@ -1,5 +1,5 @@
-//! The media thread's half of the window: converts a picture into shared memory, tells the server
-//! to copy it, returns.
+//! The media thread's part of the window: converts a picture into shared memory and makes the
+//! server copy it, without waiting.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,46 +25,46 @@ use crate::window::DrawnWindow;
 use crate::window::painter::Painter;
 use crate::window::panel::Panel;
 use crate::window::placement::{Placement, Rect};
-use crate::window::scene::{Shown, Stage};
+use crate::window::scene::{DisplayedPicture, SharedWindow};
 use crate::window::toplevel;
 
-/// How long a picture waits for a server that has not yet read the two before it. A server that
-/// runs takes well under a millisecond; one that hangs this long costs pictures, not the session.
+/// How long a picture waits for a server that has not yet read the previous two. A running server
+/// takes well under a millisecond; a hanging one costs pictures, not the session.
 const STALLED: Duration = Duration::from_millis(100);
 
-/// Shows pictures in an X11 window by MIT-SHM, at once: no refresh is waited for.
+/// Displays pictures in an X11 window by MIT-SHM immediately, without waiting for a refresh.
 ///
-/// It draws; the [`X11InputSource`](crate::input_source::x11::X11InputSource) of the same window
-/// follows its size and repairs it, so that one must be asked for events all the time.
+/// It only draws; the [`X11InputSource`](crate::input_source::x11::X11InputSource) of the same
+/// window tracks its size and repaints it, so its events must be polled continuously.
 pub struct X11Presenter {
     pub(super) conn: RustConnection,
-    pub(super) stage: Arc<Stage>,
+    pub(super) stage: Arc<SharedWindow>,
     painter: Painter,
     buffers: Buffers,
-    /// What the next picture is written into.
-    next: Option<Next>,
-    /// Where the newest picture was put on the window.
+    /// The buffer for the next picture.
+    next: Option<NextBuffer>,
+    /// Placement of the newest picture on the window.
     put_at: Option<Placement>,
     generation: u64,
-    /// Whether there was no buffer for a part of the picture that is being painted.
+    /// Whether a buffer was missing for a part of the picture being painted.
     stalled: bool,
     skipped: u64,
 }
 
-/// A buffer that the next picture is written into.
+/// The buffer for the next picture.
 #[derive(Clone)]
-struct Next {
+struct NextBuffer {
     segment: shm::Seg,
-    /// Rows from the top that are as new as what is shown, or newer; below lies an older picture.
+    /// Rows from the top that are at least as new as the displayed picture; older rows are below.
     rows: u32,
-    /// Those of them that differ from what is shown.
+    /// Those of them that differ from the displayed picture.
     painted: Range<u32>,
 }
 
 impl X11Presenter {
     pub(super) fn new(
         conn: RustConnection,
-        stage: Arc<Stage>,
+        stage: Arc<SharedWindow>,
         size: Size,
     ) -> Result<X11Presenter, PresentError> {
         let version = conn
@@ -79,7 +79,7 @@ impl X11Presenter {
         };
         if version < (1, 2) {
             return Err(PresentError(format!(
-                "display {} lacks MIT-SHM 1.2, without which each picture would be copied through \
+                "display {} lacks MIT-SHM 1.2, so each picture would be copied through \
                  a socket: run the client on the machine of its display",
                 stage.display
             )));
@@ -99,13 +99,13 @@ impl X11Presenter {
         })
     }
 
-    /// How many pictures were not shown because the server did not read those before.
+    /// Number of pictures skipped because the server had not read earlier ones.
     #[must_use]
     pub fn skipped(&self) -> u64 {
         self.skipped
     }
 
-    /// Takes in what the server announced.
+    /// Processes the server's events.
     fn drain(&mut self) -> Result<(), PresentError> {
         loop {
             match self
@@ -121,13 +121,14 @@ impl X11Presenter {
         }
     }
 
-    /// Finds a buffer for the next picture, if there is none yet; `false` if the server is stalled.
-    fn begin(&mut self, size: Size) -> Result<bool, PresentError> {
+    /// Selects a buffer for the next picture, unless there is one; `false` if the server is
+    /// stalled.
+    fn start_buffer(&mut self, size: Size) -> Result<bool, PresentError> {
         if !size.is_valid() {
-            return Err(PresentError(format!("a picture can't have {size} pixels")));
+            return Err(PresentError(format!("invalid picture size {size}")));
         }
         if self.buffers.size() != size {
-            // The scene must not name a segment that the server is told to forget.
+            // The scene must not refer to a segment that is being detached.
             let follows = {
                 let mut scene = self.stage.scene();
                 scene.shown = None;
@@ -148,7 +149,7 @@ impl X11Presenter {
         }
         let kept = self.stage.scene().shown.and_then(|shown| shown.segment);
         self.drain()?;
-        // It is waited for once, not for each band.
+        // It waits once, not for each band.
         let timeout = if self.stalled {
             Duration::ZERO
         } else {
@@ -169,7 +170,7 @@ impl X11Presenter {
                 Err(cause) => return Err(self.stage.gone(&cause).into()),
             }
         };
-        self.next = Some(Next {
+        self.next = Some(NextBuffer {
             segment,
             rows: 0,
             painted: 0..0,
@@ -177,7 +178,7 @@ impl X11Presenter {
         Ok(true)
     }
 
-    /// Fills the rows from the first one that is out of date up to `end` with what is shown.
+    /// Fills the rows from the first outdated one up to `end` with the displayed picture.
     fn keep_rows(&mut self, end: u32) {
         let Some(next) = self.next.as_mut().filter(|next| next.rows < end) else {
             return;
@@ -194,9 +195,9 @@ impl X11Presenter {
         next.rows = end;
     }
 
-    /// Puts the next picture on the window: what of it differs from what is there.
+    /// Puts the changed part of the next picture on the window.
     fn put(&mut self, size: Size) -> Result<(), PresentError> {
-        let Some(Next {
+        let Some(NextBuffer {
             segment, painted, ..
         }) = self.next.take()
         else {
@@ -206,7 +207,7 @@ impl X11Presenter {
         let stage = Arc::clone(&self.stage);
         let mut scene = stage.scene();
         self.generation += 1;
-        let before = scene.shown.replace(Shown {
+        let before = scene.shown.replace(DisplayedPicture {
             segment: Some(segment),
             size,
             generation: self.generation,
@@ -234,14 +235,14 @@ impl X11Presenter {
         Ok(())
     }
 
-    /// Whether a picture of `size` is on the window, where it belongs.
+    /// Whether a picture of `size` is on the window, with the current placement.
     fn is_shown(&self, size: Size) -> bool {
         let scene = self.stage.scene();
         let shown = scene.shown.is_some_and(|shown| shown.size == size);
         shown && self.put_at == scene.placement()
     }
 
-    /// Has the input source look at the scene again: whether it is to take the pointer or let it go.
+    /// Makes the input source check whether the scene wants the pointer grabbed or released.
     fn wake_input(&self) -> Result<(), PresentError> {
         let say = || {
             let atom = self.conn.intern_atom(false, b"_OPENUVR_RELATIVE_MOUSE")?;
@@ -255,7 +256,7 @@ impl X11Presenter {
         Ok(say().map_err(|cause: ReplyError| self.stage.gone(&cause))?)
     }
 
-    /// Makes the window's own cursor look like the host's: the server moves it with no latency.
+    /// Gives the window's cursor the shape of the host's: the server moves it without latency.
     fn define_cursor(&mut self, cursor: &Cursor) -> Result<(), PresentError> {
         let stage = Arc::clone(&self.stage);
         let visible = cursor.at.is_some() && cursor.shape.width > 0 && cursor.shape.height > 0;
@@ -289,7 +290,7 @@ impl X11Presenter {
 impl Presenter for X11Presenter {
     fn present(&mut self, _frame: FrameId, picture: &Picture<'_>) -> Result<(), PresentError> {
         self.stalled = false;
-        if !self.begin(picture.size)? {
+        if !self.start_buffer(picture.size)? {
             self.skipped += 1;
             return Ok(());
         }
@@ -343,8 +344,8 @@ impl Presenter for X11Presenter {
         Ok(())
     }
 
-    /// The input source has the pointer: the scene says what is wanted, and a message to the window
-    /// wakes the input source.
+    /// The input source controls the pointer: the scene contains the request, and a message to the
+    /// window wakes the input source.
     fn relative_mouse(&mut self, wanted: bool) -> Result<(), PresentError> {
         if std::mem::replace(&mut self.stage.scene().relative, wanted) == wanted {
             return Ok(());
@@ -352,8 +353,8 @@ impl Presenter for X11Presenter {
         self.wake_input()
     }
 
-    /// A player's own cursor looks like the host's; an observer's is the desktop's, and the host's is
-    /// drawn where the player has it.
+    /// A player's cursor has the host's shape; an observer keeps the desktop's, and the host's is
+    /// drawn at the player's position.
     fn set_observer(&mut self, observer: bool, title: &str) -> Result<(), PresentError> {
         let stage = Arc::clone(&self.stage);
         toplevel::set_title(&self.conn, stage.window, title).map_err(|e| stage.gone(&e))?;
@@ -368,7 +369,7 @@ impl Presenter for X11Presenter {
                         .map_err(|cause| stage.gone(&cause))?;
                 }
             }
-            // What is drawn over the picture is another now.
+            // The overlay on the picture changes.
             let scene = stage.scene();
             self.painter
                 .everything(&self.conn, &scene, true)
@@ -391,7 +392,7 @@ impl Presenter for X11Presenter {
         let before = scene.panel_area();
         scene.panel = panel;
         let after = scene.panel_area();
-        // Drawn once even if it has not moved: what is below it shines through.
+        // Drawn once even if it has not moved, since the picture is visible through it.
         let areas = [before, after.filter(|area| before != Some(*area))];
         let mut reads = 0;
         for area in areas.into_iter().flatten() {
@@ -409,8 +410,8 @@ impl Presenter for X11Presenter {
 
 impl Canvas for X11Presenter {
     fn rows(&mut self, size: Size, rows: Range<u32>) -> Option<&mut [u8]> {
-        // What is wrong here is wrong when the picture is to be shown too, and told then.
-        if !self.begin(size).unwrap_or(false) {
+        // Errors here recur when the picture is shown, and are reported then.
+        if !self.start_buffer(size).unwrap_or(false) {
             return None;
         }
         self.keep_rows(rows.start);
@@ -425,10 +426,10 @@ impl Canvas for X11Presenter {
 
     fn show(&mut self, _frame: FrameId, size: Size) -> Result<bool, PresentError> {
         if self.next.is_none() && !self.stalled && self.is_shown(size) {
-            // Nothing was painted: the picture is the one before.
+            // Nothing was painted: the picture is the previous one.
             return Ok(true);
         }
-        if !self.begin(size)? | std::mem::take(&mut self.stalled) {
+        if !self.start_buffer(size)? | std::mem::take(&mut self.stalled) {
             self.skipped += 1;
             return Ok(false);
         }

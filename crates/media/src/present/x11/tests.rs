@@ -1,4 +1,4 @@
-//! The window under a real X server: what is read back from it is what was presented.
+//! The window on a real X server: reads back presented pictures.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -71,7 +71,7 @@ fn observers_window() -> WindowConfig {
     }
 }
 
-/// A picture whose every pixel is told by its place.
+/// A picture with a distinct value for each pixel.
 fn bgrx(size: Size) -> Vec<u8> {
     let (w, h) = (size.width as usize, size.height as usize);
     (0..h)
@@ -84,7 +84,7 @@ fn byte(value: usize) -> u8 {
 }
 
 impl Fixture {
-    /// Until it is shown: a server without a turn costs a picture.
+    /// Repeats until it is displayed: a server that is not scheduled costs a picture.
     fn present(&mut self, size: Size, data: &[u8]) {
         loop {
             let before = self.presenter.skipped();
@@ -101,7 +101,7 @@ impl Fixture {
     }
 
     fn read(&self, at: (i16, i16), size: (u16, u16)) -> Vec<u8> {
-        // The presenter's requests travel on another connection: a round trip there first.
+        // The presenter uses another connection: a round trip there first.
         self.presenter
             .conn
             .get_input_focus()
@@ -111,7 +111,7 @@ impl Fixture {
         pixels(&self.conn, self.window, at, size)
     }
 
-    /// Lets the input source take in what the server has told it so far.
+    /// Processes pending events in the input source.
     fn settle(&mut self) -> Vec<SourceEvent> {
         let mut seen = Vec::new();
         loop {
@@ -137,7 +137,7 @@ impl Fixture {
             .unwrap();
         let end = Instant::now() + Duration::from_secs(60);
         while self.presenter.stage.scene().window != size {
-            assert!(Instant::now() < end, "the resize was not noticed");
+            assert!(Instant::now() < end, "the resize was not detected");
             self.settle();
         }
         self.settle();
@@ -153,7 +153,7 @@ fn near(a: [u8; 3], b: [u8; 3], tolerance: u8) -> bool {
 }
 
 #[test]
-fn bgrx_is_shown_exactly_and_many_in_a_row_too() {
+fn bgrx_is_shown_exactly_even_in_a_burst() {
     let Some(mut it) = fixture(window_of(SIZE)) else {
         return;
     };
@@ -189,7 +189,7 @@ fn both_yuv_formats_are_bt709_limited() {
         it.present(SIZE, &bgrx(SIZE));
         let picture = Picture {
             size: SIZE,
-            rows: crate::picture::Rows::TopDown,
+            rows: crate::picture::RowOrder::TopDown,
             format,
             planes,
         };
@@ -200,7 +200,7 @@ fn both_yuv_formats_are_bt709_limited() {
     }
     let short = Picture {
         size: SIZE,
-        rows: crate::picture::Rows::TopDown,
+        rows: crate::picture::RowOrder::TopDown,
         format: PixelFormat::I420,
         planes: [plane(&luma[1..], 64), plane(&cb, 32), plane(&cr, 32)],
     };
@@ -217,7 +217,7 @@ fn other_sizes_are_scaled_with_bars_and_follow_the_window() {
     let Some(mut it) = fixture(window_of(Size::new(128, 128))) else {
         return;
     };
-    // Four quarters of one colour each: their centres stay exact however they are scaled.
+    // Four quarters of one colour each: their centres stay exact at any scale.
     let colours = [
         [10, 20, 200, 0],
         [200, 30, 10, 0],
@@ -249,7 +249,8 @@ fn other_sizes_are_scaled_with_bars_and_follow_the_window() {
         );
     }
 
-    // No new picture: the source repairs it alone, first unscaled, then larger with side bars.
+    // Without a new picture: the source repaints it alone, first unscaled, then larger with side
+    // bars.
     it.resize(SIZE);
     assert_eq!(rgb(&it.read((0, 0), (64, 48))), rgb(&data));
     it.resize(Size::new(148, 96));
@@ -266,7 +267,7 @@ fn other_sizes_are_scaled_with_bars_and_follow_the_window() {
     assert_eq!(
         at(&image, 148, 70, 10),
         [0; 3],
-        "what was picture is bar now"
+        "the former picture area is a bar"
     );
 }
 
@@ -290,13 +291,13 @@ fn an_uncovered_part_is_repaired_without_a_frame() {
     assert_eq!(rgb(&it.read((0, 0), (64, 48))), rgb(&data));
 }
 
-/// The picture as it shows below the ground of a panel: three tenths of it.
+/// The picture below a panel's background: three tenths of it.
 fn shines_through(pixel: [u8; 3], shown: [u8; 3]) -> bool {
     near(shown, pixel.map(|v| byte(usize::from(v) * 3 / 10)), 2)
 }
 
 #[test]
-fn text_lies_over_the_picture_until_it_is_taken_away() {
+fn text_covers_the_picture_until_removed() {
     let size = Size::new(128, 96);
     let Some(mut it) = fixture(window_of(size)) else {
         return;
@@ -318,17 +319,17 @@ fn text_lies_over_the_picture_until_it_is_taken_away() {
                 (false, _) => assert_eq!(*shown, picture, "{x},{y}"),
             }
         }
-        assert!((40..300).contains(&ink), "{ink} pixels of letters");
+        assert!((40..300).contains(&ink), "{ink} pixels of text");
     };
     check(&rgb(&it.read((0, 0), (128, 96))));
-    // A picture does not cover it, and neither does a repair by the other half of the window.
+    // Neither a picture nor a repaint by the other part of the window covers it.
     it.present(size, &data);
     check(&rgb(&it.read((0, 0), (128, 96))));
     it.source.repaint().expect("alive");
     it.conn.get_input_focus().unwrap().reply().unwrap();
     check(&rgb(&it.read((0, 0), (128, 96))));
 
-    // Less text leaves nothing of the box before, and none leaves the picture.
+    // Shorter text removes the rest of the old box, and no text restores the picture.
     it.presenter.panel(&lines[1..]).expect("drawn");
     let image = rgb(&it.read((0, 0), (128, 96)));
     assert_eq!(image[40 * 128 + 30], rgb(&data)[40 * 128 + 30]);
@@ -354,7 +355,7 @@ fn blue_dot() -> Arc<CursorShape> {
 }
 
 #[test]
-fn an_observer_who_becomes_the_player_has_the_hosts_cursor() {
+fn a_promoted_observer_has_the_hosts_cursor() {
     let Some(mut it) = fixture(observers_window()) else {
         return;
     };
@@ -411,7 +412,7 @@ fn an_observer_sees_the_pointer_move_without_a_frame() {
             "at {x},{y}"
         );
     }
-    // A frame keeps it, and hiding it shows the picture again.
+    // A frame keeps it, and hiding it restores the picture.
     it.present(SIZE, &data);
     assert_eq!(rgb(&it.read((0, 0), (64, 48))), with_dot(49, 39));
     it.presenter
@@ -450,7 +451,7 @@ fn a_player_has_the_hosts_pointer_as_the_windows_own() {
     );
     assert!(image.cursor_image.iter().all(|pixel| *pixel == 0xff00_00ff));
 
-    // The local pointer leaves: the host's is drawn where it is, by the source alone.
+    // The local pointer leaves: the source alone draws the host's at its position.
     fake(&it.conn, xproto::MOTION_NOTIFY_EVENT, 0, 300, 200);
     it.settle();
     let image = rgb(&it.read((0, 0), (64, 48)));
@@ -479,11 +480,11 @@ fn full_screen_without_a_window_manager_and_back() {
 }
 
 #[test]
-fn full_screen_is_asked_of_a_window_manager() {
+fn full_screen_is_requested_from_a_window_manager() {
     let Some(mut it) = fixture(window_of(SIZE)) else {
         return;
     };
-    // All that our window asks of a window manager, done by this test.
+    // The window manager's role for our window, played by this test.
     let root = it.presenter.stage.root;
     let atom = |name: &[u8]| {
         it.conn
@@ -556,7 +557,7 @@ fn a_stalled_server_costs_pictures_and_then_shows_the_newest() {
     for shade in 0..5 {
         it.offer(SIZE, &vec![shade; SIZE.pixels() * 4]);
     }
-    // One is on the screen, two lie in the other buffers.
+    // One is on the screen, two are in the other buffers.
     assert!(
         (2..=3).contains(&it.presenter.skipped()),
         "{}",
@@ -571,8 +572,7 @@ fn a_stalled_server_costs_pictures_and_then_shows_the_newest() {
     );
 }
 
-/// A frame of four bands of raw rows, whose pixels all have the value `shade`; `lost` bands are not
-/// there.
+/// A frame of four bands of raw rows with pixels of the value `shade`, without the `lost` bands.
 fn paint(it: &mut Fixture, decoder: &mut dyn Decoder, shade: u8, lost: &[usize]) -> Option<Size> {
     let rows = SIZE.height / 4;
     for i in 0..4 {
@@ -602,8 +602,8 @@ fn paint(it: &mut Fixture, decoder: &mut dyn Decoder, shade: u8, lost: &[usize])
     None
 }
 
-/// Rows at random, and pictures in which nothing was painted: the window has the newest of each row,
-/// whichever buffer it came from.
+/// Random rows, and pictures without paint: the window has the newest state of each row, whichever
+/// buffer it came from.
 #[test]
 fn rows_that_are_not_painted_stay_in_each_buffer() {
     let Some(mut it) = fixture(window_of(SIZE)) else {
@@ -619,7 +619,7 @@ fn rows_that_are_not_painted_stay_in_each_buffer() {
     for frame in 1..=120u32 {
         let shade = byte(frame as usize);
         if frame == 1 || frame % 17 == 5 {
-            // A decoder with pictures of its own comes in between.
+            // In between, a decoder that returns pictures.
             it.present(SIZE, &vec![shade; SIZE.pixels() * 4]);
             expected.fill(shade);
             continue;
@@ -640,7 +640,7 @@ fn rows_that_are_not_painted_stay_in_each_buffer() {
         if frame % 29 == 7 {
             let text = [format!("{frame}")];
             it.presenter.panel(&text).expect("written");
-            it.presenter.panel(&[]).expect("taken away");
+            it.presenter.panel(&[]).expect("removed");
         }
         let image = rgb(&it.read((0, 0), (64, 48)));
         for (y, row) in image.chunks(64).enumerate() {
@@ -658,7 +658,7 @@ fn bands_are_painted_in_place_and_a_lost_one_keeps_its_rows() {
     };
     let mut decoder = decode::open(Codec::Raw).expect("raw");
     let mut expected = [0; 4];
-    // Lost bands come at every place, while each of the buffers is the one that is painted on.
+    // Bands are lost at each position, in each of the buffers.
     for shade in 1..=40u8 {
         let lost: Vec<usize> = (0..4).filter(|i| (shade >> i) & 1 == 1).collect();
         let size = match shade {
@@ -672,7 +672,8 @@ fn bands_are_painted_in_place_and_a_lost_one_keeps_its_rows() {
             }
         }
         if shade % 7 == 3 {
-            // A later one is whole already: this one is not shown, but is what the next keeps.
+            // A later one is complete already: this one is not displayed, but is the basis of the
+            // next.
             continue;
         }
         let canvas = it.presenter.canvas().expect("lent");
@@ -683,7 +684,7 @@ fn bands_are_painted_in_place_and_a_lost_one_keeps_its_rows() {
         }
     }
     assert_eq!(it.presenter.skipped(), 0);
-    // Another decoder that has its own pictures takes over, and gives back.
+    // A decoder that returns pictures takes over, then the first one again.
     let data = bgrx(SIZE);
     it.present(SIZE, &data);
     assert_eq!(paint(&mut it, &mut *decoder, 41, &[0, 1, 2, 3]), Some(SIZE));
@@ -708,7 +709,7 @@ fn bands_are_painted_in_place_and_a_lost_one_keeps_its_rows() {
 }
 
 #[test]
-fn close_button_and_server_death_are_told_apart() {
+fn close_button_and_server_death_are_distinguished() {
     let Some(mut it) = fixture(window_of(SIZE)) else {
         return;
     };
@@ -779,7 +780,7 @@ fn a_display_of_another_depth_shows_the_same_colours() {
         let tree = conn.query_tree(root).unwrap().reply().unwrap();
         let window = *tree.children.last().unwrap();
         let map = conn.setup().roots[0].default_colormap;
-        // Unscaled, a part of it anew, and scaled.
+        // Unscaled, a partial repaint, and scaled.
         for (size, colour) in [
             (SIZE, [0, 0, 255, 0]),
             (SIZE, [0, 255, 0, 0]),

@@ -1,8 +1,8 @@
-//! Reprojection with OpenGL, in the client's window: a shader re-aims each eye, the sampler makes the pixels, and
-//! what lies over the picture (text, the host's pointer) is drawn with it.
+//! Reprojection with OpenGL in the client's window: a shader transforms each eye, the sampler
+//! filters, and the overlays (text, the host's pointer) are drawn in the same pass.
 //!
-//! It samples the picture at the window's own pixels, so that a window of another size costs no second filter. A swap
-//! waits for the display where the driver can.
+//! It samples the picture at the window's pixels, so a window of another size needs no second
+//! filter. A swap waits for the display where the driver supports it.
 
 mod sys;
 #[cfg(test)]
@@ -13,32 +13,33 @@ use std::sync::Arc;
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
 
-use super::{Aimed, Filter, ReAimer, Shot, Source};
+use super::{AimedRegion, DrawParams, Filter, Reprojector, Source};
 use crate::cursor::CursorShape;
 use crate::present::{PresentError, Presenter};
 use crate::window::panel::Panel;
 use crate::window::placement::{Placement, Rect};
-use crate::window::scene::{Shown, Stage};
+use crate::window::scene::{DisplayedPicture, SharedWindow};
 use sys::{Canvas, Layer, Patch};
 
-/// Mesa's renderers on the processor, and Google's. What they draw our own code draws in less time: the shader does
-/// for each pixel what we do for each 16th, and the picture is copied twice, into a texture and into the window.
+/// Software renderers of Mesa and Google. Our own code is faster than these: the shader computes
+/// each pixel, our code each 16th, and the picture is copied twice, into a texture and into the
+/// window.
 const SOFTWARE: [&str; 4] = ["llvmpipe", "softpipe", "swrast", "swiftshader"];
 
 /// The window, drawn with OpenGL.
 struct Gl {
     canvas: Canvas,
-    stage: Arc<Stage>,
-    /// Of what was shown last.
+    stage: Arc<SharedWindow>,
+    /// Size of the last displayed picture.
     size: Option<Size>,
-    /// What the layers hold.
+    /// The contents of the layers.
     panel: Option<Arc<Panel>>,
     pointer: Option<Arc<CursorShape>>,
 }
 
-/// Opens it on the window of a surface, if it has one.
-pub(super) fn open(on: &mut dyn Presenter) -> Result<Box<dyn ReAimer>, String> {
-    let window = on.window().ok_or("pictures do not go to a window")?;
+/// Opens it on a surface's window, if there is one.
+pub(super) fn open(on: &mut dyn Presenter) -> Result<Box<dyn Reprojector>, String> {
+    let window = on.window().ok_or("the surface is not a window")?;
     let stage = window.0;
     let canvas = Canvas::open(&stage.display, stage.window, stage.visual)?;
     Ok(Box::new(Gl {
@@ -50,7 +51,7 @@ pub(super) fn open(on: &mut dyn Presenter) -> Result<Box<dyn ReAimer>, String> {
     }))
 }
 
-impl ReAimer for Gl {
+impl Reprojector for Gl {
     fn is_fast(&self) -> bool {
         let renderer = self.canvas.renderer().to_lowercase();
         !SOFTWARE.iter().any(|name| renderer.contains(name))
@@ -66,23 +67,25 @@ impl ReAimer for Gl {
             .map_err(PresentError)
     }
 
-    fn draw(&mut self, _: &mut dyn Presenter, shot: &Shot<'_>) -> Result<(), PresentError> {
+    fn draw(&mut self, _: &mut dyn Presenter, params: &DrawParams<'_>) -> Result<(), PresentError> {
         let stage = Arc::clone(&self.stage);
-        // Before the scene is read: what changes later is drawn again.
+        // Before the scene is read: later changes are drawn again.
         stage.refresh();
         let mut scene = stage.scene();
-        let ours = Shown {
+        let ours = DisplayedPicture {
             segment: None,
-            size: shot.size,
+            size: params.size,
             generation: 0,
         };
         scene.shown = Some(ours);
-        let follows = match self.size.replace(shot.size) == Some(shot.size) {
+        let follows = match self.size.replace(params.size) == Some(params.size) {
             true => None,
-            false => (scene.following.as_mut()).and_then(|following| following.picture(shot.size)),
+            false => {
+                (scene.following.as_mut()).and_then(|following| following.picture(params.size))
+            }
         };
         let window = scene.window;
-        let placement = Placement::fit(window, shot.size);
+        let placement = Placement::fit(window, params.size);
         let text = scene.panel.clone().zip(scene.panel_area());
         let pointer = stage.overlay(&scene);
         let pointer = (scene.cursor.as_ref())
@@ -92,9 +95,9 @@ impl ReAimer for Gl {
         if let Some(size) = follows {
             self.canvas.resize(size);
         }
-        self.canvas.begin(window, shot.filter == Filter::Nearest);
-        for aimed in shot.parts {
-            self.canvas.patch(&patch(aimed, shot, &placement));
+        self.canvas.start(window, params.filter == Filter::Nearest);
+        for aimed in params.parts {
+            self.canvas.patch(&patch(aimed, params, &placement));
         }
         if let Some((panel, area)) = text {
             let size = Size::new(panel.width.into(), panel.height.into());
@@ -141,24 +144,24 @@ impl Gl {
     }
 }
 
-/// Where a part is in the window, and which places of the picture are seen there.
+/// A region's area in the window, and the mapping to the picture.
 #[allow(
     clippy::cast_possible_truncation,
     reason = "a shader has single precision"
 )]
-fn patch(aimed: &Aimed, shot: &Shot<'_>, placement: &Placement) -> Patch {
-    let Aimed { part, how } = aimed;
+fn patch(aimed: &AimedRegion, params: &DrawParams<'_>, placement: &Placement) -> Patch {
+    let AimedRegion { part, how } = aimed;
     let area = placement.area;
-    let whole = [shot.size.width, shot.size.height].map(|side| f64::from(side.max(1)));
+    let whole = [params.size.width, params.size.height].map(|side| f64::from(side.max(1)));
     let per_pixel = [
         whole[0] / f64::from(area.width.max(1)),
         whole[1] / f64::from(area.height.max(1)),
     ];
     let column = |at: u32| f64::from(area.x) + f64::from(at) / per_pixel[0];
     let (left, right) = (column(part.to.start), column(part.to.end));
-    // To the nearest pixel: between two eyes none is left out.
+    // To the nearest pixel: no pixel is left out between two eyes.
     let pixel = |at: f64| at.round() as i32;
-    let eye = part.size(shot.source.size.height);
+    let eye = part.size(params.source.size.height);
     Patch {
         area: Rect {
             x: pixel(left),

@@ -1,5 +1,5 @@
-//! OpenGL (here Mesa's llvmpipe) in the client's window under a real X server: what is read back from the window is
-//! what our own code draws, and where there is no OpenGL our own code draws it.
+//! OpenGL (here Mesa's llvmpipe) in the client's window on a real X server: the window's pixels
+//! equal those of the software renderer, which also replaces a missing OpenGL.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,10 @@ use openuvr_proto::wire::video::FieldOfView;
 use x11rb::protocol::xproto::{self, ConnectionExt as _};
 use x11rb::rust_connection::RustConnection;
 
-use super::super::{Aimed, DrawWith, EyeView, Filter, Opened, Shot, Source, draw, open, parts};
+use super::super::{
+    AimedRegion, DrawBackend, DrawParams, EyeView, Filter, OpenedReprojector, Source, draw,
+    eye_regions, open,
+};
 use crate::cursor::{Cursor, CursorShape};
 use crate::input_source::InputSource as _;
 use crate::input_source::x11::X11InputSource;
@@ -21,7 +24,7 @@ use crate::xvfb::{Xvfb, pixels, skip};
 
 const EYE: u32 = 96;
 const EYES: Size = Size::new(2 * EYE, EYE);
-/// A machine with much else to do may need long.
+/// A busy machine may need long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Rig {
@@ -53,11 +56,14 @@ impl Rig {
         }
     }
 
-    /// Draws and shows once.
-    fn show(&mut self, way: &mut Opened, shot: &Shot<'_>) {
-        way.re_aimer.load(&shot.source).expect("loaded");
-        way.re_aimer.draw(&mut self.presenter, shot).expect("drawn");
-        (way.re_aimer)
+    /// Draws and displays once.
+    fn show(&mut self, opened: &mut OpenedReprojector, params: &DrawParams<'_>) {
+        opened.reprojector.load(&params.source).expect("loaded");
+        opened
+            .reprojector
+            .draw(&mut self.presenter, params)
+            .expect("drawn");
+        (opened.reprojector)
             .show(&mut self.presenter, FrameId(1))
             .expect("shown");
     }
@@ -73,11 +79,11 @@ impl Rig {
         (Size::new(it.width.into(), it.height.into()), read)
     }
 
-    /// Lets the window's own thread see what the server says, and draws, until what is read is as wanted.
+    /// Handles events of the window's thread and draws until the pixels match.
     fn until(
         &mut self,
-        way: &mut Opened,
-        shot: &Shot<'_>,
+        opened: &mut OpenedReprojector,
+        params: &DrawParams<'_>,
         what: &str,
         good: impl Fn(Size, &[u8]) -> bool,
     ) {
@@ -87,17 +93,17 @@ impl Rig {
                 .source
                 .next(Some(Duration::from_millis(5)))
                 .expect("alive");
-            self.show(way, shot);
+            self.show(opened, params);
             let (size, seen) = self.pixels();
             if good(size, &seen) {
                 return;
             }
-            assert!(Instant::now() < end, "it is not seen: {what}");
+            assert!(Instant::now() < end, "not displayed: {what}");
         }
     }
 }
 
-/// Smooth in all places, and each eye in other colours.
+/// Smooth everywhere, with different colours for each eye.
 #[allow(clippy::cast_possible_truncation, reason = "it is clamped")]
 fn picture() -> Vec<u8> {
     let level = |v: f64| (127.5 + 100.0 * v).round().clamp(0.0, 255.0) as u8;
@@ -116,7 +122,7 @@ fn picture() -> Vec<u8> {
         .collect()
 }
 
-/// From a view of a right angle, of which so much is left out at each side, for a head that turned.
+/// For a view of a right angle, with this margin at each side, and a head that turned.
 fn aim(turned: [f32; 3], overscan: f32) -> Homography {
     let quarter = std::f32::consts::FRAC_PI_4;
     let view = FieldOfView::new(-quarter, quarter, quarter, -quarter).expect("a view");
@@ -130,16 +136,19 @@ fn aim(turned: [f32; 3], overscan: f32) -> Homography {
     Homography::re_aimed(&Camera { view, size }, &shown, turned).expect("a picture")
 }
 
-fn aimed(view: EyeView, how: Homography) -> (Size, Vec<Aimed>) {
-    let (size, cut) = parts(EYES, 2, view);
+fn aimed(view: EyeView, how: Homography) -> (Size, Vec<AimedRegion>) {
+    let (size, cut) = eye_regions(EYES, 2, view);
     (
         size,
-        cut.into_iter().map(|part| Aimed { part, how }).collect(),
+        cut.into_iter()
+            .map(|part| AimedRegion { part, how })
+            .collect(),
     )
 }
 
-/// In how many pixels of a hundred a channel differs by more than `within`. At the picture's edge, which our own code
-/// places by lines between each 16th pixel, a pixel may be black in one of two ways.
+/// Percentage of pixels with a channel that differs by more than `within`. At the picture's edge,
+/// which the software renderer interpolates between each 16th pixel, a pixel may be black in one of
+/// the two.
 fn differing(a: &[u8], b: &[u8], within: u8) -> f64 {
     let apart = |(a, b): (&[u8], &[u8])| (0..3).any(|i| a[i].abs_diff(b[i]) > within);
     let pairs = a.chunks_exact(4).zip(b.chunks_exact(4));
@@ -147,22 +156,22 @@ fn differing(a: &[u8], b: &[u8], within: u8) -> f64 {
     count as f64 * 400.0 / a.len() as f64
 }
 
-fn gl(rig: &mut Rig) -> Option<Opened> {
-    let way = open(DrawWith::Gl, &mut rig.presenter);
-    if way.with != DrawWith::Gl {
-        skip(&way.trouble.unwrap_or_default());
+fn gl(rig: &mut Rig) -> Option<OpenedReprojector> {
+    let opened = open(DrawBackend::Gl, &mut rig.presenter);
+    if opened.with != DrawBackend::Gl {
+        skip(&opened.warning.unwrap_or_default());
         return None;
     }
-    Some(way)
+    Some(opened)
 }
 
 #[test]
-fn a_graphics_library_shows_what_our_own_code_draws() {
+fn opengl_matches_the_software_renderer() {
     let Some(xvfb) = Xvfb::start("400x300") else {
         return;
     };
     let mut rig = Rig::on(xvfb);
-    let Some(mut way) = gl(&mut rig) else {
+    let Some(mut opened) = gl(&mut rig) else {
         return;
     };
     let bytes = picture();
@@ -181,7 +190,7 @@ fn a_graphics_library_shows_what_our_own_code_draws() {
         for (turned, overscan) in heads {
             let (size, parts) = aimed(view, aim(turned, overscan));
             for filter in [Filter::Bilinear, Filter::Nearest] {
-                let shot = Shot {
+                let params = DrawParams {
                     source,
                     parts: &parts,
                     filter,
@@ -189,10 +198,10 @@ fn a_graphics_library_shows_what_our_own_code_draws() {
                 };
                 let mut ours = vec![0; size.pixels() * 4];
                 draw(&source, &parts, filter, size, &mut ours);
-                // A pixel further is up to 7 levels of this picture.
+                // The next pixel differs by up to 7 levels in this picture.
                 let within = if filter == Filter::Bilinear { 4 } else { 8 };
                 let what = format!("{view:?} {turned:?} {overscan} {filter:?}");
-                rig.until(&mut way, &shot, &what, |seen, pixels| {
+                rig.until(&mut opened, &params, &what, |seen, pixels| {
                     seen == size && differing(pixels, &ours, within) < 2.0
                 });
             }
@@ -206,12 +215,12 @@ fn text_and_pointer_and_another_window_are_drawn_with_it() {
         return;
     };
     let mut rig = Rig::on(xvfb);
-    let Some(mut way) = gl(&mut rig) else {
+    let Some(mut opened) = gl(&mut rig) else {
         return;
     };
     let bytes = [90, 120, 150, 0].repeat(EYES.pixels());
     let (size, parts) = aimed(EyeView::Both, Homography::SAME);
-    let shot = Shot {
+    let params = DrawParams {
         source: Source {
             size: EYES,
             bytes: &bytes,
@@ -221,14 +230,14 @@ fn text_and_pointer_and_another_window_are_drawn_with_it() {
         size,
     };
     let is = |pixel: &[u8], [b, g, r]: [u8; 3]| pixel[..3] == [b, g, r];
-    rig.until(&mut way, &shot, "one colour", |_, seen| {
+    rig.until(&mut opened, &params, "one colour", |_, seen| {
         seen.chunks_exact(4).all(|pixel| is(pixel, [90, 120, 150]))
     });
-    assert!(!way.re_aimer.is_stale());
+    assert!(!opened.reprojector.is_stale());
     rig.presenter
         .panel(&["A line of text".to_owned()])
         .expect("alive");
-    assert!(way.re_aimer.is_stale(), "it is to be drawn again");
+    assert!(opened.reprojector.is_stale(), "it must be drawn again");
     // Opaque red.
     let shape = CursorShape {
         width: 6,
@@ -241,7 +250,7 @@ fn text_and_pointer_and_another_window_are_drawn_with_it() {
         shape: shape.into(),
     };
     rig.presenter.cursor(&cursor).expect("alive");
-    rig.until(&mut way, &shot, "text and pointer", |size, seen| {
+    rig.until(&mut opened, &params, "text and pointer", |size, seen| {
         let pixel = |x: u32, y: u32| &seen[(y * size.width + x) as usize * 4..][..3];
         let pointer = pixel(EYE + 2, EYE * 3 / 4 + 2);
         let corner = pixel(9, 9);
@@ -250,7 +259,7 @@ fn text_and_pointer_and_another_window_are_drawn_with_it() {
             && (20..=35).contains(&corner[0])
             && is(pixel(0, 0), [90, 120, 150])
     });
-    // Twice as wide as the picture is, and twice as high and a half: bars above and below.
+    // Twice as wide as the picture, and 2.5 times as high: bars above and below.
     let aux = xproto::ConfigureWindowAux::new()
         .width(EYE * 4)
         .height(EYE * 3);
@@ -259,7 +268,7 @@ fn text_and_pointer_and_another_window_are_drawn_with_it() {
         .unwrap()
         .check()
         .unwrap();
-    rig.until(&mut way, &shot, "a larger window", |size, seen| {
+    rig.until(&mut opened, &params, "a larger window", |size, seen| {
         let pixel = |x: u32, y: u32| &seen[(y * size.width + x) as usize * 4..][..3];
         let below = size.height.saturating_sub(1);
         size == Size::new(EYE * 4, EYE * 3)
@@ -273,17 +282,17 @@ fn text_and_pointer_and_another_window_are_drawn_with_it() {
 }
 
 #[test]
-fn without_opengl_our_own_code_draws() {
+fn without_opengl_the_software_renderer_draws() {
     let Some(xvfb) = Xvfb::with("400x300", &["-extension", "GLX"]) else {
         return;
     };
     let mut rig = Rig::on(xvfb);
-    let mut way = open(DrawWith::Gl, &mut rig.presenter);
-    assert_eq!(way.with, DrawWith::Software);
-    let trouble = way.trouble.take().expect("it says why");
+    let mut opened = open(DrawBackend::Gl, &mut rig.presenter);
+    assert_eq!(opened.with, DrawBackend::Software);
+    let warning = opened.warning.take().expect("the reason");
     assert!(
-        trouble.contains("GLX") && trouble.lines().count() == 1,
-        "{trouble}"
+        warning.contains("GLX") && warning.lines().count() == 1,
+        "{warning}"
     );
     let bytes = picture();
     let (size, parts) = aimed(EyeView::Right, aim([5.0, 0.0, 0.0], 0.0));
@@ -293,57 +302,57 @@ fn without_opengl_our_own_code_draws() {
     };
     let mut ours = vec![0; size.pixels() * 4];
     draw(&source, &parts, Filter::Bilinear, size, &mut ours);
-    let shot = Shot {
+    let params = DrawParams {
         source,
         parts: &parts,
         filter: Filter::Bilinear,
         size,
     };
-    rig.until(&mut way, &shot, "our own", |seen, pixels| {
-        seen == size && differing(pixels, &ours, 0) == 0.0
-    });
-    // What is no window has none.
-    let way = open(DrawWith::Gl, &mut Null::default());
-    assert_eq!(way.with, DrawWith::Software);
-    assert!(way.trouble.is_some_and(|why| why.contains("window")));
+    rig.until(
+        &mut opened,
+        &params,
+        "the software renderer",
+        |seen, pixels| seen == size && differing(pixels, &ours, 0) == 0.0,
+    );
+    // Surfaces without a window have no OpenGL.
+    let opened = open(DrawBackend::Gl, &mut Null::default());
+    assert_eq!(opened.with, DrawBackend::Software);
+    assert!(opened.warning.is_some_and(|why| why.contains("window")));
 }
 
 #[test]
-fn unasked_no_software_driver_is_taken() {
+fn software_gl_drivers_need_an_explicit_request() {
     let Some(xvfb) = Xvfb::start("400x300") else {
         return;
     };
     let mut rig = Rig::on(xvfb);
-    let Some(way) = gl(&mut rig) else {
+    let Some(opened) = gl(&mut rig) else {
         return;
     };
-    let fast = way.re_aimer.is_fast();
-    let renderer = way.re_aimer.renderer().to_owned();
-    match &way.trouble {
-        None => assert!(
-            fast,
-            "{renderer} draws with the processor, and that is told"
-        ),
+    let fast = opened.reprojector.is_fast();
+    let renderer = opened.reprojector.renderer().to_owned();
+    match &opened.warning {
+        None => assert!(fast, "{renderer} is a software renderer, which is reported"),
         Some(why) => assert!(!fast && why.contains(&renderer), "{why}"),
     }
-    drop(way);
-    let way = open(DrawWith::Auto, &mut rig.presenter);
-    assert_eq!(way.with == DrawWith::Gl, fast);
-    assert_eq!(way.trouble, None);
+    drop(opened);
+    let opened = open(DrawBackend::Auto, &mut rig.presenter);
+    assert_eq!(opened.with == DrawBackend::Gl, fast);
+    assert_eq!(opened.warning, None);
 }
 
 #[test]
-fn a_server_that_ends_is_an_error_and_not_our_end() {
+fn a_dead_server_is_an_error_not_an_exit() {
     let Some(xvfb) = Xvfb::start("400x300") else {
         return;
     };
     let mut rig = Rig::on(xvfb);
-    let Some(mut way) = gl(&mut rig) else {
+    let Some(mut opened) = gl(&mut rig) else {
         return;
     };
     let bytes = picture();
     let (size, parts) = aimed(EyeView::Both, Homography::SAME);
-    let shot = Shot {
+    let params = DrawParams {
         source: Source {
             size: EYES,
             bytes: &bytes,
@@ -352,17 +361,17 @@ fn a_server_that_ends_is_an_error_and_not_our_end() {
         filter: Filter::Bilinear,
         size,
     };
-    rig.show(&mut way, &shot);
+    rig.show(&mut opened, &params);
     rig._xvfb.kill();
     let end = Instant::now() + PATIENCE;
     loop {
-        let drawn = way.re_aimer.draw(&mut rig.presenter, &shot);
+        let drawn = opened.reprojector.draw(&mut rig.presenter, &params);
         if drawn
-            .and_then(|()| way.re_aimer.show(&mut rig.presenter, FrameId(2)))
+            .and_then(|()| opened.reprojector.show(&mut rig.presenter, FrameId(2)))
             .is_err()
         {
             break;
         }
-        assert!(Instant::now() < end, "nobody says so");
+        assert!(Instant::now() < end, "not reported");
     }
 }

@@ -1,4 +1,4 @@
-//! A connection to the sound server, whose main loop turns in the calls of its owner; modules of the
+//! A connection to the sound server, with a main loop run by its owner's calls; and modules of the
 //! server.
 
 use std::ffi::{CStr, CString, c_int, c_void};
@@ -20,42 +20,43 @@ use crate::clock;
 use crate::waker::Waker;
 
 pub(super) fn text(text: &str) -> Result<CString, AudioError> {
-    CString::new(text).map_err(|_| AudioError(format!("{text:?} is no name for a sound device")))
+    CString::new(text)
+        .map_err(|_| AudioError(format!("{text:?} is not a valid name of a sound device")))
 }
 
-/// How long the server may take for an answer: a server that starts up takes a second (guess).
-pub(super) const ANSWER: Duration = Duration::from_secs(5);
+/// Reply timeout: a starting server takes a second (guess).
+pub(super) const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Turns in which all is taken in that was said lately, at most: two for each of some thirty messages. A waker that is
-/// raised is something in each of them.
-const TURNS: u32 = 64;
+/// Maximum iterations to process all pending messages: two for each of about thirty messages. A
+/// raised waker counts in each of them.
+const MAX_ITERATIONS: u32 = 64;
 
-/// A connection to the server, whose main loop turns in the calls of the one thread that has it.
+/// A connection to the server, with a main loop run by the calls of one thread.
 pub(in crate::audio::pulse) struct Connection {
     pub(super) functions: Arc<Functions>,
     mainloop: NonNull<MainLoop>,
     context: NonNull<Context>,
     waker: Waker,
-    /// The server's defaults may have changed. The library's callback has a pointer into it.
+    /// The server's defaults may have changed. The library's callback has a pointer to it.
     changed: Arc<AtomicBool>,
 }
 
-/// The names of the devices that are taken if none is named.
+/// The names of the default devices.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(in crate::audio::pulse) struct Defaults {
     pub(in crate::audio::pulse) sink: String,
     pub(in crate::audio::pulse) source: String,
 }
 
-// SAFETY: libpulse's main loop, its context and its streams belong to no thread: they are used by one at a
-// time, as `&mut self` sees to.
+// SAFETY: libpulse's main loop, context and streams are not bound to a thread: they are used by one
+// at a time, which `&mut self` ensures.
 unsafe impl Send for Connection {}
 
 impl Connection {
-    /// Connects to `server` (`None`: `$PULSE_SERVER`, or the one of this session) under `name`.
+    /// Connects to `server` (`None`: `$PULSE_SERVER`, or the session's server) as `name`.
     ///
     /// # Errors
-    /// [`AudioError`] if libpulse or the server is not there, in one line with what to do.
+    /// [`AudioError`] in one line with the remedy, without libpulse or server.
     pub(in crate::audio::pulse) fn open(
         server: Option<&str>,
         name: &str,
@@ -63,19 +64,19 @@ impl Connection {
         let functions = library(std::env::var_os("OPENUVR_PULSE"))?;
         let (name, waker) = (text(name)?, Waker::new()?);
         let address = server.map(text).transpose()?;
-        // SAFETY: takes nothing.
+        // SAFETY: no arguments.
         let mainloop = NonNull::new(unsafe { (functions.mainloop_new)() });
-        let mainloop = mainloop.ok_or_else(|| AudioError("libpulse has no memory".into()))?;
-        // SAFETY: the loop was just made, and lives until it is freed when this value is dropped, after the
-        // context; `name` ends in NUL and is copied.
+        let mainloop = mainloop.ok_or_else(|| AudioError("libpulse is out of memory".into()))?;
+        // SAFETY: the loop was just created, and is freed when this value is dropped, after the
+        // context; `name` is NUL-terminated and copied.
         let (api, context) = unsafe {
             let api = (functions.mainloop_api)(mainloop.as_ptr());
             (api, (functions.context_new)(api, name.as_ptr()))
         };
         let Some(context) = NonNull::new(context) else {
-            // SAFETY: nothing else has it.
+            // SAFETY: it has no other user.
             unsafe { (functions.mainloop_free)(mainloop.as_ptr()) };
-            return Err(AudioError("libpulse has no memory".into()));
+            return Err(AudioError("libpulse is out of memory".into()));
         };
         let mut connection = Connection {
             functions,
@@ -84,8 +85,9 @@ impl Connection {
             waker,
             changed: Arc::default(),
         };
-        // SAFETY: the loop calls back with this descriptor while it lives, and the descriptor is closed after
-        // the loop is freed: `waker` is a field of the same value. Nothing is read through the null pointer.
+        // SAFETY: the loop calls back with this descriptor during its lifetime, and the descriptor
+        // is closed after the loop is freed: `waker` is a field of the same value. The null pointer
+        // is not read.
         unsafe {
             let fd = connection.waker.0.as_raw_fd();
             ((*api).io_new)(api, fd, IO_EVENT_INPUT, woken, ptr::null_mut());
@@ -93,7 +95,7 @@ impl Connection {
         let address = address
             .as_ref()
             .map_or(ptr::null(), |address| address.as_ptr());
-        // SAFETY: the address ends in NUL or is null, and is copied; no spawning API is given.
+        // SAFETY: the address is NUL-terminated or null, and is copied; no spawning API is given.
         let code = unsafe {
             let context = connection.context.as_ptr();
             (connection.functions.context_connect)(
@@ -103,7 +105,7 @@ impl Connection {
                 ptr::null(),
             )
         };
-        let give_up = clock::now() + ANSWER;
+        let give_up = clock::now() + REPLY_TIMEOUT;
         loop {
             match connection.state() {
                 _ if code < 0 => break,
@@ -111,7 +113,7 @@ impl Connection {
                 CONTEXT_FAILED | CONTEXT_TERMINATED => break,
                 _ if clock::now() >= give_up => {
                     return Err(AudioError(
-                        "the sound server does not answer: restart it (systemctl --user restart \
+                        "the sound server does not respond: restart it (systemctl --user restart \
                          pipewire-pulse, or pulseaudio -k)"
                             .into(),
                     ));
@@ -120,7 +122,7 @@ impl Connection {
             }
         }
         Err(AudioError(format!(
-            "no sound server can be reached ({}): start one (pulseaudio --start, or systemctl --user \
+            "can't reach a sound server ({}): start one (pulseaudio --start, or systemctl --user \
              start pipewire-pulse), or set PULSE_SERVER",
             connection.reason()
         )))
@@ -135,10 +137,10 @@ impl Connection {
         unsafe { (self.functions.context_state)(self.context.as_ptr()) }
     }
 
-    /// The library's words for its last error.
+    /// The library's text of its last error.
     fn reason(&self) -> String {
-        // SAFETY: the context lives as long as `self`; the text is a constant that ends in NUL, whatever the
-        // number.
+        // SAFETY: the context lives as long as `self`; the text is a constant NUL-terminated string
+        // for any number.
         let reason = unsafe {
             let code = (self.functions.context_errno)(self.context.as_ptr());
             CStr::from_ptr((self.functions.error)(code))
@@ -154,19 +156,19 @@ impl Connection {
     }
 
     /// # Errors
-    /// If the server is gone.
+    /// [`AudioError`] if the server is gone.
     pub(in crate::audio::pulse) fn check(&self) -> Result<(), AudioError> {
         match self.state() {
             CONTEXT_READY => Ok(()),
             _ => Err(AudioError(format!(
-                "the connection to the sound server is lost ({}): open sound again when it is back",
+                "lost the connection to the sound server ({}): open sound again when it is back",
                 self.reason()
             ))),
         }
     }
 
-    /// Lets the main loop turn once: waits until something happens, at most until `until`, or until the
-    /// waker is used.
+    /// Runs one iteration of the main loop: waits for an event, at most until `until`, or until the
+    /// waker is raised.
     pub(in crate::audio::pulse) fn turn(
         &mut self,
         until: Option<Instant>,
@@ -174,9 +176,10 @@ impl Connection {
         self.turned(until).map(|_| ())
     }
 
-    /// Takes in all that the server has said, without waiting: of a message a turn reads a part.
+    /// Processes all pending messages of the server without waiting: an iteration reads part of a
+    /// message.
     pub(in crate::audio::pulse) fn catch_up(&mut self) -> Result<(), AudioError> {
-        for _ in 0..TURNS {
+        for _ in 0..MAX_ITERATIONS {
             if self.turned(Some(clock::now()))? == 0 {
                 break;
             }
@@ -184,15 +187,15 @@ impl Connection {
         Ok(())
     }
 
-    /// How much happened in a turn.
+    /// The number of events in an iteration.
     fn turned(&mut self, until: Option<Instant>) -> Result<c_int, AudioError> {
         let micros = until.map_or(-1, |until| {
             let micros = until.since(clock::now()).as_nanos().div_ceil(1000);
             c_int::try_from(micros).unwrap_or(c_int::MAX)
         });
         let mainloop = self.mainloop.as_ptr();
-        // SAFETY: the loop lives as long as `self`, and turns in no other call: none of the callbacks below
-        // turns it.
+        // SAFETY: the loop lives as long as `self`, and is not run recursively: none of the
+        // callbacks below runs it.
         let code = unsafe {
             match (self.functions.mainloop_prepare)(mainloop, micros) {
                 0.. => match (self.functions.mainloop_poll)(mainloop) {
@@ -211,7 +214,7 @@ impl Connection {
         }
     }
 
-    /// Turns until the operation is over.
+    /// Iterates until the operation is complete.
     pub(super) fn finish(
         &mut self,
         operation: *mut Operation,
@@ -220,28 +223,28 @@ impl Connection {
         let Some(operation) = NonNull::new(operation) else {
             return Err(self.failed(what));
         };
-        let give_up = clock::now() + ANSWER;
+        let give_up = clock::now() + REPLY_TIMEOUT;
         let outcome = loop {
-            // SAFETY: the operation is ours until it is given back below.
+            // SAFETY: the operation is ours until it is released below.
             let state = unsafe { (self.functions.operation_state)(operation.as_ptr()) };
             if state != OPERATION_RUNNING {
                 break self.check();
             }
             if clock::now() >= give_up {
                 break Err(AudioError(format!(
-                    "the sound server does not {what}: no answer"
+                    "the sound server did not {what}: no reply"
                 )));
             }
             if let Err(error) = self.check().and_then(|()| self.turn(Some(give_up))) {
                 break Err(error);
             }
         };
-        // SAFETY: not used any more.
+        // SAFETY: no longer used.
         unsafe { (self.functions.operation_unref)(operation.as_ptr()) };
         outcome
     }
 
-    /// Loads a module of the server. Its number.
+    /// Loads a module of the server; returns its number.
     pub(in crate::audio::pulse) fn load_module(
         &mut self,
         name: &str,
@@ -250,16 +253,16 @@ impl Connection {
         let what = format!("load {name}");
         let (name, argument) = (text(name)?, text(argument)?);
         let answer = Box::into_raw(Box::new(u32::MAX));
-        // SAFETY: the texts end in NUL and are copied; the place for the answer lives until it is taken back
-        // below, or for ever.
+        // SAFETY: the strings are NUL-terminated and copied; the output variable lives until it is
+        // reclaimed below, or is leaked.
         let operation = unsafe {
             let (name, argument) = (name.as_ptr(), argument.as_ptr());
             let context = self.context.as_ptr();
             (self.functions.load_module)(context, name, argument, numbered, answer.cast())
         };
-        // If this fails the answer may still come: then its place is never freed.
+        // On failure the reply may still come: then the variable is leaked.
         self.finish(operation, &what)?;
-        // SAFETY: the operation is over, so nobody writes there any more.
+        // SAFETY: the operation is complete, so the variable is no longer written.
         let index = unsafe { Box::from_raw(answer) };
         match *index {
             u32::MAX => Err(self.failed(&what)),
@@ -267,39 +270,39 @@ impl Connection {
         }
     }
 
-    /// Has [`Connection::take_changed`] say when the defaults may have changed.
+    /// Makes [`Connection::take_changed`] report changes of the defaults.
     pub(in crate::audio::pulse) fn watch_defaults(&mut self) -> Result<(), AudioError> {
-        // SAFETY: the flag lives as long as `self`, and so longer than the context, which calls back with it;
-        // the other callback uses nothing.
+        // SAFETY: the flag lives as long as `self`, and so longer than the context, which passes it
+        // to the callback; the other callback uses no data.
         let operation = unsafe {
             let (context, flag) = (self.context.as_ptr(), Arc::as_ptr(&self.changed));
             (self.functions.subscription)(context, changed, flag.cast_mut().cast());
             (self.functions.subscribe)(context, SUBSCRIPTION_SERVER, done, ptr::null_mut())
         };
-        self.finish(operation, "tell of its default devices")
+        self.finish(operation, "report changes of its default devices")
     }
 
-    /// Whether the defaults may have changed since this was asked last.
+    /// Whether the defaults may have changed since the last call.
     pub(in crate::audio::pulse) fn take_changed(&self) -> bool {
         self.changed.swap(false, Ordering::Relaxed)
     }
 
-    /// The default devices now; empty where there is none.
+    /// The current default devices; empty if there is none.
     pub(in crate::audio::pulse) fn defaults(&mut self) -> Result<Defaults, AudioError> {
         let answer = Box::into_raw(Box::new(Defaults::default()));
-        // SAFETY: the place for the answer lives until it is taken back below, or for ever.
+        // SAFETY: the output variable lives until it is reclaimed below, or is leaked.
         let operation = unsafe {
             let context = self.context.as_ptr();
             (self.functions.server_info)(context, informed, answer.cast())
         };
-        self.finish(operation, "name its default devices")?;
-        // SAFETY: the operation is over, so nobody writes there any more.
+        self.finish(operation, "report its default devices")?;
+        // SAFETY: the operation is complete, so the variable is no longer written.
         Ok(*unsafe { Box::from_raw(answer) })
     }
 
-    /// Unloads a module. That it is not there is no error.
+    /// Unloads a module. A missing module is not an error.
     pub(in crate::audio::pulse) fn unload_module(&mut self, index: u32) -> Result<(), AudioError> {
-        // SAFETY: the callback uses nothing.
+        // SAFETY: the callback uses no data.
         let operation = unsafe {
             let context = self.context.as_ptr();
             (self.functions.unload_module)(context, index, done, ptr::null_mut())
@@ -307,7 +310,7 @@ impl Connection {
         self.finish(operation, "unload a module")
     }
 
-    /// The number and the argument of each module of this name.
+    /// The number and argument of each module with this name.
     pub(in crate::audio::pulse) fn modules(
         &mut self,
         name: &str,
@@ -317,13 +320,13 @@ impl Connection {
             wanted,
             found: Vec::new(),
         }));
-        // SAFETY: the place for the answer lives until it is taken back below, or for ever.
+        // SAFETY: the output variable lives until it is reclaimed below, or is leaked.
         let operation = unsafe {
             let context = self.context.as_ptr();
             (self.functions.list_modules)(context, listed, answer.cast())
         };
         self.finish(operation, "list its modules")?;
-        // SAFETY: the operation is over, so nobody writes there any more.
+        // SAFETY: the operation is complete, so the variable is no longer written.
         Ok(unsafe { Box::from_raw(answer) }.found)
     }
 
@@ -334,19 +337,19 @@ impl Connection {
             rate: RATE,
             channels: u8::try_from(CHANNELS).unwrap_or(2),
         };
-        // SAFETY: the context lives as long as `self`; name and specification are copied; without a map the
-        // usual one of two channels is taken.
+        // SAFETY: the context lives as long as `self`; name and specification are copied; a null
+        // map means the default of two channels.
         let stream = unsafe {
             let context = self.context.as_ptr();
             (self.functions.stream_new)(context, name.as_ptr(), &raw const spec, ptr::null())
         };
-        NonNull::new(stream).ok_or_else(|| self.failed("make a stream"))
+        NonNull::new(stream).ok_or_else(|| self.failed("create a stream"))
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // SAFETY: all three were made by this library, and nobody uses them any more: streams own their
+        // SAFETY: all three were created by this library and have no other users: streams own their
         // connection.
         unsafe {
             (self.functions.context_disconnect)(self.context.as_ptr());
@@ -361,19 +364,21 @@ struct Listing {
     found: Vec<(u32, String)>,
 }
 
-/// The descriptor stays raised: whoever waits lowers it.
+/// The descriptor stays raised: the waiting thread lowers it.
 unsafe extern "C" fn woken(_: *const Api, _: *mut IoEvent, _: c_int, _: c_int, _: *mut c_void) {}
 
 unsafe extern "C" fn done(_: *mut Context, _: c_int, _: *mut c_void) {}
 
 unsafe extern "C" fn changed(_: *mut Context, _: c_int, _: u32, flag: *mut c_void) {
-    // SAFETY: `watch_defaults` gave a flag that outlives the context, and that is only used as an atomic.
+    // SAFETY: `watch_defaults` passed a flag that outlives the context and is only used as an
+    // atomic.
     unsafe { (*flag.cast::<AtomicBool>().cast_const()).store(true, Ordering::Relaxed) };
 }
 
 unsafe extern "C" fn informed(_: *mut Context, info: *const ServerInfo, answer: *mut c_void) {
-    // SAFETY: `defaults` gave the place of an answer, which nobody else looks at while the operation goes on.
-    // The library fills `info` in for the time of this call, or gives null; its texts end in NUL or are null.
+    // SAFETY: `defaults` passed the output variable, which has no other user during the operation.
+    // The library fills `info` for the duration of this call, or passes null; its strings are
+    // NUL-terminated or null.
     unsafe {
         let (Some(info), answer) = (info.as_ref(), &mut *answer.cast::<Defaults>()) else {
             return;
@@ -388,7 +393,7 @@ unsafe extern "C" fn informed(_: *mut Context, info: *const ServerInfo, answer: 
 }
 
 unsafe extern "C" fn numbered(_: *mut Context, index: u32, answer: *mut c_void) {
-    // SAFETY: `load_module` gave the place of a number, which it keeps while the operation goes on.
+    // SAFETY: `load_module` passed a number's address, which is valid during the operation.
     unsafe { *answer.cast::<u32>() = index };
 }
 
@@ -401,8 +406,8 @@ unsafe extern "C" fn listed(
     if end != 0 || info.is_null() {
         return;
     }
-    // SAFETY: `modules` gave the place of a listing, which nobody else looks at while the operation goes on.
-    // The library fills `info` in for the time of this call; its texts end in NUL or are null.
+    // SAFETY: `modules` passed the listing, which has no other user during the operation. The
+    // library fills `info` for the duration of this call; its strings are NUL-terminated or null.
     unsafe {
         let (listing, info) = (&mut *answer.cast::<Listing>(), &*info);
         if !info.name.is_null() && CStr::from_ptr(info.name) == listing.wanted.as_c_str() {

@@ -1,4 +1,4 @@
-//! The functions of libpulse that are used, and the structures that they take.
+//! The libpulse functions in use, and their structures.
 
 use std::ffi::{OsString, c_char, c_int, c_void};
 use std::path::Path;
@@ -19,7 +19,7 @@ pub(super) const STREAM_TERMINATED: c_int = 4;
 pub(super) const OPERATION_RUNNING: c_int = 0;
 pub(super) const IO_EVENT_INPUT: c_int = 1;
 pub(super) const SEEK_RELATIVE: c_int = 0;
-/// `PA_SUBSCRIPTION_MASK_SERVER`: which devices are the defaults, among others.
+/// `PA_SUBSCRIPTION_MASK_SERVER`: includes changes of the default devices.
 pub(super) const SUBSCRIPTION_SERVER: c_int = 0x0080;
 
 /// `PA_STREAM_*` flags.
@@ -29,11 +29,11 @@ pub(in crate::audio::pulse) const DONT_MOVE: c_int = 0x0200;
 pub(in crate::audio::pulse) const ADJUST_LATENCY: c_int = 0x2000;
 pub(in crate::audio::pulse) const EARLY_REQUESTS: c_int = 0x4000;
 
-/// Bytes of a sample frame.
+/// Size of a sample frame in bytes.
 pub(in crate::audio::pulse) const FRAME: usize = CHANNELS * size_of::<f32>();
 
 #[cfg(not(target_endian = "little"))]
-compile_error!("samples are handed to PulseAudio as little-endian floats");
+compile_error!("PulseAudio receives samples as little-endian floats");
 
 macro_rules! opaque {
     ($($name:ident)*) => { $(
@@ -52,7 +52,7 @@ pub(super) struct SampleSpec {
     pub(super) channels: u8,
 }
 
-/// `pa_buffer_attr`, in bytes; `u32::MAX` leaves one to the server.
+/// `pa_buffer_attr`, in bytes; `u32::MAX`: the server's choice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub(in crate::audio::pulse) struct BufferAttributes {
@@ -73,7 +73,7 @@ impl BufferAttributes {
     };
 }
 
-/// The front of `pa_module_info`.
+/// The first fields of `pa_module_info`.
 #[repr(C)]
 pub(super) struct ModuleInfo {
     pub(super) index: u32,
@@ -81,7 +81,7 @@ pub(super) struct ModuleInfo {
     pub(super) argument: *const c_char,
 }
 
-/// The front of `pa_server_info`.
+/// The first fields of `pa_server_info`.
 #[repr(C)]
 pub(super) struct ServerInfo {
     _names: [*const c_char; 4],
@@ -93,7 +93,7 @@ pub(super) struct ServerInfo {
 pub(super) type IoCallback =
     unsafe extern "C" fn(*const Api, *mut IoEvent, c_int, c_int, *mut c_void);
 
-/// The front of `pa_mainloop_api`.
+/// The first fields of `pa_mainloop_api`.
 #[repr(C)]
 pub(super) struct Api {
     _userdata: *mut c_void,
@@ -113,7 +113,7 @@ macro_rules! functions {
     ($($field:ident: $symbol:literal ($($argument:ty),*) $(-> $result:ty)?;)*) => {
         pub(super) struct Functions {
             $(pub(super) $field: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
-            /// Behind the functions, which must not outlive it.
+            /// Declared after the functions, which must not outlive it.
             _library: libloading::Library,
         }
 
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_the_library_it_says_what_to_install() {
+    fn a_missing_library_names_the_package() {
         let error = |path: &str| {
             let error = library(Some(path.into())).err();
             error.expect("no such library").to_string()

@@ -1,9 +1,9 @@
-//! libpulse, opened at run time: a connection to the sound server, driven by the thread that calls, and the
-//! streams over it. Not what is recorded or played: that is in the parent module.
+//! libpulse, loaded at run time: a connection to the sound server, driven by the calling thread,
+//! and its streams. The parent module chooses devices and formats.
 //!
-//! Declared here is the part of libpulse's "asynchronous API" that has been the same since PulseAudio 1.0:
-//! `libpulse.so.0` stands for it. Nothing is called back but what gathers an answer; states are asked for
-//! after each turn of the main loop.
+//! This declares the part of libpulse's "asynchronous API" that is unchanged since PulseAudio 1.0,
+//! the ABI of `libpulse.so.0`. Callbacks only collect replies; states are polled after each
+//! iteration of the main loop.
 #![allow(unsafe_code)]
 
 mod connection;

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_int};
 use std::ptr::{self, NonNull};
 use std::time::Duration;
 
-use super::connection::{ANSWER, Connection, text};
+use super::connection::{Connection, REPLY_TIMEOUT, text};
 use super::functions::{
     BufferAttributes, FRAME, PaStream, SEEK_RELATIVE, STREAM_FAILED, STREAM_READY,
     STREAM_TERMINATED,
@@ -12,17 +12,17 @@ use super::functions::{
 use crate::audio::AudioError;
 use crate::clock;
 
-/// A stream to or from a device, with the connection that it goes over.
+/// A stream to or from a device, with its connection.
 pub(in crate::audio::pulse) struct Stream {
     stream: NonNull<PaStream>,
-    /// Behind the stream, which must not outlive it.
+    /// Declared after the stream, which must not outlive it.
     pub(in crate::audio::pulse) connection: Connection,
 }
 
-// SAFETY: as of the connection.
+// SAFETY: as for the connection.
 unsafe impl Send for Stream {}
 
-/// The bytes of a piece's samples, or how many sample frames are missing in its place.
+/// The bytes of a chunk, or the number of missing sample frames.
 type Piece<'a> = Result<&'a [u8], usize>;
 
 impl Stream {
@@ -34,7 +34,7 @@ impl Stream {
         flags: c_int,
     ) -> Result<Stream, AudioError> {
         let name = text(device)?;
-        let stream = Stream::new(connection, "what is played")?;
+        let stream = Stream::new(connection, "playback capture")?;
         // SAFETY: the stream lives as long as the value; name and attributes are copied.
         let code = unsafe {
             let record = stream.connection.functions.stream_record;
@@ -43,7 +43,7 @@ impl Stream {
         stream.connected(code, &format!("record from {device}"))
     }
 
-    /// Plays to the sink `device`, or to the usual one.
+    /// Plays to the sink `device`, or to the default sink.
     pub(in crate::audio::pulse) fn play(
         connection: Connection,
         device: Option<&str>,
@@ -51,10 +51,10 @@ impl Stream {
         flags: c_int,
     ) -> Result<Stream, AudioError> {
         let name = device.map(text).transpose()?;
-        let stream = Stream::new(connection, "what the host plays")?;
+        let stream = Stream::new(connection, "host audio")?;
         let pointer = name.as_ref().map_or(ptr::null(), |name| name.as_ptr());
-        // SAFETY: the stream lives as long as the value; name and attributes are copied; no volume is set
-        // and no stream is synchronised with it.
+        // SAFETY: the stream lives as long as the value; name and attributes are copied; no volume
+        // is set and no stream is synchronised with it.
         let code = unsafe {
             let play = stream.connection.functions.stream_play;
             let (volume, other) = (ptr::null(), ptr::null_mut());
@@ -69,7 +69,7 @@ impl Stream {
         };
         stream.connected(
             code,
-            &format!("play to {}", device.unwrap_or("the usual device")),
+            &format!("play to {}", device.unwrap_or("the default device")),
         )
     }
 
@@ -79,7 +79,7 @@ impl Stream {
     }
 
     fn connected(mut self, code: c_int, what: &str) -> Result<Stream, AudioError> {
-        let give_up = clock::now() + ANSWER;
+        let give_up = clock::now() + REPLY_TIMEOUT;
         loop {
             match self.state() {
                 _ if code < 0 => break,
@@ -98,21 +98,21 @@ impl Stream {
     }
 
     /// # Errors
-    /// If the server, or the device, is gone.
+    /// [`AudioError`] if the server or the device is gone.
     pub(in crate::audio::pulse) fn check(&self) -> Result<(), AudioError> {
         self.connection.check()?;
         match self.state() {
             STREAM_READY => Ok(()),
             _ => Err(AudioError(
-                "the sound device is gone: open sound again, on another device if it stays away"
-                    .into(),
+                "the sound device is gone: open sound again, on another device if necessary".into(),
             )),
         }
     }
 
-    /// What the server made of the attributes that were wished for.
+    /// The buffer attributes chosen by the server.
     pub(in crate::audio::pulse) fn attributes(&self) -> BufferAttributes {
-        // SAFETY: the stream is ready: the library returns its own structure, which is copied at once, or null.
+        // SAFETY: the stream is ready: the library returns its own structure, which is copied at
+        // once, or null.
         let attributes = unsafe {
             let attributes = self.connection.functions.stream_attributes;
             attributes(self.stream.as_ptr()).as_ref().copied()
@@ -122,7 +122,8 @@ impl Stream {
 
     /// The device's name.
     pub(in crate::audio::pulse) fn device(&self) -> String {
-        // SAFETY: the stream is ready: the text is the library's, ends in NUL and is copied at once; or null.
+        // SAFETY: the stream is ready: the string belongs to the library, is NUL-terminated and
+        // copied at once; or null.
         unsafe {
             let name = (self.connection.functions.stream_device)(self.stream.as_ptr());
             match name.is_null() {
@@ -132,11 +133,11 @@ impl Stream {
         }
     }
 
-    /// In so long a sample is heard that is written now, as the server says; `None` before it has said
-    /// anything.
+    /// Time until a sample written now is audible, as reported by the server; `None` before the
+    /// first report.
     pub(in crate::audio::pulse) fn latency(&self) -> Option<Duration> {
         let (mut micros, mut negative) = (0, 0);
-        // SAFETY: two places that live until the call returns.
+        // SAFETY: two output variables that outlive the call.
         let code = unsafe {
             let latency = self.connection.functions.stream_latency;
             latency(self.stream.as_ptr(), &raw mut micros, &raw mut negative)
@@ -145,8 +146,8 @@ impl Stream {
         (code >= 0).then(|| Duration::from_micros(micros))
     }
 
-    /// Hands over the next piece that was recorded, if there is one: the bytes of its samples, or, where the
-    /// server has a hole, how many sample frames are missing. Whether there was one.
+    /// Passes the next recorded chunk, if there is one: the bytes of its samples, or the number of
+    /// missing sample frames for a hole. Returns whether there was one.
     pub(in crate::audio::pulse) fn piece(
         &mut self,
         take: &mut dyn FnMut(Piece<'_>),
@@ -154,32 +155,32 @@ impl Stream {
         self.check()?;
         let (mut data, mut bytes) = (ptr::null(), 0);
         let functions = &self.connection.functions;
-        // SAFETY: two places that live until the call returns.
+        // SAFETY: two output variables that outlive the call.
         let code =
             unsafe { (functions.stream_peek)(self.stream.as_ptr(), &raw mut data, &raw mut bytes) };
         if code < 0 {
-            return Err(self.connection.failed("be read"));
+            return Err(self.connection.failed("read the stream"));
         }
         if bytes == 0 {
             return Ok(false);
         }
         match data.is_null() {
-            // SAFETY: the library keeps that many bytes until they are dropped below.
+            // SAFETY: the library keeps these bytes until they are dropped below.
             false => take(Ok(unsafe {
                 std::slice::from_raw_parts(data.cast::<u8>(), bytes)
             })),
             true => take(Err(bytes / FRAME)),
         }
-        // SAFETY: a piece was peeked at, and nobody has it any more.
+        // SAFETY: a chunk was peeked, and is no longer borrowed.
         unsafe { (functions.stream_drop)(self.stream.as_ptr()) };
         Ok(true)
     }
 
-    /// Sample frames that the device wants now.
+    /// Sample frames that the device requests now.
     pub(in crate::audio::pulse) fn writable(&self) -> usize {
         // SAFETY: the stream lives as long as `self`.
         let bytes = unsafe { (self.connection.functions.stream_writable)(self.stream.as_ptr()) };
-        // It is the largest number if the stream failed.
+        // The maximum value if the stream failed.
         if bytes == usize::MAX {
             0
         } else {
@@ -187,10 +188,10 @@ impl Stream {
         }
     }
 
-    /// Writes samples; they are copied.
+    /// Writes samples, which are copied.
     pub(in crate::audio::pulse) fn write(&mut self, samples: &[f32]) -> Result<(), AudioError> {
         let bytes = size_of_val(samples);
-        // SAFETY: `samples` has that many bytes, and without a function to free them they are copied.
+        // SAFETY: `samples` has this many bytes; without a free function they are copied.
         let code = unsafe {
             let (write, free) = (self.connection.functions.stream_write, ptr::null());
             let samples = samples.as_ptr().cast();
@@ -198,14 +199,14 @@ impl Stream {
         };
         match code {
             0.. => Ok(()),
-            _ => Err(self.connection.failed("be written to")),
+            _ => Err(self.connection.failed("write the stream")),
         }
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // SAFETY: made by this library, not used any more; its connection is dropped after it.
+        // SAFETY: created by this library, no longer used; its connection is dropped after it.
         unsafe {
             (self.connection.functions.stream_disconnect)(self.stream.as_ptr());
             (self.connection.functions.stream_unref)(self.stream.as_ptr());

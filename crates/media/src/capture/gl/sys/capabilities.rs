@@ -1,4 +1,4 @@
-//! What a context of OpenGL or OpenGL ES is and can do.
+//! Capabilities of an OpenGL or OpenGL ES context.
 
 use std::collections::HashSet;
 use std::ffi::{CStr, c_int, c_uint};
@@ -31,7 +31,7 @@ const PACK_INVERT: c_uint = 0x8758;
 /// `GL_ANGLE_pack_reverse_row_order`.
 const PACK_REVERSE_ROW_ORDER: c_uint = 0x93A4;
 
-/// What a context is and can do.
+/// A context's version, functions and capabilities.
 pub(super) struct Gl {
     pub(super) version: Version,
     pub(super) base: Base,
@@ -43,24 +43,24 @@ pub(super) struct Gl {
     pub(super) storage: Option<Storage>,
     /// See [`packing`].
     pub(super) packing: Vec<(c_uint, c_int)>,
-    /// Of a context with the fixed-function pipeline.
+    /// `Some` in a context with the fixed-function pipeline.
     pub(super) transfer: Option<Transfer>,
     /// Whether pixel transfer has the imaging subset (`GL_ARB_imaging`).
     pub(super) imaging: bool,
-    /// How a window is read.
+    /// Pixel format in which a window is read.
     pub(super) format: (c_uint, PixelFormat),
 }
 
-/// How many framebuffers can be bound.
+/// The number of framebuffer bindings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Targets {
-    /// One, for drawing and reading.
+    /// One, for both drawing and reading.
     One,
-    /// One for each.
+    /// One each for drawing and reading.
     Two,
 }
 
-/// Of OpenGL, or of OpenGL ES (`embedded`).
+/// A version of OpenGL or of OpenGL ES (`embedded`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Version {
     pub(super) embedded: bool,
@@ -87,7 +87,7 @@ impl Version {
         (self.major, self.minor) >= (major, minor)
     }
 
-    /// Whether it is at least this GL or this ES.
+    /// Whether the version is at least this GL or this ES.
     pub(super) fn has(self, gl: (u32, u32), es: (u32, u32)) -> bool {
         let (major, minor) = if self.embedded { es } else { gl };
         self.is(major, minor)
@@ -98,16 +98,23 @@ impl Gl {
     /// # Safety
     /// A context is current, and `loader` finds its functions.
     pub(super) unsafe fn load(loader: Loader<'_>) -> Result<Gl, CaptureError> {
-        let missing = |what| CaptureError(format!("this OpenGL can't be read: it has no {what}"));
-        // SAFETY: by the caller's word, here and below. Functions of extensions and versions that
-        // the context doesn't have are loaded, but not kept: a loader may find anything by name.
+        let missing = |what| {
+            CaptureError(format!(
+                "reading this OpenGL context needs {what}, which it lacks"
+            ))
+        };
+        // SAFETY: by the caller's contract, here and below. Functions of extensions and versions
+        // that the context doesn't have are loaded, but not kept: a loader may find anything by
+        // name.
         let base = unsafe { Base::load(loader) }.ok_or_else(|| missing("glReadPixels"))?;
         // SAFETY: the name is one that each context knows.
         let words = unsafe { text((base.string)(VERSION)) }.ok_or_else(|| {
-            CaptureError("no OpenGL context is current on this thread: make one so first".into())
+            CaptureError(
+                "no OpenGL context is current on this thread: make one current first".into(),
+            )
         })?;
         let version = Version::parse(&words)
-            .ok_or_else(|| CaptureError(format!("\"{words}\" is no version of OpenGL")))?;
+            .ok_or_else(|| CaptureError(format!("\"{words}\" is not an OpenGL version")))?;
         // SAFETY: as above.
         let extensions = unsafe { extensions(&base, version, loader) };
         let has = |name: &str| extensions.contains(name);
@@ -168,7 +175,7 @@ impl Gl {
         })
     }
 
-    /// A piece of state that the context knows and that is one number.
+    /// An integer state variable that the context knows.
     pub(super) fn integer(&self, name: c_uint) -> c_int {
         // SAFETY: the context is current (the contract of `ReadBack::new`).
         unsafe { integer(&self.base, name) }
@@ -176,20 +183,21 @@ impl Gl {
 }
 
 /// # Safety
-/// A context is current that knows `name` as one number.
+/// A context is current in which `name` is a single integer.
 unsafe fn integer(base: &Base, name: c_uint) -> c_int {
     let mut value = 0;
-    // SAFETY: by the caller's word; one number is written.
+    // SAFETY: by the caller's contract; one number is written.
     unsafe { (base.integers)(name, &raw mut value) };
     value
 }
 
-/// Whether the context has the fixed-function pipeline: OpenGL before 3.1, and later ones where they say so.
+/// Whether the context has the fixed-function pipeline: OpenGL before 3.1, and later versions that
+/// declare it.
 ///
 /// # Safety
 /// The context of this version is current.
 unsafe fn has_fixed_function(base: &Base, version: Version, has: &dyn Fn(&str) -> bool) -> bool {
-    // SAFETY: by the caller's word; each is asked of versions that know it.
+    // SAFETY: by the caller's contract; each is queried only in versions that know it.
     unsafe {
         match version {
             Version { embedded: true, .. } => false,
@@ -202,9 +210,9 @@ unsafe fn has_fixed_function(base: &Base, version: Version, has: &dyn Fn(&str) -
     }
 }
 
-/// The parameters of packing that a context has, and what they must be.
+/// The context's packing parameters and the values they need.
 fn packing(gl: &Version, has: &dyn Fn(&str) -> bool) -> Vec<(c_uint, c_int)> {
-    // Rows of 4-byte pixels have no gap with this alignment, whatever their length.
+    // With this alignment, rows of 4-byte pixels have no gap at any length.
     let mut all = vec![(PACK_ALIGNMENT, 4)];
     if !gl.embedded || gl.is(3, 0) {
         all.extend([
@@ -226,12 +234,12 @@ fn packing(gl: &Version, has: &dyn Fn(&str) -> bool) -> Vec<(c_uint, c_int)> {
 }
 
 /// # Safety
-/// `words` is null or ends in NUL and stays for this call.
+/// `words` is null or a NUL-terminated string that outlives this call.
 pub(super) unsafe fn text(words: *const std::ffi::c_char) -> Option<String> {
     if words.is_null() {
         return None;
     }
-    // SAFETY: by the caller's word.
+    // SAFETY: by the caller's contract.
     let words = unsafe { CStr::from_ptr(words) };
     Some(words.to_string_lossy().into_owned())
 }
@@ -239,7 +247,7 @@ pub(super) unsafe fn text(words: *const std::ffi::c_char) -> Option<String> {
 /// # Safety
 /// See [`Gl::load`].
 unsafe fn extensions(base: &Base, version: Version, loader: Loader<'_>) -> HashSet<String> {
-    // SAFETY: by the caller's word; each name is asked for only where it is known.
+    // SAFETY: by the caller's contract; each name is queried only where it is known.
     unsafe {
         if version.is(3, 0) {
             let Some(indexed) = Indexed::load(loader) else {

@@ -1,31 +1,31 @@
-//! What is current on a thread: a context, and what it draws in.
+//! The context that is current on a thread, and its surfaces.
 
 use std::ffi::{c_uint, c_ulong, c_void};
 
-/// A context of the application's, as GLX or EGL have it.
+/// A context of the application, as known to GLX or EGL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Native {
     /// `Display *` or `EGLDisplay`.
     pub display: *mut c_void,
-    /// The `GLXDrawable` that it draws in; EGL needs none.
+    /// The `GLXDrawable` that it draws to; EGL needs none.
     pub drawable: c_ulong,
     /// `GLXContext` or `EGLContext`.
     pub context: *mut c_void,
 }
 
-/// What is current on a thread.
+/// The current context, surfaces and API of a thread.
 #[derive(Clone, Copy)]
 pub(super) struct Current {
     pub(super) display: *mut c_void,
     pub(super) draw: *mut c_void,
     pub(super) read: *mut c_void,
     pub(super) context: *mut c_void,
-    /// What EGL's functions are about; GLX has no such thing.
+    /// The API that EGL's functions refer to; GLX has none.
     pub(super) api: c_uint,
 }
 
 impl Current {
-    /// Where nothing was current: none, on a display that lives.
+    /// If no context was current: none, on a valid display.
     pub(super) fn or_none(self, native: Native) -> Current {
         match self.context.is_null() {
             true => Current {
@@ -40,7 +40,7 @@ impl Current {
         clippy::cast_possible_truncation,
         reason = "a drawable is as long as a pointer"
     )]
-    /// The application's, in what it draws in.
+    /// The application's context and drawable.
     pub(super) fn of(native: Native) -> Current {
         let drawable = native.drawable as usize as *mut c_void;
         Current {

@@ -1,5 +1,5 @@
-//! The functions of OpenGL that are called, with their types, in groups that a context has as a
-//! whole or not at all.
+//! The OpenGL functions in use, with their types, in groups that a context has completely or not at
+//! all.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
@@ -16,7 +16,7 @@ macro_rules! functions {
 
         impl $group {
             /// # Safety
-            /// What `loader` finds must have the types that the standard gives these names.
+            /// The functions that `loader` finds must have the types that the standard gives them.
             pub(super) unsafe fn load(loader: Loader<'_>) -> Option<$group> {
                 Some($group {
                     $($name: {
@@ -24,7 +24,7 @@ macro_rules! functions {
                         if function.is_null() {
                             return None;
                         }
-                        // SAFETY: it is not null, and has this type by the caller's word.
+                        // SAFETY: it is not null, and has this type by the caller's contract.
                         unsafe {
                             std::mem::transmute::<
                                 *const c_void,
@@ -44,7 +44,7 @@ pub(super) use functions;
 pub(super) type Sync = *mut c_void;
 
 functions! {
-    /// What each context has.
+    /// Functions of each context.
     Base {
         string: c"glGetString"(c_uint) -> *const c_char;
         integers: c"glGetIntegerv"(c_uint, *mut c_int);
@@ -55,14 +55,14 @@ functions! {
 }
 
 functions! {
-    /// Extensions one by one: GL 3.0, ES 3.0.
+    /// Extensions by index: GL 3.0, ES 3.0.
     Indexed {
         string: c"glGetStringi"(c_uint, c_uint) -> *const c_char;
     }
 }
 
 functions! {
-    /// Pixel transfer: what the fixed-function pipeline does to pixels that are read.
+    /// Pixel transfer: the fixed-function pipeline's conversion of pixels on reading.
     Transfer {
         floats: c"glGetFloatv"(c_uint, *mut f32);
         set: c"glPixelTransferf"(c_uint, f32);
@@ -73,7 +73,7 @@ functions! {
 }
 
 functions! {
-    /// Which buffer of the window is read: not in ES 2.
+    /// Selects the buffer of the window to read: not in ES 2.
     ReadBuffer {
         select: c"glReadBuffer"(c_uint);
     }
@@ -95,7 +95,7 @@ functions! {
 }
 
 functions! {
-    /// Pixel buffers that are mapped in part, and fences: GL 3.2, ES 3.0.
+    /// Partially mapped pixel buffers, and fences: GL 3.2, ES 3.0.
     Buffers {
         generate: c"glGenBuffers"(c_int, *mut c_uint);
         delete: c"glDeleteBuffers"(c_int, *const c_uint);
@@ -117,19 +117,19 @@ functions! {
     }
 }
 
-/// Buffers that stay mapped: `glBufferStorage`, in ES with its extension's suffix.
+/// Persistently mapped buffers: `glBufferStorage`, in ES with its extension's suffix.
 pub(super) type Storage = unsafe extern "C" fn(c_uint, isize, *const c_void, c_uint);
 
 /// # Safety
 /// See [`Base::load`].
 pub(super) unsafe fn storage(loader: Loader<'_>, name: &CStr) -> Option<Storage> {
     let function = loader(name);
-    // SAFETY: it is not null, and has this type by the caller's word.
+    // SAFETY: it is not null, and has this type by the caller's contract.
     (!function.is_null()).then(|| unsafe { std::mem::transmute(function) })
 }
 
 functions! {
-    /// The device itself waits for a fence: GL 3.2, ES 3.0.
+    /// GPU-side waits for a fence: GL 3.2, ES 3.0.
     WaitSync {
         wait: c"glWaitSync"(Sync, c_uint, u64);
     }

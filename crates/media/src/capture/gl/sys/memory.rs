@@ -1,7 +1,7 @@
-//! The memory of a pixel buffer that is lent to the host, and may have to be taken from under it:
-//! with its context a buffer's memory goes, and the host keeps the last picture as long as it likes.
+//! The memory of a pixel buffer that is lent to the host. It may have to be withdrawn: a buffer's
+//! memory is freed with its context, but the host keeps the last picture as long as it needs it.
 //!
-//! Who takes it away waits until nobody looks at the picture (the length of an encode at most), and
+//! Withdrawing waits until the picture is no longer in use (at most the length of an encode), and
 //! leaves a copy in its place.
 
 use std::ptr::NonNull;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use openuvr_proto::units::Size;
 
 use crate::capture::submit::Frame;
-use crate::picture::{Picture, PixelFormat, Plane, Rows};
+use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
 
 /// The bytes of one buffer of the ring.
 pub(super) struct Memory {
@@ -20,26 +20,26 @@ pub(super) struct Memory {
 }
 
 struct State {
-    place: Place,
+    place: Backing,
     /// A [`Loan`] of it exists.
     lent: bool,
-    /// Somebody looks at it.
-    held: bool,
+    /// Its picture is borrowed.
+    in_use: bool,
 }
 
-enum Place {
-    /// Nowhere: not mapped, or the context is gone.
-    None,
-    /// In the driver's hands.
+enum Backing {
+    /// Not mapped, or the context is gone.
+    Unmapped,
+    /// The driver's memory.
     Mapped(*const u8),
-    /// Copied when the driver's memory was about to go.
-    Own(Vec<u8>),
+    /// Copied before the driver's memory was freed.
+    Copied(Vec<u8>),
 }
 
 // SAFETY: the pointer is used on the thread that maps and unmaps, under the lock, and by one loan
-// while that is `held`; the memory behind it has no tie to a thread.
+// while that is `in_use`; the memory behind it is not bound to a thread.
 unsafe impl Send for Memory {}
-// SAFETY: as above; all else is behind the lock.
+// SAFETY: as above; everything else is behind the lock.
 unsafe impl Sync for Memory {}
 
 impl Memory {
@@ -47,9 +47,9 @@ impl Memory {
         Arc::new(Memory {
             len,
             state: Mutex::new(State {
-                place: Place::None,
+                place: Backing::Unmapped,
                 lent: false,
-                held: false,
+                in_use: false,
             }),
             rested: Condvar::new(),
         })
@@ -68,19 +68,19 @@ impl Memory {
     }
 
     pub(super) fn is_mapped(&self) -> bool {
-        matches!(self.state().place, Place::Mapped(_))
+        matches!(self.state().place, Backing::Mapped(_))
     }
 
-    /// It is mapped now, at `start`, or no more.
+    /// Sets the address of the mapping; `None`: no longer mapped.
     ///
     /// # Safety
-    /// `start` is where `len` bytes can be read until this is called again or
-    /// [`Memory::withdraw`], and nothing writes there while a loan exists that has been submitted.
+    /// `len` bytes are readable at `start` until the next call of this or of [`Memory::withdraw`],
+    /// and they are not written while a submitted loan exists.
     pub(super) unsafe fn map(&self, start: Option<*const u8>) {
-        self.state().place = start.map_or(Place::None, Place::Mapped);
+        self.state().place = start.map_or(Backing::Unmapped, Backing::Mapped);
     }
 
-    /// Lends it as a picture; nobody else has it.
+    /// Lends it as a picture. No other loan may exist.
     pub(super) fn lend(self: &Arc<Memory>, shape: Shape) -> Loan {
         self.state().lent = true;
         Loan {
@@ -89,23 +89,23 @@ impl Memory {
         }
     }
 
-    /// The driver's memory is about to go: what is lent is copied, once nobody looks at it.
+    /// Before the driver's memory is freed: copies lent pixels, once they are not in use.
     pub(super) fn withdraw(&self) {
         let mut state = (self.rested)
-            .wait_while(self.state(), |state| state.held)
+            .wait_while(self.state(), |state| state.in_use)
             .unwrap_or_else(PoisonError::into_inner);
-        if let Place::Mapped(start) = state.place {
+        if let Backing::Mapped(start) = state.place {
             state.place = if state.lent {
-                // SAFETY: mapped until this returns, by the contract of `map`; nobody writes.
-                Place::Own(unsafe { std::slice::from_raw_parts(start, self.len) }.to_vec())
+                // SAFETY: mapped until this returns, by the contract of `map`, and not written.
+                Backing::Copied(unsafe { std::slice::from_raw_parts(start, self.len) }.to_vec())
             } else {
-                Place::None
+                Backing::Unmapped
             };
         }
     }
 }
 
-/// How the bytes are a picture.
+/// How to interpret the bytes as a picture.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub(super) size: Size,
@@ -113,7 +113,7 @@ pub(super) struct Shape {
     pub(super) stride: usize,
 }
 
-/// A buffer that the host has; it goes back when this is dropped.
+/// A buffer lent to the host, returned on drop.
 pub(super) struct Loan {
     memory: Arc<Memory>,
     shape: Shape,
@@ -128,22 +128,22 @@ impl Loan {
 impl Frame for Loan {
     fn picture(&self) -> Picture<'_> {
         let mut state = self.memory.state();
-        state.held = true;
+        state.in_use = true;
         let (start, len) = match &state.place {
-            Place::Mapped(start) => (*start, self.memory.len),
-            Place::Own(bytes) => (bytes.as_ptr(), bytes.len()),
-            Place::None => (NonNull::<u8>::dangling().as_ptr().cast_const(), 0),
+            Backing::Mapped(start) => (*start, self.memory.len),
+            Backing::Copied(bytes) => (bytes.as_ptr(), bytes.len()),
+            Backing::Unmapped => (NonNull::<u8>::dangling().as_ptr().cast_const(), 0),
         };
         drop(state);
-        // SAFETY: `len` bytes lie there, and stay there while `held` is set: `withdraw` waits for
-        // that, and an own copy is replaced by nobody. `rest` and `drop`, which reset it, need this
-        // loan for themselves, so that no picture is borrowed from it. Nothing writes there, since
-        // the buffer is not used again before the loan is gone.
+        // SAFETY: `len` bytes lie there, and stay there while `in_use` is set: `withdraw` waits for
+        // that, and a copy is never replaced. `rest` and `drop`, which reset it, borrow this loan
+        // mutably, so no picture is borrowed from it. The bytes are not written, since the buffer
+        // is not reused before the loan is dropped.
         let data = unsafe { std::slice::from_raw_parts(start, len) };
         Picture {
             size: self.shape.size,
             format: self.shape.format,
-            rows: Rows::BottomUp,
+            rows: RowOrder::BottomUp,
             planes: [
                 Plane {
                     data,
@@ -156,7 +156,7 @@ impl Frame for Loan {
     }
 
     fn rest(&mut self) {
-        self.memory.state().held = false;
+        self.memory.state().in_use = false;
         self.memory.rested.notify_all();
     }
 }
@@ -165,10 +165,10 @@ impl Drop for Loan {
     fn drop(&mut self) {
         {
             let mut state = self.memory.state();
-            state.held = false;
+            state.in_use = false;
             state.lent = false;
-            if let Place::Own(_) = state.place {
-                state.place = Place::None;
+            if let Backing::Copied(_) = state.place {
+                state.place = Backing::Unmapped;
             }
         }
         self.memory.rested.notify_all();

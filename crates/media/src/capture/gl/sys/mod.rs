@@ -1,11 +1,11 @@
-//! The OpenGL calls: the ring of pixel buffers, and who waits for them.
+//! The OpenGL calls: the ring of pixel buffers, and the waits for them.
 #![allow(unsafe_code)]
 
-mod aside;
 mod capabilities;
 mod current;
 mod functions;
 mod memory;
+mod private_context;
 mod sharing;
 mod state;
 #[cfg(test)]
@@ -23,10 +23,9 @@ use openuvr_proto::units::Size;
 
 use super::super::pool::Pool;
 use super::super::submit::Ticket;
-use super::super::{CaptureError, Drawn};
-use super::{Loader, Reading, Sharing, Skipped, Submit, What};
-use crate::picture::Rows;
-pub use aside::{Aside, Entered};
+use super::super::{CaptureError, RenderInfo};
+use super::{Loader, ReadSource, ReadStatus, Sharing, SkipReason, Submit};
+use crate::picture::RowOrder;
 use capabilities::Gl;
 #[cfg(test)]
 #[cfg(feature = "client")]
@@ -34,11 +33,12 @@ use capabilities::Version;
 pub use current::Native;
 use functions::{Buffers, Sync as Fence};
 use memory::{Loan, Memory, Shape};
+pub use private_context::{ContextGuard, PrivateContext};
 use state::{PIXEL_PACK_BUFFER, PIXEL_UNPACK_BUFFER, Saved};
 use waiter::Waiter;
 
-/// Buffers in the ring: one with the host, one that it has not taken yet, and two on which the GPU
-/// is at work, for drivers queue up to two pictures before they make the application wait (guess).
+/// Buffers in the ring: one with the host, one submitted but not yet taken, and two in the GPU,
+/// since drivers queue up to two pictures before they block the application (guess).
 const RING: usize = 4;
 
 const UNSIGNED_BYTE: c_uint = 0x1401;
@@ -49,25 +49,25 @@ const BUFFER_ACCESS_FLAGS: c_uint = 0x911F;
 const MAP_READ: c_uint = 0x1;
 const MAP_PERSISTENT: c_uint = 0x40;
 const MAP_COHERENT: c_uint = 0x80;
-/// The buffer had better lie in memory that the processor reads fast.
+/// A hint that the buffer should lie in memory that the CPU reads fast.
 const CLIENT_STORAGE: c_uint = 0x200;
 const SYNC_GPU_COMMANDS_COMPLETE: c_uint = 0x9117;
 const SYNC_FLUSH_COMMANDS: c_uint = 0x1;
 const ALREADY_SIGNALED: c_uint = 0x911A;
 const CONDITION_SATISFIED: c_uint = 0x911C;
 
-/// Reads the pictures of one OpenGL context, on whichever thread it is current.
+/// Reads the pictures of one OpenGL context, on the thread on which it is current.
 pub struct ReadBack {
     gl: Arc<Gl>,
     submit: Submit,
     slots: Vec<Slot>,
-    /// What the GPU works on and nobody waits for, oldest first.
-    flying: VecDeque<Flight>,
+    /// Pictures in the GPU without a waiting thread, oldest first.
+    in_flight: VecDeque<Flight>,
     waiter: Waiter,
-    /// Where there are no pixel buffers.
+    /// Buffers for contexts without pixel buffers.
     pool: Pool,
     skipped: u64,
-    /// Whether a fence is looked at as soon as it is set: always, but in tests of what comes after.
+    /// Whether a fence is checked as soon as it is set: always, except in tests of later stages.
     looks: bool,
 }
 
@@ -77,57 +77,53 @@ struct Slot {
     memory: Arc<Memory>,
 }
 
-/// A picture that the GPU works on.
+/// A picture that the GPU is working on.
 struct Flight {
     fence: Fence,
     buffer: c_uint,
     loan: Loan,
-    drawn: Drawn,
+    drawn: RenderInfo,
 }
 
 // SAFETY: the fence is a name that any context of the share group may use on its thread.
 unsafe impl Send for Flight {}
 
 impl ReadBack {
-    /// For the context that is current now. `sharing` says how it was made, `submit` takes what is
-    /// finished.
+    /// For the current context. `sharing` says how it was created; `submit` receives finished
+    /// pictures.
     ///
     /// # Errors
-    /// [`CaptureError`] if no context is current, or it lacks what OpenGL 1.1 has.
+    /// [`CaptureError`] if no context is current or it lacks OpenGL 1.1 functionality.
     ///
     /// # Safety
-    /// `loader` finds the driver's functions (or null). At each call of a method, the context that is
-    /// current now is current on the calling thread, outside of `glBegin` and `glEnd`, but for
-    /// [`ReadBack::retire`] and `drop`. Before the context is destroyed, or its
-    /// display closed, this value is retired or dropped: the host may hold pictures that lie in the
-    /// context's memory.
+    /// `loader` finds the driver's functions (or null). At each method call the context that is
+    /// current now is current on the calling thread, outside of `glBegin` and `glEnd`; exceptions
+    /// are [`ReadBack::retire`] and `drop`. This value is retired or dropped before the context is
+    /// destroyed or its display closed: the host may hold pictures in the context's memory.
     pub unsafe fn new(
         loader: Loader<'_>,
         sharing: Sharing,
         submit: Submit,
     ) -> Result<ReadBack, CaptureError> {
-        // SAFETY: by the caller's word.
+        // SAFETY: by the caller's contract.
         unsafe {
             let gl = Gl::load(loader)?;
             Ok(ReadBack::with(gl, loader, sharing, submit))
         }
     }
 
-    /// The same for a context that may be destroyed unseen: nothing of it is kept from one call to
-    /// the next. Each picture is in ordinary memory when [`ReadBack::read`] returns, for which the
-    /// application waits until the GPU has drawn it.
+    /// The same for a context that may be destroyed without notice: no state is kept between calls.
+    /// Each picture is in ordinary memory when [`ReadBack::read`] returns, so the application waits
+    /// until the GPU has drawn it.
     ///
     /// # Errors
     /// As [`ReadBack::new`].
     ///
     /// # Safety
-    /// As [`ReadBack::new`], but the context may be destroyed, or its display closed, at any time
-    /// outside of the methods.
-    pub unsafe fn keeping_nothing(
-        loader: Loader<'_>,
-        submit: Submit,
-    ) -> Result<ReadBack, CaptureError> {
-        // SAFETY: by the caller's word.
+    /// As [`ReadBack::new`], except that the context may be destroyed, or its display closed, at
+    /// any time outside of the methods.
+    pub unsafe fn stateless(loader: Loader<'_>, submit: Submit) -> Result<ReadBack, CaptureError> {
+        // SAFETY: by the caller's contract.
         unsafe {
             let mut gl = Gl::load(loader)?;
             (gl.buffers, gl.copies, gl.storage) = (None, None, None);
@@ -136,66 +132,66 @@ impl ReadBack {
     }
 
     /// # Safety
-    /// As [`ReadBack::new`]; `gl` is what the context can do.
+    /// As [`ReadBack::new`]; `gl` describes the context.
     unsafe fn with(gl: Gl, loader: Loader<'_>, sharing: Sharing, submit: Submit) -> ReadBack {
         let gl = Arc::new(gl);
         ReadBack {
-            // SAFETY: by the caller's word.
+            // SAFETY: by the caller's contract.
             waiter: unsafe { Waiter::new(loader, sharing, &gl) },
             gl,
             submit,
             slots: Vec::new(),
-            flying: VecDeque::new(),
+            in_flight: VecDeque::new(),
             pool: Pool::default(),
             skipped: 0,
             looks: true,
         }
     }
 
-    /// Reads a picture of `size` that the application has drawn, and what is known of how. Never
-    /// waits for the GPU, unless the context has no pixel buffers.
-    pub fn read(&mut self, size: Size, what: What, drawn: Drawn) -> Reading {
+    /// Reads a picture of `size` that the application has drawn. Never waits for the GPU, unless
+    /// the context has no pixel buffers.
+    pub fn read(&mut self, size: Size, what: ReadSource, drawn: RenderInfo) -> ReadStatus {
         self.poll();
-        let reading = match self.begin(size, what, drawn) {
+        let reading = match self.start_read(size, what, drawn) {
             Ok(Some(flight)) => self.launch(flight),
             Ok(None) => self.copy(size, drawn),
-            Err(why) => Reading::Skipped(why),
+            Err(why) => ReadStatus::Skipped(why),
         };
-        if let Reading::Skipped(_) = reading {
+        if let ReadStatus::Skipped(_) = reading {
             self.skipped += 1;
         }
         reading
     }
 
-    /// Hands over what the GPU has finished since. Worth a call after a swap where
-    /// [`ReadBack::read`] said [`Reading::UnderWay`]; costs next to nothing otherwise.
+    /// Hands over the pictures that the GPU has finished. Worth a call after a swap if
+    /// [`ReadBack::read`] returned [`ReadStatus::Pending`]; otherwise nearly free.
     pub fn poll(&mut self) {
-        self.flying.extend(self.waiter.returned());
-        while let Some(flight) = self.flying.pop_front() {
+        self.in_flight.extend(self.waiter.returned());
+        while let Some(flight) = self.in_flight.pop_front() {
             if !self.is_done(&flight, 0) {
-                self.flying.push_front(flight);
+                self.in_flight.push_front(flight);
                 return;
             }
             self.land(flight);
         }
     }
 
-    /// Waits until all that is under way has been handed over, at most `timeout`: for an application
-    /// that wants to go on only when its picture has been sent. The ticket of the newest; `None` if
-    /// it has not been handed over in time, or the host is gone.
+    /// Waits, at most `timeout`, until all pending pictures have been handed over: for an
+    /// application that continues only after its picture was sent. Returns the newest ticket;
+    /// `None` on timeout or if the host is gone.
     pub fn finish(&mut self, timeout: Duration) -> Option<Ticket> {
         let until = Clock::now().checked_add(timeout);
         let mut ticket = self.waiter.finish(timeout);
-        self.flying.extend(self.waiter.returned());
+        self.in_flight.extend(self.waiter.returned());
         if !self.waiter.is_idle() {
             return None;
         }
-        while let Some(flight) = self.flying.pop_front() {
+        while let Some(flight) = self.in_flight.pop_front() {
             let left = until.map_or(Duration::MAX, |until| {
                 until.saturating_duration_since(Clock::now())
             });
             if !self.is_done(&flight, u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)) {
-                self.flying.push_front(flight);
+                self.in_flight.push_front(flight);
                 return None;
             }
             ticket = self.land(flight);
@@ -203,30 +199,31 @@ impl ReadBack {
         ticket
     }
 
-    /// Pictures that were left out so far: no buffer was free, or there was nothing to read.
+    /// Pictures skipped so far: no buffer was free, or there was nothing to read.
     #[must_use]
     pub fn skipped(&self) -> u64 {
         self.skipped
     }
 
-    /// Ends it before its context is destroyed. What the host still holds is copied to ordinary
-    /// memory, for which this waits until the host looks away (the length of an encode). `current`:
-    /// the context is current on this thread, and its buffers are deleted; otherwise they go with it.
+    /// Ends it before its context is destroyed. Pictures that the host still holds are copied to
+    /// ordinary memory; this waits until they are not in use (the length of an encode). `current`:
+    /// the context is current on this thread and its buffers are deleted; otherwise they are freed
+    /// with it.
     pub fn retire(mut self, current: bool) {
         self.withdraw(current);
         if current {
             for slot in self.slots.drain(..) {
-                // SAFETY: the context is current, and nobody reads the buffer any more.
+                // SAFETY: the context is current, and the buffer is no longer read.
                 unsafe { delete_buffer(&self.gl, slot.buffer) };
             }
         }
     }
 
     fn withdraw(&mut self, current: bool) {
-        self.flying.extend(self.waiter.stop());
-        for flight in self.flying.drain(..) {
+        self.in_flight.extend(self.waiter.stop());
+        for flight in self.in_flight.drain(..) {
             if current {
-                // SAFETY: the context is current; nobody else uses the fence.
+                // SAFETY: the context is current; the fence has no other user.
                 unsafe { delete_fence(&self.gl, flight.fence) };
             }
         }
@@ -235,31 +232,36 @@ impl ReadBack {
         }
     }
 
-    /// Sets the GPU to work. `None` if there are no pixel buffers.
-    fn begin(&mut self, size: Size, what: What, drawn: Drawn) -> Result<Option<Flight>, Skipped> {
+    /// Starts the read on the GPU. `None` if there are no pixel buffers.
+    fn start_read(
+        &mut self,
+        size: Size,
+        what: ReadSource,
+        drawn: RenderInfo,
+    ) -> Result<Option<Flight>, SkipReason> {
         let gl = self.gl.clone();
         let Some(buffers) = &gl.buffers else {
             return match what {
-                What::Window => Ok(None),
-                What::Framebuffer { .. } => {
-                    Err(Skipped::Impossible("this context has no pixel buffers"))
+                ReadSource::Window => Ok(None),
+                ReadSource::Framebuffer { .. } => {
+                    Err(SkipReason::Unsupported("the context has no pixel buffers"))
                 }
-                What::Buffer { .. } => Err(Skipped::Impossible(
-                    "this context can't share pixel buffers",
+                ReadSource::Buffer { .. } => Err(SkipReason::Unsupported(
+                    "the context can't share pixel buffers",
                 )),
             };
         };
-        let (width, height) = sides(size).ok_or(Skipped::NoSize)?;
+        let (width, height) = sides(size).ok_or(SkipReason::NoSize)?;
         // SAFETY: the context is current, by the contract of `new`.
         let mut saved = unsafe { Saved::new(&gl) };
         let (shape, buffer, memory) = match what {
-            What::Window | What::Framebuffer { .. } => {
+            ReadSource::Window | ReadSource::Framebuffer { .. } => {
                 let there = match what {
-                    What::Framebuffer { name } => saved.read_framebuffer(name),
+                    ReadSource::Framebuffer { name } => saved.read_framebuffer(name),
                     _ => saved.read_window(),
                 };
                 if !there {
-                    return Err(Skipped::NoWindow);
+                    return Err(SkipReason::NoWindow);
                 }
                 let shape = Shape {
                     size,
@@ -270,8 +272,8 @@ impl ReadBack {
                 let (buffer, memory) = self.slot(&mut saved, bytes)?;
                 saved.pack();
                 saved.bind_buffer(PIXEL_PACK_BUFFER, buffer);
-                // SAFETY: the context is current; it writes `bytes` bytes, packed as was set, into
-                // the buffer that is bound, which has them and which nobody reads.
+                // SAFETY: the context is current; it writes `bytes` bytes, packed as set, into the
+                // bound buffer, which is large enough and has no reader.
                 unsafe {
                     (gl.base.read_pixels)(
                         0,
@@ -285,7 +287,7 @@ impl ReadBack {
                 }
                 (shape, buffer, memory)
             }
-            What::Buffer {
+            ReadSource::Buffer {
                 name,
                 offset,
                 format,
@@ -293,23 +295,26 @@ impl ReadBack {
             } => {
                 let copies = gl
                     .copies
-                    .ok_or(Skipped::Impossible("this context can't copy buffers"))?;
-                let packed = Skipped::Impossible("its pixels are not packed");
+                    .ok_or(SkipReason::Unsupported("the context can't copy buffers"))?;
+                let packed = SkipReason::Unsupported("the pixel format is not packed");
                 let row = format.packed().ok_or(packed)? * size.width as usize;
                 let bytes = (stride.checked_mul(size.height as usize - 1))
                     .filter(|_| stride >= row)
                     .and_then(|bytes| bytes.checked_add(row))
-                    .ok_or(Skipped::Impossible("its rows are longer than its stride"))?;
+                    .ok_or(SkipReason::Unsupported(
+                        "the rows are longer than the stride",
+                    ))?;
                 // SAFETY: the context is current and has buffers.
                 if unsafe { (buffers.is_buffer)(name) } == 0 {
-                    return Err(Skipped::NoBuffer);
+                    return Err(SkipReason::NoBuffer);
                 }
                 let (buffer, memory) = self.slot(&mut saved, bytes)?;
                 saved.bind_buffer(PIXEL_PACK_BUFFER, name);
                 copyable(&gl, buffers, offset, bytes)?;
                 saved.bind_buffer(PIXEL_UNPACK_BUFFER, buffer);
                 let far = |bytes| {
-                    isize::try_from(bytes).map_err(|_| Skipped::Impossible("it is too large"))
+                    isize::try_from(bytes)
+                        .map_err(|_| SkipReason::Unsupported("the picture is too large"))
                 };
                 // SAFETY: the context is current; both buffers are bound, not mapped (but for ours,
                 // which may be), and have the bytes.
@@ -333,7 +338,7 @@ impl ReadBack {
         // SAFETY: the context is current and has fences.
         let fence = unsafe { (buffers.fence)(SYNC_GPU_COMMANDS_COMPLETE, 0) };
         if fence.is_null() {
-            return Err(Skipped::Impossible("the driver gave no fence"));
+            return Err(SkipReason::Unsupported("the driver gave no fence"));
         }
         Ok(Some(Flight {
             fence,
@@ -343,18 +348,18 @@ impl ReadBack {
         }))
     }
 
-    /// A buffer of `bytes` that nobody uses.
+    /// An unused buffer of `bytes`.
     fn slot(
         &mut self,
         saved: &mut Saved<'_>,
         bytes: usize,
-    ) -> Result<(c_uint, Arc<Memory>), Skipped> {
+    ) -> Result<(c_uint, Arc<Memory>), SkipReason> {
         let gl = &self.gl;
-        // Of another size than the window has now.
+        // Its size is not that of the window.
         self.slots.retain(|slot| {
             let stays = slot.memory.len() == bytes || slot.memory.is_lent();
             if !stays {
-                // SAFETY: the context is current, and nobody reads the buffer any more.
+                // SAFETY: the context is current, and the buffer is no longer read.
                 unsafe { delete_buffer(gl, slot.buffer) };
             }
             stays
@@ -363,7 +368,7 @@ impl ReadBack {
         if let Some(slot) = self.slots.iter().find(free) {
             if gl.storage.is_none() && slot.memory.is_mapped() {
                 let Some(buffers) = &gl.buffers else {
-                    return Err(Skipped::Impossible("this context has no pixel buffers"));
+                    return Err(SkipReason::Unsupported("the context has no pixel buffers"));
                 };
                 saved.bind_buffer(PIXEL_PACK_BUFFER, slot.buffer);
                 // SAFETY: the context is current and the buffer is bound and mapped; no loan of it
@@ -377,32 +382,32 @@ impl ReadBack {
         }
         let same = |slot: &&Slot| slot.memory.len() == bytes;
         if self.slots.iter().filter(same).count() >= RING {
-            return Err(Skipped::Behind);
+            return Err(SkipReason::RingFull);
         }
         let slot = create(gl, saved, bytes)
-            .ok_or(Skipped::Impossible("the driver gave no pixel buffer"))?;
+            .ok_or(SkipReason::Unsupported("the driver gave no pixel buffer"))?;
         let pair = (slot.buffer, slot.memory.clone());
         self.slots.push(slot);
         Ok(pair)
     }
 
-    /// Hands a picture over if it is finished, else to who waits for it.
-    fn launch(&mut self, flight: Flight) -> Reading {
-        let first = self.flying.is_empty() && self.waiter.is_idle();
+    /// Hands a picture over if it is finished, otherwise to the waiting thread.
+    fn launch(&mut self, flight: Flight) -> ReadStatus {
+        let first = self.in_flight.is_empty() && self.waiter.is_idle();
         if first && self.looks && self.is_done(&flight, 0) {
-            return Reading::Submitted(self.land(flight));
+            return ReadStatus::Submitted(self.land(flight));
         }
-        // The thread waits on a context of its own, so the work must have left this one.
+        // The thread waits in another context, so the work must be flushed from this one.
         // SAFETY: the context is current.
         unsafe { (self.gl.base.flush)() };
-        if self.flying.is_empty() && self.gl.storage.is_some() {
+        if self.in_flight.is_empty() && self.gl.storage.is_some() {
             if let Some(flight) = self.waiter.wait_for(flight, &self.submit) {
-                self.flying.push_back(flight);
+                self.in_flight.push_back(flight);
             }
         } else {
-            self.flying.push_back(flight);
+            self.in_flight.push_back(flight);
         }
-        Reading::UnderWay
+        ReadStatus::Pending
     }
 
     fn is_done(&self, flight: &Flight, nanoseconds: u64) -> bool {
@@ -414,9 +419,9 @@ impl ReadBack {
         matches!(status, ALREADY_SIGNALED | CONDITION_SATISFIED)
     }
 
-    /// Hands over a picture that is finished.
+    /// Hands over a finished picture.
     fn land(&mut self, flight: Flight) -> Option<Ticket> {
-        // SAFETY: the context is current; nobody else uses the fence.
+        // SAFETY: the context is current; the fence has no other user.
         unsafe { delete_fence(&self.gl, flight.fence) };
         if !flight.loan.memory().is_mapped() {
             let buffers = self.gl.buffers.as_ref()?;
@@ -438,18 +443,18 @@ impl ReadBack {
         (self.submit)(Box::new(flight.loan), flight.drawn)
     }
 
-    /// Reads the window at once, into ordinary memory.
-    fn copy(&mut self, size: Size, drawn: Drawn) -> Reading {
+    /// Reads the window synchronously into ordinary memory.
+    fn copy(&mut self, size: Size, drawn: RenderInfo) -> ReadStatus {
         let gl = &*self.gl;
         let Some((width, height)) = sides(size) else {
-            return Reading::Skipped(Skipped::NoSize);
+            return ReadStatus::Skipped(SkipReason::NoSize);
         };
         let mut copied = self.pool.take(size);
-        copied.order(gl.format.1, Rows::BottomUp);
+        copied.order(gl.format.1, RowOrder::BottomUp);
         // SAFETY: the context is current, by the contract of `new`.
         let mut saved = unsafe { Saved::new(gl) };
         if !saved.read_window() {
-            return Reading::Skipped(Skipped::NoWindow);
+            return ReadStatus::Skipped(SkipReason::NoWindow);
         }
         saved.pack();
         saved.bind_buffer(PIXEL_PACK_BUFFER, 0);
@@ -458,7 +463,7 @@ impl ReadBack {
         // which the buffer has room.
         unsafe { (gl.base.read_pixels)(0, 0, width, height, gl.format.0, UNSIGNED_BYTE, to) };
         drop(saved);
-        Reading::Submitted((self.submit)(Box::new(copied), drawn))
+        ReadStatus::Submitted((self.submit)(Box::new(copied), drawn))
     }
 }
 
@@ -469,7 +474,7 @@ impl Drop for ReadBack {
 }
 
 /// Whether `bytes` can be copied out of the buffer that is bound as the pack buffer.
-fn copyable(gl: &Gl, buffers: &Buffers, offset: usize, bytes: usize) -> Result<(), Skipped> {
+fn copyable(gl: &Gl, buffers: &Buffers, offset: usize, bytes: usize) -> Result<(), SkipReason> {
     let parameter = |name| {
         let mut value = 0;
         // SAFETY: the context is current, a buffer is bound, and one number is written.
@@ -479,13 +484,13 @@ fn copyable(gl: &Gl, buffers: &Buffers, offset: usize, bytes: usize) -> Result<(
     let size = usize::try_from(parameter(BUFFER_SIZE)).unwrap_or(0);
     let needs = offset.saturating_add(bytes);
     if needs > size {
-        return Err(Skipped::TooSmall { has: size, needs });
+        return Err(SkipReason::TooSmall { has: size, needs });
     }
     let lasting = || {
         gl.storage.is_some() && parameter(BUFFER_ACCESS_FLAGS).cast_unsigned() & MAP_PERSISTENT != 0
     };
     if parameter(BUFFER_MAPPED) != 0 && !lasting() {
-        return Err(Skipped::Mapped);
+        return Err(SkipReason::Mapped);
     }
     Ok(())
 }
@@ -501,7 +506,7 @@ fn create(gl: &Gl, saved: &mut Saved<'_>, bytes: usize) -> Option<Slot> {
     let len = isize::try_from(bytes).ok()?;
     let mut buffer = 0;
     let memory = Memory::new(bytes);
-    // SAFETY: the context is current and has these functions; what is mapped has `bytes` bytes, and
+    // SAFETY: the context is current and has these functions; the mapping has `bytes` bytes, and
     // stays until the buffer is deleted.
     unsafe {
         (buffers.generate)(1, &raw mut buffer);
@@ -527,19 +532,19 @@ fn create(gl: &Gl, saved: &mut Saved<'_>, bytes: usize) -> Option<Slot> {
 }
 
 /// # Safety
-/// The context of `gl` is current, and nobody reads the buffer.
+/// The context of `gl` is current, and the buffer has no reader.
 unsafe fn delete_buffer(gl: &Gl, buffer: c_uint) {
     if let Some(buffers) = &gl.buffers {
-        // SAFETY: by the caller's word. A buffer that is mapped is unmapped by this.
+        // SAFETY: by the caller's contract. A buffer that is mapped is unmapped by this.
         unsafe { (buffers.delete)(1, &raw const buffer) };
     }
 }
 
 /// # Safety
-/// A context of the share group of `gl` is current, and nobody else uses the fence.
+/// A context of the share group of `gl` is current, and the fence has no other user.
 unsafe fn delete_fence(gl: &Gl, fence: Fence) {
     if let Some(buffers) = &gl.buffers {
-        // SAFETY: by the caller's word.
+        // SAFETY: by the caller's contract.
         unsafe { (buffers.delete_fence)(fence) };
     }
 }

@@ -1,5 +1,5 @@
-//! A second context that shares the buffers and fences of the application's, made by GLX or EGL with
-//! the functions that the caller's loader finds. It never draws, and has no window.
+//! A second context that shares the buffers and fences of the application's context, created by GLX
+//! or EGL with the functions that the caller's loader finds. It never draws and has no window.
 
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 use std::ptr::null_mut;
@@ -46,7 +46,7 @@ functions! {
     }
 }
 
-/// Names of attributes; the versions and profiles are counted alike in GLX and EGL.
+/// Attribute names; versions and profiles have the same values in GLX and EGL.
 const GLX_FBCONFIG_ID: c_int = 0x8013;
 const GLX_SCREEN: c_int = 0x800C;
 const GLX_CONTEXT_MAJOR: c_int = 0x2091;
@@ -67,7 +67,7 @@ const EMBEDDED: c_int = 4;
 /// `GL_CONTEXT_PROFILE_MASK`: GL 3.2.
 const CONTEXT_PROFILE: c_uint = 0x9126;
 
-/// What it takes to make one.
+/// The functions to create a shared context.
 #[derive(Clone)]
 pub(super) enum Maker {
     Glx(Glx, Xlib),
@@ -75,12 +75,12 @@ pub(super) enum Maker {
 }
 
 impl Maker {
-    /// `None` if there can be none: no functions for it, or a display for one thread only.
+    /// `None` if sharing is impossible: missing functions, or a display for one thread only.
     ///
     /// # Safety
     /// `loader` finds the driver's functions.
     pub(super) unsafe fn new(loader: Loader<'_>, sharing: Sharing) -> Option<Maker> {
-        // SAFETY: by the caller's word.
+        // SAFETY: by the caller's contract.
         unsafe {
             match sharing {
                 Sharing::Glx { threads } => {
@@ -96,7 +96,7 @@ impl Maker {
         }
     }
 
-    /// What is current on this thread.
+    /// The current context of this thread.
     pub(super) fn current(&self) -> Current {
         match self {
             Maker::Glx(glx, _) => glx.current(),
@@ -104,10 +104,10 @@ impl Maker {
         }
     }
 
-    /// Makes another current, if that can be done.
+    /// Makes `other` current; whether that succeeded.
     ///
     /// # Safety
-    /// It lives, and is current on no other thread.
+    /// `other` is valid and current on no other thread.
     pub(super) unsafe fn make_current(&self, other: &Current) -> bool {
         match self {
             Maker::Glx(glx, _) => glx.restore(other),
@@ -115,12 +115,12 @@ impl Maker {
         }
     }
 
-    /// A context that shares with the one that is current.
+    /// A context that shares with the current one.
     ///
     /// # Safety
     /// The context of `gl` is current.
     pub(super) unsafe fn share(self, gl: &Gl) -> Option<Shared> {
-        // SAFETY: by the caller's word.
+        // SAFETY: by the caller's contract.
         unsafe {
             match self {
                 Maker::Glx(glx, xlib) => share_glx(glx, &xlib, gl),
@@ -148,10 +148,10 @@ impl Glx {
         }
     }
 
-    /// Nothing can be made not current without a display.
+    /// Releasing a context needs a display.
     fn restore(&self, to: &Current) -> bool {
         let of = |drawable: Ptr| drawable.addr() as c_ulong;
-        // SAFETY: it was current, or is one that lives.
+        // SAFETY: it was current, or is valid.
         unsafe { (self.make_current)(to.display, of(to.draw), of(to.read), to.context) != 0 }
     }
 }
@@ -171,7 +171,7 @@ impl Egl {
     }
 
     fn restore(&self, to: &Current) -> bool {
-        // SAFETY: it was current, or is one that lives.
+        // SAFETY: it was current, or is valid.
         unsafe {
             let done = (self.make_current)(to.display, to.draw, to.read, to.context) != 0;
             if to.api != 0 {
@@ -182,35 +182,35 @@ impl Egl {
     }
 }
 
-/// The context. Any thread may have it, one at a time.
+/// The context. Any thread may hold it, one at a time.
 #[derive(Clone)]
 pub(super) struct Shared {
-    maker: Made,
+    maker: ContextApi,
     display: Ptr,
     context: Ptr,
 }
 
 #[derive(Clone)]
-enum Made {
+enum ContextApi {
     Glx(Glx),
-    /// With the API, which each thread chooses for itself.
+    /// With the API, which each thread selects separately.
     Egl(Egl, c_uint),
 }
 
-// SAFETY: GLX and EGL allow any thread to use a context that no other thread has; for GLX it was
-// found out that the display may be used by several threads.
+// SAFETY: GLX and EGL allow any thread to use a context that no other thread holds; for GLX, use of
+// the display by several threads was checked.
 unsafe impl Send for Shared {}
 
 impl Shared {
-    /// Makes it current on this thread, or none. Whether that could be done.
+    /// Makes it current on this thread, or releases it; whether that succeeded.
     pub(super) fn make_current(&self, yes: bool) -> bool {
         let context = if yes { self.context } else { null_mut() };
-        // SAFETY: display and context are alive until `destroy`, which the owner of both calls when
-        // the thread that has it has ended.
+        // SAFETY: display and context are valid until `destroy`, which the owner of both calls
+        // after the thread that holds it has ended.
         unsafe {
             match &self.maker {
-                Made::Glx(glx) => (glx.make_current)(self.display, 0, 0, context) != 0,
-                Made::Egl(egl, api) => {
+                ContextApi::Glx(glx) => (glx.make_current)(self.display, 0, 0, context) != 0,
+                ContextApi::Egl(egl, api) => {
                     (egl.bind_api)(*api);
                     (egl.make_current)(self.display, null_mut(), null_mut(), context) != 0
                 }
@@ -218,38 +218,38 @@ impl Shared {
         }
     }
 
-    /// What is current on this thread.
+    /// The current context of this thread.
     pub(super) fn current(&self) -> Current {
         match &self.maker {
-            Made::Glx(glx) => glx.current(),
-            Made::Egl(egl, _) => egl.current(),
+            ContextApi::Glx(glx) => glx.current(),
+            ContextApi::Egl(egl, _) => egl.current(),
         }
     }
 
-    /// Makes current again what was before it.
+    /// Restores the previous context.
     pub(super) fn restore(&self, before: &Current) {
         if before.context.is_null() {
             self.make_current(false);
-            if let Made::Egl(egl, _) = &self.maker {
-                // SAFETY: it was so before.
+            if let ContextApi::Egl(egl, _) = &self.maker {
+                // SAFETY: it was current before.
                 unsafe { (egl.bind_api)(before.api) };
             }
             return;
         }
         match &self.maker {
-            Made::Glx(glx) => glx.restore(before),
-            Made::Egl(egl, _) => egl.restore(before),
+            ContextApi::Glx(glx) => glx.restore(before),
+            ContextApi::Egl(egl, _) => egl.restore(before),
         };
     }
 
-    /// Destroys it; no thread has it.
+    /// Destroys it; no thread holds it.
     pub(super) fn destroy(self) {
         // SAFETY: alive until here: the display is closed after this, by the contract of
         // `ReadBack::new`.
         unsafe {
             match &self.maker {
-                Made::Glx(glx) => (glx.destroy)(self.display, self.context),
-                Made::Egl(egl, _) => {
+                ContextApi::Glx(glx) => (glx.destroy)(self.display, self.context),
+                ContextApi::Egl(egl, _) => {
                     (egl.destroy)(self.display, self.context);
                 }
             }
@@ -257,7 +257,7 @@ impl Shared {
     }
 }
 
-/// The profile of the context that is current, which the other must have as well.
+/// The profile of the current context, which the other must share.
 fn profile(gl: &Gl) -> c_int {
     if gl.version.embedded {
         EMBEDDED
@@ -271,13 +271,13 @@ fn profile(gl: &Gl) -> c_int {
 /// # Safety
 /// The context of `gl` is current, and was made by GLX.
 unsafe fn share_glx(glx: Glx, xlib: &Xlib, gl: &Gl) -> Option<Shared> {
-    // Only from 3.0 on may a context be current without a window (GLX_ARB_create_context).
+    // A context without a window needs version 3.0 or later (GLX_ARB_create_context).
     if !gl.version.is(3, 0) {
         return None;
     }
     let number = |n: u32| c_int::try_from(n).unwrap_or(0);
-    // SAFETY: display and context are the current ones; the lists end in 0, and results are read only
-    // where the calls say that they are there.
+    // SAFETY: display and context are the current ones; the lists end in 0, and results are read
+    // only where the calls report them.
     unsafe {
         let (display, own) = ((glx.display)(), (glx.context)());
         if display.is_null() || own.is_null() || (glx.direct)(display, own) == 0 {
@@ -314,7 +314,7 @@ unsafe fn share_glx(glx: Glx, xlib: &Xlib, gl: &Gl) -> Option<Shared> {
             (!context.is_null()).then_some(context)
         })?;
         Some(Shared {
-            maker: Made::Glx(glx),
+            maker: ContextApi::Glx(glx),
             display,
             context,
         })
@@ -326,7 +326,7 @@ unsafe fn share_glx(glx: Glx, xlib: &Xlib, gl: &Gl) -> Option<Shared> {
 unsafe fn share_egl(egl: Egl, gl: &Gl) -> Option<Shared> {
     let number = |n: u32| c_int::try_from(n).unwrap_or(0);
     // SAFETY: display and context are the current ones; the lists end in EGL_NONE, and results are
-    // read only where the calls say that they are there.
+    // read only where the calls report them.
     unsafe {
         let (display, own) = ((egl.display)(), (egl.context)());
         if display.is_null() || own.is_null() {
@@ -366,20 +366,20 @@ unsafe fn share_egl(egl: Egl, gl: &Gl) -> Option<Shared> {
         let context = (egl.create)(display, config, own, attributes.as_ptr());
         (egl.bind_api)(before);
         (!context.is_null()).then_some(Shared {
-            maker: Made::Egl(egl, api),
+            maker: ContextApi::Egl(egl, api),
             display,
             context,
         })
     }
 }
 
-/// What is needed of the libX11 that the application has loaded.
+/// Functions of the libX11 that the application has loaded.
 #[derive(Clone)]
 pub(super) struct Xlib {
     free: unsafe extern "C" fn(Ptr) -> c_int,
     sync: unsafe extern "C" fn(Ptr, c_int) -> c_int,
     handler: unsafe extern "C" fn(Option<Handler>) -> Option<Handler>,
-    /// Any thread may use a display, without `XInitThreads`: libX11 1.8, the first that has
+    /// Any thread may use a display without `XInitThreads`: libX11 1.8, the first version with
     /// `XFreeThreads`.
     threads: bool,
     _library: Arc<libloading::os::unix::Library>,
@@ -388,11 +388,11 @@ pub(super) struct Xlib {
 type Handler = unsafe extern "C" fn(Ptr, Ptr) -> c_int;
 
 impl Xlib {
-    /// `None` if the application has none.
+    /// `None` if the application has not loaded it.
     fn find() -> Option<Xlib> {
         use libloading::os::unix::Library;
         const NOLOAD: c_int = libc::RTLD_NOW | libc::RTLD_NOLOAD;
-        // SAFETY: nothing is loaded that was not, and the functions have these types.
+        // SAFETY: no library is newly loaded, and the functions have these types.
         unsafe {
             let library = Library::open(Some("libX11.so.6"), NOLOAD).ok()?;
             Some(Xlib {
@@ -406,12 +406,12 @@ impl Xlib {
         }
     }
 
-    /// Calls `f` so that an error of the X server ends in nothing: Xlib would end the process.
+    /// Calls `f` and ignores X errors, on which Xlib would end the process.
     fn without_errors<R>(&self, display: Ptr, f: impl FnOnce() -> R) -> R {
         unsafe extern "C" fn ignore(_: Ptr, _: Ptr) -> c_int {
             0
         }
-        // SAFETY: the display is open; the old handler is put back when all errors have come.
+        // SAFETY: the display is open; the old handler is restored after all errors have arrived.
         unsafe {
             let before = (self.handler)(Some(ignore));
             let result = f();

@@ -1,13 +1,13 @@
-//! What of the application's state is changed for a picture, and put back as it was: how pixels are
-//! packed and converted, which framebuffer and which of its buffers is read, and which pixel buffers are bound.
+//! Application state that a read changes and restores: pixel packing and transfer, the read
+//! framebuffer and its buffer, and the bound pixel buffers.
 //!
-//! Of what else has to do with reading, nothing changes the bytes of `GL_UNSIGNED_BYTE`: they are clamped whatever
-//! `glClampColor` says, and `GL_FRAMEBUFFER_SRGB` and conditional rendering are about drawing (OpenGL 4.6
-//! compatibility profile, 18.2). What is not looked at is the colour matrix of `GL_ARB_imaging`, which no
-//! application was seen to use.
+//! Other state does not affect the bytes of `GL_UNSIGNED_BYTE`: they are clamped regardless of
+//! `glClampColor`, and `GL_FRAMEBUFFER_SRGB` and conditional rendering concern drawing (OpenGL 4.6
+//! compatibility profile, 18.2). The colour matrix of `GL_ARB_imaging` is not handled; no
+//! application was found to use it.
 //!
-//! `glGetError` is never called, since it would take the application's errors; so nothing may be
-//! asked or set that this context does not know.
+//! `glGetError` is never called, since it would consume the application's errors; therefore only
+//! state that this context knows is queried or set.
 
 use std::ffi::{c_int, c_uint};
 
@@ -34,8 +34,8 @@ const BACK_LEFT: c_uint = 0x0402;
 const FRONT: c_uint = 0x0404;
 const BACK: c_uint = 0x0405;
 
-/// Parameters of pixel transfer, and the values with which a colour is read as it is stored (OpenGL 2.1, table 6.31;
-/// `GL_MAP_COLOR` is false).
+/// Pixel transfer parameters with the values that leave stored colours unchanged (OpenGL 2.1, table
+/// 6.31; `GL_MAP_COLOR` is false).
 const TRANSFER: [(c_uint, f32); 9] = [
     (0x0D10, 0.0), // GL_MAP_COLOR
     (0x0D14, 1.0), // GL_RED_SCALE
@@ -48,8 +48,8 @@ const TRANSFER: [(c_uint, f32); 9] = [
     (0x0D1D, 0.0), // GL_ALPHA_BIAS
 ];
 
-/// The same of the imaging subset: scale of red, green, blue and alpha, and bias, behind the convolution and behind
-/// the colour matrix …
+/// The same for the imaging subset: scale and bias of red, green, blue and alpha, after the
+/// convolution and after the colour matrix …
 const IMAGING: [(c_uint, f32); 16] = [
     (0x801C, 1.0), // GL_POST_CONVOLUTION_RED_SCALE …
     (0x801D, 1.0),
@@ -69,7 +69,7 @@ const IMAGING: [(c_uint, f32); 16] = [
     (0x80BB, 0.0),
 ];
 
-/// … and its stages, which have to be off.
+/// … and its stages, which must be disabled.
 const STAGES: [c_uint; 8] = [
     0x80D0, // GL_COLOR_TABLE
     0x80D1, // GL_POST_CONVOLUTION_COLOR_TABLE
@@ -81,7 +81,7 @@ const STAGES: [c_uint; 8] = [
     0x802E, // GL_MINMAX
 ];
 
-/// What is to be put back: undone in the opposite order when this is dropped.
+/// State to restore, in reverse order, on drop.
 pub(super) struct Saved<'a> {
     gl: &'a Gl,
     undo: Vec<Undo>,
@@ -98,7 +98,7 @@ enum Undo {
 
 impl<'a> Saved<'a> {
     /// # Safety
-    /// The context of `gl` is current as long as this lives.
+    /// The context of `gl` is current for the lifetime of the result.
     pub(super) unsafe fn new(gl: &'a Gl) -> Saved<'a> {
         Saved {
             gl,
@@ -106,7 +106,7 @@ impl<'a> Saved<'a> {
         }
     }
 
-    /// Packs rows of 4-byte pixels one after the other, with the colours that are stored.
+    /// Packs rows of 4-byte pixels without gaps, with the stored colours.
     pub(super) fn pack(&mut self) {
         self.transfer();
         for &(name, wanted) in &self.gl.packing {
@@ -119,7 +119,7 @@ impl<'a> Saved<'a> {
         }
     }
 
-    /// Has pixel transfer change nothing.
+    /// Makes pixel transfer the identity.
     fn transfer(&mut self) {
         let Some(transfer) = &self.gl.transfer else {
             return;
@@ -147,8 +147,8 @@ impl<'a> Saved<'a> {
         }
     }
 
-    /// Binds `buffer` as [`PIXEL_PACK_BUFFER`] or [`PIXEL_UNPACK_BUFFER`], where there are such; 0 is
-    /// none.
+    /// Binds `buffer` as [`PIXEL_PACK_BUFFER`] or [`PIXEL_UNPACK_BUFFER`], where they exist; 0
+    /// unbinds.
     pub(super) fn bind_buffer(&mut self, target: c_uint, buffer: c_uint) {
         let Some(binding) = &self.gl.binding else {
             return;
@@ -166,7 +166,7 @@ impl<'a> Saved<'a> {
         }
     }
 
-    /// Makes `glReadPixels` read the window. `false` if there is none that can be read.
+    /// Makes `glReadPixels` read the window. `false` if there is no readable window.
     pub(super) fn read_window(&mut self) -> bool {
         let gl = self.gl;
         if gl.framebuffers.is_some() && !self.read_framebuffer(0) {
@@ -176,7 +176,8 @@ impl<'a> Saved<'a> {
         true
     }
 
-    /// Makes `glReadPixels` read a framebuffer. `false` if it is not complete, or the context has none.
+    /// Makes `glReadPixels` read a framebuffer. `false` if it is incomplete or the context has no
+    /// framebuffers.
     pub(super) fn read_framebuffer(&mut self, name: c_uint) -> bool {
         let gl = self.gl;
         let Some((framebuffers, targets)) = &gl.framebuffers else {
@@ -208,8 +209,8 @@ impl<'a> Saved<'a> {
         }
     }
 
-    /// Chooses the back buffer, or the one that is drawn to if the surface has no two: which that is
-    /// of a pixel buffer surface differs between drivers, and to name the wrong one is an error.
+    /// Selects the back buffer, or the draw buffer of a single-buffered surface: for a pixel buffer
+    /// surface its name differs between drivers, and the wrong name is an error.
     fn select_buffer(&mut self) {
         let gl = self.gl;
         let Some(read_buffer) = &gl.read_buffer else {
@@ -219,7 +220,7 @@ impl<'a> Saved<'a> {
         let wanted = if gl.version.embedded {
             BACK
         } else {
-            // Asked of what is drawn to.
+            // Queried from the draw buffer.
             let before = self.undo.len();
             if matches!(gl.framebuffers, Some((_, Targets::Two))) {
                 self.bind_framebuffer(DRAW_FRAMEBUFFER, 0);
@@ -230,7 +231,7 @@ impl<'a> Saved<'a> {
             match drawn {
                 _ if double => BACK,
                 FRONT | FRONT_LEFT | BACK | BACK_LEFT => drawn,
-                // Nothing is drawn.
+                // No buffer is drawn to.
                 _ => return,
             }
         };

@@ -1,5 +1,5 @@
-//! Who waits for the GPU while the application goes on: a thread with a context of its own, started
-//! when a picture is not finished at once for the first time. A software renderer never gets one.
+//! Waits for the GPU while the application continues: a thread with its own context, started when a
+//! picture is not finished at once for the first time. A software renderer never needs it.
 
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
@@ -15,10 +15,10 @@ use crate::capture::submit::Ticket;
 
 /// `GL_TIMEOUT_EXPIRED`.
 const TIMEOUT_EXPIRED: u32 = 0x911B;
-/// How long one look at a fence lasts: after it, the thread sees that it shall end.
+/// Timeout of one wait for a fence, after which the thread checks whether it should end.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The thread, once there is one, and how to get it.
+/// The waiting thread, once it is needed, and the means to start it.
 pub(super) struct Waiter {
     gl: Arc<Gl>,
     maker: Option<Maker>,
@@ -31,7 +31,7 @@ struct Worker {
     context: Shared,
 }
 
-/// What the two threads share.
+/// State shared by the two threads.
 #[derive(Default)]
 struct Line {
     state: Mutex<State>,
@@ -41,13 +41,13 @@ struct Line {
 #[derive(Default)]
 struct State {
     queue: VecDeque<Flight>,
-    /// One is not in the queue any more and not submitted yet.
+    /// A picture was taken from the queue and is not submitted yet.
     busy: bool,
-    /// Of the last that was waited for, if it was taken.
+    /// The ticket of the newest picture that this thread submitted.
     ticket: Option<Ticket>,
-    /// The thread shall end.
+    /// The thread should end.
     end: bool,
-    /// Its context can't be used: it has ended.
+    /// Its context can't be used: the thread has ended.
     broken: bool,
 }
 
@@ -63,16 +63,16 @@ impl Waiter {
     pub(super) unsafe fn new(loader: Loader<'_>, sharing: Sharing, gl: &Arc<Gl>) -> Waiter {
         Waiter {
             gl: gl.clone(),
-            // Without buffers that stay mapped it could wait, but not hand over.
+            // Without persistently mapped buffers it could wait, but not hand over.
             maker: (gl.storage.is_some())
-                // SAFETY: by the caller's word.
+                // SAFETY: by the caller's contract.
                 .then(|| unsafe { Maker::new(loader, sharing) })
                 .flatten(),
             worker: None,
         }
     }
 
-    /// Whether nothing is being waited for.
+    /// Whether no picture is being waited for.
     pub(super) fn is_idle(&self) -> bool {
         (self.worker.as_ref()).is_none_or(|worker| {
             let state = worker.line.state();
@@ -80,11 +80,11 @@ impl Waiter {
         })
     }
 
-    /// Waits for a picture elsewhere and then submits it. Gives it back if there can be no thread.
-    /// The context is current, and has been flushed.
+    /// Waits for a picture in the thread and then submits it. Returns it if there can be no thread.
+    /// The context is current and has been flushed.
     pub(super) fn wait_for(&mut self, flight: Flight, submit: &Submit) -> Option<Flight> {
         if let Some(maker) = self.maker.take() {
-            // SAFETY: the context of `gl` is current: the caller's word.
+            // SAFETY: the context of `gl` is current by the caller's contract.
             self.worker = unsafe { maker.share(&self.gl) }
                 .and_then(|context| Worker::start(context, self.gl.clone(), submit.clone()));
         }
@@ -101,7 +101,7 @@ impl Waiter {
         None
     }
 
-    /// What a thread that could not work has left behind, oldest first.
+    /// Pictures left by a thread that could not work, oldest first.
     pub(super) fn returned(&mut self) -> VecDeque<Flight> {
         match &self.worker {
             Some(worker) if worker.line.state().broken => self.stop(),
@@ -109,7 +109,7 @@ impl Waiter {
         }
     }
 
-    /// Waits until everything is submitted; the ticket of the last.
+    /// Waits until all pictures are submitted; the last ticket.
     pub(super) fn finish(&mut self, timeout: Duration) -> Option<Ticket> {
         let worker = self.worker.as_ref()?;
         let under_way =
@@ -120,7 +120,7 @@ impl Waiter {
         state.ticket.take()
     }
 
-    /// Ends the thread and its context; what it has not submitted.
+    /// Ends the thread and its context; returns the pictures not submitted.
     pub(super) fn stop(&mut self) -> VecDeque<Flight> {
         self.maker = None;
         let Some(worker) = self.worker.take() else {
@@ -128,7 +128,7 @@ impl Waiter {
         };
         worker.line.state().end = true;
         worker.line.moved.notify_all();
-        // It holds no panic that would be worth more than the application going on.
+        // A panic of the thread must not stop the application.
         let _ = worker.thread.join();
         worker.context.destroy();
         std::mem::take(&mut worker.line.state().queue)
@@ -166,7 +166,7 @@ impl Worker {
     }
 }
 
-/// Waits for one picture after the other. The thread's own context is current.
+/// Waits for the pictures in order. The thread's own context is current.
 fn work(gl: &Gl, line: &Line, submit: &Submit) {
     let mut state = line.state();
     loop {
@@ -182,11 +182,11 @@ fn work(gl: &Gl, line: &Line, submit: &Submit) {
         let finished = wait(gl, line, &flight);
         let mut ticket = None;
         if finished == Some(false) {
-            // It is given back when the thread ends.
+            // It is returned when the thread ends.
             state = line.state();
             state.queue.push_front(flight);
         } else {
-            // SAFETY: a context of the share group is current; nobody else uses the fence.
+            // SAFETY: a context of the share group is current; the fence has no other user.
             unsafe { delete_fence(gl, flight.fence) };
             if finished == Some(true) {
                 ticket = submit(Box::new(flight.loan), flight.drawn);
@@ -199,8 +199,8 @@ fn work(gl: &Gl, line: &Line, submit: &Submit) {
     }
 }
 
-/// `true` when the picture is finished, `false` if the thread shall end before, `None` if it never
-/// will be.
+/// `true` when the picture is finished, `false` if the thread should end first, `None` if the
+/// picture will never be finished.
 fn wait(gl: &Gl, line: &Line, flight: &Flight) -> Option<bool> {
     let buffers = gl.buffers.as_ref()?;
     let look = u64::try_from(LOOK.as_nanos()).unwrap_or(u64::MAX);
@@ -215,8 +215,8 @@ fn wait(gl: &Gl, line: &Line, flight: &Flight) -> Option<bool> {
     }
 }
 
-/// Signals that a thread raises by its own fault, here in the driver: blocked, they would end the
-/// process without the application's handler being asked.
+/// Synchronous signals, raised here by a fault in the driver: if blocked, they would end the
+/// process without calling the application's handler.
 const OWN_FAULTS: [libc::c_int; 7] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -227,8 +227,8 @@ const OWN_FAULTS: [libc::c_int; 7] = [
     libc::SIGABRT,
 ];
 
-/// Calls `start` with all other signals blocked in this thread, which the threads that it starts
-/// keep: the application's signals are for the application's threads.
+/// Calls `start` with all other signals blocked in this thread; threads that it starts inherit the
+/// mask: the application's signals are for the application's threads.
 fn without_signals<R>(start: impl FnOnce() -> R) -> R {
     let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     // SAFETY: the first initialises `all`, the second `before`; neither fails with these arguments.
@@ -241,7 +241,7 @@ fn without_signals<R>(start: impl FnOnce() -> R) -> R {
         before.assume_init()
     };
     let result = start();
-    // SAFETY: the mask that the kernel gave us.
+    // SAFETY: the mask was returned by the kernel.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
     result
 }
@@ -252,7 +252,7 @@ mod tests {
 
     fn blocks(signal: libc::c_int) -> bool {
         let mut mask = MaybeUninit::uninit();
-        // SAFETY: with a null new set, the call only writes the mask of now.
+        // SAFETY: with a null new set, the call only reads the current mask.
         unsafe {
             libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), mask.as_mut_ptr());
             libc::sigismember(mask.as_ptr(), signal) == 1
@@ -265,6 +265,6 @@ mod tests {
             std::thread::spawn(|| [libc::SIGSEGV, libc::SIGABRT, libc::SIGTERM].map(blocks))
         });
         assert_eq!(seen.join().unwrap(), [false, false, true]);
-        assert!(!blocks(libc::SIGUSR1), "this thread is as before");
+        assert!(!blocks(libc::SIGUSR1), "this thread's mask is unchanged");
     }
 }

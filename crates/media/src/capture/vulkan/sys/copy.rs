@@ -1,58 +1,58 @@
-//! What is asked of the device for one picture.
+//! The copy of one picture by the device.
 
 use std::sync::Arc;
 
 use ash::vk;
 use openuvr_proto::units::Size;
 
-use crate::capture::Drawn;
+use crate::capture::RenderInfo;
 use crate::capture::submit::Submitter;
 use crate::capture::vulkan::Pixels;
 
-/// What is to be copied, and where to.
+/// A copy's source and destination.
 pub struct Copy<'a> {
-    /// The queue on which it is copied.
+    /// The queue that copies.
     pub queue: vk::Queue,
-    /// Its family.
+    /// The queue's family.
     pub family: u32,
-    /// What the picture is made of; together they cover it.
-    pub parts: &'a [Part],
-    /// Its size.
+    /// The regions, which together cover the picture.
+    pub parts: &'a [CopyRegion],
+    /// The picture's size.
     pub size: Size,
-    /// Its pixels.
+    /// The picture's pixel layout.
     pub pixels: Pixels,
-    /// What the copy waits for.
+    /// Semaphores that the copy waits for.
     pub after: &'a [vk::Semaphore],
-    /// What it signals when it is done, if anybody waits for that.
+    /// Semaphore to signal when done, if any.
     pub done: Option<vk::Semaphore>,
-    /// What is known of how it was drawn.
-    pub drawn: Drawn,
-    /// Who gets it.
+    /// The picture's render information.
+    pub drawn: RenderInfo,
+    /// The receiver.
     pub to: Arc<Submitter>,
 }
 
-/// A part of an image, and of the picture.
+/// A region of an image, and its position in the picture.
 #[derive(Clone, Copy)]
-pub struct Part {
-    /// The image: of one sample a pixel, its first mip level.
+pub struct CopyRegion {
+    /// The image: one sample per pixel, its first mip level.
     pub image: vk::Image,
-    /// Which of its layers.
+    /// The image's array layer.
     pub layer: u32,
-    /// As what it is laid out before the copy and after it.
+    /// The image's layout before and after the copy.
     pub layout: vk::ImageLayout,
-    /// Where the part lies in the image: its left and upper edge.
+    /// Left and upper edge in the image.
     pub from: [u32; 2],
-    /// How large it is.
+    /// Size of the region.
     pub size: Size,
-    /// Where it lies in the picture, wholly inside: its left and upper edge.
+    /// Left and upper edge in the picture; the region lies completely inside.
     pub at: [u32; 2],
 }
 
-impl Part {
-    /// A whole image that is the whole picture, and about to be presented.
+impl CopyRegion {
+    /// A complete image that is the complete picture, about to be presented.
     #[must_use]
-    pub fn presented(image: vk::Image, size: Size) -> Part {
-        Part {
+    pub fn presented(image: vk::Image, size: Size) -> CopyRegion {
+        CopyRegion {
             image,
             layer: 0,
             layout: vk::ImageLayout::PRESENT_SRC_KHR,
@@ -62,7 +62,7 @@ impl Part {
         }
     }
 
-    /// Whether it lies inside a picture of that size.
+    /// Whether it lies inside a picture of this size.
     pub(super) fn is_inside(&self, size: Size) -> bool {
         let end = |at: u32, side: u32| at.checked_add(side);
         end(self.at[0], self.size.width).is_some_and(|end| end <= size.width)

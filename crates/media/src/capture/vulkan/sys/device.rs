@@ -1,12 +1,12 @@
-//! The application's device, as far as buffers need it.
+//! The application's device.
 
 use ash::vk;
 
-/// Makes a command buffer known to the layers below: what a layer has to call for each that it allocates
-/// beneath the loader (`PFN_vkSetDeviceLoaderData`).
+/// Registers a command buffer with lower layers: a layer has to call this for each one that it
+/// allocates below the loader (`PFN_vkSetDeviceLoaderData`).
 pub type InitCommands = unsafe extern "system" fn(vk::Device, vk::CommandBuffer) -> vk::Result;
 
-/// A device, and what else buffers and commands of it are made with.
+/// A device with the handles to create buffers and commands.
 pub(super) struct Device {
     pub(super) functions: ash::Device,
     pub(super) init_commands: Option<InitCommands>,

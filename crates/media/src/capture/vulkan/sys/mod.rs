@@ -1,4 +1,4 @@
-//! What calls Vulkan.
+//! The Vulkan calls.
 #![allow(unsafe_code)]
 
 mod copy;
@@ -6,6 +6,6 @@ mod device;
 mod ring;
 mod slot;
 
-pub use self::copy::{Copy, Part};
+pub use self::copy::{Copy, CopyRegion};
 pub use self::device::InitCommands;
 pub use self::ring::{Ring, Wait};

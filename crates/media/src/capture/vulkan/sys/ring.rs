@@ -1,12 +1,12 @@
-//! Buffers that pictures are copied to by the graphics device, and the thread that hands them over
-//! when they have arrived.
+//! Buffers to which the device copies pictures, and the thread that hands them over when the copy
+//! is finished.
 //!
 //! ```text
 //!   free ──► being copied (device) ──► lent (the host encodes it) ──► free
 //!            present() goes on          the waiter submits it
 //! ```
-//! The application waits for none of it: with no buffer free, a picture is left out. What it is not:
-//! it does not know which picture is wanted.
+//! The application never waits: without a free buffer, a picture is skipped. This module does not
+//! decide which pictures are read.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -19,36 +19,36 @@ use openuvr_proto::units::Size;
 use super::copy::Copy;
 use super::device::{Device, InitCommands};
 use super::slot::Slot;
-use crate::capture::Drawn;
+use crate::capture::RenderInfo;
 use crate::capture::pool::Pool;
 use crate::capture::submit::{Frame, Submitter};
 use crate::capture::vulkan::Pixels;
-use crate::picture::{Picture, PixelFormat, Rows};
+use crate::picture::{Picture, PixelFormat, RowOrder};
 
-/// What the thread does that waits for the device; it ends when the ring is closed.
+/// The body of the thread that waits for the device; it ends when the ring is closed.
 pub type Wait = Box<dyn FnOnce() + Send>;
 
-/// One is copied to, two are at the host (the newest and the one it encodes), one is spare.
+/// One being copied to, two at the host (the newest and the one being encoded), one spare.
 const SLOTS: usize = 4;
 
-/// How long one wait for the device lasts before it is begun anew, in ns: some drivers count
-/// endless ones wrongly (guess).
+/// Timeout of one wait for the device in ns, after which the wait is repeated: some drivers
+/// mishandle infinite timeouts (guess).
 const WAIT: u64 = 1_000_000_000;
 
 /// The buffers of one device.
 pub struct Ring {
     shared: Arc<Shared>,
-    /// To the waiter and its handle, until the device is destroyed.
+    /// Channel to the waiter and its handle, until the device is destroyed.
     waiter: Mutex<Option<(SyncSender<Job>, JoinHandle<()>)>>,
 }
 
-/// What the waiter and the lent pictures need too.
+/// State shared with the waiter and the lent pictures.
 struct Shared {
     device: Device,
     state: Mutex<State>,
-    /// A slot came back.
+    /// Signals a returned slot.
     changed: Condvar,
-    /// For pictures that have to be converted, or outlive the device.
+    /// For pictures that need conversion or outlive the device.
     pool: Pool,
 }
 
@@ -57,29 +57,29 @@ struct State {
     free: Vec<Arc<Slot>>,
     copying: usize,
     lent: usize,
-    /// One for each queue family that presents.
+    /// One per queue family that presents.
     pools: Vec<(u32, vk::CommandPool)>,
-    /// What was lent last, and to whom.
+    /// The newest lent picture and its receiver.
     newest: Option<(Weak<BorrowedSlot>, Arc<Submitter>)>,
-    /// The device can't do it, or was lost: nothing is tried any more.
+    /// The device lacks support or was lost: no further attempt is made.
     broken: bool,
 }
 
-/// A copy that was begun.
+/// A copy that was started.
 struct Job {
     slot: Arc<Slot>,
     size: Size,
     pixels: Pixels,
-    drawn: Drawn,
+    drawn: RenderInfo,
     to: Arc<Submitter>,
 }
 
 impl Ring {
-    /// For pictures of `device`, which has this memory. `spawn` starts the thread that waits for the
-    /// device: not a real-time one, since some drivers wait by asking it again and again.
+    /// For pictures of `device`, which has this memory. `spawn` starts the thread that waits for
+    /// the device: not with real-time priority, since some drivers wait by polling.
     ///
     /// # Errors
-    /// What `spawn` says.
+    /// The error of `spawn`.
     pub fn new(
         device: ash::Device,
         init_commands: Option<InitCommands>,
@@ -112,29 +112,30 @@ impl Ring {
         !state.broken && state.copying + state.lent < SLOTS
     }
 
-    /// Begins to copy a picture; `false` if no buffer is free. Only after `true` is something waited
-    /// for and signalled. It takes 11 to 14 µs, of which the bare submission is 5 to 6 (medians with
-    /// lavapipe at 1280 × 720 on a busy machine, by `cost_of_a_picture`).
+    /// Starts to copy a picture; `false` if no buffer is free. Semaphores are waited for and
+    /// signalled only if it returns `true`. It takes 11 to 14 µs, of which the bare submission
+    /// takes 5 to 6 (medians with lavapipe at 1280 × 720 on a busy machine, by
+    /// `cost_of_a_picture`).
     ///
     /// # Errors
-    /// What the device says; nothing is tried again then.
+    /// The device's error; no further attempt is made.
     ///
     /// # Safety
-    /// What `copy` names is live and of this device; the calling thread may use its queue, and
-    /// its image stays what it is until the copy has signalled.
+    /// The handles in `copy` are live and belong to this device; the calling thread may use its
+    /// queue, and its image does not change until the copy has signalled.
     pub unsafe fn copy(&self, copy: &Copy<'_>) -> Result<bool, vk::Result> {
         let mut state = self.shared.state();
         if state.broken || state.copying + state.lent >= SLOTS {
             return Ok(false);
         }
-        // SAFETY: the caller's duty.
-        let begun = unsafe { self.begin(&mut state, copy) };
-        let slot = begun.inspect_err(|_| state.broken = true)?;
+        // SAFETY: the caller's contract.
+        let recorded = unsafe { self.start_copy(&mut state, copy) };
+        let slot = recorded.inspect_err(|_| state.broken = true)?;
         state.copying += 1;
         drop(state);
         let waiter = self.waiter.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((jobs, _)) = &*waiter {
-            // There is room for all slots, and it listens as long as the device lives.
+            // The channel holds all slots, and the receiver lives as long as the device.
             let _ = jobs.send(Job {
                 slot,
                 size: copy.size,
@@ -148,11 +149,15 @@ impl Ring {
 
     /// # Safety
     /// As [`Ring::copy`].
-    unsafe fn begin(&self, state: &mut State, copy: &Copy<'_>) -> Result<Arc<Slot>, vk::Result> {
+    unsafe fn start_copy(
+        &self,
+        state: &mut State,
+        copy: &Copy<'_>,
+    ) -> Result<Arc<Slot>, vk::Result> {
         let bytes = copy.size.pixels() as u64 * 4;
         let device = &self.shared.device;
-        // SAFETY: slots in `free` are of this device and at rest; the lock is held, so the pool is
-        // used by this thread alone; the rest is the caller's duty.
+        // SAFETY: slots in `free` belong to this device and are idle; the lock is held, so only
+        // this thread uses the pool; the rest is the caller's contract.
         unsafe {
             let slot = match state.free.pop() {
                 Some(slot) if slot.fits(copy.family, bytes) => slot,
@@ -164,8 +169,8 @@ impl Ring {
                     Arc::new(Slot::new(device, copy.family, pool, bytes)?)
                 }
             };
-            let begun = slot.record(&device.functions, copy.parts, copy.size);
-            match begun.and_then(|()| slot.submit(&device.functions, copy)) {
+            let recorded = slot.record(&device.functions, copy.parts, copy.size);
+            match recorded.and_then(|()| slot.submit(&device.functions, copy)) {
                 Ok(()) => Ok(slot),
                 Err(error) => {
                     state.free.push(slot);
@@ -175,7 +180,7 @@ impl Ring {
         }
     }
 
-    /// Waits until no image is being read any more.
+    /// Waits until no image is being read.
     pub fn settle(&self) {
         let state = self.shared.state();
         let waited = self
@@ -185,11 +190,11 @@ impl Ring {
         drop(waited);
     }
 
-    /// Frees everything. The host may still look at a picture in this device's memory: it gets a
-    /// copy of it, which it takes as the next one, and gives the memory back.
+    /// Frees everything. If the host still uses a picture in this device's memory, it receives a
+    /// copy as its next picture and releases the memory.
     ///
     /// # Safety
-    /// The device is about to be destroyed: nothing runs on it.
+    /// The device is about to be destroyed and is idle.
     pub unsafe fn close(&self) {
         let waiter = self
             .waiter
@@ -198,7 +203,7 @@ impl Ring {
             .take();
         if let Some((jobs, waiter)) = waiter {
             drop(jobs);
-            // It panics only if the submitting did, and then it holds nothing.
+            // It panics only if the submitter did, and then it holds nothing.
             let _ = waiter.join();
         }
         let newest = self.shared.state().newest.take();
@@ -207,7 +212,7 @@ impl Ring {
         {
             let copied = self.shared.copied(&lent);
             drop(lent);
-            let _ = to.submit(copied, Drawn::default());
+            let _ = to.submit(copied, RenderInfo::default());
         }
         let state = self.shared.state();
         let waited = self
@@ -217,8 +222,8 @@ impl Ring {
         let mut state = waited.unwrap_or_else(PoisonError::into_inner);
         state.broken = true;
         let device = &self.shared.device.functions;
-        // SAFETY: the device is at rest and no slot is in use; a pool takes its buffers with it,
-        // so that it goes last.
+        // SAFETY: the device is idle and no slot is in use; a pool frees its command buffers, so it
+        // goes last.
         unsafe {
             for slot in state.free.drain(..) {
                 slot.destroy(device);
@@ -245,7 +250,7 @@ unsafe fn pool(
     let info = vk::CommandPoolCreateInfo::default()
         .flags(vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER)
         .queue_family_index(family);
-    // SAFETY: the caller's duty.
+    // SAFETY: the caller's contract.
     let pool = unsafe { device.create_command_pool(&info, None)? };
     pools.push((family, pool));
     Ok(pool)
@@ -263,7 +268,7 @@ fn wait(shared: &Arc<Shared>, jobs: &Receiver<Job>) {
                 state.lent += 1;
                 drop(state);
                 let lent = catch_unwind(AssertUnwindSafe(|| lend(shared, job)));
-                // A panic ends the read-back, and not the application.
+                // A panic ends the read-back, not the application.
                 shared.state().broken |= lent.is_err();
             }
             Err(_) => {
@@ -276,7 +281,7 @@ fn wait(shared: &Arc<Shared>, jobs: &Receiver<Job>) {
     }
 }
 
-/// Hands over a picture that has arrived, and whose slot counts as lent.
+/// Hands over a copied picture; its slot counts as lent.
 fn lend(shared: &Arc<Shared>, job: Job) {
     let lent = Arc::new(BorrowedSlot {
         slot: job.slot,
@@ -291,7 +296,7 @@ fn lend(shared: &Arc<Shared>, job: Job) {
         }
         None => shared.copied(&lent),
     };
-    // Nobody is there to take it when the stream has ended.
+    // After the end of the stream there is no receiver.
     let _ = job.to.submit(frame, job.drawn);
 }
 
@@ -300,16 +305,16 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A copy of a picture in memory of our own.
+    /// A copy of a picture in ordinary memory.
     fn copied(&self, lent: &BorrowedSlot) -> Box<dyn Frame> {
         let mut copied = self.pool.take(lent.size);
         let format = lent.pixels.copy(lent.slot.bytes(lent.size), copied.bytes());
-        copied.order(format, Rows::TopDown);
+        copied.order(format, RowOrder::TopDown);
         Box::new(copied)
     }
 }
 
-/// A slot whose picture is being looked at; it goes back when nobody does any more.
+/// A slot with a picture in use; returned when the last user drops it.
 struct BorrowedSlot {
     slot: Arc<Slot>,
     size: Size,
@@ -327,7 +332,7 @@ impl Drop for BorrowedSlot {
     }
 }
 
-/// A picture in the device's memory, as the host gets it.
+/// A picture in the device's memory, as handed to the host.
 struct LentPicture(Arc<BorrowedSlot>, PixelFormat);
 
 impl Frame for LentPicture {

@@ -1,21 +1,21 @@
-//! One buffer that a picture is copied to, with the commands that do it.
+//! A buffer to which a picture is copied, with the commands for the copy.
 //!
-//! What it is not: it knows nothing of when it is free; that is [`super::ring`].
+//! Whether it is free is tracked by [`super::ring`].
 
 use ash::vk;
 use openuvr_proto::units::Size;
 
-use super::copy::{Copy, Part};
+use super::copy::{Copy, CopyRegion};
 use super::device::Device;
 
-/// Handles that belong together, and go together.
+/// Handles that are created and destroyed together.
 pub(super) struct Slot {
     buffer: vk::Buffer,
     memory: vk::DeviceMemory,
     mapped: *const u8,
-    /// Of the buffer, in bytes.
+    /// Size of the buffer in bytes.
     capacity: u64,
-    /// What the device writes is seen without a call.
+    /// Device writes are visible without an invalidation call.
     coherent: bool,
     fence: vk::Fence,
     family: u32,
@@ -23,14 +23,14 @@ pub(super) struct Slot {
     commands: vk::CommandBuffer,
 }
 
-// SAFETY: handles are numbers, and the mapped memory is shared by the process; who has the slot has
-// all of it.
+// SAFETY: handles are numbers, and the mapped memory is shared by the process; the slot's owner has
+// exclusive use.
 unsafe impl Send for Slot {}
 // SAFETY: through a shared reference it is only read.
 unsafe impl Sync for Slot {}
 
-/// Kinds of memory for the processor to read from, best first: cached memory is read ten times as
-/// fast as memory that is not.
+/// Memory types for CPU reads, best first: cached memory is read ten times as fast as uncached
+/// memory.
 const KINDS: [vk::MemoryPropertyFlags; 3] = {
     type Flags = vk::MemoryPropertyFlags;
     let visible = Flags::HOST_VISIBLE.as_raw();
@@ -44,13 +44,13 @@ const KINDS: [vk::MemoryPropertyFlags; 3] = {
 };
 
 impl Slot {
-    /// With room for `bytes`, for queues of `family`.
+    /// A slot with `bytes` of space, for queues of `family`.
     ///
     /// # Errors
-    /// What the device says; then nothing is left over.
+    /// The device's error; nothing is leaked then.
     ///
     /// # Safety
-    /// The device lives; `pool` is of `family`, and nobody else uses it during the call.
+    /// The device is live; `pool` is of `family` and has no other user during the call.
     pub(super) unsafe fn new(
         device: &Device,
         family: u32,
@@ -68,7 +68,7 @@ impl Slot {
             pool,
             commands: vk::CommandBuffer::null(),
         };
-        // SAFETY: the caller's duty; what was not made is null, which destroying passes over.
+        // SAFETY: the caller's contract; handles not created are null, which destruction ignores.
         unsafe {
             match slot.make(device) {
                 Ok(()) => Ok(slot),
@@ -90,7 +90,7 @@ impl Slot {
         let commands = vk::CommandBufferAllocateInfo::default()
             .command_pool(self.pool)
             .command_buffer_count(1);
-        // SAFETY: the caller's duty; each object is made with what was made before it.
+        // SAFETY: the caller's contract; each object is created from earlier ones.
         unsafe {
             self.buffer = device.create_buffer(&buffer, None)?;
             let needs = device.get_buffer_memory_requirements(self.buffer);
@@ -116,24 +116,24 @@ impl Slot {
         Ok(())
     }
 
-    /// Whether a picture of that many bytes can be copied here by a queue of `family`.
+    /// Whether a queue of `family` can copy a picture of this many bytes here.
     pub(super) fn fits(&self, family: u32, bytes: u64) -> bool {
         self.family == family && self.capacity >= bytes
     }
 
-    /// Writes down the commands: each image becomes readable, its part is copied, and it becomes again what it
-    /// was.
+    /// Records the commands: each image becomes readable, its region is copied, and its layout is
+    /// restored.
     ///
     /// # Errors
-    /// What the device says.
+    /// The device's error.
     ///
     /// # Safety
-    /// The slot is at rest and its pool used by nobody else; the picture fits, and the images have their parts
-    /// and layouts.
+    /// The slot is idle and its pool has no other user; the picture fits, and the images contain
+    /// their regions and have their layouts.
     pub(super) unsafe fn record(
         &self,
         device: &ash::Device,
-        parts: &[Part],
+        parts: &[CopyRegion],
         picture: Size,
     ) -> Result<(), vk::Result> {
         let commands = self.commands;
@@ -149,14 +149,14 @@ impl Slot {
         let copy = vk::PipelineStageFlags::TRANSFER;
         let all = vk::PipelineStageFlags::ALL_COMMANDS;
         let none = vk::DependencyFlags::empty();
-        // What drew it may have been ordered by nothing but the queue, and what draws into it next as well.
+        // Earlier and later drawing may be ordered by nothing but the queue.
         let written = (
             vk::AccessFlags::MEMORY_WRITE,
             vk::AccessFlags::TRANSFER_READ,
         );
         let after = vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE;
         let read = vk::ImageLayout::TRANSFER_SRC_OPTIMAL;
-        let distinct: Vec<&Part> = parts
+        let distinct: Vec<&CopyRegion> = parts
             .iter()
             .enumerate()
             .filter(|(index, part)| {
@@ -173,13 +173,13 @@ impl Slot {
         let back: Vec<_> = (distinct.iter())
             .map(|part| barrier(part, read, part.layout).dst_access_mask(after))
             .collect();
-        // SAFETY: the caller's duty; the buffer has room for the picture (`fits`) and each part lies in it, the
-        // handles live in `self`.
+        // SAFETY: the caller's contract; the buffer holds the picture (`fits`), each region lies in
+        // it, and the handles live in `self`.
         unsafe {
             device.begin_command_buffer(commands, &once)?;
             device.cmd_pipeline_barrier(commands, all, copy, none, &[], &[], &to_read);
             for part in parts {
-                assert!(part.is_inside(picture), "a part lies in its picture");
+                assert!(part.is_inside(picture), "a region lies in its picture");
                 let region = region(part, picture);
                 device.cmd_copy_image_to_buffer(commands, part.image, read, self.buffer, &[region]);
             }
@@ -190,13 +190,13 @@ impl Slot {
         }
     }
 
-    /// Lets the device do what was recorded.
+    /// Submits the recorded commands.
     ///
     /// # Errors
-    /// What the device says; then it does nothing.
+    /// The device's error; nothing was submitted then.
     ///
     /// # Safety
-    /// As [`super::ring::Ring::copy`], and the commands were recorded for that copy.
+    /// As [`super::ring::Ring::copy`]; the commands were recorded for that copy.
     pub(super) unsafe fn submit(
         &self,
         device: &ash::Device,
@@ -210,19 +210,19 @@ impl Slot {
             .wait_dst_stage_mask(&stages)
             .command_buffers(&commands)
             .signal_semaphores(&done);
-        // SAFETY: the caller's duty; the fence is not signalled, as `wait` leaves it.
+        // SAFETY: the caller's contract; `wait` leaves the fence unsignalled.
         unsafe { device.queue_submit(copy.queue, &[submit], self.fence) }
     }
 
-    /// Waits until the picture has arrived and can be read.
+    /// Waits until the picture is copied and readable.
     ///
     /// # Errors
     /// The device was lost.
     ///
     /// # Safety
-    /// It was submitted on this device, which lives.
+    /// It was submitted on this device, which is live.
     pub(super) unsafe fn wait(&self, device: &ash::Device, turn: u64) -> Result<(), vk::Result> {
-        // SAFETY: the caller's duty; nobody else uses the fence.
+        // SAFETY: the caller's contract; the fence has no other user.
         unsafe {
             loop {
                 match device.wait_for_fences(&[self.fence], true, turn) {
@@ -245,15 +245,15 @@ impl Slot {
     pub(super) fn bytes(&self, size: Size) -> &[u8] {
         let bytes = size.pixels() * 4;
         assert!(bytes as u64 <= self.capacity, "it was copied here");
-        // SAFETY: the memory is mapped as long as the slot is, has at least `capacity` bytes, and
-        // is written only by copies that are begun when nobody has the slot.
+        // SAFETY: the memory is mapped for the slot's lifetime, has at least `capacity` bytes, and
+        // is written only by copies that start when the slot is not borrowed.
         unsafe { std::slice::from_raw_parts(self.mapped, bytes) }
     }
 
     /// # Safety
-    /// The device lives, the slot is at rest, and its pool used by nobody else during the call.
+    /// The device is live, the slot is idle, and its pool has no other user during the call.
     pub(super) unsafe fn destroy(&self, device: &ash::Device) {
-        // SAFETY: the caller's duty; null is passed over, and freeing memory ends its mapping.
+        // SAFETY: the caller's contract; null is ignored, and freeing memory ends its mapping.
         unsafe {
             if self.commands != vk::CommandBuffer::null() {
                 device.free_command_buffers(self.pool, &[self.commands]);
@@ -265,9 +265,9 @@ impl Slot {
     }
 }
 
-/// From one layout of a part's image to another.
+/// A transition of a region's image between two layouts.
 fn barrier(
-    part: &Part,
+    part: &CopyRegion,
     from: vk::ImageLayout,
     to: vk::ImageLayout,
 ) -> vk::ImageMemoryBarrier<'static> {
@@ -286,8 +286,8 @@ fn barrier(
         })
 }
 
-/// Where a part goes in a picture of that size.
-fn region(part: &Part, picture: Size) -> vk::BufferImageCopy {
+/// The copy command for a region of a picture of this size.
+fn region(part: &CopyRegion, picture: Size) -> vk::BufferImageCopy {
     let [left, above] = part.at.map(u64::from);
     let [x, y] = part.from.map(u32::cast_signed);
     vk::BufferImageCopy {
@@ -309,7 +309,7 @@ fn region(part: &Part, picture: Size) -> vk::BufferImageCopy {
     }
 }
 
-/// The best kind of memory among `allowed`, and whether it is coherent.
+/// The best of the `allowed` memory types, and whether it is coherent.
 fn memory_kind(memory: &vk::PhysicalDeviceMemoryProperties, allowed: u32) -> Option<(u32, bool)> {
     let kinds = (0..).zip(memory.memory_types_as_slice());
     let kinds = kinds.filter(|(index, _)| allowed & (1 << index) != 0);

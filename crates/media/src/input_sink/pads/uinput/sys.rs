@@ -1,4 +1,4 @@
-//! What uinput is told and asks (`linux/uinput.h`).
+//! Requests to and from uinput (`linux/uinput.h`).
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_char, c_int, c_ulong};
@@ -12,7 +12,7 @@ use crate::pad::codes::{EV_ABS, EV_FF, EV_KEY, FF_GAIN, FF_RUMBLE};
 use crate::pad::requests::{Effect, Request};
 use crate::pad::xbox::{self, EFFECTS, ID};
 
-/// The kind of events by which the kernel asks something, and their codes.
+/// The event type of the kernel's requests, and their codes.
 pub(super) const EV_UINPUT: u16 = 0x0101;
 const UI_FF_UPLOAD: u16 = 1;
 const UI_FF_ERASE: u16 = 2;
@@ -80,7 +80,7 @@ const _: () = assert!(
         && size_of::<Erase>() == 12
 );
 
-/// The number of a request, as `_IOC` of `asm-generic/ioctl.h` makes it.
+/// The number of a request, by `_IOC` of `asm-generic/ioctl.h`.
 const fn request(direction: c_ulong, number: c_ulong, bytes: usize) -> c_ulong {
     direction << 30 | (bytes as c_ulong) << 16 | (b'U' as c_ulong) << 8 | number
 }
@@ -95,22 +95,27 @@ fn checked(answer: c_int) -> io::Result<()> {
     }
 }
 
-/// A request with a number.
+/// A request with a numeric argument.
 fn set(file: &File, number: c_ulong, value: u16) -> io::Result<()> {
     let request = request(WRITE, number, size_of::<c_int>());
-    // SAFETY: it takes a number by itself.
+    // SAFETY: the argument is a number.
     checked(unsafe { libc::ioctl(file.as_raw_fd(), request, c_int::from(value)) })
 }
 
-/// A request with a structure, which the number's direction and length are those of.
-fn give<T>(file: &File, direction: c_ulong, number: c_ulong, value: &mut T) -> io::Result<()> {
+/// A request with a structure argument of the given direction and number.
+fn ioctl_struct<T>(
+    file: &File,
+    direction: c_ulong,
+    number: c_ulong,
+    value: &mut T,
+) -> io::Result<()> {
     let request = request(direction, number, size_of::<T>());
-    // SAFETY: it reads, and where the direction says so writes, a structure of this length, which lives until the
-    // call returns and for which all bits are valid.
+    // SAFETY: it reads, and for write requests also writes, a structure of this length, which
+    // outlives the call and for which all bits are valid.
     checked(unsafe { libc::ioctl(file.as_raw_fd(), request, std::ptr::from_mut(value)) })
 }
 
-/// Makes a device of an open `/dev/uinput`.
+/// Creates a device on an open `/dev/uinput`.
 pub(super) fn create(file: &File, pad: PadId, identity: &PadIdentity) -> io::Result<()> {
     for kind in [EV_KEY, EV_ABS, EV_FF] {
         // UI_SET_EVBIT
@@ -137,12 +142,12 @@ pub(super) fn create(file: &File, pad: PadId, identity: &PadIdentity) -> io::Res
             resolution: 0,
         };
         // UI_ABS_SETUP
-        give(file, WRITE, 4, &mut setup)?;
+        ioctl_struct(file, WRITE, 4, &mut setup)?;
     }
-    let place = CString::new(xbox::place(pad))?;
+    let place = CString::new(xbox::location(pad))?;
     // UI_SET_PHYS
     let named = request(WRITE, 108, size_of::<*const c_char>());
-    // SAFETY: it reads a string, which lives until the call returns.
+    // SAFETY: it reads a string, which outlives the call.
     checked(unsafe { libc::ioctl(file.as_raw_fd(), named, place.as_ptr()) })?;
     let mut setup = Setup {
         id: ID,
@@ -157,18 +162,18 @@ pub(super) fn create(file: &File, pad: PadId, identity: &PadIdentity) -> io::Res
         *to = byte;
     }
     // UI_DEV_SETUP
-    give(file, WRITE, 3, &mut setup)?;
-    // SAFETY: UI_DEV_CREATE takes nothing.
+    ioctl_struct(file, WRITE, 3, &mut setup)?;
+    // SAFETY: UI_DEV_CREATE has no argument.
     checked(unsafe { libc::ioctl(file.as_raw_fd(), request(0, 1, 0)) })
 }
 
-/// The device is gone, also where somebody holds the file yet.
+/// Removes the device, even if another thread still has the file open.
 pub(super) fn destroy(file: &File) {
-    // SAFETY: UI_DEV_DESTROY takes nothing. It fails only where there is none.
+    // SAFETY: UI_DEV_DESTROY has no argument. It fails only without a device.
     let _ = unsafe { libc::ioctl(file.as_raw_fd(), request(0, 2, 0)) };
 }
 
-/// Answers what the kernel asks for a program, which waits for it; what it means.
+/// Answers a request of the kernel on behalf of a waiting program; returns its meaning.
 pub(super) fn answer(file: &File, code: u16, number: i32) -> Option<Request> {
     let number = number.cast_unsigned();
     match code {
@@ -178,10 +183,10 @@ pub(super) fn answer(file: &File, code: u16, number: i32) -> Option<Request> {
                 ..Upload::default()
             };
             // UI_BEGIN_FF_UPLOAD and UI_END_FF_UPLOAD
-            give(file, BOTH, 200, &mut upload).ok()?;
+            ioctl_struct(file, BOTH, 200, &mut upload).ok()?;
             let rumbles = upload.effect.kind == FF_RUMBLE;
             upload.answer = if rumbles { 0 } else { -libc::EINVAL };
-            give(file, WRITE, 201, &mut upload).ok()?;
+            ioctl_struct(file, WRITE, 201, &mut upload).ok()?;
             let FfEffect {
                 id,
                 length,
@@ -205,9 +210,9 @@ pub(super) fn answer(file: &File, code: u16, number: i32) -> Option<Request> {
                 ..Erase::default()
             };
             // UI_BEGIN_FF_ERASE and UI_END_FF_ERASE
-            give(file, BOTH, 202, &mut erase).ok()?;
+            ioctl_struct(file, BOTH, 202, &mut erase).ok()?;
             let id = u16::try_from(erase.effect).ok();
-            give(file, WRITE, 203, &mut erase).ok()?;
+            ioctl_struct(file, WRITE, 203, &mut erase).ok()?;
             Some(Request::Erase(id?))
         }
         _ => None,

@@ -9,7 +9,7 @@ fn axis(minimum: i32, maximum: i32, flat: i32) -> Axis {
     }
 }
 
-/// A pad as xpad shows it.
+/// A pad as presented by xpad.
 fn xbox() -> (Vec<u16>, Vec<(u16, Axis)>) {
     let keys = [
         0x130, 0x131, 0x133, 0x134, 0x136, 0x137, 0x13a, 0x13b, 0x13c, 0x13d, 0x13e,
@@ -78,7 +78,7 @@ fn a_pad_of_the_kernel_is_known_without_a_database() {
     ];
     let buttons = buttons.iter().fold(0, |all, button| all | button.bit());
     assert_eq!(held.buttons, buttons);
-    // What is near the middle is the middle; all else arrives as it is.
+    // Values near the centre are the centre; others are unchanged.
     assert_eq!(held.sticks, [-32_768, 32_767, 129, 0]);
     assert_eq!(held.triggers.map(|t| t >> 8), [128, 255]);
     assert_eq!(state(&mapping, &[], &[]), PadState::NEUTRAL);
@@ -87,7 +87,7 @@ fn a_pad_of_the_kernel_is_known_without_a_database() {
 }
 
 #[test]
-fn every_place_of_a_stick_and_a_trigger_arrives_as_it_is() {
+fn every_stick_and_trigger_position_round_trips() {
     let mapping = mapped(MICROSOFT, "");
     for x in (-32_768..=32_767).filter(|x: &i32| x.abs() > 128) {
         let held = state(&mapping, &[], &[(ABS_X, x)]);
@@ -100,7 +100,7 @@ fn every_place_of_a_stick_and_a_trigger_arrives_as_it_is() {
 }
 
 #[test]
-fn a_database_says_where_things_are() {
+fn a_database_defines_the_mapping() {
     let line = "030000005e0400008e02000010010000,Odd,a:b1,b:b0,x:a2,back:h0.1,leftx:a1~,\
         +lefty:b6,-lefty:b7,lefttrigger:+a3,righttrigger:-a3,paddle1:b9,platform:Linux,\n";
     let mapping = mapped(MICROSOFT, line);
@@ -131,7 +131,7 @@ fn a_database_says_where_things_are() {
 }
 
 #[test]
-fn lines_that_are_nonsense_are_named_and_passed_over() {
+fn invalid_lines_are_named_and_skipped() {
     let text = "# pads\n\nnonsense\n\
         030000005e0400008e02000010010000,Mine,a:b1,platform:Linux,\n\
         030000005e0400008e02000010010000,Windows,a:b9,platform:Windows,\n\
@@ -148,12 +148,12 @@ fn lines_that_are_nonsense_are_named_and_passed_over() {
     assert_eq!(
         complaints,
         [
-            "pads.txt, line 3 is passed over: 'nonsense' is no device: 32 hexadecimal digits are",
-            "pads.txt, line 6 is passed over: the name is missing",
-            "pads.txt, line 7 is passed over: 'a=b0' is not of the form control:source",
-            "pads.txt, line 8 is passed over: 'q7' is neither button, axis nor hat: b0, a0 and h0.1 are",
-            "pads.txt, line 9 is passed over: 'h0.3' is neither button, axis nor hat: b0, a0 and h0.1 are",
-            "pads.txt: 3 more lines are passed over",
+            "pads.txt, line 3 skipped: 'nonsense' is not a device: expected 32 hexadecimal digits",
+            "pads.txt, line 6 skipped: the name is missing",
+            "pads.txt, line 7 skipped: 'a=b0' is not of the form control:source",
+            "pads.txt, line 8 skipped: 'q7' is not a button, axis or hat such as b0, a0 or h0.1",
+            "pads.txt, line 9 skipped: 'h0.3' is not a button, axis or hat such as b0, a0 or h0.1",
+            "pads.txt: 3 more lines skipped",
         ]
     );
 }

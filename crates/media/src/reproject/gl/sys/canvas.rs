@@ -1,4 +1,4 @@
-//! What is drawn in a window: parts of the picture, and over them what lies over it.
+//! Draws in a window: parts of the picture, and overlays.
 
 use glow::HasContext as _;
 use glow::{PixelUnpackData, Texture};
@@ -8,7 +8,7 @@ use super::program::Program;
 use super::window::Window;
 use crate::window::placement::Rect;
 
-/// What has a texture.
+/// A texture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) enum Layer {
     /// The picture, BGRX.
@@ -21,24 +21,24 @@ pub(in super::super) enum Layer {
 
 const LAYERS: usize = 3;
 
-/// A part of the picture in the window. Places are in pixels, from the upper left.
+/// A part of the picture in the window. Positions are in pixels, from the upper left.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Patch {
     /// The window's pixels that it covers.
     pub(in super::super) area: Rect,
-    /// Where it begins, exactly.
+    /// Its exact origin.
     pub(in super::super) corner: [f32; 2],
-    /// How many of its pixels a pixel of the window is.
+    /// Picture pixels per window pixel.
     pub(in super::super) per_pixel: [f32; 2],
     /// From its pixels to those of the eye: the rows of a matrix.
     pub(in super::super) how: Vec<f32>,
-    /// Of the eye in the picture: left, top, width, height.
+    /// The eye's area in the picture: left, top, width, height.
     pub(in super::super) eye: [f32; 4],
     /// Whether it writes red, green, blue, alpha.
     pub(in super::super) channels: [bool; 4],
 }
 
-/// A window that OpenGL draws on.
+/// A window drawn by OpenGL.
 pub(in super::super) struct Canvas {
     window: Window,
     gl: glow::Context,
@@ -46,30 +46,30 @@ pub(in super::super) struct Canvas {
     textures: [(Texture, Option<Size>); LAYERS],
     renderer: String,
     largest: u32,
-    /// The window's height, from which OpenGL counts.
+    /// The window's height, since OpenGL counts from the bottom.
     height: i32,
 }
 
 impl Canvas {
-    /// Opens a context for a window of the display's, whose visual is this one.
+    /// Opens a context for a window of the display, with this visual.
     ///
     /// # Errors
-    /// What is missing, in one line.
+    /// The missing requirement, in one line.
     pub(in super::super) fn open(
         display: &str,
         window: u32,
         visual: u32,
     ) -> Result<Canvas, String> {
         let window = Window::open(display, window, visual)?;
-        // SAFETY: `Window::open` made its context current on this thread, and finds the functions of that context.
-        // It is one of OpenGL 3.3's core profile, which has all functions that are called.
+        // SAFETY: `Window::open` made its context current on this thread, and finds the functions
+        // of that context. It has OpenGL 3.3's core profile, which includes all functions in use.
         unsafe {
             let gl = glow::Context::from_loader_function_cstr(|name| window.function(name));
             let renderer = gl.get_parameter_string(glow::RENDERER);
             let program = Program::new(&gl);
             let program =
-                program.map_err(|why| format!("{renderer} refuses a shader: {}", line(&why)))?;
-            // A core profile draws nothing without one, and this one has no attributes.
+                program.map_err(|why| format!("{renderer} rejected a shader: {}", line(&why)))?;
+            // A core profile needs one to draw, and this one has no attributes.
             let vertices = gl.create_vertex_array()?;
             gl.bind_vertex_array(Some(vertices));
             gl.disable(glow::DITHER);
@@ -102,20 +102,20 @@ impl Canvas {
         }
     }
 
-    /// The driver's name for what draws.
+    /// The driver's name of the renderer.
     pub(in super::super) fn renderer(&self) -> &str {
         &self.renderer
     }
 
-    /// Asks for another size of the window.
+    /// Requests another size of the window.
     pub(in super::super) fn resize(&self, size: Size) {
         self.window.resize(size);
     }
 
-    /// Takes a layer's pixels, 4 bytes each, rows packed.
+    /// Loads a layer's pixels, 4 bytes each, without row padding.
     ///
     /// # Errors
-    /// What is wrong with them, in one line.
+    /// The problem, in one line.
     pub(in super::super) fn load(
         &mut self,
         layer: Layer,
@@ -125,7 +125,7 @@ impl Canvas {
         if size.width.max(size.height) > self.largest {
             let largest = self.largest;
             return Err(format!(
-                "{} draws no picture of {size}, only up to {largest}",
+                "{} does not support pictures of {size}, only up to {largest}",
                 self.renderer
             ));
         }
@@ -140,7 +140,7 @@ impl Canvas {
         let (format, kind) = (glow::BGRA, glow::UNSIGNED_INT_8_8_8_8_REV);
         self.window.make_current()?;
         // SAFETY: the context is current. `bytes` has four bytes for each pixel, and rows of four bytes each lie at
-        // the alignment of 4 that OpenGL takes by itself.
+        // OpenGL's default alignment of 4.
         unsafe {
             self.gl.bind_texture(glow::TEXTURE_2D, Some(*texture));
             match same {
@@ -174,12 +174,12 @@ impl Canvas {
         self.complaint()
     }
 
-    /// Begins a picture of a window of this size, which is black.
-    pub(in super::super) fn begin(&mut self, size: Size, nearest: bool) {
+    /// Starts a picture in a window of this size, which is black.
+    pub(in super::super) fn start(&mut self, size: Size, nearest: bool) {
         let [width, height] = [size.width, size.height].map(u32::cast_signed);
         self.height = height;
         if self.window.make_current().is_err() {
-            // `end` tells.
+            // `end` reports the error.
             return;
         }
         let filter = if nearest { glow::NEAREST } else { glow::LINEAR };
@@ -226,7 +226,8 @@ impl Canvas {
         }
     }
 
-    /// Draws what of a layer, whose upper left corner is there, lies in this area, over what is drawn.
+    /// Draws the part of a layer in this area, with the layer's upper left corner at the given
+    /// position.
     pub(in super::super) fn over(&self, layer: Layer, area: Rect, (x, y): (i32, i32)) {
         if self.window.make_current().is_err() {
             return;
@@ -251,7 +252,7 @@ impl Canvas {
     /// The context is current.
     unsafe fn area(&self, texture: Texture, area: Rect) {
         let below = self.height - area.y - area.height;
-        // SAFETY: the caller's duty. Three vertices without attributes read no memory.
+        // SAFETY: the caller's contract. Three vertices without attributes read no memory.
         unsafe {
             self.gl.bind_texture(glow::TEXTURE_2D, Some(texture));
             (self.gl).scissor(area.x, below, area.width.max(0), area.height.max(0));
@@ -259,10 +260,10 @@ impl Canvas {
         }
     }
 
-    /// Waits until all is drawn.
+    /// Waits until drawing is finished.
     ///
     /// # Errors
-    /// What the driver complains of, in one line.
+    /// The driver's error, in one line.
     pub(in super::super) fn end(&self) -> Result<(), String> {
         self.window.make_current()?;
         // SAFETY: the context is current.
@@ -270,7 +271,7 @@ impl Canvas {
         self.complaint()
     }
 
-    /// Shows what is drawn, at the display's next refresh where the driver can wait for it.
+    /// Displays the drawing, at the display's next refresh where the driver can wait for it.
     ///
     /// # Errors
     /// The X server is gone.
@@ -279,18 +280,18 @@ impl Canvas {
     }
 
     fn complaint(&self) -> Result<(), String> {
-        // SAFETY: the context is current, as whoever calls this has seen to.
+        // SAFETY: the callers have made the context current.
         match unsafe { self.gl.get_error() } {
             glow::NO_ERROR => Ok(()),
             error => Err(format!(
-                "{} fails with OpenGL's error {error:#x}",
+                "{} failed with OpenGL error {error:#x}",
                 self.renderer
             )),
         }
     }
 }
 
-/// The first line of a driver's words.
+/// The first line of a driver's message.
 fn line(words: &str) -> &str {
     words.lines().next().unwrap_or_default()
 }

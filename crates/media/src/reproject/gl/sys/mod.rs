@@ -1,5 +1,5 @@
-//! OpenGL in an X window: a context of GLX ([`window`]) and what is drawn with it ([`canvas`]). Both stay on the
-//! thread that opened them, which raw pointers in them make sure of.
+//! OpenGL in an X window: a GLX context ([`window`]) and its drawing ([`canvas`]). Both stay on the
+//! thread that opened them, enforced by raw pointers.
 #![allow(unsafe_code)]
 
 mod canvas;

@@ -1,4 +1,4 @@
-//! The shaders. A triangle covers all of the window; what is drawn of it the scissor says.
+//! The shaders. A triangle covers the complete window; the scissor selects the drawn area.
 
 use glow::HasContext as _;
 
@@ -8,8 +8,9 @@ void main() {
 }
 ";
 
-/// Places are in pixels and counted from above, as everywhere in this crate: only `gl_FragCoord` is not. What lies
-/// less than half a pixel beyond the outermost pixels' centres is that pixel, as in software, and no neighbouring eye.
+/// Positions are in pixels counted from the top, as everywhere in this crate except for
+/// `gl_FragCoord`. Positions less than half a pixel outside of the outermost pixel centres get that
+/// pixel, as in software, and never one of another eye.
 const FRAGMENT: &str = "#version 330 core
 uniform sampler2D picture;
 uniform bool overlay;
@@ -39,7 +40,7 @@ void main() {
 }
 ";
 
-/// The program and where its values are.
+/// The program and its uniform locations.
 pub(super) struct Program {
     pub(super) overlay: Option<glow::UniformLocation>,
     pub(super) height: Option<glow::UniformLocation>,
@@ -50,15 +51,15 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Makes it, and has it used from now on.
+    /// Creates and activates it.
     ///
     /// # Errors
-    /// The driver's words.
+    /// The driver's message.
     ///
     /// # Safety
     /// The context is current.
     pub(super) unsafe fn new(gl: &glow::Context) -> Result<Program, String> {
-        // SAFETY: the caller's duty.
+        // SAFETY: the caller's contract.
         unsafe {
             let program = gl.create_program()?;
             for (kind, source) in [
@@ -72,7 +73,7 @@ impl Program {
                     return Err(gl.get_shader_info_log(shader));
                 }
                 gl.attach_shader(program, shader);
-                // It goes with the program, which goes with the context.
+                // Freed with the program, which is freed with the context.
                 gl.delete_shader(shader);
             }
             gl.link_program(program);

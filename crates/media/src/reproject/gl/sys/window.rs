@@ -1,7 +1,8 @@
-//! A context of GLX 1.4 for a window that another connection made.
+//! A GLX 1.4 context for a window of another connection.
 //!
-//! Xlib ends a program at the first error unless it is told not to. So from the first window on, errors are logged,
-//! and a server that is gone is told by [`Window::swap`]. Errors of displays that are not ours go to whoever had them.
+//! By default Xlib ends a program at the first error. So from the first window on, errors are
+//! logged, and [`Window::swap`] reports a server that is gone. Errors of other displays are passed
+//! to the previous handler.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
@@ -17,25 +18,27 @@ const CONTEXT_MINOR: c_int = 0x2092;
 const CONTEXT_PROFILE: c_int = 0x9126;
 const CORE: c_int = 1;
 
-/// A window and its context, which is current on the thread that has it.
+/// A window and its context, which is current on the owning thread.
 pub(super) struct Window {
     x: xlib::Xlib,
     glx: glx::Glx,
     display: *mut xlib::Display,
     window: xlib::XID,
     context: glx::GLXContext,
-    /// The server no longer answers. Xlib has its address until the display is closed.
+    /// The server no longer responds. Xlib has its address until the display is closed.
     gone: Arc<AtomicBool>,
 }
 
 impl Window {
     /// Makes a context current for a window with this visual.
     pub(super) fn open(display: &str, window: u32, visual: u32) -> Result<Window, String> {
-        let x = xlib::Xlib::open().map_err(|e| format!("libX11 can't be opened: {e}"))?;
-        let glx = glx::Glx::open().map_err(|e| format!("libGL can't be opened: {e}"))?;
-        let name = CString::new(display).map_err(|_| format!("{display:?} is no display"))?;
+        let x = xlib::Xlib::open().map_err(|e| format!("can't load libX11: {e}"))?;
+        let glx = glx::Glx::open().map_err(|e| format!("can't load libGL: {e}"))?;
+        let name =
+            CString::new(display).map_err(|_| format!("{display:?} is not a display name"))?;
         handle_errors(&x);
-        // SAFETY: `handle_errors` has called XInitThreads, before any other of Xlib; the name ends in NUL.
+        // SAFETY: `handle_errors` has called XInitThreads, before any other Xlib function; the name
+        // is NUL-terminated.
         let connection = unsafe { (x.XOpenDisplay)(name.as_ptr()) };
         if connection.is_null() {
             return Err(format!("libX11 can't connect to display {display}"));
@@ -56,15 +59,17 @@ impl Window {
         Ok(it)
     }
 
-    /// Has Xlib return after the server is gone, where it can (libX11 1.7): older ones end the program.
+    /// Makes Xlib return after the server is gone, where supported (libX11 1.7): older versions end
+    /// the program.
     fn survive(&self) {
         type Handler = unsafe extern "C" fn(*mut xlib::Display, *mut c_void);
         type Set = unsafe extern "C" fn(*mut xlib::Display, Handler, *mut c_void);
         unsafe extern "C" fn note(_: *mut xlib::Display, gone: *mut c_void) {
-            // SAFETY: it is the flag of the window whose display this is, which outlives that display.
+            // SAFETY: it is the flag of this display's window, which outlives that display.
             unsafe { &*gone.cast::<AtomicBool>() }.store(true, Ordering::Release);
         }
-        // SAFETY: libX11 is open already, and stays so: its initialisers have run. The function has this type.
+        // SAFETY: libX11 is loaded and stays so: its initialisers have run. The function has this
+        // type.
         unsafe {
             let Ok(library) = libloading::Library::new("libX11.so.6") else {
                 return;
@@ -78,16 +83,17 @@ impl Window {
 
     fn create(&self, visual: u32) -> Result<glx::GLXContext, String> {
         let (x, glx, display) = (&self.x, &self.glx, self.display);
-        // SAFETY: the display is open; attributes end in 0 and outlive the calls; what GLX returns is freed as it
-        // says. The function has the type of GLX_ARB_create_context, which is asked for first.
+        // SAFETY: the display is open; attributes end in 0 and outlive the calls; GLX's results are
+        // freed as specified. The function has the type of GLX_ARB_create_context, which is checked
+        // first.
         unsafe {
             if (glx.glXQueryExtension)(display, null_mut(), null_mut()) == 0 {
-                return Err("the X server has no GLX".to_owned());
+                return Err("the X server lacks GLX".to_owned());
             }
             let screen = (x.XDefaultScreen)(display);
             if !self.has_extension("GLX_ARB_create_context_profile") {
                 return Err(
-                    "the OpenGL of this display is too old (no GLX_ARB_create_context)".to_owned(),
+                    "the display's OpenGL is too old (no GLX_ARB_create_context)".to_owned(),
                 );
             }
             let wanted = [
@@ -118,7 +124,7 @@ impl Window {
             if !found.is_null() {
                 (x.XFree)(found.cast());
             }
-            let config = config.ok_or("OpenGL can't draw on this display's usual windows")?;
+            let config = config.ok_or("OpenGL does not support this display's default visual")?;
             type Create = unsafe extern "C" fn(
                 *mut xlib::Display,
                 glx::GLXFBConfig,
@@ -128,29 +134,30 @@ impl Window {
             ) -> glx::GLXContext;
             let create = self.function(c"glXCreateContextAttribsARB");
             if create.is_null() {
-                return Err("libGL has no glXCreateContextAttribsARB".to_owned());
+                return Err("libGL lacks glXCreateContextAttribsARB".to_owned());
             }
             let create: Create = std::mem::transmute(create);
             let wanted = [CONTEXT_MAJOR, 3, CONTEXT_MINOR, 3, CONTEXT_PROFILE, CORE, 0];
             let context = create(display, config, null_mut(), 1, wanted.as_ptr());
-            // An error comes behind the call.
+            // An error arrives after the call.
             (x.XSync)(display, 0);
             match context.is_null() {
-                true => Err("the driver has no OpenGL 3.3".to_owned()),
+                true => Err("the driver lacks OpenGL 3.3".to_owned()),
                 false => Ok(context),
             }
         }
     }
 
-    /// A function of OpenGL or GLX, or null. Of one that no driver has Mesa returns a stub.
+    /// A function of OpenGL or GLX, or null. For unknown names Mesa returns a stub.
     pub(super) fn function(&self, name: &CStr) -> *const c_void {
-        // SAFETY: the name ends in NUL.
+        // SAFETY: the name is NUL-terminated.
         let function = unsafe { (self.glx.glXGetProcAddressARB)(name.as_ptr().cast()) };
         function.map_or(null(), |function| function as *const c_void)
     }
 
     fn has_extension(&self, name: &str) -> bool {
-        // SAFETY: the display is open. The string is libGL's and lasts as long as the display.
+        // SAFETY: the display is open. The string belongs to libGL and lives as long as the
+        // display.
         let all = unsafe {
             let screen = (self.x.XDefaultScreen)(self.display);
             let all: *const c_char = (self.glx.glXQueryExtensionsString)(self.display, screen);
@@ -162,13 +169,13 @@ impl Window {
         all.to_string_lossy().split(' ').any(|one| one == name)
     }
 
-    /// A swap takes effect with a refresh of the display, if the driver has a way to say so; at once otherwise.
+    /// Makes swaps take effect at a refresh of the display, if the driver has an extension for it.
     fn wait_for_refreshes(&self) {
         type ForWindow = unsafe extern "C" fn(*mut xlib::Display, xlib::XID, c_int);
         type ForContext = unsafe extern "C" fn(c_int) -> c_int;
         let set = self.function(c"glXSwapIntervalEXT");
         if self.has_extension("GLX_EXT_swap_control") && !set.is_null() {
-            // SAFETY: the extension's function has this type; display and window are there.
+            // SAFETY: the extension's function has this type; display and window are valid.
             unsafe {
                 std::mem::transmute::<*const c_void, ForWindow>(set)(self.display, self.window, 1)
             };
@@ -232,39 +239,41 @@ impl Drop for Window {
 type Handler = unsafe extern "C" fn(*mut xlib::Display, *mut xlib::XErrorEvent) -> c_int;
 type EndHandler = unsafe extern "C" fn(*mut xlib::Display) -> c_int;
 
-/// The displays of windows that are open.
+/// The displays of open windows.
 fn ours() -> std::sync::MutexGuard<'static, Vec<usize>> {
     static OURS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
     OURS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Who had the errors before, and the ends of connections.
+/// The previous handlers of errors and of lost connections.
 static BEFORE: OnceLock<(Option<Handler>, Option<EndHandler>)> = OnceLock::new();
 
-/// From now on errors of our displays are logged, and end nothing.
+/// Installs handlers that log errors of our displays, instead of ending the program.
 fn handle_errors(x: &xlib::Xlib) {
     unsafe extern "C" fn log(display: *mut xlib::Display, event: *mut xlib::XErrorEvent) -> c_int {
         if ours().contains(&display.addr()) {
             // SAFETY: Xlib calls this with an event that outlives the call.
             let (code, request) = unsafe { ((*event).error_code, (*event).request_code) };
-            tracing::debug!(code, request, "the X server refused a request of OpenGL's");
+            tracing::debug!(code, request, "the X server refused a request of OpenGL");
             return 0;
         }
         match BEFORE.get().and_then(|(before, _)| *before) {
-            // SAFETY: what Xlib called before ours is called as Xlib would.
+            // SAFETY: the previous handler is called as Xlib would.
             Some(before) => unsafe { before(display, event) },
             None => 0,
         }
     }
     unsafe extern "C" fn ended(display: *mut xlib::Display) -> c_int {
-        // Of ours the exit handler tells, which comes next; the usual one would end the program here.
+        // For our displays, the exit handler follows and reports it; the default handler would end
+        // the program here.
         match BEFORE.get().and_then(|(_, before)| *before) {
-            // SAFETY: what Xlib called before ours is called as Xlib would.
+            // SAFETY: the previous handler is called as Xlib would.
             Some(before) if !ours().contains(&display.addr()) => unsafe { before(display) },
             _ => 0,
         }
     }
-    // SAFETY: XInitThreads may be called at any time, and again; the handlers are functions that stay.
+    // SAFETY: XInitThreads may be called at any time and repeatedly; the handlers are static
+    // functions.
     BEFORE.get_or_init(|| unsafe {
         (x.XInitThreads)();
         (

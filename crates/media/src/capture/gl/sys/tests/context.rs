@@ -1,4 +1,4 @@
-//! Contexts to draw with: by GLX in an X window, by EGL in an X window or without one.
+//! Test contexts: by GLX in an X window, by EGL in an X window or without one.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_ulong, c_void};
 use std::ptr::{null, null_mut};
@@ -7,10 +7,10 @@ use glow::HasContext as _;
 use openuvr_proto::units::Size;
 use x11_dl::{glx, xlib};
 
-/// What a context shall be.
+/// Requested properties of a context.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
-    /// `None`: what the driver gives by itself.
+pub(super) struct ContextConfig {
+    /// `None`: the driver's default.
     pub(super) version: Option<(c_int, c_int)>,
     pub(super) profile: Profile,
     pub(super) samples: c_int,
@@ -24,24 +24,24 @@ pub(super) enum Profile {
     Embedded,
 }
 
-impl Wanted {
-    pub(super) const USUAL: Wanted = Wanted {
+impl ContextConfig {
+    pub(super) const DEFAULT: ContextConfig = ContextConfig {
         version: None,
         profile: Profile::Compatible,
         samples: 0,
         double: true,
     };
 
-    pub(super) fn of(profile: Profile, major: c_int, minor: c_int) -> Wanted {
-        Wanted {
+    pub(super) fn of(profile: Profile, major: c_int, minor: c_int) -> ContextConfig {
+        ContextConfig {
             version: Some((major, minor)),
             profile,
-            ..Wanted::USUAL
+            ..ContextConfig::DEFAULT
         }
     }
 }
 
-/// A window with a context that can be made current on any one thread.
+/// A window with a context that any one thread can make current.
 pub(super) trait Context: Send {
     fn find(&self, name: &CStr) -> *const c_void;
     fn make_current(&self, yes: bool);
@@ -51,8 +51,8 @@ pub(super) trait Context: Send {
     fn destroy(&mut self);
 }
 
-/// Keeps the libraries until the process ends: a thread that has used one calls into it when it ends,
-/// which may be after the test that opened it.
+/// Keeps the libraries loaded until the process ends: a thread that has used one calls into it when
+/// it exits, possibly after the test that opened it.
 fn keep() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
@@ -76,7 +76,8 @@ pub(super) struct Glx {
     context: glx::GLXContext,
 }
 
-// SAFETY: XInitThreads is called first, and the tests make a context current on one thread at a time.
+// SAFETY: XInitThreads is called first, and the tests make a context current on one thread at a
+// time.
 unsafe impl Send for Glx {}
 
 const GLX_CONTEXT_MAJOR: c_int = 0x2091;
@@ -86,11 +87,11 @@ const GLX_SAMPLES: c_int = 100_001;
 const GLX_SAMPLE_BUFFERS: c_int = 100_000;
 
 impl Glx {
-    /// Opens a window on `display` with a context that is current; `None` if there is none such.
+    /// Opens a window on `display` with a current context; `None` if that is not available.
     pub(super) fn open(
         display: &str,
         size: Size,
-        wanted: Wanted,
+        wanted: ContextConfig,
         share: Option<&Glx>,
     ) -> Option<Glx> {
         keep();
@@ -184,7 +185,7 @@ unsafe fn window(
     depth: c_int,
     size: Size,
 ) -> c_ulong {
-    // SAFETY: by the caller's word; `set` outlives the call.
+    // SAFETY: by the caller's contract; `set` outlives the call.
     unsafe {
         let root = (x.XDefaultRootWindow)(display);
         let mut set: xlib::XSetWindowAttributes = std::mem::zeroed();
@@ -257,7 +258,7 @@ impl Drop for Glx {
     }
 }
 
-/// The functions of EGL that are needed.
+/// The required EGL functions.
 struct EglFunctions {
     find: unsafe extern "C" fn(*const c_char) -> *const c_void,
     platform_display: unsafe extern "C" fn(c_int, *const c_void, *const isize) -> *mut c_void,
@@ -281,7 +282,7 @@ struct EglFunctions {
     _library: libloading::Library,
 }
 
-/// A context without a window, of Mesa's software renderer or of a GPU, or in an X window.
+/// A context in an X window, or without a window, rendered by Mesa in software or by a GPU.
 pub(super) struct Egl {
     functions: EglFunctions,
     x: Option<(xlib::Xlib, *mut xlib::Display, c_ulong)>,
@@ -314,10 +315,10 @@ const EGL_CONTEXT_MINOR: c_int = 0x30FB;
 const EGL_CONTEXT_PROFILE: c_int = 0x30FD;
 
 impl Egl {
-    /// A context that is current, with a surface of `size` on an X display or without one; `None` if
-    /// there is none such. What has no display is drawn by Mesa's software renderer, or by the GPU
-    /// whose number among EGL's devices is in `OPENUVR_EGL_DEVICE`.
-    pub(super) fn open(display: Option<&str>, size: Size, wanted: Wanted) -> Option<Egl> {
+    /// A current context with a surface of `size` on an X display or without one; `None` if
+    /// unavailable. Without a display it is rendered by Mesa in software, or by the GPU with the
+    /// EGL device number in `OPENUVR_EGL_DEVICE`.
+    pub(super) fn open(display: Option<&str>, size: Size, wanted: ContextConfig) -> Option<Egl> {
         keep();
         // SAFETY: libEGL's and Xlib's functions have these types; pointers are their own or to
         // locals that outlive the calls.
@@ -383,7 +384,7 @@ impl Egl {
                 (functions.attribute)(display, config, name, &raw mut value);
                 value
             };
-            // Those with more bits come first.
+            // Configurations with more bits come first.
             let usual = |config: &*mut c_void| {
                 let bits = [EGL_RED_SIZE, EGL_GREEN_SIZE, EGL_BLUE_SIZE];
                 bits.iter().all(|name| attribute(*config, *name) == 8)
@@ -442,11 +443,11 @@ impl Egl {
     }
 }
 
-/// The device that is asked for.
+/// The requested device.
 fn device(functions: &EglFunctions) -> Option<*const c_void> {
     type Devices = unsafe extern "C" fn(c_int, *mut *const c_void, *mut c_int) -> c_int;
     let number: usize = std::env::var("OPENUVR_EGL_DEVICE").ok()?.parse().ok()?;
-    // SAFETY: EGL_EXT_device_enumeration's type; the list has the room that is told.
+    // SAFETY: EGL_EXT_device_enumeration's type; the list has the given length.
     unsafe {
         let devices = (functions.find)(c"eglQueryDevicesEXT".as_ptr());
         assert!(!devices.is_null(), "EGL_EXT_device_enumeration");
@@ -480,10 +481,7 @@ impl Context for Egl {
     }
 
     fn resize(&self, size: Size) {
-        let (x, display, window) = self
-            .x
-            .as_ref()
-            .expect("a surface without one keeps its size");
+        let (x, display, window) = self.x.as_ref().expect("only a window can be resized");
         // SAFETY: both are alive.
         unsafe {
             (x.XResizeWindow)(*display, *window, size.width, size.height);
@@ -507,7 +505,7 @@ impl Drop for Egl {
     }
 }
 
-/// Draws cells of 8 × 8 pixels, each of its own colour, the first row of them at the top.
+/// Draws cells of 8 × 8 pixels, each in its own colour, starting at the top.
 pub(super) fn draw(gl: &glow::Context, size: Size, seed: u32) {
     let (width, height) = (size.width, size.height);
     // SAFETY: the context is current.
@@ -527,7 +525,7 @@ pub(super) fn draw(gl: &glow::Context, size: Size, seed: u32) {
     }
 }
 
-/// Red, green and blue of the pixel in column `x` and row `y`, from the top.
+/// Red, green and blue of the pixel at column `x` and row `y`, counted from the top.
 pub(super) fn colour(x: u32, y: u32, seed: u32) -> [u8; 3] {
     let cell = (y / 8 * 251 + x / 8).wrapping_mul(2_654_435_761) ^ seed.wrapping_mul(40_503);
     let [a, b, c, _] = cell.wrapping_mul(2_246_822_519).to_le_bytes();

@@ -1,16 +1,16 @@
-//! What a picture costs: to be run by hand on a quiet machine, with
-//! `cargo test --release -p openuvr-media cost_of -- --ignored --nocapture`, for a GPU without a
-//! display with `OPENUVR_EGL_DEVICE=0`.
+//! The cost of a picture. Run by hand on a quiet machine with `cargo test --release -p
+//! openuvr-media cost_of -- --ignored --nocapture`; on a GPU without a display add
+//! `OPENUVR_EGL_DEVICE=0`.
 
 use std::time::{Duration, Instant};
 
 use glow::HasContext as _;
 use openuvr_proto::units::Size;
 
-use super::context::{Context, Egl, Glx, Profile, Wanted, functions};
+use super::context::{Context, ContextConfig, Egl, Glx, Profile, functions};
 use super::{Shelf, WAYS, read_back, read_back_without};
-use crate::capture::Drawn;
-use crate::capture::gl::{Sharing, What};
+use crate::capture::RenderInfo;
+use crate::capture::gl::{ReadSource, Sharing};
 use crate::convert::Converter;
 use crate::picture::PixelFormat;
 use crate::xvfb::Xvfb;
@@ -19,27 +19,27 @@ const SIZE: Size = Size::new(1280, 720);
 const ROUNDS: u32 = 300;
 
 #[test]
-#[ignore = "takes times"]
+#[ignore = "measures times"]
 fn cost_of_a_picture() {
     let server = std::env::var("OPENUVR_EGL_DEVICE")
         .is_err()
         .then(|| Xvfb::start("1280x720"));
     if let Some(server) = server.flatten() {
-        let glx = Glx::open(&server.display, SIZE, Wanted::USUAL, None).expect("GLX");
+        let glx = Glx::open(&server.display, SIZE, ContextConfig::DEFAULT, None).expect("GLX");
         cost("GLX", &glx);
         glx.make_current(false);
         let egl = Egl::open(
             Some(&server.display),
             SIZE,
-            Wanted::of(Profile::Embedded, 3, 0),
+            ContextConfig::of(Profile::Embedded, 3, 0),
         );
         cost("EGL in a window, ES 3.0", &egl.expect("EGL"));
     }
-    let egl = Egl::open(None, SIZE, Wanted::of(Profile::Core, 4, 5)).expect("EGL");
+    let egl = Egl::open(None, SIZE, ContextConfig::of(Profile::Core, 4, 5)).expect("EGL");
     cost("EGL without a window", &egl);
 }
 
-/// What is timed, and how long it took.
+/// Durations by operation.
 #[derive(Default)]
 struct Times(Vec<(&'static str, Vec<Duration>)>);
 
@@ -78,12 +78,12 @@ fn cost(name: &str, context: &dyn Context) {
     let mut memory = vec![0; SIZE.pixels() * 4];
     let buffer = pack_buffer(&gl, SIZE.pixels() * 4);
     let pixels = |into: glow::PixelPackData<'_>| {
-        // SAFETY: the context is current, and what is read into has room for the picture.
+        // SAFETY: the context is current, and the destination has space for the picture.
         unsafe { gl.read_pixels(0, 0, 1280, 720, bgra, glow::UNSIGNED_BYTE, into) };
     };
     let shelf = Shelf::default();
     let mut ways = WAYS.map(|lacks| read_back_without(context, Sharing::None, &shelf, lacks));
-    let theirs = What::Buffer {
+    let theirs = ReadSource::Buffer {
         name: buffer.0.get(),
         offset: 0,
         format,
@@ -93,7 +93,7 @@ fn cost(name: &str, context: &dyn Context) {
     let mut converter = Converter::new();
     let mut times = Times::default();
     for round in 0..ROUNDS {
-        // What was drawn is finished before each, so that only the reading counts.
+        // Drawing is finished before each read, so that only the read is timed.
         let fresh = || paint(&gl, round);
         fresh();
         times.take("glReadPixels into memory", || {
@@ -108,25 +108,27 @@ fn cost(name: &str, context: &dyn Context) {
         // SAFETY: as above.
         unsafe { gl.bind_buffer(glow::PIXEL_PACK_BUFFER, None) };
         let names = [
-            "read: buffers that stay mapped",
-            "read: buffers that are mapped",
+            "read: persistently mapped buffers",
+            "read: buffers mapped when finished",
             "read: no buffers",
         ];
         for (name, back) in names.into_iter().zip(&mut ways) {
             fresh();
-            times.take(name, || back.read(SIZE, What::Window, Drawn::default()));
+            times.take(name, || {
+                back.read(SIZE, ReadSource::Window, RenderInfo::default())
+            });
             back.finish(Duration::from_secs(1));
             shelf.take();
         }
         fresh();
-        times.take("read: a buffer of the application", || {
-            ways[0].read(SIZE, theirs, Drawn::default());
+        times.take("read: the application's buffer", || {
+            ways[0].read(SIZE, theirs, RenderInfo::default());
         });
         ways[0].finish(Duration::from_secs(1));
         shelf.take();
         fresh();
-        let frame = times.take("until it is NV12: read, then the processor", || {
-            ways[0].read(SIZE, What::Window, Drawn::default());
+        let frame = times.take("to NV12: read, then convert on the CPU", || {
+            ways[0].read(SIZE, ReadSource::Window, RenderInfo::default());
             ways[0].finish(Duration::from_secs(1));
             let frame = shelf.one();
             converter
@@ -136,20 +138,18 @@ fn cost(name: &str, context: &dyn Context) {
         });
         if let Some(shader) = &mut shader {
             paint(&gl, round);
-            times.take("until it is NV12: a shader, then read", || {
-                shader.convert(&gl)
-            });
+            times.take("to NV12: shader, then read", || shader.convert(&gl));
             if round < 3 {
                 let want = (converter.convert(&frame.picture(), PixelFormat::Nv12)).expect("again");
                 shader.compare(&gl, want.planes[0].data, want.planes[1].data);
             }
         }
         drop(frame);
-        times.take("its conversion where rows must be turned", || {
+        times.take("its conversion with rows reversed", || {
             converter
                 .convert(
                     &crate::picture::Picture {
-                        rows: crate::picture::Rows::BottomUp,
+                        rows: crate::picture::RowOrder::BottomUp,
                         ..crate::picture::Picture::bgrx(SIZE, &memory, SIZE.width as usize * 4)
                     },
                     PixelFormat::I420,
@@ -163,17 +163,17 @@ fn cost(name: &str, context: &dyn Context) {
     waiting(context, &gl);
 }
 
-/// How often the GPU is not done at once, and what its thread costs then.
+/// How often the GPU is not done at once, and the cost of the waiting thread then.
 fn waiting(context: &dyn Context, gl: &glow::Context) {
     let shelf = Shelf::default();
     let mut back = read_back(context, Sharing::Egl, &shelf);
     let (mut times, mut under_way) = (Times::default(), 0);
     for round in 0..ROUNDS {
         paint(gl, round);
-        let reading = times.take("read, with a thread that waits", || {
-            back.read(SIZE, What::Window, Drawn::default())
+        let reading = times.take("read, with a waiting thread", || {
+            back.read(SIZE, ReadSource::Window, RenderInfo::default())
         });
-        under_way += u32::from(reading == super::Reading::UnderWay);
+        under_way += u32::from(reading == super::ReadStatus::Pending);
         back.finish(Duration::from_secs(1));
         assert_eq!(shelf.take().len(), 1);
     }
@@ -194,7 +194,7 @@ fn pack_buffer(gl: &glow::Context, bytes: usize) -> glow::Buffer {
     }
 }
 
-/// A few coloured areas, drawn and finished.
+/// Draws a few coloured areas and finishes them.
 fn paint(gl: &glow::Context, round: u32) {
     // SAFETY: the context is current.
     unsafe {
@@ -210,7 +210,7 @@ fn paint(gl: &glow::Context, round: u32) {
     }
 }
 
-/// NV12 written by the GPU: three eighths of the bytes to read, for a copy and a pass more.
+/// NV12 conversion on the GPU: three eighths of the bytes to read, for an extra copy and pass.
 struct Shader {
     program: glow::Program,
     array: glow::VertexArray,
@@ -224,7 +224,7 @@ void main() {
     vec2 corner = vec2(gl_VertexID == 1 ? 3.0 : -1.0, gl_VertexID == 2 ? 3.0 : -1.0);
     gl_Position = vec4(corner, 0.0, 1.0);
 }";
-/// Four bytes a fragment: luma of four pixels, or two pairs of Cb and Cr.
+/// Four bytes per fragment: luma of four pixels, or two pairs of Cb and Cr.
 const FRAGMENT: &str = "#version 330
 uniform sampler2D picture;
 out vec4 four;
@@ -293,7 +293,7 @@ impl Shader {
         }
     }
 
-    /// From the window to memory that can be read.
+    /// Converts the window into readable memory.
     fn convert(&mut self, gl: &glow::Context) {
         // SAFETY: the context is current, and the buffer has room.
         unsafe {
@@ -317,7 +317,7 @@ impl Shader {
         }
     }
 
-    /// That it has written what the processor does.
+    /// Checks that it has written the same as the CPU conversion.
     fn compare(&self, gl: &glow::Context, luma: &[u8], chroma: &[u8]) {
         let mut have = vec![0; SIZE.pixels() * 3 / 2];
         // SAFETY: the context is current, and the buffer has these bytes.

@@ -14,22 +14,22 @@ use glow::HasContext as _;
 
 use openuvr_proto::units::Size;
 
-use self::context::{Context, Egl, Glx, Profile, Wanted, colour, draw, functions};
-use super::super::{Reading, Sharing, Skipped, Submit, What};
+use self::context::{Context, ContextConfig, Egl, Glx, Profile, colour, draw, functions};
+use super::super::{ReadSource, ReadStatus, Sharing, SkipReason, Submit};
 use super::{ReadBack, Version};
 use crate::capture::submit::{self, Frame};
-use crate::capture::{Capture as _, CaptureEvent, Drawn};
-use crate::picture::{Picture, PixelFormat, Rows};
+use crate::capture::{Capture as _, CaptureEvent, RenderInfo};
+use crate::picture::{Picture, PixelFormat, RowOrder};
 use crate::xvfb::Xvfb;
 
 const SIZE: Size = Size::new(71, 46);
 
-/// Where the pictures go: all that came, oldest first.
+/// Receives the pictures, oldest first.
 #[derive(Clone, Default)]
 struct Shelf(Arc<Mutex<Vec<Picked>>>);
 
-/// A picture, and which thread brought it.
-type Picked = (Box<dyn Frame>, Drawn, ThreadId);
+/// A picture, and the thread that submitted it.
+type Picked = (Box<dyn Frame>, RenderInfo, ThreadId);
 
 impl Shelf {
     fn submit(&self) -> Submit {
@@ -45,7 +45,7 @@ impl Shelf {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
 
-    /// The only one.
+    /// The only picture.
     fn one(&self) -> Box<dyn Frame> {
         let mut all = self.take();
         assert_eq!(all.len(), 1);
@@ -57,7 +57,7 @@ fn read_back(context: &dyn Context, sharing: Sharing, shelf: &Shelf) -> ReadBack
     read_back_without(context, sharing, shelf, &[])
 }
 
-/// As if the driver lacked some functions.
+/// As if the driver lacked these functions.
 fn read_back_without(
     context: &dyn Context,
     sharing: Sharing,
@@ -75,26 +75,26 @@ fn read_back_without(
     unsafe { ReadBack::new(&mut find, sharing, shelf.submit()) }.expect("a context")
 }
 
-/// The ways a picture can go, by what the driver lacks.
+/// The read-back methods, by the functions that the driver lacks.
 const WAYS: [&[&CStr]; 3] = [
     &[],
     &[c"glBufferStorage", c"glBufferStorageEXT"],
     &[c"glFenceSync"],
 ];
 
-fn window(back: &mut ReadBack) -> Reading {
-    back.read(SIZE, What::Window, Drawn::default())
+fn window(back: &mut ReadBack) -> ReadStatus {
+    back.read(SIZE, ReadSource::Window, RenderInfo::default())
 }
 
-fn glx(server: &Xvfb, wanted: Wanted) -> Glx {
+fn glx(server: &Xvfb, wanted: ContextConfig) -> Glx {
     Glx::open(&server.display, SIZE, wanted, None).expect("Mesa has it")
 }
 
-/// Red, green and blue, seen from the top.
+/// Red, green and blue, counted from the top.
 fn pixel(picture: &Picture<'_>, x: u32, y: u32) -> [u8; 3] {
     let y = match picture.rows {
-        Rows::TopDown => y,
-        Rows::BottomUp => picture.size.height - 1 - y,
+        RowOrder::TopDown => y,
+        RowOrder::BottomUp => picture.size.height - 1 - y,
     };
     let bytes = picture.format.packed().expect("packed");
     let plane = picture.planes[0];
@@ -118,24 +118,24 @@ fn assert_shows(frame: &dyn Frame, size: Size, seed: u32, what: &str) {
 }
 
 #[test]
-fn what_is_drawn_is_read_to_the_bit() {
+fn pictures_are_read_bit_exact() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
     let kinds = [
-        Wanted::USUAL,
-        Wanted::of(Profile::Core, 4, 5),
-        Wanted::of(Profile::Core, 3, 2),
-        Wanted::of(Profile::Compatible, 2, 1),
-        Wanted::of(Profile::Embedded, 3, 0),
-        Wanted::of(Profile::Embedded, 2, 0),
-        Wanted {
+        ContextConfig::DEFAULT,
+        ContextConfig::of(Profile::Core, 4, 5),
+        ContextConfig::of(Profile::Core, 3, 2),
+        ContextConfig::of(Profile::Compatible, 2, 1),
+        ContextConfig::of(Profile::Embedded, 3, 0),
+        ContextConfig::of(Profile::Embedded, 2, 0),
+        ContextConfig {
             double: false,
-            ..Wanted::USUAL
+            ..ContextConfig::DEFAULT
         },
-        Wanted {
+        ContextConfig {
             samples: 4,
-            ..Wanted::USUAL
+            ..ContextConfig::DEFAULT
         },
     ];
     let mut contexts = 0;
@@ -150,7 +150,7 @@ fn what_is_drawn_is_read_to_the_bit() {
         let in_window = egl(Some(&*server.display));
         for (name, context) in [("GLX", glx), ("EGL", in_window), ("EGL alone", egl(None))] {
             let Some(context) = context else {
-                eprintln!("{name}: {wanted:?} is not there");
+                eprintln!("{name}: {wanted:?} is not available");
                 continue;
             };
             contexts += 1;
@@ -164,10 +164,10 @@ fn what_is_drawn_is_read_to_the_bit() {
                     draw(&gl, SIZE, seed);
                     let reading = window(&mut back);
                     assert!(
-                        !matches!(reading, Reading::Skipped(_)),
+                        !matches!(reading, ReadStatus::Skipped(_)),
                         "{what}: {reading:?}"
                     );
-                    // Mesa's threads may still draw, most of all where no window is swapped.
+                    // Mesa's threads may still draw, especially where no window is swapped.
                     back.finish(Duration::from_secs(30));
                     assert_shows(&*shelf.one(), SIZE, seed, &what);
                     context.swap();
@@ -182,11 +182,11 @@ fn what_is_drawn_is_read_to_the_bit() {
     assert!(contexts >= 18, "{contexts}");
 }
 
-/// The one test that can run on a GPU without a display (`OPENUVR_EGL_DEVICE=0`), where nothing is
+/// The only test that can run on a GPU without a display (`OPENUVR_EGL_DEVICE=0`), where no picture is
 /// finished at once.
 #[test]
-fn without_a_display_pictures_arrive_to_the_bit_and_in_order() {
-    let Some(egl) = Egl::open(None, SIZE, Wanted::of(Profile::Core, 4, 5)) else {
+fn without_a_display_pictures_arrive_exactly_and_in_order() {
+    let Some(egl) = Egl::open(None, SIZE, ContextConfig::of(Profile::Core, 4, 5)) else {
         eprintln!("SKIPPED: EGL has no OpenGL without a display");
         return;
     };
@@ -196,11 +196,11 @@ fn without_a_display_pictures_arrive_to_the_bit_and_in_order() {
             let shelf = Shelf::default();
             let mut back = read_back_without(&egl, sharing, &shelf, lacks);
             for seed in 0..20 {
-                // Two are under way at once.
+                // Two are pending at once.
                 for seed in [seed, seed + 100] {
                     draw(&gl, SIZE, seed);
                     assert!(
-                        !matches!(window(&mut back), Reading::Skipped(_)),
+                        !matches!(window(&mut back), ReadStatus::Skipped(_)),
                         "{lacks:?}"
                     );
                 }
@@ -220,7 +220,7 @@ fn without_a_display_pictures_arrive_to_the_bit_and_in_order() {
 }
 
 #[test]
-fn a_thread_of_its_own_waits_for_what_is_not_finished() {
+fn a_separate_thread_waits_for_unfinished_pictures() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
@@ -232,12 +232,12 @@ fn a_thread_of_its_own_waits_for_what_is_not_finished() {
     };
     let threads = Sharing::Glx { threads: true };
     let all = [
-        of(Wanted::USUAL, threads),
-        of(Wanted::of(Profile::Core, 3, 3), threads),
-        of(Wanted::of(Profile::Embedded, 3, 0), threads),
-        without(Wanted::of(Profile::Core, 4, 5)),
-        without(Wanted::of(Profile::Compatible, 3, 0)),
-        without(Wanted::of(Profile::Embedded, 3, 0)),
+        of(ContextConfig::DEFAULT, threads),
+        of(ContextConfig::of(Profile::Core, 3, 3), threads),
+        of(ContextConfig::of(Profile::Embedded, 3, 0), threads),
+        without(ContextConfig::of(Profile::Core, 4, 5)),
+        without(ContextConfig::of(Profile::Compatible, 3, 0)),
+        without(ContextConfig::of(Profile::Embedded, 3, 0)),
     ];
     for (context, sharing) in &all {
         context.make_current(true);
@@ -247,14 +247,14 @@ fn a_thread_of_its_own_waits_for_what_is_not_finished() {
         back.looks = false;
         for seed in 0..6 {
             draw(&gl, SIZE, seed);
-            assert_eq!(window(&mut back), Reading::UnderWay);
+            assert_eq!(window(&mut back), ReadStatus::Pending);
             context.swap();
             back.finish(Duration::from_secs(60));
             let mut all = shelf.take();
             assert_eq!(all.len(), 1, "{sharing:?}");
             let (frame, _, thread) = all.remove(0);
             assert_ne!(thread, here);
-            assert_shows(&*frame, SIZE, seed, "waited for");
+            assert_shows(&*frame, SIZE, seed, "by the waiting thread");
         }
         back.retire(true);
         // SAFETY: the context is current.
@@ -264,11 +264,11 @@ fn a_thread_of_its_own_waits_for_what_is_not_finished() {
 }
 
 #[test]
-fn a_ticket_is_that_of_the_picture_that_was_waited_for() {
+fn a_ticket_belongs_to_the_picture_waited_for() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
-    let context = glx(&server, Wanted::USUAL);
+    let context = glx(&server, ContextConfig::DEFAULT);
     let gl = functions(&context);
     let (app, mut host) = submit::channel(SIZE, 1000.0).unwrap();
     let tickets = Arc::new(Mutex::new(Vec::new()));
@@ -284,12 +284,12 @@ fn a_ticket_is_that_of_the_picture_that_was_waited_for() {
         .expect("a context");
     back.looks = false;
     for seed in 0..10 {
-        // Nobody asks for this one's.
+        // This picture's ticket is not queried.
         draw(&gl, SIZE, 0);
-        assert_eq!(window(&mut back), Reading::UnderWay);
+        assert_eq!(window(&mut back), ReadStatus::Pending);
         assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
         draw(&gl, SIZE, seed);
-        assert_eq!(window(&mut back), Reading::UnderWay);
+        assert_eq!(window(&mut back), ReadStatus::Pending);
         let early = back.finish(Duration::ZERO);
         let ticket = early.or_else(|| back.finish(Duration::from_secs(60)));
         assert!(ticket.is_some());
@@ -297,34 +297,34 @@ fn a_ticket_is_that_of_the_picture_that_was_waited_for() {
         assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
     }
     assert_eq!(tickets.lock().unwrap().len(), 20);
-    // It looks at one as long as it is there.
+    // The host uses the picture as long as it exists.
     drop(host);
     back.retire(true);
 }
 
 #[test]
-fn without_such_a_thread_the_next_look_finds_it() {
+fn without_a_waiting_thread_the_next_poll_finds_it() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
-    let context = glx(&server, Wanted::USUAL);
+    let context = glx(&server, ContextConfig::DEFAULT);
     let gl = functions(&context);
     for lacks in &WAYS[..2] {
         let shelf = Shelf::default();
         let mut back = read_back_without(&context, Sharing::None, &shelf, lacks);
         back.looks = false;
         draw(&gl, SIZE, 1);
-        assert_eq!(window(&mut back), Reading::UnderWay);
+        assert_eq!(window(&mut back), ReadStatus::Pending);
         assert!(shelf.take().is_empty());
         draw(&gl, SIZE, 2);
-        assert_eq!(window(&mut back), Reading::UnderWay);
+        assert_eq!(window(&mut back), ReadStatus::Pending);
         assert_shows(&*shelf.one(), SIZE, 1, "by the next read");
         back.poll();
         assert_shows(&*shelf.one(), SIZE, 2, "by a poll");
     }
 }
 
-/// All that could be changed, as the application may have set it.
+/// All state that a read may change, as the application may have set it.
 const STATE: [(&str, u32); 14] = [
     ("pack buffer", glow::PIXEL_PACK_BUFFER_BINDING),
     ("unpack buffer", glow::PIXEL_UNPACK_BUFFER_BINDING),
@@ -343,11 +343,14 @@ const STATE: [(&str, u32); 14] = [
 ];
 
 #[test]
-fn the_applications_state_and_errors_stay_its_own() {
+fn the_applications_state_and_errors_are_preserved() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
-    for wanted in [Wanted::USUAL, Wanted::of(Profile::Embedded, 3, 0)] {
+    for wanted in [
+        ContextConfig::DEFAULT,
+        ContextConfig::of(Profile::Embedded, 3, 0),
+    ] {
         let embedded = wanted.profile == Profile::Embedded;
         let context = glx(&server, wanted);
         let gl = functions(&context);
@@ -404,7 +407,7 @@ fn the_applications_state_and_errors_stay_its_own() {
         for lacks in WAYS {
             let shelf = Shelf::default();
             let mut back = read_back_without(&context, Sharing::None, &shelf, lacks);
-            let theirs = What::Buffer {
+            let theirs = ReadSource::Buffer {
                 name: theirs.0.get(),
                 offset: 0,
                 format: PixelFormat::Bgrx,
@@ -412,8 +415,8 @@ fn the_applications_state_and_errors_stay_its_own() {
             };
             // SAFETY: the context is current.
             unsafe { gl.enable(0xFFFF) };
-            for what in [What::Window, theirs, What::Window] {
-                back.read(SIZE, what, Drawn::default());
+            for what in [ReadSource::Window, theirs, ReadSource::Window] {
+                back.read(SIZE, what, RenderInfo::default());
                 assert_eq!(state().collect::<Vec<_>>(), before, "{lacks:?}");
             }
             // SAFETY: the context is current.
@@ -421,7 +424,7 @@ fn the_applications_state_and_errors_stay_its_own() {
             assert_eq!(errors, [glow::INVALID_ENUM, glow::NO_ERROR], "{lacks:?}");
             for (at, (frame, ..)) in shelf.take().iter().enumerate() {
                 if at != 1 || lacks == WAYS[2] {
-                    assert_shows(&**frame, SIZE, 5, "the window, not what is bound");
+                    assert_shows(&**frame, SIZE, 5, "the window, not the bound framebuffer");
                 }
             }
             back.retire(true);
@@ -456,14 +459,14 @@ fn pixel_transfer_of_the_application_changes_no_colour() {
     };
     let mut changed = 0;
     for (wanted, fixed) in [
-        (Wanted::USUAL, true),
-        (Wanted::of(Profile::Compatible, 2, 1), true),
-        (Wanted::of(Profile::Core, 3, 1), false),
-        (Wanted::of(Profile::Core, 3, 2), false),
-        (Wanted::of(Profile::Embedded, 2, 0), false),
+        (ContextConfig::DEFAULT, true),
+        (ContextConfig::of(Profile::Compatible, 2, 1), true),
+        (ContextConfig::of(Profile::Core, 3, 1), false),
+        (ContextConfig::of(Profile::Core, 3, 2), false),
+        (ContextConfig::of(Profile::Embedded, 2, 0), false),
     ] {
         let Some(context) = Glx::open(&server.display, SIZE, wanted, None) else {
-            eprintln!("{wanted:?} is not there");
+            eprintln!("{wanted:?} is not available");
             continue;
         };
         let gl = functions(&context);
@@ -507,16 +510,16 @@ fn pixel_transfer_of_the_application_changes_no_colour() {
 }
 
 #[test]
-fn a_window_that_is_resized_gets_other_buffers() {
+fn a_resized_window_gets_new_buffers() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
     for by_egl in [false, true] {
         let context: Box<dyn Context> = if by_egl {
-            let egl = Egl::open(Some(&server.display), SIZE, Wanted::USUAL);
+            let egl = Egl::open(Some(&server.display), SIZE, ContextConfig::DEFAULT);
             Box::new(egl.expect("Mesa has it"))
         } else {
-            Box::new(glx(&server, Wanted::USUAL))
+            Box::new(glx(&server, ContextConfig::DEFAULT))
         };
         resize(&*context);
         context.make_current(false);
@@ -532,13 +535,13 @@ fn resize(context: &dyn Context) {
         for (seed, size) in (0..).zip([(71, 46), (120, 80), (33, 90), (71, 46)]) {
             let size = Size::new(size.0, size.1);
             context.resize(size);
-            // The driver looks at the window's size when it draws anew.
+            // The driver updates the window's size at the next drawing.
             context.swap();
             // SAFETY: the context is current.
             unsafe { gl.viewport(0, 0, 200, 200) };
             draw(&gl, size, seed);
-            let reading = back.read(size, What::Window, Drawn::default());
-            assert_eq!(reading, Reading::Submitted(None));
+            let reading = back.read(size, ReadSource::Window, RenderInfo::default());
+            assert_eq!(reading, ReadStatus::Submitted(None));
             kept.push((shelf.one(), size, seed));
         }
         for (frame, size, seed) in &kept {
@@ -547,30 +550,30 @@ fn resize(context: &dyn Context) {
         kept.clear();
         let size = Size::new(71, 46);
         draw(&gl, size, 9);
-        back.read(size, What::Window, Drawn::default());
-        assert!(back.slots.len() <= 2, "those of other sizes are gone");
+        back.read(size, ReadSource::Window, RenderInfo::default());
+        assert!(back.slots.len() <= 2, "buffers of other sizes are freed");
     }
 }
 
 #[test]
-fn a_picture_without_a_free_buffer_is_left_out() {
+fn a_picture_without_a_free_buffer_is_skipped() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
-    let context = glx(&server, Wanted::USUAL);
+    let context = glx(&server, ContextConfig::DEFAULT);
     let gl = functions(&context);
     for lacks in &WAYS[..2] {
         let shelf = Shelf::default();
         let mut back = read_back_without(&context, Sharing::None, &shelf, lacks);
         draw(&gl, SIZE, 1);
         for _ in 0..4 {
-            assert_eq!(window(&mut back), Reading::Submitted(None));
+            assert_eq!(window(&mut back), ReadStatus::Submitted(None));
         }
         draw(&gl, SIZE, 2);
         for _ in 0..2 {
             assert!(matches!(
                 window(&mut back),
-                Reading::Skipped(Skipped::Behind)
+                ReadStatus::Skipped(SkipReason::RingFull)
             ));
         }
         assert_eq!(back.skipped(), 2);
@@ -580,8 +583,8 @@ fn a_picture_without_a_free_buffer_is_left_out() {
         }
         let last = four.pop();
         std::thread::spawn(move || drop(last)).join().unwrap();
-        assert_eq!(window(&mut back), Reading::Submitted(None));
-        assert_shows(&*shelf.one(), SIZE, 2, "in the buffer that came back");
+        assert_eq!(window(&mut back), ReadStatus::Submitted(None));
+        assert_shows(&*shelf.one(), SIZE, 2, "in the returned buffer");
         assert_eq!(back.slots.len(), 4);
     }
 }
@@ -592,7 +595,7 @@ fn pictures_outlive_their_context() {
         return;
     };
     for (lacks, current) in WAYS.into_iter().flat_map(|way| [(way, true), (way, false)]) {
-        let mut context = glx(&server, Wanted::USUAL);
+        let mut context = glx(&server, ContextConfig::DEFAULT);
         let gl = functions(&context);
         let shelf = Shelf::default();
         let mut back = read_back_without(&context, Sharing::None, &shelf, lacks);
@@ -601,7 +604,7 @@ fn pictures_outlive_their_context() {
             window(&mut back);
         }
         let mut all = shelf.take();
-        // The host looks at one, and looks away.
+        // The host uses one, and then rests it.
         assert_shows(&*all[1].0, SIZE, 2, "before");
         all[1].0.rest();
         if !current {
@@ -616,11 +619,11 @@ fn pictures_outlive_their_context() {
 }
 
 #[test]
-fn nobody_takes_a_picture_away_that_is_looked_at() {
+fn a_picture_in_use_is_not_withdrawn() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
-    let mut context = glx(&server, Wanted::USUAL);
+    let mut context = glx(&server, ContextConfig::DEFAULT);
     let gl = functions(&context);
     let shelf = Shelf::default();
     let mut back = read_back(&context, Sharing::None, &shelf);
@@ -657,8 +660,10 @@ fn a_buffer_of_the_application_is_not_torn() {
         return;
     };
     let contexts: [Box<dyn Context>; 2] = [
-        Box::new(glx(&server, Wanted::USUAL)),
-        Box::new(Egl::open(None, SIZE, Wanted::of(Profile::Embedded, 3, 0)).expect("Mesa has it")),
+        Box::new(glx(&server, ContextConfig::DEFAULT)),
+        Box::new(
+            Egl::open(None, SIZE, ContextConfig::of(Profile::Embedded, 3, 0)).expect("Mesa has it"),
+        ),
     ];
     for (at, context) in contexts.iter().enumerate() {
         context.make_current(true);
@@ -675,7 +680,7 @@ fn a_buffer_of_the_application_is_not_torn() {
             let shelf = Shelf::default();
             let mut back = read_back(&**context, Sharing::None, &shelf);
             let (width, height) = (71, 46);
-            // Rows begin at multiples of 4, as OpenGL has it when nothing else is set.
+            // Rows start at multiples of 4, OpenGL's default.
             let stride = (width * bytes as usize).next_multiple_of(4);
             let offset = 64;
             // SAFETY: the context is current, and the buffer has room for the picture.
@@ -698,7 +703,7 @@ fn a_buffer_of_the_application_is_not_torn() {
                     glow::PixelPackData::BufferOffset(64),
                 );
             };
-            let what = What::Buffer {
+            let what = ReadSource::Buffer {
                 name: buffer.0.get(),
                 offset,
                 format,
@@ -708,8 +713,8 @@ fn a_buffer_of_the_application_is_not_torn() {
             for seed in 0..3 {
                 draw(&gl, SIZE, seed);
                 read();
-                let reading = back.read(SIZE, what, Drawn::default());
-                assert_eq!(reading, Reading::Submitted(None), "{format:?}");
+                let reading = back.read(SIZE, what, RenderInfo::default());
+                assert_eq!(reading, ReadStatus::Submitted(None), "{format:?}");
                 kept.push((shelf.one(), seed));
             }
             for (frame, seed) in &kept {
@@ -717,20 +722,20 @@ fn a_buffer_of_the_application_is_not_torn() {
                 assert_shows(&**frame, SIZE, *seed, &format!("{format:?}"));
             }
             let refused = |back: &mut ReadBack, size, what, word| {
-                let reading = back.read(size, what, Drawn::default());
+                let reading = back.read(size, what, RenderInfo::default());
                 assert!(
-                    matches!(reading, Reading::Skipped(why) if why.to_string().contains(word)),
+                    matches!(reading, ReadStatus::Skipped(why) if why.to_string().contains(word)),
                     "{reading:?}, not {word}"
                 );
             };
-            let other = |name, offset, stride| What::Buffer {
+            let other = |name, offset, stride| ReadSource::Buffer {
                 name,
                 offset,
                 format,
                 stride,
             };
             let name = buffer.0.get();
-            refused(&mut back, SIZE, other(name + 1000, 0, stride), "no such");
+            refused(&mut back, SIZE, other(name + 1000, 0, stride), "unknown");
             refused(
                 &mut back,
                 SIZE,
@@ -745,7 +750,7 @@ fn a_buffer_of_the_application_is_not_torn() {
                 other(name, usize::MAX, stride),
                 "the picture needs",
             );
-            // SAFETY: the context is current; the mapping is not looked at.
+            // SAFETY: the context is current; the mapping is not accessed.
             unsafe {
                 gl.map_buffer_range(glow::PIXEL_PACK_BUFFER, 0, 64, glow::MAP_READ_BIT);
                 drop(kept);
@@ -760,14 +765,15 @@ fn a_buffer_of_the_application_is_not_torn() {
 }
 
 #[test]
-fn contexts_of_several_threads_do_not_meet() {
+fn contexts_of_several_threads_are_independent() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
-    let first = glx(&server, Wanted::USUAL);
-    let second = Glx::open(&server.display, SIZE, Wanted::USUAL, Some(&first)).expect("shared");
+    let first = glx(&server, ContextConfig::DEFAULT);
+    let second =
+        Glx::open(&server.display, SIZE, ContextConfig::DEFAULT, Some(&first)).expect("shared");
     second.make_current(false);
-    let third = glx(&server, Wanted::of(Profile::Core, 4, 5));
+    let third = glx(&server, ContextConfig::of(Profile::Core, 4, 5));
     third.make_current(false);
     let together = Barrier::new(3);
     std::thread::scope(|scope| {
@@ -778,14 +784,14 @@ fn contexts_of_several_threads_do_not_meet() {
                 let gl = functions(&context);
                 let shelf = Shelf::default();
                 let mut back = read_back(&context, Sharing::Glx { threads: true }, &shelf);
-                // The second has a thread that waits.
+                // The second has a waiting thread.
                 back.looks = number != 1;
                 together.wait();
                 for n in 0..20 {
                     let seed = number * 100 + n;
                     draw(&gl, SIZE, seed);
                     let reading = window(&mut back);
-                    assert!(!matches!(reading, Reading::Skipped(_)), "{reading:?}");
+                    assert!(!matches!(reading, ReadStatus::Skipped(_)), "{reading:?}");
                     context.swap();
                     back.finish(Duration::from_secs(60));
                     assert_shows(&*shelf.one(), SIZE, seed, "on its thread");
@@ -799,11 +805,11 @@ fn contexts_of_several_threads_do_not_meet() {
 }
 
 #[test]
-fn a_context_may_wander_from_thread_to_thread() {
+fn a_context_may_move_between_threads() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
-    let context = glx(&server, Wanted::USUAL);
+    let context = glx(&server, ContextConfig::DEFAULT);
     let shelf = Shelf::default();
     let mut back = read_back(&context, Sharing::Glx { threads: true }, &shelf);
     context.make_current(false);
@@ -832,7 +838,7 @@ fn without_a_context_there_is_an_error() {
     let Some(server) = Xvfb::start("320x240") else {
         return;
     };
-    let context = glx(&server, Wanted::USUAL);
+    let context = glx(&server, ContextConfig::DEFAULT);
     context.make_current(false);
     let shelf = Shelf::default();
     let mut find = |name: &CStr| context.find(name);
@@ -847,7 +853,7 @@ fn without_a_context_there_is_an_error() {
 }
 
 #[test]
-fn versions_are_told_apart() {
+fn gl_versions_are_parsed() {
     let of = |embedded, major, minor| {
         Some(Version {
             embedded,

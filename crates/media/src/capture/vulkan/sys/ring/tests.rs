@@ -1,9 +1,9 @@
-//! The ring on a real device: Mesa's lavapipe, which draws on the processor, or with
-//! `OPENUVR_VULKAN_DEVICE=0` the first that there is. No window, no layer.
+//! The ring on a real device: Mesa's lavapipe, which renders on the CPU, or with
+//! `OPENUVR_VULKAN_DEVICE=0` the first device. No window, no layer.
 
 use std::time::Duration;
 
-use super::super::copy::Part;
+use super::super::copy::CopyRegion;
 use super::*;
 use crate::capture::submit::{Submitted, channel};
 use crate::capture::{Capture as _, CaptureEvent};
@@ -11,10 +11,10 @@ use crate::capture::{Capture as _, CaptureEvent};
 const SMALL: Size = Size::new(33, 17);
 const LARGE: Size = Size::new(64, 40);
 
-/// Longer than anything takes on a busy machine.
+/// Longer than any step takes on a busy machine.
 const TEST_TIMEOUT: Option<Duration> = Some(Duration::from_secs(30));
 
-/// A device without a layer, and what an application needs of it.
+/// A device without a layer, and the application's objects.
 struct Gpu {
     instance: ash::Instance,
     device: ash::Device,
@@ -34,18 +34,18 @@ struct Drawn {
     drawn: vk::Semaphore,
     copied: vk::Semaphore,
     size: Size,
-    part: Part,
+    part: CopyRegion,
 }
 
 impl Gpu {
-    /// `None`, said aloud, if lavapipe is not installed.
+    /// `None`, with a message, if lavapipe is not installed.
     fn open() -> Option<Gpu> {
-        // SAFETY: the loader of Vulkan has no initialisers with preconditions; each function is
-        // called as Vulkan describes it, with live handles.
+        // SAFETY: the Vulkan loader has no initialisers with preconditions; each function is called
+        // as specified, with live handles.
         unsafe {
             let gpu = Gpu::try_open();
             if gpu.is_none() {
-                eprintln!("SKIPPED: there is no lavapipe (mesa-vulkan-drivers)");
+                eprintln!("SKIPPED: lavapipe is not installed (mesa-vulkan-drivers)");
                 assert!(std::env::var("CI").as_deref() != Ok("true"), "no lavapipe");
             }
             gpu
@@ -107,7 +107,7 @@ impl Gpu {
         Ring::new(self.device.clone(), None, self.memory, spawn).expect("a thread")
     }
 
-    /// Draws `bytes` and leaves the image as one that is about to be presented.
+    /// Draws `bytes` and leaves the image ready to be presented.
     fn draw(&self, size: Size, format: vk::Format, bytes: &[u8]) -> Drawn {
         let device = &self.device;
         let extent = vk::Extent3D {
@@ -126,7 +126,7 @@ impl Gpu {
         let buffer = vk::BufferCreateInfo::default()
             .size(bytes.len() as u64)
             .usage(vk::BufferUsageFlags::TRANSFER_SRC);
-        // SAFETY: as in `open`; the memory that is mapped is one that can be.
+        // SAFETY: as in `open`; the mapped memory is host-visible.
         unsafe {
             let memory = |needs: vk::MemoryRequirements, wanted| {
                 let kinds = (0..).zip(self.memory.memory_types_as_slice());
@@ -203,7 +203,7 @@ impl Gpu {
                 drawn,
                 copied,
                 size,
-                part: Part::presented(image, size),
+                part: CopyRegion::presented(image, size),
             }
         }
     }
@@ -222,9 +222,9 @@ impl Gpu {
         }
     }
 
-    /// What `vkQueuePresentKHR` does; whether it was copied.
+    /// Like `vkQueuePresentKHR`; whether it was copied.
     fn present(&self, ring: &Ring, drawn: &Drawn, pixels: Pixels, to: &Arc<Submitter>) -> bool {
-        // SAFETY: all is live, and the wait ends the use of the image.
+        // SAFETY: all handles are live, and the wait ends the use of the image.
         let copied = unsafe { ring.copy(&self.copy(drawn, pixels, to)) }.unwrap();
         self.wait_for(if copied { drawn.copied } else { drawn.drawn });
         copied
@@ -238,7 +238,7 @@ impl Gpu {
             .wait_semaphores(&waits)
             .wait_dst_stage_mask(&stages);
         let none = vk::Fence::null();
-        // SAFETY: it is signalled by what was submitted before.
+        // SAFETY: the earlier submission signals it.
         unsafe {
             let submitted = self.device.queue_submit(self.queue, &[submit], none);
             submitted.unwrap();
@@ -247,7 +247,7 @@ impl Gpu {
     }
 
     fn forget(&self, gone: &Drawn) {
-        // SAFETY: `present` has waited for all that used them.
+        // SAFETY: `present` has waited for all uses.
         unsafe {
             self.device.destroy_image(gone.image, None);
             self.device.free_memory(gone.image_memory, None);
@@ -258,9 +258,9 @@ impl Gpu {
         }
     }
 
-    /// As the application does it, and the layer before it.
+    /// In the order of the application and its layer.
     fn close(self, ring: &Ring) {
-        // SAFETY: `present` has waited for everything; the ring is used no more.
+        // SAFETY: `present` has waited for everything; the ring is no longer used.
         unsafe {
             ring.close();
             self.device.destroy_command_pool(self.pool, None);
@@ -270,7 +270,7 @@ impl Gpu {
     }
 }
 
-/// Bytes of a picture in which no two neighbours are alike.
+/// Bytes of a picture in which adjacent pixels differ.
 fn pattern(size: Size, seed: u8) -> Vec<u8> {
     let bytes = (0..=250_u8).cycle().take(size.pixels() * 4);
     bytes
@@ -319,7 +319,7 @@ fn pictures_are_exact_and_may_change_size_and_format() {
 }
 
 #[test]
-fn with_no_buffer_free_a_picture_is_left_out() {
+fn without_a_free_buffer_a_picture_is_skipped() {
     let Some(gpu) = Gpu::open() else { return };
     let ring = gpu.ring();
     let bytes = pattern(SMALL, 0);
@@ -329,7 +329,7 @@ fn with_no_buffer_free_a_picture_is_left_out() {
         gpu.forget(&drawn);
         copied
     };
-    // Hosts that are busy with one picture each.
+    // Hosts that each keep one picture.
     let mut hosts: Vec<_> = (0..SLOTS)
         .map(|_| channel(SMALL, 60.0).unwrap())
         .map(|(to, host)| (Arc::new(to), host))
@@ -341,7 +341,7 @@ fn with_no_buffer_free_a_picture_is_left_out() {
     assert!(!ring.idle() && !show(&hosts[0].0));
     hosts.pop();
     assert!(ring.idle() && show(&hosts[0].0));
-    // The newer replaces the older, which goes back.
+    // The newer picture replaces the older one; its buffer is returned.
     assert_eq!(hosts[0].1.next(TEST_TIMEOUT).unwrap(), CaptureEvent::Frame);
     assert!(ring.idle());
     drop(hosts);
@@ -349,7 +349,7 @@ fn with_no_buffer_free_a_picture_is_left_out() {
 }
 
 #[test]
-fn a_device_may_go_while_its_last_picture_is_looked_at() {
+fn a_device_may_go_while_its_last_picture_is_in_use() {
     for (format, pixels) in [BLUE_FIRST, RED_FIRST] {
         let Some(gpu) = Gpu::open() else { return };
         let ring = gpu.ring();
@@ -363,7 +363,7 @@ fn a_device_may_go_while_its_last_picture_is_looked_at() {
         }
         assert_eq!(host.next(TEST_TIMEOUT).unwrap(), CaptureEvent::Frame);
         let watching = std::thread::spawn(move || {
-            // The host's thread: done with one, it asks for the next.
+            // The host's thread: done with one picture, it requests the next.
             while host.next(TEST_TIMEOUT).unwrap() == CaptureEvent::Frame {}
             shown(&host)
         });
@@ -371,14 +371,14 @@ fn a_device_may_go_while_its_last_picture_is_looked_at() {
         drop(to);
         let (size, format, left) = watching.join().unwrap();
         assert_eq!((size, Some(format)), (LARGE, pixels.as_they_are()));
-        assert_eq!(left, bytes, "it is there without the device");
+        assert_eq!(left, bytes, "it outlives the device");
     }
 }
 
-/// To be run by hand on a quiet machine:
-/// `cargo test --release -p openuvr-hook cost_of -- --ignored --nocapture`.
+/// Run by hand on a quiet machine: `cargo test --release -p openuvr-media --features vulkan cost_of -- --ignored
+/// --nocapture`.
 #[test]
-#[ignore = "takes times"]
+#[ignore = "measures times"]
 fn cost_of_a_picture() {
     const HD: Size = Size::new(1280, 720);
     const ROUNDS: usize = 300;
@@ -393,13 +393,13 @@ fn cost_of_a_picture() {
     );
     let bytes = pattern(HD, 0);
     let device = &ring.shared.device;
-    // SAFETY: as in `present`; the slot is used by this thread alone, each copy waited for.
+    // SAFETY: as in `present`; only this thread uses the slot, and each copy is waited for.
     let slot = unsafe { Slot::new(device, 0, gpu.pool, HD.pixels() as u64 * 4).unwrap() };
     let mut times = [const { Vec::new() }; 5];
     for _ in 0..ROUNDS {
         for what in 0..3 {
             let drawn = gpu.draw(HD, vk::Format::B8G8R8A8_UNORM, &bytes);
-            // SAFETY: nothing else runs.
+            // SAFETY: the device is idle.
             unsafe { gpu.device.queue_wait_idle(gpu.queue).unwrap() };
             let begun = std::time::Instant::now();
             match what {
@@ -433,16 +433,16 @@ fn cost_of_a_picture() {
     let names = [
         "present without a copy, until done",
         "present with the bare copy, until done",
-        "present with ours, until done",
+        "present with the ring's copy, until done",
         "the bare copy's own call",
-        "our call",
+        "the ring's call",
     ];
     for (name, times) in names.iter().zip(&mut times) {
         times.sort_unstable();
         let ms = |part: usize| times[times.len() * part / 100].as_secs_f64() * 1e3;
         println!("  {name:40} p50 {:.3} p99 {:.3} ms", ms(50), ms(99));
     }
-    // SAFETY: at rest.
+    // SAFETY: the device is idle.
     unsafe { slot.destroy(&gpu.device) };
     drop(to);
     gpu.close(&ring);

@@ -1,4 +1,4 @@
-//! A context of ours that shares the application's textures and buffers: whoever draws with them there leaves the
+//! A private context that shares the application's textures and buffers: drawing in it leaves the
 //! application's state alone.
 
 use std::ffi::c_uint;
@@ -16,51 +16,55 @@ use super::{
 use crate::capture::CaptureError;
 
 /// `GL_TIMEOUT_IGNORED`.
-const FOR_EVER: u64 = u64::MAX;
-/// How long one look at what the application has drawn lasts, in ns …
+const NO_TIMEOUT: u64 = u64::MAX;
+/// Timeout of one wait for the application's drawing, in ns …
 const LOOK: u64 = 1_000_000_000;
-/// … and how many of them there are, before the picture is drawn from what is there (guess: a device that needs
-/// longer is lost).
+/// … and the number of such waits before the picture is drawn anyway (guess: a device
+/// that needs longer is lost).
 const LOOKS: u32 = 5;
 
-/// Our context.
-pub struct Aside {
+/// The private context.
+pub struct PrivateContext {
     gl: Arc<Gl>,
     shared: Option<Shared>,
     native: Native,
-    /// Waits on the device; `None` with a software renderer, which waits nowhere but here.
+    /// GPU-side waits; `None` with a software renderer, which waits only here.
     wait: Option<WaitSync>,
 }
 
-// SAFETY: a context may be used from any thread that has it, which is one at a time: `enter` borrows mutably, and
-// the application's is only looked at on the thread where it is current.
-unsafe impl Send for Aside {}
+// SAFETY: a context may be used from any thread that holds it, one at a time: `enter` borrows
+// mutably, and the application's context is only queried on the thread where it is current.
+unsafe impl Send for PrivateContext {}
 
-/// Our context is current as long as this lives; then what was before.
-pub struct Entered<'a> {
-    of: &'a mut Aside,
+/// Keeps the private context current; on drop, the previous context is current again.
+pub struct ContextGuard<'a> {
+    of: &'a mut PrivateContext,
     before: Current,
 }
 
-impl Aside {
+impl PrivateContext {
     /// A context that shares with `native`, which may be current on this thread or on none.
     ///
     /// # Errors
-    /// [`CaptureError`]: there can be none.
+    /// [`CaptureError`] if no such context can be created.
     ///
     /// # Safety
-    /// `loader` finds the driver's functions, and `native` lives. Before that is destroyed, or its display closed,
-    /// this is dropped.
+    /// `loader` finds the driver's functions, and `native` is valid. This value is dropped before
+    /// `native` is destroyed or its display closed.
     pub unsafe fn new(
         loader: Loader<'_>,
         sharing: Sharing,
         native: Native,
-    ) -> Result<Aside, CaptureError> {
-        let none = |why: &str| CaptureError(format!("no context can share with this one: {why}"));
-        // SAFETY: by the caller's word.
+    ) -> Result<PrivateContext, CaptureError> {
+        let none = |why: &str| {
+            CaptureError(format!(
+                "can't create a context that shares with the application's: {why}"
+            ))
+        };
+        // SAFETY: by the caller's contract.
         unsafe {
             let maker = Maker::new(loader, sharing);
-            let maker = maker.ok_or_else(|| none("a display that only one thread may use"))?;
+            let maker = maker.ok_or_else(|| none("its display may be used by one thread only"))?;
             let before = maker.current();
             let theirs = before.context == native.context;
             if !theirs && !maker.make_current(&Current::of(native)) {
@@ -70,8 +74,8 @@ impl Aside {
                 let software = is_software(&gl);
                 let wait = (!software).then(|| WaitSync::load(loader)).flatten();
                 let shared = maker.clone().share(&gl);
-                let shared = shared.ok_or_else(|| none("its driver makes none"))?;
-                Ok(Aside {
+                let shared = shared.ok_or_else(|| none("the driver refused"))?;
+                Ok(PrivateContext {
                     gl: Arc::new(gl),
                     shared: Some(shared),
                     native,
@@ -85,12 +89,12 @@ impl Aside {
         }
     }
 
-    /// Makes it current on this thread, where all is visible that the application has drawn before. `None` if that
-    /// can't be done.
-    pub fn enter(&mut self) -> Option<Entered<'_>> {
+    /// Makes it current on this thread; all earlier drawing of the application is visible in it.
+    /// `None` on failure.
+    pub fn enter(&mut self) -> Option<ContextGuard<'_>> {
         let shared = self.shared.as_ref()?;
         let before = shared.current();
-        // Of a context that is current nowhere everything was handed to the device when it was let go of.
+        // The commands of a context that is current nowhere were flushed when it was released.
         let drawn = (before.context == self.native.context)
             .then(|| self.fence())
             .flatten();
@@ -101,10 +105,10 @@ impl Aside {
         if let Some(fence) = drawn {
             self.wait_for(fence);
         }
-        Some(Entered { of: self, before })
+        Some(ContextGuard { of: self, before })
     }
 
-    /// What the application's context, which is current, was told so far.
+    /// A fence behind the commands issued so far in the application's current context.
     fn fence(&self) -> Option<Fence> {
         let buffers = self.gl.buffers.as_ref()?;
         // SAFETY: the context is current and has fences.
@@ -123,7 +127,7 @@ impl Aside {
         // SAFETY: our context is current, and the fence is of its share group.
         unsafe {
             match &self.wait {
-                Some(wait) => (wait.wait)(fence, 0, FOR_EVER),
+                Some(wait) => (wait.wait)(fence, 0, NO_TIMEOUT),
                 None => {
                     for _ in 0..LOOKS {
                         let status = (buffers.wait)(fence, SYNC_FLUSH_COMMANDS, LOOK);
@@ -138,7 +142,7 @@ impl Aside {
     }
 }
 
-impl Drop for Aside {
+impl Drop for PrivateContext {
     fn drop(&mut self) {
         if let Some(shared) = self.shared.take() {
             shared.destroy();
@@ -146,17 +150,18 @@ impl Drop for Aside {
     }
 }
 
-impl Drop for Entered<'_> {
+impl Drop for ContextGuard<'_> {
     fn drop(&mut self) {
         if let Some(shared) = &self.of.shared {
-            // SAFETY: our context is current; what it was told is the device's before another is.
+            // SAFETY: our context is current; its commands are flushed before another one is made
+            // current.
             unsafe { (self.of.gl.base.flush)() };
             shared.restore(&self.before);
         }
     }
 }
 
-/// Whether the context draws with the processor: Mesa's renderers say so.
+/// Whether the context renders on the CPU, by the name of Mesa's software renderers.
 fn is_software(gl: &Gl) -> bool {
     const RENDERER: c_uint = 0x1F01;
     // SAFETY: the context is current and knows this name.

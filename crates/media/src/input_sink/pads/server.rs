@@ -1,11 +1,11 @@
-//! Event devices without a kernel: a folder with a file for each, and a socket from which its events come
+//! Event devices without a kernel: a folder with a file for each device and a socket for its events
 //! ([`pad`](crate::pad)). Processes with the library `libopenuvr_pads.so` see them in `/dev/input`.
 //!
-//! A reader that takes events more slowly than they come gets `SYN_DROPPED`, as from the kernel, and finds in the
-//! file how the device is held.
+//! A slow reader gets `SYN_DROPPED`, as from the kernel, and reads the device's current state from
+//! the file.
 //!
-//! Devices that were there before ([`seats`](super::seats)) are served with those that already have them open, and
-//! stay when nobody serves them any more.
+//! Devices that existed before ([`seats`](super::seats)) are served to the processes that already
+//! opened them, and stay when they are no longer served.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
@@ -32,38 +32,39 @@ use crate::pad::requests::{LENGTH, Request};
 use crate::pad::{DEVICES, FIRST_EVENT, MAX_DEVICES, SOCKETS};
 use crate::waker::Waker;
 
-/// How soon a reader is let in again that found no descriptor left (a guess).
-const LET_IN_AGAIN: Duration = Duration::from_millis(100);
+/// Retry interval for a reader when no file descriptor was left (guess).
+const ADMIT_RETRY: Duration = Duration::from_millis(100);
 
 /// `SYN_DROPPED`.
 const DROPPED: (u16, u16, i32) = (EV_SYN, 3, 0);
 const REPORT: (u16, u16, i32) = (EV_SYN, 0, 0);
 
-/// Processes that have a device open at most; more are refused.
+/// Maximum number of processes with a device open; others are refused.
 const MAX_READERS: usize = 32;
 
-/// Processes that may have opened a device before it is served, each time that they did: SDL opens one to look at it,
-/// closes it, and opens it again.
+/// Backlog of processes that open a device before it is served, counting each open: SDL opens a
+/// device to check it, closes it, and opens it again.
 const WAITING_READERS: i32 = 128;
 
-/// Requests that wait to be heard at most, and a buffer of them: far more than motors can follow.
-const MAX_ASKED: usize = 256;
+/// Maximum number of pending requests, and the size of their buffer: far more than motors can
+/// follow.
+const MAX_PENDING: usize = 256;
 
-/// Bytes that wait for a reader, by the kernel's own accounting: some 50 reports, as many as the kernel keeps of a
-/// pad.
+/// Maximum number of unread bytes per reader, by the kernel's accounting: about 50 reports, as many
+/// as the kernel keeps for a pad.
 const WAITING: usize = 32 << 10;
 
-/// What came from a process that has a device open.
+/// An event from a process that has a device open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Asked {
-    /// It asks for this.
+pub enum ReaderEvent {
+    /// It made a request.
     Request(Request),
-    /// It has closed the device.
-    Left,
+    /// It closed the device.
+    Closed,
 }
 
-/// Serves devices in a folder. Any thread may call it; one waits for what is asked.
-pub struct Served {
+/// Serves devices in a folder. Any thread may call it; one thread waits for requests.
+pub struct PadServer {
     folder: PathBuf,
     state: Mutex<State>,
     waker: Waker,
@@ -73,7 +74,7 @@ pub struct Served {
 struct State {
     devices: BTreeMap<u32, Device>,
     readers: u64,
-    asked: VecDeque<(u32, u64, Asked)>,
+    pending: VecDeque<(u32, u64, ReaderEvent)>,
 }
 
 struct Device {
@@ -81,9 +82,9 @@ struct Device {
     file: File,
     listener: Arc<OwnedFd>,
     readers: Vec<Reader>,
-    /// It was there before, and is not ours to remove.
+    /// It existed before, and is not removed by this server.
     seat: bool,
-    /// The last reader that came could not be let in for want of descriptors.
+    /// The last reader could not be admitted for lack of file descriptors.
     lacks_descriptors: bool,
 }
 
@@ -91,35 +92,35 @@ struct Reader {
     number: u64,
     fd: Arc<OwnedFd>,
     clock: ClockId,
-    /// It missed something.
+    /// It missed events.
     behind: bool,
-    /// The beginning of a request.
+    /// The start of an incomplete request.
     rest: Vec<u8>,
 }
 
-impl Served {
-    /// Serves devices in `folder`, which is made if it is not there, for this user alone. What another left
-    /// there is removed.
+impl PadServer {
+    /// Serves devices in `folder`, which is created if missing, accessible to this user only.
+    /// Leftovers of another process are removed.
     ///
     /// # Errors
-    /// The folder can't be written to, or this process has no file descriptor left.
-    pub fn open(folder: &Path) -> io::Result<Served> {
-        Served::with_seats(folder, Vec::new())
+    /// The folder can't be written to, or no file descriptor is left.
+    pub fn open(folder: &Path) -> io::Result<PadServer> {
+        PadServer::with_seats(folder, Vec::new())
     }
 
-    /// The same beside the first devices, which are there already, each with what it is and where those wait that
-    /// have opened it. Nothing on them is held any more.
+    /// The same in addition to existing devices, each given by its listening socket and
+    /// description. Nothing is held on them.
     ///
     /// # Errors
-    /// As [`Served::open`], or such a device is not there.
+    /// As [`PadServer::open`]; also if such a device is missing.
     pub fn with_seats(
         folder: &Path,
         seats: Vec<(Arc<OwnedFd>, Description)>,
-    ) -> io::Result<Served> {
+    ) -> io::Result<PadServer> {
         clear(folder, seats.len())?;
         let mut state = State::default();
         for (number, (listener, description)) in (0..MAX_DEVICES).zip(seats) {
-            let file = rest(folder, number, &description)?;
+            let file = reset(folder, number, &description)?;
             let device = Device {
                 description,
                 file,
@@ -130,32 +131,35 @@ impl Served {
             };
             state.devices.insert(number, device);
         }
-        Ok(Served {
+        Ok(PadServer {
             folder: folder.to_owned(),
             state: Mutex::new(state),
             waker: Waker::new().map_err(io::Error::other)?,
         })
     }
 
-    /// Whether this device was there before, and stays.
+    /// Whether this device existed before, and stays.
     #[must_use]
     pub fn is_seat(&self, number: u32) -> bool {
         let state = self.lock();
         state.devices.get(&number).is_some_and(|device| device.seat)
     }
 
-    /// A device is there from now on, `/dev/input/event240` and so on, in place of what had its number. One that was
-    /// there before does not go for that.
+    /// Adds a device, `/dev/input/event240` and so on, in place of the one with its number. A seat
+    /// can't be replaced.
     ///
     /// # Errors
-    /// The number is not below [`MAX_DEVICES`], or the folder can't be written to.
+    /// The number is not below [`MAX_DEVICES`], the device is a seat, or the folder can't be
+    /// written to.
     pub fn plug(&self, number: u32, description: Description) -> io::Result<()> {
         if number >= MAX_DEVICES {
-            return Err(io::Error::other("there is no room for another device"));
+            return Err(io::Error::other("device limit reached"));
         }
         let mut state = self.lock();
         if state.devices.get(&number).is_some_and(|device| device.seat) {
-            return Err(io::Error::other("this device was there before, and stays"));
+            return Err(io::Error::other(
+                "the device is a seat and can't be replaced",
+            ));
         }
         self.remove(&mut state, number);
         let listener = listen_at(&self.folder, number)?;
@@ -174,15 +178,14 @@ impl Served {
         Ok(())
     }
 
-    /// A device is there no more. Who has it open is told, as by the kernel (`ENODEV`). Of one that was there before
-    /// it is the end of being served: it can be opened again, and waits.
+    /// Removes a device. Its readers get `ENODEV`, as from the kernel. A seat is only no longer
+    /// served: it can be opened again, and its readers wait.
     pub fn unplug(&self, number: u32) {
         self.remove(&mut self.lock(), number);
         self.waker.wake();
     }
 
-    /// A device says this; what happens at once ends with a report. Of a device that is not there it means
-    /// nothing.
+    /// Writes events of a device; a report ends them. Events of an unknown device are ignored.
     ///
     /// # Errors
     /// The file can't be written.
@@ -191,14 +194,14 @@ impl Served {
         let State {
             devices,
             readers,
-            asked,
+            pending,
         } = &mut *state;
         let Some(device) = devices.get_mut(&number) else {
             return Ok(());
         };
-        let before = asked.len();
+        let before = pending.len();
         device.admit(readers);
-        device.hear(number, asked);
+        device.receive(number, pending);
         for (kind, code, value) in events {
             if let Some(part) = device.description.follow(*kind, *code, *value) {
                 let bytes = device.description.part(part);
@@ -206,19 +209,19 @@ impl Served {
             }
         }
         for reader in &mut device.readers {
-            reader.tell(events);
+            reader.notify(events);
         }
-        if asked.len() != before {
+        if pending.len() != before {
             self.waker.wake();
         }
         Ok(())
     }
 
-    /// What processes asked, by device and a number of their own; waits for it, at most `timeout` (`None`:
-    /// without end). `None` then, and when it was woken.
-    pub fn asked(&self, timeout: Option<Duration>) -> Option<(u32, u64, Asked)> {
-        if let Some(asked) = self.hear() {
-            return Some(asked);
+    /// The next event of a process, with the device and a number for the process; waits at most
+    /// `timeout` (`None`: no limit). `None` on timeout and when woken.
+    pub fn next_event(&self, timeout: Option<Duration>) -> Option<(u32, u64, ReaderEvent)> {
+        if let Some(event) = self.receive() {
+            return Some(event);
         }
         let (fds, timeout) = self.lock().fds(timeout);
         let mut polled: Vec<PollFd<'_>> = fds
@@ -227,36 +230,36 @@ impl Served {
             .chain([PollFd::new(&self.waker.0, PollFlags::IN)])
             .collect();
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        // Interrupted, it looks.
+        // If interrupted, checks anyway.
         let _ = poll(&mut polled, timeout.as_ref());
         self.waker.lower();
-        self.hear()
+        self.receive()
     }
 
-    fn hear(&self) -> Option<(u32, u64, Asked)> {
+    fn receive(&self) -> Option<(u32, u64, ReaderEvent)> {
         let mut state = self.lock();
         let State {
             devices,
             readers,
-            asked,
+            pending,
         } = &mut *state;
         for (number, device) in devices {
             device.admit(readers);
-            device.hear(*number, asked);
+            device.receive(*number, pending);
             for reader in device.readers.iter_mut().filter(|reader| reader.behind) {
-                reader.tell(&[]);
+                reader.notify(&[]);
             }
         }
-        asked.pop_front()
+        pending.pop_front()
     }
 
-    /// Makes a call of [`Served::asked`] return.
+    /// Makes a call of [`PadServer::next_event`] return.
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.waker.clone()
     }
 
-    /// How many have this device open.
+    /// The number of processes that have this device open.
     #[must_use]
     pub fn readers(&self, number: u32) -> usize {
         let mut state = self.lock();
@@ -274,15 +277,15 @@ impl Served {
             return;
         };
         for place in [DEVICES, SOCKETS].iter().filter(|_| !device.seat) {
-            // Whoever removed it before did as much.
+            // A previous removal did the same.
             let _ = fs::remove_file(self.folder.join(place).join(name(number)));
         }
         for reader in &device.readers {
-            // Also where a child that was forked has the descriptor: what is gone is no trouble.
+            // Also where a forked child has the descriptor. A missing file is not an error.
             let _ = shutdown(&*reader.fd, Shutdown::Both);
         }
-        let left = |reader: &Reader| (number, reader.number, Asked::Left);
-        state.asked.extend(device.readers.iter().map(left));
+        let left = |reader: &Reader| (number, reader.number, ReaderEvent::Closed);
+        state.pending.extend(device.readers.iter().map(left));
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -290,7 +293,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for PadServer {
     fn drop(&mut self) {
         let mut state = self.lock();
         for number in 0..MAX_DEVICES {
@@ -300,14 +303,14 @@ impl Drop for Served {
 }
 
 impl State {
-    /// What to wait for, and how long: where a reader waits that can't be let in now, its listener is readable all
-    /// the time, and is looked at again after a while.
+    /// The descriptors to poll and the timeout: the listener of a reader that can't be admitted
+    /// stays readable, so it is polled again only after a delay.
     fn fds(&self, timeout: Option<Duration>) -> (Vec<(Arc<OwnedFd>, PollFlags)>, Option<Duration>) {
         let (mut fds, mut timeout) = (Vec::new(), timeout);
         for device in self.devices.values() {
             match device.lacks_descriptors {
                 false => fds.push((device.listener.clone(), PollFlags::IN)),
-                true => timeout = Some(timeout.map_or(LET_IN_AGAIN, |span| span.min(LET_IN_AGAIN))),
+                true => timeout = Some(timeout.map_or(ADMIT_RETRY, |span| span.min(ADMIT_RETRY))),
             }
             for reader in &device.readers {
                 let room = match reader.behind {
@@ -322,7 +325,7 @@ impl State {
 }
 
 impl Device {
-    /// Lets in who has opened it.
+    /// Admits processes that have opened it.
     fn admit(&mut self, numbers: &mut u64) {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         self.lacks_descriptors = false;
@@ -337,7 +340,7 @@ impl Device {
             if self.readers.len() == MAX_READERS {
                 continue;
             }
-            // The kernel's own size is as good.
+            // The kernel's default size is sufficient.
             let _ = set_socket_send_buffer_size(&fd, WAITING);
             *numbers += 1;
             self.readers.push(Reader {
@@ -350,12 +353,12 @@ impl Device {
         }
     }
 
-    /// Hears who has it open.
-    fn hear(&mut self, number: u32, asked: &mut VecDeque<(u32, u64, Asked)>) {
+    /// Receives requests of its readers.
+    fn receive(&mut self, number: u32, pending: &mut VecDeque<(u32, u64, ReaderEvent)>) {
         self.readers.retain_mut(|reader| {
-            let stays = reader.hear(number, asked);
+            let stays = reader.receive(number, pending);
             if !stays {
-                asked.push_back((number, reader.number, Asked::Left));
+                pending.push_back((number, reader.number, ReaderEvent::Closed));
             }
             stays
         });
@@ -363,11 +366,11 @@ impl Device {
 }
 
 impl Reader {
-    /// Takes its requests; whether it has the device still open.
-    fn hear(&mut self, number: u32, asked: &mut VecDeque<(u32, u64, Asked)>) -> bool {
+    /// Receives its requests; whether it still has the device open.
+    fn receive(&mut self, number: u32, pending: &mut VecDeque<(u32, u64, ReaderEvent)>) -> bool {
         let mut buffer = [0; 16 * LENGTH];
-        // What is more waits in the socket.
-        while asked.len() < MAX_ASKED {
+        // Further requests stay in the socket.
+        while pending.len() < MAX_PENDING {
             let read = match recv(&*self.fd, &mut buffer[..], RecvFlags::DONTWAIT) {
                 Ok((_, 0)) => return false,
                 Ok((_, read)) => read,
@@ -386,7 +389,9 @@ impl Reader {
                             _ => ClockId::Realtime,
                         };
                     }
-                    request => asked.push_back((number, self.number, Asked::Request(request))),
+                    request => {
+                        pending.push_back((number, self.number, ReaderEvent::Request(request)))
+                    }
                 }
             }
             self.rest = rest.to_vec();
@@ -394,8 +399,8 @@ impl Reader {
         true
     }
 
-    /// Writes events, and before them that some are missing.
-    fn tell(&mut self, events: &[(u16, u16, i32)]) {
+    /// Writes events, preceded by `SYN_DROPPED` if events were missed.
+    fn notify(&mut self, events: &[(u16, u16, i32)]) {
         let ended = events.last() == Some(&REPORT);
         let missed = self.behind.then_some(&DROPPED);
         let end = (self.behind && !ended).then_some(&REPORT);
@@ -416,7 +421,7 @@ impl Reader {
         if bytes.is_empty() {
             return;
         }
-        // As short as this it goes as a whole or not at all. One that is gone is noticed when it is heard.
+        // A write this short is atomic. A closed reader is detected when receiving.
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         self.behind = send(&*self.fd, &bytes, flags).is_err();
     }
@@ -426,7 +431,8 @@ fn name(number: u32) -> String {
     format!("event{}", FIRST_EVENT + number)
 }
 
-/// Makes the folders, for this user alone, and removes what another left in them behind the first `kept` devices.
+/// Creates the folders, accessible to this user only, and removes leftovers after the first `kept`
+/// devices.
 pub(super) fn clear(folder: &Path, kept: usize) -> io::Result<()> {
     for place in [DEVICES, SOCKETS] {
         let place = folder.join(place);
@@ -435,14 +441,14 @@ pub(super) fn clear(folder: &Path, kept: usize) -> io::Result<()> {
             .mode(0o700)
             .create(&place)?;
         for number in (0..MAX_DEVICES).skip(kept) {
-            // Mostly there is none.
+            // Usually there is none.
             let _ = fs::remove_file(place.join(name(number)));
         }
     }
     Ok(())
 }
 
-/// Where a device's readers connect.
+/// Creates the listening socket of a device's readers.
 pub(super) fn listen_at(folder: &Path, number: u32) -> io::Result<OwnedFd> {
     let socket = folder.join(SOCKETS).join(name(number));
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -452,21 +458,21 @@ pub(super) fn listen_at(folder: &Path, number: u32) -> io::Result<OwnedFd> {
     Ok(listener)
 }
 
-/// Shows a device in the folder; the file that says what it is and how it is held.
+/// Creates a device in the folder; returns the file with its description and state.
 pub(super) fn show(folder: &Path, number: u32, description: &Description) -> io::Result<File> {
-    // Whole before it is seen: who watches the folder opens it at once.
+    // Complete before it is visible: watchers of the folder open it at once.
     let new = folder.join("new");
     let _ = fs::remove_file(&new);
     let file = File::options().write(true).create_new(true).open(&new)?;
     file.write_all_at(description.bytes(), 0)?;
-    // A link is made, as devices are: a move is another event to who watches.
+    // Created by a link, like device nodes: watchers see a rename as a different event.
     let shown = folder.join(DEVICES).join(name(number));
     fs::hard_link(&new, &shown).and_then(|()| fs::remove_file(&new))?;
     Ok(file)
 }
 
-/// Says anew what a device is that is shown, and that nothing on it is held; its file.
-pub(super) fn rest(folder: &Path, number: u32, description: &Description) -> io::Result<File> {
+/// Resets the description of an existing device, with nothing held; returns its file.
+pub(super) fn reset(folder: &Path, number: u32, description: &Description) -> io::Result<File> {
     let shown = folder.join(DEVICES).join(name(number));
     let file = File::options().write(true).open(shown)?;
     file.write_all_at(description.bytes(), 0)?;
@@ -529,9 +535,9 @@ mod tests {
     }
 
     #[test]
-    fn each_reader_gets_all_events_and_is_heard() {
+    fn each_reader_gets_all_events_and_can_make_requests() {
         let folder = Folder::new("all");
-        let served = Served::open(&folder.0).unwrap();
+        let served = PadServer::open(&folder.0).unwrap();
         served.plug(0, device()).unwrap();
         let (mut a, mut b) = (folder.open(), folder.open());
         served.write(0, &press(1)).unwrap();
@@ -541,31 +547,34 @@ mod tests {
             (press(1).into(), press(1).into())
         );
         let file = fs::read(folder.0.join("dev/event240")).unwrap();
-        assert_eq!(file[KEYS_DOWN.at + 0x26], 1, "as it is held now");
+        assert_eq!(file[KEYS_DOWN.at + 0x26], 1, "the current state");
         let upload = Request::Upload(0, Effect::default());
         let bytes = [upload.to_bytes(), Request::Play(0, 1).to_bytes()].concat();
         a.write_all(&bytes[..30]).unwrap();
         a.write_all(&bytes[30..]).unwrap();
         let second = Some(Duration::from_secs(5));
-        assert_eq!(served.asked(second), Some((0, 1, Asked::Request(upload))));
-        let play = Asked::Request(Request::Play(0, 1));
-        assert_eq!(served.asked(second), Some((0, 1, play)));
+        assert_eq!(
+            served.next_event(second),
+            Some((0, 1, ReaderEvent::Request(upload)))
+        );
+        let play = ReaderEvent::Request(Request::Play(0, 1));
+        assert_eq!(served.next_event(second), Some((0, 1, play)));
         drop(b);
-        assert_eq!(served.asked(second), Some((0, 2, Asked::Left)));
-        assert_eq!(served.asked(Some(Duration::ZERO)), None);
+        assert_eq!(served.next_event(second), Some((0, 2, ReaderEvent::Closed)));
+        assert_eq!(served.next_event(Some(Duration::ZERO)), None);
         served.unplug(0);
-        assert_eq!(served.asked(second), Some((0, 1, Asked::Left)));
-        assert_eq!(a.read(&mut [0; 8]).unwrap(), 0, "the end");
+        assert_eq!(served.next_event(second), Some((0, 1, ReaderEvent::Closed)));
+        assert_eq!(a.read(&mut [0; 8]).unwrap(), 0, "end of file");
         assert!(!folder.0.join("dev/event240").exists());
     }
 
-    /// In a process of its own: the limit is for all of its threads.
+    /// In a separate process: the limit applies to all of its threads.
     #[test]
-    fn a_reader_without_a_descriptor_is_let_in_after_a_while() {
+    fn a_reader_without_a_descriptor_is_admitted_later() {
         const ALONE: &str = "OPENUVR_TEST_ALONE";
         if std::env::var_os(ALONE).is_none() {
             let (_, module) = module_path!().split_once("::").unwrap();
-            let name = format!("{module}::a_reader_without_a_descriptor_is_let_in_after_a_while");
+            let name = format!("{module}::a_reader_without_a_descriptor_is_admitted_later");
             let mut command = Command::new(std::env::current_exe().unwrap());
             command.args(["--exact", &name, "--nocapture"]);
             let out = command.env(ALONE, "1").output().unwrap();
@@ -576,7 +585,7 @@ mod tests {
             return;
         }
         let folder = Folder::new("lack");
-        let served = Served::open(&folder.0).unwrap();
+        let served = PadServer::open(&folder.0).unwrap();
         served.plug(0, device()).unwrap();
         let mut reader = folder.open();
         let waits = || {
@@ -596,8 +605,8 @@ mod tests {
         setrlimit(Resource::Nofile, none).unwrap();
         served.write(0, &press(1)).unwrap();
         assert_eq!(served.readers(0), 0);
-        // Its listener is readable all the time, and is not waited for.
-        assert_eq!(waits(), (0, Some(LET_IN_AGAIN)));
+        // Its listener stays readable, and is not polled.
+        assert_eq!(waits(), (0, Some(ADMIT_RETRY)));
         setrlimit(Resource::Nofile, before).unwrap();
         served.write(0, &press(0)).unwrap();
         assert_eq!(served.readers(0), 1);
@@ -606,9 +615,9 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_missed_events_is_told_so() {
+    fn a_reader_that_missed_events_gets_syn_dropped() {
         let folder = Folder::new("slow");
-        let served = Served::open(&folder.0).unwrap();
+        let served = PadServer::open(&folder.0).unwrap();
         served.plug(0, device()).unwrap();
         let mut slow = folder.open();
         for n in 0..5000 {
@@ -620,22 +629,22 @@ mod tests {
             "{}",
             got.len()
         );
-        assert_eq!(served.asked(Some(Duration::ZERO)), None);
+        assert_eq!(served.next_event(Some(Duration::ZERO)), None);
         assert_eq!(read(&mut slow), [DROPPED, REPORT]);
         served.write(0, &press(0)).unwrap();
         assert_eq!(read(&mut slow), press(0));
     }
 
     #[test]
-    fn what_another_left_behind_is_removed() {
+    fn leftovers_of_another_process_are_removed() {
         let folder = Folder::new("left");
-        let first = Served::open(&folder.0).unwrap();
+        let first = PadServer::open(&folder.0).unwrap();
         first.plug(0, device()).unwrap();
         std::mem::forget(first);
-        let second = Served::open(&folder.0).unwrap();
+        let second = PadServer::open(&folder.0).unwrap();
         assert!(!folder.0.join("dev/event240").exists());
         second.plug(0, device()).unwrap();
         assert!(second.plug(MAX_DEVICES, device()).is_err());
-        assert_eq!(second.write(3, &press(1)).ok(), Some(()), "not there");
+        assert_eq!(second.write(3, &press(1)).ok(), Some(()), "ignored");
     }
 }

@@ -1,7 +1,7 @@
-//! How an X server stores the pixels of a visual, and what they are as 8-bit blue, green, red.
+//! The pixel layout of a visual of an X server, and its conversion to 8-bit blue, green, red.
 //!
-//! Most store them as we do, and then nothing is converted. Other screens have 15, 16 or 30 bits a pixel, or
-//! 8 that name a cell of a colour map.
+//! Most servers use our layout, which needs no conversion. Other screens have 15, 16 or 30 bits per
+//! pixel, or 8 bits that index a colour map.
 //!
 //! Spec: X protocol, section 8 (formats, visuals) and `QueryColors`.
 
@@ -11,43 +11,43 @@ use x11rb::protocol::xproto::{
 };
 use x11rb::rust_connection::RustConnection;
 
-/// How pixels of a visual lie in memory.
+/// The layout of a visual's pixels in memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PixelForm {
-    /// Bytes a pixel: 1 to 4.
+pub struct PixelLayout {
+    /// Bytes per pixel: 1 to 4.
     bytes: usize,
-    /// Rows begin at multiples of so many bytes.
+    /// Alignment of rows in bytes.
     align: usize,
     colours: Colours,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Colours {
-    /// As [`PixelFormat::Bgrx`](crate::picture::PixelFormat::Bgrx) says.
+    /// As [`PixelFormat::Bgrx`](crate::picture::PixelFormat::Bgrx).
     Bgrx,
     /// Blue, green and red in bits of the pixel.
     Bits([Channel; 3]),
-    /// The pixel is the number of one of so many cells of a colour map.
+    /// The pixel is an index in a colour map of this many cells.
     Cells(u16),
 }
 
-/// One colour of a pixel.
+/// A colour channel of a pixel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Channel {
     shift: u32,
-    /// What each value is with 8 bits.
+    /// The 8-bit value of each channel value.
     values: Vec<u8>,
 }
 
-/// The cells of a colour map as blue, green, red; none where pixels have their colour themselves.
+/// The cells of a colour map as blue, green, red; empty for pixels without a colour map.
 pub type Cells = Vec<[u8; 3]>;
 
-impl PixelForm {
-    /// How `visual` is stored.
+impl PixelLayout {
+    /// The layout of `visual`.
     ///
     /// # Errors
-    /// One line that begins with `display`, the name that it shall go by, for forms that nobody has.
-    pub fn of(setup: &Setup, visual: Visualid, display: &str) -> Result<PixelForm, String> {
+    /// An unsupported layout, in one line that starts with `display`.
+    pub fn of(setup: &Setup, visual: Visualid, display: &str) -> Result<PixelLayout, String> {
         let depths = setup.roots.iter().flat_map(|screen| &screen.allowed_depths);
         let visuals = depths.flat_map(|depth| depth.visuals.iter().map(|v| (depth.depth, v)));
         let found = { visuals }.find(|(_, found)| found.visual_id == visual);
@@ -59,38 +59,38 @@ impl PixelForm {
         let colours = colours(visual, bits);
         match colours {
             Some(colours) if matches!(bits, 8 | 16 | 24 | 32) && (little || bits == 8) => {
-                Ok(PixelForm {
+                Ok(PixelLayout {
                     bytes: usize::from(bits / 8),
                     align: usize::from(pad / 8).max(1),
                     colours,
                 })
             }
             _ => Err(format!(
-                "{display} stores pixels of {bits} bits with the depth {depth}, which is not supported: \
+                "{display}: unsupported pixels of {bits} bits with depth {depth}: \
                  use a screen of depth 24 (or 8, 15, 16 or 30)"
             )),
         }
     }
 
-    /// Whether nothing has to be converted.
+    /// Whether no conversion is needed.
     #[must_use]
     pub fn is_bgrx(&self) -> bool {
         self.colours == Colours::Bgrx
     }
 
-    /// Whether pixels name cells of a colour map.
+    /// Whether pixels index a colour map.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
         matches!(self.colours, Colours::Cells(_))
     }
 
-    /// The bytes of a row of so many pixels.
+    /// The size of a row of this many pixels.
     #[must_use]
     pub fn row(&self, pixels: usize) -> usize {
         (pixels * self.bytes).next_multiple_of(self.align)
     }
 
-    /// The rows of an image of so many pixels a row, without what fills them up.
+    /// The rows of an image with this many pixels per row, without padding.
     pub fn rows<'a>(
         &self,
         image: &'a [u8],
@@ -101,10 +101,10 @@ impl PixelForm {
         rows.filter_map(move |row| row.get(..used))
     }
 
-    /// The cells that pixels name now; asks the server where they do.
+    /// The current colour map; queries the server if there is one.
     ///
     /// # Errors
-    /// The server is gone, or knows no such map.
+    /// The server is gone, or the colour map does not exist.
     pub fn cells(&self, conn: &RustConnection, map: Colormap) -> Result<Cells, ReplyError> {
         let Colours::Cells(count) = self.colours else {
             return Ok(Cells::new());
@@ -116,7 +116,7 @@ impl PixelForm {
         Ok(colours.iter().map(cell).collect())
     }
 
-    /// Turns a row of the server's into one of BGRX.
+    /// Converts a row of the server's pixels to BGRX.
     pub fn convert(&self, cells: &[[u8; 3]], from: &[u8], to: &mut [u8]) {
         let pixels = from.chunks_exact(self.bytes).zip(to.chunks_exact_mut(4));
         match &self.colours {
@@ -158,7 +158,7 @@ fn colours(visual: &Visualtype, bits: u8) -> Option<Colours> {
 }
 
 impl Channel {
-    /// The channel of a mask whose bits lie side by side, 16 at most.
+    /// The channel of a mask of at most 16 contiguous bits.
     fn of_mask(mask: u32) -> Option<Channel> {
         let shift = mask.trailing_zeros();
         let most = mask.checked_shr(shift)?;
@@ -216,7 +216,7 @@ mod tests {
         }
     }
 
-    fn pixel(form: &PixelForm, cells: &[[u8; 3]], from: &[u8]) -> [u8; 4] {
+    fn pixel(form: &PixelLayout, cells: &[[u8; 3]], from: &[u8]) -> [u8; 4] {
         let mut to = [0; 4];
         form.convert(cells, from, &mut to);
         to
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn each_depth_becomes_bytes() {
         let of = |depth, bits, visual| {
-            PixelForm::of(&setup(depth, bits, visual), 7, "display :0").expect("known")
+            PixelLayout::of(&setup(depth, bits, visual), 7, "display :0").expect("known")
         };
         let usual = of(24, 32, masks(0xff_0000, 0xff00, 0xff));
         assert!(usual.is_bgrx());
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(pixel(&ten, &[], &value.to_le_bytes()), [0, 128, 255, 0]);
         let red_first = of(24, 32, masks(0xff, 0xff00, 0xff_0000));
         assert_eq!(pixel(&red_first, &[], &[1, 2, 3, 0]), [3, 2, 1, 0]);
-        // Rows of 16-bit pixels are filled up to four bytes.
+        // Rows of 16-bit pixels are padded to four bytes.
         let rows: Vec<&[u8]> = five
             .rows(&[1, 2, 3, 4, 5, 6, 0, 0, 7, 8, 9, 10, 11, 12, 0, 0], 3)
             .collect();
@@ -252,17 +252,17 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_looked_up_and_what_nobody_has_is_refused() {
+    fn cells_are_looked_up_and_unknown_visuals_are_refused() {
         let cells = Visualtype {
             class: VisualClass::PSEUDO_COLOR,
             colormap_entries: 256,
             visual_id: 7,
             ..Visualtype::default()
         };
-        let form = PixelForm::of(&setup(8, 8, cells), 7, "display :0").expect("known");
+        let form = PixelLayout::of(&setup(8, 8, cells), 7, "display :0").expect("known");
         assert_eq!(pixel(&form, &[[0; 3], [3, 2, 1]], &[1]), [3, 2, 1, 0]);
         let refused = |setup: &Setup, visual| {
-            let error = PixelForm::of(setup, visual, "display :0").expect_err("unknown");
+            let error = PixelLayout::of(setup, visual, "display :0").expect_err("unknown");
             assert!(error.starts_with("display :0 "), "{error}");
             assert_eq!(error.lines().count(), 1);
         };

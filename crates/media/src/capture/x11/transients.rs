@@ -1,8 +1,8 @@
-//! What lies in front of a captured window and belongs to its application: menus, tooltips and
-//! dialogs. Their pixels are the display's own, there where no other application covers them.
+//! Windows of the same application in front of the captured window: menus, tooltips and dialogs.
+//! Their pixels are read from the display, where no other application covers them.
 //!
-//! Not redirected as the window itself is: a server may take a grab away from a window whose
-//! storage it changes, and an open menu would close.
+//! They are not redirected like the window itself: a server may break a window's grab
+//! when it changes the storage, which would close an open menu.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -20,29 +20,30 @@ use super::display::Display;
 use super::image::Image;
 use crate::application::{Application, Atoms, WindowScope};
 use crate::capture::CaptureError;
-use crate::pixel_form::PixelForm;
+use crate::pixel_layout::PixelLayout;
 
-/// Parts that are fetched at most: a menu that others cover has a few.
-const MOST: usize = 64;
+/// Maximum number of fetched areas: a partially covered menu has a few.
+const MAX_AREAS: usize = 64;
 
-/// The windows in front of one.
-pub(super) struct Companions {
+/// The windows in front of the captured one.
+pub(super) struct Transients {
     atoms: Atoms,
-    /// Whether windows in front belong to the application; forgotten when they come or go.
+    /// Whether each window in front belongs to the application; discarded when it is mapped or
+    /// unmapped.
     known: HashMap<Window, bool>,
-    /// Something came, went or moved.
+    /// A window appeared, disappeared or moved.
     stale: bool,
     /// Watches the display while there are any.
     damage: Option<Damage>,
-    /// Where the picture shows them; apart from one another.
+    /// Their disjoint areas in the picture.
     parts: Vec<Area>,
-    /// How the display's own pixels are stored.
-    form: PixelForm,
+    /// The pixel layout of the display.
+    form: PixelLayout,
 }
 
-impl Companions {
-    pub(super) fn new(display: &Display) -> Result<Companions, CaptureError> {
-        Ok(Companions {
+impl Transients {
+    pub(super) fn new(display: &Display) -> Result<Transients, CaptureError> {
+        Ok(Transients {
             atoms: Atoms::of(&display.conn).map_err(|e| display.broke(e))?,
             known: HashMap::new(),
             stale: true,
@@ -52,7 +53,7 @@ impl Companions {
         })
     }
 
-    /// Takes note of what happens to the children of the root.
+    /// Handles events of the root's children.
     pub(super) fn handle_event(&mut self, display: &Display, event: &Event) {
         let window = match event {
             Event::MapNotify(e) if e.event == display.root() => e.window,
@@ -72,18 +73,18 @@ impl Companions {
         self.stale = true;
     }
 
-    /// The window itself moved or was made anew.
+    /// The window itself moved or was replaced.
     pub(super) fn forget(&mut self) {
         self.stale = true;
     }
 
-    /// Whether [`Companions::renew`] is to be called.
+    /// Whether [`Transients::renew`] must be called.
     pub(super) fn are_stale(&self) -> bool {
         self.stale
     }
 
-    /// Looks where they are now in the picture of `window`, which lies at `place`; what of the
-    /// picture is another than before.
+    /// Finds their areas in the picture of `window`, which lies at `place`; returns the changed
+    /// part of the picture.
     pub(super) fn renew(
         &mut self,
         display: &Display,
@@ -94,7 +95,7 @@ impl Companions {
         self.stale = false;
         let parts = match self.find(display, window, place, size) {
             Ok(parts) => parts,
-            // One went away meanwhile: its event comes.
+            // One was destroyed meanwhile: its event is queued.
             Err(ReplyError::X11Error(_)) => Vec::new(),
             Err(e) => return Err(display.broke(e)),
         };
@@ -108,7 +109,7 @@ impl Companions {
         Ok(changed)
     }
 
-    /// Has changes of the display reported as long as they matter.
+    /// Selects damage reports of the display as long as they are needed.
     fn watch(&mut self, display: &Display) -> Result<(), CaptureError> {
         let conn = &display.conn;
         let done = match (self.damage, self.parts.is_empty()) {
@@ -127,8 +128,8 @@ impl Companions {
         done.map(drop).map_err(|e| display.broke(e))
     }
 
-    /// The part of the picture that a report of [`Companions::watch`] touches; `None` if it is not
-    /// one.
+    /// The part of the picture touched by a report of [`Transients::watch`]; `None` if the event is
+    /// not one.
     pub(super) fn touched(
         &self,
         display: &Display,
@@ -139,7 +140,7 @@ impl Companions {
             return None;
         }
         if let Some(damage) = self.damage {
-            // A request without a reply: the connection's next use tells if it is broken.
+            // A request without a reply: the connection's next use reports an error.
             let _ = (display.conn).damage_subtract(damage, x11rb::NONE, x11rb::NONE);
         }
         let (x, y) = place?;
@@ -155,7 +156,7 @@ impl Companions {
         Some(parts.fold(Area::EMPTY, Area::around))
     }
 
-    /// Puts them into the rows of the picture that were just fetched.
+    /// Paints them into the rows just fetched.
     pub(super) fn paint(
         &self,
         display: &Display,
@@ -183,7 +184,7 @@ impl Companions {
                 side(part.bottom - part.top),
                 !0,
             )?;
-            image.lay(part, &pixels.reply()?.data, (&self.form, cells.as_slice()));
+            image.write_area(part, &pixels.reply()?.data, (&self.form, cells.as_slice()));
         }
         Ok(())
     }
@@ -204,13 +205,13 @@ impl Companions {
             display.screen().height_in_pixels.into(),
         );
         let seen = at(Area::whole(screen), (-place.0, -place.1)).within(Area::whole(size));
-        let mut asked = Vec::new();
+        let mut requested = Vec::new();
         for &window in &front {
             let attributes = display.conn.get_window_attributes(window)?;
-            asked.push((window, attributes, display.conn.get_geometry(window)?));
+            requested.push((window, attributes, display.conn.get_geometry(window)?));
         }
         let mut parts = Vec::new();
-        for (window, attributes, geometry) in asked {
+        for (window, attributes, geometry) in requested {
             let (Ok(attributes), Ok(geometry)) = (attributes.reply(), geometry.reply()) else {
                 continue;
             };
@@ -225,19 +226,20 @@ impl Companions {
             if self.belongs(window) && !area.is_empty() {
                 parts.push(area);
             }
-            parts.truncate(MOST);
+            parts.truncate(MAX_AREAS);
         }
         Ok(parts)
     }
 
-    /// The windows in front of the captured one, the lowest first; whose each is is known then.
+    /// The windows in front of the captured one, the lowest first; their owners are known
+    /// afterwards.
     fn in_front(&mut self, display: &Display, window: Window) -> Result<Vec<Window>, ReplyError> {
         let conn = &display.conn;
         let application = Application::of(
             conn,
             self.atoms,
             display.root(),
-            (window, WindowScope::Accompanying),
+            (window, WindowScope::Transients),
         )?;
         let mut front = conn.query_tree(display.root())?.reply()?.children;
         let own = front.iter().position(|w| *w == application.top());
@@ -250,13 +252,13 @@ impl Companions {
         Ok(front)
     }
 
-    /// Whether a window is known to be the application's.
+    /// Whether a window is known to belong to the application.
     fn belongs(&self, window: Window) -> bool {
         self.known.get(&window) == Some(&true)
     }
 }
 
-/// Where a window lies on the picture whose place on the screen is `place`, with its border.
+/// The area of a window, with its border, in the picture at `place`.
 fn covered(geometry: &GetGeometryReply, place: (i32, i32)) -> Area {
     let border = 2 * u32::from(geometry.border_width);
     let sides = Size::new(
@@ -270,7 +272,7 @@ fn covered(geometry: &GetGeometryReply, place: (i32, i32)) -> Area {
     at(Area::whole(sides), corner)
 }
 
-/// `area` elsewhere.
+/// `area` moved by an offset.
 fn at(area: Area, (x, y): (i32, i32)) -> Area {
     Area {
         left: area.left + x,
@@ -280,7 +282,7 @@ fn at(area: Area, (x, y): (i32, i32)) -> Area {
     }
 }
 
-/// What is left of `parts` beside `area`.
+/// The remainder of `parts` outside of `area`.
 fn without(parts: &[Area], area: Area) -> Vec<Area> {
     let mut left = Vec::new();
     for part in parts {
@@ -330,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_covered_is_cut_out() {
+    fn covered_areas_are_cut_out() {
         let menu = area(10, 10, 30, 30);
         assert_eq!(without(&[menu], area(30, 10, 40, 30)), [menu]);
         assert_eq!(without(&[menu], area(0, 0, 40, 40)), []);

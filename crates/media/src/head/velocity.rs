@@ -1,4 +1,4 @@
-//! Six numbers of a head, and the pose with velocities that those of the last moments make.
+//! Position and angles of a head, and the pose with velocities derived from recent ones.
 
 use openuvr_proto::motion::Track;
 use openuvr_proto::pose::Pose;
@@ -7,32 +7,32 @@ use openuvr_proto::time::Instant;
 
 /// Position in metres; yaw to the left, pitch up and roll to the left shoulder, in radians.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct EulerPose {
     pub(super) at: [f32; 3],
     pub(super) yaw: f32,
     pub(super) pitch: f32,
     pub(super) roll: f32,
 }
 
-impl Place {
+impl EulerPose {
     pub(super) fn rotation(&self) -> Rotation {
         Rotation::of_head(self.yaw, self.pitch, self.roll)
     }
 }
 
-/// The last poses, to tell velocities from.
+/// Recent poses, for velocities.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Moving(Track);
+pub(super) struct VelocityTracker(Track);
 
-impl Moving {
-    /// The pose at `place`, with the velocities from those before. `None` if a number is not finite.
-    pub(super) fn pose(&mut self, place: Place, now: Instant) -> Option<Pose> {
+impl VelocityTracker {
+    /// The pose at `place`, with velocities from earlier poses. `None` if a number is not finite.
+    pub(super) fn pose(&mut self, place: EulerPose, now: Instant) -> Option<Pose> {
         let pose = Pose::new(place.at, place.rotation().0).ok()?;
         let velocity = self.0.moved(now, &pose);
         pose.moving(velocity.linear, velocity.angular).ok()
     }
 
-    /// Forgets them: what comes next is somewhere else.
+    /// Discards them after a discontinuity.
     pub(super) fn jumped(&mut self) {
         self.0.jumped();
     }
@@ -45,12 +45,12 @@ mod tests {
     #[test]
     fn two_places_make_a_velocity_and_a_clock_that_jumps_none() {
         let at = |ms: i64| Instant(ms * 1_000_000);
-        let place = |yaw: f32| Place {
+        let place = |yaw: f32| EulerPose {
             at: [yaw, 0.0, 0.0],
             yaw,
-            ..Place::default()
+            ..EulerPose::default()
         };
-        let mut moving = Moving::default();
+        let mut moving = VelocityTracker::default();
         let first = moving.pose(place(0.0), at(0)).expect("finite");
         assert_eq!(first.angular_velocity(), None);
         let second = moving.pose(place(0.01), at(10)).expect("finite");
