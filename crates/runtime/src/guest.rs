@@ -70,16 +70,16 @@ use crate::sched;
 
 use first_picture::FirstPictureTimer;
 
-pub use crate::host::{ForApplication, Inputs};
+pub use crate::host::{ApplicationInput, InputQueue};
 pub use statistics::Statistics;
 
 /// How long the thread that tells what happened sleeps, if nothing does, before it looks whether it
 /// is over.
-const TURN: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Where the players' input goes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum InputTo {
+pub enum InputTarget {
     /// To the application, which asks with [`Guest::next_input`].
     Application,
     /// Into this X display, by XTEST.
@@ -95,12 +95,12 @@ pub struct Guest {
     /// `None` when it is being dropped.
     running: Option<Running>,
     frames: Arc<Submitter>,
-    inputs: Option<Arc<Inputs>>,
-    placed: Mutex<Placed>,
+    inputs: Option<Arc<InputQueue>>,
+    placement: Mutex<Placement>,
     drawing: Mutex<Drawing>,
     statistics: Arc<Mutex<Statistics>>,
     pin: Option<Pin>,
-    place: String,
+    endpoint: String,
     address: Option<SocketAddr>,
     /// The process that it belongs to.
     process: u32,
@@ -108,23 +108,23 @@ pub struct Guest {
 
 struct Running {
     host: Arc<HostRuntime>,
-    over: Arc<AtomicBool>,
+    ended: Arc<AtomicBool>,
     notice_reader: JoinHandle<()>,
     /// Where gateways of another process come in, if they do.
     gateways: Option<GatewayListener>,
 }
 
-type Tell = Box<dyn FnMut(Notice) + Send>;
+type NoticeCallback = Box<dyn FnMut(Notice) + Send>;
 
 /// Passes on what happens.
 struct NoticeReader {
-    tell: Tell,
+    on_notice: NoticeCallback,
     statistics: Arc<Mutex<Statistics>>,
     csv: Option<Csv>,
 }
 
 impl NoticeReader {
-    fn tell(&mut self, notice: Notice) {
+    fn deliver(&mut self, notice: Notice) {
         let mut statistics = lock(&self.statistics);
         statistics.note(&notice);
         if let Notice::Audio(session, report) = &notice
@@ -142,7 +142,7 @@ impl NoticeReader {
         } else {
             drop(statistics);
         }
-        (self.tell)(notice);
+        (self.on_notice)(notice);
     }
 
     /// Writes into the CSV; one that fails is written no further.
@@ -151,14 +151,14 @@ impl NoticeReader {
             return;
         };
         self.csv = None;
-        (self.tell)(Notice::Trouble(format!(
+        (self.on_notice)(Notice::Warning(format!(
             "can't write the CSV any more: {e}"
         )));
     }
 }
 
 /// Where the picture lies on the display.
-struct Placed {
+struct Placement {
     x: i32,
     y: i32,
     /// As was told; `None`: as large as the newest picture.
@@ -167,8 +167,8 @@ struct Placed {
     viewport: Viewport,
 }
 
-impl Placed {
-    fn tell(&self) {
+impl Placement {
+    fn apply(&self) {
         let size = self.size.unwrap_or(self.newest);
         self.viewport.set(self.x, self.y, size);
     }
@@ -188,7 +188,7 @@ struct Drawing {
 }
 
 impl Guest {
-    /// Starts a host for pictures of `size`; later ones may have another. `tell` is told what
+    /// Starts a host for pictures of `size`; later ones may have another. `on_notice` is told what
     /// happens, on a thread of ours, one notice at a time, and for the last time before the guest's
     /// drop returns.
     ///
@@ -196,49 +196,49 @@ impl Guest {
     /// One line, if something can't be opened or is out of range.
     pub fn start(
         config: &Config,
-        input: InputTo,
+        input: InputTarget,
         size: Size,
-        tell: impl FnMut(Notice) + Send + 'static,
+        on_notice: impl FnMut(Notice) + Send + 'static,
     ) -> Result<Guest, String> {
         let display = match &input {
-            InputTo::Display(display) => Some(display.clone()),
-            InputTo::Application | InputTo::Nothing => None,
+            InputTarget::Display(display) => Some(display.clone()),
+            InputTarget::Application | InputTarget::Nothing => None,
         };
-        Guest::on_display(config, input, display.as_deref(), size, tell)
+        Guest::on_display(config, input, display.as_deref(), size, on_notice)
     }
 
     /// The same for an application whose windows are on the X display `display` (empty: the one of the
     /// environment), wherever input goes: clients see the pointer of that display if [`Config::cursor`] says so.
     ///
     /// # Errors
-    /// As [`Guest::start`]. If the pointer can't be watched, `tell` is told, and the guest goes on
+    /// As [`Guest::start`]. If the pointer can't be watched, `on_notice` is told, and the guest goes on
     /// without.
     pub fn on_display(
         config: &Config,
-        input: InputTo,
+        input: InputTarget,
         display: Option<&str>,
         size: Size,
-        mut tell: impl FnMut(Notice) + Send + 'static,
+        mut on_notice: impl FnMut(Notice) + Send + 'static,
     ) -> Result<Guest, String> {
         let csv = config.csv.as_deref().map(create).transpose()?;
         let mut opened = config.open()?;
-        if input == InputTo::Application {
+        if input == InputTarget::Application {
             opened.policy.keys = Keys::Both;
         }
         let scheduler = config.scheduler();
         // The application comes first: real-time encoder threads would take the cores from it in the middle of
         // its swap (measured on two cores: 4 ms a frame more than reading it back costs, ordinary ones 1,
         // for which the picture comes 1 ms later).
-        let scheduler = scheduler.without(sched::ThreadRole::Encode);
+        let scheduler = scheduler.without_realtime(sched::ThreadRole::Encode);
         let (frames, capture) = submit::channel(size, config.fps).map_err(|e| e.to_string())?;
         let frames = Arc::new(frames);
         let viewport = Viewport::new(0, 0, size);
-        let inputs = (input == InputTo::Application).then(Arc::<Inputs>::default);
+        let inputs = (input == InputTarget::Application).then(Arc::<InputQueue>::default);
         let sink = |name: &str| input_sink::open(name).map(Input::Sink);
         let input = match &input {
-            InputTo::Display(display) => sink(&format!("xtest:{display}")),
-            InputTo::Nothing => sink("null"),
-            InputTo::Application => Ok(Input::Application(inputs.clone().unwrap_or_default())),
+            InputTarget::Display(display) => sink(&format!("xtest:{display}")),
+            InputTarget::Nothing => sink("null"),
+            InputTarget::Application => Ok(Input::Application(inputs.clone().unwrap_or_default())),
         };
         let input = input.map_err(|e| e.to_string())?;
         let watch = |display: &str| {
@@ -247,7 +247,7 @@ impl Guest {
         };
         let cursor = display.filter(|_| config.cursor).map(watch).transpose();
         let cursor = cursor.map_err(|e| format!("the pointer is not sent: {e}"));
-        let cursor = or_tell(cursor, &mut tell);
+        let cursor = or_warn(cursor, &mut on_notice);
         let ways = config.clipboard_ways()?;
         let clipboard = match display {
             None if ways.any() => Err("there is no display that has one".to_owned()),
@@ -255,13 +255,13 @@ impl Guest {
             Some(display) => SharedClipboard::open(display, ways),
         };
         let clipboard = clipboard.map_err(|why| format!("the clipboard is not shared: {why}"));
-        let clipboard = or_tell(clipboard, &mut tell);
-        if let Some(why) = opened.sounds.silent {
-            tell(Notice::Trouble(why));
+        let clipboard = or_warn(clipboard, &mut on_notice);
+        if let Some(why) = opened.sounds.no_sound_reason {
+            on_notice(Notice::Warning(why));
         }
         let folder = config.pads_folder.as_deref();
         let pads = folder.map(|folder| pads::game::open(folder, &config.seats));
-        let pads = or_tell(pads.transpose().map_err(|e| e.to_string()), &mut tell);
+        let pads = or_warn(pads.transpose().map_err(|e| e.to_string()), &mut on_notice);
         let address = opened.link.local_addr();
         let pin = opened.pairing.as_ref().map(|(pin, _)| pin.clone());
         let host = HostRuntime::start(HostSetup {
@@ -285,29 +285,29 @@ impl Guest {
         })?;
         let host = Arc::new(host);
         let open = |path: &Path| GatewayListener::open(path, &host, &scheduler);
-        let gateways = or_tell(config.gateway.as_deref().map(open).transpose(), &mut tell);
+        let gateways = or_warn(config.gateway.as_deref().map(open).transpose(), &mut on_notice);
         let statistics = Arc::<Mutex<Statistics>>::default();
-        let over = Arc::new(AtomicBool::new(false));
+        let ended = Arc::new(AtomicBool::new(false));
         let mut notice_reader = NoticeReader {
-            tell: Box::new(tell),
+            on_notice: Box::new(on_notice),
             statistics: statistics.clone(),
             csv,
         };
-        let (source, end, given) = (host.clone(), over.clone(), frames.clone());
+        let (source, end, submitter) = (host.clone(), ended.clone(), frames.clone());
         let mut first_picture = FirstPictureTimer::default();
         let notice_reader =
             scheduler.spawn(sched::ThreadRole::Background, "ouvr-notices", move || {
                 while !end.load(Ordering::Acquire) {
-                    let notice = source.notice(TURN);
+                    let notice = source.notice(POLL_INTERVAL);
                     let watched = !lock(&notice_reader.statistics).clients.is_empty();
-                    if first_picture.has_expired(clock::now(), watched, given.submitted()) {
-                        notice_reader.tell(Notice::NoPicture);
+                    if first_picture.has_expired(clock::now(), watched, submitter.submitted()) {
+                        notice_reader.deliver(Notice::NoPicture);
                     }
                     let Some(notice) = notice else { continue };
                     if matches!(notice, Notice::Failed(_) | Notice::SourceEnded(_)) {
                         source.cancel();
                     }
-                    notice_reader.tell(notice);
+                    notice_reader.deliver(notice);
                 }
                 // Whoever ended it has let go of the host before: this is the last. What it says at its end
                 // is told in this thread, too.
@@ -315,7 +315,7 @@ impl Guest {
                     .into_iter()
                     .flat_map(HostRuntime::stop)
                 {
-                    notice_reader.tell(notice);
+                    notice_reader.deliver(notice);
                 }
                 notice_reader.write(Csv::finish);
             });
@@ -323,13 +323,13 @@ impl Guest {
         Ok(Guest {
             running: Some(Running {
                 host,
-                over,
+                ended,
                 notice_reader,
                 gateways,
             }),
             frames,
             inputs,
-            placed: Mutex::new(Placed {
+            placement: Mutex::new(Placement {
                 x: 0,
                 y: 0,
                 size: None,
@@ -339,7 +339,7 @@ impl Guest {
             drawing: Mutex::default(),
             statistics,
             pin,
-            place: opened.place,
+            endpoint: opened.endpoint,
             address,
             process: std::process::id(),
         })
@@ -380,11 +380,11 @@ impl Guest {
     /// What there is to say of the picture of this size that was drawn; the next one begins.
     #[must_use]
     pub fn drawn(&self, size: Size) -> Drawn {
-        let mut placed = lock(&self.placed);
-        if std::mem::replace(&mut placed.newest, size) != size {
-            placed.tell();
+        let mut placement = lock(&self.placement);
+        if std::mem::replace(&mut placement.newest, size) != size {
+            placement.apply();
         }
-        drop(placed);
+        drop(placement);
         let mut drawing = lock(&self.drawing);
         let begun = drawing.begun.take();
         let (input, pose) = match begun {
@@ -424,7 +424,7 @@ impl Guest {
     /// The oldest input that was not taken yet; `None` if there is none, or if input does not go to
     /// the application.
     #[must_use]
-    pub fn next_input(&self) -> Option<ForApplication> {
+    pub fn next_input(&self) -> Option<ApplicationInput> {
         if self.forked() {
             return None;
         }
@@ -433,7 +433,7 @@ impl Guest {
 
     /// The same, and waits for it at most `timeout`: for a thread that does nothing else.
     #[must_use]
-    pub fn wait_for_input(&self, timeout: Duration) -> Option<ForApplication> {
+    pub fn wait_for_input(&self, timeout: Duration) -> Option<ApplicationInput> {
         if self.forked() {
             return None;
         }
@@ -441,7 +441,7 @@ impl Guest {
     }
 
     /// The application takes it now.
-    fn taken(&self, mut input: ForApplication) -> ForApplication {
+    fn taken(&self, mut input: ApplicationInput) -> ApplicationInput {
         input.taken.taken = clock::now();
         lock(&self.drawing).newest = Some(input.taken);
         input
@@ -506,9 +506,9 @@ impl Guest {
     /// its size there, in pixels; without a size as large as the newest picture.
     /// Until told it lies in the upper left corner.
     pub fn set_viewport(&self, x: i32, y: i32, size: Option<Size>) {
-        let mut placed = lock(&self.placed);
-        (placed.x, placed.y, placed.size) = (x, y, size);
-        placed.tell();
+        let mut placement = lock(&self.placement);
+        (placement.x, placement.y, placement.size) = (x, y, size);
+        placement.apply();
     }
 
     /// The application's pointer: see [`HostRuntime::set_pointer`].
@@ -529,12 +529,12 @@ impl Guest {
     /// accompanies it (its menus and dialogs), and are kept back where they would not reach it.
     /// `None`, as at first: for whatever is there.
     pub fn set_window(&self, window: Option<u32>) {
-        lock(&self.placed).viewport.set_window(window);
+        lock(&self.placement).viewport.set_window(window);
     }
 
     /// Which other windows of the application they are for too, because the picture shows these.
     pub fn set_window_scope(&self, scope: WindowScope) {
-        lock(&self.placed).viewport.set_window_scope(scope);
+        lock(&self.placement).viewport.set_window_scope(scope);
     }
 
     /// The window is to be seen on its display now, or not (it was minimised): the clients are told.
@@ -558,8 +558,8 @@ impl Guest {
 
     /// Where clients reach it, in words.
     #[must_use]
-    pub fn place(&self) -> &str {
-        &self.place
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
     }
 
     /// Its UDP address; `None` if it is reached by raw Ethernet only.
@@ -597,7 +597,7 @@ impl Drop for Guest {
     fn drop(&mut self) {
         let Some(Running {
             host,
-            over,
+            ended,
             notice_reader,
             gateways,
         }) = self.running.take()
@@ -614,16 +614,16 @@ impl Drop for Guest {
         // Its threads take hold of the host now and then.
         drop(gateways);
         drop(host);
-        over.store(true, Ordering::Release);
+        ended.store(true, Ordering::Release);
         // A panic of it was told by itself.
         let _ = notice_reader.join();
     }
 }
 
-/// What was opened. What could not be the guest goes on without, and `tell` is told why.
-fn or_tell<T>(opened: Result<Option<T>, String>, tell: &mut impl FnMut(Notice)) -> Option<T> {
+/// What was opened. What could not be the guest goes on without, and `on_notice` is told why.
+fn or_warn<T>(opened: Result<Option<T>, String>, on_notice: &mut impl FnMut(Notice)) -> Option<T> {
     opened.unwrap_or_else(|why| {
-        tell(Notice::Trouble(why));
+        on_notice(Notice::Warning(why));
         None
     })
 }

@@ -26,7 +26,7 @@ mod media;
 mod microphone;
 mod notices;
 mod pads;
-mod pairing_words;
+mod pairing_text;
 mod requests;
 mod subscribe;
 mod trust;
@@ -62,20 +62,20 @@ use openuvr_proto::send::subscriber::Feedback;
 use openuvr_proto::units::Bitrate;
 use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
 
-pub use self::admit::{Admission, AdmitRefused, AdmittedAs};
+pub use self::admit::{Admission, AdmitRefused, AdmissionGrant};
 use self::audio::AudioCommand;
 pub use self::audio::{AudioSource, OpenCapture, Payload};
 pub use self::clipboard::{CLIPBOARD_WAYS, SharedClipboard};
 use self::encodings::Assigned;
 pub use self::encodings::{Encoding, Encodings, SUBPEL_PIXELS, codec_of};
 pub use self::gateway_host::{Admitted, GatewayHost, Listener};
-pub use self::inputs::{ForApplication, Inputs};
+pub use self::inputs::{ApplicationInput, InputQueue};
 use self::microphone::Microphone;
 use self::notices::Board;
 pub use self::notices::{Notice, Notices};
 pub use self::subscribe::SubscribeError;
 use crate::clock;
-use crate::handoffs::Site;
+use crate::scheduling_latency::WakeupSite;
 use crate::sched::{self, Scheduler};
 pub use crate::sound_player::{AudioSink, OpenPlayback};
 use crate::trust_store::DeviceStore;
@@ -136,7 +136,7 @@ pub enum Input {
     /// Into a window system or a device.
     Sink(Box<dyn InputSink>),
     /// To the application, which takes it when it draws.
-    Application(Arc<Inputs>),
+    Application(Arc<InputQueue>),
 }
 
 /// What the other threads tell the media thread.
@@ -156,7 +156,7 @@ enum MediaCommand {
     /// What the video may take at most.
     Limit(Bitrate),
     /// A rendition's thread gives back what it made it with.
-    Returned(Box<media::Returned>),
+    Returned(Box<media::ReturnedPipeline>),
 }
 
 impl MediaCommand {
@@ -197,26 +197,26 @@ struct Shared {
     link: Arc<dyn Link>,
     stop: AtomicBool,
     /// What the clients are told at the end.
-    farewell: Mutex<GoodbyeReason>,
+    goodbye_reason: Mutex<GoodbyeReason>,
     /// Until when the control thread sleeps, in nanoseconds of our clock.
     control_sleeps_until: AtomicI64,
     /// The newest input that was injected.
     injected: Mutex<Option<AppliedInput>>,
     /// What the application lets the video take at most, in bits a second, until the media thread
     /// has seen it; then 0.
-    highest: AtomicU64,
+    bitrate_limit: AtomicU64,
     /// How frames of further renditions ended, for the control thread, which tells the sessions: an
     /// ordinary thread must not hold them while the player's waits.
     ends: SyncSender<FrameOutcome>,
     /// Where others, or its timer, wake the control thread; and where others wake the media thread.
-    to_control: Site,
-    control_timer: Site,
-    to_media: Site,
+    to_control: WakeupSite,
+    control_timer: WakeupSite,
+    to_media: WakeupSite,
     notices: Board,
     /// How the subscribers see it: written by the control thread, and not waited for by the media thread.
     figures: Mutex<Figures>,
     /// The threads of subscribers that are no sessions.
-    others: subscribe::Others,
+    detached: subscribe::DetachedSubscribers,
 }
 
 impl Shared {
@@ -232,17 +232,17 @@ impl Shared {
             datagram: Mutex::default(),
             link,
             stop: AtomicBool::new(false),
-            farewell: Mutex::new(GoodbyeReason::Quit),
+            goodbye_reason: Mutex::new(GoodbyeReason::Quit),
             control_sleeps_until: AtomicI64::new(i64::MAX),
             injected: Mutex::default(),
-            highest: AtomicU64::new(0),
+            bitrate_limit: AtomicU64::new(0),
             ends,
             to_control: scheduler.site("host-to-control"),
             control_timer: scheduler.site("host-control-timer"),
             to_media: scheduler.site("host-to-media"),
             notices: Board::default(),
             figures: Mutex::default(),
-            others: subscribe::Others::default(),
+            detached: subscribe::DetachedSubscribers::default(),
         };
         (Arc::new(shared), end_inbox)
     }
@@ -259,11 +259,11 @@ impl Shared {
             // What is not sent is sent again; a full buffer is no reason to stop.
             let _ = self.link.send(path, &datagram, datagram.len());
         }
-        while let Some(asked) = sessions.poll_probe() {
-            self.answer_probe(sessions, &asked);
+        while let Some(probe) = sessions.poll_probe() {
+            self.answer_probe(sessions, &probe);
         }
         while let Some(id) = sessions.poll_updated() {
-            self.others.update(id);
+            self.detached.update(id);
         }
         let next = sessions.next_timeout().map_or(i64::MAX, |(at, _)| at.0);
         if next < self.control_sleeps_until.load(Ordering::Relaxed) {
@@ -283,15 +283,15 @@ impl Shared {
 
     /// Sends a burst as a frame would be sent. A transport that finds out on the way that it can't
     /// is not what it said, and says so.
-    fn answer_probe(&self, sessions: &mut Host, asked: &Asked) {
-        let path = segmented(asked.path, asked.segmented);
+    fn answer_probe(&self, sessions: &mut Host, probe: &Asked) {
+        let path = segmented(probe.path, probe.segmented);
         let mut burst = Vec::new();
         loop {
-            let rung = self.link.rung(path);
-            let segment = sessions.answer_probe(clock::now(), asked, rung, &mut burst);
+            let transport = self.link.rung(path);
+            let segment = sessions.answer_probe(clock::now(), probe, transport, &mut burst);
             // What does not arrive is the answer, too.
             let _ = self.link.send(path, &burst, segment);
-            if self.link.rung(path) == rung {
+            if self.link.rung(path) == transport {
                 break;
             }
         }
@@ -313,14 +313,14 @@ impl Shared {
         self.flush(&mut sessions);
         drop(sessions);
         if news {
-            self.notice(Notice::Shown(shown));
+            self.notice(Notice::SourceShown(shown));
         }
     }
 
     /// The source ended for `why`: the clients are told when the host stops.
-    fn source_is_over(&self, why: GoodbyeReason) {
-        let farewell = self.farewell.lock();
-        *farewell.unwrap_or_else(PoisonError::into_inner) = why;
+    fn end_source(&self, why: GoodbyeReason) {
+        let goodbye_reason = self.goodbye_reason.lock();
+        *goodbye_reason.unwrap_or_else(PoisonError::into_inner) = why;
     }
 
     fn stopping(&self) -> bool {
@@ -368,7 +368,7 @@ fn handshake(setup: &mut HostSetup) -> Result<HostHandshake, String> {
     Ok(handshake)
 }
 
-fn no_thread(error: std::io::Error) -> String {
+fn thread_error(error: std::io::Error) -> String {
     format!("can't start a thread: {error}")
 }
 
@@ -419,14 +419,14 @@ impl HostRuntime {
             others: AtomicU32::new(0),
         };
         let audio = setup.audio.map(|source| host.start_audio(source));
-        let audio = audio.transpose().map_err(no_thread)?;
+        let audio = audio.transpose().map_err(thread_error)?;
         let (shared, scheduler) = (host.shared.clone(), host.scheduler.clone());
         let microphone = Microphone::new(shared, scheduler, setup.microphone);
         host.audio.clone_from(&audio);
         let clipboard = setup.clipboard.map(|shares| host.start_clipboard(shares));
-        let clipboard = clipboard.transpose().map_err(no_thread)?;
+        let clipboard = clipboard.transpose().map_err(thread_error)?;
         let pads = setup.pads.map(|pads| host.start_pads(pads));
-        let pads = pads.transpose().map_err(no_thread)?;
+        let pads = pads.transpose().map_err(thread_error)?;
         let pictures = (setup.capture, setup.converter);
         host.start_media(
             pictures,
@@ -452,11 +452,11 @@ impl HostRuntime {
                 pads,
                 ends,
                 commands: command_inbox,
-                ways: std::collections::HashMap::new(),
+                paths: std::collections::HashMap::new(),
                 player: None,
                 window_sizes: window_sizes::WindowSizes::default(),
-                told_lost: false,
-                kept_back: None,
+                loss_reported: false,
+                withheld: None,
             })?;
             // It ends when the control thread has.
             host.threads.push(writer);
@@ -464,7 +464,7 @@ impl HostRuntime {
                 .cursor
                 .map_or(Ok(()), |watch| host.start_cursor(watch))
         })
-        .map_err(no_thread)?;
+        .map_err(thread_error)?;
         Ok(host)
     }
 
@@ -508,7 +508,7 @@ impl HostRuntime {
     }
 
     fn start_control(&mut self, control: control::Control) -> std::io::Result<()> {
-        self.start_thread(sched::ThreadRole::HandOff, "control", move || control.run())
+        self.start_thread(sched::ThreadRole::Dispatch, "control", move || control.run())
     }
 
     fn start_cursor(&mut self, watch: CursorWatch) -> std::io::Result<()> {
@@ -550,7 +550,7 @@ impl HostRuntime {
     /// The application has ended by itself: when the host stops, the clients are told so, and look for it no
     /// longer.
     pub fn source_ended(&self) {
-        self.shared.source_is_over(GoodbyeReason::SourceEnded);
+        self.shared.end_source(GoodbyeReason::SourceEnded);
     }
 
     /// What is streamed is to be seen now, or not (a window that was minimised): the clients and who
@@ -570,7 +570,7 @@ impl HostRuntime {
 
     /// What the video may take on the wire at most from the next frame on.
     pub fn set_bitrate(&self, target: Bitrate) {
-        self.shared.highest.store(target.0, Ordering::Relaxed);
+        self.shared.bitrate_limit.store(target.0, Ordering::Relaxed);
     }
 
     /// Says goodbye to all clients, stops the threads, and gives back what they still told.
@@ -597,7 +597,7 @@ impl HostRuntime {
             // A thread that panicked has said so on standard error.
             let _ = thread.join();
         }
-        self.shared.others.clear();
+        self.shared.detached.clear();
     }
 }
 

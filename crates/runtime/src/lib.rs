@@ -5,21 +5,21 @@
 //! devices only through their traits (crates `net` and `media`).
 #![deny(unsafe_code)]
 
-pub mod accepting;
+pub mod accept_backoff;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod clock;
 pub mod csv;
 #[cfg(feature = "host")]
 pub mod guest;
-pub mod handoffs;
+pub mod scheduling_latency;
 #[cfg(feature = "host")]
 pub mod host;
 pub mod identity_store;
 #[cfg(feature = "launch")]
 pub mod launch;
 #[cfg(feature = "host")]
-pub mod launched;
+pub mod launcher;
 #[cfg(feature = "host")]
 pub mod line;
 pub mod lock;

@@ -37,14 +37,14 @@ pub const API_SOCKET: &str = "OPENUVR_API";
 /// The variable that says to the OpenXR runtime how large an eye's picture is to be: `WIDTHxHEIGHT`, in pixels.
 pub const EYE: &str = "OPENUVR_XR_EYE";
 
-/// The file of an [`Order`] for the OpenXR runtime, in the folder of our settings, where no program of ours starts
+/// The file of an [`LaunchSettings`] for the OpenXR runtime, in the folder of our settings, where no program of ours starts
 /// the application.
-pub const XR_ORDER: &str = "xr-runtime.toml";
+pub const XR_SETTINGS: &str = "xr-runtime.toml";
 
 /// What the host is told, once, before it starts.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Order {
+pub struct LaunchSettings {
     /// Whether the player's input goes to the application's display.
     pub input: bool,
     /// Only the window with this in its title or class is streamed; `None`: the largest.
@@ -57,9 +57,9 @@ pub struct Order {
     pub host: Config,
 }
 
-impl Order {
+impl LaunchSettings {
     /// Bytes that one has at most: far more than its few numbers, names and paths (PATH_MAX 4096).
-    pub const LONGEST: usize = 32 << 10;
+    pub const MAX_LEN: usize = 32 << 10;
 
     /// As TOML.
     ///
@@ -73,7 +73,7 @@ impl Order {
     ///
     /// # Errors
     /// One line, if it is not understood: the other program is of another version.
-    pub fn read(text: &[u8]) -> Result<Order, String> {
+    pub fn read(text: &[u8]) -> Result<LaunchSettings, String> {
         let text = std::str::from_utf8(text).map_err(|e| e.to_string());
         text.and_then(|text| toml::from_str(text).map_err(|e| e.message().to_owned()))
             .map_err(|e| {
@@ -90,7 +90,7 @@ pub enum Line {
         /// The picture.
         size: Size,
         /// Where clients reach it.
-        place: String,
+        endpoint: String,
     },
     /// A new device may pair.
     Invitation {
@@ -149,11 +149,11 @@ pub enum Line {
     /// The player's window has this size, if somebody plays in one.
     PlayerWindow(Option<Size>),
     /// Whether the source is to be seen.
-    Shown(bool),
+    SourceShown(bool),
     /// The player's input is injected into this display.
-    InputGoesTo(String),
+    InputDisplay(String),
     /// Keys and clicks are kept back for this reason; `None`: they reach the window again.
-    InputKeptBack(Option<String>),
+    InputWithheld(Option<String>),
     /// Of the clipboard that the player shares, in words.
     Clipboard(String),
     /// Of the sound, in words.
@@ -163,7 +163,7 @@ pub enum Line {
     /// It failed for good; the application goes on.
     Failed(String),
     /// Something failed and the stream goes on.
-    Trouble(String),
+    Warning(String),
 }
 
 impl From<Notice> for Line {
@@ -186,7 +186,7 @@ impl From<Notice> for Line {
                 rendition,
             },
             Notice::RoleChanged(subscriber, role) => Line::RoleChanged(subscriber, role),
-            Notice::Link(session, rung) => Line::Link(session, rung),
+            Notice::Link(session, transport) => Line::Link(session, transport),
             Notice::Ended(subscriber, ending) => Line::Ended(subscriber, ending),
             Notice::Record(record) => Line::Record(record),
             Notice::Audio(session, report) => Line::Audio(session, report),
@@ -206,17 +206,17 @@ impl From<Notice> for Line {
             Notice::EncoderClosed(rendition) => Line::EncoderClosed(rendition),
             Notice::Resized(size) => Line::Resized(size),
             Notice::NoPicture => {
-                Line::Trouble("a client waits, and the game has shown no picture yet".to_owned())
+                Line::Warning("a client waits, and the game has shown no picture yet".to_owned())
             }
             Notice::PlayerWindow(size) => Line::PlayerWindow(size),
-            Notice::Shown(shown) => Line::Shown(shown),
-            Notice::InputKeptBack(why) => Line::InputKeptBack(why.map(str::to_owned)),
+            Notice::SourceShown(shown) => Line::SourceShown(shown),
+            Notice::InputWithheld(why) => Line::InputWithheld(why.map(str::to_owned)),
             Notice::Clipboard(words) => Line::Clipboard(words),
             Notice::Sound(words) => Line::Sound(words),
             Notice::SourceEnded(why) => Line::SourceEnded(why.to_owned()),
             Notice::Failed(why) => Line::Failed(why),
-            Notice::Trouble(why) => Line::Trouble(why),
-            Notice::Lost(notices) => Line::Trouble(format!(
+            Notice::Warning(why) => Line::Warning(why),
+            Notice::Lost(notices) => Line::Warning(format!(
                 "{notices} messages are lost: this machine could not keep up"
             )),
         }
@@ -225,14 +225,14 @@ impl From<Notice> for Line {
 
 impl Line {
     /// Bytes that one has at most: a record has about 40 numbers, a name or a reason is shorter.
-    pub const LONGEST: usize = 8 << 10;
+    pub const MAX_LEN: usize = 8 << 10;
 
     /// As text.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = Text(String::new());
         match self {
-            Line::Streaming { size, place } => text.put("streaming").size(*size).put(place),
+            Line::Streaming { size, endpoint } => text.put("streaming").size(*size).put(endpoint),
             Line::Invitation { pin, seconds } => text.put("invitation").put(pin).put(seconds),
             Line::Paired { name, fingerprint } => text.put("paired").put(name).put(fingerprint),
             Line::Pairing(words) => text.put("pairing").put(words),
@@ -249,7 +249,7 @@ impl Line {
             Line::RoleChanged(subscriber, role) => {
                 text.put("role").put(subscriber).put(role.name())
             }
-            Line::Link(session, rung) => text.put("link").put(session.0).put(rung.name()),
+            Line::Link(session, transport) => text.put("link").put(session.0).put(transport.name()),
             Line::Ended(subscriber, ending) => text.put("ended").put(subscriber).put(word(*ending)),
             Line::Record(record) => text.put("record").record(record),
             Line::Audio(session, report) => {
@@ -267,16 +267,16 @@ impl Line {
             Line::Resized(size) => text.put("resized").size(*size),
             Line::PlayerWindow(Some(size)) => text.put("player-window").size(*size),
             Line::PlayerWindow(None) => text.put("no-player-window"),
-            Line::Shown(true) => text.put("shown"),
-            Line::Shown(false) => text.put("hidden"),
-            Line::InputGoesTo(display) => text.put("input-goes-to").put(display),
-            Line::InputKeptBack(Some(why)) => text.put("input-kept-back").put(why),
-            Line::InputKeptBack(None) => text.put("input-arrives"),
+            Line::SourceShown(true) => text.put("shown"),
+            Line::SourceShown(false) => text.put("hidden"),
+            Line::InputDisplay(display) => text.put("input-goes-to").put(display),
+            Line::InputWithheld(Some(why)) => text.put("input-kept-back").put(why),
+            Line::InputWithheld(None) => text.put("input-arrives"),
             Line::Clipboard(words) => text.put("clipboard").put(words),
             Line::Sound(words) => text.put("sound").put(words),
             Line::SourceEnded(why) => text.put("source-ended").put(why),
             Line::Failed(why) => text.put("failed").put(why),
-            Line::Trouble(why) => text.put("trouble").put(why),
+            Line::Warning(why) => text.put("trouble").put(why),
         };
         text.0
     }
@@ -288,7 +288,7 @@ impl Line {
         Some(match fields.word()? {
             "streaming" => Line::Streaming {
                 size: fields.size()?,
-                place: fields.words()?,
+                endpoint: fields.words()?,
             },
             "invitation" => Line::Invitation {
                 pin: fields.words()?,
@@ -309,8 +309,8 @@ impl Line {
             "role" => Line::RoleChanged(fields.number()?, fields.role()?),
             "link" => {
                 let (session, name) = (fields.session()?, fields.word()?);
-                let rung = Rung::ALL.into_iter().find(|rung| rung.name() == name)?;
-                Line::Link(session, rung)
+                let transport = Rung::ALL.into_iter().find(|transport| transport.name() == name)?;
+                Line::Link(session, transport)
             }
             "ended" => Line::Ended(fields.number()?, meant(&ENDINGS, fields.word()?)?),
             "record" => Line::Record(Box::new(fields.record()?)),
@@ -333,16 +333,16 @@ impl Line {
             "resized" => Line::Resized(fields.size()?),
             "player-window" => Line::PlayerWindow(Some(fields.size()?)),
             "no-player-window" => Line::PlayerWindow(None),
-            "shown" => Line::Shown(true),
-            "hidden" => Line::Shown(false),
-            "input-goes-to" => Line::InputGoesTo(fields.words()?),
-            "input-kept-back" => Line::InputKeptBack(Some(fields.words()?)),
-            "input-arrives" => Line::InputKeptBack(None),
+            "shown" => Line::SourceShown(true),
+            "hidden" => Line::SourceShown(false),
+            "input-goes-to" => Line::InputDisplay(fields.words()?),
+            "input-kept-back" => Line::InputWithheld(Some(fields.words()?)),
+            "input-arrives" => Line::InputWithheld(None),
             "clipboard" => Line::Clipboard(fields.words()?),
             "sound" => Line::Sound(fields.words()?),
             "source-ended" => Line::SourceEnded(fields.words()?),
             "failed" => Line::Failed(fields.words()?),
-            "trouble" => Line::Trouble(fields.words()?),
+            "trouble" => Line::Warning(fields.words()?),
             _ => return None,
         })
     }

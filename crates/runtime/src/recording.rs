@@ -1,4 +1,4 @@
-//! Writes what [`crate::handoffs`] records into a folder, in a thread without urgency.
+//! Writes what [`crate::latencies`] records into a folder, in a thread without urgency.
 
 mod file;
 
@@ -14,17 +14,17 @@ use openuvr_proto::time::Instant;
 
 use self::file::SampleFile;
 use crate::clock;
-use crate::handoffs::Handoffs;
+use crate::scheduling_latency::SchedulingLatencies;
 use crate::sched::{Scheduler, ThreadRole};
 
 /// How often rings are emptied: one is then full at 40 000 samples a second, and no site has a hundredth of
 /// that.
-const EMPTIED_EVERY: Duration = Duration::from_millis(100);
+const DRAIN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What is being recorded into a folder, until it is finished or dropped.
 #[derive(Debug)]
 pub struct Recording {
-    handoffs: Handoffs,
+    latencies: SchedulingLatencies,
     stop: Arc<AtomicBool>,
     writer: Option<JoinHandle<io::Result<u64>>>,
 }
@@ -36,22 +36,22 @@ impl Recording {
     ///
     /// # Errors
     /// The folder can't be made, or no thread started.
-    pub fn begin(folder: &Path) -> io::Result<Recording> {
+    pub fn start(folder: &Path) -> io::Result<Recording> {
         fs::create_dir_all(folder)?;
-        let handoffs = Handoffs::on();
+        let latencies = SchedulingLatencies::on();
         let stop = Arc::<AtomicBool>::default();
         let writer = Writer {
-            handoffs: handoffs.clone(),
+            latencies: latencies.clone(),
             folder: folder.to_owned(),
-            begin: clock::now(),
+            start: clock::now(),
             files: Vec::new(),
         };
         let stopped = stop.clone();
         let role = ThreadRole::Background;
         let writer =
-            Scheduler::ordinary().spawn(role, "ouvr-handoffs", move || writer.run(&stopped))?;
+            Scheduler::ordinary().spawn(role, "ouvr-latencies", move || writer.run(&stopped))?;
         Ok(Recording {
-            handoffs,
+            latencies,
             stop,
             writer: Some(writer),
         })
@@ -59,8 +59,8 @@ impl Recording {
 
     /// For those who wake each other.
     #[must_use]
-    pub fn handoffs(&self) -> Handoffs {
-        self.handoffs.clone()
+    pub fn scheduling_latencies(&self) -> SchedulingLatencies {
+        self.latencies.clone()
     }
 
     /// Writes the rest; how many samples were lost, because rings were full.
@@ -93,9 +93,9 @@ impl Drop for Recording {
 
 /// The thread that empties the rings.
 struct Writer {
-    handoffs: Handoffs,
+    latencies: SchedulingLatencies,
     folder: PathBuf,
-    begin: Instant,
+    start: Instant,
     /// In the order of the sites.
     files: Vec<SampleFile>,
 }
@@ -103,28 +103,28 @@ struct Writer {
 impl Writer {
     fn run(mut self, stop: &AtomicBool) -> io::Result<u64> {
         while !stop.load(Ordering::Acquire) {
-            self.empty()?;
-            std::thread::park_timeout(EMPTIED_EVERY);
+            self.drain()?;
+            std::thread::park_timeout(DRAIN_INTERVAL);
         }
-        self.empty()?;
+        self.drain()?;
         let end = clock::now();
         for file in &mut self.files {
             file.finish(end)?;
         }
-        let rings = self.handoffs.rings();
+        let rings = self.latencies.rings();
         Ok(rings.iter().map(|ring| ring.lost()).sum())
     }
 
-    fn empty(&mut self) -> io::Result<()> {
-        let rings = self.handoffs.rings();
+    fn drain(&mut self) -> io::Result<()> {
+        let rings = self.latencies.rings();
         for ring in &rings[self.files.len()..] {
             let name = ring.name();
             let path = self.folder.join(format!("{name}.jitter"));
             self.files
-                .push(SampleFile::create(&path, &name, self.begin)?);
+                .push(SampleFile::create(&path, &name, self.start)?);
         }
         for (ring, file) in rings.iter().zip(&mut self.files) {
-            ring.empty(|sample| file.push(sample));
+            ring.drain(|sample| file.push(sample));
             file.flush()?;
         }
         Ok(())

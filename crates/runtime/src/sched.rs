@@ -21,14 +21,14 @@ use std::thread::JoinHandle;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::handoffs::{Handoffs, Site};
+use crate::scheduling_latency::{SchedulingLatencies, WakeupSite};
 use crate::sys;
 
 /// What a thread does, which decides how urgent it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ThreadRole {
     /// Receives, sends, or hands over; short work after each wake-up.
-    HandOff,
+    Dispatch,
     /// Reads or injects input.
     Input,
     /// Captures, codes or plays sound: a tenth of a millisecond every few.
@@ -55,7 +55,7 @@ impl ThreadRole {
     pub const fn priority(self) -> Option<u8> {
         match self {
             ThreadRole::EmulatedLink => Some(60),
-            ThreadRole::HandOff => Some(45),
+            ThreadRole::Dispatch => Some(45),
             ThreadRole::Input => Some(44),
             ThreadRole::Audio => Some(43),
             ThreadRole::Decode => Some(22),
@@ -148,7 +148,7 @@ impl SchedReport {
         })
     }
 
-    fn refuse(&mut self, what: Refused, why: &dyn fmt::Display) {
+    fn record_refusal(&mut self, what: Refused, why: &dyn fmt::Display) {
         if self.refused.iter().all(|(known, _)| *known != what) {
             self.refused.push((what, why.to_string()));
         }
@@ -170,11 +170,11 @@ impl fmt::Display for SchedReport {
 pub struct Scheduler {
     ordinary: bool,
     /// A role that is not real-time although the others are.
-    without: Option<ThreadRole>,
+    non_realtime: Option<ThreadRole>,
     /// Cores of the threads that may not wait; empty: any.
     cores: Arc<BTreeSet<usize>>,
     report: Arc<Mutex<SchedReport>>,
-    handoffs: Handoffs,
+    latencies: SchedulingLatencies,
 }
 
 /// Signals that a thread raises by its own fault. Blocked, they would end the process without the
@@ -207,16 +207,16 @@ impl Scheduler {
 
     /// Never asks for it for threads of this role: of all others it does.
     #[must_use]
-    pub fn without(self, role: ThreadRole) -> Scheduler {
+    pub fn without_realtime(self, role: ThreadRole) -> Scheduler {
         Scheduler {
-            without: Some(role),
+            non_realtime: Some(role),
             ..self
         }
     }
 
     /// The priority that threads of this role are to have; `None`: they are ordinary.
     fn priority(&self, role: ThreadRole) -> Option<u8> {
-        let realtime = !self.ordinary && self.without != Some(role);
+        let realtime = !self.ordinary && self.non_realtime != Some(role);
         role.priority().filter(|_| realtime)
     }
 
@@ -233,19 +233,19 @@ impl Scheduler {
 
     /// Has the threads of a session record how long they take to wake.
     #[must_use]
-    pub fn recording(self, handoffs: Handoffs) -> Scheduler {
-        Scheduler { handoffs, ..self }
+    pub fn with_latency_recording(self, latencies: SchedulingLatencies) -> Scheduler {
+        Scheduler { latencies, ..self }
     }
 
     /// A place of that recording; without one it does nothing.
     #[must_use]
-    pub fn site(&self, name: &str) -> Site {
-        self.handoffs.site(name)
+    pub fn site(&self, name: &str) -> WakeupSite {
+        self.latencies.site(name)
     }
 
     /// Adds to the warning what the program itself asked the system for in vain.
     pub fn refused(&self, what: Refused, why: &dyn fmt::Display) {
-        self.lock().refuse(what, why);
+        self.lock().record_refusal(what, why);
     }
 
     /// Starts a thread: its scheduling is set and in the report when this returns. All signals but
@@ -298,10 +298,10 @@ impl Scheduler {
         let mut report = self.lock();
         report.threads.push(ThreadSched { name, role, policy });
         if let Some(error) = refused {
-            report.refuse(Refused::RealTime, &error);
+            report.record_refusal(Refused::RealTime, &error);
         }
         if let Some(why) = unpinned {
-            report.refuse(Refused::Cores, &why);
+            report.record_refusal(Refused::Cores, &why);
         }
     }
 
@@ -310,7 +310,7 @@ impl Scheduler {
         self.priority(role)?;
         let locked = sys::lock_stack();
         locked
-            .map_err(|error| self.lock().refuse(Refused::Memory, &error))
+            .map_err(|error| self.lock().record_refusal(Refused::Memory, &error))
             .ok()
     }
 
@@ -365,7 +365,7 @@ mod tests {
     use crate::sys;
 
     const ROLES: [ThreadRole; 7] = [
-        ThreadRole::HandOff,
+        ThreadRole::Dispatch,
         ThreadRole::Input,
         ThreadRole::Audio,
         ThreadRole::Encode,
@@ -411,7 +411,7 @@ mod tests {
         if !fifo_allowed() {
             return;
         }
-        let scheduler = Scheduler::new().without(ThreadRole::Encode);
+        let scheduler = Scheduler::new().without_realtime(ThreadRole::Encode);
         let policy_of = |role| scheduler.spawn(role, "role", sys::policy).unwrap().join();
         assert_eq!(policy_of(ThreadRole::Encode).unwrap().0, libc::SCHED_OTHER);
         assert_eq!(policy_of(ThreadRole::Input).unwrap().0, libc::SCHED_FIFO);
@@ -425,7 +425,7 @@ mod tests {
         }
         for (role, policy) in [
             (ThreadRole::Encode, libc::SCHED_FIFO),
-            (ThreadRole::HandOff, libc::SCHED_OTHER),
+            (ThreadRole::Dispatch, libc::SCHED_OTHER),
         ] {
             let child = || std::thread::spawn(sys::policy).join().unwrap();
             let seen = Scheduler::new().spawn(role, "parent", child).unwrap();
@@ -438,7 +438,7 @@ mod tests {
         let scheduler = Scheduler::ordinary();
         let before = std::thread::spawn(sys::policy).join().unwrap();
         let seen = scheduler
-            .spawn(ThreadRole::HandOff, "plain", sys::policy)
+            .spawn(ThreadRole::Dispatch, "plain", sys::policy)
             .unwrap();
         assert_eq!(seen.join().unwrap(), before);
         assert_eq!(scheduler.report().warning(), None);
@@ -491,7 +491,7 @@ mod tests {
         let (all, absent) = (cores(), CpuSet::MAX_CPU + 7);
         let scheduler = Scheduler::ordinary().pinned_to(BTreeSet::from([absent]));
         let seen = scheduler
-            .spawn(ThreadRole::HandOff, "unpinned", cores)
+            .spawn(ThreadRole::Dispatch, "unpinned", cores)
             .unwrap();
         assert_eq!(seen.join().unwrap(), all);
         let warning = scheduler.report().warning().unwrap();
@@ -524,7 +524,7 @@ mod tests {
             panic!("this thread's stack is nowhere");
         };
         let scheduler = Scheduler::new();
-        for (role, want) in [(ThreadRole::HandOff, true), (ThreadRole::Background, false)] {
+        for (role, want) in [(ThreadRole::Dispatch, true), (ThreadRole::Background, false)] {
             let seen = scheduler
                 .spawn(role, "stack", locked)
                 .unwrap()

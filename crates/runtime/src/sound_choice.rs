@@ -72,7 +72,7 @@ impl SoundChoice {
     ///
     /// # Errors
     /// One line.
-    pub fn without(&self, why: &str) -> Result<String, String> {
+    pub fn fallback(&self, why: &str) -> Result<String, String> {
         match self {
             SoundChoice::Auto => Ok(format!("no sound: {why}")),
             _ => Err(why.to_owned()),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_word_lists_all_there_are() {
+    fn an_unknown_backend_lists_all_choices() {
         let check =
             |words| SoundChoice::parse(words).check(&["auto", "off"], ["pulse"].into_iter());
         assert_eq!(check("auto"), Ok(()));
@@ -106,8 +106,8 @@ mod tests {
     }
 
     #[test]
-    fn only_who_insists_on_sound_fails_without() {
-        assert!(SoundChoice::Auto.without("no server").is_ok());
-        assert!(SoundChoice::parse("pulse").without("no server").is_err());
+    fn an_explicit_backend_that_fails_is_an_error() {
+        assert!(SoundChoice::Auto.fallback("no server").is_ok());
+        assert!(SoundChoice::parse("pulse").fallback("no server").is_err());
     }
 }

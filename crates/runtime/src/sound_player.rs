@@ -22,7 +22,7 @@ use openuvr_proto::recv::timed::TimedReceiver;
 use openuvr_proto::time::{Instant, PeerInstant};
 
 use crate::clock;
-use crate::handoffs::Site;
+use crate::scheduling_latency::WakeupSite;
 use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
 
@@ -30,7 +30,7 @@ use crate::sched::{Scheduler, ThreadRole};
 const RETRY: Duration = Duration::from_secs(2);
 
 /// How often it is looked whether the player is to end, while nothing is to be played.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Opens a playback.
 pub type OpenPlayback = Box<dyn FnMut() -> Result<Box<dyn AudioPlayback>, AudioError> + Send>;
@@ -52,22 +52,22 @@ pub struct Volume {
 
 impl Volume {
     /// The loudest: twice as loud as it comes.
-    pub const LOUDEST: u32 = 200;
+    pub const MAX_PERCENT: u32 = 200;
 
-    /// This loud, 100 as it comes; above [`Volume::LOUDEST`] that.
+    /// This loud, 100 as it comes; above [`Volume::MAX_PERCENT`] that.
     #[must_use]
     pub fn new(percent: u32) -> Volume {
         Volume {
-            percent: AtomicU32::new(percent.min(Volume::LOUDEST)),
+            percent: AtomicU32::new(percent.min(Volume::MAX_PERCENT)),
             muted: AtomicBool::new(false),
         }
     }
 
-    /// By how many per cent more (or less) it is to be played, 0 to [`Volume::LOUDEST`]; who changes it hears
+    /// By how many per cent more (or less) it is to be played, 0 to [`Volume::MAX_PERCENT`]; who changes it hears
     /// it again. How loud it is then.
     pub fn change(&self, by: i32) -> u32 {
         self.muted.store(false, Ordering::Relaxed);
-        let changed = |now: u32| Some(now.saturating_add_signed(by).min(Volume::LOUDEST));
+        let changed = |now: u32| Some(now.saturating_add_signed(by).min(Volume::MAX_PERCENT));
         let before = (self.percent).fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
         changed(before.unwrap_or_else(|now| now)).unwrap_or_default()
     }
@@ -83,7 +83,7 @@ impl Volume {
         match self.muted.load(Ordering::Relaxed) {
             true => 0.0,
             false => {
-                let percent = self.percent.load(Ordering::Relaxed).min(Volume::LOUDEST);
+                let percent = self.percent.load(Ordering::Relaxed).min(Volume::MAX_PERCENT);
                 f32::from(u16::try_from(percent).unwrap_or(0)) / 100.0
             }
         }
@@ -91,15 +91,15 @@ impl Volume {
 }
 
 /// For whom a player plays; lives in the player's thread.
-pub(crate) trait Audience: Send {
+pub(crate) trait PlaybackListener: Send {
     /// All is to end, not only this player.
     fn stopping(&self) -> bool;
 
     /// There is no sound for now, and why.
-    fn trouble(&self, why: String);
+    fn on_error(&self, why: String);
 
     /// A payload whose first sample was captured then, by the sender's clock, is heard at `heard`.
-    fn heard(&mut self, now: Instant, captured: PeerInstant, heard: Instant);
+    fn on_played(&mut self, now: Instant, captured: PeerInstant, played: Instant);
 
     /// Whether it is to be told how the stream is played.
     fn wants_report(&self, now: Instant) -> bool;
@@ -115,7 +115,7 @@ struct Stream {
     waits: AtomicBool,
     waker: Mutex<Option<Waker>>,
     /// Where who receives wakes the audio thread.
-    handed_over: Site,
+    wakeup_site: WakeupSite,
     stop: AtomicBool,
 }
 
@@ -132,21 +132,21 @@ impl SoundPlayer {
         scheduler: &Scheduler,
         site: &'static str,
         sink: AudioSink,
-        audience: Box<dyn Audience>,
+        listener: Box<dyn PlaybackListener>,
         guard: impl Send + 'static,
     ) -> std::io::Result<SoundPlayer> {
         let stream = Arc::new(Stream {
             buffer: Mutex::new(JitterBuffer::new()),
             waits: AtomicBool::new(false),
             waker: Mutex::default(),
-            handed_over: scheduler.site(site),
+            wakeup_site: scheduler.site(site),
             stop: AtomicBool::new(false),
         });
         let mut player = Player {
             stream: stream.clone(),
             gain: sink.volume.factor(),
             sink,
-            audience,
+            listener,
         };
         let thread = scheduler.spawn(ThreadRole::Audio, "ouvr-audio", move || {
             let _guard = guard;
@@ -168,14 +168,14 @@ impl SoundPlayer {
             came = true;
         }
         if came && self.stream.waits.swap(false, Ordering::Relaxed) {
-            self.stream.handed_over.sent();
+            self.stream.wakeup_site.sent();
             self.wake();
         }
     }
 
     /// Another stream begins: what waits of the one before is not heard.
     #[cfg(feature = "host")]
-    pub(crate) fn forget(&self) {
+    pub(crate) fn reset(&self) {
         *lock(&self.stream.buffer) = JitterBuffer::new();
     }
 
@@ -246,53 +246,53 @@ fn amplify(samples: &mut [f32], from: f32, to: f32) {
 struct Player {
     stream: Arc<Stream>,
     sink: AudioSink,
-    audience: Box<dyn Audience>,
+    listener: Box<dyn PlaybackListener>,
     /// What the last sample was multiplied by.
     gain: f32,
 }
 
 impl Player {
     fn run(&mut self) {
-        let mut told = false;
+        let mut reported = false;
         while !self.stopping() {
             let played = (self.sink.open)().and_then(|mut playback| {
                 *lock(&self.stream.waker) = Some(playback.waker());
-                let played = self.play(playback.as_mut(), &mut told);
+                let played = self.play(playback.as_mut(), &mut reported);
                 *lock(&self.stream.waker) = None;
                 played
             });
             let Err(why) = played else { return };
-            if !std::mem::replace(&mut told, true) {
-                self.audience.trouble(format!("no sound for now: {why}"));
+            if !std::mem::replace(&mut reported, true) {
+                self.listener.on_error(format!("no sound for now: {why}"));
             }
             let until = clock::now() + RETRY;
             while !self.stopping() && clock::now() < until {
-                std::thread::sleep(LOOK_EVERY);
+                std::thread::sleep(POLL_INTERVAL);
             }
             lock(&self.stream.buffer).clear();
         }
     }
 
     fn stopping(&self) -> bool {
-        self.stream.stop.load(Ordering::Relaxed) || self.audience.stopping()
+        self.stream.stop.load(Ordering::Relaxed) || self.listener.stopping()
     }
 
     fn play(
         &mut self,
         playback: &mut dyn AudioPlayback,
-        told: &mut bool,
+        reported: &mut bool,
     ) -> Result<(), AudioError> {
         let mut renderer = Renderer::open()?;
         let (mut samples, mut coded) = (Vec::new(), Vec::new());
         while !self.stopping() {
             let mut level = playback.level()?;
             let now = clock::now();
-            if self.audience.wants_report(now) {
+            if self.listener.wants_report(now) {
                 let (status, counters) = {
                     let buffer = lock(&self.stream.buffer);
                     (buffer.status(), buffer.counters())
                 };
-                self.audience.report(now, status, counters);
+                self.listener.report(now, status, counters);
             }
             // All that is to be written now. The device is asked once: what is added to it is known.
             let until = loop {
@@ -318,17 +318,17 @@ impl Player {
                 let gain = self.sink.volume.factor();
                 amplify(&mut samples, std::mem::replace(&mut self.gain, gain), gain);
                 playback.write(&samples)?;
-                *told = false;
+                *reported = false;
                 if let (Some(captured), Some(heard_in)) = (captured, level.heard_in) {
-                    self.audience.heard(now, captured, now + heard_in);
+                    self.listener.on_played(now, captured, now + heard_in);
                 }
                 let written = duration_of(samples.len() / CHANNELS);
                 level.dry_in += written;
                 level.heard_in = level.heard_in.map(|heard_in| heard_in + written);
             };
-            let until = until.map_or(now + LOOK_EVERY, |at| at.min(now + LOOK_EVERY));
+            let until = until.map_or(now + POLL_INTERVAL, |at| at.min(now + POLL_INTERVAL));
             playback.wait(Some(until.since(clock::now())))?;
-            self.stream.handed_over.received();
+            self.stream.wakeup_site.received();
             self.stream.waits.store(false, Ordering::Relaxed);
         }
         Ok(())
@@ -351,7 +351,7 @@ mod tests {
         volume.toggle_mute();
         assert_eq!(volume.change(-1000), 0, "and it is not muted any more");
         assert_eq!(volume.change(10), 10);
-        assert_eq!(volume.change(i32::MAX), Volume::LOUDEST);
+        assert_eq!(volume.change(i32::MAX), Volume::MAX_PERCENT);
         assert_eq!(volume.factor(), 2.0);
     }
 

@@ -100,7 +100,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// Nothing that this program has written.
-    #[error("{}: this file is longer than {} KiB: it is none of OpenUVR's", path.display(), LONGEST >> 10)]
+    #[error("{}: this file is longer than {} KiB: it is none of OpenUVR's", path.display(), MAX_FILE >> 10)]
     TooLong {
         /// The file.
         path: PathBuf,
@@ -151,7 +151,7 @@ impl Lock {
             .create(dir)
             .map_err(|e| failed("create folder", dir, e))?;
         let meta = fs::metadata(dir).map_err(|e| failed("look at", dir, e))?;
-        only_ours(dir, &meta)?;
+        check_owner(dir, &meta)?;
         let path = dir.join(".lock");
         let file = OpenOptions::new()
             .write(true)
@@ -225,7 +225,7 @@ impl Stamp {
 }
 
 /// Bytes that a file of keys, of trust or of settings has at most: those of some thousand devices.
-pub const LONGEST: u64 = 1 << 20;
+pub const MAX_FILE: u64 = 1 << 20;
 
 /// The text of a file of keys or of trust, `None` if there is none.
 ///
@@ -236,18 +236,18 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, StoreError> {
     if let Some(folder) = path.parent()
         && let Ok(meta) = fs::metadata(folder)
     {
-        only_ours(folder, &meta)?;
+        check_owner(folder, &meta)?;
     }
     match open(path)? {
         Some((file, meta)) => {
-            only_ours(path, &meta)?;
+            check_owner(path, &meta)?;
             text_of(path, file).map(Some)
         }
         None => Ok(None),
     }
 }
 
-/// The text of the file at `path`, of at most [`LONGEST`] bytes; `None` if there is none, and none
+/// The text of the file at `path`, of at most [`MAX_FILE`] bytes; `None` if there is none, and none
 /// in `/dev/null`.
 ///
 /// # Errors
@@ -284,9 +284,9 @@ fn open(path: &Path) -> Result<Option<(File, Metadata)>, StoreError> {
 
 fn text_of(path: &Path, file: File) -> Result<String, StoreError> {
     let mut bytes = Vec::new();
-    let read = file.take(LONGEST + 1).read_to_end(&mut bytes);
+    let read = file.take(MAX_FILE + 1).read_to_end(&mut bytes);
     read.map_err(|e| failed("read", path, e))?;
-    if bytes.len() as u64 > LONGEST {
+    if bytes.len() as u64 > MAX_FILE {
         return Err(StoreError::TooLong {
             path: path.to_owned(),
         });
@@ -299,7 +299,7 @@ fn text_of(path: &Path, file: File) -> Result<String, StoreError> {
 }
 
 /// Whether nobody but this user, and the superuser, may change a file or folder.
-fn only_ours(path: &Path, meta: &Metadata) -> Result<(), StoreError> {
+fn check_owner(path: &Path, meta: &Metadata) -> Result<(), StoreError> {
     let owner = meta.uid();
     if owner != 0 && owner != rustix::process::geteuid().as_raw() {
         return Err(StoreError::Foreign {
@@ -440,7 +440,7 @@ pub(crate) mod tests {
     fn only_regular_files_of_a_megabyte_are_read() {
         let dir = TempDir::new();
         let whole = dir.0.join("whole");
-        let length = usize::try_from(LONGEST).unwrap();
+        let length = usize::try_from(MAX_FILE).unwrap();
         fs::write(&whole, "x".repeat(length)).unwrap();
         assert_eq!(read_text(&whole).unwrap().unwrap().len(), length);
         fs::write(&whole, "x".repeat(length + 1)).unwrap();

@@ -14,7 +14,7 @@ use openuvr_proto::printable::printable;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-pub use self::pairing::{LONGEST_WINDOW, PairingRequest, PairingRequests, WantedWindow};
+pub use self::pairing::{MAX_WINDOW, PairingRequest, PairingRequests, RequestedWindow};
 use crate::store::{Lock, Stamp, StoreError, read, replace};
 
 /// A client that has paired with this host.
@@ -50,7 +50,7 @@ impl Device {
     }
 
     /// Notes what it calls itself now; whether that is news.
-    pub(crate) fn call(&mut self, now: &DeviceName) -> bool {
+    pub(crate) fn rename(&mut self, now: &DeviceName) -> bool {
         let now = Some(now.as_str()).filter(|now| !now.is_empty() && *now != self.name);
         let news = self.calls_itself.as_deref() != now;
         self.calls_itself = now.map(str::to_owned);
@@ -164,7 +164,7 @@ impl DeviceStore {
     pub fn calls_itself(&mut self, key: &PublicKey, name: &DeviceName) -> Result<(), StoreError> {
         self.change(|devices| {
             for device in devices.iter_mut().filter(|device| device.key == *key) {
-                device.call(name);
+                device.rename(name);
             }
             Ok(())
         })

@@ -23,15 +23,15 @@ use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::video::EchoKind;
 use openuvr_runtime::client::ClientRuntime;
 use openuvr_runtime::clock;
-use openuvr_runtime::guest::{Guest, InputTo};
+use openuvr_runtime::guest::{Guest, InputTarget};
 use openuvr_runtime::host::Notice;
 use openuvr_runtime::host::config::Config;
-use support::{Folder, MOST, TIMEOUT, client, eventually};
+use support::{Folder, MANY, TIMEOUT, client, eventually};
 
 /// The size and the grey level in the middle of each picture that is shown.
-struct Eye(SyncSender<(Size, u8)>);
+struct PictureReader(SyncSender<(Size, u8)>);
 
-impl Presenter for Eye {
+impl Presenter for PictureReader {
     fn present(&mut self, _: FrameId, picture: &Picture<'_>) -> Result<(), PresentError> {
         let mut bgrx = vec![0; picture.size.pixels() * 4];
         to_bgrx(picture, &mut bgrx)?;
@@ -45,9 +45,9 @@ impl Presenter for Eye {
 }
 
 /// What is sent here is typed at the client.
-struct Hand(Receiver<InputEvent>);
+struct TypedInput(Receiver<InputEvent>);
 
-impl InputSource for Hand {
+impl InputSource for TypedInput {
     fn next(&mut self, timeout: Option<Duration>) -> Result<SourceEvent, SourceError> {
         let event = self.0.recv_timeout(timeout.unwrap_or(TIMEOUT)).ok();
         Ok(event.map_or(SourceEvent::TimedOut, SourceEvent::Input))
@@ -61,8 +61,8 @@ struct Watcher {
 }
 
 fn watch(guest: &Guest, folder: &Path) -> Watcher {
-    let (hand, typed) = sync_channel(MOST);
-    watch_with(guest, folder, Box::new(Hand(typed)), hand)
+    let (hand, typed) = sync_channel(MANY);
+    watch_with(guest, folder, Box::new(TypedInput(typed)), hand)
 }
 
 fn watch_with(
@@ -71,10 +71,10 @@ fn watch_with(
     input: Box<dyn InputSource>,
     hand: SyncSender<InputEvent>,
 ) -> Watcher {
-    watch_wishing(guest, folder, input, hand, Wishes::default())
+    watch_constrained(guest, folder, input, hand, Wishes::default())
 }
 
-fn watch_wishing(
+fn watch_constrained(
     guest: &Guest,
     folder: &Path,
     input: Box<dyn InputSource>,
@@ -82,8 +82,8 @@ fn watch_wishing(
     wishes: Wishes,
 ) -> Watcher {
     let host = (guest.address().unwrap().port(), guest.pin().unwrap());
-    let (eye, seen) = sync_channel(MOST);
-    let surface = move || Box::new(Eye(eye.clone())) as Box<dyn Presenter>;
+    let (eye, seen) = sync_channel(MANY);
+    let surface = move || Box::new(PictureReader(eye.clone())) as Box<dyn Presenter>;
     Watcher {
         client: client(host, folder, wishes, Some(input), surface),
         seen,
@@ -102,11 +102,11 @@ fn start(folder: &Path, name: &str, size: Size) -> (Guest, Receiver<Notice>) {
         csv: Some(folder.join(format!("{name}.csv"))),
         ..Config::default()
     };
-    let (tell, told) = sync_channel(MOST);
-    let tell = move |notice| drop(tell.send(notice));
+    let (sender, notices) = sync_channel(MANY);
+    let tell = move |notice| drop(sender.send(notice));
     (
-        Guest::start(&config, InputTo::Application, size, tell).unwrap(),
-        told,
+        Guest::start(&config, InputTarget::Application, size, tell).unwrap(),
+        notices,
     )
 }
 
@@ -136,7 +136,7 @@ fn draw_until_seen(guest: &Guest, watcher: &Watcher, size: Size, grey: u8) {
 fn an_application_streams_takes_input_and_is_resized() {
     let folder = Folder::new("guest");
     let size = Size::new(320, 180);
-    let (guest, told) = start(&folder.0, "application", size);
+    let (guest, notices) = start(&folder.0, "application", size);
     let watcher = watch(&guest, &folder.0);
     draw_until_seen(&guest, &watcher, size, 60);
 
@@ -156,7 +156,7 @@ fn an_application_streams_takes_input_and_is_resized() {
     drop(watcher);
     drop(guest);
     let (mut exact, mut ended, mut records) = (0, 0, 0);
-    for notice in told.try_iter() {
+    for notice in notices.try_iter() {
         match notice {
             Notice::Record(record) => {
                 records += 1;
@@ -183,10 +183,10 @@ fn an_application_streams_takes_input_and_is_resized() {
 }
 
 /// What a device says: type, code and value.
-type Said = (u16, u16, i32);
+type DeviceEvent = (u16, u16, i32);
 
 /// Writes `struct input_event`s of a 64-bit Linux, as its event devices give them.
-fn say(device: &mut impl Write, events: &[Said]) {
+fn write_events(device: &mut impl Write, events: &[DeviceEvent]) {
     let mut bytes = Vec::new();
     for (kind, code, value) in events {
         bytes.extend([0; 16]);
@@ -198,12 +198,12 @@ fn say(device: &mut impl Write, events: &[Said]) {
 }
 
 /// Reads as many from a pipe that does not block, which may take a while.
-fn hear(descriptor: &mut impl Read, events: usize) -> Vec<Said> {
+fn read_events(descriptor: &mut impl Read, events: usize) -> Vec<DeviceEvent> {
     let mut bytes = vec![0; events * 24];
-    let mut heard = 0;
+    let mut read = 0;
     eventually("all events", || {
-        heard += descriptor.read(&mut bytes[heard..]).unwrap_or(0);
-        (heard == bytes.len()).then_some(())
+        read += descriptor.read(&mut bytes[read..]).unwrap_or(0);
+        (read == bytes.len()).then_some(())
     });
     let events = bytes.chunks_exact(24).map(|e| {
         let half = |at: usize| u16::from_ne_bytes([e[at], e[at + 1]]);
@@ -217,10 +217,10 @@ fn hear(descriptor: &mut impl Read, events: usize) -> Vec<Said> {
 #[cfg(target_pointer_width = "64")]
 fn registered_devices_reach_descriptors_or_the_display() {
     const PAD: DeviceId = DeviceId(7);
-    const REPORT: Said = (EV_SYN, 0, 0);
+    const REPORT: DeviceEvent = (EV_SYN, 0, 0);
     let folder = Folder::new("devices");
     let size = Size::new(160, 90);
-    let (guest, _told) = start(&folder.0, "devices", size);
+    let (guest, _notices) = start(&folder.0, "devices", size);
     let (mut out, sink) = std::io::pipe().unwrap();
     rustix::io::ioctl_fionbio(&out, true).unwrap();
     guest.map_device(PAD, sink.into()).unwrap();
@@ -237,12 +237,12 @@ fn registered_devices_reach_descriptors_or_the_display() {
     draw_until_seen(&guest, &watcher, size, 60);
 
     let steps = (1..=200).flat_map(|i| [(EV_REL, 0, i), (EV_KEY, 30, i % 2), (3, 1, -i), REPORT]);
-    let steps: Vec<Said> = steps.collect();
-    say(&mut pad, &steps);
-    assert_eq!(hear(&mut out, steps.len()), steps);
+    let steps: Vec<DeviceEvent> = steps.collect();
+    write_events(&mut pad, &steps);
+    assert_eq!(read_events(&mut out, steps.len()), steps);
 
     let typed = [(EV_KEY, 31, 1), (EV_REL, 0, 3), (EV_REL, 1, -4), REPORT];
-    say(&mut keyboard, &typed);
+    write_events(&mut keyboard, &typed);
     let key = InputEvent::Key {
         code: KeyCode(31),
         text: None,
@@ -255,15 +255,15 @@ fn registered_devices_reach_descriptors_or_the_display() {
     }
 
     // A device that is unplugged, and a client that leaves.
-    say(&mut pad, &[(EV_KEY, 33, 1), REPORT]);
-    assert_eq!(hear(&mut out, 2), [(EV_KEY, 33, 1), REPORT]);
+    write_events(&mut pad, &[(EV_KEY, 33, 1), REPORT]);
+    assert_eq!(read_events(&mut out, 2), [(EV_KEY, 33, 1), REPORT]);
     drop(pad);
-    assert_eq!(hear(&mut out, 2), [(EV_KEY, 33, 0), REPORT]);
+    assert_eq!(read_events(&mut out, 2), [(EV_KEY, 33, 0), REPORT]);
     let mut pad = register(PAD);
-    say(&mut pad, &[(EV_KEY, 34, 1), REPORT]);
-    assert_eq!(hear(&mut out, 2), [(EV_KEY, 34, 1), REPORT]);
+    write_events(&mut pad, &[(EV_KEY, 34, 1), REPORT]);
+    assert_eq!(read_events(&mut out, 2), [(EV_KEY, 34, 1), REPORT]);
     drop(watcher);
-    assert_eq!(hear(&mut out, 2), [(EV_KEY, 34, 0), REPORT]);
+    assert_eq!(read_events(&mut out, 2), [(EV_KEY, 34, 0), REPORT]);
     let let_go = eventually("a release", || guest.next_input());
     assert_eq!(let_go.event, InputEvent::ReleaseAll);
     guest.unmap_device(PAD).unwrap();
@@ -276,9 +276,9 @@ fn registered_devices_reach_descriptors_or_the_display() {
 fn noise_seen(name: &str, wishes: Wishes) -> (u32, Size) {
     let folder = Folder::new(name);
     let size = Size::new(320, 180);
-    let (guest, told) = start(&folder.0, name, size);
+    let (guest, notices) = start(&folder.0, name, size);
     let (hand, typed) = sync_channel(1);
-    let watcher = watch_wishing(&guest, &folder.0, Box::new(Hand(typed)), hand, wishes);
+    let watcher = watch_constrained(&guest, &folder.0, Box::new(TypedInput(typed)), hand, wishes);
     eventually("somebody watches", || guest.wants().then_some(()));
     let pool = Pool::default();
     let mut seed = 1_u32;
@@ -296,7 +296,7 @@ fn noise_seen(name: &str, wishes: Wishes) -> (u32, Size) {
     let (seen, _) = watcher.seen.recv_timeout(TIMEOUT).unwrap();
     drop(watcher);
     drop(guest);
-    let bytes = told.try_iter().filter_map(|notice| match notice {
+    let bytes = notices.try_iter().filter_map(|notice| match notice {
         Notice::Record(record) => Some(record.cost.bytes).filter(|bytes| *bytes > 0),
         _ => None,
     });
@@ -307,7 +307,7 @@ fn noise_seen(name: &str, wishes: Wishes) -> (u32, Size) {
 }
 
 #[test]
-fn the_host_keeps_to_a_players_wishes_of_rate_and_size() {
+fn the_host_keeps_to_the_players_bitrate_and_size_limits() {
     let (all, seen) = noise_seen("wishless", Wishes::default());
     assert_eq!(seen, Size::new(320, 180));
     let bitrate = Some(Bitrate(2_000_000));
@@ -333,10 +333,10 @@ fn the_host_keeps_to_a_players_wishes_of_rate_and_size() {
 }
 
 #[test]
-fn the_application_knows_where_the_players_head_is() {
+fn the_application_receives_the_players_head_pose() {
     let folder = Folder::new("pose");
     let size = Size::new(160, 90);
-    let (guest, told) = start(&folder.0, "pose", size);
+    let (guest, notices) = start(&folder.0, "pose", size);
     let watcher = watch(&guest, &folder.0);
     draw_until_seen(&guest, &watcher, size, 60);
     assert_eq!(guest.pose(), None);
@@ -360,7 +360,7 @@ fn the_application_knows_where_the_players_head_is() {
         guest.pose().is_none().then_some(())
     });
     drop(guest);
-    let poses = told.try_iter().filter_map(|notice| match notice {
+    let poses = notices.try_iter().filter_map(|notice| match notice {
         Notice::Record(record) => Some(record.pose),
         _ => None,
     });
@@ -398,13 +398,13 @@ fn two_guests_of_one_process_have_clients_of_their_own() {
 }
 
 #[test]
-fn what_is_out_of_range_starts_nothing_and_says_why() {
+fn an_invalid_configuration_is_refused_with_the_reason() {
     let config = Config {
         sound: "off".to_owned(),
         encoders: vec!["vhs".into()],
         ..Config::default()
     };
     let size = Size::new(160, 90);
-    let why = Guest::start(&config, InputTo::Nothing, size, |_| ()).err();
+    let why = Guest::start(&config, InputTarget::Nothing, size, |_| ()).err();
     assert!(why.unwrap().contains("choose one of x264"));
 }

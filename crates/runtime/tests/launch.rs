@@ -9,21 +9,21 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use openuvr_runtime::launch::{Application, LaunchError, Sent, Socket, command};
-use openuvr_runtime::line::Order;
+use openuvr_runtime::launch::{Application, ForwardedSignal, LaunchError, Socket, command};
+use openuvr_runtime::line::LaunchSettings;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A busy machine takes its time.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-const TERM: Sent = Sent {
+const TERM: ForwardedSignal = ForwardedSignal {
     signal: Signal::TERM,
     typed: false,
 };
 
 /// Starts a shell with this script; the first line that it says.
 fn start(script: &str) -> Result<(Application, String), LaunchError> {
-    let socket = Socket::open(&Order::default())?;
+    let socket = Socket::open(&LaunchSettings::default())?;
     let words = ["sh", "-c", script].map(OsString::from);
     let mut command = command(&words, Path::new("/nonexistent/hook.so"), &socket)?;
     // The loader would complain that it is not there.
@@ -50,7 +50,7 @@ fn end(application: &mut Application) -> ExitStatus {
 }
 
 /// Whether all that was left behind ends.
-fn is_left_alone(application: &mut Application) -> bool {
+fn is_free_of_orphans(application: &mut Application) -> bool {
     let until = Instant::now() + TIMEOUT;
     while application.has_orphans(&[]) {
         if Instant::now() > until {
@@ -74,15 +74,15 @@ fn zombies() -> usize {
 }
 
 #[test]
-fn an_application_gets_signals_and_what_it_leaves_is_waited_for() {
+fn an_application_gets_signals_and_its_orphans_are_reaped() {
     // It is told to end, and ends in its own way.
     let waits = "trap 'exit 9' TERM; echo $OPENUVR_RUN; while :; do sleep 0.02; done";
     let (mut application, socket) = start(waits).expect("it starts");
     assert!(socket.ends_with("/socket"), "{socket}");
     assert!(application.ended().is_none() && !application.has_orphans(&[]));
-    application.pass_on(&[TERM], None);
+    application.forward_signals(&[TERM], None);
     assert_eq!(end(&mut application).code(), Some(9));
-    assert!(is_left_alone(&mut application));
+    assert!(is_free_of_orphans(&mut application));
 
     // A launcher ends, and what it started goes on: the signal is for that.
     let (mut application, pid) =
@@ -90,8 +90,8 @@ fn an_application_gets_signals_and_what_it_leaves_is_waited_for() {
     let pid = Pid::from_raw(pid.parse().expect("a number")).expect("a process");
     assert_eq!(end(&mut application).code(), Some(3));
     assert!(application.has_orphans(&[]), "its child is ours now");
-    application.pass_on(&[TERM], Some(pid));
-    assert!(is_left_alone(&mut application));
+    application.forward_signals(&[TERM], Some(pid));
+    assert!(is_free_of_orphans(&mut application));
     assert!(
         kill_process(pid, Signal::TERM).is_err(),
         "it was waited for"
@@ -101,10 +101,10 @@ fn an_application_gets_signals_and_what_it_leaves_is_waited_for() {
     let launcher = "sleep 1000 >/dev/null & trap : TERM; echo $!; wait; wait; exit 5";
     let (mut application, pid) = start(launcher).expect("it starts");
     let streaming = pid.parse().ok().and_then(Pid::from_raw);
-    application.pass_on(&[TERM], streaming);
-    application.pass_on(&[TERM], streaming);
+    application.forward_signals(&[TERM], streaming);
+    application.forward_signals(&[TERM], streaming);
     assert_eq!(end(&mut application).code(), Some(5));
-    assert!(is_left_alone(&mut application));
+    assert!(is_free_of_orphans(&mut application));
 
     // What it leaves behind in a session of its own, as a daemon does, is its own all the same. The terminal has
     // not told that of Ctrl-C.
@@ -114,12 +114,12 @@ fn an_application_gets_signals_and_what_it_leaves_is_waited_for() {
     let pid = pid.parse().ok().and_then(Pid::from_raw);
     assert_eq!(end(&mut application).code(), Some(0));
     assert!(application.has_orphans(&[]), "in another process group");
-    let typed = Sent {
+    let typed = ForwardedSignal {
         signal: Signal::INT,
         typed: true,
     };
-    application.pass_on(&[typed], pid);
-    assert!(is_left_alone(&mut application));
+    application.forward_signals(&[typed], pid);
+    assert!(is_free_of_orphans(&mut application));
 
     // Helpers that end while it runs do not stay as zombies; those of this process are for others to wait for.
     let helpers =
@@ -133,11 +133,11 @@ fn an_application_gets_signals_and_what_it_leaves_is_waited_for() {
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(own.wait().expect("it is still ours to ask").success());
-    application.pass_on(&[TERM], None);
+    application.forward_signals(&[TERM], None);
     end(&mut application);
 
     let words = [OsString::from("/nonexistent/game")];
-    let socket = Socket::open(&Order::default()).expect("a socket");
+    let socket = Socket::open(&LaunchSettings::default()).expect("a socket");
     let command = command(&words, Path::new("/x"), &socket).expect("a command");
     let why = Application::start(command).expect_err("there is no such file");
     assert!(

@@ -6,13 +6,13 @@ use openuvr_proto::time::Instant;
 
 /// An application that draws has given a picture by then, also while it loads a level's first frame
 /// (guess).
-const FIRST_PICTURE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Whether somebody waits, and since when.
 #[derive(Default)]
 pub(super) struct FirstPictureTimer {
     since: Option<Instant>,
-    told: bool,
+    reported: bool,
 }
 
 impl FirstPictureTimer {
@@ -23,10 +23,10 @@ impl FirstPictureTimer {
             return false;
         }
         let since = *self.since.get_or_insert(now);
-        if self.told || now.since(since) < FIRST_PICTURE {
+        if self.reported || now.since(since) < TIMEOUT {
             return false;
         }
-        self.told = true;
+        self.reported = true;
         true
     }
 }
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_said_once_that_a_client_waits_without_a_picture() {
+    fn a_missing_first_picture_is_reported_once() {
         let mut first_picture = FirstPictureTimer::default();
         let at = |ms: i64| Instant(ms * 1_000_000);
         assert!(

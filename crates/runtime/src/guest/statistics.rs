@@ -12,7 +12,7 @@ use openuvr_proto::trace::{Fidelity, FrameRecord, Outcome};
 use crate::host::Notice;
 
 /// Frames whose times are kept: two seconds at 60 frames/s.
-const KEPT: usize = 120;
+const MAX_SAMPLES: usize = 120;
 
 /// Counts since the start; the player's frames only.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +24,7 @@ pub struct Statistics {
     /// Frames that were captured while somebody played.
     pub captured: u64,
     /// Those displayed whole.
-    pub whole: u64,
+    pub complete: u64,
     /// Those displayed patched, or built on a picture that was.
     pub damaged: u64,
     /// Those that were not displayed.
@@ -35,7 +35,7 @@ pub struct Statistics {
     pub decision: Option<String>,
     /// Which rendition each client gets.
     renditions: Vec<(SubscriberId, RenditionId)>,
-    /// Of the newest [`KEPT`] frames that were whole.
+    /// Of the newest [`MAX_SAMPLES`] frames that were whole.
     captured_to_last: VecDeque<Duration>,
     motion_to_photon: VecDeque<Duration>,
 }
@@ -62,11 +62,11 @@ impl Statistics {
                 self.clients.retain(|(id, _)| id != subscriber);
                 self.renditions.retain(|(id, _)| id != subscriber);
             }
-            Notice::Link(_, rung) => self.link = Some(*rung),
+            Notice::Link(_, transport) => self.link = Some(*transport),
             Notice::Decision {
                 rendition,
                 decision,
-            } if self.player_takes(*rendition) => self.decision = Some(decision.to_string()),
+            } if self.is_players(*rendition) => self.decision = Some(decision.to_string()),
             Notice::Record(record) => self.frame(record),
             _ => {}
         }
@@ -80,7 +80,7 @@ impl Statistics {
     }
 
     /// Whether it is the player's rendition, or nobody plays.
-    fn player_takes(&self, rendition: RenditionId) -> bool {
+    fn is_players(&self, rendition: RenditionId) -> bool {
         let player = self.clients.iter().find(|(_, role)| *role == Role::Player);
         player.is_none_or(|(player, _)| self.rendition(*player) == Some(rendition))
     }
@@ -92,7 +92,7 @@ impl Statistics {
         self.captured += 1;
         self.bytes += u64::from(record.cost.bytes);
         match record.outcome {
-            Outcome::Displayed(Fidelity::Whole) => self.whole += 1,
+            Outcome::Displayed(Fidelity::Whole) => self.complete += 1,
             Outcome::Displayed(_) => self.damaged += 1,
             // Whether it was displayed is unknown.
             Outcome::Left => {}
@@ -126,7 +126,7 @@ impl Statistics {
 }
 
 fn keep(spans: &mut VecDeque<Duration>, span: Duration) {
-    if spans.len() == KEPT {
+    if spans.len() == MAX_SAMPLES {
         spans.pop_front();
     }
     spans.push_back(span);

@@ -43,12 +43,12 @@ pub enum AdmitRefused {
 
 /// How a device comes in.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct AdmittedAs {
+pub struct AdmissionGrant {
     /// By which name people know it.
     pub title: String,
     /// As what at most.
-    pub most: Role,
+    pub max_role: Role,
 }
 
 /// Hears whether it may.
-pub(super) type Answer = Box<dyn FnOnce(Result<AdmittedAs, AdmitRefused>) + Send>;
+pub(super) type AdmissionCallback = Box<dyn FnOnce(Result<AdmissionGrant, AdmitRefused>) + Send>;

@@ -26,7 +26,7 @@ use crate::clock;
 const RETRY: Duration = Duration::from_secs(2);
 
 /// How often it is looked whether the host stops, if a capture gives nothing.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How often the links' losses are asked for.
 const LOSS_EVERY: Duration = Duration::from_millis(250);
@@ -56,7 +56,7 @@ pub struct Payload<'a> {
 }
 
 /// Takes payloads until it says `false`.
-type Listen = Box<dyn FnMut(&Payload<'_>) -> bool + Send>;
+type PayloadCallback = Box<dyn FnMut(&Payload<'_>) -> bool + Send>;
 
 /// What the control thread tells the audio thread.
 pub(super) enum AudioCommand {
@@ -66,7 +66,7 @@ pub(super) enum AudioCommand {
         sender: TimedSender,
     },
     /// One that is no session; see [`HostRuntime::listen`](super::HostRuntime::listen).
-    Listen(Listen),
+    Listen(PayloadCallback),
     Path(SessionId, PathId),
     Remove(SessionId),
 }
@@ -88,9 +88,9 @@ pub(super) struct Audio {
     source: AudioSource,
     commands: Receiver<AudioCommand>,
     listeners: Vec<Listener>,
-    others: Vec<Listen>,
+    callbacks: Vec<PayloadCallback>,
     /// It was told that there is no sound.
-    told: bool,
+    reported: bool,
     losses_at: Instant,
     out: SendBuf,
 }
@@ -106,8 +106,8 @@ impl Audio {
             source,
             commands,
             listeners: Vec::new(),
-            others: Vec::new(),
-            told: false,
+            callbacks: Vec::new(),
+            reported: false,
             losses_at: clock::now(),
             out: SendBuf::default(),
         }
@@ -116,7 +116,7 @@ impl Audio {
     /// Until the host stops: then nobody is left to command it.
     pub(super) fn run(mut self) {
         while !self.shared.stopping() {
-            if self.nobody_listens() {
+            if self.has_no_listener() {
                 match self.commands.recv() {
                     Ok(command) => self.command(command),
                     Err(_) => return,
@@ -124,9 +124,9 @@ impl Audio {
                 continue;
             }
             let Err(why) = self.stream() else { continue };
-            if !std::mem::replace(&mut self.told, true) {
+            if !std::mem::replace(&mut self.reported, true) {
                 let why = format!("no sound for now: {why}");
-                self.shared.notice(Notice::Trouble(why));
+                self.shared.notice(Notice::Warning(why));
             }
             match self.commands.recv_timeout(RETRY) {
                 Ok(command) => self.command(command),
@@ -136,13 +136,13 @@ impl Audio {
         }
     }
 
-    fn nobody_listens(&self) -> bool {
-        self.listeners.is_empty() && self.others.is_empty()
+    fn has_no_listener(&self) -> bool {
+        self.listeners.is_empty() && self.callbacks.is_empty()
     }
 
     fn command(&mut self, command: AudioCommand) {
         match command {
-            AudioCommand::Listen(listen) => self.others.push(listen),
+            AudioCommand::Listen(callback) => self.callbacks.push(callback),
             AudioCommand::Add {
                 session,
                 path,
@@ -172,14 +172,14 @@ impl Audio {
         // What is decoded is that much older than what was put in.
         let lookahead = i64::from(encoder.lookahead()) * 1_000_000_000 / i64::from(RATE);
         tracing::debug!(frame = ?duration_of(frames), "sound is captured");
-        while !self.shared.stopping() && !self.nobody_listens() {
+        while !self.shared.stopping() && !self.has_no_listener() {
             while let Ok(command) = self.commands.try_recv() {
                 self.command(command);
             }
-            let AudioEvent::Captured(at) = capture.read(&mut block, Some(LOOK_EVERY))? else {
+            let AudioEvent::Captured(at) = capture.read(&mut block, Some(POLL_INTERVAL))? else {
                 continue;
             };
-            self.told = false;
+            self.reported = false;
             if let Some(device) = capture.poll_device() {
                 let words = format!("sound follows the default device: {device}");
                 self.shared.notice(Notice::Sound(words));
@@ -210,7 +210,7 @@ impl Audio {
                 let _ = self.shared.link.send(listener.path, datagrams, each);
             }
         }
-        self.others.retain_mut(|listen| listen(&payload));
+        self.callbacks.retain_mut(|listen| callback(&payload));
     }
 
     /// Lets each session's payloads be repeated as often as its link asks for.

@@ -74,12 +74,12 @@ impl Inbox {
 /// Passes text both ways until the host stops.
 pub(super) fn run(shared: &Shared, shares: SharedClipboard, inbox: &Inbox) {
     let mut clipboard = shares.clipboard;
-    let (mut told_in, mut told_out) = (false, false);
+    let (mut announced_to_client, mut announced_to_host) = (false, false);
     let mut turn = || {
         if let Some(text) = lock(&inbox.text).take() {
             clipboard.offer(text.0)?;
-            if !std::mem::replace(&mut told_in, true) {
-                tell(
+            if !std::mem::replace(&mut announced_to_client, true) {
+                notify(
                     shared,
                     "what the player copies can be pasted here".to_owned(),
                 );
@@ -91,13 +91,13 @@ pub(super) fn run(shared: &Shared, shares: SharedClipboard, inbox: &Inbox) {
                 let goes = sessions.clipboard(ClipboardText(text));
                 shared.flush(&mut sessions);
                 drop(sessions);
-                if goes && !std::mem::replace(&mut told_out, true) {
-                    tell(shared, "what is copied here goes to the player".to_owned());
+                if goes && !std::mem::replace(&mut announced_to_host, true) {
+                    notify(shared, "what is copied here goes to the player".to_owned());
                 }
             }
             ClipboardEvent::Unread(why) => {
                 if shared.sessions().player().is_some() {
-                    tell(
+                    notify(
                         shared,
                         format!("what was copied does not go to the player: {why}"),
                     );
@@ -110,11 +110,11 @@ pub(super) fn run(shared: &Shared, shares: SharedClipboard, inbox: &Inbox) {
     while !shared.stopping() {
         if let Err(e) = turn() {
             let why = format!("the clipboard is no longer shared: {e}");
-            return shared.notice(Notice::Trouble(why));
+            return shared.notice(Notice::Warning(why));
         }
     }
 }
 
-fn tell(shared: &Shared, words: String) {
+fn notify(shared: &Shared, words: String) {
     shared.notice(Notice::Clipboard(words));
 }

@@ -46,7 +46,7 @@ use crate::trust_store::DeviceStore;
 pub const BITRATES: RangeInclusive<Bitrate> = Bitrate(100_000)..=Bitrate(1_000_000_000);
 
 /// The least that an adaptive rate goes down to by itself (guess: a picture to recognise).
-const LEAST: Bitrate = Bitrate(500_000);
+const DEFAULT_MIN_BITRATE: Bitrate = Bitrate(500_000);
 
 /// Frames in which all of a picture is refreshed; with less than two there would be only key frames.
 pub const REFRESHES: RangeInclusive<u16> = 2..=10_000;
@@ -176,7 +176,7 @@ impl Default for Config {
             subpel: None,
             pixels: None,
             cbr: None,
-            fps: USUAL_FPS,
+            fps: DEFAULT_FPS,
             follows_display: true,
             bitrate: None,
             min_bitrate: None,
@@ -208,7 +208,7 @@ pub struct Opened {
     /// The way to the clients.
     pub link: Arc<Ladder>,
     /// Where clients reach it, in words.
-    pub place: String,
+    pub endpoint: String,
     /// Who this host is.
     pub identity: Identity,
     /// Whom it knows.
@@ -234,7 +234,7 @@ impl Config {
         let encodings = Encodings::new(self.encodings()?, self.each_its_own);
         let mut policy = self.policy()?;
         let only = self.only()?;
-        place_of_one(self.bind)?;
+        check_unicast(self.bind)?;
         let sounds = self.sounds()?;
         policy.streams.extend(sounds.streams());
         let pin = match &self.pin {
@@ -258,7 +258,7 @@ impl Config {
         };
         let span = Duration::from_secs(self.pair_for.into());
         Ok(Opened {
-            place: place(&link, only),
+            endpoint: endpoint(&link, only),
             link: Arc::new(link),
             identity,
             devices,
@@ -281,7 +281,7 @@ impl Config {
         self.check_audio()?;
         self.tickets()?;
         self.clipboard_ways()?;
-        place_of_one(self.bind)
+        check_unicast(self.bind)
     }
 
     /// What takes tickets, if they are taken.
@@ -319,7 +319,7 @@ impl Config {
 
     fn only(&self) -> Result<Option<Rung>, String> {
         let named = |name: &String| {
-            let all = Rung::ALL.map(|rung| (rung.name(), rung));
+            let all = Rung::ALL.map(|transport| (transport.name(), transport));
             one_of("link", name, &all)
         };
         self.link.as_ref().map(named).transpose()
@@ -419,8 +419,8 @@ impl Config {
 
     /// Between what the rate may vary.
     fn range(&self, encoder: &str) -> Result<Range, String> {
-        let max = self.bitrate.map_or(usual_bitrate(encoder), Bitrate);
-        let min = self.min_bitrate.map_or(LEAST.min(max), Bitrate);
+        let max = self.bitrate.map_or(default_bitrate(encoder), Bitrate);
+        let min = self.min_bitrate.map_or(DEFAULT_MIN_BITRATE.min(max), Bitrate);
         let start = self.start_bitrate.map_or(max, Bitrate);
         let bits = |rate: &Bitrate| rate.0;
         let bounds = bits(BITRATES.start())..=bits(BITRATES.end());
@@ -432,12 +432,12 @@ impl Config {
 }
 
 /// Frames a second where nobody says how many: what most displays show.
-pub const USUAL_FPS: f64 = 60.0;
+pub const DEFAULT_FPS: f64 = 60.0;
 
 /// Bits per second that the encoder of this name needs to be of use. JPEG of quality 70 took
 /// 54 Mbit/s, measured at 1280x720 and 60 frames/s of a game.
 #[must_use]
-pub fn usual_bitrate(encoder: &str) -> Bitrate {
+pub fn default_bitrate(encoder: &str) -> Bitrate {
     Bitrate::from_mbps(match encoder {
         "jpeg" => 60,
         "raw" => 1000,
@@ -459,7 +459,7 @@ pub fn encoder_threads() -> u8 {
 
 /// Refuses an address that is not that of one machine: a socket takes it, and no client ever reaches
 /// it there.
-fn place_of_one(bind: SocketAddr) -> Result<(), String> {
+fn check_unicast(bind: SocketAddr) -> Result<(), String> {
     let ip = bind.ip();
     let refused = |what: &str| {
         Err(format!(
@@ -489,19 +489,19 @@ fn is_broadcast(to: SocketAddr) -> bool {
     refused || to.ip() == Ipv4Addr::BROADCAST
 }
 
-/// The address of UDP that a [`Opened::place`] names; `None` where there is only raw Ethernet.
+/// The address of UDP that a [`Opened::endpoint`] names; `None` where there is only raw Ethernet.
 #[must_use]
-pub fn address_in(place: &str) -> Option<SocketAddr> {
-    let address = place.strip_prefix("UDP ")?.split(',').next()?;
+pub fn udp_address(endpoint: &str) -> Option<SocketAddr> {
+    let address = endpoint.strip_prefix("UDP ")?.split(',').next()?;
     address.parse().ok()
 }
 
 /// Where clients reach this host.
-fn place(link: &Ladder, only: Option<Rung>) -> String {
+fn endpoint(link: &Ladder, only: Option<Rung>) -> String {
     match link.local_addr() {
         Some(address) => {
-            let rung = link.rung(path_of(address)).name();
-            let mut text = format!("UDP {address}, {rung}");
+            let transport = link.rung(path_of(address)).name();
+            let mut text = format!("UDP {address}, {transport}");
             let stations = link.stations().unwrap_or_default();
             for (n, (name, _)) in stations.iter().enumerate() {
                 text += if n == 0 {

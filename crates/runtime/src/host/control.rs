@@ -35,11 +35,11 @@ use openuvr_proto::wire::Reject;
 use openuvr_proto::wire::control::{GoodbyeReason, Report};
 use openuvr_proto::wire::header::{Plane, plane_of};
 
-use super::admit::{Admission, Answer};
+use super::admit::{Admission, AdmissionCallback};
 use super::audio::{self, AudioCommand};
 use super::clipboard::Inbox;
 use super::microphone::Microphone;
-use super::pairing_words::{pairing_open, pairing_words};
+use super::pairing_text::{pairing_opened, pairing_text};
 use super::trust::Trust;
 use super::window_sizes::WindowSizes;
 use super::{Attachment, ENDS, Encodings, Input, MediaCommand, Notice, Shared};
@@ -48,21 +48,21 @@ use crate::lock::lock;
 
 /// How often the list of devices is looked at for a device that was forbidden meanwhile (a stat
 /// call each time), and the transports.
-const TRUST_EVERY: Duration = Duration::from_millis(250);
+const TRUST_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A turn that took this long was held up (this machine slept, or the process was stopped): without
-/// that it lasts [`TRUST_EVERY`] at most.
-const HELD_UP: Duration = Duration::from_millis(500);
+/// that it lasts [`TRUST_INTERVAL`] at most.
+const STALL: Duration = Duration::from_millis(500);
 
 /// So many batches hold all that a socket's buffer does: 8 MiB by Linux's own accounting, in which a
 /// small datagram takes 768 bytes, and 16 of them in a batch where none could be joined.
-const WAITING: usize = 700;
+const MAX_BACKLOG: usize = 700;
 
 /// What the application tells the control thread.
 pub(super) enum Command {
     OpenPairing(Pin, Duration),
     /// Whether a device that comes through a gateway may come in.
-    Admit(Box<Admission>, Answer),
+    Admit(Box<Admission>, AdmissionCallback),
     /// Where the events of a registered device go; `None`: where all input goes.
     Map(DeviceId, Option<Descriptor>),
 }
@@ -91,15 +91,15 @@ pub(super) struct Control {
     pub(super) ends: Receiver<FrameOutcome>,
     pub(super) commands: Receiver<Command>,
     /// Where each subscriber's video goes, and with what.
-    pub(super) ways: HashMap<SessionId, (PathId, Rung)>,
+    pub(super) paths: HashMap<SessionId, (PathId, Rung)>,
     /// Whose reports the media thread learns from.
     pub(super) player: Option<SubscriberId>,
     /// How large their windows are.
     pub(super) window_sizes: WindowSizes,
     /// Whether it was told that events of mapped devices are lost.
-    pub(super) told_lost: bool,
+    pub(super) loss_reported: bool,
     /// Why presses do not reach the window, as was told last.
-    pub(super) kept_back: Option<&'static str>,
+    pub(super) withheld: Option<&'static str>,
 }
 
 impl Control {
@@ -119,8 +119,8 @@ impl Control {
         while !shared.stopping() {
             // A thread that woke late, or was held up: what peers said waits in the socket, and none is to be
             // taken for silent before it is read.
-            if batch.is_empty() || clock::now().since(last_turn) >= HELD_UP {
-                for _ in 0..WAITING {
+            if batch.is_empty() || clock::now().since(last_turn) >= STALL {
+                for _ in 0..MAX_BACKLOG {
                     self.receive(&mut batch, Duration::ZERO)?;
                     if batch.is_empty() {
                         break;
@@ -133,15 +133,15 @@ impl Control {
                 self.command(now, command);
             }
             let caught_up = self.input_devices.catch_up();
-            self.tell_trouble(caught_up);
+            self.report_error(caught_up);
             if now >= trust_at {
-                self.look_for_forbidden();
-                self.look_for_wanted_window(now);
-                self.look_at_ways();
-                trust_at = now + TRUST_EVERY;
+                self.end_forbidden_sessions();
+                self.open_requested_window(now);
+                self.check_transports();
+                trust_at = now + TRUST_INTERVAL;
             }
             self.handshake.handle_timeout(now);
-            self.tell_pairing();
+            self.post_pairing_events();
             let timeout = self.turn(|sessions| sessions.handle_timeout(now), trust_at);
             self.receive(&mut batch, timeout)?;
         }
@@ -168,14 +168,14 @@ impl Control {
             Command::Admit(admission, answer) => answer(self.admit(now, *admission)),
             Command::Map(device, descriptor) => {
                 let mapped = self.input_devices.map(device, descriptor);
-                self.tell_trouble(mapped);
+                self.report_error(mapped);
             }
         }
     }
 
-    fn tell_trouble(&self, outcome: Result<(), InputError>) {
+    fn report_error(&self, outcome: Result<(), InputError>) {
         if let Err(e) = outcome {
-            self.shared.notice(Notice::Trouble(e.to_string()));
+            self.shared.notice(Notice::Warning(e.to_string()));
         }
     }
 
@@ -239,16 +239,16 @@ impl Control {
         // Asked for a client that has shown its address, and for nobody else: what a stranger
         // sends costs no look at the disk. A device that was forbidden a moment ago must not come
         // in.
-        self.tell_time_of_day();
+        self.update_time_of_day();
         let trust = RefCell::new(&mut self.trust);
         let reaction = self
             .handshake
-            .handle_datagram(now, from, datagram, &|id| trust.borrow_mut().look()(id));
+            .handle_datagram(now, from, datagram, &|id| trust.borrow_mut().statuses()(id));
         if let Some(reply) = reaction.reply {
             // A lost answer is asked for again.
             let _ = self.shared.link.send(from, &reply, reply.len());
         }
-        self.tell_pairing();
+        self.post_pairing_events();
         let Some((path, established, paired)) = reaction.established else {
             return;
         };
@@ -264,14 +264,14 @@ impl Control {
             Paired::Ticket { .. } => {}
             Paired::Known => {
                 if self.handshake.admitted(&established.peer).is_none() {
-                    self.trust.seen(established.peer);
+                    self.trust.session_started(established.peer);
                 }
             }
         }
-        let most = self.most(&established.peer);
+        let max_role = self.max_role(&established.peer);
         let begin = |sessions: &mut Host| {
             sessions.established(now, path, &established);
-            if most == Role::Observer {
+            if max_role == Role::Observer {
                 sessions.only_watches(established.session);
             }
         };
@@ -279,29 +279,29 @@ impl Control {
     }
 
     /// Tells what happened to the pairing window.
-    fn tell_pairing(&mut self) {
+    fn post_pairing_events(&mut self) {
         while let Some(event) = self.handshake.poll_event() {
-            self.shared.notice(Notice::Pairing(pairing_words(event)));
+            self.shared.notice(Notice::Pairing(pairing_text(event)));
         }
     }
 
     /// Opens the pairing window that a person asks for (`openuvr devices pair`).
-    fn look_for_wanted_window(&mut self, now: Instant) {
-        let Some(wanted) = self.trust.wanted_window() else {
+    fn open_requested_window(&mut self, now: Instant) {
+        let Some(wanted) = self.trust.requested_window() else {
             return;
         };
-        let words = pairing_open(wanted.span);
+        let words = pairing_opened(wanted.span);
         (self.handshake).open_pairing(now, wanted.pin, wanted.span);
         self.shared.notice(Notice::Pairing(words));
     }
 
     /// Ends the sessions of devices that are no longer allowed.
-    fn look_for_forbidden(&mut self) {
-        let standing = self.trust.look();
+    fn end_forbidden_sessions(&mut self) {
+        let status = self.trust.statuses();
         let mut sessions = self.shared.sessions();
         sessions.end(GoodbyeReason::Forbidden, |key| {
             let key = PublicKey(*key);
-            match standing(&ClientId::of(&key)) {
+            match status(&ClientId::of(&key)) {
                 DeviceStatus::Allowed(known) => known != key,
                 DeviceStatus::Forbidden(_) => true,
                 DeviceStatus::Unknown => self.handshake.admitted(&key).is_none(),
@@ -333,7 +333,7 @@ impl Control {
                 }
                 self.microphone.add(session, uplink);
                 if role == Role::Player {
-                    self.plays(session.into());
+                    self.set_player(session.into());
                 }
                 let assigned = self.encodings.assign(offer.codecs);
                 self.command_media(MediaCommand::Add {
@@ -351,53 +351,53 @@ impl Control {
                 self.shared.notice(Notice::Subscribed {
                     subscriber: session.into(),
                     role,
-                    name: self.trust.joined(peer, &offer.name),
+                    name: self.trust.display_name(peer, &offer.name),
                     software: offer.software,
                     wishes: offer.wishes,
                     rendition: assigned.rendition,
                 });
-                self.goes(session, path);
+                self.set_path(session, path);
             }
             HostEvent::OtherSubscribed {
                 subscriber,
                 role,
                 request,
-            } => self.other_subscribed(subscriber, role, *request),
+            } => self.on_other_subscribed(subscriber, role, *request),
             HostEvent::RoleChanged(subscriber, role) => {
                 match role {
-                    Role::Player => self.plays(subscriber),
-                    Role::Observer => self.plays_no_more(subscriber),
+                    Role::Player => self.set_player(subscriber),
+                    Role::Observer => self.clear_player(subscriber),
                 }
                 self.command_media(MediaCommand::Role(subscriber, role));
                 self.figures().role_changed(subscriber, role);
                 self.shared.notice(Notice::RoleChanged(subscriber, role));
-                self.tell_window_size();
+                self.post_window_size();
             }
             HostEvent::PathChanged {
                 session,
                 path,
                 segmented: may,
             } => {
-                if self.ways.contains_key(&session) {
+                if self.paths.contains_key(&session) {
                     let path = segmented(path, may);
                     self.command_media(MediaCommand::Path(session.into(), path));
                     self.command_audio(AudioCommand::Path(session, path));
-                    self.goes(session, path);
+                    self.set_path(session, path);
                 }
             }
             HostEvent::Ended(subscriber, ending) => {
                 if let Some(session) = subscriber.session() {
-                    self.ways.remove(&session);
+                    self.paths.remove(&session);
                     self.command_audio(AudioCommand::Remove(session));
                     self.microphone.remove(session);
                 }
-                self.shared.others.remove(subscriber);
-                self.plays_no_more(subscriber);
+                self.shared.detached.remove(subscriber);
+                self.clear_player(subscriber);
                 self.command_media(MediaCommand::Remove(subscriber));
                 self.figures().left(subscriber);
                 self.shared.notice(Notice::Ended(subscriber, ending));
-                self.window_sizes.ended(subscriber);
-                self.tell_window_size();
+                self.window_sizes.remove(subscriber);
+                self.post_window_size();
             }
             HostEvent::Clipboard(_, text) => {
                 if let Some(clipboard) = &self.clipboard {
@@ -405,8 +405,8 @@ impl Control {
                 }
             }
             HostEvent::WindowSize(session, size) => {
-                self.window_sizes.is(session.into(), size);
-                self.tell_window_size();
+                self.window_sizes.set(session.into(), size);
+                self.post_window_size();
             }
             HostEvent::Input {
                 from,
@@ -414,15 +414,15 @@ impl Control {
                 received,
             } => self.inject(from, &arrived, received),
             HostEvent::ReleaseInput => self.release_all(),
-            HostEvent::KeyRepeat(may) => self.let_repeat(may),
+            HostEvent::KeyRepeat(may) => self.allow_key_repeat(may),
             HostEvent::KeyFrameWanted {
                 session,
                 last_good,
                 newest,
                 ..
             } => {
-                let wish = Feedback::KeyFrame { last_good, newest };
-                self.command_media(MediaCommand::Feedback(session.into(), wish));
+                let request = Feedback::KeyFrame { last_good, newest };
+                self.command_media(MediaCommand::Feedback(session.into(), request));
             }
             HostEvent::Record(record) => {
                 // Nothing is learnt from who shares a rendition with the player: the media thread need
@@ -448,20 +448,20 @@ impl Control {
     }
 
     /// Tells how large the player's window is, if that is news.
-    fn tell_window_size(&mut self) {
-        if let Some(size) = self.window_sizes.news(self.player) {
+    fn post_window_size(&mut self) {
+        if let Some(size) = self.window_sizes.changed(self.player) {
             self.shared.notice(Notice::PlayerWindow(size));
         }
     }
 
     /// Somebody takes frames in a thread of its own from now on.
-    fn other_subscribed(&mut self, id: SubscriberId, role: Role, request: SubscribeRequest) {
+    fn on_other_subscribed(&mut self, id: SubscriberId, role: Role, request: SubscribeRequest) {
         // It is gone already if its thread is.
-        let Some(detached) = self.shared.others.joins(id) else {
+        let Some(detached) = self.shared.detached.take(id) else {
             return;
         };
         if role == Role::Player {
-            self.plays(id);
+            self.set_player(id);
         }
         let attachment = Attachment::Other {
             wishes: request.wishes,
@@ -486,19 +486,19 @@ impl Control {
     }
 
     /// Notes where a subscriber's video goes, and tells if it goes with something else.
-    fn goes(&mut self, session: SessionId, path: PathId) {
-        let rung = self.shared.link.rung(path);
-        let before = self.ways.insert(session, (path, rung));
-        if before.is_none_or(|(_, before)| before != rung) {
-            self.shared.notice(Notice::Link(session, rung));
+    fn set_path(&mut self, session: SessionId, path: PathId) {
+        let transport = self.shared.link.rung(path);
+        let before = self.paths.insert(session, (path, transport));
+        if before.is_none_or(|(_, before)| before != transport) {
+            self.shared.notice(Notice::Link(session, transport));
         }
     }
 
     /// Tells of transports that found out while they sent that they are not what they were.
-    fn look_at_ways(&mut self) {
-        for (session, (path, rung)) in &mut self.ways {
+    fn check_transports(&mut self) {
+        for (session, (path, transport)) in &mut self.paths {
             let now = self.shared.link.rung(*path);
-            if std::mem::replace(rung, now) != now {
+            if std::mem::replace(transport, now) != now {
                 self.shared.notice(Notice::Link(*session, now));
             }
         }
@@ -540,7 +540,7 @@ impl Control {
         let shared = self.shared.clone();
         let now = clock::now();
         let why = *shared
-            .farewell
+            .goodbye_reason
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         self.turn(|sessions| sessions.close(why), now);

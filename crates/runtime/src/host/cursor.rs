@@ -12,7 +12,7 @@ use super::{HostRuntime, Notice, Shared};
 
 /// A pointer that is warped under a window which itself selects motion is only seen when asked
 /// for: ten times a second, three small requests each.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 impl HostRuntime {
     /// The application's pointer looks like `shape` now (`None`: as before) and is at this place of the
@@ -47,10 +47,10 @@ fn on_the_wire(shape: &CursorShape) -> update::CursorShape {
 /// Passes the pointer's places and shapes to the sessions until the host stops.
 pub(super) fn run(shared: &Shared, mut watch: CursorWatch) {
     while !shared.stopping() {
-        let event = match watch.next(Some(LOOK_EVERY)) {
+        let event = match watch.next(Some(POLL_INTERVAL)) {
             Ok(event) => event,
             Err(e) => {
-                shared.notice(Notice::Trouble(format!(
+                shared.notice(Notice::Warning(format!(
                     "the pointer is no longer sent: {e}"
                 )));
                 return;

@@ -41,7 +41,7 @@ pub const SUBPEL_PIXELS: usize = 1280 * 720;
 pub struct Encodings {
     /// At least one; no two of one codec.
     all: Vec<Encoding>,
-    each_its_own: bool,
+    encoder_per_client: bool,
     /// Renditions of one client each until now.
     own: AtomicU32,
 }
@@ -55,12 +55,12 @@ pub(super) struct Assigned {
 }
 
 impl Encodings {
-    /// The most wanted first; `each_its_own`: an encoder for each client.
+    /// The most wanted first; `encoder_per_client`: an encoder for each client.
     #[must_use]
-    pub fn new(all: Vec<Encoding>, each_its_own: bool) -> Encodings {
+    pub fn new(all: Vec<Encoding>, encoder_per_client: bool) -> Encodings {
         Encodings {
             all,
-            each_its_own,
+            encoder_per_client,
             own: AtomicU32::new(0),
         }
     }
@@ -73,8 +73,8 @@ impl Encodings {
 
     /// Whether each client has its own encoder, whose rate and references follow what this client says.
     #[must_use]
-    pub fn each_its_own(&self) -> bool {
-        self.each_its_own
+    pub fn encoder_per_client(&self) -> bool {
+        self.encoder_per_client
     }
 
     /// What a client gets that decodes `codecs` (bit n for codec number n): the first that is among them,
@@ -85,7 +85,7 @@ impl Encodings {
             codec.is_some_and(|codec| codecs & 1 << codec != 0)
         };
         let encoding = self.all.iter().position(decodes).unwrap_or(0);
-        let number = match self.each_its_own {
+        let number = match self.encoder_per_client {
             true => self.own.fetch_add(1, Ordering::Relaxed),
             false => u32::try_from(encoding).unwrap_or(u32::MAX - 1),
         };
@@ -110,12 +110,12 @@ mod tests {
     use super::*;
     use crate::host::config::Config;
 
-    fn encodings(each_its_own: bool) -> Encodings {
+    fn encodings(encoder_per_client: bool) -> Encodings {
         let config = Config {
             encoders: vec!["x264".into(), "jpeg".into()],
             ..Config::default()
         };
-        Encodings::new(config.encodings().unwrap(), each_its_own)
+        Encodings::new(config.encodings().unwrap(), encoder_per_client)
     }
 
     #[test]

@@ -13,22 +13,22 @@ use openuvr_proto::send::subscriber::{Feedback, Subscriber};
 use openuvr_proto::time::PeerInstant;
 
 use super::HostRuntime;
-use super::admit::{Admission, AdmitRefused, AdmittedAs};
+use super::admit::{Admission, AdmitRefused, AdmissionGrant};
 use super::audio::Payload;
 use super::subscribe::SubscribeError;
 
 /// Hears whether a device may come in. Dropped without a call where there is no
 /// host any more.
-pub type Admitted = Box<dyn FnOnce(Result<AdmittedAs, AdmitRefused>) + Send>;
+pub type AdmissionCallback = Box<dyn FnOnce(Result<AdmissionGrant, AdmitRefused>) + Send>;
 
 /// Takes payloads of sound until it says `false`; must not block.
-pub type Listener = Box<dyn FnMut(&Payload<'_>) -> bool + Send>;
+pub type AudioListener = Box<dyn FnMut(&Payload<'_>) -> bool + Send>;
 
 /// A host as its subscribers' gateways see it: one in this process ([`HostRuntime`]) or in an application's
 /// ([`RemoteHost`](crate::remote::RemoteHost)). All of it may be called from any thread.
 pub trait GatewayHost: Send + Sync {
     /// Whether it takes subscribers: one in another process may not have begun, or be over.
-    fn is_there(&self) -> bool;
+    fn is_available(&self) -> bool;
 
     /// See [`HostRuntime::subscribe`].
     ///
@@ -89,17 +89,17 @@ pub trait GatewayHost: Send + Sync {
     /// See [`HostRuntime::submit_display`].
     fn submit_display(&self, subscriber: SubscriberId, display: (u32, Display));
 
-    /// See [`HostRuntime::heard_from`].
-    fn heard_from(&self, subscriber: SubscriberId);
+    /// See [`HostRuntime::on_activity`].
+    fn on_activity(&self, subscriber: SubscriberId);
 
     /// See [`HostRuntime::feedback`].
     fn feedback(&self, from: SubscriberId, feedback: Feedback);
 
     /// See [`HostRuntime::admit`].
-    fn admit(&self, admission: Admission, answer: Admitted);
+    fn admit(&self, admission: Admission, answer: AdmissionCallback);
 
     /// See [`HostRuntime::listen`].
-    fn listen(&self, listener: Listener) -> bool;
+    fn listen(&self, listener: AudioListener) -> bool;
 
     /// See [`HostRuntime::figures`]; `None`: the host does not say. Waits for up to a second for one in another
     /// process.
@@ -107,7 +107,7 @@ pub trait GatewayHost: Send + Sync {
 }
 
 impl GatewayHost for HostRuntime {
-    fn is_there(&self) -> bool {
+    fn is_available(&self) -> bool {
         !self.shared.stopping()
     }
 
@@ -167,23 +167,23 @@ impl GatewayHost for HostRuntime {
         HostRuntime::submit_display(self, subscriber, display);
     }
 
-    fn heard_from(&self, subscriber: SubscriberId) {
-        HostRuntime::heard_from(self, subscriber);
+    fn on_activity(&self, subscriber: SubscriberId) {
+        HostRuntime::on_activity(self, subscriber);
     }
 
     fn feedback(&self, from: SubscriberId, feedback: Feedback) {
         HostRuntime::feedback(self, from, feedback);
     }
 
-    fn admit(&self, admission: Admission, answer: Admitted) {
+    fn admit(&self, admission: Admission, answer: AdmissionCallback) {
         HostRuntime::admit(self, admission, answer);
     }
 
-    fn listen(&self, listener: Listener) -> bool {
+    fn listen(&self, listener: AudioListener) -> bool {
         HostRuntime::listen(self, listener)
     }
 
     fn figures(&self) -> Option<Vec<SubscriberFigures>> {
-        self.is_there().then(|| HostRuntime::figures(self))
+        self.is_available().then(|| HostRuntime::figures(self))
     }
 }

@@ -17,7 +17,7 @@ use openuvr_proto::wire::header::Header;
 
 use super::{Notice, Shared};
 use crate::sched::Scheduler;
-use crate::sound_player::{Audience, AudioSink, SoundPlayer};
+use crate::sound_player::{PlaybackListener, AudioSink, SoundPlayer};
 
 /// The control thread wakes the player here.
 const SITE: &str = "host-control-to-audio";
@@ -31,7 +31,7 @@ pub(super) struct Microphone {
     player: Option<SoundPlayer>,
     uplinks: HashMap<SessionId, Box<UplinkReceiver>>,
     /// Whose payloads are in the jitter buffer.
-    speaks: Option<SessionId>,
+    speaker: Option<SessionId>,
 }
 
 impl Microphone {
@@ -47,7 +47,7 @@ impl Microphone {
             sink,
             player: None,
             uplinks: HashMap::new(),
-            speaks: None,
+            speaker: None,
         }
     }
 
@@ -65,12 +65,12 @@ impl Microphone {
         let Some(sink) = self.sink.take() else {
             return;
         };
-        let application = Application(self.shared.clone());
-        match SoundPlayer::start(&self.scheduler, SITE, sink, Box::new(application), ()) {
+        let listener = Listener(self.shared.clone());
+        match SoundPlayer::start(&self.scheduler, SITE, sink, Box::new(listener), ()) {
             Ok(player) => self.player = Some(player),
             Err(why) => {
                 let why = format!("no microphone: there is no thread for it ({why})");
-                self.shared.notice(Notice::Trouble(why));
+                self.shared.notice(Notice::Warning(why));
             }
         }
     }
@@ -78,7 +78,7 @@ impl Microphone {
     /// A session is over.
     pub(super) fn remove(&mut self, session: SessionId) {
         self.uplinks.remove(&session);
-        self.speaks.take_if(|speaks| *speaks == session);
+        self.speaker.take_if(|speaker| *speaker == session);
         if self.uplinks.is_empty()
             && let Some(player) = self.player.take()
         {
@@ -106,27 +106,27 @@ impl Microphone {
             return;
         }
         let Some(player) = &self.player else { return };
-        if self.speaks.replace(session) != Some(session) {
-            player.forget();
+        if self.speaker.replace(session) != Some(session) {
+            player.reset();
         }
         player.receive(now, timed);
     }
 }
 
 /// The application that records.
-struct Application(Arc<Shared>);
+struct Listener(Arc<Shared>);
 
-impl Audience for Application {
+impl PlaybackListener for Listener {
     fn stopping(&self) -> bool {
         self.0.stopping()
     }
 
-    fn trouble(&self, why: String) {
+    fn on_error(&self, why: String) {
         self.0
-            .notice(Notice::Trouble(format!("the microphone: {why}")));
+            .notice(Notice::Warning(format!("the microphone: {why}")));
     }
 
-    fn heard(&mut self, _: Instant, _: PeerInstant, _: Instant) {}
+    fn on_played(&mut self, _: Instant, _: PeerInstant, _: Instant) {}
 
     fn wants_report(&self, _: Instant) -> bool {
         false

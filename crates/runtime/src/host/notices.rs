@@ -15,7 +15,7 @@ use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::AudioReport;
 
 /// Notices that may wait for a reader: a few seconds of records.
-const MOST: usize = 4096;
+const MAX_PENDING: usize = 4096;
 
 /// Something that the application may want to show or write down.
 #[derive(Clone, PartialEq, Debug)]
@@ -84,10 +84,10 @@ pub enum Notice {
     /// ([`guest`](crate::guest)).
     NoPicture,
     /// Whether the source is to be seen: a window that was minimised is not.
-    Shown(bool),
+    SourceShown(bool),
     /// From now on keys and clicks are kept back for this reason, since they would not reach the
     /// streamed window; `None`: they reach it again.
-    InputKeptBack(Option<&'static str>),
+    InputWithheld(Option<&'static str>),
     /// What the person should know of the clipboard that the player shares: never what was copied.
     Clipboard(String),
     /// What the person should know of the sound: that it is captured from another device.
@@ -97,7 +97,7 @@ pub enum Notice {
     /// Something failed for good; the host stops.
     Failed(String),
     /// Something failed and the host goes on.
-    Trouble(String),
+    Warning(String),
     /// This reader was too slow: so many notices that stood here are lost to it.
     Lost(u64),
 }
@@ -137,7 +137,7 @@ impl Queue {
 
 #[derive(Default)]
 struct State {
-    waiting: VecDeque<Notice>,
+    pending: VecDeque<Notice>,
     /// How many were lost in front of the oldest.
     lost: u64,
     /// The host's end, behind everything else.
@@ -146,20 +146,20 @@ struct State {
 
 impl State {
     fn has_any(&self) -> bool {
-        self.lost > 0 || !self.waiting.is_empty() || self.end.is_some()
+        self.lost > 0 || !self.pending.is_empty() || self.end.is_some()
     }
 
     fn push(&mut self, notice: Notice) {
-        if self.waiting.len() == MOST {
-            self.waiting.pop_front();
+        if self.pending.len() == MAX_PENDING {
+            self.pending.pop_front();
             self.lost += 1;
         }
-        self.waiting.push_back(notice);
+        self.pending.push_back(notice);
     }
 
     fn pop(&mut self) -> Option<Notice> {
         match std::mem::take(&mut self.lost) {
-            0 => self.waiting.pop_front().or_else(|| self.end.take()),
+            0 => self.pending.pop_front().or_else(|| self.end.take()),
             lost => Some(Notice::Lost(lost)),
         }
     }
@@ -234,19 +234,19 @@ mod tests {
     use super::*;
 
     fn note(n: usize) -> Notice {
-        Notice::Trouble(n.to_string())
+        Notice::Warning(n.to_string())
     }
 
     #[test]
-    fn each_reader_gets_all_and_a_slow_one_is_told_what_it_lost() {
+    fn each_reader_gets_all_and_a_slow_one_learns_its_losses() {
         let board = Board::default();
         let (quick, slow) = (board.reader(), board.reader());
         let (more, mut read) = (7, Vec::new());
-        for n in 0..MOST + more {
+        for n in 0..MAX_PENDING + more {
             board.post(note(n));
             read.extend(quick.next(Duration::ZERO));
         }
-        let all: Vec<_> = (0..MOST + more).map(note).collect();
+        let all: Vec<_> = (0..MAX_PENDING + more).map(note).collect();
         assert_eq!(read, all);
         assert_eq!(quick.next(Duration::ZERO), None);
         let late = slow.drain();
@@ -261,9 +261,9 @@ mod tests {
         board.finish(Notice::Failed("first".into()));
         board.finish(Notice::Failed("second".into()));
         // What the threads still say, more than there is room for.
-        (0..=MOST).map(note).for_each(|notice| board.post(notice));
+        (0..=MAX_PENDING).map(note).for_each(|notice| board.post(notice));
         let (read, late) = (reader.drain(), board.reader().drain());
-        assert_eq!(read.len(), MOST + 2);
+        assert_eq!(read.len(), MAX_PENDING + 2);
         assert_eq!(read.last(), Some(&Notice::Failed("first".into())));
         assert_eq!(late, [Notice::Failed("first".into())]);
         assert_eq!(reader.next(Duration::ZERO), None);

@@ -8,12 +8,12 @@ use super::Shared;
 use crate::clock;
 
 /// How often it looks whether the host stops, if nothing wakes it.
-const TURN: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Passes it on until the host stops.
 pub(super) fn run(shared: &Shared, mut source: Box<dyn RumbleSource>) {
     while !shared.stopping() {
-        if let Some((pad, rumble)) = source.next(Some(TURN)) {
+        if let Some((pad, rumble)) = source.next(Some(POLL_INTERVAL)) {
             let mut sessions = shared.sessions();
             sessions.rumble(clock::now(), pad, rumble);
             shared.flush(&mut sessions);

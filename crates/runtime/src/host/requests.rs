@@ -12,7 +12,7 @@ use openuvr_proto::pose::Posed;
 use openuvr_proto::time::Instant;
 
 use super::HostRuntime;
-use super::admit::{Admission, AdmitRefused, AdmittedAs};
+use super::admit::{Admission, AdmitRefused, AdmissionGrant};
 use super::audio::{AudioCommand, Payload};
 use super::control::Command;
 use crate::clock;
@@ -29,7 +29,7 @@ impl HostRuntime {
     pub fn admit(
         &self,
         admission: Admission,
-        answer: impl FnOnce(Result<AdmittedAs, AdmitRefused>) + Send + 'static,
+        answer: impl FnOnce(Result<AdmissionGrant, AdmitRefused>) + Send + 'static,
     ) {
         // Without room, or a host, `answer` is dropped.
         let _ = self.command(Command::Admit(Box::new(admission), Box::new(answer)));

@@ -24,7 +24,7 @@ pub(super) use self::detached::Detached;
 use self::detached::{Backlog, Call, Thread};
 use super::{HostRuntime, MediaCommand, Shared};
 use crate::clock;
-use crate::handoffs::Site;
+use crate::scheduling_latency::WakeupSite;
 use crate::sched;
 
 /// Why nobody was subscribed.
@@ -41,7 +41,7 @@ pub enum SubscribeError {
     Thread(String),
     /// The application whose host it is does not show anything (any more).
     #[error("the application shows nothing now: try again when it does")]
-    NotThere,
+    Unavailable,
 }
 
 impl HostRuntime {
@@ -70,11 +70,11 @@ impl HostRuntime {
         )]
         let (calls, inbox) = channel();
         let backlog = Arc::new(Backlog::new(request.intake));
-        let handed_over = self.scheduler.site("host-media-to-subscriber");
-        shared.others.add(id, &backlog, &calls, &handed_over);
+        let wakeup_site = self.scheduler.site("host-media-to-subscriber");
+        shared.detached.add(id, &backlog, &calls, &wakeup_site);
         let granted = shared.sessions().subscribe(clock::now(), id, request);
         let grant = granted.map_err(|refusal| {
-            shared.others.remove(id);
+            shared.detached.remove(id);
             SubscribeError::Refused(refusal)
         })?;
         let thread = Thread {
@@ -83,7 +83,7 @@ impl HostRuntime {
             media_commands: self.media_commands.clone(),
             media: self.media.clone(),
             shared: shared.clone(),
-            handed_over,
+            wakeup_site,
         };
         // It is not waited for at the end: it may be the one that blocks.
         let started = (self.scheduler).spawn(
@@ -97,7 +97,7 @@ impl HostRuntime {
             // Its end has said that nobody is there.
             return Err(SubscribeError::Thread(e.to_string()));
         }
-        shared.tell(|_| ());
+        shared.update_host(|_| ());
         Ok((id, grant))
     }
 
@@ -106,7 +106,7 @@ impl HostRuntime {
     pub fn unsubscribe(&self, subscriber: SubscriberId) {
         let goodbye = Ending::Goodbye(GoodbyeReason::Quit);
         self.shared
-            .tell(|host| host.unsubscribe(subscriber, goodbye));
+            .update_host(|host| host.unsubscribe(subscriber, goodbye));
     }
 
     /// A subscriber asks for another role: one that watches presses "play".
@@ -119,7 +119,7 @@ impl HostRuntime {
         role: Role,
         take_over: bool,
     ) -> Result<Grant, Refusal> {
-        (self.shared).tell(|host| host.request_role(subscriber, role, take_over))
+        (self.shared).update_host(|host| host.request_role(subscriber, role, take_over))
     }
 
     /// The player did something, sampled then on its own clock; it is applied behind what it did before.
@@ -189,7 +189,7 @@ impl HostRuntime {
 
     /// A subscriber's client was heard from, whatever it said: its gateway says so twice a second or more
     /// while it plays, and each 50 ms while keys are down. Input, poses and feedback are heard anyway.
-    pub fn heard_from(&self, subscriber: SubscriberId) {
+    pub fn on_activity(&self, subscriber: SubscriberId) {
         let mut host = self.shared.sessions();
         let news = host.heard_from(clock::now(), subscriber);
         drop(host);
@@ -202,7 +202,7 @@ impl HostRuntime {
     /// lost in the middle of a flood of them.
     pub fn feedback(&self, from: SubscriberId, feedback: Feedback) {
         self.shared
-            .say_of(from, |host| host.feedback(clock::now(), from, &feedback));
+            .note_subscriber(from, |host| host.feedback(clock::now(), from, &feedback));
         if let Feedback::KeyFrame { .. } | Feedback::Link(_) = feedback {
             let _ = self
                 .media_commands
@@ -214,9 +214,9 @@ impl HostRuntime {
 
 impl Shared {
     /// Does something of which the control thread is to hear at once.
-    fn tell<T>(&self, what: impl FnOnce(&mut Host) -> T) -> T {
+    fn update_host<T>(&self, change: impl FnOnce(&mut Host) -> T) -> T {
         let mut host = self.sessions();
-        let done = what(&mut host);
+        let done = change(&mut host);
         self.flush(&mut host);
         drop(host);
         self.wake_control();
@@ -225,9 +225,9 @@ impl Shared {
 
     /// Notes something of a subscriber's frames. The policy learns from the player's at once; the control
     /// thread finds the others when it wakes for something else, a quarter of a second later at most.
-    fn say_of(&self, id: SubscriberId, what: impl FnOnce(&mut Host)) {
+    fn note_subscriber(&self, id: SubscriberId, change: impl FnOnce(&mut Host)) {
         let mut host = self.sessions();
-        what(&mut host);
+        change(&mut host);
         let plays = host.player() == Some(id);
         drop(host);
         if plays {
@@ -238,7 +238,7 @@ impl Shared {
 
 /// The threads of the subscribers that are no sessions.
 #[derive(Default)]
-pub(super) struct Others(Mutex<HashMap<SubscriberId, Entry>>);
+pub(super) struct DetachedSubscribers(Mutex<HashMap<SubscriberId, Entry>>);
 
 /// One of them, from its subscription to its end.
 struct Entry {
@@ -248,15 +248,15 @@ struct Entry {
     detached: Option<Detached>,
 }
 
-impl Others {
+impl DetachedSubscribers {
     fn add(
         &self,
         id: SubscriberId,
         backlog: &Arc<Backlog>,
         calls: &Sender<Call>,
-        handed_over: &Site,
+        wakeup_site: &WakeupSite,
     ) {
-        let detached = Detached::new(calls.clone(), backlog.clone(), handed_over.clone());
+        let detached = Detached::new(calls.clone(), backlog.clone(), wakeup_site.clone());
         let entry = Entry {
             calls: calls.clone(),
             backlog: backlog.clone(),
@@ -266,7 +266,7 @@ impl Others {
     }
 
     /// The media thread's end of it, once.
-    pub(super) fn joins(&self, id: SubscriberId) -> Option<Detached> {
+    pub(super) fn take(&self, id: SubscriberId) -> Option<Detached> {
         self.lock().get_mut(&id)?.detached.take()
     }
 

@@ -18,29 +18,29 @@ use openuvr_proto::control::identity::{ClientId, DeviceName, PublicKey};
 use super::{Notice, PanicReporter, Shared};
 use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
-use crate::trust_store::{DeviceStore, PairingRequests, WantedWindow};
+use crate::trust_store::{DeviceStore, PairingRequests, RequestedWindow};
 
 /// Entries that may wait for the disk (guess: the sessions that begin in some seconds); what finds
 /// no room is not written.
-const ENTRIES: usize = 64;
+const MAX_ENTRIES: usize = 64;
 
 /// What is to be written down.
 struct Entry {
-    what: What,
+    event: TrustEvent,
     /// In seconds since 1970.
     at: u64,
 }
 
 /// What happened.
-enum What {
+enum TrustEvent {
     /// A device paired, and goes by this name.
     Paired(PublicKey, DeviceName),
     /// A device began a session.
-    Came(PublicKey),
+    SessionStarted(PublicKey),
     /// A device calls itself this now.
-    CallsItself(PublicKey, DeviceName),
+    Renamed(PublicKey, DeviceName),
     /// The pairing window was opened that this request asks for.
-    Opened(String),
+    WindowOpened(String),
 }
 
 /// Devices that paired in this run and are not in the file: not yet, or because it can't be
@@ -56,7 +56,7 @@ pub(super) struct Trust {
     unstored: Unstored,
     entries: SyncSender<Entry>,
     /// What is wrong with the list, if something is.
-    trouble: Option<String>,
+    last_error: Option<String>,
 }
 
 impl Trust {
@@ -69,28 +69,28 @@ impl Trust {
         devices: DeviceStore,
         scheduler: &Scheduler,
     ) -> io::Result<(Trust, JoinHandle<()>)> {
-        let (entries, inbox) = sync_channel(ENTRIES);
+        let (entries, inbox) = sync_channel(MAX_ENTRIES);
         let trust = Trust {
             shared: shared.clone(),
             requests: devices.pairing_requests(),
             devices: devices.clone(),
             unstored: Unstored::default(),
             entries,
-            trouble: None,
+            last_error: None,
         };
         let (unstored, panic_reporter) = (
             trust.unstored.clone(),
             PanicReporter(shared.clone(), "trust"),
         );
         let thread = scheduler.spawn(ThreadRole::Background, "ouvr-trust", move || {
-            write_down(&panic_reporter.0, devices, &inbox, &unstored);
+            run_writer(&panic_reporter.0, devices, &inbox, &unstored);
         })?;
         Ok((trust, thread))
     }
 
     /// Looks whom this host knows now: what a client is to it. A device that paired and could not
     /// be stored may come in as long as the host runs, unless a person says otherwise.
-    pub(super) fn look(&mut self) -> impl Fn(&ClientId) -> DeviceStatus + '_ {
+    pub(super) fn statuses(&mut self) -> impl Fn(&ClientId) -> DeviceStatus + '_ {
         // Before the file: what has left this list is in there.
         let unstored = lock(&self.unstored).clone();
         self.refresh();
@@ -105,14 +105,14 @@ impl Trust {
     }
 
     fn refresh(&mut self) {
-        let trouble = self.devices.refresh().err().map(|e| e.to_string());
+        let last_error = self.devices.refresh().err().map(|e| e.to_string());
         // Said once, however often it is met.
-        if trouble != self.trouble
-            && let Some(why) = &trouble
+        if last_error != self.last_error
+            && let Some(why) = &last_error
         {
-            self.shared.notice(Notice::Trouble(why.clone()));
+            self.shared.notice(Notice::Warning(why.clone()));
         }
-        self.trouble = trouble;
+        self.last_error = last_error;
     }
 
     /// A device paired.
@@ -122,48 +122,48 @@ impl Trust {
             unstored.push(key);
         }
         drop(unstored);
-        self.write(What::Paired(key, name));
+        self.write(TrustEvent::Paired(key, name));
     }
 
     /// A pairing window that a person asks for now. It is taken for opened.
-    pub(super) fn wanted_window(&mut self) -> Option<WantedWindow> {
+    pub(super) fn requested_window(&mut self) -> Option<RequestedWindow> {
         let wanted = match self.requests.poll(now()) {
             Ok(wanted) => wanted?,
             Err(e) => {
-                self.shared.notice(Notice::Trouble(e.to_string()));
+                self.shared.notice(Notice::Warning(e.to_string()));
                 return None;
             }
         };
-        self.write(What::Opened(wanted.id.clone()));
+        self.write(TrustEvent::WindowOpened(wanted.id.clone()));
         Some(wanted)
     }
 
     /// A known device began a session.
-    pub(super) fn seen(&mut self, key: PublicKey) {
-        self.write(What::Came(key));
+    pub(super) fn session_started(&mut self, key: PublicKey) {
+        self.write(TrustEvent::SessionStarted(key));
     }
 
     /// A device joined and calls itself so: how a person is to be told of it. Names prove nothing, so
     /// the one under which it is stored comes first.
-    pub(super) fn joined(&mut self, key: PublicKey, calls_itself: &str) -> String {
+    pub(super) fn display_name(&mut self, key: PublicKey, calls_itself: &str) -> String {
         let now = DeviceName::new(calls_itself);
         let known = self.devices.devices().iter().find(|d| d.key == key);
         let Some(device) = known else {
             return now.as_str().to_owned();
         };
         let mut device = device.clone();
-        if device.call(&now) {
-            self.write(What::CallsItself(key, now));
+        if device.rename(&now) {
+            self.write(TrustEvent::Renamed(key, now));
         }
         device.title()
     }
 
-    fn write(&mut self, what: What) {
-        let entry = Entry { what, at: now() };
+    fn write(&mut self, event: TrustEvent) {
+        let entry = Entry { event, at: now() };
         if self.entries.try_send(entry).is_err() {
             let why = "the disk is too slow to write down which devices come: a new one will need \
                        a PIN again";
-            self.shared.notice(Notice::Trouble(why.to_owned()));
+            self.shared.notice(Notice::Warning(why.to_owned()));
         }
     }
 }
@@ -175,25 +175,25 @@ fn now() -> u64 {
 }
 
 /// The thread that writes.
-fn write_down(
+fn run_writer(
     shared: &Shared,
     mut devices: DeviceStore,
     entries: &Receiver<Entry>,
     unstored: &Unstored,
 ) {
     let mut requests = devices.pairing_requests();
-    for Entry { what, at } in entries {
-        let stored = match &what {
-            What::Paired(key, name) => devices.pair(*key, name, at),
-            What::Came(key) => devices.seen(key, at),
-            What::CallsItself(key, name) => devices.calls_itself(key, name),
-            What::Opened(id) => requests.opened(id),
+    for Entry { event, at } in entries {
+        let stored = match &event {
+            TrustEvent::Paired(key, name) => devices.pair(*key, name, at),
+            TrustEvent::SessionStarted(key) => devices.seen(key, at),
+            TrustEvent::Renamed(key, name) => devices.calls_itself(key, name),
+            TrustEvent::WindowOpened(id) => requests.opened(id),
         };
-        match (stored, what) {
-            (Ok(()), What::Paired(key, _)) => lock(unstored).retain(|other| *other != key),
+        match (stored, event) {
+            (Ok(()), TrustEvent::Paired(key, _)) => lock(unstored).retain(|other| *other != key),
             (Ok(()), _) => {}
             // The session goes on; after this run a new device will need a PIN again.
-            (Err(e), _) => shared.notice(Notice::Trouble(e.to_string())),
+            (Err(e), _) => shared.notice(Notice::Warning(e.to_string())),
         }
     }
 }

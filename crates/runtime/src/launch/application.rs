@@ -12,11 +12,11 @@ use rustix::process::{
 use super::LaunchError;
 
 /// How long a launcher that has ended may take to bring its application to a first picture (guess).
-pub const LAUNCHING: Duration = Duration::from_secs(10);
+pub const LAUNCH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A signal for the application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sent {
+pub struct ForwardedSignal {
     /// Which one.
     pub signal: Signal,
     /// The terminal has sent it to all processes of its foreground process group.
@@ -29,7 +29,7 @@ pub struct Application {
     child: Child,
     status: Option<ExitStatus>,
     /// What it was sent, and may not have passed on.
-    sent: Option<Signal>,
+    unforwarded: Option<Signal>,
 }
 
 impl Application {
@@ -49,7 +49,7 @@ impl Application {
         Ok(Application {
             child,
             status: None,
-            sent: None,
+            unforwarded: None,
         })
     }
 
@@ -64,20 +64,20 @@ impl Application {
     /// once: a launcher may pass it on by itself, and an application take the second for impatience.
     ///
     /// A typed signal has reached all of our process group, and is for who streams where that is in another one.
-    pub fn pass_on(&mut self, signals: &[Sent], streaming: Option<Pid>) {
+    pub fn forward_signals(&mut self, signals: &[ForwardedSignal], streaming: Option<Pid>) {
         let started = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         let other = streaming.filter(|streaming| Some(*streaming) != started);
         // One of them may have ended just now.
         if self.status.is_some()
-            && let (Some(other), Some(signal)) = (other, self.sent)
+            && let (Some(other), Some(signal)) = (other, self.unforwarded)
         {
             let _ = kill_process(other, signal);
-            self.sent = None;
+            self.unforwarded = None;
         }
-        for Sent { signal, typed } in signals {
-            let left_out = |pid: &Pid| getpgid(Some(*pid)).is_ok_and(|of| of != getpgrp());
+        for ForwardedSignal { signal, typed } in signals {
+            let outside_group = |pid: &Pid| getpgid(Some(*pid)).is_ok_and(|of| of != getpgrp());
             let other = match typed {
-                true => other.filter(left_out),
+                true => other.filter(outside_group),
                 false => other,
             };
             if *typed && other.is_none() {
@@ -87,11 +87,11 @@ impl Application {
                 let _ = kill_process(started, *signal);
             }
             match other {
-                Some(other) if self.status.is_some() || self.sent.is_some() => {
+                Some(other) if self.status.is_some() || self.unforwarded.is_some() => {
                     let _ = kill_process(other, *signal);
-                    self.sent = None;
+                    self.unforwarded = None;
                 }
-                _ => self.sent = Some(*signal),
+                _ => self.unforwarded = Some(*signal),
             }
         }
     }

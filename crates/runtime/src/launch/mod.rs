@@ -27,11 +27,11 @@ use std::process::Command;
 
 use crate::line::{API_SOCKET, SOCKET};
 
-pub use application::{Application, LAUNCHING, Sent};
+pub use application::{Application, LAUNCH_TIMEOUT, ForwardedSignal};
 pub use library::{LIBRARY, XR_RUNTIME, library, xr_runtime};
 pub use pads::{GamePads, PADS_LIBRARY};
 pub use socket::Socket;
-pub use xr::{EYE, XR_ORDER, install, uninstall, xr_command};
+pub use xr::{EYE, XR_SETTINGS, install, uninstall, xr_command};
 pub use xvfb::{Authority, xvfb};
 
 /// Why an application can't be launched.
@@ -60,7 +60,7 @@ pub enum LaunchError {
     NoApplication,
     /// The settings for the hook can't be written down.
     #[error("{0}")]
-    Order(String),
+    Settings(String),
     /// What was tried, and why it failed.
     #[error("{0}: {1}")]
     System(String, io::Error),
@@ -94,7 +94,7 @@ pub fn command(
         preload.push(":");
         preload.push(others);
     }
-    let layer = layer::announce(socket.folder(), library, set).map_err(LaunchError::system(
+    let layer = layer::register(socket.folder(), library, set).map_err(LaunchError::system(
         "the layer of Vulkan can't be announced",
     ))?;
     let mut command = Command::new(program);

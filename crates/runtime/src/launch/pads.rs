@@ -47,18 +47,18 @@ impl GamePads {
             "no game pads: {} can't be used",
             folder.display()
         )))?;
-        socket.give(seats.sockets().clone());
+        socket.set_seats(seats.sockets().clone());
         let pads = GamePads {
             library,
             folder,
             seats,
         };
-        pads.follow();
+        pads.sync_devices();
         Ok(pads)
     }
 
     /// Has the processes of a command that [`command`](super::command) made see the pads.
-    pub fn give(&self, command: &mut Command) {
+    pub fn attach_to(&self, command: &mut Command) {
         let set = |name: &str| {
             let mut all = command.get_envs();
             all.find_map(|(n, value)| value.filter(|_| n == OsStr::new(name)))
@@ -69,24 +69,24 @@ impl GamePads {
         }
         preload.push(&self.library);
         command.env("LD_PRELOAD", preload).env(FOLDER, &self.folder);
-        let mut tell = |name: &str, value: &str| {
+        let mut set_default = |name: &str, value: &str| {
             if std::env::var_os(name).is_none() {
                 command.env(name, value);
             }
         };
-        tell(WITHOUT_UDEV, "1");
+        set_default(WITHOUT_UDEV, "1");
         if !self.seats.sockets().0.is_empty() {
-            tell(DEVICE, &format!("{KERNELS}/event{FIRST_EVENT}"));
+            set_default(DEVICE, &format!("{KERNELS}/event{FIRST_EVENT}"));
         }
     }
 
     /// Who served the pads is gone: nothing is held on those that stay.
-    pub fn rest(&self) {
+    pub fn release_all(&self) {
         self.seats.rest();
     }
 
     /// Has the processes see which devices the kernel has now: to be called now and then.
-    pub fn follow(&self) {
+    pub fn sync_devices(&self) {
         let devices = self.folder.join(DEVICES);
         let names = |folder: &Path| -> Vec<_> {
             let entries = fs::read_dir(folder).into_iter().flatten().flatten();

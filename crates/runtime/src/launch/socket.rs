@@ -26,11 +26,11 @@ use rustix::net::{
 use rustix::process::{Pid, PidfdFlags, getuid, pidfd_open};
 
 use super::LaunchError;
-use crate::line::{Line, Order};
+use crate::line::{LaunchSettings, Line};
 use crate::sys::peer_credentials;
 
 /// Processes that may wait in line, streaming or to be.
-pub(super) const MOST: usize = 64;
+pub(super) const MAX_PROCESSES: usize = 64;
 
 const NAME: &str = "socket";
 
@@ -41,18 +41,18 @@ pub struct Socket {
     listener: OwnedFd,
     /// Of this user alone; gone with the socket.
     folder: PathBuf,
-    order: String,
+    settings: String,
     /// What goes with the order.
     seats: SeatSockets,
     /// The first has the order.
-    line: Vec<Process>,
-    used: bool,
+    processes: Vec<Process>,
+    was_used: bool,
     /// The process that stands in for the application's.
     stand_in: Option<Pid>,
     /// The last process that came could not be let in for that.
-    lacks_descriptors: bool,
+    descriptors_exhausted: bool,
     /// The displays into which processes injected input that have ended.
-    left_behind: Vec<String>,
+    abandoned: Vec<String>,
 }
 
 /// A process of the application.
@@ -62,7 +62,7 @@ struct Process {
     pid: Pid,
     /// Tells its end also where a child of it still has the socket; Linux 5.3.
     end: Option<OwnedFd>,
-    told: bool,
+    notified: bool,
     /// The display into which it injects input.
     injects: Option<String>,
 }
@@ -72,9 +72,9 @@ impl Socket {
     ///
     /// # Errors
     /// No socket can be made in the folder for such things.
-    pub fn open(order: &Order) -> Result<Socket, LaunchError> {
+    pub fn open(settings: &LaunchSettings) -> Result<Socket, LaunchError> {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-        let order = order.text().map_err(LaunchError::Order)?;
+        let settings = settings.text().map_err(LaunchError::Settings)?;
         let folder = own_folder(runtime.as_deref())?;
         let open = || -> rustix::io::Result<OwnedFd> {
             let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
@@ -91,13 +91,13 @@ impl Socket {
         Ok(Socket {
             listener,
             folder,
-            order,
+            settings,
             seats: SeatSockets::default(),
-            line: Vec::new(),
-            used: false,
+            processes: Vec::new(),
+            was_used: false,
             stand_in: None,
-            lacks_descriptors: false,
-            left_behind: Vec::new(),
+            descriptors_exhausted: false,
+            abandoned: Vec::new(),
         })
     }
 
@@ -114,7 +114,7 @@ impl Socket {
     }
 
     /// Whoever gets the order gets these as well: the pads that the application sees already.
-    pub(super) fn give(&mut self, seats: SeatSockets) {
+    pub(super) fn set_seats(&mut self, seats: SeatSockets) {
         self.seats = seats;
     }
 
@@ -122,24 +122,24 @@ impl Socket {
     ///
     /// # Errors
     /// It can't be written down.
-    pub fn order(&mut self, order: &Order) -> Result<(), LaunchError> {
-        self.order = order.text().map_err(LaunchError::Order)?;
+    pub fn set_settings(&mut self, settings: &LaunchSettings) -> Result<(), LaunchError> {
+        self.settings = settings.text().map_err(LaunchError::Settings)?;
         Ok(())
     }
 
     /// This process of ours stands in for those of the application, or none any more.
-    pub fn stands_in(&mut self, process: Option<Pid>) {
+    pub fn set_stand_in(&mut self, process: Option<Pid>) {
         self.stand_in = process;
     }
 
     /// Waits for news, at most `turn`: what the streaming process has said.
     pub fn lines(&mut self, turn: Duration) -> Vec<Line> {
         // The listener stays readable for a process that can't be let in: it is looked at each turn, not at once.
-        let takes = !self.lacks_descriptors && self.line.len() < MOST;
+        let takes = !self.descriptors_exhausted && self.processes.len() < MAX_PROCESSES;
         let listener = Some(&self.listener).filter(|_| takes);
         let listener = listener.map(|listener| PollFd::new(listener, PollFlags::IN));
         let mut fds: Vec<PollFd<'_>> = listener.into_iter().collect();
-        for process in &self.line {
+        for process in &self.processes {
             fds.push(PollFd::new(&process.socket, PollFlags::IN));
             fds.extend(
                 process
@@ -152,45 +152,45 @@ impl Socket {
         // Interrupted by a signal, there is nothing to read, and the caller looks at the signal.
         let _ = poll(&mut fds, turn.as_ref());
         drop(fds);
-        self.let_in();
-        let mut said = Vec::new();
-        let left_behind = &mut self.left_behind;
-        self.line.retain_mut(|process| {
-            let goes_on = process.hear(&mut said);
+        self.accept();
+        let mut lines = Vec::new();
+        let abandoned = &mut self.abandoned;
+        self.processes.retain_mut(|process| {
+            let goes_on = process.receive(&mut lines);
             if !goes_on {
-                left_behind.extend(process.injects.take());
+                abandoned.extend(process.injects.take());
             }
             goes_on
         });
-        let others = self.others();
-        if let Some(first) = self.line.first_mut() {
+        let has_application = self.has_application();
+        if let Some(first) = self.processes.first_mut() {
             let stands_in = Some(first.pid) == self.stand_in;
-            if !first.told {
+            if !first.notified {
                 // One that is gone by now says so at the next turn.
-                let _ = tell(&first.socket, &self.order, &self.seats);
-                first.told = true;
-                self.used |= !stands_in;
-            } else if stands_in && others {
+                let _ = send_settings(&first.socket, &self.settings, &self.seats);
+                first.notified = true;
+                self.was_used |= !stands_in;
+            } else if stands_in && has_application {
                 // Over for it; it is gone when it has closed its end.
                 let _ = shutdown(&first.socket, Shutdown::Write);
             }
         }
-        said
+        lines
     }
 
     /// Whether processes of the application are in line.
-    fn others(&self) -> bool {
-        self.line.iter().any(|one| Some(one.pid) != self.stand_in)
+    fn has_application(&self) -> bool {
+        self.processes.iter().any(|one| Some(one.pid) != self.stand_in)
     }
 
-    fn let_in(&mut self) {
-        self.lacks_descriptors = false;
-        while self.line.len() < MOST {
+    fn accept(&mut self) {
+        self.descriptors_exhausted = false;
+        while self.processes.len() < MAX_PROCESSES {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let socket = match accept_with(&self.listener, flags) {
                 Ok(socket) => socket,
                 Err(why) => {
-                    self.lacks_descriptors = matches!(why, Errno::MFILE | Errno::NFILE);
+                    self.descriptors_exhausted = matches!(why, Errno::MFILE | Errno::NFILE);
                     return;
                 }
             };
@@ -200,11 +200,11 @@ impl Socket {
             };
             // One that is not seen from here could not be watched.
             if let Some(pid) = peer.pid.filter(|_| peer.uid == getuid()) {
-                self.line.push(Process {
+                self.processes.push(Process {
                     end: pidfd_open(pid, PidfdFlags::empty()).ok(),
                     pid,
                     socket,
-                    told: false,
+                    notified: false,
                     injects: None,
                 });
             }
@@ -214,42 +214,42 @@ impl Socket {
     /// How many processes stream or want to.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
-        self.line.len()
+        self.processes.len()
     }
 
     /// Whether a process of the application streams or wants to.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        self.others()
+        self.has_application()
     }
 
     /// Whether there is a host: in a process of the application, or in the one that stands in.
     #[must_use]
     pub fn is_served(&self) -> bool {
-        !self.line.is_empty()
+        !self.processes.is_empty()
     }
 
     /// Whether a process of the application ever has streamed or wanted to.
     #[must_use]
     pub fn was_used(&self) -> bool {
-        self.used
+        self.was_used
     }
 
     /// The displays into which processes injected input that have ended since it was last asked.
-    pub fn left_behind(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.left_behind)
+    pub fn abandoned_displays(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.abandoned)
     }
 
     /// The process of the application that streams.
     #[must_use]
     pub fn streaming(&self) -> Option<Pid> {
-        let first = self.line.first().map(|first| first.pid);
+        let first = self.processes.first().map(|first| first.pid);
         first.filter(|pid| Some(*pid) != self.stand_in)
     }
 }
 
 /// Sends the order, with its sockets beside it (unix(7), `SCM_RIGHTS`).
-fn tell(process: &OwnedFd, order: &str, seats: &SeatSockets) -> rustix::io::Result<()> {
+fn send_settings(process: &OwnedFd, settings: &str, seats: &SeatSockets) -> rustix::io::Result<()> {
     let sockets: Vec<BorrowedFd<'_>> = seats.0.iter().map(|seat| seat.as_fd()).collect();
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MAX_PADS as usize))];
     let mut with = SendAncillaryBuffer::new(&mut space);
@@ -257,7 +257,7 @@ fn tell(process: &OwnedFd, order: &str, seats: &SeatSockets) -> rustix::io::Resu
     if !sockets.is_empty() && !with.push(SendAncillaryMessage::ScmRights(&sockets)) {
         return Err(Errno::NOBUFS);
     }
-    let parts = [IoSlice::new(order.as_bytes())];
+    let parts = [IoSlice::new(settings.as_bytes())];
     sendmsg(process, &parts, &mut with, SendFlags::NOSIGNAL)?;
     Ok(())
 }
@@ -296,10 +296,10 @@ impl Drop for Socket {
 
 impl Process {
     /// Reads all that it has said; whether it is still there.
-    fn hear(&mut self, said: &mut Vec<Line>) -> bool {
+    fn receive(&mut self, lines: &mut Vec<Line>) -> bool {
         // Before its last words are read: what it said before its end is there then.
         let ended = self.has_ended();
-        let mut text = vec![0; Line::LONGEST];
+        let mut text = vec![0; Line::MAX_LEN];
         loop {
             match recv(&self.socket, &mut text[..], RecvFlags::empty()) {
                 Ok((_, 0)) => return false,
@@ -308,8 +308,8 @@ impl Process {
                         .get(..length)
                         .and_then(|text| std::str::from_utf8(text).ok());
                     match line.and_then(Line::read) {
-                        Some(Line::InputGoesTo(display)) => self.injects = Some(display),
-                        line => said.extend(line),
+                        Some(Line::InputDisplay(display)) => self.injects = Some(display),
+                        line => lines.extend(line),
                     }
                 }
                 // Told once where it ended with our words unread; its own come after that.

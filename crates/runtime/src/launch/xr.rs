@@ -10,15 +10,15 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::line::{Order, SOCKET};
+use crate::line::{LaunchSettings, SOCKET};
 use crate::store::config_dir;
 
 use super::{LaunchError, Socket};
 
 pub use crate::line::EYE;
 
-/// What the runtime is told that no program of ours starts: an [`Order`] in the folder of our settings.
-pub use crate::line::XR_ORDER;
+/// What the runtime is told that no program of ours starts: an [`LaunchSettings`] in the folder of our settings.
+pub use crate::line::XR_SETTINGS;
 
 /// What the loader is told; its file, in the folder of settings of all programs.
 const ACTIVE: &str = "openxr/1/active_runtime.json";
@@ -63,7 +63,7 @@ fn manifest(library: &Path) -> Result<Vec<u8>, LaunchError> {
 
 /// Where the person's active runtime is said.
 fn active() -> Result<PathBuf, LaunchError> {
-    let ours = config_dir().map_err(|e| LaunchError::Order(e.to_string()))?;
+    let ours = config_dir().map_err(|e| LaunchError::Settings(e.to_string()))?;
     let all = ours.parent().unwrap_or(&ours).to_owned();
     Ok(all.join(ACTIVE))
 }
@@ -75,32 +75,32 @@ fn is_ours(file: &Path) -> bool {
     manifest["runtime"]["name"] == "OpenUVR"
 }
 
-/// Makes `library` the person's active OpenXR runtime, whose host does what `order` says. The file that says so.
+/// Makes `library` the person's active OpenXR runtime, whose host does what `settings` says. The file that says so.
 ///
 /// # Errors
 /// Another runtime is active, which stays so; or the files can't be written.
-pub fn install(library: &Path, order: &Order) -> Result<PathBuf, LaunchError> {
+pub fn install(library: &Path, settings: &LaunchSettings) -> Result<PathBuf, LaunchError> {
     let file = active()?;
     if file.symlink_metadata().is_ok() && !is_ours(&file) {
         return Err(LaunchError::OtherRuntime(file));
     }
     let failed = |file: &Path| LaunchError::system(format!("can't write {}", file.display()));
-    let ours = config_dir().map_err(|e| LaunchError::Order(e.to_string()))?;
-    let text = order.text().map_err(LaunchError::Order)?;
+    let ours = config_dir().map_err(|e| LaunchError::Settings(e.to_string()))?;
+    let text = settings.text().map_err(LaunchError::Settings)?;
     let folders = [Some(&*ours), file.parent()];
     for folder in folders.into_iter().flatten() {
         fs::create_dir_all(folder).map_err(failed(folder))?;
     }
-    let told = ours.join(XR_ORDER);
+    let settings_file = ours.join(XR_SETTINGS);
     // It may hold a PIN.
     let own = fs::OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(true)
         .mode(0o600)
-        .open(&told);
+        .open(&settings_file);
     own.and_then(|mut file| file.write_all(text.as_bytes()))
-        .map_err(failed(&told))?;
+        .map_err(failed(&settings_file))?;
     fs::write(&file, manifest(library)?).map_err(failed(&file))?;
     Ok(file)
 }
@@ -111,7 +111,7 @@ pub fn install(library: &Path, order: &Order) -> Result<PathBuf, LaunchError> {
 /// The files can't be removed.
 pub fn uninstall() -> Result<bool, LaunchError> {
     let file = active()?;
-    let ours = config_dir().map_err(|e| LaunchError::Order(e.to_string()))?;
+    let ours = config_dir().map_err(|e| LaunchError::Settings(e.to_string()))?;
     let remove = |file: &Path| match fs::remove_file(file) {
         Err(e) if e.kind() != ErrorKind::NotFound => Err(LaunchError::system(format!(
             "can't remove {}",
@@ -119,6 +119,6 @@ pub fn uninstall() -> Result<bool, LaunchError> {
         ))(e)),
         result => Ok(result.is_ok()),
     };
-    let told = remove(&ours.join(XR_ORDER))?;
-    Ok((is_ours(&file) && remove(&file)?) || told)
+    let settings_file = remove(&ours.join(XR_SETTINGS))?;
+    Ok((is_ours(&file) && remove(&file)?) || settings_file)
 }

@@ -7,14 +7,14 @@ use std::path::Path;
 
 use openuvr_proto::time::Instant;
 
-use crate::handoffs::Sample;
+use crate::scheduling_latency::Sample;
 
 const HEADER: u32 = 4096;
 const RECORD: u32 = 24;
 /// The number of the pattern whose sender waits for nobody: the others promise a pace or an answer.
 const FLOOD: u32 = 1;
 /// Where in the header stand: the room for records, the end, the name, the count of the first pair.
-const ROOM: u64 = 24;
+const CAPACITY: u64 = 24;
 const END: u64 = 40;
 const NAME: usize = 64;
 const COUNT: u64 = 128;
@@ -28,7 +28,7 @@ pub(super) struct SampleFile {
 }
 
 impl SampleFile {
-    pub(super) fn create(path: &Path, name: &str, begin: Instant) -> io::Result<SampleFile> {
+    pub(super) fn create(path: &Path, name: &str, start: Instant) -> io::Result<SampleFile> {
         let mut file = File::create(path)?;
         let mut header = vec![0; HEADER as usize];
         header[..8].copy_from_slice(b"JITTER01");
@@ -36,7 +36,7 @@ impl SampleFile {
         for (place, word) in header[8..24].chunks_exact_mut(4).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
-        header[32..40].copy_from_slice(&begin.0.to_le_bytes());
+        header[32..40].copy_from_slice(&start.0.to_le_bytes());
         let named = format!("openuvr {name}");
         // The last byte of the field stays 0.
         let named = &named.as_bytes()[..named.len().min(NAME - 1)];
@@ -63,7 +63,7 @@ impl SampleFile {
         self.file.seek(SeekFrom::End(0))?;
         self.file.write_all(&self.unwritten)?;
         self.unwritten.clear();
-        self.put(ROOM, self.count)?;
+        self.put(CAPACITY, self.count)?;
         self.put(COUNT, self.count)
     }
 

@@ -18,7 +18,7 @@ use rustix::net::{
 };
 use rustix::process::getuid;
 
-use super::wire::LONGEST;
+use super::wire::MAX_MESSAGE;
 use crate::clock;
 use crate::sys::peer_credentials;
 
@@ -38,7 +38,7 @@ const MORE: u8 = 1;
 
 /// Why a message did not leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum NotSent {
+pub(super) enum SendError {
     /// There is no room now.
     Full,
     /// The other end is gone.
@@ -83,15 +83,15 @@ impl Channel {
     }
 
     /// Sends a message, and waits for room if there is none.
-    pub(super) fn send(&self, message: &[u8]) -> Result<(), NotSent> {
+    pub(super) fn send(&self, message: &[u8]) -> Result<(), SendError> {
         let _sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
         let mut pieces = message.chunks(PIECE).peekable();
         while let Some(piece) = pieces.next() {
             let more = if pieces.peek().is_some() { MORE } else { LAST };
-            while let Err(why) = self.piece(more, piece) {
-                if why == NotSent::Gone || !self.waits(PollFlags::OUT, STALLED) {
+            while let Err(why) = self.send_piece(more, piece) {
+                if why == SendError::Gone || !self.wait_for(PollFlags::OUT, STALLED) {
                     self.close();
-                    return Err(NotSent::Gone);
+                    return Err(SendError::Gone);
                 }
             }
         }
@@ -99,15 +99,15 @@ impl Channel {
     }
 
     /// Sends a message of one piece, if there is room now. Not where others [`send`](Channel::send), who may wait.
-    pub(super) fn offer(&self, message: &[u8]) -> Result<(), NotSent> {
+    pub(super) fn offer(&self, message: &[u8]) -> Result<(), SendError> {
         let _sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
         match message.len() <= PIECE {
-            true => self.piece(LAST, message),
-            false => Err(NotSent::Full),
+            true => self.send_piece(LAST, message),
+            false => Err(SendError::Full),
         }
     }
 
-    fn piece(&self, more: u8, piece: &[u8]) -> Result<(), NotSent> {
+    fn send_piece(&self, more: u8, piece: &[u8]) -> Result<(), SendError> {
         let more = [more];
         let datagram = [IoSlice::new(&more), IoSlice::new(piece)];
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
@@ -116,8 +116,8 @@ impl Channel {
             match sendmsg(&self.socket, &datagram, &mut nothing, flags) {
                 Ok(_) => return Ok(()),
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN | Errno::NOBUFS) => return Err(NotSent::Full),
-                Err(_) => return Err(NotSent::Gone),
+                Err(Errno::AGAIN | Errno::NOBUFS) => return Err(SendError::Full),
+                Err(_) => return Err(SendError::Gone),
             }
         }
     }
@@ -137,7 +137,7 @@ impl Channel {
         let mut datagram = Vec::with_capacity(1 + PIECE);
         loop {
             if let Some(until) = until
-                && !self.waits(PollFlags::IN, until.since(clock::now()))
+                && !self.wait_for(PollFlags::IN, until.since(clock::now()))
             {
                 return None;
             }
@@ -154,14 +154,14 @@ impl Channel {
             message.extend_from_slice(piece);
             match *more {
                 LAST => return Some(message),
-                MORE if !piece.is_empty() && message.len() <= LONGEST => {}
+                MORE if !piece.is_empty() && message.len() <= MAX_MESSAGE => {}
                 _ => return None,
             }
         }
     }
 
     /// Waits until something is possible; whether it is.
-    fn waits(&self, what: PollFlags, timeout: Duration) -> bool {
+    fn wait_for(&self, what: PollFlags, timeout: Duration) -> bool {
         let mut fds = [PollFd::new(&self.socket, what)];
         let timeout = Timespec::try_from(timeout).ok();
         loop {

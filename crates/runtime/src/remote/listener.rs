@@ -24,7 +24,7 @@ use rustix::net::{
 };
 use rustix::process::getuid;
 
-use super::channel::{Channel, NotSent};
+use super::channel::{Channel, SendError};
 use super::wire::{GatewayMessage, HostMessage};
 use crate::clock;
 use crate::host::{Admission, HostRuntime, SubscribeError};
@@ -39,13 +39,13 @@ const CONNECTIONS: usize = 64;
 const BACKLOG: i32 = 64;
 
 /// How long one that has connected may take to say what it wants.
-const PATIENCE: Duration = Duration::from_secs(5);
+const FIRST_MESSAGE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long nobody is let in where the application has no descriptor left.
-const BREATH: Duration = Duration::from_millis(100);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How soon input is given again that the host could not take.
-const AGAIN: Duration = Duration::from_millis(1);
+const INPUT_RETRY: Duration = Duration::from_millis(1);
 
 /// The socket that gateways connect to. Closing or dropping it ends all connections.
 pub struct GatewayListener {
@@ -149,11 +149,11 @@ impl Shared {
             let _ = poll(&mut fds, None);
             let socket = match accept_with(listener, SocketFlags::CLOEXEC) {
                 Ok(socket) => socket,
-                Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => continue,
+                Err(Errno::INPUT_RETRY | Errno::INTR | Errno::CONNABORTED) => continue,
                 // No descriptor is left: who waits keeps the socket readable.
                 Err(_) => {
                     let mut stop = [PollFd::new(&self.waker.0, PollFlags::IN)];
-                    let _ = poll(&mut stop, Timespec::try_from(BREATH).ok().as_ref());
+                    let _ = poll(&mut stop, Timespec::try_from(ACCEPT_PAUSE).ok().as_ref());
                     continue;
                 }
             };
@@ -165,7 +165,7 @@ impl Shared {
             }
             let channel = Arc::new(Channel::new(socket));
             let (shared, its) = (self.clone(), channel.clone());
-            let thread = (self.scheduler).spawn(ThreadRole::HandOff, "ouvr-remote", move || {
+            let thread = (self.scheduler).spawn(ThreadRole::Dispatch, "ouvr-remote", move || {
                 shared.serve(&its);
                 its.close();
             });
@@ -175,9 +175,9 @@ impl Shared {
     }
 
     fn serve(&self, channel: &Arc<Channel>) {
-        let first = channel.receive_within(PATIENCE);
-        let asked = first.and_then(|bytes| GatewayMessage::read(&bytes).ok());
-        match asked {
+        let first = channel.receive_within(FIRST_MESSAGE_TIMEOUT);
+        let request = first.and_then(|bytes| GatewayMessage::read(&bytes).ok());
+        match request {
             Some(GatewayMessage::Subscribe(request)) => self.subscriber(channel, request),
             Some(GatewayMessage::Admit(admission)) => self.admit(channel, admission),
             Some(GatewayMessage::Listen) => self.sound(channel),
@@ -192,12 +192,12 @@ impl Shared {
         };
         let its = channel.clone();
         host.admit(admission, move |admitted| {
-            let told = match admitted {
+            let reply = match admitted {
                 Ok(admitted) => HostMessage::Admitted(admitted),
                 Err(why) => HostMessage::NotAdmitted(why),
             };
             // The control thread waits for nobody.
-            let _ = its.offer(&told.to_bytes());
+            let _ = its.offer(&reply.to_bytes());
         });
         drop(host);
         // It closes when it has heard.
@@ -208,9 +208,9 @@ impl Shared {
         let Some(host) = self.host.upgrade() else {
             return;
         };
-        let told = HostMessage::Figures(host.figures());
+        let reply = HostMessage::Figures(host.figures());
         drop(host);
-        let _ = channel.offer(&told.to_bytes());
+        let _ = channel.offer(&reply.to_bytes());
         // It closes when it has heard.
         let _ = channel.receive();
     }
@@ -222,9 +222,9 @@ impl Shared {
         let its = channel.clone();
         host.listen(move |payload| {
             let (captured, samples) = (payload.captured, payload.samples);
-            let told = HostMessage::Sound(captured, samples, payload.bytes.to_vec());
+            let reply = HostMessage::Sound(captured, samples, payload.bytes.to_vec());
             // What finds no room is lost.
-            its.offer(&told.to_bytes()) != Err(NotSent::Gone)
+            its.offer(&reply.to_bytes()) != Err(SendError::Gone)
         });
         drop(host);
         let _ = channel.receive();
@@ -240,11 +240,11 @@ impl Shared {
             };
             match GatewayMessage::read(&bytes) {
                 Ok(GatewayMessage::Role { role, take_over }) => {
-                    let told = match host.request_role(id, role, take_over) {
+                    let reply = match host.request_role(id, role, take_over) {
                         Ok(grant) => HostMessage::Granted(grant),
                         Err(why) => HostMessage::Refused(why),
                     };
-                    let _ = channel.send(&told.to_bytes());
+                    let _ = channel.send(&reply.to_bytes());
                 }
                 Ok(GatewayMessage::Input(event, sampled)) => self.input(&host, id, event, sampled),
                 Ok(GatewayMessage::ClipboardPiece(piece)) => host.clipboard_piece(id, &piece),
@@ -255,7 +255,7 @@ impl Shared {
                 Ok(GatewayMessage::Display(number, display)) => {
                     host.submit_display(id, (number, display));
                 }
-                Ok(GatewayMessage::HeardFrom) => host.heard_from(id),
+                Ok(GatewayMessage::Activity) => host.on_activity(id),
                 Ok(GatewayMessage::Feedback(feedback)) => host.feedback(id, feedback),
                 // Nobody who means well says that.
                 Ok(_) | Err(_) => break,
@@ -277,15 +277,15 @@ impl Shared {
             departure: Departure::default(),
         };
         let subscribed = host.subscribe(request, Box::new(forwarder));
-        let told = match &subscribed {
+        let reply = match &subscribed {
             Ok((_, grant)) => HostMessage::Granted(*grant),
             Err(SubscribeError::Refused(why)) => HostMessage::Refused(*why),
             Err(why) => HostMessage::Failed(why.to_string()),
         };
-        let said = channel.send(&told.to_bytes());
+        let answered = channel.send(&reply.to_bytes());
         drop(answering);
         let (id, _) = subscribed.ok()?;
-        if said.is_err() {
+        if answered.is_err() {
             host.unsubscribe(id);
             return None;
         }
@@ -298,7 +298,7 @@ impl Shared {
             if self.stop.load(Ordering::Acquire) {
                 return;
             }
-            std::thread::sleep(AGAIN);
+            std::thread::sleep(INPUT_RETRY);
         }
     }
 }
@@ -313,7 +313,7 @@ struct Forwarder {
 }
 
 impl Forwarder {
-    fn tell(&mut self, bytes: &[u8]) {
+    fn send(&mut self, bytes: &[u8]) {
         let gate: MutexGuard<'_, ()> = lock(&self.gate);
         drop(gate);
         match self.channel.send(bytes) {
@@ -332,16 +332,16 @@ impl Forwarder {
 impl Subscriber for Forwarder {
     fn begin(&mut self, now: Instant, frame: &Frame) {
         self.departure = Departure::default();
-        self.tell(&HostMessage::Begin(now, Box::new(*frame)).to_bytes());
+        self.send(&HostMessage::Begin(now, Box::new(*frame)).to_bytes());
     }
 
     fn slice(&mut self, now: Instant, slice: &Slice<'_>) {
         let bytes = HostMessage::slice(now, slice.place, slice.clean_after, slice.bytes);
-        self.tell(&bytes);
+        self.send(&bytes);
     }
 
     fn end(&mut self, now: Instant) -> Progress {
-        self.tell(&HostMessage::End(now).to_bytes());
+        self.send(&HostMessage::End(now).to_bytes());
         match self.departure.overflowed {
             false => Progress::Left(self.departure),
             // The connection is over, which its own thread notices.
@@ -350,10 +350,10 @@ impl Subscriber for Forwarder {
     }
 
     fn dropped(&mut self, now: Instant, frame: FrameId, stage: Stage, why: DropCause) {
-        self.tell(&HostMessage::Dropped(now, frame, stage, why).to_bytes());
+        self.send(&HostMessage::Dropped(now, frame, stage, why).to_bytes());
     }
 
     fn update(&mut self, _: Instant, update: Update) {
-        self.tell(&HostMessage::Update(update).to_bytes());
+        self.send(&HostMessage::Update(update).to_bytes());
     }
 }

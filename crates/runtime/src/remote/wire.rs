@@ -18,7 +18,7 @@ use openuvr_proto::host::{Grant, SubscriberKind};
 
 /// Bytes of a message at most: a slice of the largest picture in the best quality (guess; 200 Mb/s at 60 frames/s
 /// are 0.4 MB a frame, and a key frame is ten times that).
-pub const LONGEST: usize = 8 << 20;
+pub const MAX_MESSAGE: usize = 8 << 20;
 
 const REFUSALS: [Refusal; 3] = [
     Refusal::PlayerPresent,
@@ -41,10 +41,10 @@ fn one_of<T: Copy>(all: &[T], number: u8, field: &'static str) -> Result<T, Reje
     all.get(usize::from(number)).copied().ok_or(refused(field))
 }
 
-fn place_in<T: PartialEq>(all: &[T], value: &T) -> u8 {
-    let place = all.iter().position(|other| other == value);
-    place
-        .and_then(|place| u8::try_from(place).ok())
+fn index_in<T: PartialEq>(all: &[T], value: &T) -> u8 {
+    let index = all.iter().position(|other| other == value);
+    index
+        .and_then(|index| u8::try_from(index).ok())
         .unwrap_or(u8::MAX)
 }
 
@@ -52,7 +52,7 @@ fn flag(r: &mut Reader<'_>) -> Result<bool, Reject> {
     one_of(&[false, true], r.u8()?, "flag")
 }
 
-fn words(r: &mut Reader<'_>) -> Result<String, Reject> {
+fn text(r: &mut Reader<'_>) -> Result<String, Reject> {
     r.text().map(str::to_owned)
 }
 
@@ -68,7 +68,7 @@ fn subscriber_kind(r: &mut Reader<'_>) -> Result<SubscriberKind, Reject> {
 const NONE: u8 = u8::MAX;
 
 fn write_grant(w: &mut openuvr_proto::bytes::Writer<'_>, grant: Grant) {
-    let why = grant.watching.map_or(NONE, |why| place_in(&REASONS, &why));
+    let why = grant.watching.map_or(NONE, |why| index_in(&REASONS, &why));
     w.u8(grant.role as u8).u8(why);
 }
 

@@ -17,12 +17,12 @@ use crate::store::StoreError;
 const FILE: &str = "pairing.toml";
 
 /// The longest window that is opened.
-pub const LONGEST_WINDOW: Duration = Duration::from_hours(1);
+pub const MAX_WINDOW: Duration = Duration::from_hours(1);
 
 /// Requests in the file at most, and processes that answer one (guesses: a person asks for one).
-const REQUESTS: usize = 16;
-/// See [`REQUESTS`].
-const ANSWERS: usize = 64;
+const MAX_REQUESTS: usize = 16;
+/// See [`MAX_REQUESTS`].
+const MAX_ANSWERS: usize = 64;
 
 /// `pairing.toml`.
 #[derive(Default, Serialize, Deserialize)]
@@ -57,7 +57,7 @@ impl PairingRequest {
     ///
     /// # Errors
     /// [`StoreError`]: the file can't be changed.
-    pub fn leave(
+    pub fn submit(
         dir: &Path,
         pin: &Pin,
         span: Duration,
@@ -68,7 +68,7 @@ impl PairingRequest {
         let mut file = TrustFile::new(dir, FILE);
         file.change(|all: &mut Requests| {
             all.request.retain(|old| old.until > now);
-            if all.request.len() >= REQUESTS {
+            if all.request.len() >= MAX_REQUESTS {
                 all.request.remove(0);
             }
             all.request.push(Request {
@@ -116,7 +116,7 @@ pub struct PairingRequests {
 
 /// A window that is asked for.
 #[derive(Debug)]
-pub struct WantedWindow {
+pub struct RequestedWindow {
     /// What [`PairingRequests::opened`] is to be told.
     pub id: String,
     /// The PIN.
@@ -145,24 +145,24 @@ impl PairingRequests {
     ///
     /// # Errors
     /// [`StoreError`], once for each content of the file.
-    pub fn poll(&mut self, now: u64) -> Result<Option<WantedWindow>, StoreError> {
+    pub fn poll(&mut self, now: u64) -> Result<Option<RequestedWindow>, StoreError> {
         let Some(found) = self.file.read_if_changed::<Requests>()? else {
             return Ok(None);
         };
-        let mut wanted = None;
+        let mut requested = None;
         let fresh = |one: &&Request| !self.seen.contains(&one.id) && one.until > now;
         if let Some(request) = found.request.iter().rfind(fresh)
             && let Ok(pin) = Pin::parse(&request.pin)
         {
-            wanted = Some(WantedWindow {
+            requested = Some(RequestedWindow {
                 id: request.id.clone(),
                 pin,
-                span: Duration::from_secs(request.seconds).min(LONGEST_WINDOW),
+                span: Duration::from_secs(request.seconds).min(MAX_WINDOW),
             });
         }
-        let all = found.request.into_iter().take(REQUESTS);
+        let all = found.request.into_iter().take(MAX_REQUESTS);
         self.seen = all.map(|request| request.id).collect();
-        Ok(wanted)
+        Ok(requested)
     }
 
     /// This process has opened the window.
@@ -172,7 +172,7 @@ impl PairingRequests {
     pub fn opened(&mut self, id: &str) -> Result<(), StoreError> {
         self.file.change(|all: &mut Requests| {
             let asked = all.request.iter_mut().find(|one| one.id == id);
-            if let Some(asked) = asked.filter(|asked| asked.opened.len() < ANSWERS) {
+            if let Some(asked) = asked.filter(|asked| asked.opened.len() < MAX_ANSWERS) {
                 asked.opened.push(std::process::id());
             }
             Ok(())
@@ -197,11 +197,11 @@ mod tests {
         let store = DeviceStore::open(&dir.0).unwrap();
         let (mut one, mut other) = (store.pairing_requests(), store.pairing_requests());
         assert!(one.poll(1000).unwrap().is_none());
-        let request = PairingRequest::leave(&dir.0, &pin(), SPAN, 1000).unwrap();
+        let request = PairingRequest::submit(&dir.0, &pin(), SPAN, 1000).unwrap();
         for host in [&mut one, &mut other] {
-            let wanted = host.poll(1001).unwrap().unwrap();
-            assert_eq!((wanted.pin, wanted.span), (pin(), SPAN));
-            host.opened(&wanted.id).unwrap();
+            let requested = host.poll(1001).unwrap().unwrap();
+            assert_eq!((requested.pin, requested.span), (pin(), SPAN));
+            host.opened(&requested.id).unwrap();
             assert!(host.poll(1001).unwrap().is_none());
         }
         assert_eq!(request.opened().unwrap(), [std::process::id(); 2]);
@@ -218,7 +218,7 @@ mod tests {
         let dir = TempDir::new();
         let store = DeviceStore::open(&dir.0).unwrap();
         let mut host = store.pairing_requests();
-        let request = PairingRequest::leave(&dir.0, &pin(), SPAN, 1000).unwrap();
+        let request = PairingRequest::submit(&dir.0, &pin(), SPAN, 1000).unwrap();
         assert!(host.poll(1120).unwrap().is_none());
         assert_eq!(request.opened().unwrap(), [0_u32; 0]);
         let path = dir.0.join(FILE);
@@ -235,7 +235,7 @@ mod tests {
             assert!(!matches!(host.poll(1001), Ok(Some(_))), "{bad}");
         }
         // What is damaged does not keep a person from asking anew for ever: it is said.
-        let why = PairingRequest::leave(&dir.0, &pin(), SPAN, 1000).unwrap_err();
+        let why = PairingRequest::submit(&dir.0, &pin(), SPAN, 1000).unwrap_err();
         assert!(why.to_string().contains("pairing.toml"), "{why}");
     }
 }

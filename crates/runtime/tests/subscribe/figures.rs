@@ -99,7 +99,7 @@ fn listener(path: &Path) -> OwnedFd {
 }
 
 #[test]
-fn a_host_that_does_not_say_keeps_nobody_waiting() {
+fn a_host_that_does_not_answer_blocks_no_gateway() {
     let folder = Folder::new("figures-silent");
     let scheduler = Scheduler::ordinary();
     // An application that is stopped: the kernel takes the connection, and nobody answers.

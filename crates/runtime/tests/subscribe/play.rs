@@ -16,8 +16,8 @@ use openuvr_proto::wire::video::{EchoKind, FrameHeader};
 use openuvr_runtime::clock;
 use openuvr_runtime::host::{HostRuntime, Notice, Notices, SubscribeError};
 
-use super::support::{MOST, TIMEOUT};
-use super::{Bad, Streaming, Writer, start};
+use super::support::{MANY, TIMEOUT};
+use super::{Misbehaving, Streaming, Writer, start};
 
 /// What arrives at a browser.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Subscriber for Browser {
 
 /// A browser that wants to play.
 fn browser(host: &HostRuntime) -> (SubscriberId, Grant, Receiver<Arrived>) {
-    let (arrives, arrived) = sync_channel(MOST);
+    let (arrives, arrived) = sync_channel(MANY);
     let request = SubscribeRequest {
         take_over: true,
         reports: true,
@@ -94,12 +94,12 @@ pub(crate) fn arrives<U>(
     wait(what, || arrived.recv_timeout(TIMEOUT).ok(), find)
 }
 
-fn told<U>(notices: &Notices, what: &str, find: impl Fn(Notice) -> Option<U>) -> U {
+fn notice<U>(notices: &Notices, what: &str, find: impl Fn(Notice) -> Option<U>) -> U {
     wait(what, || notices.next(TIMEOUT), find)
 }
 
 fn role_of(notices: &Notices, what: &str) -> (SubscriberId, Role) {
-    told(notices, what, |notice| match notice {
+    notice(notices, what, |notice| match notice {
         Notice::RoleChanged(who, role) => Some((who, role)),
         _ => None,
     })
@@ -155,7 +155,7 @@ fn a_browser_takes_over_types_and_loses_the_role() {
         ..Report::new(shows.frame, displayed)
     };
     host.feedback(id, Feedback::Frame(report));
-    let record = told(&notices, "the record", |notice| match notice {
+    let record = notice(&notices, "the record", |notice| match notice {
         Notice::Record(r) => (r.subscriber == id && r.frame == shows.frame).then_some(r),
         _ => None,
     });
@@ -192,11 +192,11 @@ fn a_browser_takes_over_types_and_loses_the_role() {
         Notice::RoleChanged(who, Role::Player) => (who == desk).then_some(()),
         _ => None,
     };
-    told(&notices, "the client plays", back);
+    notice(&notices, "the client plays", back);
 }
 
 #[test]
-fn pointer_mouse_and_source_are_told_in_their_newest_state() {
+fn the_newest_pointer_mouse_and_source_states_arrive() {
     let Streaming { host, .. } = &start("pointer");
     let (id, _, arrived) = browser(host);
     host.set_relative_mouse(true);
@@ -298,13 +298,13 @@ fn each_frame_of_a_recorder_ends_once() {
 }
 
 /// A player that does something that it should not with its slices.
-fn bad_player(host: &HostRuntime, does: impl FnMut() + Send + 'static) -> SubscriberId {
+fn misbehaving_player(host: &HostRuntime, does: impl FnMut() + Send + 'static) -> SubscriberId {
     let (writer, _) = Writer::new();
     let request = SubscribeRequest {
         take_over: true,
         ..SubscribeRequest::new(Role::Player, "bad")
     };
-    let bad = Box::new(Bad(writer, does));
+    let bad = Box::new(Misbehaving(writer, does));
     let (id, grant) = host.subscribe(request, bad).unwrap();
     assert_eq!(grant.role, Role::Player);
     id
@@ -313,11 +313,11 @@ fn bad_player(host: &HostRuntime, does: impl FnMut() + Send + 'static) -> Subscr
 #[test]
 fn a_player_that_blocks_or_is_slow_delays_no_observer() {
     let Streaming { host, player, .. } = &start("blocks");
-    let (reached, at_a_slice) = sync_channel(MOST);
-    let (go, told) = sync_channel::<()>(1);
-    bad_player(host, move || {
+    let (reached, at_a_slice) = sync_channel(MANY);
+    let (go, proceed) = sync_channel::<()>(1);
+    misbehaving_player(host, move || {
         let _ = reached.send(());
-        let _ = told.recv();
+        let _ = proceed.recv();
     });
     at_a_slice.recv_timeout(TIMEOUT).expect("its first slice");
     player.see(120);
@@ -331,11 +331,11 @@ fn a_player_that_blocks_or_is_slow_delays_no_observer() {
 }
 
 #[test]
-fn the_role_of_a_player_that_panics_goes_to_who_waits() {
+fn the_role_of_a_player_that_panics_goes_to_the_next() {
     let Streaming { host, player, .. } = &start("panics-playing");
     let notices = host.notices();
     let mut slices = 0;
-    let id = bad_player(host, move || {
+    let id = misbehaving_player(host, move || {
         slices += 1;
         assert!(slices < 20, "as the test wants it");
     });
@@ -350,7 +350,7 @@ fn the_role_of_a_player_that_panics_goes_to_who_waits() {
 }
 
 #[test]
-fn one_that_fits_nothing_of_the_host_is_refused() {
+fn a_subscriber_without_a_common_codec_is_refused() {
     let Streaming { host, player, .. } = &start("refused");
     let request = SubscribeRequest {
         codecs: 0,

@@ -16,7 +16,7 @@ use openuvr_proto::send::update::Update;
 use openuvr_proto::time::PeerInstant;
 use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_runtime::host::{
-    Admission, AdmitRefused, AdmittedAs, GatewayHost, HostRuntime, Notice, SubscribeError,
+    Admission, AdmitRefused, AdmissionGrant, GatewayHost, HostRuntime, Notice, SubscribeError,
 };
 use openuvr_runtime::remote::{GatewayListener, NAME, RemoteHost};
 use openuvr_runtime::sched::Scheduler;
@@ -26,8 +26,8 @@ use rustix::net::{
 };
 
 use super::play::{Arrived, Browser, arrives};
-use super::support::{Folder, MOST, TIMEOUT, eventually};
-use super::{Bad, Player, Streaming, Writer, start};
+use super::support::{Folder, MANY, TIMEOUT, eventually};
+use super::{Misbehaving, Player, Streaming, Writer, start};
 
 /// A host that listens for gateways, and it from outside.
 pub(crate) struct Outside {
@@ -83,7 +83,7 @@ fn press(code: u16) -> InputEvent {
 }
 
 #[test]
-fn outside_arrives_what_the_encoder_made() {
+fn a_gateway_receives_the_encoded_frames() {
     let it = Outside::start("outside");
     let (near, here) = Writer::new();
     let (far, there) = Writer::new();
@@ -114,17 +114,17 @@ fn outside_arrives_what_the_encoder_made() {
 }
 
 #[test]
-fn a_recorder_outside_that_was_stopped_has_every_frame() {
+fn a_paused_remote_recorder_gets_every_frame() {
     let it = Outside::start("stopped-outside");
     let (far, there) = Writer::new();
-    let (go, told) = sync_channel::<()>(1);
-    let (reached, at_a_slice) = sync_channel(MOST);
+    let (go, proceed) = sync_channel::<()>(1);
+    let (reached, at_a_slice) = sync_channel(MANY);
     let mut slices = 0;
-    let stopped = Bad(far, move || {
+    let stopped = Misbehaving(far, move || {
         slices += 1;
         if slices == 3 {
             let _ = reached.send(());
-            let _ = told.recv();
+            let _ = proceed.recv();
         }
     });
     let request = SubscribeRequest {
@@ -146,9 +146,9 @@ fn a_recorder_outside_that_was_stopped_has_every_frame() {
 }
 
 #[test]
-fn a_player_outside_types_and_hands_the_role_over() {
+fn a_remote_player_types_and_gives_the_role_back() {
     let it = Outside::start("types");
-    let (arrives_at, arrived) = sync_channel(MOST);
+    let (arrives_at, arrived) = sync_channel(MANY);
     let request = SubscribeRequest {
         take_over: true,
         reports: true,
@@ -195,12 +195,12 @@ fn a_player_outside_types_and_hands_the_role_over() {
 }
 
 #[test]
-fn a_stuck_gateway_holds_up_nobody() {
+fn a_stuck_gateway_delays_no_other_client() {
     let it = Outside::start("stuck-outside");
     let (writer, written) = Writer::new();
     let (go, gone) = sync_channel::<()>(0);
     // It blocks in its first slice until the test lets it go on.
-    let bad = Bad(writer, move || {
+    let bad = Misbehaving(writer, move || {
         let _ = gone.recv();
     });
     it.remote.subscribe(observer("bad"), Box::new(bad)).unwrap();
@@ -222,7 +222,7 @@ fn a_stuck_gateway_holds_up_nobody() {
 }
 
 #[test]
-fn a_gateway_that_goes_is_a_subscriber_that_goes() {
+fn closing_a_gateway_ends_its_subscriber() {
     let it = Outside::start("goes");
     let notices = it.host.notices();
     let (writer, _) = Writer::new();
@@ -235,13 +235,13 @@ fn a_gateway_that_goes_is_a_subscriber_that_goes() {
         .any(|notice| matches!(notice, Notice::Ended(..)));
     assert!(ended);
     // Nothing comes of what it says afterwards.
-    it.remote.heard_from(id);
+    it.remote.on_activity(id);
     let refused = it.remote.request_role(id, Role::Player, true);
     assert_eq!(refused, Err(Refusal::Full));
 }
 
 #[test]
-fn an_application_that_ends_tells_those_outside() {
+fn an_application_that_ends_notifies_its_gateways() {
     let Outside {
         remote,
         mut gateways,
@@ -250,7 +250,7 @@ fn an_application_that_ends_tells_those_outside() {
         received: _received,
         folder: _folder,
     } = Outside::start("ends");
-    let (arrives_at, arrived) = sync_channel(MOST);
+    let (arrives_at, arrived) = sync_channel(MANY);
     let subscriber = Box::new(Browser::new(arrives_at));
     let (id, _) = remote.subscribe(observer("far"), subscriber).unwrap();
     host.source_ended();
@@ -264,7 +264,7 @@ fn an_application_that_ends_tells_those_outside() {
     drop(player);
     let (writer, _) = Writer::new();
     let refused = remote.subscribe(observer("late"), Box::new(writer));
-    assert_eq!(refused.unwrap_err(), SubscribeError::NotThere);
+    assert_eq!(refused.unwrap_err(), SubscribeError::Unavailable);
     assert!(!remote.listen(Box::new(|_| true)), "there is no sound");
     remote.feedback(
         id,
@@ -276,10 +276,10 @@ fn an_application_that_ends_tells_those_outside() {
 }
 
 #[test]
-fn a_device_comes_in_with_the_pin_alone() {
+fn a_device_is_admitted_only_with_the_pin() {
     let it = Outside::start("admits");
     let ask = |pin: Option<&str>| {
-        let (told, answer) = sync_channel(1);
+        let (proceed, answer) = sync_channel(1);
         let admission = Admission {
             key: PublicKey([9; 32]),
             name: DeviceName::new("a phone"),
@@ -287,7 +287,7 @@ fn a_device_comes_in_with_the_pin_alone() {
             ticket: None,
             from: ([192, 0, 2, 1], 80).into(),
         };
-        let answered = Box::new(move |admitted| drop(told.send(admitted)));
+        let answered = Box::new(move |admitted| drop(proceed.send(admitted)));
         it.remote.admit(admission, answered);
         answer.recv_timeout(TIMEOUT).expect("an answer")
     };
@@ -298,9 +298,9 @@ fn a_device_comes_in_with_the_pin_alone() {
     assert!(matches!(ask(Some("000000")), Err(AdmitRefused::Pin(_))));
     it.host.open_pairing(Pin::parse("271828").unwrap(), span);
     eventually("its turn", || ask(Some("271828")).ok());
-    let known = AdmittedAs {
+    let known = AdmissionGrant {
         title: "a phone".to_owned(),
-        most: Role::Player,
+        max_role: Role::Player,
     };
     assert_eq!(ask(None), Ok(known));
 }
@@ -313,7 +313,7 @@ fn stranger(path: &Path) -> OwnedFd {
 }
 
 #[test]
-fn nonsense_at_the_door_ends_that_connection_alone() {
+fn a_malformed_message_ends_only_its_connection() {
     let it = Outside::start("nonsense");
     for first in [&b"\0"[..], b"\0\xff", b"\x07", b"\0\x01", b"\0\x05\x00"] {
         let socket = stranger(&it.path());

@@ -14,13 +14,13 @@ use openuvr_proto::trace::Outcome;
 use openuvr_runtime::host::Notice;
 
 use super::support::stalls::Stalls;
-use super::support::{MOST, STALLED, TIMEOUT};
-use super::{Bad, SIZE, Streaming, Writer, Written, start, watch};
+use super::support::{MANY, STALLED, TIMEOUT};
+use super::{Misbehaving, SIZE, Streaming, Writer, CodedFrame, start, watch};
 
 /// What a decoder sees in the stream: the number that the pattern drew into each picture.
-fn decoded(written: &[Written]) -> Vec<u32> {
+fn decoded(written: &[CodedFrame]) -> Vec<u32> {
     let mut decoder = decode::open(Codec::H264).unwrap();
-    let mut decode = |(frame, bytes): &Written| {
+    let mut decode = |(frame, bytes): &CodedFrame| {
         let chunk = Chunk {
             frame: frame.header.frame,
             first: true,
@@ -36,13 +36,13 @@ fn decoded(written: &[Written]) -> Vec<u32> {
 }
 
 #[test]
-fn a_stranger_gets_the_frames_that_a_player_gets() {
+fn an_observer_gets_the_players_frames() {
     let Streaming { host, player, .. } = &start("stranger");
     let (writer, written) = Writer::new();
     player.see(10);
     let stalls = Stalls::watch();
     let id = watch(host, writer);
-    let take = |n| -> Vec<Written> {
+    let take = |n| -> Vec<CodedFrame> {
         let next = || written.recv_timeout(TIMEOUT).expect("a frame");
         std::iter::repeat_with(next).take(n).collect()
     };
@@ -91,11 +91,11 @@ fn an_observer_that_blocks_or_is_slow_delays_no_player() {
     let Streaming { host, player, .. } = &start("slow");
     let (writer, written) = Writer::new();
     // It goes on with a slice when it is told to.
-    let (go, told) = sync_channel::<()>(MOST);
-    let (reached, at_a_slice) = sync_channel(MOST);
-    let slow = Bad(writer, move || {
+    let (go, proceed) = sync_channel::<()>(MANY);
+    let (reached, at_a_slice) = sync_channel(MANY);
+    let slow = Misbehaving(writer, move || {
         let _ = reached.send(());
-        let _ = told.recv();
+        let _ = proceed.recv();
     });
     watch(host, slow);
     at_a_slice.recv_timeout(TIMEOUT).expect("its first slice");
@@ -104,14 +104,14 @@ fn an_observer_that_blocks_or_is_slow_delays_no_player() {
     assert_eq!(at_a_slice.try_iter().count(), 0, "it is at its first slice");
     assert!(written.try_recv().is_err());
     // It is slow: a slice for three pictures of the player.
-    let mut frames: Vec<Written> = Vec::new();
+    let mut frames: Vec<CodedFrame> = Vec::new();
     while frames.len() < 6 {
         let _ = go.send(());
         player.see(3);
         frames.extend(written.try_iter());
     }
     // It missed frames, and what it has can be decoded: each gap ends with a key frame.
-    let gap = |pair: &&[Written]| pair[1].0.header.frame.0 > pair[0].0.header.frame.0 + 1;
+    let gap = |pair: &&[CodedFrame]| pair[1].0.header.frame.0 > pair[0].0.header.frame.0 + 1;
     let gaps = frames.windows(2).filter(gap);
     let keys = gaps.map(|pair| pair[1].0.configuration.is_some());
     let keys: Vec<bool> = keys.collect();
@@ -122,18 +122,18 @@ fn an_observer_that_blocks_or_is_slow_delays_no_player() {
 
 /// A subscriber that stops at its third slice until the player has seen `pictures` more; whatever it had to wait for,
 /// it has every frame then, and the ledger says that all of them left.
-fn stopped_for(name: &str, pictures: usize) {
+fn paused_recorder(name: &str, pictures: usize) {
     let Streaming { host, player, .. } = &start(name);
     let notices = host.notices();
     let (writer, written) = Writer::new();
-    let (go, told) = sync_channel::<()>(1);
-    let (reached, at_a_slice) = sync_channel(MOST);
+    let (go, proceed) = sync_channel::<()>(1);
+    let (reached, at_a_slice) = sync_channel(MANY);
     let mut slices = 0;
-    let stopped = Bad(writer, move || {
+    let stopped = Misbehaving(writer, move || {
         slices += 1;
         if slices == 3 {
             let _ = reached.send(());
-            let _ = told.recv();
+            let _ = proceed.recv();
         }
     });
     let request = SubscribeRequest {
@@ -145,7 +145,7 @@ fn stopped_for(name: &str, pictures: usize) {
     player.see(pictures);
     go.send(()).expect("it listens");
     let next = || written.recv_timeout(TIMEOUT).expect("a frame");
-    let frames: Vec<Written> = std::iter::repeat_with(next).take(pictures + 60).collect();
+    let frames: Vec<CodedFrame> = std::iter::repeat_with(next).take(pictures + 60).collect();
     let names: Vec<u32> = frames
         .iter()
         .map(|(frame, _)| frame.header.frame.0)
@@ -168,25 +168,25 @@ fn stopped_for(name: &str, pictures: usize) {
 }
 
 #[test]
-fn a_recorder_that_was_stopped_for_seconds_has_every_frame() {
-    stopped_for("stopped", 180);
+fn a_recorder_paused_for_seconds_gets_every_frame() {
+    paused_recorder("stopped", 180);
 }
 
 #[test]
-fn an_observer_that_panics_is_told_of_and_forgotten() {
+fn an_observer_that_panics_is_reported_and_removed() {
     let Streaming { host, player, .. } = &start("panics");
     let (writer, written) = Writer::new();
     let mut slices = 0;
-    let bad = Bad(writer, move || {
+    let bad = Misbehaving(writer, move || {
         slices += 1;
         assert!(slices < 20, "as the test wants it");
     });
     watch(host, bad);
-    let told = || match host.notice(TIMEOUT).expect("a notice") {
-        Notice::Trouble(why) => Some(why),
+    let proceed = || match host.notice(TIMEOUT).expect("a notice") {
+        Notice::Warning(why) => Some(why),
         _ => None,
     };
-    let why = std::iter::repeat_with(told).take(MOST).flatten().next();
+    let why = std::iter::repeat_with(proceed).take(MANY).flatten().next();
     assert!(why.unwrap().contains("a subscriber panicked"));
     assert!(written.try_iter().count() > 0);
     player.see(60);

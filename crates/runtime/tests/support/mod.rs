@@ -13,7 +13,7 @@ use openuvr_media::input_source::InputSource;
 use openuvr_media::present::Presenter;
 use openuvr_proto::control::negotiate::Wishes;
 use openuvr_proto::control::pairing::Pin;
-use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Eyes, Target};
+use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, StereoSettings, Target};
 
 /// Longer than anything takes on a busy machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
@@ -22,7 +22,7 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) const STALLED: Duration = Duration::from_millis(30);
 
 /// More pictures and notices than a test makes.
-pub(crate) const MOST: usize = 65_536;
+pub(crate) const MANY: usize = 65_536;
 
 /// A folder that goes when it is dropped.
 pub(crate) struct Folder(pub(crate) PathBuf);
@@ -98,7 +98,7 @@ pub(crate) fn start(
         input,
         send_input: true,
         head: None,
-        eyes: Eyes::default(),
+        eyes: StereoSettings::default(),
         audio: opened.audio,
         microphone: opened.microphone,
         clipboard: None,

@@ -17,7 +17,7 @@ pub struct Sounds {
     /// The sound that clients may hear.
     pub audio: Option<AudioSource>,
     /// Why there is none, where there could be.
-    pub silent: Option<String>,
+    pub no_sound_reason: Option<String>,
     /// Where the player's microphone is heard.
     pub microphone: Option<AudioSink>,
 }
@@ -34,10 +34,10 @@ impl Sounds {
 impl Config {
     /// Opens what it names.
     pub(super) fn sounds(&self) -> Result<Sounds, String> {
-        let (audio, silent) = self.audio()?;
+        let (audio, no_sound_reason) = self.audio()?;
         Ok(Sounds {
             audio,
-            silent,
+            no_sound_reason,
             microphone: self.microphone()?,
         })
     }
@@ -66,7 +66,7 @@ impl Config {
         let tried = tried.and_then(|()| opus::Encoder::open(bitrate, true));
         if let Err(why) = tried {
             return choice
-                .without(&why.to_string())
+                .fallback(&why.to_string())
                 .map(|why| (None, Some(why)));
         }
         let source = AudioSource {

@@ -31,11 +31,11 @@ use crate::host::encodings::{Assigned, Encoding, Encodings};
 use crate::host::{Attachment, MediaCommand, Notice, Shared};
 
 /// The stage that failed, and why.
-type Failed = (Stage, String);
+type StageError = (Stage, String);
 
 /// What is known of a captured picture beside its pixels.
 #[derive(Clone, Copy)]
-pub(super) struct Circumstances {
+pub(super) struct PictureInfo {
     pub(super) captured: Instant,
     /// What the application did before it drew it.
     pub(super) drawn: Drawn,
@@ -49,7 +49,7 @@ pub(super) struct Pipeline {
     shared: Arc<Shared>,
     encoding: Encoding,
     /// It is one client's, whose feedback drives it whether that client plays or watches.
-    of_one: bool,
+    single_client: bool,
     rendition: Rendition<HostSubscriber>,
     encoder: Option<Box<dyn Encoder>>,
     converter: Converter,
@@ -61,7 +61,7 @@ pub(super) struct Pipeline {
     /// The converter holds the newest picture.
     converted: bool,
     /// Why the last frame failed, if it did.
-    trouble: Option<String>,
+    last_error: Option<String>,
 }
 
 impl Pipeline {
@@ -76,7 +76,7 @@ impl Pipeline {
         Pipeline {
             id: assigned.rendition,
             shared,
-            of_one: encodings.each_its_own(),
+            single_client: encodings.each_its_own(),
             rendition: Rendition::new(encoding.rendition),
             encoding,
             encoder: None,
@@ -85,7 +85,7 @@ impl Pipeline {
             size: Size::default(),
             damage: Damage::default(),
             converted: false,
-            trouble: None,
+            last_error: None,
         }
     }
 
@@ -98,7 +98,7 @@ impl Pipeline {
         self.size
     }
 
-    pub(super) fn has(&mut self, id: SubscriberId) -> bool {
+    pub(super) fn has_subscriber(&mut self, id: SubscriberId) -> bool {
         self.rendition.subscriber(id).is_some()
     }
 
@@ -118,7 +118,7 @@ impl Pipeline {
     /// It goes to another thread. The encoder's own threads are as urgent as the one that opened it: it is
     /// opened anew there. Pictures that were on their way to this one are lost: nothing is known of what
     /// has changed.
-    pub(super) fn moved(mut self) -> Pipeline {
+    pub(super) fn prepare_move(mut self) -> Pipeline {
         self.close();
         (self.damage, self.converted) = (Damage::default(), false);
         self
@@ -137,8 +137,8 @@ impl Pipeline {
     }
 
     /// What the video may take at most from the next frame on.
-    pub(super) fn limit(&mut self, highest: Bitrate) {
-        self.rendition.limit(highest);
+    pub(super) fn limit(&mut self, bitrate_limit: Bitrate) {
+        self.rendition.limit(bitrate_limit);
     }
 
     /// Does what a subscriber's coming, going or word asks for.
@@ -151,7 +151,7 @@ impl Pipeline {
                 ..
             } => self.subscribe(id, role, attachment),
             MediaCommand::Role(id, role) => {
-                if !self.of_one {
+                if !self.single_client {
                     self.rendition.set_role(id, role);
                 }
             }
@@ -170,7 +170,7 @@ impl Pipeline {
                     session.resend(clock::now(), &request);
                 }
             }
-            MediaCommand::Limit(highest) => self.limit(highest),
+            MediaCommand::Limit(bitrate_limit) => self.limit(bitrate_limit),
             MediaCommand::Returned(_) => debug_assert!(false, "that is for who placed it"),
         }
     }
@@ -182,15 +182,15 @@ impl Pipeline {
                 wishes,
                 media,
             } => {
-                let way = SessionPath::new(self.shared.link.clone(), path);
+                let transmit = SessionPath::new(self.shared.link.clone(), path);
                 (
                     wishes,
-                    HostSubscriber::Session(Box::new(Session::new(Box::new(media.video()), way))),
+                    HostSubscriber::Session(Box::new(Session::new(Box::new(media.video()), transmit))),
                 )
             }
             Attachment::Other { wishes, detached } => (wishes, HostSubscriber::Other(detached)),
         };
-        let role = match self.of_one {
+        let role = match self.single_client {
             true => Role::Player,
             false => role,
         };
@@ -201,7 +201,7 @@ impl Pipeline {
         self.rendition.subscriber(id)?.session()
     }
 
-    pub(super) fn poll_decision(&mut self) -> Option<Decision> {
+    pub(super) fn poll_control_event(&mut self) -> Option<Decision> {
         self.rendition.poll_decision()
     }
 
@@ -211,13 +211,13 @@ impl Pipeline {
     }
 
     /// Tells of links that do not take anything.
-    pub(super) fn tell_refusals(&mut self) {
+    pub(super) fn report_send_errors(&mut self) {
         for (_, subscriber) in self.rendition.subscribers() {
-            let refusal = subscriber
+            let error = subscriber
                 .session()
-                .and_then(|session| session.transmit_path().refusal());
-            if let Some(why) = refusal {
-                self.shared.notice(Notice::Trouble(why));
+                .and_then(|session| session.transmit_path().take_error());
+            if let Some(why) = error {
+                self.shared.notice(Notice::Warning(why));
             }
         }
     }
@@ -243,18 +243,18 @@ impl Pipeline {
     }
 
     /// Codes a picture, which was captured just now if it is `fresh`; slices leave from the encoder's
-    /// callback. Whether its frame is under way: see [`Pipeline::leave`].
+    /// callback. Whether its frame is under way: see [`Pipeline::send_rest`].
     pub(super) fn frame(
         &mut self,
         picture: &Picture<'_>,
-        about: &Circumstances,
+        info: &PictureInfo,
         fresh: bool,
     ) -> bool {
         self.converted &= !fresh;
-        if !self.rendition.captured(about.captured, fresh) {
+        if !self.rendition.captured(info.captured, fresh) {
             return false;
         }
-        self.echo(about);
+        self.echo(info);
         match self.encode(picture) {
             Ok(()) => true,
             Err((stage, why)) => {
@@ -266,11 +266,11 @@ impl Pipeline {
 
     /// Lets what is left of the frame leave. `Some`: the player's link is full until then, and this is to
     /// be called again at that moment.
-    pub(super) fn leave(&mut self) -> Option<Instant> {
+    pub(super) fn send_rest(&mut self) -> Option<Instant> {
         let waits = self.rendition.end(clock::now());
         if waits.is_none() {
             self.damage.clear(self.size);
-            self.trouble = None;
+            self.last_error = None;
         }
         waits
     }
@@ -294,36 +294,36 @@ impl Pipeline {
         self.encoder = None;
         self.rendition.failed(clock::now(), stage);
         // Said once, however many frames it takes.
-        if self.trouble.as_ref() != Some(&why) {
+        if self.last_error.as_ref() != Some(&why) {
             let encoder = &self.encoding.encoder;
-            let told = format!("{} ({encoder}): {why}", self.id);
-            self.shared.notice(Notice::Trouble(told));
+            let text = format!("{} ({encoder}): {why}", self.id);
+            self.shared.notice(Notice::Warning(text));
         }
-        self.trouble = Some(why);
+        self.last_error = Some(why);
     }
 
     /// The newest input that was injected before this frame was captured, or that the application
     /// says it had taken before it drew it.
-    fn echo(&mut self, about: &Circumstances) {
-        if let Some(at) = about.drawn.begun {
+    fn echo(&mut self, info: &PictureInfo) {
+        if let Some(at) = info.drawn.begun {
             self.rendition.stamp(Stage::RenderBegun, at);
         }
-        let pose = about.drawn.pose.map(|posed| {
+        let pose = info.drawn.pose.map(|posed| {
             let echo = PoseEcho {
                 pose: posed.id,
-                at: about.drawn.head.unwrap_or(posed.pose),
-                display: about.drawn.display.map(|at| PeerInstant(at.0)),
+                at: info.drawn.head.unwrap_or(posed.pose),
+                display: info.drawn.display.map(|at| PeerInstant(at.0)),
             };
             (posed.subscriber, echo)
         });
-        self.rendition.drawn(pose, about.drawn.views);
+        self.rendition.drawn(pose, info.drawn.views);
         let here = |at: Instant| PeerInstant(at.0);
         self.rendition.drawn_at(DrawingTimes {
-            predicted: about.drawn.predicted.map(here),
+            predicted: info.drawn.predicted.map(here),
             // Of what has no head nobody asks.
-            begun: about.drawn.begun.filter(|_| pose.is_some()).map(here),
+            begun: info.drawn.begun.filter(|_| pose.is_some()).map(here),
         });
-        let taken = about.drawn.input.map(|taken| AppliedInput {
+        let taken = info.drawn.input.map(|taken| AppliedInput {
             from: taken.from,
             seq: taken.seq,
             kind: EchoKind::Consumed,
@@ -332,12 +332,12 @@ impl Pipeline {
         });
         let player = self.rendition.player();
         let taken = taken.filter(|taken| player == Some(taken.from));
-        if let Some(input) = taken.or(about.injected) {
+        if let Some(input) = taken.or(info.injected) {
             self.rendition.applied(&input);
         }
     }
 
-    fn encode(&mut self, picture: &Picture<'_>) -> Result<(), Failed> {
+    fn encode(&mut self, picture: &Picture<'_>) -> Result<(), StageError> {
         let size = self.size_of(picture);
         self.open_encoder(size)?;
         let Pipeline {
@@ -366,7 +366,7 @@ impl Pipeline {
         };
         let begun = rendition.begin(clock::now(), known);
         let (plan, fan_out) = begun.ok_or_else(no_encoder)?;
-        code(&mut **encoder, &converted, &plan, fan_out).map_err(at(Stage::Encoded))
+        encode_frame(&mut **encoder, &converted, &plan, fan_out).map_err(at(Stage::Encoded))
     }
 
     /// The size that a picture is to have in the stream.
@@ -379,7 +379,7 @@ impl Pipeline {
     }
 
     /// Opens an encoder for pictures of `size`, unless there is one.
-    fn open_encoder(&mut self, size: Size) -> Result<(), Failed> {
+    fn open_encoder(&mut self, size: Size) -> Result<(), StageError> {
         if self.encoder.is_some() && !self.rendition.needs_encoder(size) {
             return Ok(());
         }
@@ -391,7 +391,7 @@ impl Pipeline {
         self.rendition.encoder_opened(opened);
         self.size = size;
         // One that fails again and again is opened again and again.
-        if self.trouble.is_none() {
+        if self.last_error.is_none() {
             self.shared.notice(Notice::EncoderOpened {
                 rendition: self.id,
                 encoder: self.encoding.encoder.clone(),
@@ -403,22 +403,22 @@ impl Pipeline {
 }
 
 /// An error of a stage.
-fn at<E: std::fmt::Display>(stage: Stage) -> impl Fn(E) -> Failed {
+fn at<E: std::fmt::Display>(stage: Stage) -> impl Fn(E) -> StageError {
     move |e| (stage, e.to_string())
 }
 
-fn no_encoder() -> Failed {
+fn no_encoder() -> StageError {
     (Stage::FirstSlice, "no encoder is open".to_owned())
 }
 
 /// Has a frame encoded; each slice goes on the moment it is there.
-fn code(
+fn encode_frame(
     encoder: &mut dyn Encoder,
     picture: &Picture<'_>,
     plan: &Plan<'_>,
     mut fan_out: FanOut<'_, HostSubscriber>,
 ) -> Result<(), encode::EncodeError> {
-    let ask = FrameRequest {
+    let request = FrameRequest {
         frame: plan.frame,
         key_frame: plan.is_key(),
         reference: plan.reference,
@@ -444,7 +444,7 @@ fn code(
         };
         fan_out.slice(clock::now(), &slice);
     };
-    let encoded = encoder.encode(picture, &ask, &mut sink)?;
-    debug_assert!(encoded.key_frame || !ask.key_frame);
+    let encoded = encoder.encode(picture, &request, &mut sink)?;
+    debug_assert!(encoded.key_frame || !request.key_frame);
     Ok(())
 }

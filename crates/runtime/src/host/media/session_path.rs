@@ -14,7 +14,7 @@ pub(super) struct SessionPath {
     link: Arc<dyn Link>,
     pub(super) path: PathId,
     /// Why the link did not take something, if not for want of room; and whether that was told.
-    refused: Option<(String, bool)>,
+    error: Option<(String, bool)>,
 }
 
 impl SessionPath {
@@ -22,14 +22,14 @@ impl SessionPath {
         SessionPath {
             link,
             path,
-            refused: None,
+            error: None,
         }
     }
 
     /// Why the link does not take anything, to be told once.
-    pub(super) fn refusal(&mut self) -> Option<String> {
-        let (why, told) = self.refused.as_mut()?;
-        (!std::mem::replace(told, true)).then(|| why.clone())
+    pub(super) fn take_error(&mut self) -> Option<String> {
+        let (why, reported) = self.error.as_mut()?;
+        (!std::mem::replace(reported, true)).then(|| why.clone())
     }
 }
 
@@ -39,10 +39,10 @@ impl Transmit for SessionPath {
         for (bytes, each) in datagrams.runs() {
             // The first was handed over at this moment at the earliest, the last one at the latest when the
             // call has returned: a thread that loses its core in between sends no faster than it says.
-            let handed_over = clock::now();
+            let sent_at = clock::now();
             match self.link.send(self.path, bytes, each) {
                 Ok(()) => {
-                    sent.first.get_or_insert(handed_over);
+                    sent.first.get_or_insert(sent_at);
                     sent.last = Some(clock::now());
                 }
                 Err(LinkError::Full) => sent.overflowed = true,
@@ -50,7 +50,7 @@ impl Transmit for SessionPath {
                 // were full.
                 Err(e) => {
                     sent.overflowed = true;
-                    self.refused.get_or_insert_with(|| (e.to_string(), false));
+                    self.error.get_or_insert_with(|| (e.to_string(), false));
                 }
             }
         }

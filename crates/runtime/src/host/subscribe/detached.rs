@@ -23,16 +23,16 @@ use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_proto::wire::video::SlicePlace;
 
 use crate::clock;
-use crate::handoffs::Site;
+use crate::scheduling_latency::WakeupSite;
 use crate::host::{MediaCommand, Notice, Shared};
 
 /// Frames that ended before they began and of which the thread was not told yet: seconds of them (guess). One that is
 /// further behind is not told of each.
-const DROPS: usize = 1024;
+const MAX_DROPS: usize = 1024;
 
 /// Frames that may be in hand however old and large they are: one that the thread works on, and one that waits. Where the
 /// whole machine stood still the one in hand is old, and nothing was missed.
-const ALWAYS: u32 = 2;
+const MIN_FRAMES: u32 = 2;
 
 /// What a frame takes while it waits, beside its slices: what is known of it, its calls, and its place in the ledger.
 const FRAME_COST: usize = 1024;
@@ -52,7 +52,7 @@ pub(super) enum Call {
 
 impl Call {
     /// The memory that it takes while it waits. Those that take none here have bounds of their own: an end for each
-    /// frame, [`DROPS`], and an update for each call that the thread has done.
+    /// frame, [`MAX_DROPS`], and an update for each call that the thread has done.
     fn cost(&self) -> usize {
         match self {
             Call::Begin(..) => FRAME_COST,
@@ -98,7 +98,7 @@ impl Backlog {
         if frames == 0 {
             // No other thread makes it more.
             self.oldest.store(now.0, Ordering::Release);
-        } else if frames >= ALWAYS {
+        } else if frames >= MIN_FRAMES {
             let waits = now.since(Instant(self.oldest.load(Ordering::Acquire)));
             let late = self.intake.age().is_some_and(|most| waits > most);
             if late || self.bytes.load(Ordering::Acquire) >= self.intake.bytes() {
@@ -114,17 +114,17 @@ impl Backlog {
 pub(in crate::host) struct Detached {
     calls: Sender<Call>,
     backlog: Arc<Backlog>,
-    handed_over: Site,
+    wakeup_site: WakeupSite,
     /// What was taken of the frame that is under way; `None`: it is missed.
     taken: Option<Departure>,
 }
 
 impl Detached {
-    pub(super) fn new(calls: Sender<Call>, backlog: Arc<Backlog>, handed_over: Site) -> Detached {
+    pub(super) fn new(calls: Sender<Call>, backlog: Arc<Backlog>, wakeup_site: WakeupSite) -> Detached {
         Detached {
             calls,
             backlog,
-            handed_over,
+            wakeup_site,
             taken: None,
         }
     }
@@ -133,7 +133,7 @@ impl Detached {
     /// is gone, and then the frame is missed.
     fn call(&mut self, call: Call) {
         // Before: afterwards it may have been taken already.
-        self.handed_over.sent();
+        self.wakeup_site.sent();
         self.backlog.bytes.fetch_add(call.cost(), Ordering::AcqRel);
         if self.calls.send(call).is_err() {
             self.taken = None;
@@ -170,7 +170,7 @@ impl Subscriber for Detached {
         if why == DropCause::SendBufferFull {
             self.backlog.missed.store(frame.0, Ordering::Release);
         }
-        if self.backlog.drops.load(Ordering::Acquire) < DROPS {
+        if self.backlog.drops.load(Ordering::Acquire) < MAX_DROPS {
             self.backlog.drops.fetch_add(1, Ordering::AcqRel);
             let _ = self.calls.send(Call::Dropped(now, frame, stage, why));
         }
@@ -189,14 +189,14 @@ pub(super) struct Thread {
     pub(super) media: Waker,
     pub(super) shared: Arc<Shared>,
     /// Where the media thread hands calls over.
-    pub(super) handed_over: Site,
+    pub(super) wakeup_site: WakeupSite,
 }
 
 /// What a frame ends with that its subscriber could not take.
-const NO_ROOM: (Stage, DropCause) = (Stage::FirstSent, DropCause::SendBufferFull);
+const OVERFLOW: (Stage, DropCause) = (Stage::FirstSent, DropCause::SendBufferFull);
 
 /// What a frame that builds on a missed one ends with.
-const NO_START: (Stage, DropCause) = (Stage::FirstSent, DropCause::AwaitingKeyFrame);
+const AWAITING_KEY_FRAME: (Stage, DropCause) = (Stage::FirstSent, DropCause::AwaitingKeyFrame);
 
 /// Where the subscriber's thread is.
 #[derive(Default)]
@@ -206,21 +206,21 @@ struct Frames {
     /// One of which it takes nothing, since it builds on a missed one.
     skipped: Option<FrameId>,
     /// It needs a key frame.
-    broken: bool,
+    needs_key_frame: bool,
 }
 
 impl Thread {
     pub(super) fn run(self, calls: &Receiver<Call>, mut subscriber: Box<dyn Subscriber>) {
         let mut frames = Frames::default();
-        let mut goes_on = true;
-        while goes_on && let Ok(call) = calls.recv() {
-            self.handed_over.received();
+        let mut running = true;
+        while running && let Ok(call) = calls.recv() {
+            self.wakeup_site.received();
             let cost = call.cost();
             self.frame(&mut frames, &mut *subscriber, call);
             self.backlog.bytes.fetch_sub(cost, Ordering::AcqRel);
-            self.catch_up();
+            self.request_key_frame();
             if self.backlog.updated.swap(false, Ordering::AcqRel) {
-                goes_on = self.update(&mut *subscriber);
+                running = self.update(&mut *subscriber);
             }
         }
     }
@@ -250,13 +250,13 @@ impl Thread {
                 // The media thread has noted the end of one that was cut off.
                 frames.skipped = None;
                 if let Some(cut_off) = frames.open.take() {
-                    let (stage, why) = NO_ROOM;
+                    let (stage, why) = OVERFLOW;
                     subscriber.dropped(now, cut_off, stage, why);
                     self.frame_done();
                 }
-                frames.broken &= !frame.header.is_key();
-                if frames.broken {
-                    let (stage, why) = NO_START;
+                frames.needs_key_frame &= !frame.header.is_key();
+                if frames.needs_key_frame {
+                    let (stage, why) = AWAITING_KEY_FRAME;
                     subscriber.dropped(now, name, stage, why);
                     frames.skipped = Some(name);
                     self.frame_done();
@@ -278,16 +278,16 @@ impl Thread {
             Call::End => {
                 if let Some(frame) = frames.open.take() {
                     let progress = end(subscriber);
-                    frames.broken = progress.is_none();
-                    if frames.broken {
+                    frames.needs_key_frame = progress.is_none();
+                    if frames.needs_key_frame {
                         self.backlog.missed.store(frame.0, Ordering::Release);
                     }
                     // One that took nothing of a frame has lost it, whether it needs a key frame now or not.
                     let took = |left: &Departure| left.first.is_some() || !left.overflowed;
-                    self.departed(frame, progress.filter(took).ok_or(NO_ROOM));
+                    self.departed(frame, progress.filter(took).ok_or(OVERFLOW));
                     self.frame_done();
                 } else if let Some(frame) = frames.skipped.take() {
-                    self.departed(frame, Err(NO_START));
+                    self.departed(frame, Err(AWAITING_KEY_FRAME));
                 }
             }
             Call::Dropped(now, frame, stage, why) => {
@@ -304,7 +304,7 @@ impl Thread {
 
     /// For the ledger, which knows the frame as handed over.
     fn departed(&self, frame: FrameId, left: Result<Departure, (Stage, DropCause)>) {
-        (self.shared).say_of(self.id, |host| {
+        (self.shared).note_subscriber(self.id, |host| {
             host.departed(clock::now(), self.id, frame, left);
         });
     }
@@ -315,20 +315,20 @@ impl Thread {
     }
 
     /// Asks for a key frame when it can take one again.
-    fn catch_up(&self) {
+    fn request_key_frame(&self) {
         if self.backlog.frames.load(Ordering::Acquire) > 0 {
             return;
         }
         let missed = self.backlog.missed.swap(0, Ordering::AcqRel);
         if missed != 0 {
-            let wish = Feedback::KeyFrame {
+            let request = Feedback::KeyFrame {
                 last_good: FrameId::NONE,
                 newest: FrameId(missed),
             };
             // Fails only when the media thread is gone.
             let _ = self
                 .media_commands
-                .send(MediaCommand::Feedback(self.id, wish));
+                .send(MediaCommand::Feedback(self.id, request));
             self.media.wake();
         }
     }
@@ -351,7 +351,7 @@ impl Drop for Thread {
         if panicked {
             let why =
                 "a subscriber panicked and gets no more frames: please report it to who made it";
-            self.shared.notice(Notice::Trouble(why.to_owned()));
+            self.shared.notice(Notice::Warning(why.to_owned()));
         }
         let why = match panicked {
             true => GoodbyeReason::Failed,
@@ -359,7 +359,7 @@ impl Drop for Thread {
         };
         let id = self.id;
         self.shared
-            .tell(|host| host.unsubscribe(id, Ending::Goodbye(why)));
+            .update_host(|host| host.unsubscribe(id, Ending::Goodbye(why)));
     }
 }
 

@@ -21,8 +21,8 @@ use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::{GoodbyeReason, Message, Messages};
 use openuvr_proto::wire::video::{Extensions, FrameHeader, MAX_SLICES, SlicePlace};
 
-use super::{REFUSALS, figures, flag, grant, one_of, place_in, refused, role, words, write_grant};
-use crate::host::{AdmitRefused, AdmittedAs};
+use super::{REFUSALS, figures, flag, grant, one_of, index_in, refused, role, text, write_grant};
+use crate::host::{AdmitRefused, AdmissionGrant};
 
 /// A message of a host. Frames come in the order of the calls of
 /// [`Subscriber`](openuvr_proto::send::subscriber::Subscriber).
@@ -35,7 +35,7 @@ pub enum HostMessage {
     /// It can't be subscribed at all, for this reason.
     Failed(String),
     /// A device may come in, like this.
-    Admitted(AdmittedAs),
+    Admitted(AdmissionGrant),
     /// It may not.
     NotAdmitted(AdmitRefused),
     /// A frame begins. What is known of the player's link stays with the host.
@@ -90,7 +90,7 @@ const GOODBYES: [GoodbyeReason; 5] = [
 const ECHOES: [EchoKind; 3] = [EchoKind::None, EchoKind::Injected, EchoKind::Consumed];
 
 /// The longest Opus packet (RFC 6716 section 3.2.1 and 3.4), twice for good measure.
-const LONGEST_SOUND: usize = 2 * 1275;
+const MAX_PACKET: usize = 2 * 1275;
 
 impl HostMessage {
     /// Its bytes.
@@ -101,14 +101,14 @@ impl HostMessage {
         match self {
             HostMessage::Granted(grant) => write_grant(w.u8(kind::GRANTED), *grant),
             HostMessage::Refused(why) => {
-                w.u8(kind::REFUSED).u8(place_in(&REFUSALS, why));
+                w.u8(kind::REFUSED).u8(index_in(&REFUSALS, why));
             }
             HostMessage::Failed(why) => {
                 w.u8(kind::FAILED).text(why);
             }
             HostMessage::Admitted(admitted) => {
                 w.u8(kind::ADMITTED)
-                    .u8(admitted.most as u8)
+                    .u8(admitted.max_role as u8)
                     .text(&admitted.title);
             }
             HostMessage::NotAdmitted(why) => write_refused(w.u8(kind::NOT_ADMITTED), *why),
@@ -123,8 +123,8 @@ impl HostMessage {
                 w.u8(kind::DROPPED)
                     .i64(now.0)
                     .u32(frame.0)
-                    .u8(place_in(Stage::ALL, stage))
-                    .u8(place_in(&DropCause::ALL, why));
+                    .u8(index_in(Stage::ALL, stage))
+                    .u8(index_in(&DropCause::ALL, why));
             }
             HostMessage::Sound(captured, samples, packet) => {
                 w.u8(kind::SOUND)
@@ -166,14 +166,14 @@ impl HostMessage {
     /// What is wrong with them.
     pub fn read(bytes: &[u8]) -> Result<HostMessage, Reject> {
         let mut r = Reader::new(bytes);
-        let told = match r.u8()? {
+        let message = match r.u8()? {
             kind::GRANTED => HostMessage::Granted(grant(&mut r)?),
             kind::REFUSED => HostMessage::Refused(one_of(&REFUSALS, r.u8()?, "refusal")?),
-            kind::FAILED => HostMessage::Failed(words(&mut r)?),
+            kind::FAILED => HostMessage::Failed(text(&mut r)?),
             kind::ADMITTED => {
-                let most = role(r.u8()?)?;
-                let title = words(&mut r)?;
-                HostMessage::Admitted(AdmittedAs { title, most })
+                let max_role = role(r.u8()?)?;
+                let title = text(&mut r)?;
+                HostMessage::Admitted(AdmissionGrant { title, max_role })
             }
             kind::NOT_ADMITTED => HostMessage::NotAdmitted(not_admitted(&mut r)?),
             kind::BEGIN => HostMessage::Begin(Instant(r.i64()?), Box::new(frame(&mut r)?)),
@@ -193,7 +193,7 @@ impl HostMessage {
             ),
             kind::SOUND => {
                 let (captured, samples) = (Instant(r.i64()?), r.u16()?);
-                if r.remaining() > LONGEST_SOUND {
+                if r.remaining() > MAX_PACKET {
                     return Err(refused("length of sound"));
                 }
                 HostMessage::Sound(captured, samples, r.bytes(r.remaining())?.to_vec())
@@ -202,7 +202,7 @@ impl HostMessage {
             kind => HostMessage::Update(update(kind, &mut r)?),
         };
         r.end()?;
-        Ok(told)
+        Ok(message)
     }
 }
 
@@ -214,7 +214,7 @@ fn write_refused(w: &mut Writer<'_>, why: AdmitRefused) {
         AdmitRefused::Pin(PinRefused::Wait(seconds)) => (3, seconds),
         AdmitRefused::Pin(PinRefused::Wrong) => (4, 0),
         AdmitRefused::Pin(PinRefused::Forbidden) => (5, 0),
-        AdmitRefused::Ticket(why) => (6, u16::from(place_in(&TICKET_REFUSALS, &why))),
+        AdmitRefused::Ticket(why) => (6, u16::from(index_in(&TICKET_REFUSALS, &why))),
     };
     w.u8(number).u16(seconds);
 }
@@ -261,7 +261,7 @@ fn write_frame(w: &mut Writer<'_>, frame: &Frame) {
         .i64(header.captured)
         .u8(header.clock_epoch)
         .u32(header.echo.seq.0)
-        .u8(place_in(&ECHOES, &header.echo.kind))
+        .u8(index_in(&ECHOES, &header.echo.kind))
         .u8(frame.slices)
         .u64(u64::try_from(frame.interval.as_nanos()).unwrap_or(u64::MAX));
     let extensions = Extensions {
@@ -374,7 +374,7 @@ fn write_update(bytes: &mut Vec<u8>, update: &Update) {
             w.u8(kind::CLIPBOARD).bytes(text.0.as_bytes());
         }
         Update::Ended(why) => {
-            w.u8(kind::ENDED).u8(place_in(&GOODBYES, why));
+            w.u8(kind::ENDED).u8(index_in(&GOODBYES, why));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! How long our own threads take to hear of each other, and of their timers: recorded while host or client
 //! run, so that `openuvr lab jitter analyse` reads it. Off unless somebody asks.
 //!
-//! Each place where one thread wakes another, or a timer wakes one, is a [`Site`]: the thread that is woken
+//! Each place where one thread wakes another, or a timer wakes one, is a [`WakeupSite`]: the thread that is woken
 //! writes a sample into a ring of its own, which nobody else writes to, and a thread without urgency empties
 //! the rings into files. Neither waits for the other: what finds a ring full is lost and counted. Off, a
 //! site costs a comparison; on, a call of the clock at each end and three stores.
@@ -24,20 +24,20 @@ const MOST_SITES: usize = 64;
 
 /// Where sites come from. Clones share it; the default records nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Handoffs(Option<Arc<Sites>>);
+pub struct SchedulingLatencies(Option<Arc<WakeupSites>>);
 
 #[derive(Debug, Default)]
-struct Sites(Mutex<Vec<Arc<Ring>>>);
+struct WakeupSites(Mutex<Vec<Arc<Ring>>>);
 
 /// A place at which one thread is woken: by others, or by its timer. Clones are the same place. One thread
 /// at a time calls [`received`](Site::received) and [`woke`](Site::woke).
 #[derive(Clone, Debug, Default)]
-pub struct Site(Option<Arc<Ring>>);
+pub struct WakeupSite(Option<Arc<Ring>>);
 
-impl Handoffs {
+impl SchedulingLatencies {
     /// One whose sites record.
-    pub(crate) fn on() -> Handoffs {
-        Handoffs(Some(Arc::default()))
+    pub(crate) fn on() -> SchedulingLatencies {
+        SchedulingLatencies(Some(Arc::default()))
     }
 
     /// The rings of all sites so far, in the order in which they were made.
@@ -48,22 +48,22 @@ impl Handoffs {
 
     /// A new place; a name that is taken gets a number. The name is that of its file.
     #[must_use]
-    pub fn site(&self, name: &str) -> Site {
+    pub fn site(&self, name: &str) -> WakeupSite {
         let Some(sites) = &self.0 else {
-            return Site::default();
+            return WakeupSite::default();
         };
         let mut all = lock(&sites.0);
         if all.len() >= MOST_SITES {
-            return Site::default();
+            return WakeupSite::default();
         }
         let taken = all.iter().filter(|ring| ring.of == name).count();
         let ring = Arc::new(Ring::new(name, taken + 1));
         all.push(ring.clone());
-        Site(Some(ring))
+        WakeupSite(Some(ring))
     }
 }
 
-impl Site {
+impl WakeupSite {
     /// The calling thread is about to wake the other one. Of several before that takes notice the first
     /// counts. A thread that wakes itself hands nothing over.
     pub fn sent(&self) {

@@ -23,7 +23,7 @@ use rustix::net::{
 };
 
 use crate::clock;
-use crate::line::{Line, Order, SOCKET};
+use crate::line::{LaunchSettings, Line, SOCKET};
 use crate::remote;
 
 /// The socket of who started this application.
@@ -37,11 +37,11 @@ pub struct Launcher {
 
 /// What a wait ended for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Woken {
+pub enum WakeReason {
     /// Something is new: the waker was used, or an order may be there.
-    News,
+    Event,
     /// The other end is gone.
-    Over,
+    Disconnected,
 }
 
 impl Launcher {
@@ -79,8 +79,8 @@ impl Launcher {
     ///
     /// # Errors
     /// One line: it is not understood, or the socket broke.
-    pub fn order(&self) -> Result<Option<Order>, String> {
-        let mut text = vec![0; Order::LONGEST];
+    pub fn settings(&self) -> Result<Option<LaunchSettings>, String> {
+        let mut text = vec![0; LaunchSettings::MAX_LEN];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MAX_PADS as usize))];
         let mut with = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
@@ -98,17 +98,17 @@ impl Launcher {
                 sockets.extend(received.map(Arc::new));
             }
         }
-        let mut order = Order::read(text.get(..length).unwrap_or_default())?;
-        order.host.seats = SeatSockets(sockets);
-        order.host.gateway = self.gateway.clone().filter(|_| order.gateways);
-        Ok(Some(order))
+        let mut settings = LaunchSettings::read(text.get(..length).unwrap_or_default())?;
+        settings.host.seats = SeatSockets(sockets);
+        settings.host.gateway = self.gateway.clone().filter(|_| settings.gateways);
+        Ok(Some(settings))
     }
 
     /// Waits for what to do, at most so long; `None` if it is not said, or the other end is gone.
     ///
     /// # Errors
-    /// As [`order`](Launcher::order).
-    pub fn order_within(&self, span: Duration) -> Result<Option<Order>, String> {
+    /// As [`settings`](Launcher::order).
+    pub fn settings_within(&self, span: Duration) -> Result<Option<LaunchSettings>, String> {
         let until = clock::now() + span;
         loop {
             let left = until.since(clock::now());
@@ -117,15 +117,15 @@ impl Launcher {
             // Interrupted, it is asked again.
             let _ = poll(&mut fds, turn.as_ref());
             let over = fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR);
-            let order = self.order()?;
-            if order.is_some() || over || left.is_zero() {
-                return Ok(order);
+            let settings = self.settings()?;
+            if settings.is_some() || over || left.is_zero() {
+                return Ok(settings);
             }
         }
     }
 
     /// Waits until `waker` is used, or the other end says something or is gone.
-    pub fn wait(&self, waker: &Waker) -> Woken {
+    pub fn wait(&self, waker: &Waker) -> WakeReason {
         let mut fds = [
             PollFd::new(&waker.0, PollFlags::IN),
             PollFd::new(&self.socket, PollFlags::IN),
@@ -135,13 +135,13 @@ impl Launcher {
         let over = fds[1].revents().intersects(PollFlags::HUP | PollFlags::ERR);
         let _ = rustix::io::read(&waker.0, &mut [0u8; 8]);
         match over {
-            true => Woken::Over,
-            false => Woken::News,
+            true => WakeReason::Disconnected,
+            false => WakeReason::Event,
         }
     }
 
     /// Tells the other end, if it listens: a line for which there is no room is lost.
-    pub fn say(&self, line: &Line) {
+    pub fn send(&self, line: &Line) {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let _ = send(self.socket.as_fd(), line.text().as_bytes(), flags);
     }

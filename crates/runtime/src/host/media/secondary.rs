@@ -23,18 +23,18 @@ use openuvr_proto::host::LinkState;
 use openuvr_proto::id::{RenditionId, SubscriberId};
 use openuvr_proto::units::{Bitrate, Size};
 
-use super::pipeline::{Circumstances, Pipeline};
+use super::pipeline::{PictureInfo, Pipeline};
 use crate::clock;
-use crate::handoffs::Site;
+use crate::scheduling_latency::WakeupSite;
 use crate::host::{MEDIA_COMMANDS, MediaCommand, Notice, PanicReporter, Shared};
 use crate::sched::{self, Scheduler};
 
 /// A picture on its way to another thread.
-pub(super) struct Waiting {
+pub(super) struct SharedPicture {
     pub(super) picture: Arc<Copied>,
     /// Of the source; the picture may be padded to more.
     pub(super) size: Size,
-    pub(super) about: Circumstances,
+    pub(super) info: PictureInfo,
     /// Where it differs from the one that this thread got before; `None`: perhaps everywhere.
     pub(super) changed: Option<Block>,
     /// Pictures whose place it took.
@@ -43,9 +43,9 @@ pub(super) struct Waiting {
     pub(super) links: Vec<(SubscriberId, LinkState)>,
 }
 
-impl Waiting {
+impl SharedPicture {
     /// It takes the place of an older one.
-    fn replace(&mut self, older: &Waiting) {
+    fn supersede(&mut self, older: &SharedPicture) {
         self.superseded += older.superseded + 1;
         self.changed = match (self.changed.take(), &older.changed) {
             (Some(newer), Some(before)) if self.size == older.size => Some(newer.joined(before)),
@@ -57,24 +57,24 @@ impl Waiting {
 /// What both threads see.
 #[derive(Default)]
 struct Slot {
-    waiting: Mutex<Option<Waiting>>,
+    waiting: Mutex<Option<SharedPicture>>,
     /// Its encoder takes pictures of the source's size as NV12.
     takes_nv12: AtomicBool,
     /// The pipeline is wanted by the capturing thread.
-    wanted_back: AtomicBool,
+    recalled: AtomicBool,
     /// Where pictures are handed over.
-    handed_over: Site,
+    wakeup_site: WakeupSite,
 }
 
 /// A pipeline that comes back, with what it was not told yet.
-pub(in crate::host) struct Returned {
+pub(in crate::host) struct ReturnedPipeline {
     pub(super) pipeline: Pipeline,
     pub(super) media_commands: Receiver<MediaCommand>,
     slot: Arc<Slot>,
 }
 
 /// The capturing thread's end.
-pub(super) struct Further {
+pub(super) struct SecondaryRendition {
     pub(super) id: RenditionId,
     /// Who takes it.
     pub(super) members: Vec<SubscriberId>,
@@ -83,11 +83,11 @@ pub(super) struct Further {
     unsent: VecDeque<MediaCommand>,
     slot: Arc<Slot>,
     /// A picture that found the slot taken.
-    pending: Option<Waiting>,
+    pending: Option<SharedPicture>,
     thread: JoinHandle<()>,
 }
 
-impl Further {
+impl SecondaryRendition {
     /// Starts the thread; `back` and `capturing` lead to the capturing one.
     ///
     /// # Errors
@@ -96,11 +96,11 @@ impl Further {
         mut pipeline: Pipeline,
         shared: &Arc<Shared>,
         scheduler: &Scheduler,
-        (back, capturing): (SyncSender<MediaCommand>, Waker),
-    ) -> std::io::Result<Further> {
+        (returns, capturing): (SyncSender<MediaCommand>, Waker),
+    ) -> std::io::Result<SecondaryRendition> {
         let (media_commands, inbox) = sync_channel(MEDIA_COMMANDS);
         let slot = Arc::new(Slot {
-            handed_over: scheduler.site("host-media-to-rendition"),
+            wakeup_site: scheduler.site("host-media-to-rendition"),
             ..Slot::default()
         });
         let (id, members) = (pipeline.id(), pipeline.members());
@@ -119,11 +119,11 @@ impl Further {
             let _report = report;
             if let Some(returned) = thread.run() {
                 // Fails only if the host stops.
-                let _ = back.send(MediaCommand::Returned(Box::new(returned)));
+                let _ = returns.send(MediaCommand::Returned(Box::new(returned)));
                 capturing.wake();
             }
         })?;
-        Ok(Further {
+        Ok(SecondaryRendition {
             id,
             members,
             media_commands,
@@ -170,7 +170,7 @@ impl Further {
     }
 
     /// Whether this came from its thread.
-    pub(super) fn gave(&self, returned: &Returned) -> bool {
+    pub(super) fn owns(&self, returned: &ReturnedPipeline) -> bool {
         Arc::ptr_eq(&self.slot, &returned.slot)
     }
 
@@ -195,20 +195,20 @@ impl Further {
     }
 
     /// The newest picture, which takes the place of one that waits.
-    pub(super) fn offer(&mut self, mut newest: Waiting) {
+    pub(super) fn offer(&mut self, mut newest: SharedPicture) {
         if let Some(pending) = self.pending.take() {
-            newest.replace(&pending);
+            newest.supersede(&pending);
         }
         self.put(newest);
-        self.slot.handed_over.sent();
+        self.slot.wakeup_site.sent();
         self.thread.thread().unpark();
     }
 
-    fn put(&mut self, mut picture: Waiting) {
+    fn put(&mut self, mut picture: SharedPicture) {
         match self.slot.waiting.try_lock() {
             Ok(mut slot) => {
                 if let Some(older) = slot.take() {
-                    picture.replace(&older);
+                    picture.supersede(&older);
                 }
                 *slot = Some(picture);
             }
@@ -224,14 +224,14 @@ impl Further {
     }
 
     /// What the video may take at most from the next frame on.
-    pub(super) fn limit(&mut self, highest: Bitrate) {
-        self.unsent.push_back(MediaCommand::Limit(highest));
+    pub(super) fn limit(&mut self, bitrate_limit: Bitrate) {
+        self.unsent.push_back(MediaCommand::Limit(bitrate_limit));
         self.retry();
     }
 
     /// Asks for the pipeline, which comes back as [`MediaCommand::Returned`].
-    pub(super) fn want_back(&self) {
-        self.slot.wanted_back.store(true, Ordering::Relaxed);
+    pub(super) fn recall(&self) {
+        self.slot.recalled.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
     }
 
@@ -250,34 +250,34 @@ struct Thread {
     media_commands: Receiver<MediaCommand>,
     slot: Arc<Slot>,
     /// Where this thread is woken by its timer.
-    timer: Site,
+    timer: WakeupSite,
     /// The newest picture, and what is known of it.
-    picture: Option<(Arc<Copied>, Circumstances)>,
+    picture: Option<(Arc<Copied>, PictureInfo)>,
 }
 
 impl Thread {
     /// Until nobody takes the rendition, or the capturing thread wants it back.
-    fn run(mut self) -> Option<Returned> {
+    fn run(mut self) -> Option<ReturnedPipeline> {
         loop {
-            self.slot.handed_over.received();
+            self.slot.wakeup_site.received();
             if !self.take_commands() {
                 self.pipeline.end();
                 return None;
             }
-            if self.slot.wanted_back.load(Ordering::Relaxed) {
-                return Some(Returned {
+            if self.slot.recalled.load(Ordering::Relaxed) {
+                return Some(ReturnedPipeline {
                     pipeline: self.pipeline.moved(),
                     media_commands: self.media_commands,
                     slot: self.slot,
                 });
             }
             if let Some(waiting) = self.take_picture() {
-                self.newest(waiting);
+                self.on_picture(waiting);
                 continue;
             }
             let deadline = self.pipeline.next_deadline();
             match deadline.filter(|_| self.picture.is_some()) {
-                Some(at) if at <= clock::now() => self.again(),
+                Some(at) if at <= clock::now() => self.repeat(),
                 Some(at) => {
                     std::thread::park_timeout(at.since(clock::now()));
                     self.timer.woke(at);
@@ -296,20 +296,20 @@ impl Thread {
                 Err(TryRecvError::Disconnected) => break false,
             }
         };
-        self.tell_decisions();
+        self.report_control_events();
         goes_on
     }
 
-    fn take_picture(&self) -> Option<Waiting> {
+    fn take_picture(&self) -> Option<SharedPicture> {
         let waiting = self.slot.waiting.lock();
         waiting.unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// A picture has come.
-    fn newest(&mut self, waiting: Waiting) {
+    fn on_picture(&mut self, waiting: SharedPicture) {
         for _ in 0..waiting.superseded {
             self.pipeline.superseded();
-            self.tell_ends();
+            self.report_ends();
         }
         let links = waiting.links;
         self.pipeline.follow_links(|id| {
@@ -317,58 +317,58 @@ impl Thread {
             known.map(|(_, link)| *link)
         });
         (self.pipeline).changed(waiting.size, waiting.changed.as_ref());
-        self.picture = Some((waiting.picture, waiting.about));
-        self.frame(waiting.about, true);
+        self.picture = Some((waiting.picture, waiting.info));
+        self.frame(waiting.info, true);
         let takes = self.pipeline.takes_nv12(waiting.size);
         self.slot.takes_nv12.store(takes, Ordering::Relaxed);
     }
 
     /// Nothing moved, but somebody needs the picture, or a better one.
-    fn again(&mut self) {
-        if let Some((_, about)) = &self.picture {
-            let about = Circumstances {
+    fn repeat(&mut self) {
+        if let Some((_, info)) = &self.picture {
+            let info = PictureInfo {
                 captured: clock::now(),
-                ..*about
+                ..*info
             };
-            self.frame(about, false);
+            self.frame(info, false);
         }
     }
 
-    fn frame(&mut self, about: Circumstances, fresh: bool) {
+    fn frame(&mut self, info: PictureInfo, fresh: bool) {
         let Some((picture, _)) = &self.picture else {
             return;
         };
-        if self.pipeline.frame(&picture.picture(), &about, fresh) {
-            while let Some(at) = self.pipeline.leave() {
+        if self.pipeline.frame(&picture.picture(), &info, fresh) {
+            while let Some(at) = self.pipeline.send_rest() {
                 std::thread::park_timeout(at.since(clock::now()));
                 let _ = self.take_commands();
             }
         }
-        self.tell_ends();
-        self.tell_decisions();
+        self.report_ends();
+        self.report_control_events();
     }
 
     /// Tells the control thread how frames ended.
-    fn tell_ends(&mut self) {
-        self.pipeline.tell_refusals();
-        let mut told = false;
+    fn report_ends(&mut self) {
+        self.pipeline.report_send_errors();
+        let mut reported = false;
         while let Some(end) = self.pipeline.poll_end() {
             // Fails only if the host stops.
-            told |= self.shared.ends.send(end).is_ok();
+            reported |= self.shared.ends.send(end).is_ok();
         }
-        if told {
+        if reported {
             self.shared.wake_control();
         }
     }
 
-    fn tell_decisions(&mut self) {
-        while let Some(decision) = self.pipeline.poll_decision() {
+    fn report_control_events(&mut self) {
+        while let Some(decision) = self.pipeline.poll_control_event() {
             let rendition = self.pipeline.id();
-            let told = Notice::Decision {
+            let reported = Notice::Decision {
                 rendition,
                 decision,
             };
-            self.shared.notice(told);
+            self.shared.notice(reported);
         }
     }
 }

@@ -6,12 +6,12 @@ use openuvr_net::address::words;
 use openuvr_proto::control::handshake::PairingEvent;
 
 /// A window was opened that another program asked for, which shows its PIN.
-pub(super) fn pairing_open(span: Duration) -> String {
+pub(super) fn pairing_opened(span: Duration) -> String {
     let seconds = span.as_secs();
     format!("pairing is open for {seconds} s, as `openuvr devices pair` asked")
 }
 
-pub(super) fn pairing_words(event: PairingEvent) -> String {
+pub(super) fn pairing_text(event: PairingEvent) -> String {
     let left = |tries_left: u32| match tries_left {
         0 => "it has no more tries".to_owned(),
         1 => "it has one more try".to_owned(),

@@ -17,21 +17,21 @@ pub(crate) struct Ring {
     pub(super) of: String,
     number: usize,
     /// When the first was sent that nobody has received; 0: none was.
-    under_way: AtomicI64,
+    pending: AtomicI64,
     /// The thread that receives, as [`here`] tells; 0: not known yet.
     receiver: AtomicUsize,
     /// Samples written, by the thread that is woken alone.
     written: AtomicU64,
     /// Samples taken out, by the writer alone.
-    taken: AtomicU64,
+    read: AtomicU64,
     lost: AtomicU64,
     slots: Box<[[AtomicI64; 3]]>,
 }
 
 /// A number that no other living thread has.
-fn here() -> usize {
-    thread_local!(static HERE: u8 = const { 0 });
-    HERE.with(|here| std::ptr::from_ref(here).addr())
+fn thread_id() -> usize {
+    thread_local!(static ID: u8 = const { 0 });
+    ID.with(|id| std::ptr::from_ref(id).addr())
 }
 
 impl Ring {
@@ -39,10 +39,10 @@ impl Ring {
         Ring {
             of: of.to_owned(),
             number,
-            under_way: AtomicI64::new(0),
+            pending: AtomicI64::new(0),
             receiver: AtomicUsize::new(0),
             written: AtomicU64::new(0),
-            taken: AtomicU64::new(0),
+            read: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             slots: (0..CAPACITY).map(|_| Default::default()).collect(),
         }
@@ -60,20 +60,20 @@ impl Ring {
     }
 
     pub(super) fn sent(&self, now: Instant) {
-        if self.receiver.load(Ordering::Relaxed) != here() {
+        if self.receiver.load(Ordering::Relaxed) != thread_id() {
             // Fails if an earlier one is under way, which counts.
             let orders = (Ordering::Release, Ordering::Relaxed);
-            let _ = (self.under_way).compare_exchange(0, now.0, orders.0, orders.1);
+            let _ = (self.pending).compare_exchange(0, now.0, orders.0, orders.1);
         }
     }
 
     pub(super) fn received(&self, now: Instant) {
-        self.receiver.store(here(), Ordering::Relaxed);
+        self.receiver.store(thread_id(), Ordering::Relaxed);
         // Most turns follow from something else: those cost no more than a load.
-        if self.under_way.load(Ordering::Relaxed) == 0 {
+        if self.pending.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let sent = self.under_way.swap(0, Ordering::Acquire);
+        let sent = self.pending.swap(0, Ordering::Acquire);
         // One sent in between this thread's look at the clock and now would end before it began.
         if sent != 0 {
             self.push([sent, sent, now.0.max(sent)]);
@@ -88,8 +88,8 @@ impl Ring {
 
     fn push(&self, sample: Sample) {
         let written = self.written.load(Ordering::Relaxed);
-        let waiting = written - self.taken.load(Ordering::Acquire);
-        if waiting >= CAPACITY as u64 {
+        let pending = written - self.read.load(Ordering::Acquire);
+        if pending >= CAPACITY as u64 {
             self.lost.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -100,14 +100,14 @@ impl Ring {
     }
 
     /// Takes out what is there.
-    pub(crate) fn empty(&self, mut each: impl FnMut(Sample)) {
+    pub(crate) fn drain(&self, mut each: impl FnMut(Sample)) {
         let written = self.written.load(Ordering::Acquire);
-        let taken = self.taken.load(Ordering::Relaxed);
-        for number in taken..written {
+        let read = self.read.load(Ordering::Relaxed);
+        for number in read..written {
             let [intended, sent, received] = self.slot(number);
             each([intended, sent, received].map(|slot| slot.load(Ordering::Relaxed)));
         }
-        self.taken.store(written, Ordering::Release);
+        self.read.store(written, Ordering::Release);
     }
 
     fn slot(&self, number: u64) -> &[AtomicI64; 3] {
