@@ -1,4 +1,4 @@
-//! Writes what [`crate::latencies`] records into a folder, in a thread without urgency.
+//! Writes the samples of [`crate::latencies`] into files of a folder, in a background thread.
 
 mod file;
 
@@ -17,11 +17,11 @@ use crate::clock;
 use crate::scheduling_latency::SchedulingLatencies;
 use crate::sched::{Scheduler, ThreadRole};
 
-/// How often rings are emptied: one is then full at 40 000 samples a second, and no site has a hundredth of
-/// that.
+/// How often rings are drained: a ring then overflows at 40 000 samples a second, over a hundred times a
+/// site's rate.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What is being recorded into a folder, until it is finished or dropped.
+/// A recording into a folder, until it is finished or dropped.
 #[derive(Debug)]
 pub struct Recording {
     latencies: SchedulingLatencies,
@@ -30,12 +30,11 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Begins to record into a folder, which is made if it is not there: a file `SITE.jitter` for each
-    /// site, in the format of `probes/README.md`. Files of an earlier recording with the same names are
-    /// overwritten.
+    /// Starts recording into a folder, created if missing: a file `SITE.jitter` for each site, in the format
+    /// of `probes/README.md`. Existing files of these names are overwritten.
     ///
     /// # Errors
-    /// The folder can't be made, or no thread started.
+    /// The folder can't be created, or the thread can't be started.
     pub fn start(folder: &Path) -> io::Result<Recording> {
         fs::create_dir_all(folder)?;
         let latencies = SchedulingLatencies::on();
@@ -57,16 +56,16 @@ impl Recording {
         })
     }
 
-    /// For those who wake each other.
+    /// Creates the wake-up sites.
     #[must_use]
     pub fn scheduling_latencies(&self) -> SchedulingLatencies {
         self.latencies.clone()
     }
 
-    /// Writes the rest; how many samples were lost, because rings were full.
+    /// Writes the remaining samples; returns how many were lost because rings were full.
     ///
     /// # Errors
-    /// A file could not be written to its end.
+    /// A file could not be written completely.
     pub fn finish(mut self) -> io::Result<u64> {
         self.end()
     }
@@ -86,12 +85,12 @@ impl Recording {
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        // Who wants to know calls `finish`.
+        // Errors are returned by `finish`.
         let _ = self.end();
     }
 }
 
-/// The thread that empties the rings.
+/// The thread that drains the rings.
 struct Writer {
     latencies: SchedulingLatencies,
     folder: PathBuf,

@@ -1,13 +1,13 @@
-//! How long our own threads take to hear of each other, and of their timers: recorded while host or client
-//! run, so that `openuvr lab jitter analyse` reads it. Off unless somebody asks.
+//! Scheduling latency of this project's threads: the time from a wake-up, by another thread or a timer, until
+//! the thread runs. Recorded while host or client run, for `openuvr lab jitter analyse`. Off by default.
 //!
-//! Each place where one thread wakes another, or a timer wakes one, is a [`WakeupSite`]: the thread that is woken
-//! writes a sample into a ring of its own, which nobody else writes to, and a thread without urgency empties
-//! the rings into files. Neither waits for the other: what finds a ring full is lost and counted. Off, a
-//! site costs a comparison; on, a call of the clock at each end and three stores.
+//! Each place where a thread is woken is a [`WakeupSite`]. The woken thread writes a sample into the site's
+//! ring (single producer), and a background thread drains the rings into files. Neither waits for the other:
+//! a sample that finds its ring full is lost and counted. When off, a site costs a comparison; when on, a
+//! clock read at each end and three stores.
 //!
-//! What it is not: it says nothing of waits that the outside ends, such as a datagram, a picture, or a
-//! block that a sound device wants: nobody knows when those were sent.
+//! Waits that end with an external event (a datagram, a picture, a sound device's request) are not covered:
+//! the time of the event is unknown.
 
 mod ring;
 
@@ -19,34 +19,34 @@ pub(crate) use self::ring::{Ring, Sample};
 use crate::clock;
 use crate::lock::lock;
 
-/// Threads that come and go have a site each; beyond so many, new ones are not recorded.
+/// Most sites. Each thread that starts has one; further sites are not recorded.
 const MOST_SITES: usize = 64;
 
-/// Where sites come from. Clones share it; the default records nothing.
+/// Creates sites. Clones share the recording; the default records nothing.
 #[derive(Clone, Debug, Default)]
 pub struct SchedulingLatencies(Option<Arc<WakeupSites>>);
 
 #[derive(Debug, Default)]
 struct WakeupSites(Mutex<Vec<Arc<Ring>>>);
 
-/// A place at which one thread is woken: by others, or by its timer. Clones are the same place. One thread
-/// at a time calls [`received`](Site::received) and [`woke`](Site::woke).
+/// A place where one thread is woken, by others or by its timer. Clones are the same site. One thread at a
+/// time calls [`received`](Site::received) and [`woke`](Site::woke).
 #[derive(Clone, Debug, Default)]
 pub struct WakeupSite(Option<Arc<Ring>>);
 
 impl SchedulingLatencies {
-    /// One whose sites record.
+    /// A recording whose sites are on.
     pub(crate) fn on() -> SchedulingLatencies {
         SchedulingLatencies(Some(Arc::default()))
     }
 
-    /// The rings of all sites so far, in the order in which they were made.
+    /// The rings of all sites, in order of creation.
     pub(crate) fn rings(&self) -> Vec<Arc<Ring>> {
         let sites = self.0.as_ref();
         sites.map_or_else(Vec::new, |sites| lock(&sites.0).clone())
     }
 
-    /// A new place; a name that is taken gets a number. The name is that of its file.
+    /// Creates a site; a duplicate name gets a number. The name is also its file's name.
     #[must_use]
     pub fn site(&self, name: &str) -> WakeupSite {
         let Some(sites) = &self.0 else {
@@ -64,22 +64,22 @@ impl SchedulingLatencies {
 }
 
 impl WakeupSite {
-    /// The calling thread is about to wake the other one. Of several before that takes notice the first
-    /// counts. A thread that wakes itself hands nothing over.
+    /// The calling thread is about to wake the other one. Of several wake-ups before it runs, the first
+    /// counts. A thread that wakes itself is not recorded.
     pub fn sent(&self) {
         if let Some(ring) = &self.0 {
             ring.sent(clock::now());
         }
     }
 
-    /// The calling thread is awake; what was sent to it since the last time has arrived.
+    /// The calling thread runs; the pending wake-up, if any, has arrived.
     pub fn received(&self) {
         if let Some(ring) = &self.0 {
             ring.received(clock::now());
         }
     }
 
-    /// The calling thread slept until `deadline`, if that has passed.
+    /// The calling thread woke from a timer set to `deadline`; ignored if it woke earlier.
     pub fn woke(&self, deadline: Instant) {
         if let Some(ring) = &self.0 {
             ring.woke(deadline, clock::now());

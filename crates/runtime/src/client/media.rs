@@ -359,7 +359,7 @@ impl Media {
         let why = match reason {
             Some(GoodbyeReason::Quit) => "the host ended the session",
             Some(_) => "the host failed",
-            None => "the host fell silent",
+            None => "no data from the host",
         };
         self.screen.set_panel(&[format!("{why}; reconnecting")]);
         self.shows_lost = true;

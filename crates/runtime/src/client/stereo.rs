@@ -72,7 +72,7 @@ impl Default for StereoSettings {
     }
 }
 
-/// What re-aiming cost, at its end.
+/// The cost of reprojection, at its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReprojectionCost {
     /// Pictures drawn.
@@ -174,7 +174,7 @@ impl Mailbox {
 /// An event of the render thread.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum StereoEvent {
-    /// What re-aiming cost, at its end.
+    /// The cost of reprojection, at its end.
     Cost(ReprojectionCost),
     /// A renderer failed; names the fallback.
     Warning(String),

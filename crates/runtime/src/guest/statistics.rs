@@ -1,4 +1,4 @@
-//! What a guest can tell of its stream.
+//! Statistics of a guest's stream.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,31 +11,31 @@ use openuvr_proto::trace::{Fidelity, FrameRecord, Outcome};
 
 use crate::host::Notice;
 
-/// Frames whose times are kept: two seconds at 60 frames/s.
+/// Frames whose latencies are kept: two seconds at 60 frames/s.
 const MAX_SAMPLES: usize = 120;
 
 /// Counts since the start; the player's frames only.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
-    /// Clients that are served now, the player among them.
+    /// The current clients, including the player.
     pub clients: Vec<(SubscriberId, Role)>,
-    /// With what the newest client's video goes.
+    /// The transport of the newest client's video.
     pub link: Option<Rung>,
-    /// Frames that were captured while somebody played.
+    /// Frames captured while there was a player.
     pub captured: u64,
-    /// Those displayed whole.
+    /// Frames displayed complete.
     pub complete: u64,
-    /// Those displayed patched, or built on a picture that was.
+    /// Frames displayed with error concealment, or predicted from such a frame.
     pub damaged: u64,
-    /// Those that were not displayed.
+    /// Frames not displayed.
     pub dropped: u64,
-    /// Bytes on the wire for them, without transport headers.
+    /// Bytes on the wire for all frames, without transport headers.
     pub bytes: u64,
-    /// What the policy of the player's rendition decided last, in words.
+    /// The last control event of the player's rendition, as text.
     pub decision: Option<String>,
-    /// Which rendition each client gets.
+    /// Each client's rendition.
     renditions: Vec<(SubscriberId, RenditionId)>,
-    /// Of the newest [`MAX_SAMPLES`] frames that were whole.
+    /// Of the newest [`MAX_SAMPLES`] complete frames.
     captured_to_last: VecDeque<Duration>,
     motion_to_photon: VecDeque<Duration>,
 }
@@ -72,14 +72,14 @@ impl Statistics {
         }
     }
 
-    /// Which rendition a client gets that is here.
+    /// A current client's rendition.
     #[must_use]
     pub fn rendition(&self, subscriber: SubscriberId) -> Option<RenditionId> {
         let known = self.renditions.iter().find(|(id, _)| *id == subscriber);
         known.map(|(_, rendition)| *rendition)
     }
 
-    /// Whether it is the player's rendition, or nobody plays.
+    /// Whether it is the player's rendition, or there is no player.
     fn is_players(&self, rendition: RenditionId) -> bool {
         let player = self.clients.iter().find(|(_, role)| *role == Role::Player);
         player.is_none_or(|(player, _)| self.rendition(*player) == Some(rendition))
@@ -109,16 +109,16 @@ impl Statistics {
         }
     }
 
-    /// The median and the 99th percentile of the time from [`Stage::Captured`](openuvr_proto::trace::Stage::Captured) to the last stage at
-    /// the client, over the newest whole frames, by the estimate of the two clocks' offset; `None`
-    /// before the first.
+    /// The median and the 99th percentile of the time from
+    /// [`Stage::Captured`](openuvr_proto::trace::Stage::Captured) to the last stage at the client, over the
+    /// newest complete frames, using the estimated clock offset; `None` before the first.
     #[must_use]
     pub fn captured_to_last(&self) -> Option<(Duration, Duration)> {
         percentiles(&self.captured_to_last)
     }
 
-    /// The same of the time from [`Stage::InputSampled`](openuvr_proto::trace::Stage::InputSampled) to the last stage, on the client's clock
-    /// alone.
+    /// The same for the time from [`Stage::InputSampled`](openuvr_proto::trace::Stage::InputSampled) to the
+    /// last stage, on the client's clock alone.
     #[must_use]
     pub fn motion_to_photon(&self) -> Option<(Duration, Duration)> {
         percentiles(&self.motion_to_photon)

@@ -1,5 +1,5 @@
-//! What is copied on the host's display goes to the player, and what the player copies is pasted there, as
-//! far as the host was told to let it.
+//! Clipboard sharing: text copied on the host's display goes to the player, and the player's text can be
+//! pasted there, in the configured directions.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use openuvr_proto::control::clipboard::{ClipboardText, ClipboardWays, MAX_TEXT};
 use super::{Notice, Shared};
 use crate::lock::lock;
 
-/// Its ways by their names, as [`Config::clipboard`](super::config::Config::clipboard) has them.
+/// Directions by name, as [`Config::clipboard`](super::config::Config::clipboard) names them.
 pub const CLIPBOARD_WAYS: [(&str, ClipboardWays); 4] = [
     ("off", ways(false, false)),
     ("to-host", ways(true, false)),
@@ -21,15 +21,15 @@ const fn ways(to_host: bool, to_client: bool) -> ClipboardWays {
     ClipboardWays { to_host, to_client }
 }
 
-/// A display's clipboard that the player shares.
+/// A display's clipboard, shared with the player.
 pub struct SharedClipboard {
     clipboard: Clipboard,
     ways: ClipboardWays,
 }
 
 impl SharedClipboard {
-    /// That of `display` (`:0`; empty: what the environment variable DISPLAY says); `None` if there is no
-    /// way. What was copied there before is nobody's business.
+    /// Opens the clipboard of `display` (`:0`; empty: the environment variable DISPLAY); `None` if no
+    /// direction is allowed. Text copied before is not sent.
     ///
     /// # Errors
     /// One line, if the display can't be reached.
@@ -43,12 +43,12 @@ impl SharedClipboard {
         Ok(clipboard.map(|clipboard| SharedClipboard { clipboard, ways }))
     }
 
-    /// Which ways text goes.
+    /// The allowed directions.
     pub(super) fn ways(&self) -> ClipboardWays {
         self.ways
     }
 
-    /// Where the control thread puts what the player copied, and what makes its thread look.
+    /// The inbox for the player's text, with the thread's waker.
     pub(super) fn inbox(&self) -> Inbox {
         Inbox {
             text: Arc::default(),
@@ -57,7 +57,7 @@ impl SharedClipboard {
     }
 }
 
-/// What the player copied last, until it is pasted or replaced.
+/// The player's newest text, until it is offered or replaced.
 #[derive(Clone)]
 pub(super) struct Inbox {
     text: Arc<Mutex<Option<ClipboardText>>>,
@@ -71,7 +71,7 @@ impl Inbox {
     }
 }
 
-/// Passes text both ways until the host stops.
+/// Exchanges text in both directions until the host stops.
 pub(super) fn run(shared: &Shared, shares: SharedClipboard, inbox: &Inbox) {
     let mut clipboard = shares.clipboard;
     let (mut announced_to_client, mut announced_to_host) = (false, false);
@@ -81,25 +81,25 @@ pub(super) fn run(shared: &Shared, shares: SharedClipboard, inbox: &Inbox) {
             if !std::mem::replace(&mut announced_to_client, true) {
                 notify(
                     shared,
-                    "what the player copies can be pasted here".to_owned(),
+                    "text copied by the player can be pasted here".to_owned(),
                 );
             }
         }
         match clipboard.next_event()? {
             ClipboardEvent::Copied(text) => {
                 let mut sessions = shared.sessions();
-                let goes = sessions.clipboard(ClipboardText(text));
+                let sent = sessions.clipboard(ClipboardText(text));
                 shared.flush(&mut sessions);
                 drop(sessions);
-                if goes && !std::mem::replace(&mut announced_to_host, true) {
-                    notify(shared, "what is copied here goes to the player".to_owned());
+                if sent && !std::mem::replace(&mut announced_to_host, true) {
+                    notify(shared, "text copied here is sent to the player".to_owned());
                 }
             }
             ClipboardEvent::Unread(why) => {
                 if shared.sessions().player().is_some() {
                     notify(
                         shared,
-                        format!("what was copied does not go to the player: {why}"),
+                        format!("copied content not sent to the player: {why}"),
                     );
                 }
             }
@@ -109,7 +109,7 @@ pub(super) fn run(shared: &Shared, shares: SharedClipboard, inbox: &Inbox) {
     };
     while !shared.stopping() {
         if let Err(e) = turn() {
-            let why = format!("the clipboard is no longer shared: {e}");
+            let why = format!("clipboard sharing stopped: {e}");
             return shared.notice(Notice::Warning(why));
         }
     }

@@ -1,4 +1,4 @@
-//! Input that waits for the application to take it.
+//! Input queued for the application.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,20 +8,20 @@ use openuvr_media::capture::Taken;
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::pressed::Pressed;
 
-/// Events that wait at most: a second of a mouse of 1000 Hz. An application that takes none for
-/// longer gets a release of all keys instead of what it missed.
+/// Capacity: one second of a 1000 Hz mouse. An application that takes none for longer gets a release of all
+/// keys instead of the missed events.
 const MAX_PENDING: usize = 1024;
 
 /// An event for the application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ApplicationInput {
-    /// What the person did.
+    /// The event.
     pub event: InputEvent,
-    /// Whose it was, and when it arrived and was taken.
+    /// Its sender, and when it arrived and was taken.
     pub taken: Taken,
 }
 
-/// Events on their way from the control thread to the application, oldest first.
+/// Events from the control thread to the application, oldest first.
 #[derive(Debug, Default)]
 pub struct InputQueue {
     state: Mutex<State>,
@@ -31,7 +31,7 @@ pub struct InputQueue {
 #[derive(Debug, Default)]
 struct State {
     pending: VecDeque<ApplicationInput>,
-    /// The newest that was added.
+    /// The newest event added.
     newest: Option<Taken>,
     pressed: Pressed,
 }
@@ -41,7 +41,7 @@ impl InputQueue {
     pub fn push(&self, input: ApplicationInput) {
         let mut state = self.lock();
         if state.pending.len() >= MAX_PENDING {
-            // Half of a stream of presses and releases is worse than none.
+            // A partial stream of presses and releases is worse than none.
             state.release();
         }
         state.newest = Some(input.taken);
@@ -51,13 +51,13 @@ impl InputQueue {
         self.arrived.notify_one();
     }
 
-    /// Takes the oldest.
+    /// Takes the oldest event.
     #[must_use]
     pub fn pop(&self) -> Option<ApplicationInput> {
         self.lock().pending.pop_front()
     }
 
-    /// Takes the oldest, and waits for it at most `timeout`.
+    /// Takes the oldest event, waiting at most `timeout`.
     #[must_use]
     pub fn wait(&self, timeout: Duration) -> Option<ApplicationInput> {
         let nothing = |state: &mut State| state.pending.is_empty();
@@ -68,7 +68,7 @@ impl InputQueue {
         state.pending.pop_front()
     }
 
-    /// What the player had pressed is released; what still waited is of no use any more.
+    /// Releases the player's keys and discards pending events.
     pub fn release_all(&self) {
         self.lock().release();
         self.arrived.notify_one();
@@ -83,7 +83,7 @@ impl InputQueue {
 const MODIFIERS: [u16; 5] = [29, 97, 56, 125, 126];
 
 impl State {
-    /// What is held with Ctrl, Alt or Super is no text, although a window system is told its letter.
+    /// A key pressed with Ctrl, Alt or Super produces no text, although a window system reports its letter.
     fn without_shortcut_text(&self, event: InputEvent) -> InputEvent {
         let held = self.pressed.held();
         let command = held.iter().any(|key| MODIFIERS.contains(&key.code));
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(
             released.map(|i| i.event),
             Some(InputEvent::ReleaseAll),
-            "although none waits"
+            "although none was pending"
         );
         (1..=1025).for_each(|seq| inputs.push(press(seq)));
         assert_eq!(seqs(&inputs), [(1024, true), (1025, false)]);

@@ -1,5 +1,5 @@
-//! The media thread captures, and makes the player's rendition: one frame at a time from the capture to
-//! the link, slice by slice. Further renditions are made in threads of their own, of the same pictures.
+//! The media thread captures and produces the player's rendition, one frame at a time from the capture to the
+//! link, slice by slice. Secondary renditions are produced from the same pictures in their own threads.
 
 mod encoder;
 mod secondary;
@@ -33,37 +33,37 @@ use crate::clock;
 use crate::scheduling_latency::WakeupSite;
 use crate::sched::Scheduler;
 
-/// A picture that a further rendition's thread could not be given at once is offered again this much
-/// later: the other thread holds the slot for less than a microsecond, unless it lost the processor.
+/// Retry interval for a picture that found a secondary rendition's slot locked: its thread holds the lock for
+/// less than a microsecond, unless it was preempted.
 const RETRY_AFTER: Duration = Duration::from_millis(1);
 
 pub(super) struct Media {
     shared: Arc<Shared>,
     capture: Box<dyn Capture>,
     media_commands: Receiver<MediaCommand>,
-    /// Commands that came in the middle of a frame and wait for its end.
+    /// Commands received during a frame, deferred to its end.
     deferred: VecDeque<MediaCommand>,
-    /// For threads of further renditions: how a pipeline comes back.
+    /// Returns pipelines from the threads of secondary renditions.
     returns: SyncSender<MediaCommand>,
     encodings: Arc<Encodings>,
     scheduler: Scheduler,
-    /// The rendition that this thread makes: the player's, if somebody plays.
+    /// The rendition of this thread: the player's, if there is one.
     primary: Option<Pipeline>,
     secondaries: Vec<SecondaryRendition>,
-    /// Threads that end or have ended.
+    /// Threads that are ending or have ended.
     ending: Vec<JoinHandle<()>>,
     player: Option<SubscriberId>,
-    /// What the application lets the video take at most, if it has said so.
+    /// The bitrate limit set by the application, if any.
     bitrate_limit: Option<Bitrate>,
-    /// The converter that the next primary gets.
+    /// The converter for the next primary rendition.
     converter: Converter,
-    /// Pictures that further renditions share.
+    /// Pictures shared by secondary renditions.
     pool: Pool,
-    /// Of the pictures that the primary encodes.
+    /// The size of the primary's pictures.
     size: Size,
-    /// The most frames a second that the capture gives.
+    /// The capture's highest frame rate.
     fps: f64,
-    /// Where this thread is woken by its timer: for a frame that is due, and for the player's link.
+    /// Wake-up sites of this thread's timer: for a due frame, and for pacing.
     timer: WakeupSite,
     pacing: WakeupSite,
 }
@@ -105,7 +105,7 @@ impl Media {
         self.end_all();
     }
 
-    /// Waits for the next event and does what follows from it; whether the source goes on.
+    /// Waits for the next event and handles it; returns whether the source continues.
     fn turn(&mut self) -> bool {
         self.take_commands();
         let until = self.next_deadline();
@@ -125,11 +125,11 @@ impl Media {
             Ok(CaptureEvent::TimedOut | CaptureEvent::Woken) => {
                 self.take_commands();
                 if self.frame_deadline().is_some_and(|at| at <= clock::now()) {
-                    // Nothing moved, but somebody needs the picture, or a better one.
+                    // Nothing changed, but a subscriber needs the picture, or static refinement is due.
                     self.frame(false);
                 }
             }
-            // The next frame has the new size, and begins a new epoch.
+            // The next frame has the new size and starts a new epoch.
             Ok(CaptureEvent::Resized(_)) => {}
             Ok(CaptureEvent::Hidden) => self.shared.source_shown(false),
             Ok(CaptureEvent::Shown) => self.shared.source_shown(true),
@@ -149,7 +149,8 @@ impl Media {
     }
 
     fn take_commands(&mut self) {
-        // Not more than can wait: the control thread is the more urgent one, and could go on for ever.
+        // Bounded by the queue's capacity: the control thread has a higher priority and could add commands
+        // without end.
         for _ in 0..MEDIA_COMMANDS {
             let next = self.deferred.pop_front();
             let Some(command) = next.or_else(|| self.media_commands.try_recv().ok()) else {
@@ -192,23 +193,23 @@ impl Media {
         }
     }
 
-    /// When a frame is due although nothing moves.
+    /// When a frame is due without a change.
     fn frame_deadline(&self) -> Option<Instant> {
         self.capture.picture()?;
         self.primary.as_ref()?.next_deadline()
     }
 
-    /// When something is due although nothing moves.
+    /// When the next action is due without a change.
     fn next_deadline(&mut self) -> Option<Instant> {
-        let mut left = false;
+        let mut pending = false;
         for secondary in &mut self.secondaries {
-            left |= secondary.retry();
+            pending |= secondary.retry();
         }
-        let again = left.then(|| clock::now() + RETRY_AFTER);
+        let again = pending.then(|| clock::now() + RETRY_AFTER);
         self.frame_deadline().into_iter().chain(again).min()
     }
 
-    /// Sends the newest picture, which has just been captured if it is `fresh`.
+    /// Encodes and sends the newest picture; `fresh`: it was just captured.
     fn frame(&mut self, fresh: bool) {
         let captured = clock::now();
         self.take_commands();
@@ -239,7 +240,7 @@ impl Media {
         *injected.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the primary what is known of its subscribers' links; the same of each further rendition's.
+    /// Updates the primary with its subscribers' link states; returns those of each secondary rendition.
     fn follow_links(&mut self, now: Instant) -> Vec<Vec<(SubscriberId, LinkState)>> {
         let sessions = self.shared.sessions();
         if let Some(primary) = &mut self.primary {
@@ -250,8 +251,8 @@ impl Media {
         self.secondaries.iter().map(links).collect()
     }
 
-    /// Lets the rest of the frame leave, which may have to wait for the player's link. Meanwhile what
-    /// others ask for is done, and who comes or goes waits for the frame's end.
+    /// Sends the rest of the frame, paced by the player's link. Requests are handled meanwhile; joining and
+    /// leaving wait for the frame's end.
     fn send_rest(&mut self) {
         while let Some(at) = self.primary.as_mut().and_then(Pipeline::send_rest) {
             let wait = at.since(clock::now());
@@ -267,7 +268,7 @@ impl Media {
         }
     }
 
-    /// Tells the sessions how frames ended.
+    /// Records frame outcomes in the sessions.
     fn report_ends(&mut self) {
         let Some(primary) = &mut self.primary else {
             return;
@@ -291,9 +292,8 @@ impl Media {
         }
     }
 
-    /// Gives the newest picture to further renditions: one copy of it for all who take it as it was
-    /// captured, and one for all who take it as the primary has converted it. The player's frame has left
-    /// before.
+    /// Shares the newest picture with secondary renditions: one copy for those that take it as captured, one
+    /// for those that take it as converted by the primary. The player's frame was sent before.
     fn share(&mut self, about: &PictureInfo, links: Vec<Vec<(SubscriberId, LinkState)>>) {
         if self.secondaries.is_empty() {
             return;

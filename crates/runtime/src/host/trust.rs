@@ -1,10 +1,10 @@
-//! Whom the host lets in, as its control thread sees it: it looks at once, and has a thread of its
-//! own write down who paired and who was here.
+//! Trust decisions of the control thread: it reads the device list directly, and a writer thread stores
+//! pairings and visits.
 //!
-//! A disk may be slow, and another program may hold the folder's lock: whatever waits for either
-//! must not hold up the player's input. A look is a `stat`, and after a change a small file.
+//! A disk may be slow, and another program may hold the folder's lock: neither may delay the player's input.
+//! A read is a `stat`, and a small file after a change.
 //!
-//! What it is not: the file and its rules, which are in [`crate::trust_store`].
+//! The file and its rules are in [`crate::trust_store`].
 
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -20,50 +20,50 @@ use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
 use crate::trust_store::{DeviceStore, PairingRequests, RequestedWindow};
 
-/// Entries that may wait for the disk (guess: the sessions that begin in some seconds); what finds
-/// no room is not written.
+/// Entries that may wait for the disk (guess: the sessions of some seconds); without room an entry is lost.
 const MAX_ENTRIES: usize = 64;
 
-/// What is to be written down.
+/// An entry for the writer thread.
 struct Entry {
     event: TrustEvent,
-    /// In seconds since 1970.
+    /// Seconds since 1970.
     at: u64,
 }
 
-/// What happened.
+/// The event to store.
 enum TrustEvent {
-    /// A device paired, and goes by this name.
+    /// A device paired under this name.
     Paired(PublicKey, DeviceName),
-    /// A device began a session.
+    /// A device started a session.
     SessionStarted(PublicKey),
-    /// A device calls itself this now.
+    /// A device announced another name.
     Renamed(PublicKey, DeviceName),
-    /// The pairing window was opened that this request asks for.
+    /// The pairing window of this request was opened.
     WindowOpened(String),
 }
 
-/// Devices that paired in this run and are not in the file: not yet, or because it can't be
-/// written. Each took a PIN that a person had shown.
+/// Devices paired in this run that are not in the file: not yet, or because it can't be written. Each was
+/// authenticated by a PIN.
 type Unstored = Arc<Mutex<Vec<PublicKey>>>;
 
-/// What the control thread asks and tells. The writing thread ends with it, after what waits.
+/// The control thread's access to trust. The writer thread ends after it is dropped and all entries are
+/// written.
 pub(super) struct Trust {
     shared: Arc<Shared>,
     devices: DeviceStore,
-    /// Pairing windows that a person asks for.
+    /// Requests for pairing windows.
     requests: PairingRequests,
     unstored: Unstored,
     entries: SyncSender<Entry>,
-    /// What is wrong with the list, if something is.
+    /// The last error of the list, if any.
     last_error: Option<String>,
 }
 
 impl Trust {
-    /// Starts the thread that writes.
+    /// Starts the writer thread.
     ///
     /// # Errors
-    /// The system's, if it starts no more threads.
+    /// The system's, if the thread can't be started.
     pub(super) fn start(
         shared: &Arc<Shared>,
         devices: DeviceStore,
@@ -88,10 +88,10 @@ impl Trust {
         Ok((trust, thread))
     }
 
-    /// Looks whom this host knows now: what a client is to it. A device that paired and could not
-    /// be stored may come in as long as the host runs, unless a person says otherwise.
+    /// Reads the device list; returns the status of each client. A paired device that could not be stored is
+    /// allowed while the host runs, unless it is forbidden.
     pub(super) fn statuses(&mut self) -> impl Fn(&ClientId) -> DeviceStatus + '_ {
-        // Before the file: what has left this list is in there.
+        // Read before the file: a device that left this list is in the file.
         let unstored = lock(&self.unstored).clone();
         self.refresh();
         let devices = &self.devices;
@@ -106,7 +106,7 @@ impl Trust {
 
     fn refresh(&mut self) {
         let last_error = self.devices.refresh().err().map(|e| e.to_string());
-        // Said once, however often it is met.
+        // Reported once for consecutive errors.
         if last_error != self.last_error
             && let Some(why) = &last_error
         {
@@ -115,7 +115,7 @@ impl Trust {
         self.last_error = last_error;
     }
 
-    /// A device paired.
+    /// Stores a paired device.
     pub(super) fn paired(&mut self, key: PublicKey, name: DeviceName) {
         let mut unstored = lock(&self.unstored);
         if !unstored.contains(&key) {
@@ -125,7 +125,7 @@ impl Trust {
         self.write(TrustEvent::Paired(key, name));
     }
 
-    /// A pairing window that a person asks for now. It is taken for opened.
+    /// A newly requested pairing window; it is recorded as opened.
     pub(super) fn requested_window(&mut self) -> Option<RequestedWindow> {
         let wanted = match self.requests.poll(now()) {
             Ok(wanted) => wanted?,
@@ -138,13 +138,13 @@ impl Trust {
         Some(wanted)
     }
 
-    /// A known device began a session.
+    /// Records that a known device started a session.
     pub(super) fn session_started(&mut self, key: PublicKey) {
         self.write(TrustEvent::SessionStarted(key));
     }
 
-    /// A device joined and calls itself so: how a person is to be told of it. Names prove nothing, so
-    /// the one under which it is stored comes first.
+    /// The display name of a device that joined under this announced name. Names are not authenticated, so
+    /// the stored one comes first.
     pub(super) fn display_name(&mut self, key: PublicKey, calls_itself: &str) -> String {
         let now = DeviceName::new(calls_itself);
         let known = self.devices.devices().iter().find(|d| d.key == key);
@@ -161,8 +161,8 @@ impl Trust {
     fn write(&mut self, event: TrustEvent) {
         let entry = Entry { event, at: now() };
         if self.entries.try_send(entry).is_err() {
-            let why = "the disk is too slow to write down which devices come: a new one will need \
-                       a PIN again";
+            let why = "the disk is too slow to store devices: a new one will need its \
+                       PIN again";
             self.shared.notice(Notice::Warning(why.to_owned()));
         }
     }
@@ -174,7 +174,7 @@ fn now() -> u64 {
     since_1970.map_or(0, |span| span.as_secs())
 }
 
-/// The thread that writes.
+/// The writer thread.
 fn run_writer(
     shared: &Shared,
     mut devices: DeviceStore,
@@ -192,7 +192,7 @@ fn run_writer(
         match (stored, event) {
             (Ok(()), TrustEvent::Paired(key, _)) => lock(unstored).retain(|other| *other != key),
             (Ok(()), _) => {}
-            // The session goes on; after this run a new device will need a PIN again.
+            // The session continues; after this run a new device needs a PIN again.
             (Err(e), _) => shared.notice(Notice::Warning(e.to_string())),
         }
     }

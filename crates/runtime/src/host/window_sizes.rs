@@ -1,30 +1,30 @@
-//! How large the clients' windows are, and with that the player's: what the display may be given.
+//! The clients' window sizes; the player's may set the display's size.
 
 use std::collections::HashMap;
 
 use openuvr_proto::id::SubscriberId;
 use openuvr_proto::units::Size;
 
-/// The windows' sizes, of those that are here and have said one.
+/// The reported window sizes of connected clients.
 #[derive(Default)]
 pub(super) struct WindowSizes {
     sizes: HashMap<SubscriberId, Size>,
-    /// That of the player, as it was told last.
+    /// The player's size, as last reported.
     reported: Option<Size>,
 }
 
 impl WindowSizes {
-    /// Somebody's window has this size now.
+    /// Sets a client's window size.
     pub(super) fn set(&mut self, subscriber: SubscriberId, size: Size) {
         self.sizes.insert(subscriber, size);
     }
 
-    /// Somebody is gone.
+    /// Removes a client.
     pub(super) fn remove(&mut self, subscriber: SubscriberId) {
         self.sizes.remove(&subscriber);
     }
 
-    /// The size of the player's window, if it is another than last time.
+    /// The player's window size, if it changed since the last call.
     pub(super) fn changed(&mut self, player: Option<SubscriberId>) -> Option<Option<Size>> {
         let now = player.and_then(|player| self.sizes.get(&player).copied());
         let before = std::mem::replace(&mut self.reported, now);
@@ -47,7 +47,7 @@ mod tests {
         windows.set(one, small);
         assert_eq!(windows.changed(Some(one)), Some(Some(small)));
         assert_eq!(windows.changed(Some(one)), None);
-        // Who takes over brings the size that it said before.
+        // A new player's earlier size counts.
         assert_eq!(windows.changed(Some(other)), Some(Some(large)));
         windows.remove(other);
         assert_eq!(windows.changed(None), Some(None));

@@ -18,7 +18,7 @@ fn sites_of_one_name_have_files_of_their_own() {
         assert_eq!(bytes.len() as u64, 4096 + 24 * count, "{name}");
         assert_eq!(bytes[128..136], count.to_le_bytes());
         assert_eq!(bytes[24..32], count.to_le_bytes());
-        assert!(bytes[40..48] != [0; 8], "it came to its end");
+        assert!(bytes[40..48] != [0; 8], "the end time is set");
     }
     let _ = fs::remove_dir_all(&folder);
 }

@@ -1,34 +1,33 @@
-//! The ring of one site: the thread that is woken fills it, the writer empties it. No lock, and nobody
-//! waits.
+//! The lock-free ring of one site: the woken thread fills it, the writer drains it.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use openuvr_proto::time::Instant;
 
-/// Samples that wait for the writer at most: 96 KiB.
+/// Capacity in samples: 96 KiB.
 pub(super) const CAPACITY: usize = 4096;
 
-/// When it was to be sent, was sent, was received: ns of `CLOCK_MONOTONIC`.
+/// Times at which a wake-up was intended, sent and received: ns of `CLOCK_MONOTONIC`.
 pub(crate) type Sample = [i64; 3];
 
 #[derive(Debug)]
 pub(crate) struct Ring {
-    /// What it is of, and which of those of this name.
+    /// The site's name, and its number among sites of this name.
     pub(super) of: String,
     number: usize,
-    /// When the first was sent that nobody has received; 0: none was.
+    /// When the oldest unreceived wake-up was sent; 0: none.
     pending: AtomicI64,
-    /// The thread that receives, as [`here`] tells; 0: not known yet.
+    /// The receiving thread's [`thread_id`]; 0: not known yet.
     receiver: AtomicUsize,
-    /// Samples written, by the thread that is woken alone.
+    /// Samples written; modified only by the woken thread.
     written: AtomicU64,
-    /// Samples taken out, by the writer alone.
+    /// Samples read; modified only by the writer.
     read: AtomicU64,
     lost: AtomicU64,
     slots: Box<[[AtomicI64; 3]]>,
 }
 
-/// A number that no other living thread has.
+/// A number unique among living threads.
 fn thread_id() -> usize {
     thread_local!(static ID: u8 = const { 0 });
     ID.with(|id| std::ptr::from_ref(id).addr())
@@ -61,7 +60,7 @@ impl Ring {
 
     pub(super) fn sent(&self, now: Instant) {
         if self.receiver.load(Ordering::Relaxed) != thread_id() {
-            // Fails if an earlier one is under way, which counts.
+            // Fails if an earlier one is pending, which counts.
             let orders = (Ordering::Release, Ordering::Relaxed);
             let _ = (self.pending).compare_exchange(0, now.0, orders.0, orders.1);
         }
@@ -69,12 +68,12 @@ impl Ring {
 
     pub(super) fn received(&self, now: Instant) {
         self.receiver.store(thread_id(), Ordering::Relaxed);
-        // Most turns follow from something else: those cost no more than a load.
+        // Most iterations have another cause: those cost only a load.
         if self.pending.load(Ordering::Relaxed) == 0 {
             return;
         }
         let sent = self.pending.swap(0, Ordering::Acquire);
-        // One sent in between this thread's look at the clock and now would end before it began.
+        // A wake-up sent after `now` was read would otherwise have a negative latency.
         if sent != 0 {
             self.push([sent, sent, now.0.max(sent)]);
         }
@@ -99,7 +98,7 @@ impl Ring {
         self.written.store(written + 1, Ordering::Release);
     }
 
-    /// Takes out what is there.
+    /// Reads all samples.
     pub(crate) fn drain(&self, mut each: impl FnMut(Sample)) {
         let written = self.written.load(Ordering::Acquire);
         let read = self.read.load(Ordering::Relaxed);

@@ -10,7 +10,7 @@ fn all(ring: &Ring) -> Vec<[i64; 3]> {
     all
 }
 
-/// As another thread would: one that wakes itself hands nothing over.
+/// Sends from another thread: a thread that wakes itself is not recorded.
 fn send(ring: &Ring, at: i64) {
     thread::scope(|scope| scope.spawn(|| ring.sent(Instant(at))).join().expect("sent"));
 }
@@ -19,7 +19,7 @@ fn send(ring: &Ring, at: i64) {
 fn the_first_unreceived_wakeup_counts() {
     let ring = Ring::new("it", 1);
     ring.received(Instant(5));
-    assert_eq!(all(&ring), [[0; 3]; 0], "nobody sent");
+    assert_eq!(all(&ring), [[0; 3]; 0], "no wake-up was sent");
     send(&ring, 10);
     send(&ring, 20);
     ring.received(Instant(30));
@@ -43,7 +43,7 @@ fn timer_latency_is_counted_from_the_deadline() {
     let ring = Ring::new("it", 1);
     ring.woke(Instant(100), Instant(99));
     ring.woke(Instant(100), Instant(107));
-    assert_eq!(all(&ring), [[100, 100, 107]], "one that woke early is none");
+    assert_eq!(all(&ring), [[100, 100, 107]], "an early wake-up is not recorded");
 }
 
 #[test]

@@ -86,6 +86,6 @@ fn an_invalid_value_is_named_with_the_valid_ones() {
         c.recovery = "refresh".into();
         c.encoders = vec!["jpeg".into()];
     };
-    assert!(refused(&jpeg_refreshed).contains("jpeg can't refresh"));
+    assert!(refused(&jpeg_refreshed).contains("jpeg does not support intra refresh"));
     assert!(refused(&|c| c.name = "x".repeat(65)).contains("longer than 64"));
 }

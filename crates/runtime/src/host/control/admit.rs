@@ -1,4 +1,4 @@
-//! Whether a device that comes through a gateway may come in: see [`Admission`].
+//! Admission of devices through a gateway: see [`Admission`].
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -68,14 +68,14 @@ impl Control {
         }
     }
 
-    /// What a device may be at most that has a session by its key: a ticket may have let it in to watch.
+    /// The highest role of a device with a session: a ticket may allow observing only.
     pub(super) fn max_role(&mut self, key: &PublicKey) -> Role {
         let listed = self.trust.statuses()(&ClientId::of(key)) != DeviceStatus::Unknown;
         let by_ticket = self.handshake.admitted(key).filter(|_| !listed);
         by_ticket.unwrap_or(Role::Player)
     }
 
-    /// Tells the handshake what time it is, if it takes tickets.
+    /// Gives the handshake the time of day, if it accepts tickets.
     pub(super) fn update_time_of_day(&mut self) {
         if self.handshake.takes_tickets() {
             let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);

@@ -1,4 +1,4 @@
-//! The player's input on its way to mapped devices, pads, the window system or the application.
+//! Forwards the player's input to mapped devices, pads, the window system or the application.
 
 use std::sync::PoisonError;
 
@@ -16,7 +16,7 @@ use super::Control;
 use crate::clock;
 
 impl Control {
-    /// Somebody is the player from now on; the pads of the one before are not there any more.
+    /// Sets the player; the previous player's pads are unplugged.
     pub(super) fn set_player(&mut self, subscriber: SubscriberId) {
         if let Some(before) = self.player.filter(|before| *before != subscriber) {
             self.clear_player(before);
@@ -24,7 +24,7 @@ impl Control {
         self.player = Some(subscriber);
     }
 
-    /// Somebody is not the player, or not any more.
+    /// Clears the player if it is this subscriber, and unplugs its pads.
     pub(super) fn clear_player(&mut self, subscriber: SubscriberId) {
         let played = self.player.take_if(|player| *player == subscriber);
         if let (Some(pads), Some(_)) = (&mut self.pads, played) {
@@ -42,8 +42,7 @@ impl Control {
         }
         let remaining = self.input_devices.take(&arrived.event);
         if self.input_devices.lost() > 0 && !std::mem::replace(&mut self.loss_reported, true) {
-            let why = "an input device is mapped to something that does not take its events as fast \
-                       as they come: some are lost";
+            let why = "events of a mapped input device are lost: its descriptor is not read fast enough";
             self.shared.notice(Notice::Warning(why.to_owned()));
         }
         let injected = match remaining {
@@ -56,7 +55,7 @@ impl Control {
                 };
                 self.apply(remaining, taken)
             }
-            // It went into its descriptor.
+            // It was written to its descriptor.
             Ok(None) => Ok(true),
             Err(e) => Err(e),
         };
@@ -81,8 +80,8 @@ impl Control {
             .unwrap_or_else(PoisonError::into_inner) = Some(injected);
     }
 
-    /// Hands on what an event is for all but mapped devices; whether it is applied now, and not
-    /// when the application takes it.
+    /// Applies an event that is not for a mapped device. Returns whether it is applied now, not later when
+    /// the application takes it.
     pub(super) fn apply(&mut self, remaining: Translated, taken: Taken) -> Result<bool, InputError> {
         match &mut self.input {
             Input::Sink(sink) => {
@@ -109,8 +108,8 @@ impl Control {
         }
     }
 
-    /// Keys that the player holds may repeat, or not while nothing is heard of it. An application that takes
-    /// input itself, and the reader of a mapped device, repeat nothing.
+    /// Allows the player's held keys to repeat, or not while the player is silent. Applications that take
+    /// input themselves, and readers of mapped devices, do not repeat keys.
     pub(super) fn allow_key_repeat(&mut self, may: bool) {
         if let Input::Sink(sink) = &mut self.input
             && let Err(e) = sink.let_repeat(may)

@@ -1,8 +1,8 @@
-//! Which renditions there are, and in which thread each is made.
+//! The set of renditions, and the thread of each.
 //!
-//! A rendition begins with its first subscriber and ends with its last: then its encoder is closed and its
-//! thread, if it had one, ends. The capturing thread makes the player's; without a player, the one that
-//! has been there longest. All others have threads of their own.
+//! A rendition starts with its first subscriber and ends with its last: then its encoder is closed and its
+//! thread, if any, ends. The media thread produces the player's rendition, or the oldest without a player.
+//! The others have their own threads.
 
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::units::Bitrate;
@@ -13,8 +13,7 @@ use super::{Arc, Converter, Media, MediaCommand, Notice, clock};
 use crate::host::encodings::Assigned;
 
 impl Media {
-    /// Does what is asked, or passes it on to the rendition that it is for. Not in the middle of a frame,
-    /// but for what subscribers say of frames.
+    /// Handles a command or forwards it to its rendition. During a frame, only feedback may be handled.
     pub(super) fn command_media(&mut self, command: MediaCommand) {
         match &command {
             MediaCommand::Returned(_) => return self.returned(command),
@@ -47,7 +46,7 @@ impl Media {
         }
     }
 
-    /// Somebody subscribes to a rendition, perhaps as the first.
+    /// Adds a subscriber to a rendition, which is created for the first.
     fn add(&mut self, assigned: Assigned, command: MediaCommand) {
         let id = assigned.rendition;
         if let Some(secondary) = self.secondaries.iter_mut().find(|secondary| secondary.id == id) {
@@ -69,7 +68,7 @@ impl Media {
         self.place(pipeline);
     }
 
-    /// What the video of each rendition may take at most from the next frame on.
+    /// Limits the bitrate of each rendition from the next frame on.
     pub(super) fn limit(&mut self, bitrate_limit: Bitrate) {
         self.bitrate_limit = Some(bitrate_limit);
         if let Some(primary) = &mut self.primary {
@@ -80,7 +79,7 @@ impl Media {
         }
     }
 
-    /// Here, if it is the player's or there is no other; else in a thread of its own.
+    /// Places a rendition in this thread if it is the player's or the only one, else in its own thread.
     fn place(&mut self, mut pipeline: Pipeline) {
         let plays = self.player.is_some_and(|player| pipeline.has_subscriber(player));
         match self.primary.take() {
@@ -101,7 +100,7 @@ impl Media {
         let id = pipeline.id();
         match SecondaryRendition::start(pipeline, &self.shared, &self.scheduler, returns) {
             Ok(mut secondary) => {
-                // Nothing may move for a while.
+                // The next capture may take a while.
                 if let Some(picture) = self.capture.picture() {
                     secondary.offer(SharedPicture {
                         picture: Arc::new(self.pool.copy_of(&picture)),
@@ -119,13 +118,13 @@ impl Media {
                 self.secondaries.push(secondary);
             }
             Err(e) => {
-                let why = format!("{id} is not made: can't start a thread: {e}");
+                let why = format!("{id} not started: can't start a thread: {e}");
                 self.shared.notice(Notice::Warning(why));
             }
         }
     }
 
-    /// Ends what nobody takes, and asks for the player's rendition if another thread makes it.
+    /// Ends renditions without subscribers, and recalls the player's rendition from another thread.
     pub(super) fn settle(&mut self) {
         if let Some(unwatched) = self.primary.take_if(|primary| primary.is_unwatched()) {
             self.converter = unwatched.end();
@@ -135,7 +134,7 @@ impl Media {
             self.ending.push(thread);
         }
         while let Some(at) = self.ending.iter().position(|thread| thread.is_finished()) {
-            // One that panicked has said so.
+            // A panic was already reported.
             let _ = self.ending.swap_remove(at).join();
         }
         let plays = |secondary: &&SecondaryRendition| {
@@ -144,12 +143,12 @@ impl Media {
         };
         let oldest = self.secondaries.iter().min_by_key(|secondary| secondary.id);
         let oldest = oldest.filter(|_| self.primary.is_none());
-        if let Some(wanted) = self.secondaries.iter().find(plays).or(oldest) {
-            wanted.recall();
+        if let Some(chosen) = self.secondaries.iter().find(plays).or(oldest) {
+            chosen.recall();
         }
     }
 
-    /// A pipeline has come back from its thread.
+    /// Handles a pipeline returned by its thread.
     fn returned(&mut self, command: MediaCommand) {
         let MediaCommand::Returned(returned) = command else {
             return;
@@ -177,9 +176,9 @@ impl Media {
         }
     }
 
-    /// The host stops, or the source has ended.
+    /// Ends all renditions: the host stops, or the source has ended.
     pub(super) fn end_all(self) {
-        // Nobody waits for room in them any more.
+        // Unblocks threads that wait for room in the channel.
         drop(self.media_commands);
         if let Some(primary) = self.primary {
             primary.end();

@@ -1,13 +1,12 @@
-//! A rendition beside the one that the capturing thread makes, in a thread of its own, which is an
-//! ordinary one: it can't delay the player.
+//! A secondary rendition, in addition to that of the media thread. It has its own thread without real-time
+//! priority, so it can't delay the player.
 //!
 //! ```text
-//! capturing thread ─► slot: the newest picture, shared ─► convert, encode, send
-//!                  ─► media_commands                          ◄─ ends: to the control thread
+//! media thread ─► slot: the newest picture, shared ─► convert, encode, send
+//!              ─► media_commands                          ◄─ outcomes: to the control thread
 //! ```
-//! One picture waits at most. A newer one takes its place, and the older is a frame that is dropped by
-//! name. The capturing thread never waits for the slot: one that it finds taken is offered the picture
-//! again.
+//! At most one picture waits. A newer one replaces it, and the older one is recorded as a dropped frame. The
+//! media thread never waits for the slot: if it is locked, it retries later.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,22 +28,22 @@ use crate::scheduling_latency::WakeupSite;
 use crate::host::{MEDIA_COMMANDS, MediaCommand, Notice, PanicReporter, Shared};
 use crate::sched::{self, Scheduler};
 
-/// A picture on its way to another thread.
+/// A picture passed to another thread.
 pub(super) struct SharedPicture {
     pub(super) picture: Arc<Copied>,
-    /// Of the source; the picture may be padded to more.
+    /// The source's size; the picture may be padded.
     pub(super) size: Size,
     pub(super) info: PictureInfo,
-    /// Where it differs from the one that this thread got before; `None`: perhaps everywhere.
+    /// The region that differs from the thread's previous picture; `None`: unknown.
     pub(super) changed: Option<Block>,
-    /// Pictures whose place it took.
+    /// Number of pictures it replaced.
     pub(super) superseded: u32,
-    /// What is known of the links of those who take it.
+    /// Link states of the rendition's subscribers.
     pub(super) links: Vec<(SubscriberId, LinkState)>,
 }
 
 impl SharedPicture {
-    /// It takes the place of an older one.
+    /// Merges in an older picture that it replaces.
     fn supersede(&mut self, older: &SharedPicture) {
         self.superseded += older.superseded + 1;
         self.changed = match (self.changed.take(), &older.changed) {
@@ -54,44 +53,44 @@ impl SharedPicture {
     }
 }
 
-/// What both threads see.
+/// State shared by both threads.
 #[derive(Default)]
 struct Slot {
     waiting: Mutex<Option<SharedPicture>>,
-    /// Its encoder takes pictures of the source's size as NV12.
+    /// Whether its encoder takes NV12 pictures of the source's size.
     takes_nv12: AtomicBool,
-    /// The pipeline is wanted by the capturing thread.
+    /// Whether the media thread recalls the pipeline.
     recalled: AtomicBool,
-    /// Where pictures are handed over.
+    /// The thread's wake-up site for pictures.
     wakeup_site: WakeupSite,
 }
 
-/// A pipeline that comes back, with what it was not told yet.
+/// A returned pipeline with its unprocessed commands.
 pub(in crate::host) struct ReturnedPipeline {
     pub(super) pipeline: Pipeline,
     pub(super) media_commands: Receiver<MediaCommand>,
     slot: Arc<Slot>,
 }
 
-/// The capturing thread's end.
+/// The media thread's handle.
 pub(super) struct SecondaryRendition {
     pub(super) id: RenditionId,
-    /// Who takes it.
+    /// Its subscribers.
     pub(super) members: Vec<SubscriberId>,
     media_commands: SyncSender<MediaCommand>,
-    /// Commands that found no room.
+    /// Commands that found no room in the channel.
     unsent: VecDeque<MediaCommand>,
     slot: Arc<Slot>,
-    /// A picture that found the slot taken.
+    /// A picture that found the slot locked.
     pending: Option<SharedPicture>,
     thread: JoinHandle<()>,
 }
 
 impl SecondaryRendition {
-    /// Starts the thread; `back` and `capturing` lead to the capturing one.
+    /// Starts the thread; `returns` and `capturing` lead to the media thread.
     ///
     /// # Errors
-    /// The system's, if it starts no more threads: the pipeline is gone then.
+    /// The system's, if the thread can't be started; the pipeline is dropped then.
     pub(super) fn start(
         mut pipeline: Pipeline,
         shared: &Arc<Shared>,
@@ -113,7 +112,7 @@ impl SecondaryRendition {
             picture: None,
         };
         let report = PanicReporter(shared.clone(), "rendition");
-        // Not real-time: what it does may wait for whatever the player needs.
+        // Not real-time: the player has priority.
         let role = sched::ThreadRole::Background;
         let thread = scheduler.spawn(role, "ouvr-rendition", move || {
             let _report = report;
@@ -134,7 +133,7 @@ impl SecondaryRendition {
         })
     }
 
-    /// Passes on an order for one of its members. What finds no room and comes again is lost.
+    /// Forwards a command for one of its members. Repeated requests without room are dropped.
     pub(super) fn command_media(&mut self, command: MediaCommand) {
         match &command {
             MediaCommand::Add { id, .. } => self.members.push(*id),
@@ -159,7 +158,7 @@ impl SecondaryRendition {
         self.retry();
     }
 
-    /// Drops what was not told yet of a subscriber that is gone; whether its coming was not.
+    /// Drops the unsent commands of a subscriber that left; returns whether its `Add` was among them.
     fn forget(&mut self, gone: SubscriberId) -> bool {
         let came =
             |command: &MediaCommand| matches!(command, MediaCommand::Add { id, .. } if *id == gone);
@@ -169,12 +168,12 @@ impl SecondaryRendition {
         unknown
     }
 
-    /// Whether this came from its thread.
+    /// Whether this pipeline belongs to its thread.
     pub(super) fn owns(&self, returned: &ReturnedPipeline) -> bool {
         Arc::ptr_eq(&self.slot, &returned.slot)
     }
 
-    /// Offers what found no room before; whether some is left.
+    /// Retries unsent commands and the pending picture; returns whether any remain.
     pub(super) fn retry(&mut self) -> bool {
         if self.unsent.is_empty() && self.pending.is_none() {
             return false;
@@ -194,7 +193,7 @@ impl SecondaryRendition {
         self.pending.is_some() || !self.unsent.is_empty()
     }
 
-    /// The newest picture, which takes the place of one that waits.
+    /// Submits the newest picture; it replaces a waiting one.
     pub(super) fn offer(&mut self, mut newest: SharedPicture) {
         if let Some(pending) = self.pending.take() {
             newest.supersede(&pending);
@@ -213,29 +212,29 @@ impl SecondaryRendition {
                 *slot = Some(picture);
             }
             Err(TryLockError::WouldBlock) => self.pending = Some(picture),
-            // The thread is gone.
+            // The thread panicked.
             Err(TryLockError::Poisoned(_)) => {}
         }
     }
 
-    /// Whether it takes pictures of the source's size as NV12.
+    /// Whether it takes NV12 pictures of the source's size.
     pub(super) fn takes_nv12(&self) -> bool {
         self.slot.takes_nv12.load(Ordering::Relaxed)
     }
 
-    /// What the video may take at most from the next frame on.
+    /// Limits the video's bitrate from the next frame on.
     pub(super) fn limit(&mut self, bitrate_limit: Bitrate) {
         self.unsent.push_back(MediaCommand::Limit(bitrate_limit));
         self.retry();
     }
 
-    /// Asks for the pipeline, which comes back as [`MediaCommand::Returned`].
+    /// Recalls the pipeline, which is returned by [`MediaCommand::Returned`].
     pub(super) fn recall(&self) {
         self.slot.recalled.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
     }
 
-    /// The thread ends, unless it is about to give the pipeline back. What it was not told.
+    /// Ends the thread, unless it is returning the pipeline. Returns the unsent commands.
     pub(super) fn end(self) -> (JoinHandle<()>, VecDeque<MediaCommand>) {
         drop(self.media_commands);
         self.thread.thread().unpark();
@@ -243,20 +242,20 @@ impl SecondaryRendition {
     }
 }
 
-/// The rendition's own thread.
+/// The rendition's thread.
 struct Thread {
     shared: Arc<Shared>,
     pipeline: Pipeline,
     media_commands: Receiver<MediaCommand>,
     slot: Arc<Slot>,
-    /// Where this thread is woken by its timer.
+    /// The wake-up site of this thread's timer.
     timer: WakeupSite,
-    /// The newest picture, and what is known of it.
+    /// The newest picture with its metadata.
     picture: Option<(Arc<Copied>, PictureInfo)>,
 }
 
 impl Thread {
-    /// Until nobody takes the rendition, or the capturing thread wants it back.
+    /// Runs until the rendition has no subscribers, or the media thread recalls it.
     fn run(mut self) -> Option<ReturnedPipeline> {
         loop {
             self.slot.wakeup_site.received();
@@ -287,9 +286,9 @@ impl Thread {
         }
     }
 
-    /// Whether there will be more of them.
+    /// Handles pending commands; returns whether the channel is open.
     fn take_commands(&mut self) -> bool {
-        let goes_on = loop {
+        let open = loop {
             match self.media_commands.try_recv() {
                 Ok(command) => self.pipeline.command_media(command),
                 Err(TryRecvError::Empty) => break true,
@@ -297,7 +296,7 @@ impl Thread {
             }
         };
         self.report_control_events();
-        goes_on
+        open
     }
 
     fn take_picture(&self) -> Option<SharedPicture> {
@@ -305,7 +304,7 @@ impl Thread {
         waiting.unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// A picture has come.
+    /// Handles a new picture.
     fn on_picture(&mut self, waiting: SharedPicture) {
         for _ in 0..waiting.superseded {
             self.pipeline.superseded();
@@ -323,7 +322,7 @@ impl Thread {
         self.slot.takes_nv12.store(takes, Ordering::Relaxed);
     }
 
-    /// Nothing moved, but somebody needs the picture, or a better one.
+    /// Encodes the current picture again: a subscriber needs it, or static refinement is due.
     fn repeat(&mut self) {
         if let Some((_, info)) = &self.picture {
             let info = PictureInfo {
@@ -348,15 +347,15 @@ impl Thread {
         self.report_control_events();
     }
 
-    /// Tells the control thread how frames ended.
+    /// Sends frame outcomes to the control thread.
     fn report_ends(&mut self) {
         self.pipeline.report_send_errors();
-        let mut reported = false;
+        let mut sent = false;
         while let Some(end) = self.pipeline.poll_end() {
             // Fails only if the host stops.
-            reported |= self.shared.ends.send(end).is_ok();
+            sent |= self.shared.ends.send(end).is_ok();
         }
-        if reported {
+        if sent {
             self.shared.wake_control();
         }
     }
@@ -364,11 +363,11 @@ impl Thread {
     fn report_control_events(&mut self) {
         while let Some(decision) = self.pipeline.poll_control_event() {
             let rendition = self.pipeline.id();
-            let reported = Notice::Decision {
+            let notice = Notice::Decision {
                 rendition,
                 decision,
             };
-            self.shared.notice(reported);
+            self.shared.notice(notice);
         }
     }
 }
