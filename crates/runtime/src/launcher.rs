@@ -1,7 +1,6 @@
-//! The program that started this application, from within: what it wants, and what it is told. The other end
-//! is `crate::launch`.
+//! The connection from an application to the program that started it. The other end is `crate::launch`.
 //!
-//! It prints nothing and starts no thread. A child that the application forks does not have the socket.
+//! It prints nothing and starts no thread. Forked children do not inherit the socket.
 
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
@@ -26,26 +25,26 @@ use crate::clock;
 use crate::line::{LaunchSettings, Line, SOCKET};
 use crate::remote;
 
-/// The socket of who started this application.
+/// The connection to the launcher of this application.
 pub struct Launcher {
-    /// A child that goes on when the application has ended would keep it open otherwise.
+    /// Closes it in forked children, which might outlive the application.
     _own: NotForked,
     socket: OwnedFd,
-    /// Where its gateways look for the host.
+    /// The socket path where its gateways look for the host.
     gateway: Option<PathBuf>,
 }
 
-/// What a wait ended for.
+/// Why a wait ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WakeReason {
-    /// Something is new: the waker was used, or an order may be there.
+    /// The waker was used, or settings may have arrived.
     Event,
-    /// The other end is gone.
+    /// The launcher has closed the connection.
     Disconnected,
 }
 
 impl Launcher {
-    /// Connects as the environment says ([`SOCKET`]).
+    /// Connects to the socket named by the environment ([`SOCKET`]).
     ///
     /// # Errors
     /// One line: nobody listens there.
@@ -54,7 +53,7 @@ impl Launcher {
         Launcher::connect_to(Path::new(&path))
     }
 
-    /// Connects to the socket of this name.
+    /// Connects to the socket at this path.
     ///
     /// # Errors
     /// One line: nobody listens there.
@@ -74,11 +73,11 @@ impl Launcher {
         })
     }
 
-    /// What to do, if it was said: once, and to one process of an application at a time. With it come the sockets of
-    /// pads that are there already.
+    /// Receives the settings, if they were sent: once, to one process of an application at a time. The
+    /// sockets of existing pads are attached.
     ///
     /// # Errors
-    /// One line: it is not understood, or the socket broke.
+    /// One line: the settings can't be parsed, or the socket failed.
     pub fn settings(&self) -> Result<Option<LaunchSettings>, String> {
         let mut text = vec![0; LaunchSettings::MAX_LEN];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MAX_PADS as usize))];
@@ -86,7 +85,7 @@ impl Launcher {
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         let mut parts = [IoSliceMut::new(&mut text)];
         let length = match recvmsg(&self.socket, &mut parts, &mut with, flags) {
-            // It has ended, which the next wait says.
+            // Disconnected; the next wait reports it.
             Ok(received) if received.bytes == 0 => return Ok(None),
             Ok(received) => received.bytes,
             Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
@@ -104,7 +103,7 @@ impl Launcher {
         Ok(Some(settings))
     }
 
-    /// Waits for what to do, at most so long; `None` if it is not said, or the other end is gone.
+    /// Waits at most `span` for the settings; `None` on timeout or if disconnected.
     ///
     /// # Errors
     /// As [`settings`](Launcher::order).
@@ -124,7 +123,7 @@ impl Launcher {
         }
     }
 
-    /// Waits until `waker` is used, or the other end says something or is gone.
+    /// Waits until `waker` is used, or the launcher sends something or disconnects.
     pub fn wait(&self, waker: &Waker) -> WakeReason {
         let mut fds = [
             PollFd::new(&waker.0, PollFlags::IN),
@@ -140,7 +139,7 @@ impl Launcher {
         }
     }
 
-    /// Tells the other end, if it listens: a line for which there is no room is lost.
+    /// Sends a line to the launcher; it is lost if there is no room.
     pub fn send(&self, line: &Line) {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let _ = send(self.socket.as_fd(), line.text().as_bytes(), flags);
@@ -148,12 +147,12 @@ impl Launcher {
 }
 
 impl AsFd for Launcher {
-    /// To wait for beside others; it hangs up when the other end is gone.
+    /// For polling; hangs up when the launcher disconnects.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
 fn failed(e: Errno) -> String {
-    format!("openuvr can't be reached: {e}")
+    format!("can't reach openuvr: {e}")
 }

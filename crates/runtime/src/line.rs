@@ -1,9 +1,9 @@
-//! What a host in another process says to the program that started that process, and what it is
-//! told at first: one datagram each, as text.
+//! The messages from a host in an application's process to the launching program, and the settings it
+//! receives first: one datagram each, as text.
 //!
-//! A line is fields with tabs between; the first names its kind. Both sides are of one build, and
-//! one user: a line that is not understood is passed over, and nothing is negotiated. What it is
-//! not: the protocol between host and client (crate `proto`).
+//! A line consists of tab-separated fields; the first names its kind. Both sides are of one build and one
+//! user: unknown lines are ignored, and nothing is negotiated. The protocol between host and client is in
+//! crate `proto`.
 
 use std::str::{FromStr, Split};
 use std::time::Duration;
@@ -30,35 +30,35 @@ use crate::host::config::Config;
 /// The variable that names the socket to a process with the hook in it; without it the hook does nothing.
 pub const SOCKET: &str = "OPENUVR_RUN";
 
-/// The variable that names the socket to a process that links `libopenuvr`, where it was started for that: it needs
-/// no hook, which [`SOCKET`] wakes.
+/// The variable that names the socket to a process that links `libopenuvr`: it needs no hook, which
+/// [`SOCKET`] would activate.
 pub const API_SOCKET: &str = "OPENUVR_API";
 
-/// The variable that says to the OpenXR runtime how large an eye's picture is to be: `WIDTHxHEIGHT`, in pixels.
+/// The variable with the per-eye resolution for the OpenXR runtime: `WIDTHxHEIGHT`, in pixels.
 pub const EYE: &str = "OPENUVR_XR_EYE";
 
-/// The file of an [`LaunchSettings`] for the OpenXR runtime, in the folder of our settings, where no program of ours starts
-/// the application.
+/// The file of the OpenXR runtime's [`LaunchSettings`], in the configuration folder, for applications that no
+/// OpenUVR program starts.
 pub const XR_SETTINGS: &str = "xr-runtime.toml";
 
-/// What the host is told, once, before it starts.
+/// The settings of a host in an application's process, received once before it starts.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LaunchSettings {
     /// Whether the player's input goes to the application's display.
     pub input: bool,
-    /// Only the window with this in its title or class is streamed; `None`: the largest.
+    /// Streams only the window with this in its title or class; `None`: the largest.
     pub window: Option<String>,
-    /// How large an eye's picture is, if that is not said by [`EYE`].
+    /// The per-eye resolution, if [`EYE`] is not set.
     pub eye: Option<String>,
-    /// Whether who started the application has gateways, which reach its host beside the socket of [`SOCKET`].
+    /// Whether the launcher has gateways, which connect to the host at a socket beside [`SOCKET`].
     pub gateways: bool,
     /// The host.
     pub host: Config,
 }
 
 impl LaunchSettings {
-    /// Bytes that one has at most: far more than its few numbers, names and paths (PATH_MAX 4096).
+    /// Longest serialised form in bytes: far more than its few numbers, names and paths (PATH_MAX 4096).
     pub const MAX_LEN: usize = 32 << 10;
 
     /// As TOML.
@@ -66,37 +66,37 @@ impl LaunchSettings {
     /// # Errors
     /// A path in it is not UTF-8.
     pub fn text(&self) -> Result<String, String> {
-        toml::to_string(self).map_err(|e| format!("the settings can't be passed on: {e}"))
+        toml::to_string(self).map_err(|e| format!("can't serialise the settings: {e}"))
     }
 
-    /// From what was received.
+    /// Parses the received text.
     ///
     /// # Errors
-    /// One line, if it is not understood: the other program is of another version.
+    /// One line, if it can't be parsed: the other program has another version.
     pub fn read(text: &[u8]) -> Result<LaunchSettings, String> {
         let text = std::str::from_utf8(text).map_err(|e| e.to_string());
         text.and_then(|text| toml::from_str(text).map_err(|e| e.message().to_owned()))
             .map_err(|e| {
-                format!("openuvr run and what is in the application are of different versions: {e}")
+                format!("openuvr run and its library in the application have different versions: {e}")
             })
     }
 }
 
-/// Something that the host says.
+/// A message of the host.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Line {
-    /// It runs.
+    /// It is streaming.
     Streaming {
-        /// The picture.
+        /// The picture size.
         size: Size,
-        /// Where clients reach it.
+        /// The endpoint for clients.
         endpoint: String,
     },
     /// A new device may pair.
     Invitation {
-        /// With this PIN.
+        /// The PIN.
         pin: String,
-        /// For so many seconds.
+        /// The window's duration in seconds.
         seconds: u32,
     },
     /// A device paired.
@@ -106,32 +106,32 @@ pub enum Line {
         /// Its key's fingerprint.
         fingerprint: String,
     },
-    /// What happened to the pairing window, in words.
+    /// An event of the pairing window, as text.
     Pairing(String),
-    /// Somebody subscribed.
+    /// A subscriber joined.
     Subscribed {
-        /// Who.
+        /// The subscriber.
         subscriber: SubscriberId,
         /// Its role.
         role: Role,
         /// Its name.
         name: String,
-        /// Its program and version.
+        /// Its software and version.
         software: String,
-        /// Which rendition it gets.
+        /// Its rendition.
         rendition: RenditionId,
     },
     /// A subscriber's role changed.
     RoleChanged(SubscriberId, Role),
-    /// A client's video goes with this transport now.
+    /// A client's video now uses this transport.
     Link(SessionId, Rung),
-    /// A subscriber is gone.
+    /// A subscriber left.
     Ended(SubscriberId, Ending),
-    /// A frame's end.
+    /// The record of a finished frame.
     Record(Box<FrameRecord>),
-    /// How a client plays sound.
+    /// A client's playback report.
     Audio(SessionId, AudioReport),
-    /// What the policy of a rendition decided.
+    /// A control event of a rendition.
     Decision(RenditionId, Decision),
     /// An encoder was opened for a rendition.
     EncoderOpened {
@@ -139,30 +139,30 @@ pub enum Line {
         rendition: RenditionId,
         /// The encoder's name.
         encoder: String,
-        /// Of its pictures.
+        /// The size of its pictures.
         size: Size,
     },
     /// A rendition's encoder was closed.
     EncoderClosed(RenditionId),
     /// The picture has a new size.
     Resized(Size),
-    /// The player's window has this size, if somebody plays in one.
+    /// The size of the player's window, if there is one.
     PlayerWindow(Option<Size>),
-    /// Whether the source is to be seen.
+    /// Whether the source is visible.
     SourceShown(bool),
     /// The player's input is injected into this display.
     InputDisplay(String),
-    /// Keys and clicks are kept back for this reason; `None`: they reach the window again.
+    /// Keys and clicks are withheld for this reason; `None`: they reach the window again.
     InputWithheld(Option<String>),
-    /// Of the clipboard that the player shares, in words.
+    /// A message about clipboard sharing.
     Clipboard(String),
-    /// Of the sound, in words.
+    /// A message about sound.
     Sound(String),
-    /// The source ended in an orderly way.
+    /// The source ended normally.
     SourceEnded(String),
-    /// It failed for good; the application goes on.
+    /// A permanent failure; the application continues.
     Failed(String),
-    /// Something failed and the stream goes on.
+    /// Something failed; the stream continues.
     Warning(String),
 }
 
@@ -206,7 +206,7 @@ impl From<Notice> for Line {
             Notice::EncoderClosed(rendition) => Line::EncoderClosed(rendition),
             Notice::Resized(size) => Line::Resized(size),
             Notice::NoPicture => {
-                Line::Warning("a client waits, and the game has shown no picture yet".to_owned())
+                Line::Warning("a client is waiting, but the game has shown no picture yet".to_owned())
             }
             Notice::PlayerWindow(size) => Line::PlayerWindow(size),
             Notice::SourceShown(shown) => Line::SourceShown(shown),
@@ -217,17 +217,17 @@ impl From<Notice> for Line {
             Notice::Failed(why) => Line::Failed(why),
             Notice::Warning(why) => Line::Warning(why),
             Notice::Lost(notices) => Line::Warning(format!(
-                "{notices} messages are lost: this machine could not keep up"
+                "{notices} messages lost: this machine can't keep up"
             )),
         }
     }
 }
 
 impl Line {
-    /// Bytes that one has at most: a record has about 40 numbers, a name or a reason is shorter.
+    /// Longest line in bytes: a record has about 40 numbers, a name or a reason is shorter.
     pub const MAX_LEN: usize = 8 << 10;
 
-    /// As text.
+    /// Serialises it.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = Text(String::new());
@@ -281,7 +281,7 @@ impl Line {
         text.0
     }
 
-    /// From its text; `None` if it is not understood.
+    /// Parses its text; `None` if it is unknown.
     #[must_use]
     pub fn read(text: &str) -> Option<Line> {
         let mut fields = Fields(text.split('\t'));
@@ -368,7 +368,7 @@ const OUTCOMES: [(&str, Fidelity); 3] = [
     ("tainted", Fidelity::Tainted),
 ];
 
-/// A frame that left for one who says nothing of it.
+/// The outcome of a frame sent to a subscriber without reports.
 const LEFT: &str = "left";
 
 const CAUSES: [(&str, DropCause); 9] = [
@@ -406,7 +406,7 @@ fn word(ending: Ending) -> &'static str {
 struct Text(String);
 
 impl Text {
-    /// One more field; what would be taken for the end of a field becomes a blank.
+    /// Appends a field; tabs and line breaks in it become spaces.
     fn put(&mut self, field: impl ToString) -> &mut Text {
         if !self.0.is_empty() {
             self.0.push('\t');
@@ -415,7 +415,7 @@ impl Text {
         self
     }
 
-    /// `-` if there is none.
+    /// Appends a field, or `-` for `None`.
     fn put_if(&mut self, field: Option<impl ToString>) -> &mut Text {
         match field {
             Some(field) => self.put(field),
@@ -423,7 +423,7 @@ impl Text {
         }
     }
 
-    /// As on the wire, in hexadecimal.
+    /// Appends a message's wire form in hexadecimal.
     fn message(&mut self, message: &Message<'_>) -> &mut Text {
         let mut bytes = Vec::new();
         message.write(&mut bytes);
@@ -486,7 +486,7 @@ impl<'a> Fields<'a> {
         self.word()?.parse().ok()
     }
 
-    /// `Some(None)` for the sign that there is none.
+    /// `Some(None)` for `-`.
     fn number_if<T: FromStr>(&mut self) -> Option<Option<T>> {
         match self.word()? {
             "-" => Some(None),

@@ -1,6 +1,6 @@
-//! An application with guests in it, and real clients: real encoder, decoder and sockets.
+//! An application with guests, and real clients: real encoder, decoder and sockets.
 
-#![expect(clippy::unwrap_used, reason = "a test ends there")]
+#![expect(clippy::unwrap_used, reason = "a test fails there")]
 
 mod support;
 
@@ -28,7 +28,7 @@ use openuvr_runtime::host::Notice;
 use openuvr_runtime::host::config::Config;
 use support::{Folder, MANY, TIMEOUT, client, eventually};
 
-/// The size and the grey level in the middle of each picture that is shown.
+/// Reports the size and the grey level in the middle of each shown picture.
 struct PictureReader(SyncSender<(Size, u8)>);
 
 impl Presenter for PictureReader {
@@ -44,7 +44,7 @@ impl Presenter for PictureReader {
     }
 }
 
-/// What is sent here is typed at the client.
+/// Input typed at the client.
 struct TypedInput(Receiver<InputEvent>);
 
 impl InputSource for TypedInput {
@@ -110,7 +110,7 @@ fn start(folder: &Path, name: &str, size: Size) -> (Guest, Receiver<Notice>) {
     )
 }
 
-/// Draws grey pictures until the client shows this one.
+/// Draws grey pictures until the client shows one of this size and level.
 fn draw_until_seen(guest: &Guest, watcher: &Watcher, size: Size, grey: u8) {
     let pool = Pool::default();
     let until = Instant::now() + TIMEOUT;
@@ -128,8 +128,8 @@ fn draw_until_seen(guest: &Guest, watcher: &Watcher, size: Size, grey: u8) {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    let over = watcher.client.notice(Duration::ZERO);
-    panic!("no picture of {size} with grey {grey} was shown: {over:?}");
+    let last = watcher.client.notice(Duration::ZERO);
+    panic!("no picture of {size} with grey {grey} was shown: {last:?}");
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn an_application_streams_takes_input_and_is_resized() {
     watcher.hand.send(event).unwrap();
     let taken = eventually("input", || guest.next_input());
     assert_eq!(taken.event, event);
-    // The picture that shows it says so, exactly.
+    // The picture that shows it echoes it exactly.
     draw_until_seen(&guest, &watcher, size, 120);
     let larger = Size::new(352, 200);
     draw_until_seen(&guest, &watcher, larger, 200);
@@ -182,10 +182,10 @@ fn an_application_streams_takes_input_and_is_resized() {
     );
 }
 
-/// What a device says: type, code and value.
+/// A device event: type, code and value.
 type DeviceEvent = (u16, u16, i32);
 
-/// Writes `struct input_event`s of a 64-bit Linux, as its event devices give them.
+/// Writes `struct input_event`s of a 64-bit Linux, as its event devices do.
 fn write_events(device: &mut impl Write, events: &[DeviceEvent]) {
     let mut bytes = Vec::new();
     for (kind, code, value) in events {
@@ -197,7 +197,7 @@ fn write_events(device: &mut impl Write, events: &[DeviceEvent]) {
     device.write_all(&bytes).unwrap();
 }
 
-/// Reads as many from a pipe that does not block, which may take a while.
+/// Reads this many events from a non-blocking pipe, which may take a while.
 fn read_events(descriptor: &mut impl Read, events: usize) -> Vec<DeviceEvent> {
     let mut bytes = vec![0; events * 24];
     let mut read = 0;
@@ -271,23 +271,22 @@ fn registered_devices_reach_descriptors_or_the_display() {
     assert_eq!(out.read(&mut [0]).unwrap(), 0, "nothing more");
 }
 
-/// The mean size in bytes of the last of a hundred frames of noise, and the size in pixels that the
-/// player saw.
+/// The mean size in bytes of the last 20 of a hundred noise frames, and the picture size that the player saw.
 fn noise_seen(name: &str, wishes: Wishes) -> (u32, Size) {
     let folder = Folder::new(name);
     let size = Size::new(320, 180);
     let (guest, notices) = start(&folder.0, name, size);
     let (hand, typed) = sync_channel(1);
     let watcher = watch_constrained(&guest, &folder.0, Box::new(TypedInput(typed)), hand, wishes);
-    eventually("somebody watches", || guest.wants().then_some(()));
+    eventually("a subscriber", || guest.wants().then_some(()));
     let pool = Pool::default();
     let mut seed = 1_u32;
     for _ in 0..100 {
-        eventually("the next may come", || guest.wants().then_some(()));
+        eventually("a wanted picture", || guest.wants().then_some(()));
         let mut picture = pool.take(size);
         for byte in picture.bytes() {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            // Faint: coarse quantisers leave nothing of it.
+            // Faint: coarse quantisers remove it.
             *byte = seed.to_le_bytes()[3] / 4 + 96;
         }
         let ticket = guest.submit(Box::new(picture)).expect("the host runs");
@@ -308,7 +307,7 @@ fn noise_seen(name: &str, wishes: Wishes) -> (u32, Size) {
 
 #[test]
 fn the_host_keeps_to_the_players_bitrate_and_size_limits() {
-    let (all, seen) = noise_seen("wishless", Wishes::default());
+    let (all, seen) = noise_seen("unconstrained", Wishes::default());
     assert_eq!(seen, Size::new(320, 180));
     let bitrate = Some(Bitrate(2_000_000));
     let (less, seen) = noise_seen(
@@ -345,15 +344,15 @@ fn the_application_receives_the_players_head_pose() {
     for x in 0..=100 {
         watcher.client.set_pose(&at(x), clock::now()).unwrap();
     }
-    // A first one may come before the clocks have met.
+    // The first may arrive before the clocks are synchronised.
     let (posed, here) = eventually("the last pose, and when it was sampled", || {
         watcher.client.set_pose(&at(100), clock::now()).unwrap();
         let posed = guest.pose().filter(|posed| posed.pose == at(100))?;
         Some((posed, posed.sampled_here?))
     });
-    // One machine, one clock: it is known within its bound when it was sampled.
+    // One machine, one clock: the sampling time is known within its bound.
     assert!(here.at + here.bound >= begun && here.at <= posed.received + here.bound);
-    // The next picture is drawn with it, and the client reads so from the frame.
+    // The next picture is drawn with it, and its frame carries the pose's number.
     draw_until_seen(&guest, &watcher, size, 200);
     drop(watcher);
     eventually("its player is gone", || {

@@ -1,6 +1,6 @@
-//! An application that was launched: the signals that it gets, its end, and what it leaves behind.
+//! A launched application: its signals, its exit, and its orphans.
 //!
-//! One test, in a process of its own: an application's orphans become children of the process that launched it.
+//! One test, in its own process: an application's orphans become children of the launching process.
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ use openuvr_runtime::launch::{Application, ForwardedSignal, LaunchError, Socket,
 use openuvr_runtime::line::LaunchSettings;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A busy machine takes its time.
+/// Generous, for a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 const TERM: ForwardedSignal = ForwardedSignal {
@@ -21,12 +21,12 @@ const TERM: ForwardedSignal = ForwardedSignal {
     typed: false,
 };
 
-/// Starts a shell with this script; the first line that it says.
+/// Starts a shell with this script; returns its first output line.
 fn start(script: &str) -> Result<(Application, String), LaunchError> {
     let socket = Socket::open(&LaunchSettings::default())?;
     let words = ["sh", "-c", script].map(OsString::from);
     let mut command = command(&words, Path::new("/nonexistent/hook.so"), &socket)?;
-    // The loader would complain that it is not there.
+    // The loader would report the missing hook.
     command.stderr(Stdio::null());
     let (read, write) = std::io::pipe().expect("a pipe");
     command.stdout(write);
@@ -34,7 +34,7 @@ fn start(script: &str) -> Result<(Application, String), LaunchError> {
     let mut line = String::new();
     BufReader::new(read)
         .read_line(&mut line)
-        .expect("it says something");
+        .expect("a line of output");
     Ok((application, line.trim().to_owned()))
 }
 
@@ -49,7 +49,7 @@ fn end(application: &mut Application) -> ExitStatus {
     }
 }
 
-/// Whether all that was left behind ends.
+/// Whether all orphans end.
 fn is_free_of_orphans(application: &mut Application) -> bool {
     let until = Instant::now() + TIMEOUT;
     while application.has_orphans(&[]) {
@@ -61,7 +61,7 @@ fn is_free_of_orphans(application: &mut Application) -> bool {
     true
 }
 
-/// Children of this process that have ended and that nobody has waited for.
+/// Zombie children of this process.
 fn zombies() -> usize {
     let own = std::process::id().to_string();
     let all = std::fs::read_dir("/proc").expect("it is there").flatten();
@@ -75,7 +75,7 @@ fn zombies() -> usize {
 
 #[test]
 fn an_application_gets_signals_and_its_orphans_are_reaped() {
-    // It is told to end, and ends in its own way.
+    // It handles SIGTERM and exits by itself.
     let waits = "trap 'exit 9' TERM; echo $OPENUVR_RUN; while :; do sleep 0.02; done";
     let (mut application, socket) = start(waits).expect("it starts");
     assert!(socket.ends_with("/socket"), "{socket}");
@@ -84,20 +84,20 @@ fn an_application_gets_signals_and_its_orphans_are_reaped() {
     assert_eq!(end(&mut application).code(), Some(9));
     assert!(is_free_of_orphans(&mut application));
 
-    // A launcher ends, and what it started goes on: the signal is for that.
+    // A launcher exits and its child continues: the signal goes to the child.
     let (mut application, pid) =
         start("sleep 1000 >/dev/null & echo $!; exit 3").expect("it starts");
     let pid = Pid::from_raw(pid.parse().expect("a number")).expect("a process");
     assert_eq!(end(&mut application).code(), Some(3));
-    assert!(application.has_orphans(&[]), "its child is ours now");
+    assert!(application.has_orphans(&[]), "its child was inherited");
     application.forward_signals(&[TERM], Some(pid));
     assert!(is_free_of_orphans(&mut application));
     assert!(
         kill_process(pid, Signal::TERM).is_err(),
-        "it was waited for"
+        "it was reaped"
     );
 
-    // A launcher passes nothing on: the second signal goes to it and to who streams.
+    // A launcher forwards no signals: the second one goes to it and to the streaming process.
     let launcher = "sleep 1000 >/dev/null & trap : TERM; echo $!; wait; wait; exit 5";
     let (mut application, pid) = start(launcher).expect("it starts");
     let streaming = pid.parse().ok().and_then(Pid::from_raw);
@@ -106,8 +106,7 @@ fn an_application_gets_signals_and_its_orphans_are_reaped() {
     assert_eq!(end(&mut application).code(), Some(5));
     assert!(is_free_of_orphans(&mut application));
 
-    // What it leaves behind in a session of its own, as a daemon does, is its own all the same. The terminal has
-    // not told that of Ctrl-C.
+    // An orphan in its own session, like a daemon, is handled, too. The terminal's Ctrl-C does not reach it.
     // (A shell's background command would ignore the signal.)
     let daemon = "setsid -f sh -c 'trap \"exit 0\" INT; echo $$; while :; do sleep 0.02; done'; sleep 0.2; exit 0";
     let (mut application, pid) = start(daemon).expect("it starts");
@@ -121,7 +120,7 @@ fn an_application_gets_signals_and_its_orphans_are_reaped() {
     application.forward_signals(&[typed], pid);
     assert!(is_free_of_orphans(&mut application));
 
-    // Helpers that end while it runs do not stay as zombies; those of this process are for others to wait for.
+    // Helpers that end while it runs do not stay zombies; other children of this process are not reaped.
     let helpers =
         "for i in 1 2 3; do (sleep 0 &); done; echo started; while :; do sleep 0.02; done";
     let (mut application, _) = start(helpers).expect("it starts");
@@ -132,7 +131,7 @@ fn an_application_gets_signals_and_its_orphans_are_reaped() {
         assert!(Instant::now() < until, "{} zombies", zombies());
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert!(own.wait().expect("it is still ours to ask").success());
+    assert!(own.wait().expect("it was not reaped").success());
     application.forward_signals(&[TERM], None);
     end(&mut application);
 

@@ -1,6 +1,6 @@
 //! Several renditions of one source: real capture, encoders, sockets and decoders.
 
-#![expect(clippy::unwrap_used, reason = "a test ends there")]
+#![expect(clippy::unwrap_used, reason = "a test fails there")]
 
 mod support;
 
@@ -35,11 +35,11 @@ use support::{Folder, MANY, TIMEOUT};
 
 const SIZE: Size = Size::new(320, 192);
 
-/// How far the mean brightness of 16 × 16 pixels may be from the source's: coding noise, of JPEG at 4:2:0
-/// too. A picture that is another frame's, or is shifted, is off by far more somewhere.
+/// Tolerance of the mean brightness of 16 × 16 pixels: coding noise, including JPEG at 4:2:0. A wrong or
+/// shifted picture differs by far more somewhere.
 const NEAR: f64 = 12.0;
 
-/// A test pattern that remembers what it drew, and for whom.
+/// A test pattern that records its pictures and the capturing threads.
 struct RecordingPattern {
     pattern: Pattern,
     seen: Arc<Captured>,
@@ -47,9 +47,9 @@ struct RecordingPattern {
 
 #[derive(Default)]
 struct Captured {
-    /// Who asked for pictures.
+    /// Threads that captured pictures.
     threads: Mutex<Vec<ThreadId>>,
-    /// Of each picture, by its number, the mean brightness of its blocks.
+    /// Mean brightness of the blocks of each picture, by picture number.
     blocks: Mutex<HashMap<u32, Vec<f64>>>,
 }
 
@@ -109,20 +109,20 @@ fn blocks_of(picture: &Picture<'_>) -> Vec<f64> {
     (0..columns * rows).map(mean).collect()
 }
 
-/// What is done to the media datagrams of one session.
+/// Impairment of one session's media datagrams.
 #[derive(Default)]
 struct Impairment {
-    /// Whose; 0: nobody's.
+    /// The session; 0: none.
     session: AtomicU32,
-    /// One of so many is lost; 0: none.
+    /// One datagram in this many is lost; 0: none.
     loses_one_in: AtomicU32,
-    /// The sender waits as long as this holds.
+    /// Whether the sender is blocked.
     blocks: Mutex<bool>,
     go: Condvar,
     sent: AtomicU32,
-    /// Of those it lost some.
+    /// Datagrams dropped.
     lost: AtomicU32,
-    /// Calls that waited.
+    /// Calls that were blocked.
     waited: AtomicU32,
 }
 
@@ -180,7 +180,7 @@ impl Link for ImpairedLink {
     }
 }
 
-/// What a client shows: the number of each picture, and its blocks.
+/// A shown picture: its number, and its blocks.
 type ShownPicture = (u32, Vec<f64>);
 
 struct PictureReader(SyncSender<Option<ShownPicture>>);
@@ -205,7 +205,7 @@ struct Client {
 }
 
 impl Client {
-    /// Waits for so many pictures more.
+    /// Waits for this many further pictures.
     fn see(&self, pictures: usize) -> Vec<ShownPicture> {
         let next = || self.seen.recv_timeout(TIMEOUT).expect("a picture");
         let next = std::iter::repeat_with(next).flatten();
@@ -213,7 +213,7 @@ impl Client {
     }
 }
 
-/// A host of the pattern, and what it has told.
+/// A host that streams the pattern, and its notices.
 struct Rig {
     host: HostRuntime,
     port: u16,
@@ -225,7 +225,7 @@ struct Rig {
 
 #[derive(Default)]
 struct HostLog {
-    /// Encoders that are open, and how often one was opened.
+    /// The open encoders; `opened` lists all openings.
     open: BTreeMap<RenditionId, String>,
     opened: Vec<(u32, String)>,
     clients: Vec<(SessionId, Role, RenditionId)>,
@@ -271,7 +271,7 @@ impl HostLog {
             .collect()
     }
 
-    /// Records of a session, from its record of this place on.
+    /// The records of a session.
     fn of(&self, session: SessionId) -> Vec<FrameRecord> {
         let own = self
             .records
@@ -330,7 +330,7 @@ impl Rig {
         }
     }
 
-    /// A client that sees its first picture.
+    /// Starts a client and waits for its first picture.
     fn client(&mut self, name: &str, observe: bool, codec: Option<Codec>) -> Client {
         let pin = Pin::generate().unwrap();
         self.host.open_pairing(pin.clone(), TIMEOUT);
@@ -356,23 +356,23 @@ impl Rig {
         client
     }
 
-    /// Hears what the host tells until it is so.
+    /// Handles notices until `holds` is true.
     fn until(&mut self, what: &str, mut holds: impl FnMut(&HostLog) -> bool) {
         while !holds(&self.log) {
             let notice = self.host.notice(TIMEOUT);
             self.log
-                .note(notice.unwrap_or_else(|| panic!("it did not come: {what}")));
+                .note(notice.unwrap_or_else(|| panic!("timeout: {what}")));
         }
     }
 
-    /// Whether each picture that was seen is what was captured.
+    /// Checks that each shown picture equals the captured one.
     fn assert_as_captured(&self, seen: &[ShownPicture]) {
         let captured = self.captured.blocks.lock().unwrap();
         for (number, blocks) in seen {
             let source = captured.get(number).expect("it was captured");
             let off = blocks.iter().zip(source).map(|(a, b)| (a - b).abs());
             let most = off.fold(0.0, f64::max);
-            assert!(most < NEAR, "picture {number}: a block is off by {most}");
+            assert!(most < NEAR, "picture {number}: a block differs by {most}");
         }
     }
 }
@@ -386,7 +386,7 @@ fn assert_increasing(seen: &[ShownPicture]) {
     assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
 }
 
-/// It did not come to the link because of the host.
+/// Whether the frame was dropped at the host, before the link.
 fn dropped_at_host(record: &FrameRecord) -> bool {
     matches!(record.outcome, Outcome::Dropped { stage, .. } if stage.side() == Side::Host)
 }
@@ -401,7 +401,7 @@ fn each_codec_is_encoded_once_while_it_has_a_subscriber() {
     assert_eq!(rig.log.names(), [(1, "x264")]);
     let watcher = rig.client("watcher", true, Some(Codec::Jpeg));
     let second = rig.client("second", true, Some(Codec::Jpeg));
-    // The first was there before.
+    // Discard earlier pictures.
     for client in [&player, &watcher] {
         while client.seen.try_recv().is_ok() {}
     }
@@ -414,7 +414,7 @@ fn each_codec_is_encoded_once_while_it_has_a_subscriber() {
         assert_increasing(seen);
         rig.assert_as_captured(seen);
     }
-    // The same pictures: each was captured once, by one thread, for both.
+    // Both show the same pictures, each captured once by one thread.
     let both = numbers(&at_player);
     let both = numbers(&at_watcher)
         .into_iter()
@@ -426,7 +426,7 @@ fn each_codec_is_encoded_once_while_it_has_a_subscriber() {
     drop(captured);
     assert_eq!(rig.captured.threads.lock().unwrap().len(), 1);
 
-    // A rendition goes with the last who takes it.
+    // A rendition ends with its last subscriber.
     drop(second);
     watcher.see(30);
     drop(watcher);
@@ -458,7 +458,7 @@ fn a_subscriber_that_blocks_costs_the_player_no_frame() {
     let seen = player.see(120);
     assert_increasing(&seen);
     assert!(watcher.seen.try_recv().is_err(), "it is blocked");
-    // The other goes on, from the newest picture, and what it missed is named.
+    // The other continues from the newest picture, and its missed frames are recorded.
     rig.impairment.block(false);
     let after = watcher.see(20);
     assert_increasing(&after);
@@ -482,7 +482,7 @@ fn a_subscriber_that_blocks_costs_the_player_no_frame() {
     let first = own.iter().map(|record| record.frame.0).min().unwrap();
     assert!(own.len() >= 120);
     for record in &own {
-        // Before its first key frame it may have been too early.
+        // Frames before its first key frame may be dropped.
         let early = record.frame.0 < first + 3;
         assert!(early || !dropped_at_host(record), "{record:?}");
     }
@@ -535,7 +535,7 @@ fn a_lossy_link_harms_only_its_own_clients_frames() {
     }
     let opened: Vec<u32> = rig.log.opened.iter().map(|opened| opened.0).collect();
     assert_eq!(opened, [1, 2, 3], "once each");
-    // Whoever loses goes on, too.
+    // The lossy client continues, too.
     lossy.see(20);
 }
 
@@ -551,7 +551,7 @@ fn the_next_player_takes_its_own_rendition_along() {
     assert_eq!(roles, [Role::Player, Role::Observer]);
     first.see(20);
     drop(first);
-    // Its encoder is opened again where the player's frames are made; no other is.
+    // Only its encoder is reopened, in the media thread.
     rig.until("the player's", |log| log.opened.len() == 3);
     rig.until("the new role", |log| log.clients[1].1 == Role::Player);
     assert_eq!(rig.log.names(), [(2, "x264")]);

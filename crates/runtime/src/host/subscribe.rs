@@ -121,9 +121,9 @@ impl HostRuntime {
     }
 
     /// Queues a player's input, sampled at `sampled` on its own clock, after its earlier input. Frames that
-    /// may show it carry its number ([`FrameHeader::echo`]). When it leaves, loses the role, or is silent for
-    /// 1.5 s (see [`heard_from`](HostRuntime::heard_from)), all that it holds is released; after 100 ms of
-    /// silence no key that it holds repeats.
+    /// may show it carry its number ([`FrameHeader::echo`]). When the player leaves, loses the role, or is
+    /// silent for 1.5 s (see [`on_activity`](HostRuntime::on_activity)), its keys are released; after 100 ms of
+    /// silence they stop repeating.
     ///
     /// [`FrameHeader::echo`]: openuvr_proto::wire::video::FrameHeader::echo
     ///

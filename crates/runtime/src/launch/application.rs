@@ -1,5 +1,4 @@
-//! The application: a child with the hook in it, the signals that are passed on to it, its end, and the processes
-//! that it leaves behind.
+//! The application: a child process with the hook, its signals, its exit, and its orphans.
 
 use std::fs;
 use std::process::{Child, Command, ExitStatus};
@@ -11,37 +10,37 @@ use rustix::process::{
 
 use super::LaunchError;
 
-/// How long a launcher that has ended may take to bring its application to a first picture (guess).
+/// How long an application may take to its first picture after its launcher exited (guess).
 pub const LAUNCH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A signal for the application.
+/// A signal to forward to the application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ForwardedSignal {
-    /// Which one.
+    /// The signal.
     pub signal: Signal,
-    /// The terminal has sent it to all processes of its foreground process group.
+    /// Whether the terminal sent it, to its whole foreground process group.
     pub typed: bool,
 }
 
-/// An application that was started. It goes on when this is dropped.
+/// A started application. It continues when this is dropped.
 #[derive(Debug)]
 pub struct Application {
     child: Child,
     status: Option<ExitStatus>,
-    /// What it was sent, and may not have passed on.
+    /// A signal sent to it that it may not have forwarded.
     unforwarded: Option<Signal>,
 }
 
 impl Application {
-    /// Starts it, in the process group of this process, so that what is typed at a terminal goes to both;
-    /// `Command::process_group` gives it one of its own. This process becomes the one that waits for what
-    /// the application leaves behind (`PR_SET_CHILD_SUBREAPER`, prctl(2)), in whatever process group or session that
-    /// is: see [`has_orphans`](Application::has_orphans).
+    /// Starts it in this process's group, so that terminal signals reach both; `Command::process_group`
+    /// selects another. This process becomes the subreaper of the application's orphans
+    /// (`PR_SET_CHILD_SUBREAPER`, prctl(2)), whatever their process group or session: see
+    /// [`has_orphans`](Application::has_orphans).
     ///
     /// # Errors
     /// It can't be started.
     pub fn start(mut command: Command) -> Result<Application, LaunchError> {
-        // What a launcher leaves behind is ours to wait for; refused by no kernel since 3.4.
+        // Inherit a launcher's orphans; supported since Linux 3.4.
         let _ = set_child_subreaper(Some(getpid()));
         let program = command.get_program().display().to_string();
         let child = command.spawn();
@@ -59,15 +58,16 @@ impl Application {
         self.child.id()
     }
 
-    /// Passes signals on, those that came now and an earlier one: to the application, and if that was
-    /// only a launcher, which has ended of it or is sent a second one, to who streams. Not to both at
-    /// once: a launcher may pass it on by itself, and an application take the second for impatience.
+    /// Forwards new signals and an earlier one to the application. If that is only a launcher that has
+    /// exited, or gets a second signal, they go to the streaming process instead. Never both at once: a
+    /// launcher may forward the signal itself, and an application may treat the second as urgent.
     ///
-    /// A typed signal has reached all of our process group, and is for who streams where that is in another one.
+    /// A typed signal has reached this process group, so it is forwarded only to a streaming process in
+    /// another one.
     pub fn forward_signals(&mut self, signals: &[ForwardedSignal], streaming: Option<Pid>) {
         let started = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         let other = streaming.filter(|streaming| Some(*streaming) != started);
-        // One of them may have ended just now.
+        // The process may have ended just now.
         if self.status.is_some()
             && let (Some(other), Some(signal)) = (other, self.unforwarded)
         {
@@ -96,7 +96,7 @@ impl Application {
         }
     }
 
-    /// How it ended, if it has; what it started may go on.
+    /// Its exit status, if it has exited; its children may continue.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         if self.status.is_none() {
             self.status = self.child.try_wait().ok().flatten();
@@ -104,10 +104,10 @@ impl Application {
         self.status
     }
 
-    /// Whether something that it started goes on without a parent of its own, so that it is this process's child now:
-    /// what a launcher that ended has left behind. Those that have ended are waited for, so that none stays a zombie:
-    /// to be called now and then, also while the application runs. `helpers`: the other children of this process, for
-    /// whose end it waits elsewhere.
+    /// Whether orphans of it are running, which are now children of this process: the processes left by a
+    /// launcher that exited. Reaps those that have ended, so that none stays a zombie: call it regularly,
+    /// also while the application runs. `helpers`: other children of this process, which are waited for
+    /// elsewhere.
     pub fn has_orphans(&mut self, helpers: &[u32]) -> bool {
         loop {
             let (mut goes_on, mut ended) = (false, false);
@@ -121,7 +121,7 @@ impl Application {
                     _ => ended = true,
                 }
             }
-            // The children of one that has just ended are this process's only since then.
+            // The children of a process that just ended become this process's only then: look again.
             if goes_on || !ended {
                 return goes_on;
             }
@@ -129,8 +129,8 @@ impl Application {
     }
 }
 
-/// The children of this process, also those that have ended and that were not waited for (proc(5),
-/// `/proc/PID/task/TID/children`). A child belongs to the thread that started or inherited it.
+/// The children of this process, including zombies (proc(5), `/proc/PID/task/TID/children`). A child belongs
+/// to the thread that started or inherited it.
 fn children() -> Vec<Pid> {
     let threads = fs::read_dir("/proc/self/task").into_iter().flatten();
     let lists = threads

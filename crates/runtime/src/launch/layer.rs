@@ -1,24 +1,23 @@
-//! How the loader of Vulkan learns of the layer in `libopenuvr_hook.so`: a manifest in a folder, and
-//! variables that name both. `crates/hook/src/vulkan/mod.rs` says why these.
+//! Registers the Vulkan layer in `libopenuvr_hook.so` with the loader: a manifest in a folder, and variables
+//! that name both. `crates/hook/src/vulkan/mod.rs` explains them.
 //!
-//! What it is not: nothing is installed. Other programs see none of it.
+//! Nothing is installed; other programs are not affected.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::{fs, io};
 
-/// The layer's manifest; it names the library beside it.
+/// The layer's manifest; it names a library in its own folder.
 const MANIFEST: &str = include_str!("../../../hook/VkLayer_openuvr_capture.json");
 
-/// Where the system keeps its data if nothing else is said (XDG base directory specification).
+/// The default data folders (XDG base directory specification).
 const DATA: &str = "/usr/local/share:/usr/share";
 
-/// Writes the manifest into `folder`, and returns the variables that a program has to be started
-/// with so that what it presents goes through the layer in `library`, an absolute path. `now` says
-/// what they are now: that stays behind what is ours.
+/// Writes the manifest into `folder`, and returns the environment variables that load the layer in `library`,
+/// an absolute path. `now` looks up their current values, which are appended.
 ///
 /// # Errors
-/// The folder can't be written to, or the path is not UTF-8, as manifests are.
+/// The folder can't be written to, or the path is not UTF-8, as a manifest requires.
 pub(super) fn register(
     folder: &Path,
     library: &Path,
@@ -33,7 +32,7 @@ pub(super) fn register(
     let file = place.join("VkLayer_openuvr_capture.json");
     fs::write(file, serde_json::to_vec_pretty(&manifest)?)?;
     let set = |name| now(name).filter(|value| !value.is_empty());
-    // It replaces all other places, so that ours has to be among them.
+    // It replaces all other search paths, so the layer's must be among them.
     let found = match set("VK_LAYER_PATH") {
         Some(path) => ("VK_LAYER_PATH", prepend(place.as_os_str(), &path)),
         None => {
@@ -48,7 +47,7 @@ pub(super) fn register(
     Ok([found, ("VK_INSTANCE_LAYERS", switched_on)])
 }
 
-/// A list with one more at its head.
+/// A list with a prepended entry.
 fn prepend(first: &OsStr, others: &OsStr) -> OsString {
     let mut list = first.to_owned();
     list.push(":");

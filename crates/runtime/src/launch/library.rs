@@ -1,20 +1,20 @@
-//! Where the libraries are that are loaded into applications.
+//! Locates the libraries that are loaded into applications.
 
 use std::path::{Path, PathBuf};
 
 use super::LaunchError;
 
-/// The hook's file.
+/// The hook's file name.
 pub const LIBRARY: &str = "libopenuvr_hook.so";
 
-/// The file of the OpenXR runtime.
+/// The OpenXR runtime's file name.
 pub const XR_RUNTIME: &str = "libopenuvr_xr.so";
 
-/// The hook: the one that was named, or that which was installed with this program, beside it or in
-/// `../lib/openuvr`. An absolute path.
+/// The hook's absolute path: the named one, or the one installed with this program, in its folder or in
+/// `../lib/openuvr`.
 ///
 /// # Errors
-/// It is not there, or can't be named to the loader.
+/// It does not exist, or its path can't be passed to the loader.
 pub fn library(named: Option<&Path>) -> Result<PathBuf, LaunchError> {
     let found = find(LIBRARY, named)?;
     let found = found.ok_or_else(|| LaunchError::NoLibrary(place(named)))?;
@@ -24,10 +24,10 @@ pub fn library(named: Option<&Path>) -> Result<PathBuf, LaunchError> {
     }
 }
 
-/// The OpenXR runtime, likewise; its path may hold anything that is UTF-8.
+/// The OpenXR runtime's path, likewise; any UTF-8 path is valid.
 ///
 /// # Errors
-/// It is not there.
+/// It does not exist.
 pub fn xr_runtime(named: Option<&Path>) -> Result<PathBuf, LaunchError> {
     let found = find(XR_RUNTIME, named)?;
     found.ok_or_else(|| LaunchError::NoRuntime(place(named)))
@@ -37,17 +37,17 @@ fn find(file: &str, named: Option<&Path>) -> Result<Option<PathBuf>, LaunchError
     let own = |what: &str| LaunchError::system(what.to_owned());
     Ok(match named {
         Some(named) => {
-            let path = std::path::absolute(named).map_err(own("there is no such path"))?;
+            let path = std::path::absolute(named).map_err(own("invalid path"))?;
             Some(path).filter(|path| path.is_file())
         }
         None => {
-            let program = std::env::current_exe().map_err(own("this program has no file"))?;
+            let program = std::env::current_exe().map_err(own("can't locate this program"))?;
             beside(&program, file)
         }
     })
 }
 
-/// Where was looked, in words.
+/// The searched place, as text.
 fn place(named: Option<&Path>) -> String {
     named.map_or("beside this program or in ../lib/openuvr".into(), |path| {
         path.display().to_string()
@@ -56,7 +56,7 @@ fn place(named: Option<&Path>) -> String {
 
 fn beside(program: &Path, file: &str) -> Option<PathBuf> {
     let folder = program.parent()?;
-    // Under cargo's folder of what it built last first: beside the program may lie an older one.
+    // Cargo's `deps` folder first: the copy beside the program may be outdated.
     let places = [
         folder.join("deps"),
         folder.to_owned(),

@@ -1,5 +1,5 @@
-//! What is set for an application, and what its processes are told. Its life is tested in
-//! `crates/runtime/tests/launch.rs`, for that takes a process of its own.
+//! Environment and settings of an application. Its lifetime is tested in `crates/runtime/tests/launch.rs`,
+//! which needs its own process.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -16,9 +16,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::*;
 use crate::line::{LaunchSettings, Line, SOCKET};
 
-/// What a process of the application does at its first picture.
+/// Connects as a process of the application does at its first picture.
 fn process(at: &Socket) -> OwnedFd {
-    // What a test starts must not keep it open.
+    // A child of a test must not keep it open.
     let flags = SocketFlags::CLOEXEC;
     let end = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
     connect(&end, &SocketAddrUnix::new(at.path()).unwrap()).unwrap();
@@ -32,7 +32,7 @@ fn settings() -> LaunchSettings {
     }
 }
 
-/// What a process has been told, if it has.
+/// The settings that a process has received, if any.
 fn received(process: &OwnedFd) -> Option<LaunchSettings> {
     let mut bytes = vec![0; LaunchSettings::MAX_LEN];
     let (_, length) = recv(process, &mut bytes[..], RecvFlags::DONTWAIT).ok()?;
@@ -59,7 +59,7 @@ fn one_process_streams_and_the_next_follows_it() {
     assert_eq!(socket.lines(Duration::ZERO), [line, Line::SourceShown(true)]);
     assert_eq!(socket.abandoned_displays(), [""; 0]);
 
-    // What it said last is heard, and what it held down is left behind.
+    // Its last message arrives, and its display is reported as abandoned.
     send_line(&first, &Line::SourceShown(false));
     drop(first);
     assert_eq!(socket.lines(Duration::ZERO), [Line::SourceShown(false)]);
@@ -85,7 +85,7 @@ fn last_lines_of_a_process_that_read_nothing_arrive() {
 #[test]
 fn the_stand_in_ends_when_the_application_shows_a_picture() {
     let mut socket = Socket::open(&settings()).unwrap();
-    // All ends of this test are in one process: the first of them stands in.
+    // All connections of this test are from one process: the first is the stand-in.
     socket.set_stand_in(Some(rustix::process::getpid()));
     let stand_in = process(&socket);
     assert_eq!(socket.lines(Duration::ZERO), []);
@@ -95,7 +95,8 @@ fn the_stand_in_ends_when_the_application_shows_a_picture() {
     send_line(&stand_in, &Line::SourceShown(true));
     assert_eq!(socket.lines(Duration::ZERO), [Line::SourceShown(true)]);
 
-    // A process of the application comes: not before the other is gone does it get the order, as it is now.
+    // A process of the application connects: it receives the current settings only once the stand-in has
+    // ended.
     let script = "import os, socket, sys
 end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 end.connect(sys.argv[1])
@@ -105,7 +106,7 @@ sys.stdout.write('told' if b'other' in end.recv(65536) else 'not told')";
     let game = game.stdout(std::process::Stdio::piped()).spawn().unwrap();
     let until = std::time::Instant::now() + Duration::from_secs(60);
     while !socket.is_busy() {
-        assert!(std::time::Instant::now() < until, "it does not come");
+        assert!(std::time::Instant::now() < until, "it does not connect");
         socket.lines(Duration::from_millis(5));
     }
     let other = LaunchSettings {
@@ -115,12 +116,12 @@ sys.stdout.write('told' if b'other' in end.recv(65536) else 'not told')";
     socket.set_settings(&other).unwrap();
     socket.lines(Duration::ZERO);
     assert!(!socket.was_used());
-    // It hears that it is over.
+    // The stand-in is asked to end.
     let (_, length) = recv(&stand_in, &mut [0; 16][..], RecvFlags::DONTWAIT).unwrap();
     assert_eq!(length, 0);
     drop(stand_in);
     while !socket.was_used() {
-        assert!(std::time::Instant::now() < until, "it is not told");
+        assert!(std::time::Instant::now() < until, "no settings were sent");
         socket.lines(Duration::from_millis(5));
     }
     let said = game.wait_with_output().unwrap().stdout;
@@ -131,7 +132,7 @@ sys.stdout.write('told' if b'other' in end.recv(65536) else 'not told')";
 fn the_number_of_waiting_processes_is_bounded() {
     let mut socket = Socket::open(&settings()).unwrap();
     let mut all = Vec::new();
-    // As many as the backlog holds each time, or connecting would block.
+    // No more than the backlog holds each time, or connecting would block.
     for _ in 0..10 {
         all.extend((0..8).map(|_| process(&socket)));
         socket.lines(Duration::ZERO);
@@ -139,7 +140,7 @@ fn the_number_of_waiting_processes_is_bounded() {
     assert_eq!(socket.waiting(), super::socket::MAX_PROCESSES);
 }
 
-/// In a process of its own: the limit is for all of its threads.
+/// In its own process: the limit applies to all its threads.
 #[test]
 fn a_process_is_accepted_once_a_descriptor_is_free() {
     const ALONE: &str = "OPENUVR_TEST_ALONE";
@@ -167,7 +168,7 @@ fn a_process_is_accepted_once_a_descriptor_is_free() {
     setrlimit(Resource::Nofile, none).unwrap();
     assert_eq!(socket.lines(Duration::ZERO), []);
     assert_eq!(socket.waiting(), 0);
-    // It waits in the queue, and each turn takes its time all the same: a loop that asks again does not spin.
+    // The connection stays in the queue, and each call still waits: the loop does not spin.
     let began = Instant::now();
     for _ in 0..3 {
         assert_eq!(socket.lines(TURN), []);
@@ -216,12 +217,12 @@ fn the_command_names_hook_layer_and_socket() {
 fn a_missing_command_or_hook_is_reported_in_one_line() {
     let socket = Socket::open(&settings()).unwrap();
     let none = command(&[], Path::new("/x"), &socket).unwrap_err();
-    assert_eq!(none.to_string(), "there is no application to start");
+    assert_eq!(none.to_string(), "no application given");
     let missing = library(Some(Path::new("/nowhere/hook.so"))).unwrap_err();
     assert_eq!(
         missing.to_string(),
-        "there is no libopenuvr_hook.so /nowhere/hook.so: `./dev install` puts it there; --hook \
-         names another"
+        "libopenuvr_hook.so not found /nowhere/hook.so: run `./dev install`, or give its path with \
+         --hook"
     );
     let folder = socket.folder().join("a b");
     std::fs::create_dir(&folder).unwrap();
@@ -229,7 +230,7 @@ fn a_missing_command_or_hook_is_reported_in_one_line() {
     std::fs::write(&unquotable, "").unwrap();
     let why = library(Some(&unquotable)).unwrap_err().to_string();
     assert!(
-        why.starts_with("the loader takes no path with a blank or a colon"),
+        why.starts_with("the dynamic loader does not support a space or colon"),
         "{why}"
     );
 }
@@ -259,10 +260,10 @@ fn an_openxr_command_names_runtime_and_socket() {
         library.to_str().unwrap()
     );
     let none = xr_command(&[], library, &socket, "").unwrap_err();
-    assert_eq!(none.to_string(), "there is no application to start");
+    assert_eq!(none.to_string(), "no application given");
     let missing = xr_runtime(Some(Path::new("/nowhere/xr.so"))).unwrap_err();
     assert_eq!(
         missing.to_string(),
-        "there is no libopenuvr_xr.so /nowhere/xr.so: `./dev install` puts it there; --runtime names another"
+        "libopenuvr_xr.so not found /nowhere/xr.so: run `./dev install`, or give its path with --runtime"
     );
 }

@@ -1,4 +1,4 @@
-//! Lines survive the way, and nothing else is taken for one.
+//! Lines survive a round trip, and other text is rejected.
 
 use super::*;
 
@@ -43,7 +43,7 @@ fn record() -> FrameRecord {
 }
 
 #[test]
-fn lines_are_read_as_they_were_written() {
+fn lines_survive_a_round_trip() {
     let dropped = FrameRecord {
         outcome: Outcome::Dropped {
             stage: Stage::FirstSent,

@@ -1,4 +1,4 @@
-//! A host in another process as the gateways here see it.
+//! A host in another process, as seen by this process's gateways.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -25,22 +25,21 @@ use crate::host::{Admission, AdmissionCallback, AudioListener, GatewayHost, Payl
 use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
 
-/// How long figures are waited for: an application that is stopped must not keep a portal waiting, which gives an
-/// answer 5 s.
+/// Timeout for statistics: a stopped application must not delay a portal, which waits 5 s for an answer.
 const FIGURES_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// See the module. Processes of the application may come and go: each subscription belongs to the one that listens
-/// when it begins.
+/// A host in another process; see the module. The application's processes may change: each subscription
+/// belongs to the one that listens at its start.
 pub struct RemoteHost {
     path: PathBuf,
     scheduler: Scheduler,
-    /// Subscribers until now.
+    /// Number of subscribers so far.
     others: AtomicU32,
     subscriptions: Arc<Mutex<HashMap<SubscriberId, Arc<Subscription>>>>,
     listeners: Arc<Mutex<Listeners>>,
 }
 
-/// Who hears the host's sound, by one connection for all.
+/// The listeners of the host's sound, which share one connection.
 #[derive(Default)]
 struct Listeners {
     all: Vec<AudioListener>,
@@ -48,7 +47,7 @@ struct Listeners {
 }
 
 impl RemoteHost {
-    /// The host that listens at `path`, now or later.
+    /// Creates the host that listens at `path`, now or later.
     #[must_use]
     pub fn new(path: PathBuf, scheduler: &Scheduler) -> RemoteHost {
         RemoteHost {
@@ -70,7 +69,7 @@ impl RemoteHost {
         }
     }
 
-    /// Asks, and waits for the first answer.
+    /// Sends a request, and waits for the first answer.
     fn request(&self, message: &GatewayMessage, within: Duration) -> Option<(Channel, HostMessage)> {
         let channel = Channel::connect(&self.path).ok()?;
         channel.offer(&message.to_bytes()).ok()?;
@@ -175,7 +174,7 @@ impl GatewayHost for RemoteHost {
         self.send(from, &GatewayMessage::Feedback(feedback));
     }
 
-    /// In a thread of its own: the caller waits for nobody.
+    /// Runs in its own thread: the caller does not block.
     fn admit(&self, admission: Admission, answer: AdmissionCallback) {
         let path = self.path.clone();
         let admit = move || {
@@ -191,7 +190,7 @@ impl GatewayHost for RemoteHost {
             }
             Some(())
         };
-        // Without a thread `answer` is dropped.
+        // If the thread can't be started, `answer` is dropped.
         let _ = (self.scheduler).spawn(ThreadRole::Background, "ouvr-admit", move || {
             let _ = admit();
         });
@@ -226,7 +225,7 @@ impl GatewayHost for RemoteHost {
     }
 }
 
-/// Passes sound on until nobody listens or the host is gone.
+/// Forwards sound until there are no listeners or the host is gone.
 fn forward_audio(channel: &Channel, listeners: &Mutex<Listeners>) {
     if channel.offer(&GatewayMessage::Listen.to_bytes()).is_ok() {
         while let Some(bytes) = channel.receive() {

@@ -1,4 +1,4 @@
-//! A subscriber of a host in another process, from outside: its connection, and the thread that calls it.
+//! A subscriber of a host in another process: its connection, and the thread that calls it.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -22,43 +22,43 @@ use super::wire::{GatewayMessage, HostMessage, MAX_MESSAGE};
 use crate::clock;
 use crate::lock::lock;
 
-/// How long the application may take to answer: its threads do no more than look, but they may get no turn.
+/// Timeout for an answer of the application: the answer itself is cheap, but its threads may be preempted.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How soon something is said again that found no room.
+/// Retry interval for a message that found no room.
 const SEND_RETRY: Duration = Duration::from_millis(5);
 
-/// How soon a key frame is asked for again: no wish for one is kept for longer (`proto::send::key_frame`).
+/// Retry interval for a key-frame request: the host keeps a request no longer (`proto::send::key_frame`).
 const KEY_FRAME_RETRY: Duration = OBSERVER_BUDGET;
 
-/// What its caller and its thread share.
+/// State shared by the caller and the subscription's thread.
 pub(super) struct Subscription {
     channel: Arc<Channel>,
     plays: AtomicBool,
-    /// Number of the newest event: the host counts the same.
+    /// Number of the newest event; the host counts equally.
     input: AtomicU32,
-    /// Answers to wishes for a role.
+    /// Answers to role requests.
     answers: Mutex<Receiver<Result<Grant, Refusal>>>,
 }
 
-/// What its thread has besides.
+/// State of the subscription's thread.
 pub(super) struct Calls {
     subscription: Arc<Subscription>,
     answer: SyncSender<Result<Grant, Refusal>>,
     subscriber: Box<dyn Subscriber>,
-    /// The frame that has begun and is not over.
+    /// The frame in progress.
     open: Option<FrameId>,
-    /// Of that frame: the next slice at the earliest, and the bytes that came.
+    /// Of that frame: the lowest next slice index, and the bytes received.
     progress: (u16, usize),
-    /// It needs a key frame.
+    /// Whether it needs a key frame.
     needs_key_frame: bool,
-    /// When it asked for one last.
+    /// When it last requested one.
     requested: Instant,
     over: bool,
 }
 
 impl Subscription {
-    /// One that was granted, and what its thread is to run.
+    /// Creates a granted subscription, and the state for its thread.
     pub(super) fn new(
         channel: Arc<Channel>,
         grant: Grant,
@@ -89,7 +89,7 @@ impl Subscription {
     }
 
     pub(super) fn send(&self, message: &GatewayMessage) {
-        // What finds no room is said again, or was not needed.
+        // A message without room is repeated by the caller, or is not essential.
         let _ = self.channel.offer(&message.to_bytes());
     }
 
@@ -124,16 +124,16 @@ impl Subscription {
 
     pub(super) fn request_role(&self, role: Role, take_over: bool) -> Result<Grant, Refusal> {
         let answers = lock(&self.answers);
-        // One that came too late for the question before.
+        // Discard a late answer to an earlier request.
         while answers.try_recv().is_ok() {}
         let message = GatewayMessage::Role { role, take_over }.to_bytes();
         let until = clock::now() + ANSWER_TIMEOUT;
-        // It finds room behind what fills the connection; `send` would have the others wait meanwhile.
+        // Retried until there is room; `send` would block other threads meanwhile.
         while self.channel.offer(&message) == Err(SendError::Full) && clock::now() < until {
             std::thread::sleep(SEND_RETRY);
         }
         let answer = answers.recv_timeout(ANSWER_TIMEOUT);
-        // An application that is stopped has no place for anybody.
+        // A stopped application counts as full.
         let grant = answer.unwrap_or(Err(Refusal::Full))?;
         self.plays
             .store(grant.role == Role::Player, Ordering::Release);
@@ -142,7 +142,7 @@ impl Subscription {
 }
 
 impl Calls {
-    /// Until the connection is over: then the subscriber is told so, if it was not.
+    /// Runs until the connection ends; then notifies the subscriber, unless it was notified already.
     pub(super) fn run(mut self) {
         let channel = self.subscription.channel.clone();
         while !self.over
@@ -151,7 +151,7 @@ impl Calls {
             match HostMessage::read(&bytes) {
                 Ok(message) => self.call(message),
                 Err(why) => {
-                    tracing::debug!("the application's host says what is no message: {why}");
+                    tracing::debug!("invalid message from the application's host: {why}");
                     break;
                 }
             }
@@ -188,7 +188,7 @@ impl Calls {
                 let (next, all) = self.progress;
                 self.progress = (u16::from(place.index) + 1, all + bytes.len());
                 if u16::from(place.index) < next || self.progress.1 > MAX_MESSAGE {
-                    // Nobody who means well says that; what is kept of a frame stays bounded.
+                    // A protocol violation: the memory of a frame must stay bounded.
                     return self.subscription.close();
                 }
                 let bytes = &bytes[..];
@@ -220,7 +220,7 @@ impl Calls {
             }
             HostMessage::Granted(grant) => drop(self.answer.try_send(Ok(grant))),
             HostMessage::Refused(why) => drop(self.answer.try_send(Err(why))),
-            // No concern of a subscription.
+            // Not for a subscription.
             _ => {}
         }
     }
@@ -239,7 +239,7 @@ impl Calls {
         }
     }
 
-    /// Asks for a key frame.
+    /// Requests a key frame.
     fn request_key_frame(&mut self, now: Instant, newest: FrameId) {
         self.requested = now;
         let last_good = FrameId::NONE;
@@ -247,7 +247,7 @@ impl Calls {
         self.subscription.send(&GatewayMessage::Feedback(request));
     }
 
-    /// A frame comes that builds on a missed one: a wish that found no room is said again.
+    /// Repeats the key-frame request while frames depend on a missed one: it may have found no room.
     fn retry_key_frame(&mut self, now: Instant, frame: &Frame) {
         if self.needs_key_frame && !frame.header.is_key() && now.since(self.requested) >= KEY_FRAME_RETRY {
             self.request_key_frame(now, frame.header.frame);

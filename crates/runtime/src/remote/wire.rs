@@ -1,9 +1,9 @@
 //! The messages between a host in an application's process and its gateways outside: each kind (u8) and its
 //! fields, little-endian.
 //!
-//! Both ends are one user's, and, but for applications of the C API, of one build: a message that one of them does not
-//! know ends the connection. Each takes the other for hostile nonetheless: whoever can write into a
-//! game's memory must not get hold of the program that started it.
+//! Both ends belong to one user and, except for applications of the C API, to one build: an unknown message
+//! ends the connection. Each end treats the other as hostile nonetheless: an attacker in the game's process
+//! must not take over the program that started it.
 
 mod figures;
 mod gateway_message;
@@ -16,8 +16,8 @@ use openuvr_proto::bytes::{Reader, Reject};
 use openuvr_proto::control::negotiate::{Refusal, Role, WatchReason};
 use openuvr_proto::host::{Grant, SubscriberKind};
 
-/// Bytes of a message at most: a slice of the largest picture in the best quality (guess; 200 Mb/s at 60 frames/s
-/// are 0.4 MB a frame, and a key frame is ten times that).
+/// Longest message in bytes: a slice of the largest picture in the best quality (guess; 200 Mb/s at 60
+/// frames/s are 0.4 MB per frame, and a key frame is ten times that).
 pub const MAX_MESSAGE: usize = 8 << 20;
 
 const REFUSALS: [Refusal; 3] = [
@@ -64,7 +64,7 @@ fn subscriber_kind(r: &mut Reader<'_>) -> Result<SubscriberKind, Reject> {
     one_of(&SubscriberKind::ALL, r.u8()?, "kind of a subscriber")
 }
 
-/// In place of a reason's number.
+/// The number for "no reason".
 const NONE: u8 = u8::MAX;
 
 fn write_grant(w: &mut openuvr_proto::bytes::Writer<'_>, grant: Grant) {

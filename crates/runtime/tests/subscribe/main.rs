@@ -1,7 +1,7 @@
-//! Subscribers that are no OpenUVR sessions, beside a real client: real capture, encoder, sockets and
+//! Subscribers other than OpenUVR sessions, beside a real client: real capture, encoder, sockets and
 //! decoders.
 
-#![expect(clippy::unwrap_used, reason = "a test ends there")]
+#![expect(clippy::unwrap_used, reason = "a test fails there")]
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -36,10 +36,10 @@ use support::{Folder, MANY, TIMEOUT, client};
 
 const SIZE: Size = Size::new(320, 192);
 
-/// A frame's header, and its slices one behind the other: H.264 in Annex B form.
+/// A frame's header, and its concatenated slices: H.264 in Annex B format.
 pub(crate) type CodedFrame = (Frame, Vec<u8>);
 
-/// Writes down what it gets.
+/// Records the frames it gets.
 pub(crate) struct Writer {
     frame: Option<CodedFrame>,
     file: SyncSender<CodedFrame>,
@@ -72,7 +72,7 @@ impl Subscriber for Writer {
     }
 }
 
-/// Does something that it should not with each slice.
+/// Runs a misbehaving closure at each slice.
 pub(crate) struct Misbehaving<F>(pub(crate) Writer, pub(crate) F);
 
 impl<F: FnMut() + Send> Subscriber for Misbehaving<F> {
@@ -94,14 +94,14 @@ impl<F: FnMut() + Send> Subscriber for Misbehaving<F> {
     }
 }
 
-/// Subscribes one that watches.
+/// Adds an observer.
 fn watch(host: &HostRuntime, subscriber: impl Subscriber + 'static) -> SubscriberId {
     let request = SubscribeRequest::new(Role::Observer, "recorder");
     host.subscribe(request, Box::new(subscriber)).unwrap().0
 }
 
-/// The application at the end of the input: what it receives, and a [`InputEvent::ReleaseAll`] for each
-/// time that everything is released.
+/// The application as input sink: records received events, and an [`InputEvent::ReleaseAll`] for each release
+/// of all keys.
 struct Application(SyncSender<InputEvent>);
 
 impl InputSink for Application {
@@ -119,7 +119,7 @@ impl InputSink for Application {
     fn set_window(&mut self, _: Option<u32>, _: WindowScope) {}
 }
 
-/// Reads the numbers of the pictures that a client shows.
+/// Reads the numbers of the shown pictures.
 struct PictureReader(SyncSender<Option<u32>>);
 
 impl Presenter for PictureReader {
@@ -139,7 +139,7 @@ struct Player {
 }
 
 impl Player {
-    /// Waits for so many pictures more.
+    /// Waits for this many further pictures.
     fn see(&self, pictures: usize) -> Vec<u32> {
         let next = || self.seen.recv_timeout(TIMEOUT).expect("a picture");
         std::iter::repeat_with(next)
@@ -163,7 +163,7 @@ struct Streaming {
     // Dropped in this order: the client says goodbye first.
     player: Player,
     host: HostRuntime,
-    /// What its application receives.
+    /// Input received by its application.
     received: Receiver<InputEvent>,
     _folder: Folder,
 }

@@ -54,7 +54,7 @@ pub(super) struct Pipeline {
     encoder: Option<Box<dyn Encoder>>,
     converter: Converter,
     scaler: Scaler,
-    /// Of the pictures that are encoded.
+    /// The size of the encoded pictures.
     size: Size,
     /// The region changed since the last encoded frame.
     damage: Damage,
@@ -93,7 +93,7 @@ impl Pipeline {
         self.id
     }
 
-    /// Of the pictures that are encoded.
+    /// The size of the encoded pictures.
     pub(super) fn size(&self) -> Size {
         self.size
     }

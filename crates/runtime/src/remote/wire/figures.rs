@@ -1,4 +1,4 @@
-//! The figures of subscribers as bytes.
+//! Serialisation of subscriber statistics.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use openuvr_proto::host::figures::{LatencyFigures, SubscriberFigures};
 
 use super::{flag, index_in, refused, role, subscriber_kind};
 
-/// Subscribers at most: more than a host has, which [`Config`](crate::host::config::Config) lets have 64 observers;
-/// those that are more are left out.
+/// Most subscribers: more than a host has ([`Config`](crate::host::config::Config) allows 64 observers);
+/// further ones are omitted.
 const MAX_SUBSCRIBERS: u8 = 128;
 
 pub(super) fn write(w: &mut Writer<'_>, all: &[SubscriberFigures]) {

@@ -1,4 +1,4 @@
-//! What a gateway asks of a host in another process, and tells it of its clients.
+//! Messages from a gateway to a host in another process.
 
 use std::num::NonZeroU16;
 use std::time::Duration;
@@ -27,37 +27,37 @@ use openuvr_proto::wire::control::{Message, Messages};
 use super::{flag, one_of, index_in, refused, role, subscriber_kind, text};
 use crate::host::Admission;
 
-/// A message of a gateway. The first four begin a connection.
+/// A message of a gateway. The first four start a connection.
 #[derive(Clone, PartialEq, Debug)]
 pub enum GatewayMessage {
-    /// Somebody wants to subscribe.
+    /// Requests a subscription.
     Subscribe(SubscribeRequest),
-    /// A device wants to come in.
+    /// Requests admission of a device.
     Admit(Admission),
-    /// The host's sound is wanted.
+    /// Requests the host's sound.
     Listen,
-    /// The figures of all subscribers are wanted.
+    /// Requests the statistics of all subscribers.
     Figures,
-    /// The subscriber wants another role.
+    /// Requests another role for the subscriber.
     Role {
-        /// This one.
+        /// The role.
         role: Role,
-        /// Also from whoever has it.
+        /// Whether to take it over from the current player.
         take_over: bool,
     },
-    /// Its person did something.
+    /// An input event.
     Input(InputEvent, PeerInstant),
-    /// Where its person's head is, and the pose's number.
+    /// A numbered head pose.
     Pose((PoseId, Pose), PeerInstant),
-    /// What its person holds.
+    /// Controller states.
     Controllers(Controllers, PeerInstant),
-    /// What its display is like, and the number of that.
+    /// A numbered display description.
     Display(u32, Display),
-    /// A piece of what its person copied.
+    /// A piece of copied text.
     ClipboardPiece(ClipboardPiece),
-    /// Its client was heard from.
+    /// Activity of its client.
     Activity,
-    /// What it says of what arrived.
+    /// Feedback on received frames.
     Feedback(Feedback),
 }
 
@@ -141,10 +141,10 @@ impl GatewayMessage {
         bytes
     }
 
-    /// From its bytes.
+    /// Parses its bytes.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The reason for the rejection.
     pub fn read(bytes: &[u8]) -> Result<GatewayMessage, Reject> {
         let mut r = Reader::new(bytes);
         let message = match r.u8()? {
@@ -318,7 +318,7 @@ fn link(r: &mut Reader<'_>) -> Result<LinkState, Reject> {
     }
 }
 
-/// The one message of the control plane that is left.
+/// Parses the remaining bytes as one control message.
 fn message<'a>(r: &mut Reader<'a>) -> Result<Message<'a>, Reject> {
     let mut messages = Messages::new(r.bytes(r.remaining())?);
     let first = messages.next().ok_or(Reject::Truncated)??;

@@ -1,4 +1,4 @@
-//! What a host in another process tells a gateway: answers, frames, sound, and what has changed.
+//! Messages from a host in another process to a gateway: answers, frames, sound, and updates.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,33 +24,33 @@ use openuvr_proto::wire::video::{Extensions, FrameHeader, MAX_SLICES, SlicePlace
 use super::{REFUSALS, figures, flag, grant, one_of, index_in, refused, role, text, write_grant};
 use crate::host::{AdmitRefused, AdmissionGrant};
 
-/// A message of a host. Frames come in the order of the calls of
+/// A message of a host. Frame messages follow the order of the calls of
 /// [`Subscriber`](openuvr_proto::send::subscriber::Subscriber).
 #[derive(Clone, PartialEq, Debug)]
 pub enum HostMessage {
-    /// It is subscribed, in this role; also the answer to a wish for another.
+    /// The subscription or role request was granted with this role.
     Granted(Grant),
-    /// It is not, or does not get the role.
+    /// The subscription or role request was refused.
     Refused(Refusal),
-    /// It can't be subscribed at all, for this reason.
+    /// The subscription failed for this reason.
     Failed(String),
-    /// A device may come in, like this.
+    /// The device was admitted.
     Admitted(AdmissionGrant),
-    /// It may not.
+    /// The device was refused.
     NotAdmitted(AdmitRefused),
-    /// A frame begins. What is known of the player's link stays with the host.
+    /// A frame begins. The player's link state is not sent.
     Begin(Instant, Box<Frame>),
-    /// A slice of it.
+    /// A slice of the frame.
     Slice(Instant, SlicePlace, Option<u16>, Vec<u8>),
-    /// It is whole.
+    /// The frame is complete.
     End(Instant),
-    /// It ends here.
+    /// The frame was dropped.
     Dropped(Instant, FrameId, Stage, DropCause),
-    /// Something has changed.
+    /// An update.
     Update(Update),
-    /// An Opus packet: when it was captured, and its samples.
+    /// An Opus packet with its capture time and number of samples.
     Sound(Instant, u16, Vec<u8>),
-    /// How each subscriber sees the host.
+    /// Statistics of each subscriber.
     Figures(Vec<SubscriberFigures>),
 }
 
@@ -89,7 +89,7 @@ const GOODBYES: [GoodbyeReason; 5] = [
 
 const ECHOES: [EchoKind; 3] = [EchoKind::None, EchoKind::Injected, EchoKind::Consumed];
 
-/// The longest Opus packet (RFC 6716 section 3.2.1 and 3.4), twice for good measure.
+/// The longest Opus packet (RFC 6716 section 3.2.1 and 3.4), doubled as a margin.
 const MAX_PACKET: usize = 2 * 1275;
 
 impl HostMessage {
@@ -138,7 +138,7 @@ impl HostMessage {
         bytes
     }
 
-    /// The bytes of [`HostMessage::Slice`], without a copy of the slice before.
+    /// The bytes of [`HostMessage::Slice`], without an intermediate copy of the slice.
     #[must_use]
     pub fn slice(
         now: Instant,
@@ -160,10 +160,10 @@ impl HostMessage {
         bytes
     }
 
-    /// From its bytes.
+    /// Parses its bytes.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The reason for the rejection.
     pub fn read(bytes: &[u8]) -> Result<HostMessage, Reject> {
         let mut r = Reader::new(bytes);
         let message = match r.u8()? {
@@ -219,7 +219,7 @@ fn write_refused(w: &mut Writer<'_>, why: AdmitRefused) {
     w.u8(number).u16(seconds);
 }
 
-/// Why a ticket is refused, by its number.
+/// Ticket refusals by wire number.
 const TICKET_REFUSALS: [TicketRefused; 10] = [
     TicketRefused::NotTaken,
     TicketRefused::Malformed,
@@ -271,7 +271,7 @@ fn write_frame(w: &mut Writer<'_>, frame: &Frame) {
         views: frame.views,
         times: frame.times,
     };
-    // Nothing stands behind it.
+    // The extensions come last.
     extensions.write(w.0);
 }
 

@@ -342,10 +342,10 @@ fn invalid_values_are_refused() {
     });
     let message = HostMessage::Figures(vec![turned]);
     assert!(HostMessage::read(&message.to_bytes()).is_err());
-    // Of more than a host has, what fits is told.
+    // More subscribers than fit are truncated.
     let message = HostMessage::Figures(vec![figures(None); 300]).to_bytes();
     let Ok(HostMessage::Figures(all)) = HostMessage::read(&message) else {
-        panic!("it is one");
+        panic!("valid statistics");
     };
     assert_eq!(all, vec![figures(None); 128]);
     let place = SlicePlace {
