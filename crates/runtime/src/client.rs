@@ -18,17 +18,17 @@ mod audio;
 mod clipboard;
 pub mod config;
 mod connect;
-pub mod stereo;
 mod head;
-mod transport_probing;
 pub mod link;
 mod media;
 mod microphone;
 mod overlay;
 mod pads;
-mod screen;
 mod resolver;
+mod screen;
+pub mod stereo;
 mod target;
+mod transport_probing;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -61,14 +61,14 @@ use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::{AudioReport, GoodbyeReason, Report};
 
 use crate::clock;
-use crate::scheduling_latency::WakeupSite;
 use crate::lock::lock;
 use crate::sched::{self, Scheduler};
+use crate::scheduling_latency::WakeupSite;
 use crate::trust_store::HostStore;
 
 use self::config::PortalCredentials;
-pub use self::stereo::{DrawWith, EyeView, Reproject, ReprojectionCost, StereoSettings};
 pub use self::microphone::{MicrophoneSource, OpenMicrophone};
+pub use self::stereo::{DrawWith, EyeView, Reproject, ReprojectionCost, StereoSettings};
 pub use crate::sound_player::{AudioSink, OpenPlayback, Volume};
 pub use target::{BadTarget, Target};
 
@@ -77,8 +77,8 @@ const NOTICES: usize = 4096;
 
 /// The title of a client's window: the host's name and, for an observer, the reason.
 #[must_use]
-pub fn title(host: &str, watching: Option<WatchReason>) -> String {
-    match watching {
+pub fn title(host: &str, reason: Option<WatchReason>) -> String {
+    match reason {
         Some(why) => format!("OpenUVR – {host} ({why})"),
         None => format!("OpenUVR – {host}"),
     }
@@ -375,7 +375,9 @@ impl Shared {
     /// Posts a transport event; returns the stop reason if it ends the client.
     fn transport_event(&self, event: transport_probing::TransportEvent) -> Option<StopReason> {
         match event {
-            transport_probing::TransportEvent::Selected(transport) => self.notice(Notice::Link(transport)),
+            transport_probing::TransportEvent::Selected(transport) => {
+                self.notice(Notice::Link(transport))
+            }
             transport_probing::TransportEvent::Warning(why) => self.notice(Notice::Warning(why)),
             transport_probing::TransportEvent::Failed(why) => return Some(StopReason::Failed(why)),
         }
@@ -577,7 +579,9 @@ const RESIZE_SETTLES: Duration = Duration::from_millis(150);
 fn run_input(shared: &Shared, mut source: Box<dyn InputSource>, send: bool) {
     let mut resized: Option<(Size, Instant)> = None;
     while !shared.stopping() {
-        if let Some((size, _)) = resized.take_if(|(_, at)| clock::now().since(*at) >= RESIZE_SETTLES) {
+        if let Some((size, _)) =
+            resized.take_if(|(_, at)| clock::now().since(*at) >= RESIZE_SETTLES)
+        {
             shared.window_size(size);
         }
         let keys = [Keys::Symbol, Keys::Position, Keys::Both];

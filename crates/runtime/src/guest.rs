@@ -284,7 +284,10 @@ impl Guest {
         })?;
         let host = Arc::new(host);
         let open = |path: &Path| GatewayListener::open(path, &host, &scheduler);
-        let gateways = or_warn(config.gateway.as_deref().map(open).transpose(), &mut on_notice);
+        let gateways = or_warn(
+            config.gateway.as_deref().map(open).transpose(),
+            &mut on_notice,
+        );
         let statistics = Arc::<Mutex<Statistics>>::default();
         let ended = Arc::new(AtomicBool::new(false));
         let mut notice_reader = NoticeReader {
@@ -344,7 +347,7 @@ impl Guest {
         })
     }
 
-    /// Whether to submit a picture that is finished now: see [`Submitter::wanted`]. Never in a forked child.
+    /// Whether to submit a picture that is finished now: see [`Submitter`]. Never in a forked child.
     #[must_use]
     pub fn wanted(&self) -> Wanted {
         match self.forked() {
@@ -406,7 +409,7 @@ impl Guest {
         self.frames.submit(frame, drawn)
     }
 
-    /// Waits until this or a newer picture is encoded and sent: [`Submitter::wait`].
+    /// Waits until this or a newer picture is encoded and sent.
     #[must_use]
     pub fn wait(&self, ticket: Ticket, timeout: Duration) -> bool {
         !self.forked() && self.frames.wait(ticket, timeout)

@@ -26,7 +26,7 @@ mod media;
 mod microphone;
 mod notices;
 mod pads;
-mod pairing_text;
+mod pairing_words;
 mod requests;
 mod subscribe;
 mod trust;
@@ -62,21 +62,21 @@ use openuvr_proto::send::subscriber::Feedback;
 use openuvr_proto::units::Bitrate;
 use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
 
-pub use self::admit::{Admission, AdmitRefused, AdmissionGrant};
+pub use self::admit::{Admission, AdmissionGrant, AdmitRefused};
 use self::audio::AudioCommand;
 pub use self::audio::{AudioSource, OpenCapture, Payload};
 pub use self::clipboard::{CLIPBOARD_WAYS, SharedClipboard};
 use self::encodings::Assigned;
 pub use self::encodings::{Encoding, Encodings, SUBPEL_PIXELS, codec_of};
-pub use self::gateway_host::{Admitted, GatewayHost, Listener};
+pub use self::gateway_host::{AdmissionCallback, AudioListener, GatewayHost};
 pub use self::inputs::{ApplicationInput, InputQueue};
 use self::microphone::Microphone;
 use self::notices::Board;
 pub use self::notices::{Notice, Notices};
 pub use self::subscribe::SubscribeError;
 use crate::clock;
-use crate::scheduling_latency::WakeupSite;
 use crate::sched::{self, Scheduler};
+use crate::scheduling_latency::WakeupSite;
 pub use crate::sound_player::{AudioSink, OpenPlayback};
 use crate::trust_store::DeviceStore;
 
@@ -281,12 +281,12 @@ impl Shared {
 
     /// Sends a burst like a frame. If the transport degrades while sending (no GSO), the burst is sent again
     /// with the actual transport.
-    fn answer_probe(&self, sessions: &mut Host, probe: &Asked) {
-        let path = segmented(probe.path, probe.segmented);
+    fn answer_probe(&self, sessions: &mut Host, asked: &Asked) {
+        let path = segmented(asked.path, asked.segmented);
         let mut burst = Vec::new();
         loop {
             let transport = self.link.rung(path);
-            let segment = sessions.answer_probe(clock::now(), probe, transport, &mut burst);
+            let segment = sessions.answer_probe(clock::now(), asked, transport, &mut burst);
             // A lost burst is a result, too.
             let _ = self.link.send(path, &burst, segment);
             if self.link.rung(path) == transport {
@@ -504,7 +504,9 @@ impl HostRuntime {
     }
 
     fn start_control(&mut self, control: control::Control) -> std::io::Result<()> {
-        self.start_thread(sched::ThreadRole::Dispatch, "control", move || control.run())
+        self.start_thread(sched::ThreadRole::Dispatch, "control", move || {
+            control.run()
+        })
     }
 
     fn start_cursor(&mut self, watch: CursorWatch) -> std::io::Result<()> {

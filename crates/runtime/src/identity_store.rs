@@ -49,7 +49,8 @@ pub fn load_or_create(dir: &Path, role: KeyOwner) -> Result<Identity, StoreError
     Ok(identity)
 }
 
-const COMMENT: &str = "# OpenUVR secret key (X25519). A reader of this file can impersonate this machine.";
+const COMMENT: &str =
+    "# OpenUVR secret key (X25519). A reader of this file can impersonate this machine.";
 
 fn load(path: &Path) -> Result<Option<Identity>, StoreError> {
     let meta = match fs::metadata(path) {
@@ -84,8 +85,7 @@ fn load(path: &Path) -> Result<Option<Identity>, StoreError> {
         }
     }
     let lines = text.lines().count().max(1);
-    key.map(Some)
-        .ok_or_else(|| corrupt(lines, "no key found"))
+    key.map(Some).ok_or_else(|| corrupt(lines, "no key found"))
 }
 
 #[cfg(test)]

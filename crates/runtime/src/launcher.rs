@@ -47,7 +47,7 @@ impl Launcher {
     /// Connects to the socket named by the environment ([`SOCKET`]).
     ///
     /// # Errors
-    /// One line: nobody listens there.
+    /// One line: there is no listener.
     pub fn connect() -> Result<Launcher, String> {
         let path = std::env::var_os(SOCKET).unwrap_or_default();
         Launcher::connect_to(Path::new(&path))
@@ -56,7 +56,7 @@ impl Launcher {
     /// Connects to the socket at this path.
     ///
     /// # Errors
-    /// One line: nobody listens there.
+    /// One line: there is no listener.
     pub fn connect_to(path: &Path) -> Result<Launcher, String> {
         let kind = (
             AddressFamily::UNIX,

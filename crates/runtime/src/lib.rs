@@ -12,7 +12,6 @@ pub mod clock;
 pub mod csv;
 #[cfg(feature = "host")]
 pub mod guest;
-pub mod scheduling_latency;
 #[cfg(feature = "host")]
 pub mod host;
 pub mod identity_store;
@@ -28,6 +27,7 @@ pub mod recording;
 #[cfg(feature = "host")]
 pub mod remote;
 pub mod sched;
+pub mod scheduling_latency;
 pub mod sound_choice;
 #[cfg(any(feature = "host", feature = "client"))]
 pub mod sound_player;

@@ -77,7 +77,9 @@ impl LaunchSettings {
         let text = std::str::from_utf8(text).map_err(|e| e.to_string());
         text.and_then(|text| toml::from_str(text).map_err(|e| e.message().to_owned()))
             .map_err(|e| {
-                format!("openuvr run and its library in the application have different versions: {e}")
+                format!(
+                    "openuvr run and its library in the application have different versions: {e}"
+                )
             })
     }
 }
@@ -205,9 +207,9 @@ impl From<Notice> for Line {
             },
             Notice::EncoderClosed(rendition) => Line::EncoderClosed(rendition),
             Notice::Resized(size) => Line::Resized(size),
-            Notice::NoPicture => {
-                Line::Warning("a client is waiting, but the game has shown no picture yet".to_owned())
-            }
+            Notice::NoPicture => Line::Warning(
+                "a client is waiting, but the game has shown no picture yet".to_owned(),
+            ),
             Notice::PlayerWindow(size) => Line::PlayerWindow(size),
             Notice::SourceShown(shown) => Line::SourceShown(shown),
             Notice::InputWithheld(why) => Line::InputWithheld(why.map(str::to_owned)),
@@ -309,7 +311,9 @@ impl Line {
             "role" => Line::RoleChanged(fields.number()?, fields.role()?),
             "link" => {
                 let (session, name) = (fields.session()?, fields.word()?);
-                let transport = Rung::ALL.into_iter().find(|transport| transport.name() == name)?;
+                let transport = Rung::ALL
+                    .into_iter()
+                    .find(|transport| transport.name() == name)?;
                 Line::Link(session, transport)
             }
             "ended" => Line::Ended(fields.number()?, meant(&ENDINGS, fields.word()?)?),

@@ -14,8 +14,8 @@ use openuvr_proto::time::Instant;
 
 use self::file::SampleFile;
 use crate::clock;
-use crate::scheduling_latency::SchedulingLatencies;
 use crate::sched::{Scheduler, ThreadRole};
+use crate::scheduling_latency::SchedulingLatencies;
 
 /// How often rings are drained: a ring then overflows at 40 000 samples a second, over a hundred times a
 /// site's rate.

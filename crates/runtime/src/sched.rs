@@ -523,7 +523,10 @@ mod tests {
             panic!("this thread's stack was not found");
         };
         let scheduler = Scheduler::new();
-        for (role, want) in [(ThreadRole::Dispatch, true), (ThreadRole::Background, false)] {
+        for (role, want) in [
+            (ThreadRole::Dispatch, true),
+            (ThreadRole::Background, false),
+        ] {
             let seen = scheduler
                 .spawn(role, "stack", locked)
                 .unwrap()

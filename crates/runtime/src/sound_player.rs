@@ -20,9 +20,9 @@ use openuvr_proto::recv::timed::TimedReceiver;
 use openuvr_proto::time::{Instant, PeerInstant};
 
 use crate::clock;
-use crate::scheduling_latency::WakeupSite;
 use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
+use crate::scheduling_latency::WakeupSite;
 
 /// Pause between two attempts to open a failed device.
 const RETRY: Duration = Duration::from_secs(2);
@@ -81,7 +81,10 @@ impl Volume {
         match self.muted.load(Ordering::Relaxed) {
             true => 0.0,
             false => {
-                let percent = self.percent.load(Ordering::Relaxed).min(Volume::MAX_PERCENT);
+                let percent = self
+                    .percent
+                    .load(Ordering::Relaxed)
+                    .min(Volume::MAX_PERCENT);
                 f32::from(u16::try_from(percent).unwrap_or(0)) / 100.0
             }
         }

@@ -111,7 +111,7 @@ pub enum StoreError {
     /// No device has this name.
     #[error("no device named '{which}': run `openuvr devices list`")]
     NoSuchDevice {
-        /// What was asked for.
+        /// The name or fingerprint given.
         which: String,
     },
     /// More than one device has this name.
@@ -119,7 +119,7 @@ pub enum StoreError {
         "'{which}' matches {count} devices: give more of the fingerprint (`openuvr devices list`)"
     )]
     Ambiguous {
-        /// What was asked for.
+        /// The name or fingerprint given.
         which: String,
         /// The number of matching devices.
         count: usize,

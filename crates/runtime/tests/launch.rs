@@ -92,10 +92,7 @@ fn an_application_gets_signals_and_its_orphans_are_reaped() {
     assert!(application.has_orphans(&[]), "its child was inherited");
     application.forward_signals(&[TERM], Some(pid));
     assert!(is_free_of_orphans(&mut application));
-    assert!(
-        kill_process(pid, Signal::TERM).is_err(),
-        "it was reaped"
-    );
+    assert!(kill_process(pid, Signal::TERM).is_err(), "it was reaped");
 
     // A launcher forwards no signals: the second one goes to it and to the streaming process.
     let launcher = "sleep 1000 >/dev/null & trap : TERM; echo $!; wait; wait; exit 5";

@@ -502,9 +502,7 @@ fn a_lossy_link_harms_only_its_own_clients_frames() {
     let player = rig.client("player", false, None);
     let sound = rig.client("sound", true, None);
     let lossy = rig.client("lossy", true, None);
-    rig.until("all", |log| {
-        log.clients.len() == 3 && log.open.len() == 3
-    });
+    rig.until("all", |log| log.clients.len() == 3 && log.open.len() == 3);
     assert_eq!(rig.log.names(), [(1, "x264"), (2, "x264"), (3, "x264")]);
     let victim = rig.log.clients[2].0;
     rig.impairment.loses_one_in.store(10, Ordering::Relaxed);
@@ -544,9 +542,7 @@ fn the_next_player_takes_its_own_rendition_along() {
     let mut rig = Rig::new("next", |config| config.each_its_own = true);
     let first = rig.client("first", false, None);
     let next = rig.client("next", false, None);
-    rig.until("both", |log| {
-        log.clients.len() == 2 && log.open.len() == 2
-    });
+    rig.until("both", |log| log.clients.len() == 2 && log.open.len() == 2);
     let roles: Vec<Role> = rig.log.clients.iter().map(|client| client.1).collect();
     assert_eq!(roles, [Role::Player, Role::Observer]);
     first.see(20);

@@ -14,7 +14,7 @@ use self::latency::Latencies;
 use super::{Notice, PanicReporter, Shared};
 use crate::clock;
 use crate::sched::Scheduler;
-use crate::sound_player::{PlaybackListener, AudioSink, SoundPlayer};
+use crate::sound_player::{AudioSink, PlaybackListener, SoundPlayer};
 
 /// How often playback is reported.
 const REPORT_EVERY: Duration = Duration::from_secs(1);

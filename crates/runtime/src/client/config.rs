@@ -245,7 +245,7 @@ impl Config {
     fn audio(&self, host: &[PathId]) -> Result<(Option<AudioSink>, Option<String>), String> {
         if self.volume > Volume::MAX_PERCENT {
             let (volume, loudest) = (self.volume, Volume::MAX_PERCENT);
-            return Err(format!("volume: {volume} is out of range: 0 to {loudest} (percent)"));
+            return Err(format!("volume: {volume} must be 0 to {loudest} (percent)"));
         }
         let volume = Arc::new(Volume::new(self.volume));
         if let Some(taken) = self.taken.clone() {
@@ -262,8 +262,7 @@ impl Config {
         let here =
             |path: &PathId| station_of(*path).is_none() && address_of(*path).ip().is_loopback();
         if choice == SoundChoice::Auto && host.iter().any(here) {
-            let why =
-                "the host is this machine: name a playback device (--sound pulse:SINK)";
+            let why = "the host is this machine: name a playback device (--sound pulse:SINK)";
             return Ok((None, Some(format!("no sound: {why}"))));
         }
         let (name, settings) = (
@@ -439,6 +438,9 @@ mod tests {
             ..config
         };
         let (audio, no_sound_reason) = named.audio(&paths).expect("null is always available");
-        assert!(audio.is_some() && no_sound_reason.is_none(), "{no_sound_reason:?}");
+        assert!(
+            audio.is_some() && no_sound_reason.is_none(),
+            "{no_sound_reason:?}"
+        );
     }
 }

@@ -179,7 +179,9 @@ pub(super) fn connect(
             (true, _) if options.lost => Some(IP_TIMEOUT),
             (true, _) => None,
             // Distant hosts answer later.
-            (false, round) => Some(DIAL_TIMEOUT * (1 << round.min(if options.lost { 1 } else { 5 }))),
+            (false, round) => {
+                Some(DIAL_TIMEOUT * (1 << round.min(if options.lost { 1 } else { 5 })))
+            }
         };
         match dial(shared, options, timeout, batch)? {
             DialOutcome::Connected(established) => return Ok(Some(*established)),
@@ -190,7 +192,13 @@ pub(super) fn connect(
                 unsent = why.or(unsent);
             }
         }
-        if clock::now().since(began) >= if options.lost { RECONNECT_ROUND } else { GIVE_UP } {
+        if clock::now().since(began)
+            >= if options.lost {
+                RECONNECT_ROUND
+            } else {
+                GIVE_UP
+            }
+        {
             return Err(match unsent {
                 Some(why) if !sent => ConnectError::Unsent(why),
                 _ => HandshakeError::TimedOut { after: GIVE_UP }.into(),
@@ -221,8 +229,12 @@ fn dial(
     let path = shared.paths.current();
     let began = clock::now();
     let mut give_up = timeout.map(|timeout| began + timeout);
-    let mut handshake =
-        ClientHandshake::new(began, options.identity, options.name.clone(), options.trust.clone())?;
+    let mut handshake = ClientHandshake::new(
+        began,
+        options.identity,
+        options.name.clone(),
+        options.trust.clone(),
+    )?;
     while !shared.stopping() {
         let now = clock::now();
         if give_up.is_some_and(|at| at <= now) {

@@ -29,17 +29,17 @@ use openuvr_proto::wire::header::{Plane, plane_of};
 use self::first_picture::FirstPicture;
 use super::audio;
 use super::connect::{ConnectError, ConnectOptions, connect, pause};
-use super::stereo::{StereoEvent, StereoOptions, StereoPresenter};
-use super::transport_probing::TransportProber;
 use super::microphone::Microphone;
 use super::overlay::{Overlay, OverlayFacts};
-use super::screen::{Screen, ShowOutcome};
 use super::resolver::AddressResolver;
+use super::screen::{Screen, ShowOutcome};
+use super::stereo::{StereoEvent, StereoOptions, StereoPresenter};
+use super::transport_probing::TransportProber;
 use super::{ClientSetup, Notice, PanicReporter, Shared, StopReason, run_input};
 use crate::clock;
-use crate::scheduling_latency::WakeupSite;
 use crate::lock::lock;
 use crate::sched;
+use crate::scheduling_latency::WakeupSite;
 use crate::sound_player::SoundPlayer;
 
 /// Pause between two attempts to reconnect.

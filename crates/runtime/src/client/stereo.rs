@@ -246,7 +246,8 @@ impl StereoPresenter {
         if self.viewpoint.views.is_none() || !needed || !matches!(self.output, Output::Direct(_)) {
             return Ok(false);
         }
-        let Output::Direct(mut presenter) = std::mem::replace(&mut self.output, Output::Closed) else {
+        let Output::Direct(mut presenter) = std::mem::replace(&mut self.output, Output::Closed)
+        else {
             return Ok(false);
         };
         let paints = presenter.canvas().is_some();
@@ -260,7 +261,13 @@ impl StereoPresenter {
         let Some(on_event) = self.on_event.take() else {
             return Ok(false);
         };
-        let show = render::Renderer::new(presenter, Arc::clone(&mailbox), self.eyes, self.reprojects, on_event);
+        let show = render::Renderer::new(
+            presenter,
+            Arc::clone(&mailbox),
+            self.eyes,
+            self.reprojects,
+            on_event,
+        );
         let thread = self
             .scheduler
             .spawn(ThreadRole::Decode, "ouvr-eyes", move || show.run());

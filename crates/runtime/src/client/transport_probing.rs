@@ -109,7 +109,13 @@ impl TransportProber {
         prober
     }
 
-    fn try_transport(&mut self, transport: Rung, path: PathId, now: Instant, session: &mut ClientSession) {
+    fn try_transport(
+        &mut self,
+        transport: Rung,
+        path: PathId,
+        now: Instant,
+        session: &mut ClientSession,
+    ) {
         self.probing = Some(transport);
         self.paths.set_probed(path);
         let segmented = transport != Rung::Udp;
@@ -222,7 +228,11 @@ impl TransportProber {
     }
 
     /// Returns to the initial path if the current transport is dead.
-    pub(super) fn check_alive(&mut self, now: Instant, session: &mut ClientSession) -> Option<TransportEvent> {
+    pub(super) fn check_alive(
+        &mut self,
+        now: Instant,
+        session: &mut ClientSession,
+    ) -> Option<TransportEvent> {
         let base = self.paths.base();
         if self.paths.current() == base || session.unanswered(now) < DEAD_AFTER {
             return None;

@@ -38,10 +38,7 @@ mod tests {
     fn a_missing_first_picture_is_reported_once() {
         let mut first_picture = FirstPictureTimer::default();
         let at = |ms: i64| Instant(ms * 1_000_000);
-        assert!(
-            !first_picture.has_expired(at(0), false, 0),
-            "no client"
-        );
+        assert!(!first_picture.has_expired(at(0), false, 0), "no client");
         assert!(!first_picture.has_expired(at(5000), true, 0));
         assert!(!first_picture.has_expired(at(6999), true, 0));
         assert!(first_picture.has_expired(at(7000), true, 0));

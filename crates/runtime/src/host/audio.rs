@@ -210,7 +210,7 @@ impl Audio {
                 let _ = self.shared.link.send(listener.path, datagrams, each);
             }
         }
-        self.callbacks.retain_mut(|listen| callback(&payload));
+        self.callbacks.retain_mut(|callback| callback(&payload));
     }
 
     /// Adapts the repetition of each session's payloads to its link's loss.

@@ -419,7 +419,9 @@ impl Config {
     /// The bitrate range.
     fn range(&self, encoder: &str) -> Result<Range, String> {
         let max = self.bitrate.map_or(default_bitrate(encoder), Bitrate);
-        let min = self.min_bitrate.map_or(DEFAULT_MIN_BITRATE.min(max), Bitrate);
+        let min = self
+            .min_bitrate
+            .map_or(DEFAULT_MIN_BITRATE.min(max), Bitrate);
         let start = self.start_bitrate.map_or(max, Bitrate);
         let bits = |rate: &Bitrate| rate.0;
         let bounds = bits(BITRATES.start())..=bits(BITRATES.end());

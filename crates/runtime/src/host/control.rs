@@ -38,7 +38,7 @@ use super::admit::{Admission, AdmissionCallback};
 use super::audio::{self, AudioCommand};
 use super::clipboard::Inbox;
 use super::microphone::Microphone;
-use super::pairing_text::{pairing_opened, pairing_text};
+use super::pairing_words::{pairing_opened, pairing_text};
 use super::trust::Trust;
 use super::window_sizes::WindowSizes;
 use super::{Attachment, ENDS, Encodings, Input, MediaCommand, Notice, Shared};
@@ -424,7 +424,7 @@ impl Control {
             HostEvent::Record(record) => {
                 // Reports of other subscribers of the player's rendition are not used: the media thread need
                 // not wake.
-                if self.encodings.each_its_own() || self.player == Some(record.subscriber) {
+                if self.encodings.encoder_per_client() || self.player == Some(record.subscriber) {
                     let report = Feedback::Frame(Report::from(&*record));
                     self.command_media(MediaCommand::Feedback(record.subscriber, report));
                 }

@@ -49,9 +49,7 @@ pub(super) fn run(shared: &Shared, mut watch: CursorWatch) {
         let event = match watch.next(Some(POLL_INTERVAL)) {
             Ok(event) => event,
             Err(e) => {
-                shared.notice(Notice::Warning(format!(
-                    "pointer no longer sent: {e}"
-                )));
+                shared.notice(Notice::Warning(format!("pointer no longer sent: {e}")));
                 return;
             }
         };

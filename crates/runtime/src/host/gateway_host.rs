@@ -13,7 +13,7 @@ use openuvr_proto::send::subscriber::{Feedback, Subscriber};
 use openuvr_proto::time::PeerInstant;
 
 use super::HostRuntime;
-use super::admit::{Admission, AdmitRefused, AdmissionGrant};
+use super::admit::{Admission, AdmissionGrant, AdmitRefused};
 use super::audio::Payload;
 use super::subscribe::SubscribeError;
 

@@ -2,9 +2,9 @@
 //! link, slice by slice. Secondary renditions are produced from the same pictures in their own threads.
 
 mod encoder;
-mod secondary;
 mod pipeline;
 mod placement;
+mod secondary;
 mod session_path;
 mod subscriber;
 
@@ -25,13 +25,13 @@ use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::control::GoodbyeReason;
 
 pub(super) use self::encoder::open;
+use self::pipeline::{PictureInfo, Pipeline};
 pub(super) use self::secondary::ReturnedPipeline;
 use self::secondary::{SecondaryRendition, SharedPicture};
-use self::pipeline::{PictureInfo, Pipeline};
 use super::{Encodings, MEDIA_COMMANDS, MediaCommand, Notice, Shared};
 use crate::clock;
-use crate::scheduling_latency::WakeupSite;
 use crate::sched::Scheduler;
+use crate::scheduling_latency::WakeupSite;
 
 /// Retry interval for a picture that found a secondary rendition's slot locked: its thread holds the lock for
 /// less than a microsecond, unless it was preempted.
@@ -247,7 +247,8 @@ impl Media {
             primary.follow_links(|id| sessions.link(now, id));
         }
         let look = |id: &SubscriberId| Some((*id, sessions.link(now, *id)?));
-        let links = |secondary: &SecondaryRendition| secondary.members.iter().filter_map(look).collect();
+        let links =
+            |secondary: &SecondaryRendition| secondary.members.iter().filter_map(look).collect();
         self.secondaries.iter().map(links).collect()
     }
 
@@ -294,7 +295,7 @@ impl Media {
 
     /// Shares the newest picture with secondary renditions: one copy for those that take it as captured, one
     /// for those that take it as converted by the primary. The player's frame was sent before.
-    fn share(&mut self, about: &PictureInfo, links: Vec<Vec<(SubscriberId, LinkState)>>) {
+    fn share(&mut self, info: &PictureInfo, links: Vec<Vec<(SubscriberId, LinkState)>>) {
         if self.secondaries.is_empty() {
             return;
         }
@@ -315,7 +316,7 @@ impl Media {
             secondary.offer(SharedPicture {
                 picture: shared.clone(),
                 size: picture.size,
-                about: *info,
+                info: *info,
                 changed: self.capture.changed(),
                 superseded: 0,
                 links,

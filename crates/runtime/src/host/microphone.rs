@@ -17,7 +17,7 @@ use openuvr_proto::wire::header::Header;
 
 use super::{Notice, Shared};
 use crate::sched::Scheduler;
-use crate::sound_player::{PlaybackListener, AudioSink, SoundPlayer};
+use crate::sound_player::{AudioSink, PlaybackListener, SoundPlayer};
 
 /// The sound player's wake-up site.
 const SITE: &str = "host-control-to-audio";
@@ -122,8 +122,7 @@ impl PlaybackListener for Listener {
     }
 
     fn on_error(&self, why: String) {
-        self.0
-            .notice(Notice::Warning(format!("microphone: {why}")));
+        self.0.notice(Notice::Warning(format!("microphone: {why}")));
     }
 
     fn on_played(&mut self, _: Instant, _: PeerInstant, _: Instant) {}

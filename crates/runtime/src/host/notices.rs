@@ -260,7 +260,9 @@ mod tests {
         board.finish(Notice::Failed("first".into()));
         board.finish(Notice::Failed("second".into()));
         // Later notices of the threads, more than the queue holds.
-        (0..=MAX_PENDING).map(note).for_each(|notice| board.post(notice));
+        (0..=MAX_PENDING)
+            .map(note)
+            .for_each(|notice| board.post(notice));
         let (read, late) = (reader.drain(), board.reader().drain());
         assert_eq!(read.len(), MAX_PENDING + 2);
         assert_eq!(read.last(), Some(&Notice::Failed("first".into())));

@@ -12,7 +12,7 @@ use openuvr_proto::pose::Posed;
 use openuvr_proto::time::Instant;
 
 use super::HostRuntime;
-use super::admit::{Admission, AdmitRefused, AdmissionGrant};
+use super::admit::{Admission, AdmissionGrant, AdmitRefused};
 use super::audio::{AudioCommand, Payload};
 use super::control::Command;
 use crate::clock;

@@ -24,8 +24,8 @@ pub(super) use self::detached::Detached;
 use self::detached::{Backlog, Call, Thread};
 use super::{HostRuntime, MediaCommand, Shared};
 use crate::clock;
-use crate::scheduling_latency::WakeupSite;
 use crate::sched;
+use crate::scheduling_latency::WakeupSite;
 
 /// Why a subscription failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -27,7 +27,7 @@ use std::process::Command;
 
 use crate::line::{API_SOCKET, SOCKET};
 
-pub use application::{Application, LAUNCH_TIMEOUT, ForwardedSignal};
+pub use application::{Application, ForwardedSignal, LAUNCH_TIMEOUT};
 pub use library::{LIBRARY, XR_RUNTIME, library, xr_runtime};
 pub use pads::{GamePads, PADS_LIBRARY};
 pub use socket::Socket;
@@ -39,13 +39,13 @@ pub use xvfb::{Authority, xvfb};
 #[non_exhaustive]
 pub enum LaunchError {
     /// The hook was not found.
-    #[error("{LIBRARY} not found {0}: run `./dev install`, or give its path with --hook")]
+    #[error("can't find {LIBRARY} ({0}): run `./dev install`, or give its path with --hook")]
     NoLibrary(String),
     /// The game-pad library is not in the hook's folder.
-    #[error("no game pads: {} not found: run `./dev install`, or disable them with --pads off", .0.display())]
+    #[error("no game pads: can't find {}: run `./dev install`, or disable them with --pads off", .0.display())]
     NoPads(PathBuf),
     /// The OpenXR runtime was not found.
-    #[error("{XR_RUNTIME} not found {0}: run `./dev install`, or give its path with --runtime")]
+    #[error("can't find {XR_RUNTIME} ({0}): run `./dev install`, or give its path with --runtime")]
     NoRuntime(String),
     /// ld.so(8): these separate entries of `LD_PRELOAD`, and can't be quoted.
     #[error(
@@ -94,9 +94,8 @@ pub fn command(
         preload.push(":");
         preload.push(others);
     }
-    let layer = layer::register(socket.folder(), library, set).map_err(LaunchError::system(
-        "can't register the Vulkan layer",
-    ))?;
+    let layer = layer::register(socket.folder(), library, set)
+        .map_err(LaunchError::system("can't register the Vulkan layer"))?;
     let mut command = Command::new(program);
     command
         .args(arguments)

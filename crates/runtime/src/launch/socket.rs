@@ -86,7 +86,9 @@ impl Socket {
         };
         let listener = open();
         let listener = listener.map_err(|why| {
-            LaunchError::system(format!("can't create a socket in {}", folder.display()))(why.into())
+            LaunchError::system(format!("can't create a socket in {}", folder.display()))(
+                why.into(),
+            )
         })?;
         Ok(Socket {
             listener,
@@ -180,7 +182,9 @@ impl Socket {
 
     /// Whether processes of the application are connected.
     fn has_application(&self) -> bool {
-        self.processes.iter().any(|one| Some(one.pid) != self.stand_in)
+        self.processes
+            .iter()
+            .any(|one| Some(one.pid) != self.stand_in)
     }
 
     fn accept(&mut self) {

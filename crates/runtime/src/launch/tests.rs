@@ -50,13 +50,19 @@ fn one_process_streams_and_the_next_follows_it() {
     let [first, second] = [process(&socket), process(&socket)];
     assert_eq!(socket.lines(Duration::ZERO), []);
     assert!(socket.is_busy() && socket.was_used());
-    assert_eq!((received(&first), received(&second)), (Some(settings()), None));
+    assert_eq!(
+        (received(&first), received(&second)),
+        (Some(settings()), None)
+    );
 
     let line = Line::Warning("a".to_owned());
     send_line(&first, &line);
     send_line(&first, &Line::InputDisplay(":7".to_owned()));
     send_line(&first, &Line::SourceShown(true));
-    assert_eq!(socket.lines(Duration::ZERO), [line, Line::SourceShown(true)]);
+    assert_eq!(
+        socket.lines(Duration::ZERO),
+        [line, Line::SourceShown(true)]
+    );
     assert_eq!(socket.abandoned_displays(), [""; 0]);
 
     // Its last message arrives, and its display is reported as abandoned.
@@ -221,7 +227,7 @@ fn a_missing_command_or_hook_is_reported_in_one_line() {
     let missing = library(Some(Path::new("/nowhere/hook.so"))).unwrap_err();
     assert_eq!(
         missing.to_string(),
-        "libopenuvr_hook.so not found /nowhere/hook.so: run `./dev install`, or give its path with \
+        "can't find libopenuvr_hook.so (/nowhere/hook.so): run `./dev install`, or give its path with \
          --hook"
     );
     let folder = socket.folder().join("a b");
@@ -264,6 +270,6 @@ fn an_openxr_command_names_runtime_and_socket() {
     let missing = xr_runtime(Some(Path::new("/nowhere/xr.so"))).unwrap_err();
     assert_eq!(
         missing.to_string(),
-        "libopenuvr_xr.so not found /nowhere/xr.so: run `./dev install`, or give its path with --runtime"
+        "can't find libopenuvr_xr.so (/nowhere/xr.so): run `./dev install`, or give its path with --runtime"
     );
 }

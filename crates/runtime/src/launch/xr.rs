@@ -40,7 +40,9 @@ pub fn xr_command(
     };
     let file = socket.folder().join("openxr.json");
     let written = fs::write(&file, manifest(library)?);
-    written.map_err(LaunchError::system("can't write the OpenXR runtime's manifest"))?;
+    written.map_err(LaunchError::system(
+        "can't write the OpenXR runtime's manifest",
+    ))?;
     let mut command = Command::new(program);
     command
         .args(arguments)
@@ -121,6 +123,6 @@ pub fn uninstall() -> Result<bool, LaunchError> {
         ))(e)),
         result => Ok(result.is_ok()),
     };
-    let settings_file = remove(&ours.join(XR_SETTINGS))?;
-    Ok((is_ours(&file) && remove(&file)?) || settings_file)
+    let removed = remove(&ours.join(XR_SETTINGS))?;
+    Ok((is_ours(&file) && remove(&file)?) || removed)
 }

@@ -99,7 +99,7 @@ fn lines_survive_a_round_trip() {
         Line::PlayerWindow(Some(Size::new(1280, 720))),
         Line::PlayerWindow(None),
         Line::SourceShown(true),
-        Line::Clipboard("what is copied here goes".into()),
+        Line::Clipboard("text copied here".into()),
         Line::Sound("sound follows the default device".into()),
         Line::SourceShown(false),
         Line::InputDisplay(":1".into()),

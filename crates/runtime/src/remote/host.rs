@@ -21,7 +21,9 @@ use openuvr_proto::time::PeerInstant;
 use super::channel::Channel;
 use super::subscription::{ANSWER_TIMEOUT, Subscription};
 use super::wire::{GatewayMessage, HostMessage};
-use crate::host::{Admission, AdmissionCallback, AudioListener, GatewayHost, Payload, SubscribeError};
+use crate::host::{
+    Admission, AdmissionCallback, AudioListener, GatewayHost, Payload, SubscribeError,
+};
 use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
 
@@ -70,7 +72,11 @@ impl RemoteHost {
     }
 
     /// Sends a request, and waits for the first answer.
-    fn request(&self, message: &GatewayMessage, within: Duration) -> Option<(Channel, HostMessage)> {
+    fn request(
+        &self,
+        message: &GatewayMessage,
+        within: Duration,
+    ) -> Option<(Channel, HostMessage)> {
         let channel = Channel::connect(&self.path).ok()?;
         channel.offer(&message.to_bytes()).ok()?;
         let answer = channel.receive_within(within)?;
@@ -89,7 +95,9 @@ impl GatewayHost for RemoteHost {
         subscriber: Box<dyn Subscriber>,
     ) -> Result<(SubscriberId, Grant), SubscribeError> {
         let message = GatewayMessage::Subscribe(request);
-        let answer = self.request(&message, ANSWER_TIMEOUT).ok_or(SubscribeError::Unavailable)?;
+        let answer = self
+            .request(&message, ANSWER_TIMEOUT)
+            .ok_or(SubscribeError::Unavailable)?;
         let (channel, grant) = match answer {
             (channel, HostMessage::Granted(grant)) => (Arc::new(channel), grant),
             (_, HostMessage::Refused(why)) => return Err(SubscribeError::Refused(why)),

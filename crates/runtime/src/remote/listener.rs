@@ -149,7 +149,7 @@ impl Shared {
             let _ = poll(&mut fds, None);
             let socket = match accept_with(listener, SocketFlags::CLOEXEC) {
                 Ok(socket) => socket,
-                Err(Errno::INPUT_RETRY | Errno::INTR | Errno::CONNABORTED) => continue,
+                Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => continue,
                 // Out of file descriptors: the waiting connection keeps the socket readable.
                 Err(_) => {
                     let mut stop = [PollFd::new(&self.waker.0, PollFlags::IN)];

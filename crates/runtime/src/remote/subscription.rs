@@ -249,7 +249,10 @@ impl Calls {
 
     /// Repeats the key-frame request while frames depend on a missed one: it may have found no room.
     fn retry_key_frame(&mut self, now: Instant, frame: &Frame) {
-        if self.needs_key_frame && !frame.header.is_key() && now.since(self.requested) >= KEY_FRAME_RETRY {
+        if self.needs_key_frame
+            && !frame.header.is_key()
+            && now.since(self.requested) >= KEY_FRAME_RETRY
+        {
             self.request_key_frame(now, frame.header.frame);
         }
     }

@@ -43,7 +43,11 @@ fn timer_latency_is_counted_from_the_deadline() {
     let ring = Ring::new("it", 1);
     ring.woke(Instant(100), Instant(99));
     ring.woke(Instant(100), Instant(107));
-    assert_eq!(all(&ring), [[100, 100, 107]], "an early wake-up is not recorded");
+    assert_eq!(
+        all(&ring),
+        [[100, 100, 107]],
+        "an early wake-up is not recorded"
+    );
 }
 
 #[test]

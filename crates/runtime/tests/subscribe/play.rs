@@ -100,7 +100,7 @@ fn notice<U>(notices: &Notices, what: &str, find: impl Fn(Notice) -> Option<U>) 
 
 fn role_of(notices: &Notices, what: &str) -> (SubscriberId, Role) {
     notice(notices, what, |notice| match notice {
-        Notice::RoleChanged(who, role) => Some((who, role)),
+        Notice::RoleChanged(id, role) => Some((id, role)),
         _ => None,
     })
 }
@@ -189,7 +189,7 @@ fn a_browser_takes_over_types_and_loses_the_role() {
     assert_eq!(arrives(&arrived, "the role", role), (Role::Player, None));
     host.unsubscribe(id);
     let back = |notice| match notice {
-        Notice::RoleChanged(who, Role::Player) => (who == desk).then_some(()),
+        Notice::RoleChanged(other, Role::Player) => (other == desk).then_some(()),
         _ => None,
     };
     notice(&notices, "the client plays", back);
@@ -275,7 +275,7 @@ fn each_frame_of_a_recorder_ends_once() {
     });
     host.unsubscribe(id);
     let ending = records_until(&notices, id, &mut records, |notice| match notice {
-        Notice::Ended(who, ending) => (who == id).then_some(ending),
+        Notice::Ended(ended, ending) => (ended == id).then_some(ending),
         _ => None,
     });
     assert_eq!(ending, Ending::Goodbye(GoodbyeReason::Quit));
@@ -321,7 +321,11 @@ fn a_player_that_blocks_or_is_slow_delays_no_observer() {
     });
     at_a_slice.recv_timeout(TIMEOUT).expect("its first slice");
     player.see(120);
-    assert_eq!(at_a_slice.try_iter().count(), 0, "it blocks at its first slice");
+    assert_eq!(
+        at_a_slice.try_iter().count(),
+        0,
+        "it blocks at its first slice"
+    );
     // It is slow: one slice per three pictures of the observer.
     for _ in 0..10 {
         go.send(()).expect("it listens");

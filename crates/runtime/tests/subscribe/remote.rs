@@ -16,7 +16,7 @@ use openuvr_proto::send::update::Update;
 use openuvr_proto::time::PeerInstant;
 use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_runtime::host::{
-    Admission, AdmitRefused, AdmissionGrant, GatewayHost, HostRuntime, Notice, SubscribeError,
+    Admission, AdmissionGrant, AdmitRefused, GatewayHost, HostRuntime, Notice, SubscribeError,
 };
 use openuvr_runtime::remote::{GatewayListener, NAME, RemoteHost};
 use openuvr_runtime::sched::Scheduler;
@@ -191,7 +191,7 @@ fn a_remote_player_types_and_gives_the_role_back() {
     let grant = it.remote.request_role(id, Role::Player, true).unwrap();
     assert_eq!(grant.role, Role::Player);
     let taken = it.remote.input(id, press(2), PeerInstant(1)).unwrap();
-    assert_eq!(taken.0, last + 1, "what was not sent was not counted");
+    assert_eq!(taken.0, last + 1, "unsent input is not counted");
 }
 
 #[test]

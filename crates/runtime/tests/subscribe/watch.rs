@@ -15,7 +15,7 @@ use openuvr_runtime::host::Notice;
 
 use super::support::stalls::Stalls;
 use super::support::{MANY, STALLED, TIMEOUT};
-use super::{Misbehaving, SIZE, Streaming, Writer, CodedFrame, start, watch};
+use super::{CodedFrame, Misbehaving, SIZE, Streaming, Writer, start, watch};
 
 /// Decodes the stream; returns the number that the pattern drew into each picture.
 fn decoded(written: &[CodedFrame]) -> Vec<u32> {

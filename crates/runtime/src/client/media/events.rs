@@ -34,7 +34,11 @@ impl Media {
         while let Some(event) = session.poll_event() {
             ended = self.event(now, event, session).or(ended);
         }
-        if let Some(event) = self.prober.as_mut().and_then(|c| c.check_alive(now, session)) {
+        if let Some(event) = self
+            .prober
+            .as_mut()
+            .and_then(|c| c.check_alive(now, session))
+        {
             ended = self.link_event(event).or(ended);
         }
         let playout = self.playout.as_ref();
@@ -191,7 +195,9 @@ impl Media {
     }
 
     fn link_event(&self, event: TransportEvent) -> Option<SessionEnd> {
-        self.shared.transport_event(event).map(SessionEnd::StopReason)
+        self.shared
+            .transport_event(event)
+            .map(SessionEnd::StopReason)
     }
 }
 

@@ -24,9 +24,7 @@ pub(super) struct FirstPicture {
 impl FirstPicture {
     /// Whether the first picture is overdue; `true` once per session.
     pub(super) fn is_overdue(&mut self, now: Instant, received: bool) -> bool {
-        let late = self
-            .since
-            .is_some_and(|since| now.since(since) >= TIMEOUT);
+        let late = self.since.is_some_and(|since| now.since(since) >= TIMEOUT);
         if !late || received || self.announced {
             return false;
         }

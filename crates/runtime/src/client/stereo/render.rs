@@ -12,7 +12,7 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
 use super::pace::Pace;
-use super::{Mailbox, StereoSettings, Frame, Pending, ReprojectionCost, StereoEvent};
+use super::{Frame, Mailbox, Pending, ReprojectionCost, StereoEvent, StereoSettings};
 use crate::clock;
 use crate::lock::lock;
 
@@ -144,7 +144,8 @@ impl Renderer {
             };
             if now < due {
                 let wait = mailbox.changed.wait_timeout(pending, due.since(now));
-                pending = wait.map_or_else(|poisoned| poisoned.into_inner().0, |(pending, _)| pending);
+                pending =
+                    wait.map_or_else(|poisoned| poisoned.into_inner().0, |(pending, _)| pending);
                 continue;
             }
             if !fresh && !moves {
@@ -285,7 +286,12 @@ impl Renderer {
     }
 
     /// Draws and presents the picture.
-    fn present(&mut self, frame: &Frame, began: Instant, backend: &mut Opened) -> Result<(), PresentError> {
+    fn present(
+        &mut self,
+        frame: &Frame,
+        began: Instant,
+        backend: &mut Opened,
+    ) -> Result<(), PresentError> {
         let Some(layout) = &self.layout else {
             return Ok(());
         };

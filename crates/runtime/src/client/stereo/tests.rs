@@ -233,10 +233,7 @@ fn a_picture_follows_the_head_without_a_new_frame() {
     // The first may have been presented directly.
     assert!(cost.pictures >= 4 && cost.p50 <= cost.p99, "{cost}");
     assert_eq!(cost.with, DrawWith::Software);
-    assert!(
-        rig.troubles.try_recv().is_err(),
-        "the default always works"
-    );
+    assert!(rig.troubles.try_recv().is_err(), "the default always works");
 }
 
 #[test]

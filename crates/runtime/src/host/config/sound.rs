@@ -81,7 +81,9 @@ impl Config {
     fn microphone(&self) -> Result<Option<AudioSink>, String> {
         let choice = match SoundChoice::parse(&self.microphone) {
             SoundChoice::Auto => {
-                return Err("microphone: auto is not supported: name a sink, such as pulse:SINK".to_owned());
+                return Err(
+                    "microphone: auto is not supported: name a sink, such as pulse:SINK".to_owned(),
+                );
             }
             choice => choice,
         };

@@ -10,7 +10,7 @@ use openuvr_proto::control::ticket::UnixTime;
 use openuvr_proto::time::Instant;
 
 use super::super::Notice;
-use super::super::admit::{Admission, AdmitRefused, AdmissionGrant};
+use super::super::admit::{Admission, AdmissionGrant, AdmitRefused};
 use super::Control;
 
 impl Control {

@@ -42,7 +42,8 @@ impl Control {
         }
         let remaining = self.input_devices.take(&arrived.event);
         if self.input_devices.lost() > 0 && !std::mem::replace(&mut self.loss_reported, true) {
-            let why = "events of a mapped input device are lost: its descriptor is not read fast enough";
+            let why =
+                "events of a mapped input device are lost: its descriptor is not read fast enough";
             self.shared.notice(Notice::Warning(why.to_owned()));
         }
         let injected = match remaining {
@@ -82,7 +83,11 @@ impl Control {
 
     /// Applies an event that is not for a mapped device. Returns whether it is applied now, not later when
     /// the application takes it.
-    pub(super) fn apply(&mut self, remaining: Translated, taken: Taken) -> Result<bool, InputError> {
+    pub(super) fn apply(
+        &mut self,
+        remaining: Translated,
+        taken: Taken,
+    ) -> Result<bool, InputError> {
         match &mut self.input {
             Input::Sink(sink) => {
                 if let Some(viewport) = &self.viewport {

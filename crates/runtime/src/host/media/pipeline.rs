@@ -76,7 +76,7 @@ impl Pipeline {
         Pipeline {
             id: assigned.rendition,
             shared,
-            single_client: encodings.each_its_own(),
+            single_client: encodings.encoder_per_client(),
             rendition: Rendition::new(encoding.rendition),
             encoding,
             encoder: None,
@@ -185,7 +185,10 @@ impl Pipeline {
                 let transmit = SessionPath::new(self.shared.link.clone(), path);
                 (
                     wishes,
-                    HostSubscriber::Session(Box::new(Session::new(Box::new(media.video()), transmit))),
+                    HostSubscriber::Session(Box::new(Session::new(
+                        Box::new(media.video()),
+                        transmit,
+                    ))),
                 )
             }
             Attachment::Other { wishes, detached } => (wishes, HostSubscriber::Other(detached)),
@@ -243,12 +246,7 @@ impl Pipeline {
 
     /// Encodes a picture; `fresh`: it was just captured. Slices are sent from the encoder's callback. Returns
     /// whether a frame is being sent: see [`Pipeline::send_rest`].
-    pub(super) fn frame(
-        &mut self,
-        picture: &Picture<'_>,
-        info: &PictureInfo,
-        fresh: bool,
-    ) -> bool {
+    pub(super) fn frame(&mut self, picture: &Picture<'_>, info: &PictureInfo, fresh: bool) -> bool {
         self.converted &= !fresh;
         if !self.rendition.captured(info.captured, fresh) {
             return false;

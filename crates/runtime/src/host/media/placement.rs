@@ -7,8 +7,8 @@
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::units::Bitrate;
 
-use super::secondary::{ReturnedPipeline, SecondaryRendition, SharedPicture};
 use super::pipeline::{PictureInfo, Pipeline};
+use super::secondary::{ReturnedPipeline, SecondaryRendition, SharedPicture};
 use super::{Arc, Converter, Media, MediaCommand, Notice, clock};
 use crate::host::encodings::Assigned;
 
@@ -49,7 +49,11 @@ impl Media {
     /// Adds a subscriber to a rendition, which is created for the first.
     fn add(&mut self, assigned: Assigned, command: MediaCommand) {
         let id = assigned.rendition;
-        if let Some(secondary) = self.secondaries.iter_mut().find(|secondary| secondary.id == id) {
+        if let Some(secondary) = self
+            .secondaries
+            .iter_mut()
+            .find(|secondary| secondary.id == id)
+        {
             return secondary.command_media(command);
         }
         if let Some(primary) = self.primary.as_mut().filter(|primary| primary.id() == id) {
@@ -81,7 +85,9 @@ impl Media {
 
     /// Places a rendition in this thread if it is the player's or the only one, else in its own thread.
     fn place(&mut self, mut pipeline: Pipeline) {
-        let plays = self.player.is_some_and(|player| pipeline.has_subscriber(player));
+        let plays = self
+            .player
+            .is_some_and(|player| pipeline.has_subscriber(player));
         match self.primary.take() {
             None => self.primary = Some(pipeline),
             Some(before) if plays => {
@@ -129,7 +135,9 @@ impl Media {
         if let Some(unwatched) = self.primary.take_if(|primary| primary.is_unwatched()) {
             self.converter = unwatched.end();
         }
-        while let Some(at) = (self.secondaries.iter()).position(|secondary| secondary.members.is_empty()) {
+        while let Some(at) =
+            (self.secondaries.iter()).position(|secondary| secondary.members.is_empty())
+        {
             let (thread, _) = self.secondaries.swap_remove(at).end();
             self.ending.push(thread);
         }
@@ -183,7 +191,10 @@ impl Media {
         if let Some(primary) = self.primary {
             primary.end();
         }
-        let secondary = self.secondaries.into_iter().map(|secondary| secondary.end().0);
+        let secondary = self
+            .secondaries
+            .into_iter()
+            .map(|secondary| secondary.end().0);
         for thread in secondary.collect::<Vec<_>>().into_iter().chain(self.ending) {
             let _ = thread.join();
         }

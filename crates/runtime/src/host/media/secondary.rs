@@ -24,9 +24,9 @@ use openuvr_proto::units::{Bitrate, Size};
 
 use super::pipeline::{PictureInfo, Pipeline};
 use crate::clock;
-use crate::scheduling_latency::WakeupSite;
 use crate::host::{MEDIA_COMMANDS, MediaCommand, Notice, PanicReporter, Shared};
 use crate::sched::{self, Scheduler};
+use crate::scheduling_latency::WakeupSite;
 
 /// A picture passed to another thread.
 pub(super) struct SharedPicture {

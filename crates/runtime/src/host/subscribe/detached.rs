@@ -22,8 +22,8 @@ use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_proto::wire::video::SlicePlace;
 
 use crate::clock;
-use crate::scheduling_latency::WakeupSite;
 use crate::host::{MediaCommand, Notice, Shared};
+use crate::scheduling_latency::WakeupSite;
 
 /// Most pending notifications of frames dropped before they began: several seconds (guess). Further ones are
 /// not delivered.
@@ -119,7 +119,11 @@ pub(in crate::host) struct Detached {
 }
 
 impl Detached {
-    pub(super) fn new(calls: Sender<Call>, backlog: Arc<Backlog>, wakeup_site: WakeupSite) -> Detached {
+    pub(super) fn new(
+        calls: Sender<Call>,
+        backlog: Arc<Backlog>,
+        wakeup_site: WakeupSite,
+    ) -> Detached {
         Detached {
             calls,
             backlog,
@@ -349,8 +353,7 @@ impl Drop for Thread {
     fn drop(&mut self) {
         let panicked = std::thread::panicking();
         if panicked {
-            let why =
-                "a subscriber panicked and was removed: please report it to its developer";
+            let why = "a subscriber panicked and was removed: please report it to its developer";
             self.shared.notice(Notice::Warning(why.to_owned()));
         }
         let why = match panicked {

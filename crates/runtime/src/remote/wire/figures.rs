@@ -13,7 +13,9 @@ use super::{flag, index_in, refused, role, subscriber_kind};
 const MAX_SUBSCRIBERS: u8 = 128;
 
 pub(super) fn write(w: &mut Writer<'_>, all: &[SubscriberFigures]) {
-    let count = u8::try_from(all.len()).unwrap_or(MAX_SUBSCRIBERS).min(MAX_SUBSCRIBERS);
+    let count = u8::try_from(all.len())
+        .unwrap_or(MAX_SUBSCRIBERS)
+        .min(MAX_SUBSCRIBERS);
     w.u8(count);
     for of in all.iter().take(count.into()) {
         w.u8(index_in(&SubscriberKind::ALL, &of.kind))

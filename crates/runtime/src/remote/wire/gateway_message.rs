@@ -24,7 +24,7 @@ use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::control::{Message, Messages};
 
-use super::{flag, one_of, index_in, refused, role, subscriber_kind, text};
+use super::{flag, index_in, one_of, refused, role, subscriber_kind, text};
 use crate::host::Admission;
 
 /// A message of a gateway. The first four start a connection.

@@ -21,8 +21,8 @@ use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::{GoodbyeReason, Message, Messages};
 use openuvr_proto::wire::video::{Extensions, FrameHeader, MAX_SLICES, SlicePlace};
 
-use super::{REFUSALS, figures, flag, grant, one_of, index_in, refused, role, text, write_grant};
-use crate::host::{AdmitRefused, AdmissionGrant};
+use super::{REFUSALS, figures, flag, grant, index_in, one_of, refused, role, text, write_grant};
+use crate::host::{AdmissionGrant, AdmitRefused};
 
 /// A message of a host. Frame messages follow the order of the calls of
 /// [`Subscriber`](openuvr_proto::send::subscriber::Subscriber).

@@ -31,7 +31,7 @@ use openuvr_proto::wire::video::{
 };
 
 use super::*;
-use crate::host::{Admission, AdmitRefused, AdmissionGrant};
+use crate::host::{Admission, AdmissionGrant, AdmitRefused};
 
 fn gateway_messages() -> Vec<GatewayMessage> {
     let key = PublicKey([7; 32]);
@@ -292,7 +292,9 @@ fn host_messages_survive_a_round_trip() {
 
 #[test]
 fn truncated_or_overlong_messages_are_refused() {
-    let all = gateway_messages().into_iter().map(|message| message.to_bytes());
+    let all = gateway_messages()
+        .into_iter()
+        .map(|message| message.to_bytes());
     for bytes in all {
         for length in 0..bytes.len() {
             assert!(GatewayMessage::read(&bytes[..length]).is_err(), "{bytes:?}");

@@ -13,9 +13,9 @@ pub(super) fn pairing_opened(span: Duration) -> String {
 
 pub(super) fn pairing_text(event: PairingEvent) -> String {
     let left = |tries_left: u32| match tries_left {
-        "it has no more tries".to_owned() => 0 => "it has no more tries".to_owned() => "it has no more tries".to_owned(),
-        1 => "it has one more try".to_owned(),
-        n => format!("it has {n} more tries"),
+        0 => "no tries left".to_owned(),
+        1 => "one try left".to_owned(),
+        n => format!("{n} tries left"),
     };
     match event {
         PairingEvent::WrongPin { from, tries_left } => {
@@ -31,7 +31,7 @@ pub(super) fn pairing_text(event: PairingEvent) -> String {
             left(tries_left)
         ),
         PairingEvent::TicketRefused { from, why } => {
-            format!("a ticket from {} lets nobody in: {why}", words(from))
+            format!("refused a ticket from {}: {why}", words(from))
         }
         PairingEvent::Expired => "pairing is closed: no device paired in time".to_owned(),
         PairingEvent::TooManyWrong => "pairing is closed: too many wrong PINs came".to_owned(),
