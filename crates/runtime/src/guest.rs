@@ -4,11 +4,11 @@
 //! ```no_run
 //! use openuvr_media::capture::pool::Pool;
 //! use openuvr_proto::units::Size;
-//! use openuvr_runtime::guest::{Guest, InputTo};
+//! use openuvr_runtime::guest::{Guest, InputTarget};
 //! use openuvr_runtime::host::config::Config;
 //!
 //! let size = Size::new(1280, 720);
-//! let guest = Guest::start(&Config::default(), InputTo::Application, size, |notice| {
+//! let guest = Guest::start(&Config::default(), InputTarget::Application, size, |notice| {
 //!     println!("{notice:?}"); // the PIN, subscribers, the outcome of each frame
 //! })?;
 //! let pool = Pool::default();

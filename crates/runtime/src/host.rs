@@ -279,7 +279,7 @@ impl Shared {
         media.wake();
     }
 
-    /// Sends a burst like a frame. If the transport degrades while sending (no GSO), the burst is sent again
+    /// Sends a burst like a frame. If the transport degrades while sending (no GSO), the burst is repeated
     /// with the actual transport.
     fn answer_probe(&self, sessions: &mut Host, asked: &Asked) {
         let path = segmented(asked.path, asked.segmented);

@@ -106,14 +106,14 @@ impl Launcher {
     /// Waits at most `span` for the settings; `None` on timeout or if disconnected.
     ///
     /// # Errors
-    /// As [`settings`](Launcher::order).
+    /// As [`settings`](Launcher::settings).
     pub fn settings_within(&self, span: Duration) -> Result<Option<LaunchSettings>, String> {
         let until = clock::now() + span;
         loop {
             let left = until.since(clock::now());
             let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
             let turn = Timespec::try_from(left).ok();
-            // Interrupted, it is asked again.
+            // After a signal, check again.
             let _ = poll(&mut fds, turn.as_ref());
             let over = fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR);
             let settings = self.settings()?;
@@ -129,7 +129,7 @@ impl Launcher {
             PollFd::new(&waker.0, PollFlags::IN),
             PollFd::new(&self.socket, PollFlags::IN),
         ];
-        // Interrupted, it is asked again.
+        // After a signal, check again.
         let _ = poll(&mut fds, None);
         let over = fds[1].revents().intersects(PollFlags::HUP | PollFlags::ERR);
         let _ = rustix::io::read(&waker.0, &mut [0u8; 8]);

@@ -30,7 +30,7 @@ pub struct SchedulingLatencies(Option<Arc<WakeupSites>>);
 struct WakeupSites(Mutex<Vec<Arc<Ring>>>);
 
 /// A place where one thread is woken, by others or by its timer. Clones are the same site. One thread at a
-/// time calls [`received`](Site::received) and [`woke`](Site::woke).
+/// time calls [`received`](WakeupSite::received) and [`woke`](WakeupSite::woke).
 #[derive(Clone, Debug, Default)]
 pub struct WakeupSite(Option<Arc<Ring>>);
 

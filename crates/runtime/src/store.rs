@@ -81,10 +81,10 @@ pub enum StoreError {
         /// Its permission bits.
         mode: u32,
     },
-    /// It belongs to another user, who may change it regardless of its permission bits.
+    /// It belongs to another user; its permission bits give no protection.
     #[error(
-        "{}: owned by another user (id {owner}), who can change the trusted peers: change its owner \
-         with chown, or choose another folder (--config-dir FOLDER)",
+        "{}: owned by another user (id {owner}); the trusted peers must not be writable by others: change \
+         its owner with chown, or choose another folder (--config-dir FOLDER)",
         path.display()
     )]
     Foreign {

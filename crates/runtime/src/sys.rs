@@ -48,7 +48,7 @@ pub(crate) fn peer_credentials(socket: impl AsFd) -> io::Result<PeerCredentials>
         gid: 0,
     };
     let mut len = libc::socklen_t::try_from(size_of::<libc::ucred>()).map_err(io::Error::other)?;
-    // SAFETY: `peer` is writable for `len` bytes, and any bytes are one.
+    // SAFETY: `peer` is writable for `len` bytes, and any bytes are valid.
     let rc = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),

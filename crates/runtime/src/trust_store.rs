@@ -79,8 +79,8 @@ impl DeviceStore {
         Ok(store)
     }
 
-    /// Reads the file again if it has changed: one `stat` otherwise, so a host calls it at every
-    /// handshake of a client that has shown its address, and a few times a second.
+    /// Reads the file again if it has changed: one `stat` otherwise, so a host calls it at every handshake of
+    /// a client with a validated address, and a few times a second.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`], once per version of the file, or [`StoreError::Io`]; the list read before

@@ -116,7 +116,7 @@ pub struct Config {
     pub recovery: String,
     /// With `refresh`, the intra-refresh period in frames; `None`: only on demand.
     pub refresh_every: Option<u16>,
-    /// Static refinement: an unchanged picture is sent again in better quality.
+    /// Static refinement: an unchanged picture is encoded again in better quality.
     pub top_up: bool,
     /// Key-frame interval in frames (GOP size); `None`: only on demand.
     pub key_frame_every: Option<u32>,
@@ -214,7 +214,7 @@ pub struct Opened {
     pub devices: DeviceStore,
     /// PIN and duration of the initial pairing window.
     pub pairing: Option<(Pin, Duration)>,
-    /// What takes tickets, if they are taken.
+    /// Validates tickets, if enabled.
     pub tickets: Option<TicketGate>,
     /// Names, roles, limits.
     pub policy: HostPolicy,
@@ -283,7 +283,7 @@ impl Config {
         check_unicast(self.bind)
     }
 
-    /// What takes tickets, if they are taken.
+    /// Validates tickets, if enabled.
     fn tickets(&self) -> Result<Option<TicketGate>, String> {
         match (&self.ticket_key, &self.ticket_session) {
             (None, None) => Ok(None),
@@ -484,7 +484,7 @@ fn check_unicast(bind: SocketAddr) -> Result<(), String> {
 fn is_broadcast(to: SocketAddr) -> bool {
     let any = (Ipv4Addr::UNSPECIFIED, 0);
     let refused = UdpSocket::bind(any).and_then(|socket| socket.connect((to.ip(), PORT)));
-    // connect(2): a socket that was not made for broadcasts may not.
+    // connect(2): EACCES for a broadcast address without SO_BROADCAST.
     let refused = refused.is_err_and(|why| why.kind() == ErrorKind::PermissionDenied);
     refused || to.ip() == Ipv4Addr::BROADCAST
 }
