@@ -247,11 +247,11 @@ impl Guest {
         let cursor = display.filter(|_| config.cursor).map(watch).transpose();
         let cursor = cursor.map_err(|e| format!("pointer not sent: {e}"));
         let cursor = or_warn(cursor, &mut on_notice);
-        let ways = config.clipboard_ways()?;
+        let directions = config.clipboard_ways()?;
         let clipboard = match display {
-            None if ways.any() => Err("no display".to_owned()),
+            None if directions.any() => Err("no display".to_owned()),
             None => Ok(None),
-            Some(display) => SharedClipboard::open(display, ways),
+            Some(display) => SharedClipboard::open(display, directions),
         };
         let clipboard = clipboard.map_err(|why| format!("clipboard not shared: {why}"));
         let clipboard = or_warn(clipboard, &mut on_notice);
@@ -515,9 +515,9 @@ impl Guest {
     }
 
     /// Selects relative mouse motion: see [`HostRuntime::set_relative_mouse`].
-    pub fn set_relative_mouse(&self, wanted: bool) {
+    pub fn set_relative_mouse(&self, relative: bool) {
         if let Some(host) = self.host() {
-            host.set_relative_mouse(wanted);
+            host.set_relative_mouse(relative);
         }
     }
 

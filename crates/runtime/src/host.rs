@@ -65,7 +65,7 @@ use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
 pub use self::admit::{Admission, AdmissionGrant, AdmitRefused};
 use self::audio::AudioCommand;
 pub use self::audio::{AudioSource, OpenCapture, Payload};
-pub use self::clipboard::{CLIPBOARD_WAYS, SharedClipboard};
+pub use self::clipboard::{CLIPBOARD_DIRECTIONS, SharedClipboard};
 use self::encodings::Assigned;
 pub use self::encodings::{Encoding, Encodings, SUBPEL_PIXELS, codec_of};
 pub use self::gateway_host::{AdmissionCallback, AudioListener, GatewayHost};
@@ -473,7 +473,7 @@ impl HostRuntime {
 
     fn start_clipboard(&mut self, shares: SharedClipboard) -> std::io::Result<clipboard::Inbox> {
         let inbox = shares.inbox();
-        self.shared.sessions().clipboard_ways(shares.ways());
+        self.shared.sessions().clipboard_ways(shares.directions());
         self.wakers.push(inbox.waker.clone());
         let (shared, its) = (self.shared.clone(), inbox.clone());
         self.start_thread(sched::ThreadRole::Background, "clipboard", move || {

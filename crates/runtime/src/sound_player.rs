@@ -163,12 +163,12 @@ impl SoundPlayer {
     /// Moves arrived payloads from `timed` to the jitter buffer. Locks nothing if there are none: this is
     /// called at each iteration of the decoding thread.
     pub(crate) fn receive(&self, now: Instant, timed: &mut TimedReceiver) {
-        let mut came = false;
+        let mut arrived = false;
         while let Some(step) = timed.poll(now) {
             lock(&self.stream.buffer).push(&step);
-            came = true;
+            arrived = true;
         }
-        if came && self.stream.waits.swap(false, Ordering::Relaxed) {
+        if arrived && self.stream.waits.swap(false, Ordering::Relaxed) {
             self.stream.wakeup_site.sent();
             self.wake();
         }

@@ -439,12 +439,12 @@ pub(crate) mod tests {
     #[test]
     fn only_regular_files_of_a_megabyte_are_read() {
         let dir = TempDir::new();
-        let whole = dir.0.join("whole");
+        let file = dir.0.join("file");
         let length = usize::try_from(MAX_FILE).unwrap();
-        fs::write(&whole, "x".repeat(length)).unwrap();
-        assert_eq!(read_text(&whole).unwrap().unwrap().len(), length);
-        fs::write(&whole, "x".repeat(length + 1)).unwrap();
-        assert!(matches!(read_text(&whole), Err(StoreError::TooLong { .. })));
+        fs::write(&file, "x".repeat(length)).unwrap();
+        assert_eq!(read_text(&file).unwrap().unwrap().len(), length);
+        fs::write(&file, "x".repeat(length + 1)).unwrap();
+        assert!(matches!(read_text(&file), Err(StoreError::TooLong { .. })));
         let pipe = dir.0.join("pipe");
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
         let kind = rustix::fs::FileType::Fifo;

@@ -194,9 +194,9 @@ impl DeviceStore {
     pub fn forget(&mut self, which: &str) -> Result<Device, StoreError> {
         self.change(|devices| {
             let key = find(devices, which)?;
-            let gone = devices.iter().find(|device| device.key == key).cloned();
+            let removed = devices.iter().find(|device| device.key == key).cloned();
             devices.retain(|device| device.key != key);
-            gone.ok_or_else(|| no_such_device(which))
+            removed.ok_or_else(|| no_such_device(which))
         })
     }
 

@@ -103,9 +103,9 @@ fn start(folder: &Path, name: &str, size: Size) -> (Guest, Receiver<Notice>) {
         ..Config::default()
     };
     let (sender, notices) = sync_channel(MANY);
-    let tell = move |notice| drop(sender.send(notice));
+    let on_notice = move |notice| drop(sender.send(notice));
     (
-        Guest::start(&config, InputTarget::Application, size, tell).unwrap(),
+        Guest::start(&config, InputTarget::Application, size, on_notice).unwrap(),
         notices,
     )
 }

@@ -19,7 +19,7 @@ struct Pending {
     /// Whether the thread was started.
     started: bool,
     /// The directions that the host allows.
-    ways: ClipboardWays,
+    directions: ClipboardWays,
     /// Text copied here that is not sent yet.
     copied: Option<ClipboardText>,
     /// Text from the host that is not offered here yet.
@@ -32,15 +32,15 @@ struct Pending {
 
 impl SharedState {
     /// Sets the directions that the host allows; returns whether to start the thread, `true` once.
-    pub(super) fn open(&self, ways: ClipboardWays) -> bool {
+    pub(super) fn open(&self, directions: ClipboardWays) -> bool {
         let mut pending = lock(&self.0);
-        pending.ways = ways;
-        ways.any() && !std::mem::replace(&mut pending.started, true)
+        pending.directions = directions;
+        directions.any() && !std::mem::replace(&mut pending.started, true)
     }
 
     /// Resets the directions until the host announces them again.
     pub(super) fn close(&self) {
-        lock(&self.0).ways = ClipboardWays::default();
+        lock(&self.0).directions = ClipboardWays::default();
     }
 
     /// Stores text copied at the host. It is newer than unsent local text.
@@ -110,7 +110,7 @@ fn serve(shared: &Shared, display: &str) -> Result<(), ClipboardError> {
                 let mut pending = lock(&state.0);
                 // Text copied before it is outdated.
                 pending.copied = None;
-                if pending.ways.to_host {
+                if pending.directions.to_host {
                     let words = format!("copied content not sent to the host: {why}");
                     shared.notice(Notice::Clipboard(words));
                 }

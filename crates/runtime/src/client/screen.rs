@@ -255,10 +255,10 @@ impl Screen {
     }
 
     /// Switches between relative mouse motion and absolute pointer positions.
-    pub(super) fn relative_mouse(&mut self, wanted: bool) {
-        self.relative_mouse = wanted;
+    pub(super) fn relative_mouse(&mut self, relative: bool) {
+        self.relative_mouse = relative;
         if let Some(presenter) = self.presenter.as_mut() {
-            let _ = presenter.relative_mouse(wanted);
+            let _ = presenter.relative_mouse(relative);
         }
     }
 

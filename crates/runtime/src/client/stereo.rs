@@ -165,8 +165,8 @@ impl Mailbox {
         view
     }
 
-    fn update(&self, what: impl FnOnce(&mut Pending)) {
-        what(&mut lock(&self.pending));
+    fn update(&self, change: impl FnOnce(&mut Pending)) {
+        change(&mut lock(&self.pending));
         self.changed.notify_all();
     }
 }
@@ -261,7 +261,7 @@ impl StereoPresenter {
         let Some(on_event) = self.on_event.take() else {
             return Ok(false);
         };
-        let show = render::Renderer::new(
+        let renderer = render::Renderer::new(
             presenter,
             Arc::clone(&mailbox),
             self.eyes,
@@ -270,7 +270,7 @@ impl StereoPresenter {
         );
         let thread = self
             .scheduler
-            .spawn(ThreadRole::Decode, "ouvr-eyes", move || show.run());
+            .spawn(ThreadRole::Decode, "ouvr-eyes", move || renderer.run());
         let thread = thread.map_err(|e| PresentError(format!("can't start a thread: {e}")))?;
         self.output = Output::Threaded(RenderThread {
             mailbox,
@@ -286,12 +286,12 @@ impl StereoPresenter {
     fn forward(
         &mut self,
         direct: impl FnOnce(&mut dyn Presenter) -> Result<(), PresentError>,
-        order: impl FnOnce(&mut Pending),
+        update: impl FnOnce(&mut Pending),
     ) -> Result<(), PresentError> {
         match &mut self.output {
             Output::Direct(presenter) => direct(presenter.as_mut()),
             Output::Threaded(thread) => {
-                thread.mailbox.update(order);
+                thread.mailbox.update(update);
                 thread.check_open()
             }
             Output::Closed => Ok(()),
@@ -389,10 +389,10 @@ impl Presenter for StereoPresenter {
         )
     }
 
-    fn relative_mouse(&mut self, wanted: bool) -> Result<(), PresentError> {
+    fn relative_mouse(&mut self, relative: bool) -> Result<(), PresentError> {
         self.forward(
-            |presenter| presenter.relative_mouse(wanted),
-            |pending| pending.relative = Some(wanted),
+            |presenter| presenter.relative_mouse(relative),
+            |pending| pending.relative = Some(relative),
         )
     }
 

@@ -10,21 +10,21 @@ use super::{Notice, Shared};
 use crate::lock::lock;
 
 /// Directions by name, as [`Config::clipboard`](super::config::Config::clipboard) names them.
-pub const CLIPBOARD_WAYS: [(&str, ClipboardWays); 4] = [
-    ("off", ways(false, false)),
-    ("to-host", ways(true, false)),
-    ("to-client", ways(false, true)),
-    ("both", ways(true, true)),
+pub const CLIPBOARD_DIRECTIONS: [(&str, ClipboardWays); 4] = [
+    ("off", directions(false, false)),
+    ("to-host", directions(true, false)),
+    ("to-client", directions(false, true)),
+    ("both", directions(true, true)),
 ];
 
-const fn ways(to_host: bool, to_client: bool) -> ClipboardWays {
+const fn directions(to_host: bool, to_client: bool) -> ClipboardWays {
     ClipboardWays { to_host, to_client }
 }
 
 /// A display's clipboard, shared with the player.
 pub struct SharedClipboard {
     clipboard: Clipboard,
-    ways: ClipboardWays,
+    directions: ClipboardWays,
 }
 
 impl SharedClipboard {
@@ -33,19 +33,25 @@ impl SharedClipboard {
     ///
     /// # Errors
     /// One line, if the display can't be reached.
-    pub fn open(display: &str, ways: ClipboardWays) -> Result<Option<SharedClipboard>, String> {
-        let watch = match ways.to_client {
+    pub fn open(
+        display: &str,
+        directions: ClipboardWays,
+    ) -> Result<Option<SharedClipboard>, String> {
+        let watch = match directions.to_client {
             true => Watch::Changes,
             false => Watch::Nothing,
         };
         let open = || Clipboard::open(display, watch, MAX_TEXT).map_err(|e| e.to_string());
-        let clipboard = ways.any().then(open).transpose()?;
-        Ok(clipboard.map(|clipboard| SharedClipboard { clipboard, ways }))
+        let clipboard = directions.any().then(open).transpose()?;
+        Ok(clipboard.map(|clipboard| SharedClipboard {
+            clipboard,
+            directions,
+        }))
     }
 
     /// The allowed directions.
-    pub(super) fn ways(&self) -> ClipboardWays {
-        self.ways
+    pub(super) fn directions(&self) -> ClipboardWays {
+        self.directions
     }
 
     /// The inbox for the player's text, with the thread's waker.

@@ -33,7 +33,7 @@ use openuvr_proto::units::Bitrate;
 use serde::{Deserialize, Serialize};
 
 pub use self::sound::Sounds;
-use super::{CLIPBOARD_WAYS, Encoding, Encodings, codec_of};
+use super::{CLIPBOARD_DIRECTIONS, Encoding, Encodings, codec_of};
 use crate::PORT;
 use crate::identity_store::{self, load_or_create};
 use crate::machine;
@@ -135,7 +135,7 @@ pub struct Config {
     /// Sound bitrate in bit/s, 16 000 to 510 000, without headers and repetitions.
     pub sound_bitrate: u64,
     /// Directions of clipboard sharing between the player and the application's display, by
-    /// [`CLIPBOARD_WAYS`]: `off`, `to-host`, `to-client` or `both`.
+    /// [`CLIPBOARD_DIRECTIONS`]: `off`, `to-host`, `to-client` or `both`.
     pub clipboard: String,
     /// The folder in which the player's game pads are provided to the application's processes, which must
     /// have `libopenuvr_pads.so` and [`openuvr_media::pad::FOLDER`] in their environment; `None`: none.
@@ -303,7 +303,7 @@ impl Config {
     /// # Errors
     /// One line that lists the valid values.
     pub fn clipboard_ways(&self) -> Result<ClipboardWays, String> {
-        one_of("clipboard", &self.clipboard, &CLIPBOARD_WAYS)
+        one_of("clipboard", &self.clipboard, &CLIPBOARD_DIRECTIONS)
     }
 
     /// The scheduler of its threads.

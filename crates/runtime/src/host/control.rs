@@ -284,11 +284,11 @@ impl Control {
 
     /// Opens a pairing window requested by `openuvr devices pair`.
     fn open_requested_window(&mut self, now: Instant) {
-        let Some(wanted) = self.trust.requested_window() else {
+        let Some(window) = self.trust.requested_window() else {
             return;
         };
-        let words = pairing_opened(wanted.span);
-        (self.handshake).open_pairing(now, wanted.pin, wanted.span);
+        let words = pairing_opened(window.span);
+        (self.handshake).open_pairing(now, window.pin, window.span);
         self.shared.notice(Notice::Pairing(words));
     }
 

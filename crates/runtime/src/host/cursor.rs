@@ -28,9 +28,9 @@ impl HostRuntime {
     }
 
     /// Selects relative mouse motion, or absolute positions (the initial state). Callable from any thread.
-    pub fn set_relative_mouse(&self, wanted: bool) {
+    pub fn set_relative_mouse(&self, relative: bool) {
         let mut sessions = self.shared.sessions();
-        sessions.relative_mouse(wanted);
+        sessions.relative_mouse(relative);
         self.shared.flush(&mut sessions);
     }
 }

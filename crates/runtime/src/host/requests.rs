@@ -78,9 +78,9 @@ impl HostRuntime {
     /// Announces when the application takes poses. The transmission time is subtracted, and the player's
     /// client samples at the resulting times if it can. Cheap; call it for each frame. Callable from any
     /// thread.
-    pub fn poses_wanted(&self, wanted: Refresh<Instant>) {
+    pub fn poses_wanted(&self, schedule: Refresh<Instant>) {
         let mut sessions = self.shared.sessions();
-        if sessions.poses_wanted(clock::now(), wanted) {
+        if sessions.poses_wanted(clock::now(), schedule) {
             self.shared.flush(&mut sessions);
         }
     }

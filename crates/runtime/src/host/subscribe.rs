@@ -148,9 +148,9 @@ impl HostRuntime {
     /// not allow it.
     pub fn clipboard_piece(&self, subscriber: SubscriberId, piece: &ClipboardPiece) {
         let mut host = self.shared.sessions();
-        let whole = host.clipboard_piece_from(subscriber, piece);
+        let complete = host.clipboard_piece_from(subscriber, piece);
         drop(host);
-        if whole {
+        if complete {
             self.shared.wake_control();
         }
     }

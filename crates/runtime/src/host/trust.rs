@@ -127,15 +127,15 @@ impl Trust {
 
     /// A newly requested pairing window; it is recorded as opened.
     pub(super) fn requested_window(&mut self) -> Option<RequestedWindow> {
-        let wanted = match self.requests.poll(now()) {
-            Ok(wanted) => wanted?,
+        let window = match self.requests.poll(now()) {
+            Ok(window) => window?,
             Err(e) => {
                 self.shared.notice(Notice::Warning(e.to_string()));
                 return None;
             }
         };
-        self.write(TrustEvent::WindowOpened(wanted.id.clone()));
-        Some(wanted)
+        self.write(TrustEvent::WindowOpened(window.id.clone()));
+        Some(window)
     }
 
     /// Records that a known device started a session.

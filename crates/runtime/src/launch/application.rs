@@ -110,20 +110,20 @@ impl Application {
     /// elsewhere.
     pub fn has_orphans(&mut self, helpers: &[u32]) -> bool {
         loop {
-            let (mut goes_on, mut ended) = (false, false);
+            let (mut running, mut ended) = (false, false);
             for pid in children() {
                 let id = pid.as_raw_nonzero().get().unsigned_abs();
                 if id == self.child.id() || helpers.contains(&id) {
                     continue;
                 }
                 match waitpid(Some(pid), WaitOptions::NOHANG) {
-                    Ok(None) => goes_on = true,
+                    Ok(None) => running = true,
                     _ => ended = true,
                 }
             }
             // The children of a process that just ended become this process's only then: look again.
-            if goes_on || !ended {
-                return goes_on;
+            if running || !ended {
+                return running;
             }
         }
     }

@@ -27,14 +27,14 @@ pub(super) fn register(
     let layer = &mut manifest["layer"];
     layer["library_path"] = serde_json::to_value(library)?;
     let name = layer["name"].as_str().unwrap_or_default().to_owned();
-    let place = folder.join("vulkan/explicit_layer.d");
-    fs::create_dir_all(&place)?;
-    let file = place.join("VkLayer_openuvr_capture.json");
+    let layer_folder = folder.join("vulkan/explicit_layer.d");
+    fs::create_dir_all(&layer_folder)?;
+    let file = layer_folder.join("VkLayer_openuvr_capture.json");
     fs::write(file, serde_json::to_vec_pretty(&manifest)?)?;
     let set = |name| now(name).filter(|value| !value.is_empty());
     // It replaces all other search paths, so the layer's must be among them.
     let found = match set("VK_LAYER_PATH") {
-        Some(path) => ("VK_LAYER_PATH", prepend(place.as_os_str(), &path)),
+        Some(path) => ("VK_LAYER_PATH", prepend(layer_folder.as_os_str(), &path)),
         None => {
             let data = set("XDG_DATA_DIRS").unwrap_or_else(|| DATA.into());
             ("XDG_DATA_DIRS", prepend(folder.as_os_str(), &data))

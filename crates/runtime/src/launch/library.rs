@@ -17,7 +17,7 @@ pub const XR_RUNTIME: &str = "libopenuvr_xr.so";
 /// It does not exist, or its path can't be passed to the loader.
 pub fn library(named: Option<&Path>) -> Result<PathBuf, LaunchError> {
     let found = find(LIBRARY, named)?;
-    let found = found.ok_or_else(|| LaunchError::NoLibrary(place(named)))?;
+    let found = found.ok_or_else(|| LaunchError::NoLibrary(searched(named)))?;
     match found.to_string_lossy().contains([' ', ':']) {
         true => Err(LaunchError::Unquotable(found)),
         false => Ok(found),
@@ -30,7 +30,7 @@ pub fn library(named: Option<&Path>) -> Result<PathBuf, LaunchError> {
 /// It does not exist.
 pub fn xr_runtime(named: Option<&Path>) -> Result<PathBuf, LaunchError> {
     let found = find(XR_RUNTIME, named)?;
-    found.ok_or_else(|| LaunchError::NoRuntime(place(named)))
+    found.ok_or_else(|| LaunchError::NoRuntime(searched(named)))
 }
 
 fn find(file: &str, named: Option<&Path>) -> Result<Option<PathBuf>, LaunchError> {
@@ -48,7 +48,7 @@ fn find(file: &str, named: Option<&Path>) -> Result<Option<PathBuf>, LaunchError
 }
 
 /// The searched place, as text.
-fn place(named: Option<&Path>) -> String {
+fn searched(named: Option<&Path>) -> String {
     named.map_or("beside this program or in ../lib/openuvr".into(), |path| {
         path.display().to_string()
     })
@@ -57,11 +57,11 @@ fn place(named: Option<&Path>) -> String {
 fn beside(program: &Path, file: &str) -> Option<PathBuf> {
     let folder = program.parent()?;
     // Cargo's `deps` folder first: the copy beside the program may be outdated.
-    let places = [
+    let folders = [
         folder.join("deps"),
         folder.to_owned(),
         folder.join("../lib/openuvr"),
     ];
-    let mut files = places.iter().map(|place| place.join(file));
+    let mut files = folders.iter().map(|folder| folder.join(file));
     files.find(|file| file.is_file())
 }

@@ -158,11 +158,11 @@ impl Socket {
         let mut lines = Vec::new();
         let abandoned = &mut self.abandoned;
         self.processes.retain_mut(|process| {
-            let goes_on = process.receive(&mut lines);
-            if !goes_on {
+            let connected = process.receive(&mut lines);
+            if !connected {
                 abandoned.extend(process.injects.take());
             }
-            goes_on
+            connected
         });
         let has_application = self.has_application();
         if let Some(first) = self.processes.first_mut() {

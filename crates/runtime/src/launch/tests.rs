@@ -130,8 +130,8 @@ sys.stdout.write('told' if b'other' in end.recv(65536) else 'not told')";
         assert!(std::time::Instant::now() < until, "no settings were sent");
         socket.lines(Duration::from_millis(5));
     }
-    let said = game.wait_with_output().unwrap().stdout;
-    assert_eq!(String::from_utf8(said).unwrap(), "told");
+    let output = game.wait_with_output().unwrap().stdout;
+    assert_eq!(String::from_utf8(output).unwrap(), "told");
 }
 
 #[test]
@@ -157,10 +157,10 @@ fn a_process_is_accepted_once_a_descriptor_is_free() {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", &name, "--nocapture"]);
         let out = command.env(ALONE, "1").output().unwrap();
-        let said = String::from_utf8_lossy(&out.stdout);
+        let output = String::from_utf8_lossy(&out.stdout);
         let error = String::from_utf8_lossy(&out.stderr);
-        let passed = out.status.success() && said.contains("1 passed");
-        assert!(passed, "{said}{error}");
+        let passed = out.status.success() && output.contains("1 passed");
+        assert!(passed, "{output}{error}");
         return;
     }
     let mut socket = Socket::open(&settings()).unwrap();

@@ -77,9 +77,9 @@ impl GatewayListener {
         host: &Arc<HostRuntime>,
         scheduler: &Scheduler,
     ) -> Result<GatewayListener, String> {
-        let place = path.display();
+        let shown = path.display();
         let failed =
-            |why: &dyn std::fmt::Display| format!("can't accept gateways at {place}: {why}");
+            |why: &dyn std::fmt::Display| format!("can't accept gateways at {shown}: {why}");
         // Remove the socket of an earlier process, but no file and no socket with a listener.
         let socket = |there: std::fs::Metadata| there.file_type().is_socket();
         let refuses = matches!(Channel::connect(path), Err(Errno::CONNREFUSED));

@@ -172,9 +172,9 @@ impl PairingRequests {
     /// [`StoreError`]: the file can't be changed.
     pub fn opened(&mut self, id: &str) -> Result<(), StoreError> {
         self.file.change(|all: &mut Requests| {
-            let asked = all.request.iter_mut().find(|one| one.id == id);
-            if let Some(asked) = asked.filter(|asked| asked.opened.len() < MAX_ANSWERS) {
-                asked.opened.push(std::process::id());
+            let request = all.request.iter_mut().find(|one| one.id == id);
+            if let Some(request) = request.filter(|request| request.opened.len() < MAX_ANSWERS) {
+                request.opened.push(std::process::id());
             }
             Ok(())
         })

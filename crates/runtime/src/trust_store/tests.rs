@@ -232,8 +232,8 @@ fn a_file_without_content_is_corrupt_not_an_empty_list() {
     let mut hosts = HostStore::open(&temp.0).unwrap();
     hosts.remember("desk", key(2)).unwrap();
     let devices = temp.0.join("devices.toml");
-    let whole = fs::read_to_string(&devices).unwrap();
-    let comment = whole.lines().next().unwrap();
+    let content = fs::read_to_string(&devices).unwrap();
+    let comment = content.lines().next().unwrap();
     for lost in ["", "\n\n", comment, "[other]\n"] {
         for file in ["devices.toml", "hosts.toml"] {
             fs::write(temp.0.join(file), lost).unwrap();
@@ -252,7 +252,7 @@ fn a_file_without_content_is_corrupt_not_an_empty_list() {
         assert_eq!(fs::read_to_string(&devices).unwrap(), lost);
     }
     // Forgetting the last device leaves an empty list.
-    fs::write(&devices, &whole).unwrap();
+    fs::write(&devices, &content).unwrap();
     store.forget("attic").unwrap();
     assert!(DeviceStore::open(&temp.0).unwrap().devices().is_empty());
 }

@@ -209,22 +209,22 @@ fn the_newest_pointer_mouse_and_source_states_arrive() {
         argb: vec![1, 2],
     };
     host.set_pointer(Some(&shape), Some((7, 9)));
-    let (mut mouse, mut shown, mut looks, mut place) = (None, None, None, None);
-    while [mouse, shown].contains(&None) || looks.is_none() || place.is_none() {
+    let (mut mouse, mut shown, mut pixels, mut position) = (None, None, None, None);
+    while [mouse, shown].contains(&None) || pixels.is_none() || position.is_none() {
         let update = arrives(&arrived, "an update", |arrived| match arrived {
             Arrived::Update(update) => Some(update),
             Arrived::Frame(_) => None,
         });
         match update {
-            Update::RelativeMouse(wanted) => mouse = Some(wanted),
+            Update::RelativeMouse(relative) => mouse = Some(relative),
             Update::SourceShown(now) => shown = Some(now),
-            Update::CursorShape(shape) => looks = Some(shape.argb.clone()),
-            Update::CursorMoved(at) => place = at,
+            Update::CursorShape(shape) => pixels = Some(shape.argb.clone()),
+            Update::CursorMoved(at) => position = at,
             Update::Decision(_) => {}
             other => panic!("{other:?}"),
         }
     }
-    let all = (mouse, shown, looks, place);
+    let all = (mouse, shown, pixels, position);
     assert_eq!(
         all,
         (Some(true), Some(false), Some(vec![1, 2]), Some((7, 9)))

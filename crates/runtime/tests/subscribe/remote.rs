@@ -107,10 +107,10 @@ fn a_gateway_receives_the_encoded_frames() {
             assert_eq!(&made, bytes);
         }
     }
-    let whole = far
+    let consecutive = far
         .windows(2)
         .filter(|two| two[1].0.header.frame.0 == two[0].0.header.frame.0 + 1);
-    assert!(whole.count() > 30, "most follow each other");
+    assert!(consecutive.count() > 30, "most follow each other");
 }
 
 #[test]

@@ -79,7 +79,7 @@ impl Media {
                 }
             }
             ClientEvent::Streams(grants) => self.streams_granted(&grants),
-            ClientEvent::ClipboardWays(ways) => self.clipboard_ways(ways, session),
+            ClientEvent::ClipboardWays(directions) => self.clipboard_ways(directions, session),
             ClientEvent::PadsTaken(_) => self.pads_taken(session),
             ClientEvent::Rumble(pad, rumble, lasts) => {
                 self.shared.pads.rumble(pad, rumble, lasts);
@@ -92,7 +92,7 @@ impl Media {
             ClientEvent::CursorShape { size, hot, argb } => {
                 self.screen.cursor_shape(size, hot, argb);
             }
-            ClientEvent::RelativeMouse(wanted) => self.screen.relative_mouse(wanted),
+            ClientEvent::RelativeMouse(relative) => self.screen.relative_mouse(relative),
             ClientEvent::Probed(found) => {
                 let prober = self.prober.as_mut();
                 let event = prober.map(|prober| prober.on_result(&found, now, session));
@@ -153,12 +153,12 @@ impl Media {
     }
 
     /// The host allows clipboard text in these directions.
-    fn clipboard_ways(&mut self, ways: ClipboardWays, session: &mut ClientSession) {
+    fn clipboard_ways(&mut self, directions: ClipboardWays, session: &mut ClientSession) {
         let Some(display) = &self.setup.clipboard else {
             return;
         };
         let shared = &self.shared;
-        if shared.clipboard.open(ways) {
+        if shared.clipboard.open(directions) {
             match start_clipboard(shared, &self.setup.scheduler, display) {
                 Ok(thread) => self.inputs.push(thread),
                 Err(e) => shared.notice(Notice::Warning(format!(

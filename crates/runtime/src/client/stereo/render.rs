@@ -187,8 +187,8 @@ impl Renderer {
         } else {
             Duration::ZERO
         };
-        let (_, looks) = carried(&pose, &Velocity::of(&pose), ahead.as_secs_f32());
-        Some(looks)
+        let (_, rotation) = carried(&pose, &Velocity::of(&pose), ahead.as_secs_f32());
+        Some(rotation)
     }
 
     fn draw(&mut self, fresh: bool, backend: &mut Opened) -> Result<(), PresentError> {
@@ -371,8 +371,8 @@ impl SurfaceUpdates {
         if let Some(cursor) = &self.cursor {
             presenter.cursor(cursor)?;
         }
-        if let Some(wanted) = self.relative {
-            presenter.relative_mouse(wanted)?;
+        if let Some(relative) = self.relative {
+            presenter.relative_mouse(relative)?;
         }
         if let Some((observer, title)) = &self.observer {
             presenter.set_observer(*observer, title)?;

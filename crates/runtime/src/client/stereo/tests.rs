@@ -23,7 +23,7 @@ struct Memory {
 
 impl Presenter for Memory {
     fn present(&mut self, _: FrameId, _: &Picture<'_>) -> Result<(), PresentError> {
-        panic!("it lends memory");
+        panic!("this surface has a canvas");
     }
 
     fn canvas(&mut self) -> Option<&mut dyn Canvas> {
@@ -66,7 +66,7 @@ struct Rig {
     shown: Option<Receiver<(Size, Vec<u8>)>>,
     titles: Receiver<String>,
     costs: Receiver<ReprojectionCost>,
-    troubles: Receiver<String>,
+    warnings: Receiver<String>,
     frame: u32,
 }
 
@@ -78,7 +78,7 @@ impl Rig {
         let (shown_by, shown) = sync_channel(4);
         let (observer, titles) = sync_channel(4);
         let (costs_by, costs) = sync_channel(1);
-        let (troubles_by, troubles) = sync_channel(1);
+        let (warnings_by, warnings) = sync_channel(1);
         let surface = Memory {
             size: Size::default(),
             pixels: Vec::new(),
@@ -90,7 +90,7 @@ impl Rig {
             mailbox: Arc::clone(&mailbox),
             on_event: Box::new(move |event| match event {
                 StereoEvent::Cost(cost) => _ = costs_by.try_send(cost),
-                StereoEvent::Warning(why) => _ = troubles_by.try_send(why),
+                StereoEvent::Warning(why) => _ = warnings_by.try_send(why),
             }),
             eyes,
             has_head,
@@ -102,7 +102,7 @@ impl Rig {
             shown: Some(shown),
             titles,
             costs,
-            troubles,
+            warnings,
             frame: 0,
         }
     }
@@ -116,7 +116,7 @@ impl Rig {
         } else {
             size.width
         };
-        let canvas = self.presenter.canvas().expect("it lends memory");
+        let canvas = self.presenter.canvas().expect("a canvas");
         let bytes = canvas.rows(size, 0..size.height).expect("memory");
         for (i, pixel) in bytes.chunks_exact_mut(4).enumerate() {
             let x = u32::try_from(i).expect("a picture") % size.width % eye;
@@ -133,18 +133,23 @@ impl Rig {
     }
 
     /// Waits until a picture is shown that satisfies `wanted`.
-    fn expect(&self, what: &str, wanted: impl Fn(Size, &[u8]) -> bool) {
-        self.expect_while(what, || (), wanted);
+    fn expect(&self, what: &str, predicate: impl Fn(Size, &[u8]) -> bool) {
+        self.expect_while(what, || (), predicate);
     }
 
     /// The same; calls `meanwhile` repeatedly until then.
-    fn expect_while(&self, what: &str, meanwhile: impl Fn(), wanted: impl Fn(Size, &[u8]) -> bool) {
+    fn expect_while(
+        &self,
+        what: &str,
+        meanwhile: impl Fn(),
+        predicate: impl Fn(Size, &[u8]) -> bool,
+    ) {
         let until = Deadline::now() + PATIENCE;
         let shown = self.shown.as_ref().expect("the window is open");
         while Deadline::now() < until {
             meanwhile();
             if let Ok((size, pixels)) = shown.recv_timeout(Duration::from_millis(10))
-                && wanted(size, &pixels)
+                && predicate(size, &pixels)
             {
                 return;
             }
@@ -167,22 +172,22 @@ fn is_turned(degrees: f32) -> impl Fn(Size, &[u8]) -> bool {
     }
 }
 
-fn looks(degrees: f32) -> Pose {
-    let Rotation(looks) = Rotation::of_head(degrees.to_radians(), 0.0, 0.0);
-    Pose::new([0.0; 3], looks).expect("a rotation")
+fn head_turned(degrees: f32) -> Pose {
+    let Rotation(rotation) = Rotation::of_head(degrees.to_radians(), 0.0, 0.0);
+    Pose::new([0.0; 3], rotation).expect("a rotation")
 }
 
 fn viewpoint(degrees: f32) -> Viewpoint {
     let quarter = std::f32::consts::FRAC_PI_4;
     let fov = FieldOfView::new(-quarter, quarter, quarter, -quarter).expect("a view");
     let view = View {
-        pose: looks(degrees),
+        pose: head_turned(degrees),
         fov,
     };
     Viewpoint {
         pose: Some(PoseEcho {
             pose: PoseId(1),
-            at: looks(degrees),
+            at: head_turned(degrees),
             display: None,
         }),
         views: Some(Views::two(view, view)),
@@ -211,13 +216,13 @@ fn a_frame_without_views_is_presented_directly() {
 #[test]
 fn a_picture_follows_the_head_without_a_new_frame() {
     let mut rig = Rig::new(fast(), true);
-    rig.mailbox.set_head(looks(0.0), clock::now());
+    rig.mailbox.set_head(head_turned(0.0), clock::now());
     // The first is on the surface already; the next must be painted completely.
     assert!(!rig.frame(EYES, Some(0.0)).expect("shown"));
     assert!(rig.frame(EYES, Some(0.0)).expect("shown"));
     rig.expect_turned(0.0);
     for degrees in [10.0, 25.0, -15.0] {
-        rig.mailbox.set_head(looks(degrees), clock::now());
+        rig.mailbox.set_head(head_turned(degrees), clock::now());
         rig.expect_turned(degrees);
     }
     // A new frame, drawn for an older head rotation.
@@ -233,7 +238,7 @@ fn a_picture_follows_the_head_without_a_new_frame() {
     // The first may have been presented directly.
     assert!(cost.pictures >= 4 && cost.p50 <= cost.p99, "{cost}");
     assert_eq!(cost.with, DrawWith::Software);
-    assert!(rig.troubles.try_recv().is_err(), "the default always works");
+    assert!(rig.warnings.try_recv().is_err(), "the default always works");
 }
 
 #[test]
@@ -243,13 +248,13 @@ fn software_replaces_a_failing_opengl_renderer() {
         ..fast()
     };
     let mut rig = Rig::new(eyes, true);
-    rig.mailbox.set_head(looks(10.0), clock::now());
+    rig.mailbox.set_head(head_turned(10.0), clock::now());
     assert!(!rig.frame(EYES, Some(0.0)).expect("shown"));
     assert!(rig.frame(EYES, Some(0.0)).expect("shown"));
     rig.expect_turned(10.0);
-    let trouble = rig.troubles.recv_timeout(PATIENCE).expect("a warning");
-    assert!(trouble.starts_with("gl can't draw"), "{trouble}");
-    assert!(trouble.ends_with("in software"), "{trouble}");
+    let warning = rig.warnings.recv_timeout(PATIENCE).expect("a warning");
+    assert!(warning.starts_with("gl can't draw"), "{warning}");
+    assert!(warning.ends_with("in software"), "{warning}");
     drop(rig.presenter);
     let cost = rig.costs.recv_timeout(PATIENCE).expect("counted");
     assert_eq!(cost.with, DrawWith::Software);
@@ -260,7 +265,7 @@ fn a_velocity_is_extrapolated_unless_the_clock_jumped() {
     let mut rig = Rig::new(fast(), true);
     let turning = |degrees: f32| {
         let turns = Some([0.0, 200f32.to_radians(), 0.0]);
-        looks(degrees).moving(None, turns).expect("finite")
+        head_turned(degrees).moving(None, turns).expect("finite")
     };
     assert!(!rig.frame(EYES, Some(0.0)).expect("shown"));
     assert!(rig.frame(EYES, Some(0.0)).expect("shown"));

@@ -25,9 +25,9 @@ pub struct Sounds {
 impl Sounds {
     /// The streams that the host offers.
     pub(super) fn streams(&self) -> impl Iterator<Item = StreamOffer> + use<> {
-        let heard = self.audio.is_some().then_some(HOST_AUDIO);
-        let spoken = self.microphone.is_some().then_some(MICROPHONE);
-        heard.into_iter().chain(spoken)
+        let audio = self.audio.is_some().then_some(HOST_AUDIO);
+        let microphone = self.microphone.is_some().then_some(MICROPHONE);
+        audio.into_iter().chain(microphone)
     }
 }
 

@@ -160,9 +160,9 @@ impl SecondaryRendition {
 
     /// Drops the unsent commands of a subscriber that left; returns whether its `Add` was among them.
     fn forget(&mut self, gone: SubscriberId) -> bool {
-        let came =
+        let joined =
             |command: &MediaCommand| matches!(command, MediaCommand::Add { id, .. } if *id == gone);
-        let unknown = self.unsent.iter().any(came);
+        let unknown = self.unsent.iter().any(joined);
         self.unsent
             .retain(|command| command.subscriber() != Some(gone));
         unknown

@@ -331,8 +331,8 @@ fn write_update(bytes: &mut Vec<u8>, update: &Update) {
         Update::SourceShown(shown) => {
             w.u8(kind::SHOWN).u8(u8::from(*shown));
         }
-        Update::RelativeMouse(wanted) => {
-            w.u8(kind::RELATIVE).u8(u8::from(*wanted));
+        Update::RelativeMouse(relative) => {
+            w.u8(kind::RELATIVE).u8(u8::from(*relative));
         }
         Update::CursorShape(shape) => {
             write_size(w.u8(kind::SHAPE), shape.size);
@@ -350,8 +350,9 @@ fn write_update(bytes: &mut Vec<u8>, update: &Update) {
             w.u8(kind::DECISION);
             Message::Decision(*decision).write(bytes);
         }
-        Update::ClipboardWays(ways) => {
-            let (to_host, to_client) = (u8::from(ways.to_host), u8::from(ways.to_client));
+        Update::ClipboardWays(directions) => {
+            let (to_host, to_client) =
+                (u8::from(directions.to_host), u8::from(directions.to_client));
             w.u8(kind::CLIPBOARD_WAYS).u8(to_host).u8(to_client);
         }
         Update::Rumble {
