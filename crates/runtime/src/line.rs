@@ -192,10 +192,7 @@ impl From<Notice> for Line {
             Notice::Ended(subscriber, ending) => Line::Ended(subscriber, ending),
             Notice::Record(record) => Line::Record(record),
             Notice::Audio(session, report) => Line::Audio(session, report),
-            Notice::Decision {
-                rendition,
-                decision,
-            } => Line::Decision(rendition, decision),
+            Notice::Decision { rendition, event } => Line::Decision(rendition, event),
             Notice::EncoderOpened {
                 rendition,
                 encoder,
@@ -257,8 +254,8 @@ impl Line {
             Line::Audio(session, report) => {
                 (text.put("audio").put(session.0)).message(&Message::AudioReport(*report))
             }
-            Line::Decision(rendition, decision) => {
-                (text.put("decision").put(rendition.0)).message(&Message::Decision(*decision))
+            Line::Decision(rendition, event) => {
+                (text.put("decision").put(rendition.0)).message(&Message::Decision(*event))
             }
             Line::EncoderOpened {
                 rendition,
@@ -323,8 +320,8 @@ impl Line {
                 _ => return None,
             },
             "decision" => match (fields.number()?, fields.message()?) {
-                (rendition, Message::Decision(decision)) => {
-                    Line::Decision(RenditionId(rendition), decision)
+                (rendition, Message::Decision(event)) => {
+                    Line::Decision(RenditionId(rendition), event)
                 }
                 _ => return None,
             },
@@ -515,7 +512,7 @@ impl<'a> Fields<'a> {
             .map(|at| u8::from_str_radix(digits(at)?, 16).ok());
         let bytes: Vec<u8> = bytes.collect::<Option<_>>()?;
         match Messages::new(&bytes).next()? {
-            Ok(Message::Decision(decision)) => Some(Message::Decision(decision)),
+            Ok(Message::Decision(event)) => Some(Message::Decision(event)),
             Ok(Message::AudioReport(report)) => Some(Message::AudioReport(report)),
             _ => None,
         }

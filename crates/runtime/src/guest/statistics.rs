@@ -32,7 +32,7 @@ pub struct Statistics {
     /// Bytes on the wire for all frames, without transport headers.
     pub bytes: u64,
     /// The last control event of the player's rendition, as text.
-    pub decision: Option<String>,
+    pub control_event: Option<String>,
     /// Each client's rendition.
     renditions: Vec<(SubscriberId, RenditionId)>,
     /// Of the newest [`MAX_SAMPLES`] complete frames.
@@ -63,10 +63,9 @@ impl Statistics {
                 self.renditions.retain(|(id, _)| id != subscriber);
             }
             Notice::Link(_, transport) => self.link = Some(*transport),
-            Notice::Decision {
-                rendition,
-                decision,
-            } if self.is_players(*rendition) => self.decision = Some(decision.to_string()),
+            Notice::Decision { rendition, event } if self.is_players(*rendition) => {
+                self.control_event = Some(event.to_string());
+            }
             Notice::Record(record) => self.frame(record),
             _ => {}
         }

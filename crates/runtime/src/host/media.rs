@@ -179,16 +179,16 @@ impl Media {
             return;
         };
         let mut newest = None;
-        while let Some(decision) = primary.poll_control_event() {
+        while let Some(event) = primary.poll_control_event() {
             self.shared.notice(Notice::Decision {
                 rendition: primary.id(),
-                decision,
+                event,
             });
-            newest = Some(decision);
+            newest = Some(event);
         }
-        if let Some(decision) = newest {
+        if let Some(event) = newest {
             let mut sessions = self.shared.sessions();
-            sessions.decided(decision);
+            sessions.decided(event);
             self.shared.flush(&mut sessions);
         }
     }

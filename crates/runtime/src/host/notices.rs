@@ -61,7 +61,7 @@ pub enum Notice {
         /// The rendition.
         rendition: RenditionId,
         /// The event, with its reason.
-        decision: Decision,
+        event: Decision,
     },
     /// An encoder was opened: the rendition has its first subscriber, or a new size or thread.
     EncoderOpened {

@@ -57,7 +57,7 @@ fn lines_survive_a_round_trip() {
         outcome: Outcome::Left,
         ..dropped
     };
-    let decision = Decision::SkipBack {
+    let event = Decision::SkipBack {
         frame: FrameId(9),
         to: FrameId(7),
     };
@@ -87,7 +87,7 @@ fn lines_survive_a_round_trip() {
         Line::Link(SessionId(1), Rung::Xdp),
         Line::Record(Box::new(record())),
         Line::Record(Box::new(dropped)),
-        Line::Decision(RenditionId(2), decision),
+        Line::Decision(RenditionId(2), event),
         Line::Record(Box::new(left)),
         Line::EncoderOpened {
             rendition: RenditionId(1),

@@ -87,7 +87,7 @@ impl Media {
             ClientEvent::Haptic(haptic) => self.shared.notice(Notice::Haptic(haptic)),
             ClientEvent::Clipboard(text) => self.shared.clipboard.receive(text),
             ClientEvent::SourceShown(shown) => self.shared.notice(Notice::SourceShown(shown)),
-            ClientEvent::Decided(decision) => self.overlay.set_control_event(&decision.to_string()),
+            ClientEvent::Decided(event) => self.overlay.set_control_event(&event.to_string()),
             ClientEvent::CursorMoved(at) => self.screen.cursor_moved(at),
             ClientEvent::CursorShape { size, hot, argb } => {
                 self.screen.cursor_shape(size, hot, argb);

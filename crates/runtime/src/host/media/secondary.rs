@@ -361,12 +361,9 @@ impl Thread {
     }
 
     fn report_control_events(&mut self) {
-        while let Some(decision) = self.pipeline.poll_control_event() {
+        while let Some(event) = self.pipeline.poll_control_event() {
             let rendition = self.pipeline.id();
-            let notice = Notice::Decision {
-                rendition,
-                decision,
-            };
+            let notice = Notice::Decision { rendition, event };
             self.shared.notice(notice);
         }
     }

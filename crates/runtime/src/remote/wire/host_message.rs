@@ -346,9 +346,9 @@ fn write_update(bytes: &mut Vec<u8>, update: &Update) {
             let inside = u8::from(at.is_some());
             w.u8(kind::MOVED).u8(inside).u16(x).u16(y);
         }
-        Update::Decision(decision) => {
+        Update::Decision(event) => {
             w.u8(kind::DECISION);
-            Message::Decision(*decision).write(bytes);
+            Message::Decision(*event).write(bytes);
         }
         Update::ClipboardWays(directions) => {
             let (to_host, to_client) =
@@ -396,7 +396,7 @@ fn update(kind: u8, r: &mut Reader<'_>) -> Result<Update, Reject> {
         kind::DECISION => {
             let mut messages = Messages::new(r.bytes(r.remaining())?);
             match messages.next().ok_or(Reject::Truncated)?? {
-                Message::Decision(decision) => Update::Decision(decision),
+                Message::Decision(event) => Update::Decision(event),
                 _ => return Err(refused("decision")),
             }
         }
