@@ -1,12 +1,12 @@
-//! A real-time loop on each core, as a program: what the tests of busy machines run beside anything else.
+//! A program that runs a real-time loop on each core. Tests under load run it in the background.
 //!
 //! ```sh
 //! cargo run -p openuvr-runtime --example real_time_loops -- 40 100 10    # 40 ms in each 100 ms, for 10 s
 //! ```
 
-#![expect(clippy::print_stderr, reason = "a program for people")]
+#![expect(clippy::print_stderr, reason = "a command-line program")]
 
-#[allow(dead_code, reason = "tests have patterns of their own")]
+#[allow(dead_code, reason = "tests define further patterns")]
 #[path = "../tests/support/real_time_loops.rs"]
 mod real_time_loops;
 
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     };
     match seconds {
         [seconds] => std::thread::sleep(Duration::from_secs(*seconds)),
-        // Until a signal ends the program.
+        // Runs until a signal ends the program.
         _ => loop {
             std::thread::park();
         },

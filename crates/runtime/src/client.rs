@@ -2,33 +2,33 @@
 //!
 //! ```text
 //! media   receive ─► reassemble ─► decode ─► present     one thread, blocking; it also runs the
-//!                └─► session (control plane)             control plane of what arrives
-//! audio   jitter buffer ─► decode ─► play                 of what the media thread received
+//!                └─► session (control plane)             control plane of received datagrams
+//! audio   jitter buffer ─► decode ─► play                 payloads from the media thread
 //! input   window ─► session ─► send
-//! pads    game pads ─► session; what they are to feel ─► game pads
-//! head    head source ─► session, and who re-aims pictures
-//! eyes    pictures with views ─► re-aimed ─► present      at the display's own rate
-//! clipboard  what is copied here ─► session; what was copied at the host ─► display
+//! pads    game pads ─► session; rumble ─► game pads
+//! head    head source ─► session and reprojection
+//! eyes    stereo pictures ─► reproject ─► present         at the display's own rate
+//! clipboard  local text ─► session; the host's text ─► display
 //! search  name ─► addresses, when the host is lost
 //! ```
-//! Receiving and decoding share a thread, so that a slice is decoded the moment it is here, while
-//! later slices are still being encoded.
+//! Receiving and decoding share a thread, so that a slice is decoded on arrival, while later slices are still
+//! being encoded.
 
 mod audio;
 mod clipboard;
 pub mod config;
 mod connect;
-pub mod eyes;
 mod head;
-mod ladder;
 pub mod link;
 mod media;
 mod microphone;
 mod overlay;
 mod pads;
+mod resolver;
 mod screen;
-mod search;
+pub mod stereo;
 mod target;
+mod transport_probing;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -61,107 +61,105 @@ use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::{AudioReport, GoodbyeReason, Report};
 
 use crate::clock;
-use crate::handoffs::Site;
 use crate::lock::lock;
 use crate::sched::{self, Scheduler};
+use crate::scheduling_latency::WakeupSite;
 use crate::trust_store::HostStore;
 
-use self::config::PortalWord;
-pub use self::eyes::{DrawWith, EyeView, Eyes, ReAimed, Reproject};
+use self::config::PortalCredentials;
 pub use self::microphone::{MicrophoneSource, OpenMicrophone};
+pub use self::stereo::{DrawWith, EyeView, Reproject, ReprojectionCost, StereoSettings};
 pub use crate::sound_player::{AudioSink, OpenPlayback, Volume};
 pub use target::{BadTarget, Target};
 
 /// Notices that may wait for the application: a few seconds of reports.
 const NOTICES: usize = 4096;
 
-/// What a client's window is called: the host's name and, if its person only watches, why.
+/// The title of a client's window: the host's name and, for an observer, the reason.
 #[must_use]
-pub fn title(host: &str, watching: Option<WatchReason>) -> String {
-    match watching {
+pub fn title(host: &str, reason: Option<WatchReason>) -> String {
+    match reason {
         Some(why) => format!("OpenUVR – {host} ({why})"),
         None => format!("OpenUVR – {host}"),
     }
 }
 
-/// Opens the surface for pictures of a size, with a title; called once, when the first picture is
-/// there.
+/// Opens the surface for pictures of this size, with a title. Called once, for the first picture.
 pub type OpenSurface = Box<dyn FnMut(Size, &str, Role) -> Result<Surface, PresentError> + Send>;
 
-/// Everything that a client needs.
+/// Everything a client needs.
 pub struct ClientSetup {
-    /// Who this client is.
+    /// The client's identity.
     pub identity: Identity,
-    /// What it calls itself.
+    /// The device name it announces.
     pub name: DeviceName,
-    /// Whom it knows.
+    /// The known hosts.
     pub hosts: HostStore,
-    /// The host's address as the person wrote it: under it the host is remembered.
+    /// The host's address as entered; the key under which the host is stored.
     pub host: String,
-    /// The same; a lost host is asked for again under its name.
+    /// The parsed address; its name is resolved again when the host is lost.
     pub target: Target,
-    /// The host's addresses, best first: the first that answers is taken.
+    /// The host's addresses, best first; the first that answers is used.
     pub paths: Vec<PathId>,
-    /// The PIN that the host shows, for one pairing; a known host is not shown it, see
+    /// The PIN that the host shows, for one pairing. It is not sent to a known host, see
     /// [`HostCredentials`](openuvr_proto::control::credentials::HostCredentials).
     pub pin: Option<Pin>,
-    /// What a portal says of the host, in place of what is known of it and of a PIN.
-    pub portal: Option<PortalWord>,
-    /// Whether to pair although the host is known.
+    /// Host key and ticket from a portal. They replace the stored key and the PIN.
+    pub portal: Option<PortalCredentials>,
+    /// Whether to pair even if the host is known.
     pub pair_again: bool,
-    /// What is asked of the host.
+    /// The session offer.
     pub offer: Offer,
-    /// What decodes its codec, instead of the first of the table that does.
+    /// Overrides the first decoder in the table that supports the codec.
     pub decoder: Option<decode::Backend>,
-    /// The ways there.
+    /// The transports to the host.
     pub link: Arc<Ladder>,
-    /// The one transport that will do; `None`: the best that works.
+    /// Forces a transport; `None`: the best that works.
     pub only: Option<Rung>,
-    /// Where pictures go.
+    /// Opens the surface that shows the pictures.
     pub surface: OpenSurface,
-    /// Input that does not come from the surface's window; `None`: the window's.
+    /// An input source other than the surface's window; `None`: the window.
     pub input: Option<Box<dyn InputSource>>,
     /// Whether input is sent at all.
     pub send_input: bool,
-    /// Where the person's head is; `None`: nobody knows, or the application says it
+    /// The head-pose source; `None`: there is none, or the application sets poses
     /// ([`ClientRuntime::set_pose`]).
     pub head: Option<Head>,
-    /// How pictures of eyes are shown.
-    pub eyes: Eyes,
-    /// Where sound goes; `None`: nowhere, and the offer asks for none.
+    /// How stereo pictures are shown.
+    pub eyes: StereoSettings,
+    /// Audio output; `None`: no sound, and the offer requests none.
     pub audio: Option<AudioSink>,
-    /// The person's microphone; `None`: the offer names none.
+    /// The microphone; `None`: the offer has none.
     pub microphone: Option<MicrophoneSource>,
-    /// The X display (`:0`; empty: what the environment variable DISPLAY says) whose clipboard the host may
-    /// share; `None`: none.
+    /// The X display whose clipboard is shared with the host (`:0`; empty: the environment variable DISPLAY);
+    /// `None`: none.
     pub clipboard: Option<String>,
-    /// What is known of game pads, if those of this machine are for a host that takes them; `None`: they are
-    /// not.
+    /// The game-pad mapping database if local game pads are forwarded; `None`: they are not.
     pub pads: Option<Database>,
-    /// Whether figures of the latency lie over the picture at first.
+    /// Whether the latency overlay is shown at first.
     pub overlay: bool,
-    /// Whether a lost host is looked for again.
+    /// Whether to reconnect to a lost host.
     pub reconnect: bool,
-    /// How urgent the threads are.
+    /// Starts the threads with their priorities.
     pub scheduler: Scheduler,
 }
 
-/// How much louder or quieter one press makes sound, in per cent of how it comes.
+/// Volume change of one key press, in percent of the received level.
 const VOLUME_STEP: i32 = 10;
 
-/// What `openuvr client` says before the name of a session's link; benches look for it in its messages.
-pub const COMES_BY: &str = "the video comes by ";
+/// What `openuvr client` prints before the name of a session's transport; benches search for it.
+pub const VIDEO_TRANSPORT: &str = "video transport: ";
 
-/// Something that the application may want to show or write down.
+/// An event that the application may show or log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Notice {
-    /// A session began: paired just now, or known from before.
+    /// A session began, after pairing or with a known host.
     Connected {
-        /// Whether the PIN was used.
+        /// Whether the devices paired just now.
         paired: bool,
-        /// The host's key's fingerprint.
+        /// The fingerprint of the host's key.
         fingerprint: String,
-        /// That of the key which was known before, if they paired again.
+        /// The fingerprint of the key known before, if they paired again.
         before: Option<String>,
     },
     /// The host granted a role.
@@ -170,41 +168,41 @@ pub enum Notice {
         role: Role,
         /// The host's name.
         host: String,
-        /// Why an observer does not play.
+        /// Why the client observes, if it does.
         watching: Option<WatchReason>,
     },
-    /// The host's video comes with this transport now.
+    /// The host's video now uses this transport.
     Link(Rung),
     /// The first picture of this size is shown.
     Showing(Size),
-    /// The person wants keys told like this from now on.
+    /// The person changed how keys are sent.
     Keys(Keys),
-    /// Whether what is streamed is to be seen at the host: if not, no pictures come for now.
+    /// Whether the streamed source is visible at the host; while it is not, no pictures arrive.
     SourceShown(bool),
-    /// A game pad of this name is for the host from now on (`true`), or is not any more.
+    /// A game pad of this name is forwarded to the host (`true`), or no longer.
     Pad(String, bool),
-    /// What the person should know of the clipboard that the host shares: never what was copied.
+    /// A message about the shared clipboard; never its content.
     Clipboard(String),
-    /// What the person should know of the microphone: that it is another device.
+    /// A message about the microphone: its device changed.
     Sound(String),
-    /// What became of a frame.
+    /// The outcome of a frame.
     Report(Report),
-    /// How sound is played, about once a second.
+    /// Playback statistics, about once a second.
     Audio(AudioReport),
-    /// The person wants to see these eyes.
-    Eyes(EyeView),
-    /// What re-aiming pictures to where the head looks has cost; told at the end.
-    ReAimed(ReAimed),
-    /// A hand of the person's is to feel this now, in place of what it felt.
+    /// The person selected this eye view.
+    EyeView(EyeView),
+    /// The cost of reprojection; sent at the end.
+    ReprojectionCost(ReprojectionCost),
+    /// Haptic feedback for one hand; replaces the previous one.
     Haptic(Haptic),
-    /// The person changed how loud sound is: per cent, 0 where it is muted.
+    /// The person changed the volume: percent, 0 when muted.
     Volume(u32),
-    /// The host is silent or gone; it is looked for again.
+    /// The host is silent or gone; the client reconnects.
     Lost(Option<GoodbyeReason>),
-    /// It is over.
+    /// The client stopped.
     StopReason(StopReason),
-    /// Something failed and the client goes on.
-    Trouble(String),
+    /// Something failed; the client continues.
+    Warning(String),
 }
 
 /// Why a client stopped.
@@ -212,44 +210,44 @@ pub enum Notice {
 pub enum StopReason {
     /// The person closed the window or asked to stop.
     Quit,
-    /// The host ended it, for this reason.
+    /// The host ended the session for this reason.
     Host(GoodbyeReason),
-    /// No session came about.
+    /// No session was established.
     Handshake(HandshakeError),
-    /// The host granted nothing.
+    /// The host refused the session.
     Refused(Refusal),
-    /// Something failed for good.
+    /// A permanent failure.
     Failed(String),
 }
 
-/// What the client's threads share.
+/// State shared by the client's threads.
 struct Shared {
     session: Mutex<Option<ClientSession>>,
-    /// Room for a datagram, for whoever has the session.
+    /// Datagram buffer; used while the session is locked.
     datagram: Mutex<Vec<u8>>,
-    paths: Arc<ladder::Paths>,
+    paths: Arc<transport_probing::Paths>,
     link: Arc<Ladder>,
     stop: AtomicBool,
-    /// Whether the person wants to see figures over the picture.
+    /// Whether the overlay is shown.
     overlay: AtomicBool,
-    /// How loud sound is; `None`: there is none.
+    /// Volume; `None`: no sound.
     volume: Option<Arc<Volume>>,
     /// How the host's application reads keys: a [`Keys`].
     keys: AtomicU8,
-    /// The size of the window that shows the pictures, as the host is to hear it.
+    /// The size of the window that shows the pictures, as reported to the host.
     window_size: Mutex<Option<Size>>,
-    /// What the display is like that shows the pictures, if that was said.
+    /// The properties of the display that shows the pictures, if they were set.
     display: Mutex<Option<Display>>,
-    clipboard: clipboard::Desk,
-    pads: pads::PadDesk,
-    eyes: Arc<eyes::Desk>,
-    /// What input moves the head, if input does.
+    clipboard: clipboard::SharedState,
+    pads: pads::PadState,
+    eyes: Arc<stereo::Mailbox>,
+    /// Moves the head by input events, if the head source supports it.
     head_input: Mutex<Option<Box<dyn HeadInput>>>,
     /// The emulated controllers of a client with a head source.
     hands: Mutex<Option<Hands>>,
     media_sleeps_until: AtomicI64,
-    /// Where others wake the media thread.
-    to_media: Site,
+    /// The media thread's wake-up site.
+    to_media: WakeupSite,
     unsent: Mutex<Option<String>>,
     notices: SyncSender<Notice>,
     end: Mutex<Option<StopReason>>,
@@ -261,8 +259,8 @@ impl Shared {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a datagram to the host. What is not sent is sent again; why it was not is kept, for
-    /// when the host falls silent. A full buffer is no reason.
+    /// Sends a datagram to the host. The session retransmits lost ones. A send error other than a full buffer
+    /// is kept as the reason should the host fall silent.
     fn send(&self, path: PathId, datagram: &[u8]) {
         let outcome = self.link.send(path, datagram, datagram.len());
         let why = outcome.err().filter(|e| !matches!(e, LinkError::Full));
@@ -270,21 +268,21 @@ impl Shared {
         *unsent = why.map(|e| e.to_string());
     }
 
-    /// Why the last datagram was not sent, if it was not.
+    /// The error of the last send, if it failed.
     fn unsent(&self) -> Option<String> {
         let unsent = self.unsent.lock();
         unsent.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Sends what the session wants to say, and wakes the media thread if it would sleep past
-    /// the session's next timeout.
+    /// Sends the session's pending datagrams, and wakes the media thread if it would sleep past the session's
+    /// next timeout.
     fn flush(&self, session: &mut ClientSession) {
         let mut datagram = self.datagram.lock().unwrap_or_else(PoisonError::into_inner);
         while session.poll_transmit(clock::now(), &mut datagram) {
-            self.send(self.paths.now(), &datagram);
+            self.send(self.paths.current(), &datagram);
         }
         while let Some(path) = session.poll_on_path(clock::now(), &mut datagram) {
-            // What does not arrive is the answer.
+            // A lost probe is a result, too.
             let _ = self.link.send(path, &datagram, datagram.len());
         }
         let next = session.next_timeout().map_or(i64::MAX, |(at, _)| at.0);
@@ -294,12 +292,12 @@ impl Shared {
         }
     }
 
-    /// Changes how loud sound is, as the person wants it, and tells.
-    fn sound_wish(&self, wish: SoundWish) {
+    /// Changes the volume and posts a notice.
+    fn change_volume(&self, change: SoundWish) {
         let Some(volume) = &self.volume else {
             return;
         };
-        let percent = match wish {
+        let percent = match change {
             SoundWish::Mute => volume.toggle_mute().then_some(0),
             SoundWish::Louder => Some(volume.change(VOLUME_STEP)),
             SoundWish::Quieter => Some(volume.change(-VOLUME_STEP)),
@@ -307,9 +305,9 @@ impl Shared {
         self.notice(Notice::Volume(percent.unwrap_or_else(|| volume.change(0))));
     }
 
-    /// The person's head is here: see [`ClientRuntime::set_pose`].
+    /// See [`ClientRuntime::set_pose`].
     fn pose(&self, pose: &Pose, sampled: Instant) -> Option<PoseId> {
-        self.eyes.head_at(*pose, sampled);
+        self.eyes.set_head(*pose, sampled);
         let mut session = self.session();
         let session = session.as_mut()?;
         let id = session.pose(clock::now(), *pose, sampled);
@@ -317,15 +315,15 @@ impl Shared {
         Some(id)
     }
 
-    /// Whether this moves the head, and thus is not for the host.
-    fn moves_head(&self, event: &InputEvent) -> bool {
+    /// Whether the event moves the emulated head or controllers and is not sent to the host.
+    fn is_head_input(&self, event: &InputEvent) -> bool {
         let head = |input: &mut Box<dyn HeadInput>| input.take(event);
         let hands = |hands: &mut Hands| hands.take(event);
         lock(&self.head_input).as_mut().is_some_and(head)
             || lock(&self.hands).as_mut().is_some_and(hands)
     }
 
-    /// From now on input is for head and hands, or not any more.
+    /// Directs input to the emulated head and controllers, or stops that.
     fn grabbed(&self, grabbed: bool) {
         if let Some(input) = lock(&self.head_input).as_mut() {
             input.grabbed(grabbed);
@@ -335,12 +333,12 @@ impl Shared {
         }
     }
 
-    /// When poses are to be sampled, of a host that says it.
+    /// When the host wants poses to be sampled, if it announces that.
     fn poses_wanted(&self) -> Option<Refresh<Instant>> {
         self.session().as_ref()?.poses_wanted(clock::now())
     }
 
-    /// The person holds these: see [`ClientRuntime::push_controllers`].
+    /// See [`ClientRuntime::push_controllers`].
     fn controllers(&self, sampled: Instant, states: Controllers) -> Option<u32> {
         let mut session = self.session();
         let session = session.as_mut()?;
@@ -349,7 +347,7 @@ impl Shared {
         Some(number)
     }
 
-    /// Sends what the person did, now if it is not known when.
+    /// Sends an input event; without `sampled` it happened now.
     fn input(&self, event: InputEvent, sampled: Option<Instant>) {
         let now = clock::now();
         if let Some(session) = self.session().as_mut() {
@@ -358,7 +356,7 @@ impl Shared {
         }
     }
 
-    /// The window has this size: the host hears of it now, and at the beginning of each session.
+    /// Reports the window size to the host now and at the start of each session.
     fn window_size(&self, size: Size) {
         let mut session = self.session();
         *lock(&self.window_size) = Some(size);
@@ -374,20 +372,22 @@ impl Shared {
         }
     }
 
-    /// Passes on what the ladder says; the end, if it is one.
-    fn ladder_event(&self, event: ladder::LinkEvent) -> Option<StopReason> {
+    /// Posts a transport event; returns the stop reason if it ends the client.
+    fn transport_event(&self, event: transport_probing::TransportEvent) -> Option<StopReason> {
         match event {
-            ladder::LinkEvent::On(rung) => self.notice(Notice::Link(rung)),
-            ladder::LinkEvent::Trouble(why) => self.notice(Notice::Trouble(why)),
-            ladder::LinkEvent::Failed(why) => return Some(StopReason::Failed(why)),
+            transport_probing::TransportEvent::Selected(transport) => {
+                self.notice(Notice::Link(transport))
+            }
+            transport_probing::TransportEvent::Warning(why) => self.notice(Notice::Warning(why)),
+            transport_probing::TransportEvent::Failed(why) => return Some(StopReason::Failed(why)),
         }
         None
     }
 
-    /// The client's end, which must not be lost among reports that nobody reads.
-    fn finish(&self, over: StopReason) {
+    /// Stores the client's end apart from the notices, which may overflow.
+    fn finish(&self, reason: StopReason) {
         let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
-        end.get_or_insert(over);
+        end.get_or_insert(reason);
     }
 
     fn stopping(&self) -> bool {
@@ -402,8 +402,8 @@ impl Shared {
     }
 }
 
-/// Says so when the thread that holds it panics, and ends the others: without it the window would
-/// only stand still, or take no input, not even its being closed.
+/// Reports a panic of the thread that owns it and stops the others. Without it the window would freeze and
+/// ignore even its close button.
 struct PanicReporter(Arc<Shared>, &'static str);
 
 impl Drop for PanicReporter {
@@ -444,9 +444,9 @@ impl ClientRuntime {
             keys: AtomicU8::default(),
             window_size: Mutex::default(),
             display: Mutex::default(),
-            clipboard: clipboard::Desk::default(),
-            pads: pads::PadDesk::default(),
-            eyes: Arc::new(eyes::Desk::new(setup.eyes.view)),
+            clipboard: clipboard::SharedState::default(),
+            pads: pads::PadState::default(),
+            eyes: Arc::new(stereo::Mailbox::new(setup.eyes.view)),
             head_input: Mutex::new(head_input),
             hands: Mutex::new(head.is_some().then(Hands::default)),
             media_sleeps_until: AtomicI64::new(i64::MAX),
@@ -458,16 +458,16 @@ impl ClientRuntime {
         });
         let scheduler = setup.scheduler.clone();
         let start = |e: std::io::Error| format!("can't start a thread: {e}");
-        let search = match setup.reconnect {
-            true => Some(search::Search::start(
+        let resolver = match setup.reconnect {
+            true => Some(resolver::AddressResolver::start(
                 setup.target.clone(),
                 setup.only,
                 &scheduler,
             )),
             false => None,
         };
-        let search = search.transpose().map_err(start)?;
-        let media = media::Media::new(shared.clone(), setup, search, head.is_some());
+        let resolver = resolver.transpose().map_err(start)?;
+        let media = media::Media::new(shared.clone(), setup, resolver, head.is_some());
         let panic_reporter = PanicReporter(shared.clone(), "media");
         let media = scheduler
             .spawn(sched::ThreadRole::Decode, "ouvr-media", move || {
@@ -481,20 +481,19 @@ impl ClientRuntime {
             media: Some(media),
             head: None,
         };
-        // If it can't be started, the others end with what is dropped.
+        // If it can't be started, dropping `client` stops the others.
         let head = head.map(|source| head::start(&client.shared, &scheduler, source));
         client.head = head.transpose().map_err(start)?;
         Ok(client)
     }
 
-    /// Why the last datagram could not be sent to the host, if it could not: no network, a firewall
-    /// of this machine.
+    /// The error of the last send to the host, if it failed: no network, or a local firewall.
     #[must_use]
     pub fn unsent(&self) -> Option<String> {
         self.shared.unsent()
     }
 
-    /// The next notice; `None` when `timeout` is over. One thread asks at a time.
+    /// The next notice; `None` on timeout. One thread may wait at a time.
     #[must_use]
     pub fn notice(&self, timeout: Duration) -> Option<Notice> {
         let notices = self.notices.lock();
@@ -510,26 +509,26 @@ impl ClientRuntime {
         })
     }
 
-    /// The person did this, now: input beside that of the surface. From any thread.
+    /// Sends an input event that happened now, in addition to those of the surface. Callable from any thread.
     pub fn input(&self, event: InputEvent) {
         self.shared.input(event, None);
     }
 
-    /// The person's head is here, at `sampled` of the monotonic clock: the time of the sensor, or
-    /// the moment that it was predicted for. It leaves at once; of more than 2000 a second some do
-    /// not. From any thread. Its number; `None` while there is no session.
+    /// Sends a head pose. `sampled` is on the monotonic clock: the sensor's time, or the time of the
+    /// prediction. It is sent at once, at most 2000 a second. Callable from any thread. Returns the pose's
+    /// number; `None` without a session.
     pub fn set_pose(&self, pose: &Pose, sampled: Instant) -> Option<PoseId> {
         self.shared.pose(pose, sampled)
     }
 
-    /// The person holds these controllers, as they were at `sampled` of the monotonic clock. They leave as
-    /// poses do: the latest counts. From any thread. Their number; `None` while there is no session.
+    /// Sends the controller states sampled at `sampled` (monotonic clock). As with poses, the latest wins.
+    /// Callable from any thread. Returns their number; `None` without a session.
     pub fn push_controllers(&self, sampled: Instant, states: Controllers) -> Option<u32> {
         self.shared.controllers(sampled, states)
     }
 
-    /// The display that shows the pictures is like this: the host's application draws what its eyes see, and for
-    /// the moments at which it shows pictures. Said again when it changes, and in each session. From any thread.
+    /// Sets the properties of the display. The host's application renders for its fields of view and refresh
+    /// times. Sent on each change and in each session. Callable from any thread.
     pub fn set_display(&self, display: Display) {
         let mut session = self.shared.session();
         *lock(&self.shared.display) = Some(display);
@@ -539,13 +538,13 @@ impl ClientRuntime {
         }
     }
 
-    /// Notices that found no room because nobody read them.
+    /// Notices dropped because the queue was full.
     #[must_use]
     pub fn lost_notices(&self) -> u64 {
         self.shared.lost_notices.load(Ordering::Relaxed)
     }
 
-    /// Says goodbye to the host, stops the threads, and gives back what they still told.
+    /// Says goodbye to the host, stops the threads, and returns their remaining notices.
     #[must_use]
     pub fn stop(mut self) -> Vec<Notice> {
         self.halt();
@@ -557,7 +556,7 @@ impl ClientRuntime {
     fn halt(&mut self) {
         self.shared.stop();
         for thread in [self.media.take(), self.head.take()].into_iter().flatten() {
-            // A thread that panicked has said so on standard error.
+            // A panic was already reported on standard error.
             let _ = thread.join();
         }
     }
@@ -569,27 +568,29 @@ impl Drop for ClientRuntime {
     }
 }
 
-/// How often the input thread looks whether it is to stop.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How often the input thread checks whether to stop.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A window that is dragged has many sizes: the host hears of one that stays for so long (guess: a hand
-/// that rests). [`LOOK_EVERY`] may come on top.
-const RESTS: Duration = Duration::from_millis(150);
+/// A window being resized has many sizes. One that is stable for this long is reported to the host (guess);
+/// up to [`POLL_INTERVAL`] later.
+const RESIZE_SETTLES: Duration = Duration::from_millis(150);
 
-/// The input thread: what the person does leaves the moment it happens.
+/// The input thread: sends input events as they happen.
 fn run_input(shared: &Shared, mut source: Box<dyn InputSource>, send: bool) {
     let mut resized: Option<(Size, Instant)> = None;
     while !shared.stopping() {
-        if let Some((size, _)) = resized.take_if(|(_, at)| clock::now().since(*at) >= RESTS) {
+        if let Some((size, _)) =
+            resized.take_if(|(_, at)| clock::now().since(*at) >= RESIZE_SETTLES)
+        {
             shared.window_size(size);
         }
         let keys = [Keys::Symbol, Keys::Position, Keys::Both];
         let by = usize::from(shared.keys.load(Ordering::Relaxed));
         source.follow(keys.get(by).copied().unwrap_or_default());
-        match source.next(Some(LOOK_EVERY)) {
-            Ok(SourceEvent::Input(event)) if shared.moves_head(&event) => {}
+        match source.next(Some(POLL_INTERVAL)) {
+            Ok(SourceEvent::Input(event)) if shared.is_head_input(&event) => {}
             Ok(SourceEvent::Grabbed(grabbed)) => shared.grabbed(grabbed),
-            Ok(SourceEvent::NextEyes) => shared.notice(Notice::Eyes(shared.eyes.next_view())),
+            Ok(SourceEvent::NextEyes) => shared.notice(Notice::EyeView(shared.eyes.cycle_view())),
             Ok(SourceEvent::Input(event)) if send => shared.input(event, None),
             Ok(SourceEvent::Sampled(event, at)) if send => shared.input(event, Some(at)),
             Ok(SourceEvent::Input(_) | SourceEvent::Sampled(..) | SourceEvent::TimedOut) => {}
@@ -598,7 +599,7 @@ fn run_input(shared: &Shared, mut source: Box<dyn InputSource>, send: bool) {
                 shared.overlay.fetch_xor(true, Ordering::Relaxed);
                 shared.link.wake();
             }
-            Ok(SourceEvent::Sound(wish)) => shared.sound_wish(wish),
+            Ok(SourceEvent::Sound(change)) => shared.change_volume(change),
             Ok(SourceEvent::Resized(size)) => resized = Some((size, clock::now())),
             Ok(SourceEvent::Keys(keys)) => shared.notice(Notice::Keys(keys)),
             Ok(SourceEvent::Closed) => {

@@ -1,6 +1,6 @@
 //! The clock that stamps everything.
 //!
-//! What it is not: a wall clock. Nothing in this project needs the time of day.
+//! It is no wall clock.
 
 use openuvr_proto::time::Instant;
 use rustix::thread::clock_nanosleep_absolute;
@@ -8,8 +8,8 @@ use rustix::time::{ClockId, Timespec};
 
 use crate::sys;
 
-/// Now, on this machine's monotonic clock (`CLOCK_MONOTONIC`, the clock of X11 Present, DRM and
-/// evdev stamps on Linux). It stands still while the machine sleeps.
+/// The time on this machine's monotonic clock (`CLOCK_MONOTONIC`, the clock of X11 Present, DRM and evdev
+/// stamps on Linux). It stops while the machine sleeps.
 #[must_use]
 pub fn now() -> Instant {
     let span = sys::clock(libc::CLOCK_MONOTONIC);

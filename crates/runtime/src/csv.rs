@@ -1,9 +1,9 @@
 //! The CSV: one row for each captured frame and subscriber (RFC 4180, the header in row 1).
 //!
-//! Times are nanoseconds on the clock of the stage's own side: the columns `Captured` and
-//! `Submitted` can't be subtracted. What was not measured is empty. Of sound a row has what the client said
-//! last: latency (median and 99th percentile of its last second), jitter and play-out delay in nanoseconds; sample
-//! frames concealed until then and of the longest concealment, payloads discarded, times that it ran dry.
+//! Times are nanoseconds on the clock of the stage's own side: the columns `Captured` and `Submitted` can't
+//! be subtracted. Unmeasured values are empty. The sound columns hold the client's last report: latency
+//! (median and 99th percentile of its last second), jitter and playout delay in nanoseconds; sample frames
+//! concealed in total and in the longest concealment, payloads discarded, underruns.
 
 use std::collections::HashMap;
 use std::io::{BufWriter, Write};
@@ -15,15 +15,15 @@ use openuvr_proto::trace::{Fidelity, FrameRecord, Outcome, Stage};
 use openuvr_proto::wire::control::AudioReport;
 use openuvr_proto::wire::video::EchoKind;
 
-/// Clients of which it is known how they play sound: more than a host has over hours.
-const MOST: usize = 1024;
+/// Most clients whose playback reports are kept: more than a host has over hours.
+const MAX_CLIENTS: usize = 1024;
 
 /// How long a row may wait for the disk.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
-/// The columns in front of those of the stages, and behind.
+/// The columns before and after those of the stages.
 const BEFORE: [&str; 5] = ["subscriber", "frame", "outcome", "stage", "cause"];
-const BEHIND: [&str; 27] = [
+const AFTER: [&str; 27] = [
     "clock_bound",
     "key_frame",
     "qp",
@@ -57,7 +57,7 @@ const BEHIND: [&str; 27] = [
 pub struct Csv {
     out: BufWriter<Box<dyn Write + Send>>,
     flushed: Option<Instant>,
-    /// What each client said last of its sound.
+    /// Each client's last playback report.
     audio: HashMap<SubscriberId, AudioReport>,
 }
 
@@ -65,11 +65,11 @@ impl Csv {
     /// Writes the header.
     ///
     /// # Errors
-    /// The system's, as those of all of them.
+    /// The system's, as in all methods.
     pub fn new(out: Box<dyn Write + Send>) -> std::io::Result<Csv> {
         let mut out = BufWriter::with_capacity(64 << 10, out);
         let stages = Stage::ALL.iter().map(|stage| stage.name());
-        let names: Vec<&str> = BEFORE.into_iter().chain(stages).chain(BEHIND).collect();
+        let names: Vec<&str> = BEFORE.into_iter().chain(stages).chain(AFTER).collect();
         writeln!(out, "{}", names.join(","))?;
         out.flush()?;
         Ok(Csv {
@@ -79,14 +79,14 @@ impl Csv {
         })
     }
 
-    /// A client said how it plays sound: its rows have that from now on.
+    /// Stores a client's playback report for its rows.
     pub fn audio(&mut self, subscriber: SubscriberId, report: &AudioReport) {
-        if self.audio.len() < MOST || self.audio.contains_key(&subscriber) {
+        if self.audio.len() < MAX_CLIENTS || self.audio.contains_key(&subscriber) {
             self.audio.insert(subscriber, *report);
         }
     }
 
-    /// Writes a row of a frame of this rendition; a client does not know which one it gets.
+    /// Writes the row of a frame. `rendition` is unknown at a client.
     ///
     /// # Errors
     /// The system's.
@@ -98,7 +98,7 @@ impl Csv {
         let out = &mut self.out;
         write!(out, "{},{}", record.subscriber, record.frame.0)?;
         match record.outcome {
-            Outcome::Displayed(fidelity) => write!(out, ",{},,", fidelity_word(fidelity))?,
+            Outcome::Displayed(fidelity) => write!(out, ",{},,", fidelity_name(fidelity))?,
             Outcome::Left => write!(out, ",left,,")?,
             Outcome::Dropped { stage, why } => write!(out, ",dropped,{},{why:?}", stage.name())?,
         }
@@ -121,7 +121,7 @@ impl Csv {
             out.write_all(b",,,,,")?;
         }
         optional(out, record.motion_to_photon.map(|span| span.as_nanos()))?;
-        write!(out, ",{},{}", echo_word(record.echo), record.missing)?;
+        write!(out, ",{},{}", echo_name(record.echo), record.missing)?;
         let (runs, repaired, resent) = (record.runs, record.repaired, record.resent);
         write!(out, ",{runs},{repaired},{resent}")?;
         optional(out, rendition.map(|rendition| rendition.0))?;
@@ -144,7 +144,7 @@ impl Csv {
         writeln!(out)
     }
 
-    /// Brings the rows to the disk, if it is time.
+    /// Flushes the rows, if due.
     ///
     /// # Errors
     /// The system's.
@@ -158,7 +158,7 @@ impl Csv {
         }
     }
 
-    /// Brings all rows to the disk.
+    /// Flushes all rows.
     ///
     /// # Errors
     /// The system's.
@@ -167,7 +167,7 @@ impl Csv {
     }
 }
 
-/// When `stage` happened, in nanoseconds on the clock of its side.
+/// The time of `stage`, in nanoseconds on the clock of its side.
 fn at(record: &FrameRecord, stage: Stage) -> Option<i64> {
     let client = || {
         let span = record.client.since_first_received(stage)?;
@@ -185,9 +185,9 @@ fn optional(out: &mut impl Write, value: Option<impl std::fmt::Display>) -> std:
     }
 }
 
-/// The outcome's word, as in the CSV and the table.
+/// The fidelity's name in the CSV and the table.
 #[must_use]
-pub fn fidelity_word(fidelity: Fidelity) -> &'static str {
+pub fn fidelity_name(fidelity: Fidelity) -> &'static str {
     match fidelity {
         Fidelity::Whole => "whole",
         Fidelity::Concealed => "concealed",
@@ -195,7 +195,7 @@ pub fn fidelity_word(fidelity: Fidelity) -> &'static str {
     }
 }
 
-fn echo_word(echo: EchoKind) -> &'static str {
+fn echo_name(echo: EchoKind) -> &'static str {
     match echo {
         EchoKind::None => "none",
         EchoKind::Injected => "injected",

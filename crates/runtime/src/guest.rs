@@ -1,15 +1,15 @@
-//! A host inside an application's process: the application hands over pictures and takes input, the
-//! rest is ours.
+//! A host inside an application's process: the application submits pictures and takes input, the guest does
+//! the rest.
 //!
 //! ```no_run
 //! use openuvr_media::capture::pool::Pool;
 //! use openuvr_proto::units::Size;
-//! use openuvr_runtime::guest::{Guest, InputTo};
+//! use openuvr_runtime::guest::{Guest, InputTarget};
 //! use openuvr_runtime::host::config::Config;
 //!
 //! let size = Size::new(1280, 720);
-//! let guest = Guest::start(&Config::default(), InputTo::Application, size, |notice| {
-//!     println!("{notice:?}"); // the PIN, who joins and leaves, what became of each frame
+//! let guest = Guest::start(&Config::default(), InputTarget::Application, size, |notice| {
+//!     println!("{notice:?}"); // the PIN, subscribers, the outcome of each frame
 //! })?;
 //! let pool = Pool::default();
 //! while !guest.is_over() {
@@ -19,14 +19,14 @@
 //!     let mut picture = pool.take(size);
 //!     picture.bytes().fill(128); // draw
 //!     if guest.wants() {
-//!         let _ = guest.submit(Box::new(picture)); // none: it is over
+//!         let _ = guest.submit(Box::new(picture)); // `None`: the host has ended
 //!     }
 //! }
 //! # Ok::<(), String>(())
 //! ```
-//! The rules of a guest: no second process, no `exit`, no console, no signals, nothing global (an
-//! application may have several guests), no `mlockall`. If the stream fails the application goes on.
-//! In a child that the application forks, a guest does nothing.
+//! The rules of a guest: no second process, no `exit`, no console, no signals, no global state (an
+//! application may have several guests), no `mlockall`. If the stream fails, the application continues. In a
+//! forked child of the application, a guest does nothing.
 
 mod first_picture;
 mod statistics;
@@ -70,37 +70,36 @@ use crate::sched;
 
 use first_picture::FirstPictureTimer;
 
-pub use crate::host::{ForApplication, Inputs};
+pub use crate::host::{ApplicationInput, InputQueue};
 pub use statistics::Statistics;
 
-/// How long the thread that tells what happened sleeps, if nothing does, before it looks whether it
-/// is over.
-const TURN: Duration = Duration::from_millis(100);
+/// How long the notice thread waits for a notice before it checks whether to end.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Where the players' input goes.
+/// The target of the player's input.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum InputTo {
-    /// To the application, which asks with [`Guest::next_input`].
+pub enum InputTarget {
+    /// The application, which calls [`Guest::next_input`].
     Application,
-    /// Into this X display, by XTEST.
+    /// This X display, by XTEST.
     Display(String),
-    /// Nowhere.
+    /// None.
     Nothing,
 }
 
-/// A host that lives in the process of the application whose pictures it streams. All its methods
-/// may be called from any thread. Dropping it says goodbye to the clients and ends its threads; the
-/// thread that drops it waits for that, a tenth of a second at most.
+/// A host in the process of the application whose pictures it streams. All methods may be called from any
+/// thread. Dropping it says goodbye to the clients and joins its threads, which takes a tenth of a second at
+/// most.
 pub struct Guest {
-    /// `None` when it is being dropped.
+    /// `None` while it is being dropped.
     running: Option<Running>,
     frames: Arc<Submitter>,
-    inputs: Option<Arc<Inputs>>,
-    placed: Mutex<Placed>,
+    inputs: Option<Arc<InputQueue>>,
+    placement: Mutex<Placement>,
     drawing: Mutex<Drawing>,
     statistics: Arc<Mutex<Statistics>>,
     pin: Option<Pin>,
-    place: String,
+    endpoint: String,
     address: Option<SocketAddr>,
     /// The process that it belongs to.
     process: u32,
@@ -108,23 +107,23 @@ pub struct Guest {
 
 struct Running {
     host: Arc<HostRuntime>,
-    over: Arc<AtomicBool>,
+    ended: Arc<AtomicBool>,
     notice_reader: JoinHandle<()>,
-    /// Where gateways of another process come in, if they do.
+    /// Accepts gateways of another process, if enabled.
     gateways: Option<GatewayListener>,
 }
 
-type Tell = Box<dyn FnMut(Notice) + Send>;
+type NoticeCallback = Box<dyn FnMut(Notice) + Send>;
 
-/// Passes on what happens.
+/// Passes notices to the application, the statistics and the CSV.
 struct NoticeReader {
-    tell: Tell,
+    on_notice: NoticeCallback,
     statistics: Arc<Mutex<Statistics>>,
     csv: Option<Csv>,
 }
 
 impl NoticeReader {
-    fn tell(&mut self, notice: Notice) {
+    fn deliver(&mut self, notice: Notice) {
         let mut statistics = lock(&self.statistics);
         statistics.note(&notice);
         if let Notice::Audio(session, report) = &notice
@@ -142,33 +141,33 @@ impl NoticeReader {
         } else {
             drop(statistics);
         }
-        (self.tell)(notice);
+        (self.on_notice)(notice);
     }
 
-    /// Writes into the CSV; one that fails is written no further.
+    /// Writes to the CSV; stops after the first error.
     fn write(&mut self, with: impl FnOnce(&mut Csv) -> io::Result<()>) {
         let Some(Err(e)) = self.csv.as_mut().map(with) else {
             return;
         };
         self.csv = None;
-        (self.tell)(Notice::Trouble(format!(
-            "can't write the CSV any more: {e}"
+        (self.on_notice)(Notice::Warning(format!(
+            "can't write the CSV: {e}; recording stopped"
         )));
     }
 }
 
-/// Where the picture lies on the display.
-struct Placed {
+/// The position of the picture on the display.
+struct Placement {
     x: i32,
     y: i32,
-    /// As was told; `None`: as large as the newest picture.
+    /// As set; `None`: the size of the newest picture.
     size: Option<Size>,
     newest: Size,
     viewport: Viewport,
 }
 
-impl Placed {
-    fn tell(&self) {
+impl Placement {
+    fn apply(&self) {
         let size = self.size.unwrap_or(self.newest);
         self.viewport.set(self.x, self.y, size);
     }
@@ -178,67 +177,67 @@ impl Placed {
 #[derive(Default)]
 struct Drawing {
     begun: Option<Instant>,
-    /// What it shows at least.
+    /// The newest input it certainly shows.
     input: Option<Taken>,
-    /// What was taken last.
+    /// The newest input taken.
     newest: Option<Taken>,
-    /// The pose that it shows at least, and the one that was taken last.
+    /// The pose it was drawn with, and the newest pose taken.
     pose: Option<Posed>,
     newest_pose: Option<Posed>,
 }
 
 impl Guest {
-    /// Starts a host for pictures of `size`; later ones may have another. `tell` is told what
-    /// happens, on a thread of ours, one notice at a time, and for the last time before the guest's
-    /// drop returns.
+    /// Starts a host for pictures of `size`; later pictures may differ. `on_notice` is called on the notice
+    /// thread, one notice at a time, for the last time before the guest's drop returns.
     ///
     /// # Errors
     /// One line, if something can't be opened or is out of range.
     pub fn start(
         config: &Config,
-        input: InputTo,
+        input: InputTarget,
         size: Size,
-        tell: impl FnMut(Notice) + Send + 'static,
+        on_notice: impl FnMut(Notice) + Send + 'static,
     ) -> Result<Guest, String> {
         let display = match &input {
-            InputTo::Display(display) => Some(display.clone()),
-            InputTo::Application | InputTo::Nothing => None,
+            InputTarget::Display(display) => Some(display.clone()),
+            InputTarget::Application | InputTarget::Nothing => None,
         };
-        Guest::on_display(config, input, display.as_deref(), size, tell)
+        Guest::on_display(config, input, display.as_deref(), size, on_notice)
     }
 
     /// The same for an application whose windows are on the X display `display` (empty: the one of the
-    /// environment), wherever input goes: clients see the pointer of that display if [`Config::cursor`] says so.
+    /// environment), independent of `input`. Clients see the pointer of that display if [`Config::cursor`] is
+    /// set.
     ///
     /// # Errors
-    /// As [`Guest::start`]. If the pointer can't be watched, `tell` is told, and the guest goes on
-    /// without.
+    /// As [`Guest::start`]. If the pointer can't be watched, the guest posts a notice and continues without
+    /// it.
     pub fn on_display(
         config: &Config,
-        input: InputTo,
+        input: InputTarget,
         display: Option<&str>,
         size: Size,
-        mut tell: impl FnMut(Notice) + Send + 'static,
+        mut on_notice: impl FnMut(Notice) + Send + 'static,
     ) -> Result<Guest, String> {
         let csv = config.csv.as_deref().map(create).transpose()?;
         let mut opened = config.open()?;
-        if input == InputTo::Application {
+        if input == InputTarget::Application {
             opened.policy.keys = Keys::Both;
         }
         let scheduler = config.scheduler();
-        // The application comes first: real-time encoder threads would take the cores from it in the middle of
-        // its swap (measured on two cores: 4 ms a frame more than reading it back costs, ordinary ones 1,
-        // for which the picture comes 1 ms later).
-        let scheduler = scheduler.without(sched::ThreadRole::Encode);
+        // The application has priority: real-time encoder threads would preempt it during its swap (measured
+        // on two cores: 4 ms per frame on top of the read-back, 1 ms with ordinary threads, whose picture is
+        // 1 ms later).
+        let scheduler = scheduler.without_realtime(sched::ThreadRole::Encode);
         let (frames, capture) = submit::channel(size, config.fps).map_err(|e| e.to_string())?;
         let frames = Arc::new(frames);
         let viewport = Viewport::new(0, 0, size);
-        let inputs = (input == InputTo::Application).then(Arc::<Inputs>::default);
+        let inputs = (input == InputTarget::Application).then(Arc::<InputQueue>::default);
         let sink = |name: &str| input_sink::open(name).map(Input::Sink);
         let input = match &input {
-            InputTo::Display(display) => sink(&format!("xtest:{display}")),
-            InputTo::Nothing => sink("null"),
-            InputTo::Application => Ok(Input::Application(inputs.clone().unwrap_or_default())),
+            InputTarget::Display(display) => sink(&format!("xtest:{display}")),
+            InputTarget::Nothing => sink("null"),
+            InputTarget::Application => Ok(Input::Application(inputs.clone().unwrap_or_default())),
         };
         let input = input.map_err(|e| e.to_string())?;
         let watch = |display: &str| {
@@ -246,22 +245,22 @@ impl Guest {
             CursorWatch::open(named, viewport.clone())
         };
         let cursor = display.filter(|_| config.cursor).map(watch).transpose();
-        let cursor = cursor.map_err(|e| format!("the pointer is not sent: {e}"));
-        let cursor = or_tell(cursor, &mut tell);
-        let ways = config.clipboard_ways()?;
+        let cursor = cursor.map_err(|e| format!("pointer not sent: {e}"));
+        let cursor = or_warn(cursor, &mut on_notice);
+        let directions = config.clipboard_ways()?;
         let clipboard = match display {
-            None if ways.any() => Err("there is no display that has one".to_owned()),
+            None if directions.any() => Err("no display".to_owned()),
             None => Ok(None),
-            Some(display) => SharedClipboard::open(display, ways),
+            Some(display) => SharedClipboard::open(display, directions),
         };
-        let clipboard = clipboard.map_err(|why| format!("the clipboard is not shared: {why}"));
-        let clipboard = or_tell(clipboard, &mut tell);
-        if let Some(why) = opened.sounds.silent {
-            tell(Notice::Trouble(why));
+        let clipboard = clipboard.map_err(|why| format!("clipboard not shared: {why}"));
+        let clipboard = or_warn(clipboard, &mut on_notice);
+        if let Some(why) = opened.sounds.no_sound_reason {
+            on_notice(Notice::Warning(why));
         }
         let folder = config.pads_folder.as_deref();
         let pads = folder.map(|folder| pads::game::open(folder, &config.seats));
-        let pads = or_tell(pads.transpose().map_err(|e| e.to_string()), &mut tell);
+        let pads = or_warn(pads.transpose().map_err(|e| e.to_string()), &mut on_notice);
         let address = opened.link.local_addr();
         let pin = opened.pairing.as_ref().map(|(pin, _)| pin.clone());
         let host = HostRuntime::start(HostSetup {
@@ -285,37 +284,40 @@ impl Guest {
         })?;
         let host = Arc::new(host);
         let open = |path: &Path| GatewayListener::open(path, &host, &scheduler);
-        let gateways = or_tell(config.gateway.as_deref().map(open).transpose(), &mut tell);
+        let gateways = or_warn(
+            config.gateway.as_deref().map(open).transpose(),
+            &mut on_notice,
+        );
         let statistics = Arc::<Mutex<Statistics>>::default();
-        let over = Arc::new(AtomicBool::new(false));
+        let ended = Arc::new(AtomicBool::new(false));
         let mut notice_reader = NoticeReader {
-            tell: Box::new(tell),
+            on_notice: Box::new(on_notice),
             statistics: statistics.clone(),
             csv,
         };
-        let (source, end, given) = (host.clone(), over.clone(), frames.clone());
+        let (source, end, submitter) = (host.clone(), ended.clone(), frames.clone());
         let mut first_picture = FirstPictureTimer::default();
         let notice_reader =
             scheduler.spawn(sched::ThreadRole::Background, "ouvr-notices", move || {
                 while !end.load(Ordering::Acquire) {
-                    let notice = source.notice(TURN);
+                    let notice = source.notice(POLL_INTERVAL);
                     let watched = !lock(&notice_reader.statistics).clients.is_empty();
-                    if first_picture.has_expired(clock::now(), watched, given.submitted()) {
-                        notice_reader.tell(Notice::NoPicture);
+                    if first_picture.has_expired(clock::now(), watched, submitter.submitted()) {
+                        notice_reader.deliver(Notice::NoPicture);
                     }
                     let Some(notice) = notice else { continue };
                     if matches!(notice, Notice::Failed(_) | Notice::SourceEnded(_)) {
                         source.cancel();
                     }
-                    notice_reader.tell(notice);
+                    notice_reader.deliver(notice);
                 }
-                // Whoever ended it has let go of the host before: this is the last. What it says at its end
-                // is told in this thread, too.
+                // The drop has released its reference: this is the last one. Notices of the host's end are
+                // delivered in this thread, too.
                 for notice in Arc::into_inner(source)
                     .into_iter()
                     .flat_map(HostRuntime::stop)
                 {
-                    notice_reader.tell(notice);
+                    notice_reader.deliver(notice);
                 }
                 notice_reader.write(Csv::finish);
             });
@@ -323,13 +325,13 @@ impl Guest {
         Ok(Guest {
             running: Some(Running {
                 host,
-                over,
+                ended,
                 notice_reader,
                 gateways,
             }),
             frames,
             inputs,
-            placed: Mutex::new(Placed {
+            placement: Mutex::new(Placement {
                 x: 0,
                 y: 0,
                 size: None,
@@ -339,14 +341,13 @@ impl Guest {
             drawing: Mutex::default(),
             statistics,
             pin,
-            place: opened.place,
+            endpoint: opened.endpoint,
             address,
             process: std::process::id(),
         })
     }
 
-    /// Whether a picture that is finished now is worth handing over: see [`Submitter::wanted`].
-    /// Never in a forked child.
+    /// Whether to submit a picture that is finished now: see [`Submitter`]. Never in a forked child.
     #[must_use]
     pub fn wanted(&self) -> Wanted {
         match self.forked() {
@@ -355,21 +356,20 @@ impl Guest {
         }
     }
 
-    /// Whether it is [`Wanted::Now`].
+    /// Whether [`Guest::wanted`] is [`Wanted::Now`].
     #[must_use]
     pub fn wants(&self) -> bool {
         self.wanted() == Wanted::Now
     }
 
-    /// Whether the host has ended, so that no picture will ever be wanted again. A forked child has
-    /// none.
+    /// Whether the host has ended and no picture will be wanted again. True in a forked child.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.forked() || self.frames.is_over()
     }
 
-    /// The application begins to draw a picture: what it has taken of the input until now is in
-    /// it. Without this call that is what it has taken when it submits.
+    /// Marks the start of a picture: it shows the input taken until now. Without this call, it shows the
+    /// input taken until it is submitted.
     pub fn begin_frame(&self) {
         let mut drawing = lock(&self.drawing);
         drawing.begun = Some(clock::now());
@@ -377,14 +377,14 @@ impl Guest {
         drawing.pose = drawing.newest_pose;
     }
 
-    /// What there is to say of the picture of this size that was drawn; the next one begins.
+    /// Returns the metadata of the drawn picture of `size`, and starts the next one.
     #[must_use]
     pub fn drawn(&self, size: Size) -> Drawn {
-        let mut placed = lock(&self.placed);
-        if std::mem::replace(&mut placed.newest, size) != size {
-            placed.tell();
+        let mut placement = lock(&self.placement);
+        if std::mem::replace(&mut placement.newest, size) != size {
+            placement.apply();
         }
-        drop(placed);
+        drop(placement);
         let mut drawing = lock(&self.drawing);
         let begun = drawing.begun.take();
         let (input, pose) = match begun {
@@ -399,7 +399,7 @@ impl Guest {
         }
     }
 
-    /// Hands over the picture that was drawn; `None` if the host is over.
+    /// Submits the drawn picture; `None` if the host has ended.
     #[must_use]
     pub fn submit(&self, frame: Box<dyn Frame>) -> Option<Ticket> {
         if self.forked() {
@@ -409,66 +409,63 @@ impl Guest {
         self.frames.submit(frame, drawn)
     }
 
-    /// Waits until a picture, or a newer one, is encoded and sent: [`Submitter::wait`].
+    /// Waits until this or a newer picture is encoded and sent.
     #[must_use]
     pub fn wait(&self, ticket: Ticket, timeout: Duration) -> bool {
         !self.forked() && self.frames.wait(ticket, timeout)
     }
 
-    /// Where pictures are handed over, for threads that outlive a borrow.
+    /// The submitter of pictures, for threads that outlive a borrow.
     #[must_use]
     pub fn frames(&self) -> &Arc<Submitter> {
         &self.frames
     }
 
-    /// The oldest input that was not taken yet; `None` if there is none, or if input does not go to
-    /// the application.
+    /// Takes the oldest pending input; `None` if there is none, or if input does not go to the application.
     #[must_use]
-    pub fn next_input(&self) -> Option<ForApplication> {
+    pub fn next_input(&self) -> Option<ApplicationInput> {
         if self.forked() {
             return None;
         }
         Some(self.taken(self.inputs.as_ref()?.pop()?))
     }
 
-    /// The same, and waits for it at most `timeout`: for a thread that does nothing else.
+    /// The same, and waits for it at most `timeout`.
     #[must_use]
-    pub fn wait_for_input(&self, timeout: Duration) -> Option<ForApplication> {
+    pub fn wait_for_input(&self, timeout: Duration) -> Option<ApplicationInput> {
         if self.forked() {
             return None;
         }
         Some(self.taken(self.inputs.as_ref()?.wait(timeout)?))
     }
 
-    /// The application takes it now.
-    fn taken(&self, mut input: ForApplication) -> ForApplication {
+    /// Stamps an input as taken now.
+    fn taken(&self, mut input: ApplicationInput) -> ApplicationInput {
         input.taken.taken = clock::now();
         lock(&self.drawing).newest = Some(input.taken);
         input
     }
 
-    /// From now on what the player's device of this number does goes into `fd`: see
-    /// [`HostRuntime::map_device`].
+    /// Sends the events of the player's device with this number to `fd`: see [`HostRuntime::map_device`].
     ///
     /// # Errors
-    /// One line, if `fd` can't be written to, or the host is over.
+    /// One line, if `fd` can't be written to, or the host has ended.
     pub fn map_device(&self, device: DeviceId, fd: OwnedFd) -> Result<(), String> {
         let host = self.host().ok_or("the host is in the parent process")?;
         host.map_device(device, fd)
     }
 
-    /// Ends [`Guest::map_device`]; what the device holds is released first.
+    /// Ends [`Guest::map_device`]; the device's pressed keys are released first.
     ///
     /// # Errors
-    /// One line, if the host is over.
+    /// One line, if the host has ended.
     pub fn unmap_device(&self, device: DeviceId) -> Result<(), String> {
         let host = self.host().ok_or("the host is in the parent process")?;
         host.unmap_device(device)
     }
 
-    /// Where the player's head was last; `None` before the first pose of the current player. The
-    /// application takes it with this call: the next picture that it begins says that it was drawn with
-    /// this pose. Call it before [`Guest::begin_frame`], if that is used.
+    /// The player's newest head pose; `None` before the current player's first. The next picture that the
+    /// application begins is labelled with this pose. Call it before [`Guest::begin_frame`], if that is used.
     #[must_use]
     pub fn pose(&self) -> Option<Posed> {
         let posed = self.host()?.pose();
@@ -476,106 +473,104 @@ impl Guest {
         posed
     }
 
-    /// What the player holds, as it said last; `None` before the current player said it.
+    /// The player's newest controller states; `None` before the current player's first.
     #[must_use]
     pub fn controllers(&self) -> Option<Controlled> {
         self.host()?.controllers()
     }
 
-    /// What the player's display is like; `None` before its client said so.
+    /// The player's display; `None` before its client reported it.
     #[must_use]
     pub fn display(&self) -> Option<PlayersDisplay> {
         self.host()?.display()
     }
 
-    /// The application takes poses at these moments: see [`HostRuntime::poses_wanted`].
+    /// Announces when the application takes poses: see [`HostRuntime::poses_wanted`].
     pub fn poses_wanted(&self, wanted: Refresh<Instant>) {
         if let Some(host) = self.host() {
             host.poses_wanted(wanted);
         }
     }
 
-    /// A hand of the player's is to feel this now: see [`HostRuntime::haptic`].
+    /// Plays haptic feedback: see [`HostRuntime::haptic`].
     pub fn haptic(&self, haptic: Haptic) {
         if let Some(host) = self.host() {
             host.haptic(haptic);
         }
     }
 
-    /// Where the picture lies on the display that input is injected into: its left and upper edge and
-    /// its size there, in pixels; without a size as large as the newest picture.
-    /// Until told it lies in the upper left corner.
+    /// Sets the picture's position on the display that input is injected into: left and upper edge and size,
+    /// in pixels; without a size that of the newest picture. The initial position is the upper left corner.
     pub fn set_viewport(&self, x: i32, y: i32, size: Option<Size>) {
-        let mut placed = lock(&self.placed);
-        (placed.x, placed.y, placed.size) = (x, y, size);
-        placed.tell();
+        let mut placement = lock(&self.placement);
+        (placement.x, placement.y, placement.size) = (x, y, size);
+        placement.apply();
     }
 
-    /// The application's pointer: see [`HostRuntime::set_pointer`].
+    /// Sets the application's pointer: see [`HostRuntime::set_pointer`].
     pub fn set_pointer(&self, shape: Option<&CursorShape>, at: Option<(u16, u16)>) {
         if let Some(host) = self.host() {
             host.set_pointer(shape, at);
         }
     }
 
-    /// How the application wants to hear of the mouse: see [`HostRuntime::set_relative_mouse`].
-    pub fn set_relative_mouse(&self, wanted: bool) {
+    /// Selects relative mouse motion: see [`HostRuntime::set_relative_mouse`].
+    pub fn set_relative_mouse(&self, relative: bool) {
         if let Some(host) = self.host() {
-            host.set_relative_mouse(wanted);
+            host.set_relative_mouse(relative);
         }
     }
 
-    /// The window of that display that the picture is of: keys and clicks are for it and what
-    /// accompanies it (its menus and dialogs), and are kept back where they would not reach it.
-    /// `None`, as at first: for whatever is there.
+    /// Sets the captured window of that display. Keys and clicks go to it and its menus and dialogs, and are
+    /// withheld where they would not reach it. `None`, the initial value: input goes to any window.
     pub fn set_window(&self, window: Option<u32>) {
-        lock(&self.placed).viewport.set_window(window);
+        lock(&self.placement).viewport.set_window(window);
     }
 
-    /// Which other windows of the application they are for too, because the picture shows these.
+    /// Sets which other windows of the application receive input, because the picture shows them.
     pub fn set_window_scope(&self, scope: WindowScope) {
-        lock(&self.placed).viewport.set_window_scope(scope);
+        lock(&self.placement).viewport.set_window_scope(scope);
     }
 
-    /// The window is to be seen on its display now, or not (it was minimised): the clients are told.
+    /// Reports whether the window is visible on its display (not minimised); the clients are notified.
     pub fn set_shown(&self, shown: bool) {
         if let Some(host) = self.host() {
             host.source_shown(shown);
         }
     }
 
-    /// What happened until now.
+    /// The statistics until now.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         lock(&self.statistics).clone()
     }
 
-    /// With what a new device may pair at first; `None` if none may.
+    /// The PIN with which a new device may pair initially; `None` if pairing is closed.
     #[must_use]
     pub fn pin(&self) -> Option<&Pin> {
         self.pin.as_ref()
     }
 
-    /// Where clients reach it, in words.
+    /// The endpoint for clients, as text.
     #[must_use]
-    pub fn place(&self) -> &str {
-        &self.place
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
     }
 
-    /// Its UDP address; `None` if it is reached by raw Ethernet only.
+    /// Its UDP address; `None` with raw Ethernet only.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    /// Lets in a device that knows `pin`, for `span`.
+    /// Opens pairing with `pin` for `span`.
     pub fn open_pairing(&self, pin: Pin, span: Duration) {
         if let Some(host) = self.host() {
             host.open_pairing(pin, span);
         }
     }
 
-    /// The video takes this much of the network at most from now on.
+    /// Limits the video's bitrate.
     pub fn set_bitrate(&self, max: Bitrate) {
         if let Some(host) = self.host() {
             host.set_bitrate(max);
@@ -597,7 +592,7 @@ impl Drop for Guest {
     fn drop(&mut self) {
         let Some(Running {
             host,
-            over,
+            ended,
             notice_reader,
             gateways,
         }) = self.running.take()
@@ -605,25 +600,25 @@ impl Drop for Guest {
             return;
         };
         if self.forked() {
-            // Its threads are in the parent, and so are those who hold its locks.
+            // Its threads, which may hold its locks, exist only in the parent.
             std::mem::forget((host, notice_reader, gateways, self.frames.clone()));
             return;
         }
-        // The threads end while the one that reads their notices finds out.
+        // The threads end while the notice thread finishes.
         host.cancel();
-        // Its threads take hold of the host now and then.
+        // Its threads hold references to the host.
         drop(gateways);
         drop(host);
-        over.store(true, Ordering::Release);
-        // A panic of it was told by itself.
+        ended.store(true, Ordering::Release);
+        // A panic was already reported.
         let _ = notice_reader.join();
     }
 }
 
-/// What was opened. What could not be the guest goes on without, and `tell` is told why.
-fn or_tell<T>(opened: Result<Option<T>, String>, tell: &mut impl FnMut(Notice)) -> Option<T> {
+/// The opened value. On an error the guest continues without it and posts a warning.
+fn or_warn<T>(opened: Result<Option<T>, String>, on_notice: &mut impl FnMut(Notice)) -> Option<T> {
     opened.unwrap_or_else(|why| {
-        tell(Notice::Trouble(why));
+        on_notice(Notice::Warning(why));
         None
     })
 }

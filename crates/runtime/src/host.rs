@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! media    capture ─► convert ─► encode ─► (each slice) seal ─► send     one thread, one frame
-//! further  └─ copy ─► convert ─► encode ─► (each slice) seal ─► send     one for each further rendition
+//! rendition └─ copy ─► convert ─► encode ─► (each slice) seal ─► send    one for each secondary rendition
 //! control  receive ─► handshake │ sessions ─► input sink                 at a time
-//! audio    capture ─► encode ─► seal ─► send, for each session that was granted it
+//! audio    capture ─► encode ─► seal ─► send, for each session with a granted stream
 //! cursor   pointer ─► sessions
-//! clipboard  what is copied on the display ─► sessions; what the player copied ─► display
-//! trust    who paired, who came ─► disk
+//! clipboard  text copied on the display ─► sessions; the player's text ─► display
+//! trust    pairings and visits of devices ─► disk
 //! ```
-//! The media thread never waits for the control thread but for the lock around the sessions, which
-//! nobody holds across a system call that can block. What overflows is a named drop.
+//! The media thread waits for the control thread only at the sessions' mutex, which is never held across a
+//! blocking system call. An overflow is a drop with a cause.
 
 mod admit;
 mod audio;
@@ -62,84 +62,83 @@ use openuvr_proto::send::subscriber::Feedback;
 use openuvr_proto::units::Bitrate;
 use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
 
-pub use self::admit::{Admission, AdmitRefused, AdmittedAs};
+pub use self::admit::{Admission, AdmissionGrant, AdmitRefused};
 use self::audio::AudioCommand;
 pub use self::audio::{AudioSource, OpenCapture, Payload};
-pub use self::clipboard::{CLIPBOARD_WAYS, SharedClipboard};
+pub use self::clipboard::{CLIPBOARD_DIRECTIONS, SharedClipboard};
 use self::encodings::Assigned;
 pub use self::encodings::{Encoding, Encodings, SUBPEL_PIXELS, codec_of};
-pub use self::gateway_host::{Admitted, GatewayHost, Listener};
-pub use self::inputs::{ForApplication, Inputs};
+pub use self::gateway_host::{AdmissionCallback, AudioListener, GatewayHost};
+pub use self::inputs::{ApplicationInput, InputQueue};
 use self::microphone::Microphone;
 use self::notices::Board;
 pub use self::notices::{Notice, Notices};
 pub use self::subscribe::SubscribeError;
 use crate::clock;
-use crate::handoffs::Site;
 use crate::sched::{self, Scheduler};
+use crate::scheduling_latency::WakeupSite;
 pub use crate::sound_player::{AudioSink, OpenPlayback};
 use crate::trust_store::DeviceStore;
 
-/// Messages that may wait for the media thread: each comes from a subscriber's coming, going or
-/// wish, of which there are few.
+/// Capacity of the media thread's queue: messages about joining, leaving and requests of subscribers, which
+/// are few.
 const MEDIA_COMMANDS: usize = 256;
 
-/// Ends of frames that may wait for the control thread, which takes them at each turn: a frame of
-/// each of 64 clients ([`config::Config::max_observers`]) four times.
+/// Frame outcomes that may wait for the control thread, which takes them at each iteration: four frames of
+/// each of 64 clients ([`config::Config::max_observers`]).
 const ENDS: usize = 256;
 
-/// Commands that may wait for the audio thread, which takes them after each payload: the coming, going or
-/// moving of a client.
+/// Commands that may wait for the audio thread, which takes them after each payload: a client joins, leaves
+/// or changes its path.
 const AUDIO_COMMANDS: usize = 256;
 
-/// Everything that a host needs. All of it is opened by the caller, so that each failure has its
-/// own clear line before a thread starts.
+/// Everything a host needs. The caller opens it, so that each failure is reported before a thread starts.
 pub struct HostSetup {
     /// Names, roles, limits.
     pub policy: HostPolicy,
-    /// Who this host is.
+    /// The host's identity.
     pub identity: Identity,
-    /// Whom it knows.
+    /// The known devices.
     pub devices: DeviceStore,
-    /// A pairing window to open at once: its PIN and how long.
+    /// A pairing window to open at once: PIN and duration.
     pub pairing: Option<(Pin, Duration)>,
-    /// What takes a portal's tickets, if they are taken.
+    /// Validates a portal's tickets, if enabled.
     pub tickets: Option<TicketGate>,
-    /// The way to the clients.
+    /// The link to the clients.
     pub link: Arc<dyn Link>,
-    /// Where pictures come from.
+    /// The source of pictures.
     pub capture: Box<dyn Capture>,
-    /// Where the picture lies on its display; `None` if input is not injected there.
+    /// The picture's position on its display; `None` if input is not injected there.
     pub viewport: Option<Viewport>,
-    /// The pointer, if it is sent.
+    /// The pointer's watch, if the pointer is sent.
     pub cursor: Option<CursorWatch>,
-    /// Where input goes.
+    /// The target of input.
     pub input: Input,
-    /// Converts pictures for encoders that want NV12.
+    /// Converts pictures for encoders with NV12 input.
     pub converter: Converter,
-    /// How pictures are encoded, and for whom.
+    /// The encoders and their assignment to clients.
     pub encodings: Encodings,
-    /// Where the player's microphone is heard, if it may be: [`HostPolicy::streams`] offers it.
+    /// The output for the player's microphone, if [`HostPolicy::streams`] offers it.
     pub microphone: Option<AudioSink>,
-    /// The sound that clients may have, if there is any: [`HostPolicy::streams`] offers it.
+    /// The sound for clients, if [`HostPolicy::streams`] offers it.
     pub audio: Option<AudioSource>,
-    /// The clipboard that the player shares, if it does.
+    /// The clipboard shared with the player, if enabled.
     pub clipboard: Option<SharedClipboard>,
-    /// Where the player's game pads are shown, if they are.
+    /// The sink of the player's game pads, if enabled.
     pub pads: Option<Pads>,
-    /// How urgent the threads are.
+    /// Starts the threads with their priorities.
     pub scheduler: Scheduler,
 }
 
-/// Where the player's input goes.
+/// The target of the player's input.
 pub enum Input {
-    /// Into a window system or a device.
+    /// A window system or a device.
     Sink(Box<dyn InputSink>),
-    /// To the application, which takes it when it draws.
-    Application(Arc<Inputs>),
+    /// The application, which takes it when it draws.
+    Application(Arc<InputQueue>),
 }
 
-/// What the other threads tell the media thread.
+/// Commands to the media thread.
 enum MediaCommand {
     Add {
         id: SubscriberId,
@@ -150,17 +149,17 @@ enum MediaCommand {
     Role(SubscriberId, Role),
     Path(SubscriberId, PathId),
     Remove(SubscriberId),
-    /// What a subscriber says of what it gets.
+    /// A subscriber's feedback.
     Feedback(SubscriberId, Feedback),
     Resend(SubscriberId, ResendRequest),
-    /// What the video may take at most.
+    /// The video's highest bitrate.
     Limit(Bitrate),
-    /// A rendition's thread gives back what it made it with.
-    Returned(Box<media::Returned>),
+    /// A rendition's thread returns its pipeline.
+    Returned(Box<media::ReturnedPipeline>),
 }
 
 impl MediaCommand {
-    /// Whom it is about.
+    /// The subscriber concerned, if any.
     fn subscriber(&self) -> Option<SubscriberId> {
         match self {
             MediaCommand::Add { id, .. }
@@ -176,51 +175,50 @@ impl MediaCommand {
 
 /// How a subscriber takes frames.
 enum Attachment {
-    /// Sealed, and sent there.
+    /// A session: sealed and sent to `path`.
     Session {
         path: PathId,
         wishes: Wishes,
         media: Box<MediaSender>,
     },
-    /// In a thread of its own.
+    /// A subscriber with its own thread.
     Other {
         wishes: Wishes,
         detached: subscribe::Detached,
     },
 }
 
-/// What the host's threads share.
+/// State shared by the host's threads.
 struct Shared {
     sessions: Mutex<Host>,
-    /// Room for a datagram, for whoever has the sessions.
+    /// Datagram buffer; used while the sessions are locked.
     datagram: Mutex<Vec<u8>>,
     link: Arc<dyn Link>,
     stop: AtomicBool,
-    /// What the clients are told at the end.
-    farewell: Mutex<GoodbyeReason>,
-    /// Until when the control thread sleeps, in nanoseconds of our clock.
+    /// The goodbye reason sent to clients at the end.
+    goodbye_reason: Mutex<GoodbyeReason>,
+    /// Until when the control thread sleeps, in nanoseconds of the local clock.
     control_sleeps_until: AtomicI64,
-    /// The newest input that was injected.
+    /// The newest injected input.
     injected: Mutex<Option<AppliedInput>>,
-    /// What the application lets the video take at most, in bits a second, until the media thread
-    /// has seen it; then 0.
-    highest: AtomicU64,
-    /// How frames of further renditions ended, for the control thread, which tells the sessions: an
-    /// ordinary thread must not hold them while the player's waits.
+    /// A new bitrate limit set by the application, in bit/s; 0 once the media thread has taken it.
+    bitrate_limit: AtomicU64,
+    /// Frame outcomes of secondary renditions, for the control thread, which updates the sessions: an
+    /// ordinary thread must not hold their lock while the player's thread waits.
     ends: SyncSender<FrameOutcome>,
-    /// Where others, or its timer, wake the control thread; and where others wake the media thread.
-    to_control: Site,
-    control_timer: Site,
-    to_media: Site,
+    /// Wake-up sites: control thread, its timer, media thread.
+    to_control: WakeupSite,
+    control_timer: WakeupSite,
+    to_media: WakeupSite,
     notices: Board,
-    /// How the subscribers see it: written by the control thread, and not waited for by the media thread.
+    /// Statistics of the subscribers: written by the control thread; the media thread does not lock them.
     figures: Mutex<Figures>,
-    /// The threads of subscribers that are no sessions.
-    others: subscribe::Others,
+    /// Subscribers other than sessions; each has a thread.
+    detached: subscribe::DetachedSubscribers,
 }
 
 impl Shared {
-    /// Those of a host that starts, and where its frames' ends come out.
+    /// The state of a new host, and the receiver of frame outcomes.
     fn new(
         policy: HostPolicy,
         link: Arc<dyn Link>,
@@ -232,17 +230,17 @@ impl Shared {
             datagram: Mutex::default(),
             link,
             stop: AtomicBool::new(false),
-            farewell: Mutex::new(GoodbyeReason::Quit),
+            goodbye_reason: Mutex::new(GoodbyeReason::Quit),
             control_sleeps_until: AtomicI64::new(i64::MAX),
             injected: Mutex::default(),
-            highest: AtomicU64::new(0),
+            bitrate_limit: AtomicU64::new(0),
             ends,
             to_control: scheduler.site("host-to-control"),
             control_timer: scheduler.site("host-control-timer"),
             to_media: scheduler.site("host-to-media"),
             notices: Board::default(),
             figures: Mutex::default(),
-            others: subscribe::Others::default(),
+            detached: subscribe::DetachedSubscribers::default(),
         };
         (Arc::new(shared), end_inbox)
     }
@@ -251,19 +249,19 @@ impl Shared {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends what the sessions want to say, and wakes the control thread if it would sleep past
-    /// the sessions' next timeout.
+    /// Sends the sessions' pending datagrams, and wakes the control thread if it would sleep past the
+    /// sessions' next timeout.
     fn flush(&self, sessions: &mut Host) {
         let mut datagram = self.datagram.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(path) = sessions.poll_transmit(clock::now(), &mut datagram) {
-            // What is not sent is sent again; a full buffer is no reason to stop.
+            // Lost datagrams are retransmitted; a full buffer is no reason to stop.
             let _ = self.link.send(path, &datagram, datagram.len());
         }
-        while let Some(asked) = sessions.poll_probe() {
-            self.answer_probe(sessions, &asked);
+        while let Some(probe) = sessions.poll_probe() {
+            self.answer_probe(sessions, &probe);
         }
         while let Some(id) = sessions.poll_updated() {
-            self.others.update(id);
+            self.detached.update(id);
         }
         let next = sessions.next_timeout().map_or(i64::MAX, |(at, _)| at.0);
         if next < self.control_sleeps_until.load(Ordering::Relaxed) {
@@ -281,17 +279,17 @@ impl Shared {
         media.wake();
     }
 
-    /// Sends a burst as a frame would be sent. A transport that finds out on the way that it can't
-    /// is not what it said, and says so.
+    /// Sends a burst like a frame. If the transport degrades while sending (no GSO), the burst is repeated
+    /// with the actual transport.
     fn answer_probe(&self, sessions: &mut Host, asked: &Asked) {
         let path = segmented(asked.path, asked.segmented);
         let mut burst = Vec::new();
         loop {
-            let rung = self.link.rung(path);
-            let segment = sessions.answer_probe(clock::now(), asked, rung, &mut burst);
-            // What does not arrive is the answer, too.
+            let transport = self.link.rung(path);
+            let segment = sessions.answer_probe(clock::now(), asked, transport, &mut burst);
+            // A lost burst is a result, too.
             let _ = self.link.send(path, &burst, segment);
-            if self.link.rung(path) == rung {
+            if self.link.rung(path) == transport {
                 break;
             }
         }
@@ -306,21 +304,21 @@ impl Shared {
         self.notices.post(notice);
     }
 
-    /// The source is to be seen now, or not: both ends are told.
+    /// Sets the source's visibility; notifies clients and readers.
     fn source_shown(&self, shown: bool) {
         let mut sessions = self.sessions();
         let news = sessions.source_shown(shown);
         self.flush(&mut sessions);
         drop(sessions);
         if news {
-            self.notice(Notice::Shown(shown));
+            self.notice(Notice::SourceShown(shown));
         }
     }
 
-    /// The source ended for `why`: the clients are told when the host stops.
-    fn source_is_over(&self, why: GoodbyeReason) {
-        let farewell = self.farewell.lock();
-        *farewell.unwrap_or_else(PoisonError::into_inner) = why;
+    /// The source ended for `why`, which is sent to clients when the host stops.
+    fn end_source(&self, why: GoodbyeReason) {
+        let goodbye_reason = self.goodbye_reason.lock();
+        *goodbye_reason.unwrap_or_else(PoisonError::into_inner) = why;
     }
 
     fn stopping(&self) -> bool {
@@ -333,8 +331,7 @@ impl Shared {
     }
 }
 
-/// Says so when the thread that holds it panics: without it the host would go on as if nothing
-/// were.
+/// Reports a panic of the thread that owns it. Without it the host would continue silently.
 struct PanicReporter(Arc<Shared>, &'static str);
 
 impl Drop for PanicReporter {
@@ -346,8 +343,8 @@ impl Drop for PanicReporter {
     }
 }
 
-/// Each is opened anew for each size, whenever it fails, and whenever somebody comes to take what it makes;
-/// that it can be opened at all is better known before somebody connects.
+/// Opens each encoder once as a check before clients connect. Encoders are opened again for each size, after
+/// a failure, and for the first subscriber.
 fn open_encoders(setup: &HostSetup) -> Result<(), String> {
     let size = setup.capture.size();
     for encoding in setup.encodings.all() {
@@ -368,25 +365,25 @@ fn handshake(setup: &mut HostSetup) -> Result<HostHandshake, String> {
     Ok(handshake)
 }
 
-fn no_thread(error: std::io::Error) -> String {
+fn thread_error(error: std::io::Error) -> String {
     format!("can't start a thread: {error}")
 }
 
 /// A running host. Dropping it stops it.
 pub struct HostRuntime {
     shared: Arc<Shared>,
-    /// From the start on.
+    /// All notices since the start.
     notices: Notices,
     threads: Vec<JoinHandle<()>>,
     wakers: Vec<Waker>,
     commands: SyncSender<control::Command>,
-    /// To the media thread, and what wakes it.
+    /// Commands to the media thread, and its waker.
     media_commands: SyncSender<MediaCommand>,
     media: Waker,
-    /// To the audio thread, if there is sound.
+    /// Commands to the audio thread, if there is sound.
     audio: Option<SyncSender<AudioCommand>>,
     scheduler: Scheduler,
-    /// Subscribers beside the sessions until now.
+    /// Number of subscribers other than sessions so far.
     others: AtomicU32,
 }
 
@@ -394,8 +391,7 @@ impl HostRuntime {
     /// Starts the threads.
     ///
     /// # Errors
-    /// One line, if a thread can't be started, an encoder can't be opened, or no randomness is
-    /// to be had.
+    /// One line, if a thread can't be started, an encoder can't be opened, or the system has no randomness.
     pub fn start(mut setup: HostSetup) -> Result<HostRuntime, String> {
         open_encoders(&setup)?;
         let handshake = handshake(&mut setup)?;
@@ -405,7 +401,7 @@ impl HostRuntime {
         let (media_commands, media_inbox) = sync_channel(MEDIA_COMMANDS);
         let (commands, command_inbox) = sync_channel(16);
         let media = setup.capture.waker();
-        // From here on a failure stops what was started, by its drop.
+        // From here on, dropping `host` stops the started threads.
         let mut host = HostRuntime {
             shared,
             notices,
@@ -419,14 +415,14 @@ impl HostRuntime {
             others: AtomicU32::new(0),
         };
         let audio = setup.audio.map(|source| host.start_audio(source));
-        let audio = audio.transpose().map_err(no_thread)?;
+        let audio = audio.transpose().map_err(thread_error)?;
         let (shared, scheduler) = (host.shared.clone(), host.scheduler.clone());
         let microphone = Microphone::new(shared, scheduler, setup.microphone);
         host.audio.clone_from(&audio);
         let clipboard = setup.clipboard.map(|shares| host.start_clipboard(shares));
-        let clipboard = clipboard.transpose().map_err(no_thread)?;
+        let clipboard = clipboard.transpose().map_err(thread_error)?;
         let pads = setup.pads.map(|pads| host.start_pads(pads));
-        let pads = pads.transpose().map_err(no_thread)?;
+        let pads = pads.transpose().map_err(thread_error)?;
         let pictures = (setup.capture, setup.converter);
         host.start_media(
             pictures,
@@ -452,19 +448,19 @@ impl HostRuntime {
                 pads,
                 ends,
                 commands: command_inbox,
-                ways: std::collections::HashMap::new(),
+                paths: std::collections::HashMap::new(),
                 player: None,
                 window_sizes: window_sizes::WindowSizes::default(),
-                told_lost: false,
-                kept_back: None,
+                loss_reported: false,
+                withheld: None,
             })?;
-            // It ends when the control thread has.
+            // It ends after the control thread.
             host.threads.push(writer);
             setup
                 .cursor
                 .map_or(Ok(()), |watch| host.start_cursor(watch))
         })
-        .map_err(no_thread)?;
+        .map_err(thread_error)?;
         Ok(host)
     }
 
@@ -477,7 +473,7 @@ impl HostRuntime {
 
     fn start_clipboard(&mut self, shares: SharedClipboard) -> std::io::Result<clipboard::Inbox> {
         let inbox = shares.inbox();
-        self.shared.sessions().clipboard_ways(shares.ways());
+        self.shared.sessions().clipboard_ways(shares.directions());
         self.wakers.push(inbox.waker.clone());
         let (shared, its) = (self.shared.clone(), inbox.clone());
         self.start_thread(sched::ThreadRole::Background, "clipboard", move || {
@@ -508,7 +504,9 @@ impl HostRuntime {
     }
 
     fn start_control(&mut self, control: control::Control) -> std::io::Result<()> {
-        self.start_thread(sched::ThreadRole::HandOff, "control", move || control.run())
+        self.start_thread(sched::ThreadRole::Dispatch, "control", move || {
+            control.run()
+        })
     }
 
     fn start_cursor(&mut self, watch: CursorWatch) -> std::io::Result<()> {
@@ -534,27 +532,26 @@ impl HostRuntime {
         Ok(())
     }
 
-    /// The next notice since the start; `None` when `timeout` is over. For the one who started the host.
+    /// The next notice since the start; `None` on timeout. For the owner of the host.
     #[must_use]
     pub fn notice(&self, timeout: Duration) -> Option<Notice> {
         self.notices.next(timeout)
     }
 
-    /// One more reader of the notices, from now on. Each gets all of them; one that is slower than 4096
-    /// notices loses the oldest, and is told how many ([`Notice::Lost`]).
+    /// Creates another reader of the notices from now on. Each reader gets all notices; one that falls 4096
+    /// behind loses the oldest and gets their number ([`Notice::Lost`]).
     #[must_use]
     pub fn notices(&self) -> Notices {
         self.shared.notices.reader()
     }
 
-    /// The application has ended by itself: when the host stops, the clients are told so, and look for it no
-    /// longer.
+    /// The application has exited: clients are notified when the host stops, and do not reconnect.
     pub fn source_ended(&self) {
-        self.shared.source_is_over(GoodbyeReason::SourceEnded);
+        self.shared.end_source(GoodbyeReason::SourceEnded);
     }
 
-    /// What is streamed is to be seen now, or not (a window that was minimised): the clients and who
-    /// reads the notices are told if it is new.
+    /// Reports whether the streamed source is visible (a window that is not minimised). A change is sent to
+    /// clients and readers of notices.
     pub fn source_shown(&self, shown: bool) {
         self.shared.source_shown(shown);
     }
@@ -563,17 +560,17 @@ impl HostRuntime {
         let sent = self.commands.try_send(command);
         self.shared.link.wake();
         sent.map_err(|e| match e {
-            TrySendError::Full(_) => "the host is busy: try again".to_owned(),
+            TrySendError::Full(_) => "the host is busy: retry".to_owned(),
             TrySendError::Disconnected(_) => "the host has stopped".to_owned(),
         })
     }
 
-    /// What the video may take on the wire at most from the next frame on.
+    /// Limits the video's bitrate on the wire from the next frame on.
     pub fn set_bitrate(&self, target: Bitrate) {
-        self.shared.highest.store(target.0, Ordering::Relaxed);
+        self.shared.bitrate_limit.store(target.0, Ordering::Relaxed);
     }
 
-    /// Says goodbye to all clients, stops the threads, and gives back what they still told.
+    /// Says goodbye to all clients, stops the threads, and returns their remaining notices.
     #[must_use]
     pub fn stop(mut self) -> Vec<Notice> {
         self.halt();
@@ -591,13 +588,13 @@ impl HostRuntime {
 
     fn halt(&mut self) {
         self.cancel();
-        // While nobody listens the audio thread waits for commands, and none can come now.
+        // Without listeners the audio thread waits for commands: closing the channel ends it.
         self.audio = None;
         for thread in self.threads.drain(..) {
-            // A thread that panicked has said so on standard error.
+            // A panic was already reported on standard error.
             let _ = thread.join();
         }
-        self.shared.others.clear();
+        self.shared.detached.clear();
     }
 }
 

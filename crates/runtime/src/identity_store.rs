@@ -1,7 +1,7 @@
-//! Where a machine keeps who it is: one secret key per role, in a file that only its owner reads.
+//! Stores a machine's identities: one secret key per role, in a file readable only by its owner.
 //!
-//! It is not the list of others: see [`crate::trust_store`]. The file holds one line of comment
-//! and one of 64 hexadecimal digits.
+//! The list of trusted peers is in [`crate::trust_store`]. The file holds a comment line and a line of 64
+//! hexadecimal digits.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,8 +12,7 @@ use zeroize::Zeroizing;
 
 use crate::store::{Lock, StoreError, failed, from_hex, replace, to_hex};
 
-/// Which of a machine's identities: a machine that is host and client has two, so that its
-/// devices and its hosts can't compare notes.
+/// A machine's identity: a machine that is both host and client has two, so that they can't be correlated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyOwner {
     /// `host.key`
@@ -31,12 +30,12 @@ impl KeyOwner {
     }
 }
 
-/// The identity of `role` in the folder `dir` (see [`crate::store::config_dir`]); made and stored
-/// with mode 0600 at the first call.
+/// The identity of `role` in the folder `dir` (see [`crate::store::config_dir`]); created and stored with
+/// mode 0600 on the first call.
 ///
 /// # Errors
-/// [`StoreError::Exposed`] if others may read the key, [`StoreError::Corrupt`] if the file holds
-/// none (it is left alone), [`StoreError::Io`].
+/// [`StoreError::Exposed`] if others may read the key, [`StoreError::Corrupt`] if the file holds no key (it
+/// is not changed), [`StoreError::Io`].
 pub fn load_or_create(dir: &Path, role: KeyOwner) -> Result<Identity, StoreError> {
     let path = dir.join(role.file());
     let lock = Lock::take(dir)?;
@@ -50,13 +49,14 @@ pub fn load_or_create(dir: &Path, role: KeyOwner) -> Result<Identity, StoreError
     Ok(identity)
 }
 
-const COMMENT: &str = "# OpenUVR secret key (X25519). Whoever reads it can pass for this machine.";
+const COMMENT: &str =
+    "# OpenUVR secret key (X25519). A reader of this file can impersonate this machine.";
 
 fn load(path: &Path) -> Result<Option<Identity>, StoreError> {
     let meta = match fs::metadata(path) {
         Ok(meta) => meta,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(failed("look at", path, e)),
+        Err(e) => return Err(failed("access", path, e)),
     };
     if meta.mode() & 0o077 != 0 {
         return Err(StoreError::Exposed {
@@ -81,12 +81,11 @@ fn load(path: &Path) -> Result<Option<Identity>, StoreError> {
         let bytes = from_hex(line)
             .ok_or_else(|| corrupt(index + 1, "a secret key is 64 hexadecimal digits"))?;
         if key.replace(Identity::from_bytes(bytes)).is_some() {
-            return Err(corrupt(index + 1, "this is a second key"));
+            return Err(corrupt(index + 1, "duplicate key"));
         }
     }
     let lines = text.lines().count().max(1);
-    key.map(Some)
-        .ok_or_else(|| corrupt(lines, "there is no key"))
+    key.map(Some).ok_or_else(|| corrupt(lines, "no key found"))
 }
 
 #[cfg(test)]
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exposed_key_is_refused_with_the_way_out() {
+    fn an_exposed_key_is_refused_with_a_remedy() {
         let temp = TempDir::new();
         load_or_create(&temp.0, KeyOwner::Client).unwrap();
         let path = temp.0.join("client.key");
@@ -141,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_corrupt_key_is_named_and_left_alone() {
+    fn a_corrupt_key_is_reported_and_not_changed() {
         let temp = TempDir::new();
         let path = temp.0.join("host.key");
         for (content, line) in [

@@ -1,9 +1,9 @@
-//! What a host in another process says to the program that started that process, and what it is
-//! told at first: one datagram each, as text.
+//! The messages from a host in an application's process to the launching program, and the settings it
+//! receives first: one datagram each, as text.
 //!
-//! A line is fields with tabs between; the first names its kind. Both sides are of one build, and
-//! one user: a line that is not understood is passed over, and nothing is negotiated. What it is
-//! not: the protocol between host and client (crate `proto`).
+//! A line consists of tab-separated fields; the first names its kind. Both sides are of one build and one
+//! user: unknown lines are ignored, and nothing is negotiated. The protocol between host and client is in
+//! crate `proto`.
 
 use std::str::{FromStr, Split};
 use std::time::Duration;
@@ -30,73 +30,75 @@ use crate::host::config::Config;
 /// The variable that names the socket to a process with the hook in it; without it the hook does nothing.
 pub const SOCKET: &str = "OPENUVR_RUN";
 
-/// The variable that names the socket to a process that links `libopenuvr`, where it was started for that: it needs
-/// no hook, which [`SOCKET`] wakes.
+/// The variable that names the socket to a process that links `libopenuvr`: it needs no hook, which
+/// [`SOCKET`] would activate.
 pub const API_SOCKET: &str = "OPENUVR_API";
 
-/// The variable that says to the OpenXR runtime how large an eye's picture is to be: `WIDTHxHEIGHT`, in pixels.
+/// The variable with the per-eye resolution for the OpenXR runtime: `WIDTHxHEIGHT`, in pixels.
 pub const EYE: &str = "OPENUVR_XR_EYE";
 
-/// The file of an [`Order`] for the OpenXR runtime, in the folder of our settings, where no program of ours starts
-/// the application.
-pub const XR_ORDER: &str = "xr-runtime.toml";
+/// The file of the OpenXR runtime's [`LaunchSettings`], in the configuration folder, for applications that no
+/// OpenUVR program starts.
+pub const XR_SETTINGS: &str = "xr-runtime.toml";
 
-/// What the host is told, once, before it starts.
+/// The settings of a host in an application's process, received once before it starts.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Order {
+pub struct LaunchSettings {
     /// Whether the player's input goes to the application's display.
     pub input: bool,
-    /// Only the window with this in its title or class is streamed; `None`: the largest.
+    /// Streams only the window with this in its title or class; `None`: the largest.
     pub window: Option<String>,
-    /// How large an eye's picture is, if that is not said by [`EYE`].
+    /// The per-eye resolution, if [`EYE`] is not set.
     pub eye: Option<String>,
-    /// Whether who started the application has gateways, which reach its host beside the socket of [`SOCKET`].
+    /// Whether the launcher has gateways, which connect to the host at a socket beside [`SOCKET`].
     pub gateways: bool,
     /// The host.
     pub host: Config,
 }
 
-impl Order {
-    /// Bytes that one has at most: far more than its few numbers, names and paths (PATH_MAX 4096).
-    pub const LONGEST: usize = 32 << 10;
+impl LaunchSettings {
+    /// Longest serialised form in bytes: far more than its few numbers, names and paths (PATH_MAX 4096).
+    pub const MAX_LEN: usize = 32 << 10;
 
     /// As TOML.
     ///
     /// # Errors
     /// A path in it is not UTF-8.
     pub fn text(&self) -> Result<String, String> {
-        toml::to_string(self).map_err(|e| format!("the settings can't be passed on: {e}"))
+        toml::to_string(self).map_err(|e| format!("can't serialise the settings: {e}"))
     }
 
-    /// From what was received.
+    /// Parses the received text.
     ///
     /// # Errors
-    /// One line, if it is not understood: the other program is of another version.
-    pub fn read(text: &[u8]) -> Result<Order, String> {
+    /// One line, if it can't be parsed: the other program has another version.
+    pub fn read(text: &[u8]) -> Result<LaunchSettings, String> {
         let text = std::str::from_utf8(text).map_err(|e| e.to_string());
         text.and_then(|text| toml::from_str(text).map_err(|e| e.message().to_owned()))
             .map_err(|e| {
-                format!("openuvr run and what is in the application are of different versions: {e}")
+                format!(
+                    "openuvr run and its library in the application have different versions: {e}"
+                )
             })
     }
 }
 
-/// Something that the host says.
+/// A message of the host.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Line {
-    /// It runs.
+    /// It is streaming.
     Streaming {
-        /// The picture.
+        /// The picture size.
         size: Size,
-        /// Where clients reach it.
-        place: String,
+        /// The endpoint for clients.
+        endpoint: String,
     },
     /// A new device may pair.
     Invitation {
-        /// With this PIN.
+        /// The PIN.
         pin: String,
-        /// For so many seconds.
+        /// The window's duration in seconds.
         seconds: u32,
     },
     /// A device paired.
@@ -106,32 +108,32 @@ pub enum Line {
         /// Its key's fingerprint.
         fingerprint: String,
     },
-    /// What happened to the pairing window, in words.
+    /// An event of the pairing window, as text.
     Pairing(String),
-    /// Somebody subscribed.
+    /// A subscriber joined.
     Subscribed {
-        /// Who.
+        /// The subscriber.
         subscriber: SubscriberId,
         /// Its role.
         role: Role,
         /// Its name.
         name: String,
-        /// Its program and version.
+        /// Its software and version.
         software: String,
-        /// Which rendition it gets.
+        /// Its rendition.
         rendition: RenditionId,
     },
     /// A subscriber's role changed.
     RoleChanged(SubscriberId, Role),
-    /// A client's video goes with this transport now.
+    /// A client's video now uses this transport.
     Link(SessionId, Rung),
-    /// A subscriber is gone.
+    /// A subscriber left.
     Ended(SubscriberId, Ending),
-    /// A frame's end.
+    /// The record of a finished frame.
     Record(Box<FrameRecord>),
-    /// How a client plays sound.
+    /// A client's playback report.
     Audio(SessionId, AudioReport),
-    /// What the policy of a rendition decided.
+    /// A control event of a rendition.
     Decision(RenditionId, Decision),
     /// An encoder was opened for a rendition.
     EncoderOpened {
@@ -139,31 +141,31 @@ pub enum Line {
         rendition: RenditionId,
         /// The encoder's name.
         encoder: String,
-        /// Of its pictures.
+        /// The size of its pictures.
         size: Size,
     },
     /// A rendition's encoder was closed.
     EncoderClosed(RenditionId),
     /// The picture has a new size.
     Resized(Size),
-    /// The player's window has this size, if somebody plays in one.
+    /// The size of the player's window, if there is one.
     PlayerWindow(Option<Size>),
-    /// Whether the source is to be seen.
-    Shown(bool),
+    /// Whether the source is visible.
+    SourceShown(bool),
     /// The player's input is injected into this display.
-    InputGoesTo(String),
-    /// Keys and clicks are kept back for this reason; `None`: they reach the window again.
-    InputKeptBack(Option<String>),
-    /// Of the clipboard that the player shares, in words.
+    InputDisplay(String),
+    /// Keys and clicks are withheld for this reason; `None`: they reach the window again.
+    InputWithheld(Option<String>),
+    /// A message about clipboard sharing.
     Clipboard(String),
-    /// Of the sound, in words.
+    /// A message about sound.
     Sound(String),
-    /// The source ended in an orderly way.
+    /// The source ended normally.
     SourceEnded(String),
-    /// It failed for good; the application goes on.
+    /// A permanent failure; the application continues.
     Failed(String),
-    /// Something failed and the stream goes on.
-    Trouble(String),
+    /// Something failed; the stream continues.
+    Warning(String),
 }
 
 impl From<Notice> for Line {
@@ -186,14 +188,11 @@ impl From<Notice> for Line {
                 rendition,
             },
             Notice::RoleChanged(subscriber, role) => Line::RoleChanged(subscriber, role),
-            Notice::Link(session, rung) => Line::Link(session, rung),
+            Notice::Link(session, transport) => Line::Link(session, transport),
             Notice::Ended(subscriber, ending) => Line::Ended(subscriber, ending),
             Notice::Record(record) => Line::Record(record),
             Notice::Audio(session, report) => Line::Audio(session, report),
-            Notice::Decision {
-                rendition,
-                decision,
-            } => Line::Decision(rendition, decision),
+            Notice::Decision { rendition, event } => Line::Decision(rendition, event),
             Notice::EncoderOpened {
                 rendition,
                 encoder,
@@ -205,34 +204,34 @@ impl From<Notice> for Line {
             },
             Notice::EncoderClosed(rendition) => Line::EncoderClosed(rendition),
             Notice::Resized(size) => Line::Resized(size),
-            Notice::NoPicture => {
-                Line::Trouble("a client waits, and the game has shown no picture yet".to_owned())
-            }
+            Notice::NoPicture => Line::Warning(
+                "a client is waiting, but the game has shown no picture yet".to_owned(),
+            ),
             Notice::PlayerWindow(size) => Line::PlayerWindow(size),
-            Notice::Shown(shown) => Line::Shown(shown),
-            Notice::InputKeptBack(why) => Line::InputKeptBack(why.map(str::to_owned)),
+            Notice::SourceShown(shown) => Line::SourceShown(shown),
+            Notice::InputWithheld(why) => Line::InputWithheld(why.map(str::to_owned)),
             Notice::Clipboard(words) => Line::Clipboard(words),
             Notice::Sound(words) => Line::Sound(words),
             Notice::SourceEnded(why) => Line::SourceEnded(why.to_owned()),
             Notice::Failed(why) => Line::Failed(why),
-            Notice::Trouble(why) => Line::Trouble(why),
-            Notice::Lost(notices) => Line::Trouble(format!(
-                "{notices} messages are lost: this machine could not keep up"
+            Notice::Warning(why) => Line::Warning(why),
+            Notice::Lost(notices) => Line::Warning(format!(
+                "{notices} messages lost: this machine can't keep up"
             )),
         }
     }
 }
 
 impl Line {
-    /// Bytes that one has at most: a record has about 40 numbers, a name or a reason is shorter.
-    pub const LONGEST: usize = 8 << 10;
+    /// Longest line in bytes: a record has about 40 numbers, a name or a reason is shorter.
+    pub const MAX_LEN: usize = 8 << 10;
 
-    /// As text.
+    /// Serialises it.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = Text(String::new());
         match self {
-            Line::Streaming { size, place } => text.put("streaming").size(*size).put(place),
+            Line::Streaming { size, endpoint } => text.put("streaming").size(*size).put(endpoint),
             Line::Invitation { pin, seconds } => text.put("invitation").put(pin).put(seconds),
             Line::Paired { name, fingerprint } => text.put("paired").put(name).put(fingerprint),
             Line::Pairing(words) => text.put("pairing").put(words),
@@ -249,14 +248,14 @@ impl Line {
             Line::RoleChanged(subscriber, role) => {
                 text.put("role").put(subscriber).put(role.name())
             }
-            Line::Link(session, rung) => text.put("link").put(session.0).put(rung.name()),
+            Line::Link(session, transport) => text.put("link").put(session.0).put(transport.name()),
             Line::Ended(subscriber, ending) => text.put("ended").put(subscriber).put(word(*ending)),
             Line::Record(record) => text.put("record").record(record),
             Line::Audio(session, report) => {
                 (text.put("audio").put(session.0)).message(&Message::AudioReport(*report))
             }
-            Line::Decision(rendition, decision) => {
-                (text.put("decision").put(rendition.0)).message(&Message::Decision(*decision))
+            Line::Decision(rendition, event) => {
+                (text.put("decision").put(rendition.0)).message(&Message::Decision(*event))
             }
             Line::EncoderOpened {
                 rendition,
@@ -267,28 +266,28 @@ impl Line {
             Line::Resized(size) => text.put("resized").size(*size),
             Line::PlayerWindow(Some(size)) => text.put("player-window").size(*size),
             Line::PlayerWindow(None) => text.put("no-player-window"),
-            Line::Shown(true) => text.put("shown"),
-            Line::Shown(false) => text.put("hidden"),
-            Line::InputGoesTo(display) => text.put("input-goes-to").put(display),
-            Line::InputKeptBack(Some(why)) => text.put("input-kept-back").put(why),
-            Line::InputKeptBack(None) => text.put("input-arrives"),
+            Line::SourceShown(true) => text.put("shown"),
+            Line::SourceShown(false) => text.put("hidden"),
+            Line::InputDisplay(display) => text.put("input-goes-to").put(display),
+            Line::InputWithheld(Some(why)) => text.put("input-kept-back").put(why),
+            Line::InputWithheld(None) => text.put("input-arrives"),
             Line::Clipboard(words) => text.put("clipboard").put(words),
             Line::Sound(words) => text.put("sound").put(words),
             Line::SourceEnded(why) => text.put("source-ended").put(why),
             Line::Failed(why) => text.put("failed").put(why),
-            Line::Trouble(why) => text.put("trouble").put(why),
+            Line::Warning(why) => text.put("trouble").put(why),
         };
         text.0
     }
 
-    /// From its text; `None` if it is not understood.
+    /// Parses its text; `None` if it is unknown.
     #[must_use]
     pub fn read(text: &str) -> Option<Line> {
         let mut fields = Fields(text.split('\t'));
         Some(match fields.word()? {
             "streaming" => Line::Streaming {
                 size: fields.size()?,
-                place: fields.words()?,
+                endpoint: fields.words()?,
             },
             "invitation" => Line::Invitation {
                 pin: fields.words()?,
@@ -309,8 +308,10 @@ impl Line {
             "role" => Line::RoleChanged(fields.number()?, fields.role()?),
             "link" => {
                 let (session, name) = (fields.session()?, fields.word()?);
-                let rung = Rung::ALL.into_iter().find(|rung| rung.name() == name)?;
-                Line::Link(session, rung)
+                let transport = Rung::ALL
+                    .into_iter()
+                    .find(|transport| transport.name() == name)?;
+                Line::Link(session, transport)
             }
             "ended" => Line::Ended(fields.number()?, meant(&ENDINGS, fields.word()?)?),
             "record" => Line::Record(Box::new(fields.record()?)),
@@ -319,8 +320,8 @@ impl Line {
                 _ => return None,
             },
             "decision" => match (fields.number()?, fields.message()?) {
-                (rendition, Message::Decision(decision)) => {
-                    Line::Decision(RenditionId(rendition), decision)
+                (rendition, Message::Decision(event)) => {
+                    Line::Decision(RenditionId(rendition), event)
                 }
                 _ => return None,
             },
@@ -333,16 +334,16 @@ impl Line {
             "resized" => Line::Resized(fields.size()?),
             "player-window" => Line::PlayerWindow(Some(fields.size()?)),
             "no-player-window" => Line::PlayerWindow(None),
-            "shown" => Line::Shown(true),
-            "hidden" => Line::Shown(false),
-            "input-goes-to" => Line::InputGoesTo(fields.words()?),
-            "input-kept-back" => Line::InputKeptBack(Some(fields.words()?)),
-            "input-arrives" => Line::InputKeptBack(None),
+            "shown" => Line::SourceShown(true),
+            "hidden" => Line::SourceShown(false),
+            "input-goes-to" => Line::InputDisplay(fields.words()?),
+            "input-kept-back" => Line::InputWithheld(Some(fields.words()?)),
+            "input-arrives" => Line::InputWithheld(None),
             "clipboard" => Line::Clipboard(fields.words()?),
             "sound" => Line::Sound(fields.words()?),
             "source-ended" => Line::SourceEnded(fields.words()?),
             "failed" => Line::Failed(fields.words()?),
-            "trouble" => Line::Trouble(fields.words()?),
+            "trouble" => Line::Warning(fields.words()?),
             _ => return None,
         })
     }
@@ -368,7 +369,7 @@ const OUTCOMES: [(&str, Fidelity); 3] = [
     ("tainted", Fidelity::Tainted),
 ];
 
-/// A frame that left for one who says nothing of it.
+/// The outcome of a frame sent to a subscriber without reports.
 const LEFT: &str = "left";
 
 const CAUSES: [(&str, DropCause); 9] = [
@@ -406,7 +407,7 @@ fn word(ending: Ending) -> &'static str {
 struct Text(String);
 
 impl Text {
-    /// One more field; what would be taken for the end of a field becomes a blank.
+    /// Appends a field; tabs and line breaks in it become spaces.
     fn put(&mut self, field: impl ToString) -> &mut Text {
         if !self.0.is_empty() {
             self.0.push('\t');
@@ -415,7 +416,7 @@ impl Text {
         self
     }
 
-    /// `-` if there is none.
+    /// Appends a field, or `-` for `None`.
     fn put_if(&mut self, field: Option<impl ToString>) -> &mut Text {
         match field {
             Some(field) => self.put(field),
@@ -423,7 +424,7 @@ impl Text {
         }
     }
 
-    /// As on the wire, in hexadecimal.
+    /// Appends a message's wire form in hexadecimal.
     fn message(&mut self, message: &Message<'_>) -> &mut Text {
         let mut bytes = Vec::new();
         message.write(&mut bytes);
@@ -486,7 +487,7 @@ impl<'a> Fields<'a> {
         self.word()?.parse().ok()
     }
 
-    /// `Some(None)` for the sign that there is none.
+    /// `Some(None)` for `-`.
     fn number_if<T: FromStr>(&mut self) -> Option<Option<T>> {
         match self.word()? {
             "-" => Some(None),
@@ -511,7 +512,7 @@ impl<'a> Fields<'a> {
             .map(|at| u8::from_str_radix(digits(at)?, 16).ok());
         let bytes: Vec<u8> = bytes.collect::<Option<_>>()?;
         match Messages::new(&bytes).next()? {
-            Ok(Message::Decision(decision)) => Some(Message::Decision(decision)),
+            Ok(Message::Decision(event)) => Some(Message::Decision(event)),
             Ok(Message::AudioReport(report)) => Some(Message::AudioReport(report)),
             _ => None,
         }

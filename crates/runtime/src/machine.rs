@@ -1,13 +1,13 @@
-//! This machine's name, which its host and its client go by if they are given none.
+//! This machine's name, the default name of its host and client.
 
-/// The longest name of a device in bytes: what the protocol carries, a host name's label (RFC 1035
-/// section 2.3.4: 63 octets) and one.
+/// The longest device name in bytes, as the protocol carries it: a DNS label (RFC 1035 section 2.3.4: 63
+/// octets) plus one.
 pub const LONGEST_NAME: usize = 64;
 
-/// The name of a machine that has none.
+/// The name of a machine without a host name.
 const NAMELESS: &str = "openuvr";
 
-/// This machine's name, if the protocol carries it, or a word in its place.
+/// This machine's name, or a default if it is empty or too long for the protocol.
 #[must_use]
 pub fn name() -> String {
     // proc(5): the name of this UTS namespace.
@@ -19,7 +19,7 @@ pub fn name() -> String {
         .to_owned()
 }
 
-/// A name that was given, if the protocol carries it.
+/// Checks that the protocol can carry a name.
 ///
 /// # Errors
 /// One line: it is too long.

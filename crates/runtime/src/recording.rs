@@ -1,4 +1,4 @@
-//! Writes what [`crate::handoffs`] records into a folder, in a thread without urgency.
+//! Writes the samples of [`crate::latencies`] into files of a folder, in a background thread.
 
 mod file;
 
@@ -14,59 +14,58 @@ use openuvr_proto::time::Instant;
 
 use self::file::SampleFile;
 use crate::clock;
-use crate::handoffs::Handoffs;
 use crate::sched::{Scheduler, ThreadRole};
+use crate::scheduling_latency::SchedulingLatencies;
 
-/// How often rings are emptied: one is then full at 40 000 samples a second, and no site has a hundredth of
-/// that.
-const EMPTIED_EVERY: Duration = Duration::from_millis(100);
+/// How often rings are drained: a ring then overflows at 40 000 samples a second, over a hundred times a
+/// site's rate.
+const DRAIN_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What is being recorded into a folder, until it is finished or dropped.
+/// A recording into a folder, until it is finished or dropped.
 #[derive(Debug)]
 pub struct Recording {
-    handoffs: Handoffs,
+    latencies: SchedulingLatencies,
     stop: Arc<AtomicBool>,
     writer: Option<JoinHandle<io::Result<u64>>>,
 }
 
 impl Recording {
-    /// Begins to record into a folder, which is made if it is not there: a file `SITE.jitter` for each
-    /// site, in the format of `probes/README.md`. Files of an earlier recording with the same names are
-    /// overwritten.
+    /// Starts recording into a folder, created if missing: a file `SITE.jitter` for each site, in the format
+    /// of `probes/README.md`. Existing files of these names are overwritten.
     ///
     /// # Errors
-    /// The folder can't be made, or no thread started.
-    pub fn begin(folder: &Path) -> io::Result<Recording> {
+    /// The folder can't be created, or the thread can't be started.
+    pub fn start(folder: &Path) -> io::Result<Recording> {
         fs::create_dir_all(folder)?;
-        let handoffs = Handoffs::on();
+        let latencies = SchedulingLatencies::on();
         let stop = Arc::<AtomicBool>::default();
         let writer = Writer {
-            handoffs: handoffs.clone(),
+            latencies: latencies.clone(),
             folder: folder.to_owned(),
-            begin: clock::now(),
+            start: clock::now(),
             files: Vec::new(),
         };
         let stopped = stop.clone();
         let role = ThreadRole::Background;
         let writer =
-            Scheduler::ordinary().spawn(role, "ouvr-handoffs", move || writer.run(&stopped))?;
+            Scheduler::ordinary().spawn(role, "ouvr-latencies", move || writer.run(&stopped))?;
         Ok(Recording {
-            handoffs,
+            latencies,
             stop,
             writer: Some(writer),
         })
     }
 
-    /// For those who wake each other.
+    /// Creates the wake-up sites.
     #[must_use]
-    pub fn handoffs(&self) -> Handoffs {
-        self.handoffs.clone()
+    pub fn scheduling_latencies(&self) -> SchedulingLatencies {
+        self.latencies.clone()
     }
 
-    /// Writes the rest; how many samples were lost, because rings were full.
+    /// Writes the remaining samples; returns how many were lost because rings were full.
     ///
     /// # Errors
-    /// A file could not be written to its end.
+    /// A file could not be written completely.
     pub fn finish(mut self) -> io::Result<u64> {
         self.end()
     }
@@ -86,16 +85,16 @@ impl Recording {
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        // Who wants to know calls `finish`.
+        // Errors are returned by `finish`.
         let _ = self.end();
     }
 }
 
-/// The thread that empties the rings.
+/// The thread that drains the rings.
 struct Writer {
-    handoffs: Handoffs,
+    latencies: SchedulingLatencies,
     folder: PathBuf,
-    begin: Instant,
+    start: Instant,
     /// In the order of the sites.
     files: Vec<SampleFile>,
 }
@@ -103,28 +102,28 @@ struct Writer {
 impl Writer {
     fn run(mut self, stop: &AtomicBool) -> io::Result<u64> {
         while !stop.load(Ordering::Acquire) {
-            self.empty()?;
-            std::thread::park_timeout(EMPTIED_EVERY);
+            self.drain()?;
+            std::thread::park_timeout(DRAIN_INTERVAL);
         }
-        self.empty()?;
+        self.drain()?;
         let end = clock::now();
         for file in &mut self.files {
             file.finish(end)?;
         }
-        let rings = self.handoffs.rings();
+        let rings = self.latencies.rings();
         Ok(rings.iter().map(|ring| ring.lost()).sum())
     }
 
-    fn empty(&mut self) -> io::Result<()> {
-        let rings = self.handoffs.rings();
+    fn drain(&mut self) -> io::Result<()> {
+        let rings = self.latencies.rings();
         for ring in &rings[self.files.len()..] {
             let name = ring.name();
             let path = self.folder.join(format!("{name}.jitter"));
             self.files
-                .push(SampleFile::create(&path, &name, self.begin)?);
+                .push(SampleFile::create(&path, &name, self.start)?);
         }
         for (ring, file) in rings.iter().zip(&mut self.files) {
-            ring.empty(|sample| file.push(sample));
+            ring.drain(|sample| file.push(sample));
             file.flush()?;
         }
         Ok(())

@@ -1,17 +1,17 @@
-//! Which thread goes first: starts our threads, each with the scheduling, the cores and the memory
-//! that its role needs, and says what it got.
+//! Thread scheduling: starts threads with the priority, CPU affinity and locked memory that their roles need,
+//! and reports the granted scheduling.
 //!
-//! On a busy machine this is worth a factor of 10 to 100 in the tail of the latency, far more than
-//! any choice of socket or queue: p99 of a 1 kHz timer is 42 µs with SCHED_FIFO and 4 500 µs
-//! without (measured). It needs a privilege: CAP_SYS_NICE, or a limit in
-//! `/etc/security/limits.d`. Without it everything runs, and one line says so.
+//! On a busy machine this is worth a factor of 10 to 100 in the tail of the latency, far more than any choice
+//! of socket or queue: p99 of a 1 kHz timer is 42 µs with SCHED_FIFO and 4 500 µs without (measured). It
+//! needs a privilege: CAP_SYS_NICE, or a limit in `/etc/security/limits.d`. Without it everything still runs,
+//! with one warning.
 //!
-//! The kernel stops real-time threads that never block for 50 ms in each second (sched(7)). Ours
-//! block in a socket, a device or the encoder between two frames, and none spins.
+//! The kernel throttles real-time threads that never block, for 50 ms in each second (sched(7)). These
+//! threads block in a socket, a device or the encoder between two frames, and none spins.
 //!
-//! What it is not: it uses no SCHED_DEADLINE (no gain over FIFO, and refused for pinned threads),
-//! and never calls mlockall: we are guests in someone's process. Only the stacks of our own threads
-//! are locked here; a program of ours may do more (`docs/adr/0004-locked-memory.md`).
+//! It does not use SCHED_DEADLINE (no gain over FIFO, and refused for pinned threads), and never calls
+//! mlockall, since the process may be another application's. Only the stacks of its own threads are locked
+//! here; OpenUVR's programs may lock more (`docs/adr/0004-locked-memory.md`).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -21,41 +21,40 @@ use std::thread::JoinHandle;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::handoffs::{Handoffs, Site};
+use crate::scheduling_latency::{SchedulingLatencies, WakeupSite};
 use crate::sys;
 
-/// What a thread does, which decides how urgent it is.
+/// A thread's task, which determines its priority.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ThreadRole {
-    /// Receives, sends, or hands over; short work after each wake-up.
-    HandOff,
+    /// Receives, sends, or dispatches; short work after each wake-up.
+    Dispatch,
     /// Reads or injects input.
     Input,
-    /// Captures, codes or plays sound: a tenth of a millisecond every few.
+    /// Captures, encodes or plays sound: 0.1 ms of work every few milliseconds.
     Audio,
     /// Converts and encodes: about a fifth of a core.
     Encode,
     /// Decodes: likewise.
     Decode,
-    /// Stands in for a cable or a radio in a measurement (`openuvr lab hop`).
+    /// Emulates a link in a measurement (`openuvr lab hop`).
     EmulatedLink,
-    /// Anything that may wait: control, statistics, files.
+    /// Work without latency requirements: control, statistics, files.
     Background,
 }
 
 impl ThreadRole {
-    /// The SCHED_FIFO priority, `None` for an ordinary thread. All are below 50, where a kernel
-    /// with threaded interrupts runs those: the network card must come before us; an emulated link
-    /// is above it, as one of these would be. Heavy work is below hand-offs, so that it delays
-    /// none; of it, decoding is above encoding: where both ends share a machine, a slice is
-    /// decoded while the encoder is at later ones (measured on two cores: 0.6 ms less at
-    /// 1280 × 720, 2 ms less at 1920 × 1080 than with equal priorities). Of libx264's threads the one
-    /// whose slices leave first is at 21 (crate `media`).
+    /// The SCHED_FIFO priority, `None` for SCHED_OTHER. All are below 50, the priority of threaded
+    /// interrupts: the network card must come first. An emulated link is above 50, like real hardware. Heavy
+    /// work is below dispatching, so that it does not delay it. Decoding is above encoding: where both ends
+    /// share a machine, a slice is decoded while the encoder works on later ones (measured on two cores: 0.6
+    /// ms less at 1280 × 720, 2 ms less at 1920 × 1080 than with equal priorities). The libx264 thread that
+    /// produces the first slices is at 21 (crate `media`).
     #[must_use]
     pub const fn priority(self) -> Option<u8> {
         match self {
             ThreadRole::EmulatedLink => Some(60),
-            ThreadRole::HandOff => Some(45),
+            ThreadRole::Dispatch => Some(45),
             ThreadRole::Input => Some(44),
             ThreadRole::Audio => Some(43),
             ThreadRole::Decode => Some(22),
@@ -64,8 +63,8 @@ impl ThreadRole {
         }
     }
 
-    /// Whether threads that this one starts are as urgent: the workers that a codec library
-    /// starts when it is opened on our thread.
+    /// Whether child threads inherit the priority: the workers that a codec library starts when it is opened
+    /// on this thread.
     const fn lends_priority(self) -> bool {
         matches!(self, ThreadRole::Encode | ThreadRole::Decode)
     }
@@ -76,7 +75,7 @@ impl ThreadRole {
 pub enum Policy {
     /// SCHED_FIFO with this priority.
     Fifo(u8),
-    /// SCHED_RR with this priority: not ours, but inherited from who started us.
+    /// SCHED_RR with this priority: never set here, but inherited from the parent process.
     RoundRobin(u8),
     /// The ordinary time sharing (SCHED_OTHER, BATCH, IDLE).
     Other,
@@ -92,35 +91,35 @@ impl fmt::Display for Policy {
     }
 }
 
-/// One thread and what it got.
+/// A thread and its granted scheduling.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ThreadSched {
     /// Its name, as `top -H` shows it.
     pub name: String,
-    /// What it does.
+    /// Its task.
     pub role: ThreadRole,
-    /// What the kernel says its policy is.
+    /// Its policy, as reported by the kernel.
     pub policy: Policy,
 }
 
-/// What was asked for and what was got, over all threads of one [`Scheduler`].
-/// Its `Display` is one line for logs and results: `udp-recv FIFO 45, encode OTHER, …`.
+/// The granted and refused scheduling of all threads of one [`Scheduler`]. Its `Display` is one line for logs
+/// and results: `udp-recv FIFO 45, encode OTHER, …`.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct SchedReport {
     /// The threads in the order of their start.
     pub threads: Vec<ThreadSched>,
-    /// What was refused and why, each kind the first time that happened.
+    /// Refused requests with reasons; the first of each kind.
     refused: Vec<(Refused, String)>,
 }
 
-/// What a system may refuse.
+/// A request that the system may refuse.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused {
     /// SCHED_FIFO.
     RealTime,
-    /// Memory that is never swapped out.
+    /// Locked memory.
     Memory,
-    /// The cores asked for.
+    /// CPU affinity.
     Cores,
 }
 
@@ -128,27 +127,27 @@ impl Refused {
     const fn words(self) -> &'static str {
         match self {
             Refused::RealTime => "no real-time scheduling",
-            Refused::Memory => "memory is not locked",
-            Refused::Cores => "threads are not pinned",
+            Refused::Memory => "memory not locked",
+            Refused::Cores => "threads not pinned",
         }
     }
 }
 
 impl SchedReport {
-    /// The one line to print if something was refused: what, why and what to do.
+    /// One line to print if a request was refused: what, why and what to do.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         let parts = (self.refused.iter()).map(|(what, why)| format!("{} ({why})", what.words()));
         let parts: Vec<String> = parts.collect();
         (!parts.is_empty()).then(|| {
             format!(
-                "{}: expect latency peaks on a busy machine; `openuvr doctor` says what to do",
+                "{}: expect latency peaks on a busy machine; run `openuvr doctor` for advice",
                 parts.join(", ")
             )
         })
     }
 
-    fn refuse(&mut self, what: Refused, why: &dyn fmt::Display) {
+    fn record_refusal(&mut self, what: Refused, why: &dyn fmt::Display) {
         if self.refused.iter().all(|(known, _)| *known != what) {
             self.refused.push((what, why.to_string()));
         }
@@ -165,20 +164,20 @@ impl fmt::Display for SchedReport {
     }
 }
 
-/// Starts the threads of one session and keeps account of what they got. Clones share it.
+/// Starts the threads of one session and records their granted scheduling. Clones share the report.
 #[derive(Clone, Debug, Default)]
 pub struct Scheduler {
     ordinary: bool,
-    /// A role that is not real-time although the others are.
-    without: Option<ThreadRole>,
-    /// Cores of the threads that may not wait; empty: any.
+    /// A role excluded from real-time scheduling.
+    non_realtime: Option<ThreadRole>,
+    /// Cores of the latency-critical threads; empty: any.
     cores: Arc<BTreeSet<usize>>,
     report: Arc<Mutex<SchedReport>>,
-    handoffs: Handoffs,
+    latencies: SchedulingLatencies,
 }
 
-/// Signals that a thread raises by its own fault. Blocked, they would end the process without the
-/// handler of the application or of the Rust runtime (stack overflow) being asked.
+/// Synchronous signals. If blocked, they would end the process without calling the handler of the application
+/// or of the Rust runtime (stack overflow).
 const OWN_FAULTS: [libc::c_int; 7] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -190,13 +189,13 @@ const OWN_FAULTS: [libc::c_int; 7] = [
 ];
 
 impl Scheduler {
-    /// Asks for real-time scheduling where roles want it.
+    /// Requests real-time scheduling for the roles that need it.
     #[must_use]
     pub fn new() -> Scheduler {
         Scheduler::default()
     }
 
-    /// Never asks for it: for comparisons, and for those who don't want it.
+    /// Never requests real-time scheduling.
     #[must_use]
     pub fn ordinary() -> Scheduler {
         Scheduler {
@@ -205,24 +204,24 @@ impl Scheduler {
         }
     }
 
-    /// Never asks for it for threads of this role: of all others it does.
+    /// Excludes threads of this role from real-time scheduling.
     #[must_use]
-    pub fn without(self, role: ThreadRole) -> Scheduler {
+    pub fn without_realtime(self, role: ThreadRole) -> Scheduler {
         Scheduler {
-            without: Some(role),
+            non_realtime: Some(role),
             ..self
         }
     }
 
-    /// The priority that threads of this role are to have; `None`: they are ordinary.
+    /// The priority for threads of this role; `None`: SCHED_OTHER.
     fn priority(&self, role: ThreadRole) -> Option<u8> {
-        let realtime = !self.ordinary && self.without != Some(role);
+        let realtime = !self.ordinary && self.non_realtime != Some(role);
         role.priority().filter(|_| realtime)
     }
 
-    /// Keeps all threads that are not [`ThreadRole::Background`] on these cores (numbers as in
-    /// `/proc/cpuinfo`), and the workers that codec libraries start on them: one core less than
-    /// these have threads at work makes them wait for each other. Real-time or not.
+    /// Pins all threads except [`ThreadRole::Background`] to these cores (numbers as in `/proc/cpuinfo`),
+    /// including the workers of codec libraries. With fewer cores than running threads they wait for each
+    /// other. Independent of real-time scheduling.
     #[must_use]
     pub fn pinned_to(self, cores: BTreeSet<usize>) -> Scheduler {
         Scheduler {
@@ -231,30 +230,30 @@ impl Scheduler {
         }
     }
 
-    /// Has the threads of a session record how long they take to wake.
+    /// Records the scheduling latency of the threads.
     #[must_use]
-    pub fn recording(self, handoffs: Handoffs) -> Scheduler {
-        Scheduler { handoffs, ..self }
+    pub fn with_latency_recording(self, latencies: SchedulingLatencies) -> Scheduler {
+        Scheduler { latencies, ..self }
     }
 
-    /// A place of that recording; without one it does nothing.
+    /// Creates a wake-up site of that recording; it does nothing without one.
     #[must_use]
-    pub fn site(&self, name: &str) -> Site {
-        self.handoffs.site(name)
+    pub fn site(&self, name: &str) -> WakeupSite {
+        self.latencies.site(name)
     }
 
-    /// Adds to the warning what the program itself asked the system for in vain.
+    /// Adds a request of the program itself that was refused to the warning.
     pub fn refused(&self, what: Refused, why: &dyn fmt::Display) {
-        self.lock().refuse(what, why);
+        self.lock().record_refusal(what, why);
     }
 
-    /// Starts a thread: its scheduling is set and in the report when this returns. All signals but
-    /// those of its own faults are blocked in it, its timers are exact to the nanosecond
-    /// (`PR_SET_TIMERSLACK`, 50 µs less in the median for ordinary threads), and where its role is
-    /// real-time its stack stays in memory once touched. Of the name the kernel shows 15 bytes.
+    /// Starts a thread; its scheduling is set and in the report when this returns. All signals except
+    /// synchronous ones are blocked in it, its timer slack is 1 ns (`PR_SET_TIMERSLACK`, 50 µs less latency
+    /// in the median for SCHED_OTHER), and with a real-time role its stack stays in memory once touched. The
+    /// kernel shows 15 bytes of the name.
     ///
     /// # Errors
-    /// The system's, if it starts no more threads. A refused priority is not an error.
+    /// The system's, if the thread can't be started. A refused priority is not an error.
     pub fn spawn<T: Send + 'static>(
         &self,
         role: ThreadRole,
@@ -268,19 +267,19 @@ impl Scheduler {
             builder.spawn(move || {
                 scheduler.enter(role);
                 let _locked = scheduler.lock_stack(role);
-                // Fails only if the one who waits is gone.
+                // Fails only if the receiver is gone.
                 let _ = ready.send(());
                 drop(ready);
                 f()
             })
         })?;
-        // Fails only if the thread panicked, which its handle tells.
+        // Fails only if the thread panicked, which its handle reports.
         let _ = started.recv();
         Ok(handle)
     }
 
-    /// Gives the calling thread the scheduling of `role` and enters it into the report: for a
-    /// thread that someone else started. Its signals stay as they are.
+    /// Gives the calling thread the scheduling of `role` and adds it to the report, for threads started
+    /// elsewhere. Its signal mask is not changed.
     pub fn enter(&self, role: ThreadRole) {
         sys::set_timer_slack(1);
         let priority = self.priority(role);
@@ -298,23 +297,23 @@ impl Scheduler {
         let mut report = self.lock();
         report.threads.push(ThreadSched { name, role, policy });
         if let Some(error) = refused {
-            report.refuse(Refused::RealTime, &error);
+            report.record_refusal(Refused::RealTime, &error);
         }
         if let Some(why) = unpinned {
-            report.refuse(Refused::Cores, &why);
+            report.record_refusal(Refused::Cores, &why);
         }
     }
 
-    /// Keeps the calling thread's stack in memory, if its role is real-time.
+    /// Locks the calling thread's stack, if its role is real-time.
     fn lock_stack(&self, role: ThreadRole) -> Option<sys::LockedStack> {
         self.priority(role)?;
         let locked = sys::lock_stack();
         locked
-            .map_err(|error| self.lock().refuse(Refused::Memory, &error))
+            .map_err(|error| self.lock().record_refusal(Refused::Memory, &error))
             .ok()
     }
 
-    /// What was got until now.
+    /// The report so far.
     #[must_use]
     pub fn report(&self) -> SchedReport {
         self.lock().clone()
@@ -325,7 +324,7 @@ impl Scheduler {
     }
 }
 
-/// Takes the priority, or the highest one below it that the user's limit allows.
+/// Sets the priority, or the highest one that the user's limit allows.
 fn set_fifo_within_limits(priority: u8, role: ThreadRole) -> io::Result<()> {
     let inherit = role.lends_priority();
     sys::set_fifo(priority, inherit).or_else(|error| match sys::priority_limit().min(priority) {
@@ -334,7 +333,7 @@ fn set_fifo_within_limits(priority: u8, role: ThreadRole) -> io::Result<()> {
     })
 }
 
-/// Keeps the calling thread on `cores`, all of which must be there and allowed to us.
+/// Pins the calling thread to `cores`, all of which must exist and be allowed to this process.
 fn pin(cores: &BTreeSet<usize>) -> Result<(), String> {
     if cores.is_empty() {
         return Ok(());
@@ -346,7 +345,7 @@ fn pin(cores: &BTreeSet<usize>) -> Result<(), String> {
             let there = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core));
             let there: Vec<String> = there.map(|core| core.to_string()).collect();
             return Err(format!(
-                "core {core} is not among those of this process: {}",
+                "core {core} is not available to this process: {}",
                 there.join(", ")
             ));
         }
@@ -365,7 +364,7 @@ mod tests {
     use crate::sys;
 
     const ROLES: [ThreadRole; 7] = [
-        ThreadRole::HandOff,
+        ThreadRole::Dispatch,
         ThreadRole::Input,
         ThreadRole::Audio,
         ThreadRole::Encode,
@@ -411,11 +410,11 @@ mod tests {
         if !fifo_allowed() {
             return;
         }
-        let scheduler = Scheduler::new().without(ThreadRole::Encode);
+        let scheduler = Scheduler::new().without_realtime(ThreadRole::Encode);
         let policy_of = |role| scheduler.spawn(role, "role", sys::policy).unwrap().join();
         assert_eq!(policy_of(ThreadRole::Encode).unwrap().0, libc::SCHED_OTHER);
         assert_eq!(policy_of(ThreadRole::Input).unwrap().0, libc::SCHED_FIFO);
-        assert_eq!(scheduler.report().warning(), None, "it was not asked for");
+        assert_eq!(scheduler.report().warning(), None, "it was not requested");
     }
 
     #[test]
@@ -425,7 +424,7 @@ mod tests {
         }
         for (role, policy) in [
             (ThreadRole::Encode, libc::SCHED_FIFO),
-            (ThreadRole::HandOff, libc::SCHED_OTHER),
+            (ThreadRole::Dispatch, libc::SCHED_OTHER),
         ] {
             let child = || std::thread::spawn(sys::policy).join().unwrap();
             let seen = Scheduler::new().spawn(role, "parent", child).unwrap();
@@ -438,26 +437,26 @@ mod tests {
         let scheduler = Scheduler::ordinary();
         let before = std::thread::spawn(sys::policy).join().unwrap();
         let seen = scheduler
-            .spawn(ThreadRole::HandOff, "plain", sys::policy)
+            .spawn(ThreadRole::Dispatch, "plain", sys::policy)
             .unwrap();
         assert_eq!(seen.join().unwrap(), before);
         assert_eq!(scheduler.report().warning(), None);
     }
 
     #[test]
-    fn signals_are_blocked_but_own_faults() {
+    fn all_but_synchronous_signals_are_blocked() {
         let seen = Scheduler::new().spawn(ThreadRole::Background, "signals", || {
             [libc::SIGINT, libc::SIGTERM, libc::SIGUSR1, libc::SIGSEGV].map(sys::blocks)
         });
         assert_eq!(seen.unwrap().join().unwrap(), [true, true, true, false]);
         assert!(
             !sys::blocks(libc::SIGUSR1),
-            "the spawning thread is as before"
+            "the spawning thread's mask is unchanged"
         );
     }
 
     #[test]
-    fn threads_have_names_and_results_and_the_report_says_so() {
+    fn threads_have_names_and_results_and_are_reported() {
         let scheduler = Scheduler::ordinary();
         let name = || std::thread::current().name().unwrap().to_owned();
         let thread = scheduler.spawn(ThreadRole::Decode, "decode", name).unwrap();
@@ -491,12 +490,12 @@ mod tests {
         let (all, absent) = (cores(), CpuSet::MAX_CPU + 7);
         let scheduler = Scheduler::ordinary().pinned_to(BTreeSet::from([absent]));
         let seen = scheduler
-            .spawn(ThreadRole::HandOff, "unpinned", cores)
+            .spawn(ThreadRole::Dispatch, "unpinned", cores)
             .unwrap();
         assert_eq!(seen.join().unwrap(), all);
         let warning = scheduler.report().warning().unwrap();
         assert!(
-            warning.contains(&format!("core {absent} is not")),
+            warning.contains(&format!("core {absent} is not available")),
             "{warning}"
         );
     }
@@ -521,10 +520,13 @@ mod tests {
                     return line.split(' ').any(|flag| flag == "lo");
                 }
             }
-            panic!("this thread's stack is nowhere");
+            panic!("this thread's stack was not found");
         };
         let scheduler = Scheduler::new();
-        for (role, want) in [(ThreadRole::HandOff, true), (ThreadRole::Background, false)] {
+        for (role, want) in [
+            (ThreadRole::Dispatch, true),
+            (ThreadRole::Background, false),
+        ] {
             let seen = scheduler
                 .spawn(role, "stack", locked)
                 .unwrap()
@@ -547,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_becomes_one_line() {
+    fn refused_requests_become_one_line() {
         let report = SchedReport {
             threads: vec![ThreadSched {
                 name: "encode".into(),
@@ -567,8 +569,8 @@ mod tests {
         scheduler.refused(Refused::Memory, &"too little");
         assert_eq!(
             scheduler.report().warning().unwrap(),
-            "no real-time scheduling (Operation not permitted), memory is not locked (too \
-             little): expect latency peaks on a busy machine; `openuvr doctor` says what to do"
+            "no real-time scheduling (Operation not permitted), memory not locked (too \
+             little): expect latency peaks on a busy machine; run `openuvr doctor` for advice"
         );
     }
 }

@@ -1,23 +1,23 @@
-//! Which sound is captured or played, in the words of a command line or a configuration file.
+//! The choice of a sound backend, as parsed from a command line or a configuration file.
 
-/// Which one.
+/// A choice of a sound backend.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SoundChoice {
-    /// The sound server's, if there is one; else none.
+    /// The sound server, if there is one; else none.
     Auto,
     /// None.
     Off,
-    /// That of this backend, which has to be there.
+    /// This backend, which must work.
     Backend {
         /// Its name in the table of crate `media`.
         name: String,
-        /// What it takes for a device; `None`: the usual one.
+        /// Its device; `None`: the default.
         device: Option<String>,
     },
 }
 
 impl SoundChoice {
-    /// `auto`, `off`, or a backend's name, behind which a colon and a device may stand.
+    /// Parses `auto`, `off`, or a backend's name, optionally followed by a colon and a device.
     #[must_use]
     pub fn parse(words: &str) -> SoundChoice {
         match words {
@@ -33,7 +33,7 @@ impl SoundChoice {
         }
     }
 
-    /// The backend that is meant, and its device; `None` for no sound.
+    /// The backend and its device; `None` for no sound.
     #[must_use]
     pub fn backend(&self) -> Option<(&str, Option<&str>)> {
         match self {
@@ -43,7 +43,7 @@ impl SoundChoice {
         }
     }
 
-    /// Whether the backend is one of `names`; `own` are the words that name none of them.
+    /// Checks that the backend is one of `names`; `own` are the other valid words.
     ///
     /// # Errors
     /// One line that lists them all.
@@ -61,18 +61,18 @@ impl SoundChoice {
             false => {
                 let names = names.join(", ");
                 Err(format!(
-                    "there is no sound \"{name}\": choose one of {names}"
+                    "unknown sound backend \"{name}\": choose one of {names}"
                 ))
             }
         }
     }
 
-    /// What follows if the backend can't be opened for this reason: no sound, because nobody insists on it
-    /// (`Ok`), or an error.
+    /// The result if the backend can't be opened for this reason: no sound (`Ok`) if the choice was
+    /// automatic, else an error.
     ///
     /// # Errors
     /// One line.
-    pub fn without(&self, why: &str) -> Result<String, String> {
+    pub fn fallback(&self, why: &str) -> Result<String, String> {
         match self {
             SoundChoice::Auto => Ok(format!("no sound: {why}")),
             _ => Err(why.to_owned()),
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_name_a_backend_and_its_device() {
+    fn a_backend_and_its_device_are_parsed() {
         let parsed = |words| SoundChoice::parse(words);
         assert_eq!(parsed("auto").backend(), Some(("pulse", None)));
         assert_eq!(parsed("off").backend(), None);
@@ -96,18 +96,18 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_word_lists_all_there_are() {
+    fn an_unknown_backend_lists_all_choices() {
         let check =
             |words| SoundChoice::parse(words).check(&["auto", "off"], ["pulse"].into_iter());
         assert_eq!(check("auto"), Ok(()));
         assert_eq!(check("pulse:usual"), Ok(()));
-        let line = check("nonsense").expect_err("it is none");
+        let line = check("nonsense").expect_err("an error");
         assert!(line.contains("\"nonsense\": choose one of auto, off, pulse"));
     }
 
     #[test]
-    fn only_who_insists_on_sound_fails_without() {
-        assert!(SoundChoice::Auto.without("no server").is_ok());
-        assert!(SoundChoice::parse("pulse").without("no server").is_err());
+    fn an_explicit_backend_that_fails_is_an_error() {
+        assert!(SoundChoice::Auto.fallback("no server").is_ok());
+        assert!(SoundChoice::parse("pulse").fallback("no server").is_err());
     }
 }

@@ -1,12 +1,10 @@
-//! Plays a stream of sound that comes over the link: at the client the host's, at the host a client's
-//! microphone.
+//! Plays a received sound stream: the host's at a client, a client's microphone at the host.
 //!
 //! ```text
-//! who receives    receive ─► TimedReceiver ─► jitter buffer
-//! audio thread                                jitter buffer ─► decode ─► resample ─► volume ─► playback
+//! receiving thread  receive ─► TimedReceiver ─► jitter buffer
+//! audio thread                                  jitter buffer ─► decode ─► resample ─► volume ─► playback
 //! ```
-//! The playback is open as long as the player. A device that breaks is opened again; whoever receives goes on
-//! meanwhile.
+//! The playback is open while the player exists. A failed device is reopened; receiving continues meanwhile.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -22,28 +20,28 @@ use openuvr_proto::recv::timed::TimedReceiver;
 use openuvr_proto::time::{Instant, PeerInstant};
 
 use crate::clock;
-use crate::handoffs::Site;
 use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
+use crate::scheduling_latency::WakeupSite;
 
-/// Between two attempts to open a device that failed.
+/// Pause between two attempts to open a failed device.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// How often it is looked whether the player is to end, while nothing is to be played.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How often the player's end is checked while nothing is played.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Opens a playback.
 pub type OpenPlayback = Box<dyn FnMut() -> Result<Box<dyn AudioPlayback>, AudioError> + Send>;
 
-/// Where sound goes.
+/// An audio output.
 pub struct AudioSink {
-    /// Opens it: when a session carries sound, and again when it broke.
+    /// Opens it for a session with sound, and again after a failure.
     pub open: OpenPlayback,
-    /// How loud it is; may be changed while it plays.
+    /// Its volume; may be changed during playback.
     pub volume: Arc<Volume>,
 }
 
-/// How loud sound is played, in per cent; may be changed from any thread.
+/// Playback volume in percent; may be changed from any thread.
 #[derive(Debug)]
 pub struct Volume {
     percent: AtomicU32,
@@ -51,102 +49,105 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// The loudest: twice as loud as it comes.
-    pub const LOUDEST: u32 = 200;
+    /// The highest volume: twice the received level.
+    pub const MAX_PERCENT: u32 = 200;
 
-    /// This loud, 100 as it comes; above [`Volume::LOUDEST`] that.
+    /// Creates a volume in percent, clamped to [`Volume::MAX_PERCENT`]; 100 is the received level.
     #[must_use]
     pub fn new(percent: u32) -> Volume {
         Volume {
-            percent: AtomicU32::new(percent.min(Volume::LOUDEST)),
+            percent: AtomicU32::new(percent.min(Volume::MAX_PERCENT)),
             muted: AtomicBool::new(false),
         }
     }
 
-    /// By how many per cent more (or less) it is to be played, 0 to [`Volume::LOUDEST`]; who changes it hears
-    /// it again. How loud it is then.
+    /// Changes the volume by `by` percent points, clamped to 0 to [`Volume::MAX_PERCENT`], and unmutes.
+    /// Returns the new volume.
     pub fn change(&self, by: i32) -> u32 {
         self.muted.store(false, Ordering::Relaxed);
-        let changed = |now: u32| Some(now.saturating_add_signed(by).min(Volume::LOUDEST));
+        let changed = |now: u32| Some(now.saturating_add_signed(by).min(Volume::MAX_PERCENT));
         let before = (self.percent).fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
         changed(before.unwrap_or_else(|now| now)).unwrap_or_default()
     }
 
-    /// Mutes it, or ends that. Whether it is muted then.
+    /// Toggles mute; returns whether it is muted now.
     pub fn toggle_mute(&self) -> bool {
         !self.muted.fetch_xor(true, Ordering::Relaxed)
     }
 
-    /// What samples are multiplied by: 1 leaves them as they are.
+    /// The gain for samples: 1 leaves them unchanged.
     #[must_use]
     pub fn factor(&self) -> f32 {
         match self.muted.load(Ordering::Relaxed) {
             true => 0.0,
             false => {
-                let percent = self.percent.load(Ordering::Relaxed).min(Volume::LOUDEST);
+                let percent = self
+                    .percent
+                    .load(Ordering::Relaxed)
+                    .min(Volume::MAX_PERCENT);
                 f32::from(u16::try_from(percent).unwrap_or(0)) / 100.0
             }
         }
     }
 }
 
-/// For whom a player plays; lives in the player's thread.
-pub(crate) trait Audience: Send {
-    /// All is to end, not only this player.
+/// Observes a player; called in the player's thread.
+pub(crate) trait PlaybackListener: Send {
+    /// Whether the whole client or host stops.
     fn stopping(&self) -> bool;
 
-    /// There is no sound for now, and why.
-    fn trouble(&self, why: String);
+    /// Playback failed for this reason; it is retried.
+    fn on_error(&self, why: String);
 
-    /// A payload whose first sample was captured then, by the sender's clock, is heard at `heard`.
-    fn heard(&mut self, now: Instant, captured: PeerInstant, heard: Instant);
+    /// A payload whose first sample was captured at `captured` (sender clock) is audible at `played`.
+    fn on_played(&mut self, now: Instant, captured: PeerInstant, played: Instant);
 
-    /// Whether it is to be told how the stream is played.
+    /// Whether a report is due.
     fn wants_report(&self, now: Instant) -> bool;
 
-    /// How it is played.
+    /// Reports playback statistics.
     fn report(&mut self, now: Instant, status: JitterStatus, counters: JitterCounters);
 }
 
-/// What both threads share.
+/// State shared by both threads.
 struct Stream {
     buffer: Mutex<JitterBuffer>,
-    /// The audio thread waits: what arrives wakes it.
+    /// Whether the audio thread waits to be woken by the next payload.
     waits: AtomicBool,
     waker: Mutex<Option<Waker>>,
-    /// Where who receives wakes the audio thread.
-    handed_over: Site,
+    /// The audio thread's wake-up site.
+    wakeup_site: WakeupSite,
     stop: AtomicBool,
 }
 
-/// The receiving thread's end. Dropping it ends the audio thread.
+/// The receiving thread's handle. Dropping it ends the audio thread.
 pub(crate) struct SoundPlayer {
     stream: Arc<Stream>,
     thread: Option<JoinHandle<AudioSink>>,
 }
 
 impl SoundPlayer {
-    /// Starts the audio thread, which is woken at the hand-over `site` ([`Scheduler::site`]). `guard` lives as
-    /// long as it does.
+    /// Starts the audio thread with the wake-up site `site` ([`Scheduler::site`]). `guard` lives as long as
+    /// the thread.
     pub(crate) fn start(
         scheduler: &Scheduler,
         site: &'static str,
         sink: AudioSink,
-        audience: Box<dyn Audience>,
+        listener: Box<dyn PlaybackListener>,
         guard: impl Send + 'static,
     ) -> std::io::Result<SoundPlayer> {
         let stream = Arc::new(Stream {
             buffer: Mutex::new(JitterBuffer::new()),
             waits: AtomicBool::new(false),
             waker: Mutex::default(),
-            handed_over: scheduler.site(site),
+            wakeup_site: scheduler.site(site),
             stop: AtomicBool::new(false),
         });
         let mut player = Player {
             stream: stream.clone(),
             gain: sink.volume.factor(),
             sink,
-            audience,
+            listener,
         };
         let thread = scheduler.spawn(ThreadRole::Audio, "ouvr-audio", move || {
             let _guard = guard;
@@ -159,23 +160,23 @@ impl SoundPlayer {
         })
     }
 
-    /// Takes out of `timed` what has arrived. Where nothing has, nothing is locked: this is called at each
-    /// turn of the thread that decodes pictures.
+    /// Moves arrived payloads from `timed` to the jitter buffer. Locks nothing if there are none: this is
+    /// called at each iteration of the decoding thread.
     pub(crate) fn receive(&self, now: Instant, timed: &mut TimedReceiver) {
-        let mut came = false;
+        let mut arrived = false;
         while let Some(step) = timed.poll(now) {
             lock(&self.stream.buffer).push(&step);
-            came = true;
+            arrived = true;
         }
-        if came && self.stream.waits.swap(false, Ordering::Relaxed) {
-            self.stream.handed_over.sent();
+        if arrived && self.stream.waits.swap(false, Ordering::Relaxed) {
+            self.stream.wakeup_site.sent();
             self.wake();
         }
     }
 
-    /// Another stream begins: what waits of the one before is not heard.
+    /// Resets the buffer for another stream; pending payloads are discarded.
     #[cfg(feature = "host")]
-    pub(crate) fn forget(&self) {
+    pub(crate) fn reset(&self) {
         *lock(&self.stream.buffer) = JitterBuffer::new();
     }
 
@@ -185,7 +186,7 @@ impl SoundPlayer {
         }
     }
 
-    /// Ends the audio thread; what it played into. `None` if it panicked, which it has said.
+    /// Ends the audio thread; returns its sink. `None` if it panicked, which was reported.
     pub(crate) fn end(mut self) -> Option<AudioSink> {
         self.halt()
     }
@@ -203,7 +204,7 @@ impl Drop for SoundPlayer {
     }
 }
 
-/// The same without the jitter buffer, which who receives must not wait for while this one decodes.
+/// Copies the payload out of the jitter buffer, so that its lock is not held while decoding.
 fn in_own_memory<'a>(next: &Next<'_>, coded: &'a mut Vec<u8>) -> Next<'a> {
     match *next {
         Next::Payload {
@@ -225,7 +226,7 @@ fn in_own_memory<'a>(next: &Next<'_>, coded: &'a mut Vec<u8>) -> Next<'a> {
     }
 }
 
-/// Multiplies all samples, the first by almost `from` and the last by `to`: a jump would click.
+/// Multiplies all samples with a gain ramp from `from` to `to`: a jump would click.
 fn amplify(samples: &mut [f32], from: f32, to: f32) {
     if from == to {
         if to != 1.0 {
@@ -246,55 +247,55 @@ fn amplify(samples: &mut [f32], from: f32, to: f32) {
 struct Player {
     stream: Arc<Stream>,
     sink: AudioSink,
-    audience: Box<dyn Audience>,
-    /// What the last sample was multiplied by.
+    listener: Box<dyn PlaybackListener>,
+    /// The gain of the last sample.
     gain: f32,
 }
 
 impl Player {
     fn run(&mut self) {
-        let mut told = false;
+        let mut reported = false;
         while !self.stopping() {
             let played = (self.sink.open)().and_then(|mut playback| {
                 *lock(&self.stream.waker) = Some(playback.waker());
-                let played = self.play(playback.as_mut(), &mut told);
+                let played = self.play(playback.as_mut(), &mut reported);
                 *lock(&self.stream.waker) = None;
                 played
             });
             let Err(why) = played else { return };
-            if !std::mem::replace(&mut told, true) {
-                self.audience.trouble(format!("no sound for now: {why}"));
+            if !std::mem::replace(&mut reported, true) {
+                self.listener.on_error(format!("no sound for now: {why}"));
             }
             let until = clock::now() + RETRY;
             while !self.stopping() && clock::now() < until {
-                std::thread::sleep(LOOK_EVERY);
+                std::thread::sleep(POLL_INTERVAL);
             }
             lock(&self.stream.buffer).clear();
         }
     }
 
     fn stopping(&self) -> bool {
-        self.stream.stop.load(Ordering::Relaxed) || self.audience.stopping()
+        self.stream.stop.load(Ordering::Relaxed) || self.listener.stopping()
     }
 
     fn play(
         &mut self,
         playback: &mut dyn AudioPlayback,
-        told: &mut bool,
+        reported: &mut bool,
     ) -> Result<(), AudioError> {
         let mut renderer = Renderer::open()?;
         let (mut samples, mut coded) = (Vec::new(), Vec::new());
         while !self.stopping() {
             let mut level = playback.level()?;
             let now = clock::now();
-            if self.audience.wants_report(now) {
+            if self.listener.wants_report(now) {
                 let (status, counters) = {
                     let buffer = lock(&self.stream.buffer);
                     (buffer.status(), buffer.counters())
                 };
-                self.audience.report(now, status, counters);
+                self.listener.report(now, status, counters);
             }
-            // All that is to be written now. The device is asked once: what is added to it is known.
+            // Write all due samples. The device's level is queried once; added samples are counted here.
             let until = loop {
                 let device = Device {
                     dry_in: level.dry_in,
@@ -304,7 +305,7 @@ impl Player {
                 let ratio = buffer.ratio();
                 let next = in_own_memory(&buffer.next(now, device), &mut coded);
                 if matches!(next, Next::Wait(_)) {
-                    // Before the lock goes: what comes behind it wakes this thread.
+                    // Set before unlocking: later payloads wake this thread.
                     self.stream.waits.store(true, Ordering::Relaxed);
                 }
                 drop(buffer);
@@ -318,17 +319,17 @@ impl Player {
                 let gain = self.sink.volume.factor();
                 amplify(&mut samples, std::mem::replace(&mut self.gain, gain), gain);
                 playback.write(&samples)?;
-                *told = false;
+                *reported = false;
                 if let (Some(captured), Some(heard_in)) = (captured, level.heard_in) {
-                    self.audience.heard(now, captured, now + heard_in);
+                    self.listener.on_played(now, captured, now + heard_in);
                 }
                 let written = duration_of(samples.len() / CHANNELS);
                 level.dry_in += written;
                 level.heard_in = level.heard_in.map(|heard_in| heard_in + written);
             };
-            let until = until.map_or(now + LOOK_EVERY, |at| at.min(now + LOOK_EVERY));
+            let until = until.map_or(now + POLL_INTERVAL, |at| at.min(now + POLL_INTERVAL));
             playback.wait(Some(until.since(clock::now())))?;
-            self.stream.handed_over.received();
+            self.stream.wakeup_site.received();
             self.stream.waits.store(false, Ordering::Relaxed);
         }
         Ok(())
@@ -349,9 +350,9 @@ mod tests {
         assert!(!volume.toggle_mute());
         assert_eq!(volume.factor(), 1.5);
         volume.toggle_mute();
-        assert_eq!(volume.change(-1000), 0, "and it is not muted any more");
+        assert_eq!(volume.change(-1000), 0, "and it is unmuted");
         assert_eq!(volume.change(10), 10);
-        assert_eq!(volume.change(i32::MAX), Volume::LOUDEST);
+        assert_eq!(volume.change(i32::MAX), Volume::MAX_PERCENT);
         assert_eq!(volume.factor(), 2.0);
     }
 

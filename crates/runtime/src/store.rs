@@ -1,9 +1,9 @@
-//! Small files that must survive a power cut and two programs at once.
+//! Small files that survive a power loss and concurrent programs.
 //!
-//! A file is replaced as a whole (temporary file, fsync, rename, fsync of the folder), and whoever
-//! changes one holds the folder's lock meanwhile, so that a running host and `openuvr devices`
-//! don't lose each other's changes. Readers take no lock: they see the old file or the new one.
-//! What is in the files: [`crate::identity_store`], [`crate::trust_store`].
+//! A file is replaced atomically (temporary file, fsync, rename, fsync of the folder). A writer holds the
+//! folder's lock meanwhile, so that a running host and `openuvr devices` don't lose each other's changes.
+//! Readers take no lock: they see the old file or the new one. Contents: [`crate::identity_store`],
+//! [`crate::trust_store`].
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -29,38 +29,38 @@ fn config_dir_from(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf
     Ok(base.join("openuvr"))
 }
 
-/// Why a store could not be read or changed. Nothing was changed then.
+/// Why a store could not be read or changed. On an error nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// There is no folder to keep things in.
+    /// There is no configuration folder.
     #[error(
-        "neither XDG_CONFIG_HOME nor HOME is set: say where keys are kept (--config-dir FOLDER)"
+        "neither XDG_CONFIG_HOME nor HOME is set: give the folder of keys (--config-dir FOLDER)"
     )]
     NoHome,
-    /// The operating system's word.
+    /// An operating system error.
     #[error("can't {what} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The failed operation.
         what: &'static str,
-        /// On what.
+        /// The file or folder.
         path: PathBuf,
         /// The operating system's error.
         source: io::Error,
     },
-    /// The file's content makes no sense. It is left as it is.
-    #[error("{}:{line}: {what}; mend the line, or move the file away to start anew", path.display())]
+    /// The file's content is invalid. It is not changed.
+    #[error("{}:{line}: {what}; fix the line, or move the file away to start over", path.display())]
     Corrupt {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The error.
         what: String,
     },
     /// Others may read a secret key.
     #[error(
-        "{}: others can read this secret key (mode {mode:03o}); if nobody has, run: chmod 600 '{}'",
+        "{}: others can read this secret key (mode {mode:03o}); if it was not read, run: chmod 600 '{}'",
         path.display(), path.display()
     )]
     Exposed {
@@ -69,9 +69,9 @@ pub enum StoreError {
         /// Its permission bits.
         mode: u32,
     },
-    /// Others may change whom this machine trusts.
+    /// Others may change the trusted peers.
     #[error(
-        "{}: others can change whom this machine trusts (mode {mode:03o}); if nobody has, run: chmod \
+        "{}: others can change the trusted peers (mode {mode:03o}); if they did not, run: chmod \
          go-w '{}'",
         path.display(), path.display()
     )]
@@ -81,10 +81,10 @@ pub enum StoreError {
         /// Its permission bits.
         mode: u32,
     },
-    /// It belongs to somebody who may change it whatever its permission bits are.
+    /// It belongs to another user; its permission bits give no protection.
     #[error(
-        "{}: it belongs to another user (id {owner}), who can change whom this machine trusts: take it \
-         over with chown, or choose another folder (--config-dir FOLDER)",
+        "{}: owned by another user (id {owner}); the trusted peers must not be writable by others: change \
+         its owner with chown, or choose another folder (--config-dir FOLDER)",
         path.display()
     )]
     Foreign {
@@ -94,42 +94,42 @@ pub enum StoreError {
         owner: u32,
     },
     /// A folder, a device, a pipe: reading it may never end.
-    #[error("{}: this is no regular file", path.display())]
+    #[error("{}: not a regular file", path.display())]
     NoFile {
-        /// What it is called.
+        /// Its path.
         path: PathBuf,
     },
-    /// Nothing that this program has written.
-    #[error("{}: this file is longer than {} KiB: it is none of OpenUVR's", path.display(), LONGEST >> 10)]
+    /// The file is too long to be one of OpenUVR's.
+    #[error("{}: longer than {} KiB: not a file of OpenUVR", path.display(), MAX_FILE >> 10)]
     TooLong {
         /// The file.
         path: PathBuf,
     },
-    /// No keys can be made.
+    /// No keys can be generated.
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
-    /// No device goes by that name.
-    #[error("no device is called '{which}': `openuvr devices list` shows them all")]
+    /// No device has this name.
+    #[error("no device named '{which}': run `openuvr devices list`")]
     NoSuchDevice {
-        /// What was asked for.
+        /// The name or fingerprint given.
         which: String,
     },
-    /// More than one device goes by that name.
+    /// More than one device has this name.
     #[error(
-        "'{which}' fits {count} devices: give more of the fingerprint (`openuvr devices list`)"
+        "'{which}' matches {count} devices: give more of the fingerprint (`openuvr devices list`)"
     )]
     Ambiguous {
-        /// What was asked for.
+        /// The name or fingerprint given.
         which: String,
-        /// The devices that fit.
+        /// The number of matching devices.
         count: usize,
     },
 }
 
-/// Makes `dir` for this user alone (mode 0700) if it isn't there.
+/// Creates `dir` (mode 0700) if it does not exist.
 ///
 /// # Errors
-/// [`StoreError`]: it can't be made, or belongs to somebody else.
+/// [`StoreError`]: it can't be created, or belongs to another user.
 pub fn ensure_dir(dir: &Path) -> Result<(), StoreError> {
     Lock::take(dir).map(drop)
 }
@@ -140,18 +140,18 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Waits for the lock of `dir`, which is created if it isn't there (mode 0700).
+    /// Waits for the lock of `dir`, which is created if it does not exist (mode 0700).
     ///
     /// # Errors
-    /// [`StoreError`]: the folder can't be made, or belongs to another user.
+    /// [`StoreError`]: the folder can't be created, or belongs to another user.
     pub fn take(dir: &Path) -> Result<Lock, StoreError> {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(dir)
             .map_err(|e| failed("create folder", dir, e))?;
-        let meta = fs::metadata(dir).map_err(|e| failed("look at", dir, e))?;
-        only_ours(dir, &meta)?;
+        let meta = fs::metadata(dir).map_err(|e| failed("access", dir, e))?;
+        check_owner(dir, &meta)?;
         let path = dir.join(".lock");
         let file = OpenOptions::new()
             .write(true)
@@ -165,7 +165,7 @@ impl Lock {
     }
 }
 
-/// [`write_whole`] by one who has read the file, too, and holds the lock of its folder.
+/// [`write_whole`] while holding the folder's lock, for read-modify-write.
 pub(crate) fn replace(_lock: &Lock, path: &Path, content: &[u8]) -> Result<(), StoreError> {
     write_whole(path, content)
 }
@@ -173,7 +173,7 @@ pub(crate) fn replace(_lock: &Lock, path: &Path, content: &[u8]) -> Result<(), S
 /// Replaces the file at `path` by one with mode 0600 and this content, or leaves it as it was.
 ///
 /// # Errors
-/// [`StoreError::Io`]; what was there is still there.
+/// [`StoreError::Io`]; the old file is unchanged.
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     let temporary = path.with_added_extension("new");
     match fs::remove_file(&temporary) {
@@ -193,7 +193,7 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     };
     write().map_err(|e| failed("write", &temporary, e))?;
     fs::rename(&temporary, path).map_err(|e| failed("replace", path, e))?;
-    // That of a name alone is empty.
+    // The parent of a bare name is empty.
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     let folder = folder.unwrap_or(Path::new("."));
     File::open(folder)
@@ -201,7 +201,7 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), StoreError> {
         .map_err(|e| failed("write folder", folder, e))
 }
 
-/// Tells one version of a file from the next: [`replace`] makes a new inode.
+/// Identifies a version of a file: [`replace`] creates a new inode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Stamp {
     inode: u64,
@@ -219,15 +219,15 @@ impl Stamp {
                 length: meta.len(),
             })),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(failed("look at", path, e)),
+            Err(e) => Err(failed("access", path, e)),
         }
     }
 }
 
-/// Bytes that a file of keys, of trust or of settings has at most: those of some thousand devices.
-pub const LONGEST: u64 = 1 << 20;
+/// The longest file of keys, trust or settings in bytes: enough for some thousand devices.
+pub const MAX_FILE: u64 = 1 << 20;
 
-/// The text of a file of keys or of trust, `None` if there is none.
+/// Reads a file of keys or trust; `None` if it does not exist.
 ///
 /// # Errors
 /// As for [`read_text`]; [`StoreError::Writable`] and [`StoreError::Foreign`] if others may change the
@@ -236,22 +236,22 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, StoreError> {
     if let Some(folder) = path.parent()
         && let Ok(meta) = fs::metadata(folder)
     {
-        only_ours(folder, &meta)?;
+        check_owner(folder, &meta)?;
     }
     match open(path)? {
         Some((file, meta)) => {
-            only_ours(path, &meta)?;
+            check_owner(path, &meta)?;
             text_of(path, file).map(Some)
         }
         None => Ok(None),
     }
 }
 
-/// The text of the file at `path`, of at most [`LONGEST`] bytes; `None` if there is none, and none
-/// in `/dev/null`.
+/// Reads the file at `path`, of at most [`MAX_FILE`] bytes; `None` if it does not exist. `/dev/null` is
+/// empty.
 ///
 /// # Errors
-/// [`StoreError::NoFile`], [`StoreError::TooLong`], [`StoreError::Corrupt`] if it is no text, or
+/// [`StoreError::NoFile`], [`StoreError::TooLong`], [`StoreError::Corrupt`] if it is not UTF-8, or
 /// [`StoreError::Io`].
 pub fn read_text(path: &Path) -> Result<Option<String>, StoreError> {
     match open(path)? {
@@ -260,18 +260,18 @@ pub fn read_text(path: &Path) -> Result<Option<String>, StoreError> {
     }
 }
 
-/// Opens a regular file, or `/dev/null`. What else a name may lead to is not read: a pipe may keep
-/// the reader waiting, a device may never end.
+/// Opens a regular file, or `/dev/null`. Other files are refused: a pipe may block the reader, a device may
+/// never end.
 fn open(path: &Path) -> Result<Option<(File, Metadata)>, StoreError> {
     let mut options = OpenOptions::new();
-    // A pipe without a writer would be waited for.
+    // Opening a pipe without a writer would block.
     let opened = options.read(true).custom_flags(libc::O_NONBLOCK).open(path);
     let file = match opened {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(failed("read", path, e)),
     };
-    let meta = file.metadata().map_err(|e| failed("look at", path, e))?;
+    let meta = file.metadata().map_err(|e| failed("access", path, e))?;
     // Linux, Documentation/admin-guide/devices.txt: 1 char 3.
     let is_null = meta.file_type().is_char_device() && meta.rdev() == libc::makedev(1, 3);
     if !(meta.is_file() || is_null) {
@@ -284,9 +284,9 @@ fn open(path: &Path) -> Result<Option<(File, Metadata)>, StoreError> {
 
 fn text_of(path: &Path, file: File) -> Result<String, StoreError> {
     let mut bytes = Vec::new();
-    let read = file.take(LONGEST + 1).read_to_end(&mut bytes);
+    let read = file.take(MAX_FILE + 1).read_to_end(&mut bytes);
     read.map_err(|e| failed("read", path, e))?;
-    if bytes.len() as u64 > LONGEST {
+    if bytes.len() as u64 > MAX_FILE {
         return Err(StoreError::TooLong {
             path: path.to_owned(),
         });
@@ -294,12 +294,12 @@ fn text_of(path: &Path, file: File) -> Result<String, StoreError> {
     String::from_utf8(bytes).map_err(|_| StoreError::Corrupt {
         path: path.to_owned(),
         line: 1,
-        what: "this is no text (UTF-8)".to_owned(),
+        what: "not UTF-8 text".to_owned(),
     })
 }
 
-/// Whether nobody but this user, and the superuser, may change a file or folder.
-fn only_ours(path: &Path, meta: &Metadata) -> Result<(), StoreError> {
+/// Checks that only this user and the superuser may change a file or folder.
+fn check_owner(path: &Path, meta: &Metadata) -> Result<(), StoreError> {
     let owner = meta.uid();
     if owner != 0 && owner != rustix::process::geteuid().as_raw() {
         return Err(StoreError::Foreign {
@@ -316,7 +316,7 @@ fn only_ours(path: &Path, meta: &Metadata) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The error for `what` having failed on `path`.
+/// An error of the operation `what` on `path`.
 pub(crate) fn failed(what: &'static str, path: &Path, source: io::Error) -> StoreError {
     StoreError::Io {
         what,
@@ -346,7 +346,7 @@ pub(crate) fn from_hex(text: &str) -> Option<[u8; 32]> {
 pub(crate) mod tests {
     use super::*;
 
-    /// A folder that goes away with its value.
+    /// A temporary folder, removed on drop.
     pub(crate) struct TempDir(pub(crate) PathBuf);
 
     impl TempDir {
@@ -387,7 +387,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_replaced_file_is_private_whole_and_has_a_new_stamp() {
+    fn a_replaced_file_is_private_complete_and_has_a_new_stamp() {
         let dir = TempDir::new();
         let path = dir.0.join("file.toml");
         let lock = Lock::take(&dir.0).unwrap();
@@ -402,7 +402,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_others_can_write_is_not_trusted() {
+    fn a_file_writable_by_others_is_not_trusted() {
         use std::os::unix::fs::PermissionsExt as _;
         let dir = TempDir::new();
         let path = dir.0.join("file.toml");
@@ -420,16 +420,16 @@ pub(crate) mod tests {
             set(&dir.0, folder);
             let why = read(&path).unwrap_err().to_string();
             let which = if folder == 0o700 { &path } else { &dir.0 };
-            let way_out = format!("run: chmod go-w '{}'", which.display());
-            assert!(why.ends_with(&way_out), "{why}");
+            let remedy = format!("run: chmod go-w '{}'", which.display());
+            assert!(why.ends_with(&remedy), "{why}");
             assert_eq!(Lock::take(&dir.0).is_err(), folder != 0o700);
-            // Settings are the person's own affair.
+            // Settings are not checked.
             assert_eq!(read_text(&path).unwrap().unwrap(), "x");
         }
         set(&path, 0o644);
         set(&dir.0, 0o755);
         assert_eq!(read(&path).unwrap().unwrap(), "x");
-        // Another user's, where this test may give files away.
+        // A file of another user, if this test may change owners.
         if std::os::unix::fs::chown(&path, Some(65_534), None).is_ok() {
             let why = read(&path).unwrap_err().to_string();
             assert!(why.contains("another user (id 65534)"), "{why}");
@@ -439,12 +439,12 @@ pub(crate) mod tests {
     #[test]
     fn only_regular_files_of_a_megabyte_are_read() {
         let dir = TempDir::new();
-        let whole = dir.0.join("whole");
-        let length = usize::try_from(LONGEST).unwrap();
-        fs::write(&whole, "x".repeat(length)).unwrap();
-        assert_eq!(read_text(&whole).unwrap().unwrap().len(), length);
-        fs::write(&whole, "x".repeat(length + 1)).unwrap();
-        assert!(matches!(read_text(&whole), Err(StoreError::TooLong { .. })));
+        let file = dir.0.join("file");
+        let length = usize::try_from(MAX_FILE).unwrap();
+        fs::write(&file, "x".repeat(length)).unwrap();
+        assert_eq!(read_text(&file).unwrap().unwrap().len(), length);
+        fs::write(&file, "x".repeat(length + 1)).unwrap();
+        assert!(matches!(read_text(&file), Err(StoreError::TooLong { .. })));
         let pipe = dir.0.join("pipe");
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
         let kind = rustix::fs::FileType::Fifo;

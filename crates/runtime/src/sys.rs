@@ -1,4 +1,4 @@
-//! The system calls of scheduling, clocks and sockets that no library here wraps, behind safe functions. Linux only.
+//! Safe wrappers of system calls for scheduling, clocks and sockets that the used libraries lack. Linux only.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -24,22 +24,22 @@ pub(crate) fn clock(id: libc::clockid_t) -> Duration {
     )
 }
 
-/// Who is at the other end of a Unix socket, as this process's namespaces number it.
+/// The peer of a Unix socket, as seen in this process's namespaces.
 #[cfg(feature = "host")]
 pub(crate) struct PeerCredentials {
-    /// Its process; `None` if it is in no namespace of processes that this one sees, as for a program in a sandbox
-    /// whose peer is outside.
+    /// Its process; `None` if it is in a PID namespace not visible here, such as outside of this process's
+    /// sandbox.
     #[cfg_attr(
         not(feature = "launch"),
-        expect(dead_code, reason = "who launches watches it")
+        expect(dead_code, reason = "the launcher watches it")
     )]
     pub(crate) pid: Option<Pid>,
-    /// Its account.
+    /// Its user.
     pub(crate) uid: Uid,
 }
 
-/// Who had the other end of a connected Unix socket when it was connected (unix(7), `SO_PEERCRED`). Not rustix's
-/// function of that name: its type has no process 0, which is what the kernel says of one that isn't seen.
+/// The credentials of a Unix socket's peer at connection time (unix(7), `SO_PEERCRED`). Not rustix's function
+/// of that name: its type excludes process 0, which the kernel reports for an invisible process.
 #[cfg(feature = "host")]
 pub(crate) fn peer_credentials(socket: impl AsFd) -> io::Result<PeerCredentials> {
     let mut peer = libc::ucred {
@@ -48,7 +48,7 @@ pub(crate) fn peer_credentials(socket: impl AsFd) -> io::Result<PeerCredentials>
         gid: 0,
     };
     let mut len = libc::socklen_t::try_from(size_of::<libc::ucred>()).map_err(io::Error::other)?;
-    // SAFETY: `peer` is writable for `len` bytes, and any bytes are one.
+    // SAFETY: `peer` is writable for `len` bytes, and any bytes are valid.
     let rc = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
@@ -67,8 +67,8 @@ pub(crate) fn peer_credentials(socket: impl AsFd) -> io::Result<PeerCredentials>
     })
 }
 
-/// Gives the calling thread a SCHED_FIFO priority (1 to 99). With `inherit`, threads that it
-/// starts get it, too; without, they and child processes start as ordinary ones.
+/// Gives the calling thread a SCHED_FIFO priority (1 to 99). With `inherit`, child threads inherit it;
+/// without, child threads and processes start with SCHED_OTHER.
 pub(crate) fn set_fifo(priority: u8, inherit: bool) -> io::Result<()> {
     let flag = if inherit {
         0
@@ -78,8 +78,8 @@ pub(crate) fn set_fifo(priority: u8, inherit: bool) -> io::Result<()> {
     let param = libc::sched_param {
         sched_priority: i32::from(priority),
     };
-    // SAFETY: `param` is readable; 0 is the calling thread. The system call and not the C
-    // library's function, which in musl always fails.
+    // SAFETY: `param` is readable; 0 is the calling thread. The system call is used because musl's function
+    // always fails.
     let rc = unsafe {
         libc::syscall(
             libc::SYS_sched_setscheduler,
@@ -120,15 +120,15 @@ pub(crate) fn priority_limit() -> u8 {
     u8::try_from(limit.rlim_cur.min(99)).unwrap_or(0)
 }
 
-/// The stack of the thread that made it, locked; unlocked when dropped, which that thread does
-/// before it ends: the C library gives the stack to a thread of somebody else's afterwards.
+/// The locked stack of the creating thread. That thread must drop it, which unlocks the stack, before it
+/// ends: the C library reuses the stack for other threads.
 pub(crate) struct LockedStack {
     start: *mut libc::c_void,
     len: usize,
 }
 
-/// Keeps the pages of the calling thread's stack in memory from when they are touched first
-/// (mlock2(2), `MLOCK_ONFAULT`): untouched ones cost nothing but count for RLIMIT_MEMLOCK.
+/// Locks the pages of the calling thread's stack once they are touched (mlock2(2), `MLOCK_ONFAULT`):
+/// untouched pages take no memory but count for RLIMIT_MEMLOCK.
 pub(crate) fn lock_stack() -> io::Result<LockedStack> {
     let mut attributes = MaybeUninit::uninit();
     let (mut start, mut len) = (std::ptr::null_mut(), 0);
@@ -156,14 +156,14 @@ impl Drop for LockedStack {
     }
 }
 
-/// Sets how late timers of the calling thread may fire so that they can be joined, in ns.
+/// Sets the calling thread's timer slack in ns.
 pub(crate) fn set_timer_slack(ns: libc::c_ulong) {
     // SAFETY: no pointers; refused only by very old kernels, which then keep their default.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, ns, 0, 0, 0) };
 }
 
-/// Calls `f` with all signals blocked in this thread but those in `except`; threads that `f`
-/// starts keep it that way.
+/// Calls `f` with all signals except `except` blocked in this thread; threads that `f` starts inherit the
+/// mask.
 pub(crate) fn with_signals_blocked<R>(except: &[libc::c_int], f: impl FnOnce() -> R) -> R {
     let mut blocked = MaybeUninit::uninit();
     let mut before = MaybeUninit::uninit();

@@ -1,8 +1,7 @@
-//! Whom a machine trusts: `devices.toml` at a host, `hosts.toml` at a client.
+//! The peers that a machine trusts: `devices.toml` at a host, `hosts.toml` at a client.
 //!
-//! Both may be edited by hand and by other programs while this one runs: every change starts from
-//! what is in the file now, and a running host notices a `forbid` by the file's stamp. It is not
-//! where secrets are: see [`crate::identity_store`].
+//! Both may be edited by hand and by other programs while this one runs: every change starts from the current
+//! file, and a running host detects a `forbid` by the file's stamp. Secrets are in [`crate::identity_store`].
 
 mod pairing;
 
@@ -14,7 +13,7 @@ use openuvr_proto::printable::printable;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-pub use self::pairing::{LONGEST_WINDOW, PairingRequest, PairingRequests, WantedWindow};
+pub use self::pairing::{MAX_WINDOW, PairingRequest, PairingRequests, RequestedWindow};
 use crate::store::{Lock, Stamp, StoreError, read, replace};
 
 /// A client that has paired with this host.
@@ -24,22 +23,22 @@ pub struct Device {
     /// Its identity.
     #[serde(with = "hex_key")]
     pub key: PublicKey,
-    /// What it called itself when it paired, for people: neither unique nor proven.
+    /// The name it announced when it paired, for display: neither unique nor authenticated.
     pub name: String,
-    /// What it calls itself now, if that is another name.
+    /// The name it announces now, if that is another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls_itself: Option<String>,
     /// When it paired first, in seconds since 1970.
     pub first_paired: u64,
     /// When its last session began, in seconds since 1970.
     pub last_seen: u64,
-    /// Whether it may come in.
+    /// Whether it is allowed.
     pub allowed: bool,
 }
 
 impl Device {
-    /// How people are told of it: by the name that is stored, which a file that was edited by hand
-    /// may hold in any form, and beside it by what it calls itself now, if that is another.
+    /// Its display name: the stored name, made printable since the file may be edited by hand, followed by
+    /// the currently announced name if that differs.
     #[must_use]
     pub fn title(&self) -> String {
         let name = printable(&self.name);
@@ -49,8 +48,8 @@ impl Device {
         }
     }
 
-    /// Notes what it calls itself now; whether that is news.
-    pub(crate) fn call(&mut self, now: &DeviceName) -> bool {
+    /// Sets the announced name; returns whether it changed.
+    pub(crate) fn rename(&mut self, now: &DeviceName) -> bool {
         let now = Some(now.as_str()).filter(|now| !now.is_empty() && *now != self.name);
         let news = self.calls_itself.as_deref() != now;
         self.calls_itself = now.map(str::to_owned);
@@ -80,12 +79,12 @@ impl DeviceStore {
         Ok(store)
     }
 
-    /// Reads the file again if it has changed: one `stat` otherwise, so a host calls it at every
-    /// handshake of a client that has shown its address, and a few times a second.
+    /// Reads the file again if it has changed: one `stat` otherwise, so a host calls it at every handshake of
+    /// a client with a validated address, and a few times a second.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`], once for each content of the file, or [`StoreError::Io`]; what was
-    /// read before stays in force.
+    /// [`StoreError::Corrupt`], once per version of the file, or [`StoreError::Io`]; the list read before
+    /// stays valid.
     pub fn refresh(&mut self) -> Result<(), StoreError> {
         if let Some(found) = self.file.read_if_changed::<Devices>()? {
             self.devices = found.device;
@@ -93,14 +92,14 @@ impl DeviceStore {
         Ok(())
     }
 
-    /// What this host knows, as of the last [`DeviceStore::refresh`].
+    /// The known devices, as of the last [`DeviceStore::refresh`].
     #[must_use]
     pub fn devices(&self) -> &[Device] {
         &self.devices
     }
 
-    /// What the client `id` is to this host, as of the last [`DeviceStore::refresh`]. One line
-    /// that forbids outweighs another that allows.
+    /// The status of the client `id`, as of the last [`DeviceStore::refresh`]. A forbidding entry overrides
+    /// an allowing one.
     #[must_use]
     pub fn standing(&self, id: &ClientId) -> DeviceStatus {
         let mut standing = DeviceStatus::Unknown;
@@ -113,8 +112,8 @@ impl DeviceStore {
         standing
     }
 
-    /// Stores a device that has just paired, at `now` in seconds since 1970. One that is known
-    /// already keeps its first time and takes the new name; one that is forbidden stays so.
+    /// Stores a device that has just paired, at `now` in seconds since 1970. A known device keeps its first
+    /// time and takes the new name; a forbidden one stays forbidden.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] or [`StoreError::Io`]; nothing was changed then.
@@ -142,8 +141,8 @@ impl DeviceStore {
         })
     }
 
-    /// Notes that the device with this key was here at `now`, in seconds since 1970. One that was
-    /// forgotten meanwhile stays forgotten.
+    /// Records that the device with this key was seen at `now`, in seconds since 1970. A forgotten device
+    /// stays forgotten.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] or [`StoreError::Io`]; nothing was changed then.
@@ -156,22 +155,21 @@ impl DeviceStore {
         })
     }
 
-    /// Notes that the device with this key calls itself `name` now. The name that is stored for it
-    /// stays.
+    /// Records that the device with this key announces `name` now. Its stored name is kept.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] or [`StoreError::Io`]; nothing was changed then.
     pub fn calls_itself(&mut self, key: &PublicKey, name: &DeviceName) -> Result<(), StoreError> {
         self.change(|devices| {
             for device in devices.iter_mut().filter(|device| device.key == *key) {
-                device.call(name);
+                device.rename(name);
             }
             Ok(())
         })
     }
 
-    /// Lets the device that goes by `which` in again, or no longer, and returns it. `which` is a
-    /// name, or at least four digits that a fingerprint begins with.
+    /// Allows or forbids the device `which`, and returns it. `which` is a name, or at least the first four
+    /// digits of a fingerprint.
     ///
     /// # Errors
     /// [`StoreError::NoSuchDevice`], [`StoreError::Ambiguous`], [`StoreError::Corrupt`] or
@@ -189,17 +187,16 @@ impl DeviceStore {
         })
     }
 
-    /// Forgets the device that goes by `which` (as for [`DeviceStore::set_allowed`]) and returns
-    /// what was known of it. It may pair again.
+    /// Forgets the device `which` (as for [`DeviceStore::set_allowed`]) and returns it. It may pair again.
     ///
     /// # Errors
     /// As for [`DeviceStore::set_allowed`].
     pub fn forget(&mut self, which: &str) -> Result<Device, StoreError> {
         self.change(|devices| {
             let key = find(devices, which)?;
-            let gone = devices.iter().find(|device| device.key == key).cloned();
+            let removed = devices.iter().find(|device| device.key == key).cloned();
             devices.retain(|device| device.key != key);
-            gone.ok_or_else(|| no_such_device(which))
+            removed.ok_or_else(|| no_such_device(which))
         })
     }
 
@@ -224,7 +221,7 @@ fn find(devices: &[Device], which: &str) -> Result<PublicKey, StoreError> {
     for device in devices {
         let fingerprint = device.key.fingerprint().replace('-', "");
         if fingerprint == digits {
-            // A whole fingerprint means its device, whatever names the others gave themselves.
+            // A full fingerprint identifies its device, regardless of other devices' names.
             return Ok(device.key);
         }
         let fits = digits.len() >= 4 && is_hex && fingerprint.starts_with(&digits);
@@ -276,16 +273,16 @@ impl HostStore {
         Ok(HostStore { file, hosts })
     }
 
-    /// The key of the host at `address`, as the user writes it, if this client has paired with it.
+    /// The key of the host at `address`, as the user enters it, if this client has paired with it.
     #[must_use]
     pub fn key(&self, address: &str) -> Option<PublicKey> {
         let host = self.hosts.iter().find(|host| host.address == address)?;
         Some(host.key)
     }
 
-    /// The address under which the host with this fingerprint is remembered; of several the first. Whoever
-    /// says that a fingerprint is his proves nothing by it: what proves it is a handshake with
-    /// [`HostStore::key`] of this address.
+    /// The address under which the host with this fingerprint is stored; the first of several. An announced
+    /// fingerprint is no proof: only a handshake with [`HostStore::key`] of this address authenticates the
+    /// host.
     #[must_use]
     pub fn address_of(&self, fingerprint: &str) -> Option<&str> {
         let mut hosts = self.hosts.iter();
@@ -293,7 +290,7 @@ impl HostStore {
         Some(&host.address)
     }
 
-    /// Remembers the key of the host at `address`, in place of an older one.
+    /// Stores the key of the host at `address`, replacing an older one.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] or [`StoreError::Io`]; nothing was changed then.
@@ -324,7 +321,7 @@ struct Hosts {
     host: Vec<Host>,
 }
 
-/// A TOML file that others change too.
+/// A TOML file that other programs change, too.
 #[derive(Clone, Debug)]
 struct TrustFile {
     dir: PathBuf,
@@ -349,7 +346,7 @@ impl TrustFile {
         }
         let content = self.parse();
         if matches!(content, Ok(_) | Err(StoreError::Corrupt { .. })) {
-            // Taken before the read: a change in between is read once more, never missed.
+            // Taken before the read: a change in between is read again, never missed.
             self.stamp = Some(stamp);
         }
         content.map(Some)
@@ -376,7 +373,7 @@ impl TrustFile {
         let Some(text) = read(&self.path)? else {
             return Ok(T::default());
         };
-        // A file that lost its content says nothing of whom it forbade: it is not an empty list, which has a key.
+        // A file without content has lost its forbidden devices: an empty list still has its key.
         if text
             .lines()
             .all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'))

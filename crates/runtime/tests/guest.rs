@@ -1,6 +1,6 @@
-//! An application with guests in it, and real clients: real encoder, decoder and sockets.
+//! An application with guests, and real clients: real encoder, decoder and sockets.
 
-#![expect(clippy::unwrap_used, reason = "a test ends there")]
+#![expect(clippy::unwrap_used, reason = "a test fails there")]
 
 mod support;
 
@@ -23,15 +23,15 @@ use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::video::EchoKind;
 use openuvr_runtime::client::ClientRuntime;
 use openuvr_runtime::clock;
-use openuvr_runtime::guest::{Guest, InputTo};
+use openuvr_runtime::guest::{Guest, InputTarget};
 use openuvr_runtime::host::Notice;
 use openuvr_runtime::host::config::Config;
-use support::{Folder, MOST, TIMEOUT, client, eventually};
+use support::{Folder, MANY, TIMEOUT, client, eventually};
 
-/// The size and the grey level in the middle of each picture that is shown.
-struct Eye(SyncSender<(Size, u8)>);
+/// Reports the size and the grey level in the middle of each shown picture.
+struct PictureReader(SyncSender<(Size, u8)>);
 
-impl Presenter for Eye {
+impl Presenter for PictureReader {
     fn present(&mut self, _: FrameId, picture: &Picture<'_>) -> Result<(), PresentError> {
         let mut bgrx = vec![0; picture.size.pixels() * 4];
         to_bgrx(picture, &mut bgrx)?;
@@ -44,10 +44,10 @@ impl Presenter for Eye {
     }
 }
 
-/// What is sent here is typed at the client.
-struct Hand(Receiver<InputEvent>);
+/// Input typed at the client.
+struct TypedInput(Receiver<InputEvent>);
 
-impl InputSource for Hand {
+impl InputSource for TypedInput {
     fn next(&mut self, timeout: Option<Duration>) -> Result<SourceEvent, SourceError> {
         let event = self.0.recv_timeout(timeout.unwrap_or(TIMEOUT)).ok();
         Ok(event.map_or(SourceEvent::TimedOut, SourceEvent::Input))
@@ -61,8 +61,8 @@ struct Watcher {
 }
 
 fn watch(guest: &Guest, folder: &Path) -> Watcher {
-    let (hand, typed) = sync_channel(MOST);
-    watch_with(guest, folder, Box::new(Hand(typed)), hand)
+    let (hand, typed) = sync_channel(MANY);
+    watch_with(guest, folder, Box::new(TypedInput(typed)), hand)
 }
 
 fn watch_with(
@@ -71,10 +71,10 @@ fn watch_with(
     input: Box<dyn InputSource>,
     hand: SyncSender<InputEvent>,
 ) -> Watcher {
-    watch_wishing(guest, folder, input, hand, Wishes::default())
+    watch_constrained(guest, folder, input, hand, Wishes::default())
 }
 
-fn watch_wishing(
+fn watch_constrained(
     guest: &Guest,
     folder: &Path,
     input: Box<dyn InputSource>,
@@ -82,8 +82,8 @@ fn watch_wishing(
     wishes: Wishes,
 ) -> Watcher {
     let host = (guest.address().unwrap().port(), guest.pin().unwrap());
-    let (eye, seen) = sync_channel(MOST);
-    let surface = move || Box::new(Eye(eye.clone())) as Box<dyn Presenter>;
+    let (eye, seen) = sync_channel(MANY);
+    let surface = move || Box::new(PictureReader(eye.clone())) as Box<dyn Presenter>;
     Watcher {
         client: client(host, folder, wishes, Some(input), surface),
         seen,
@@ -102,15 +102,15 @@ fn start(folder: &Path, name: &str, size: Size) -> (Guest, Receiver<Notice>) {
         csv: Some(folder.join(format!("{name}.csv"))),
         ..Config::default()
     };
-    let (tell, told) = sync_channel(MOST);
-    let tell = move |notice| drop(tell.send(notice));
+    let (sender, notices) = sync_channel(MANY);
+    let on_notice = move |notice| drop(sender.send(notice));
     (
-        Guest::start(&config, InputTo::Application, size, tell).unwrap(),
-        told,
+        Guest::start(&config, InputTarget::Application, size, on_notice).unwrap(),
+        notices,
     )
 }
 
-/// Draws grey pictures until the client shows this one.
+/// Draws grey pictures until the client shows one of this size and level.
 fn draw_until_seen(guest: &Guest, watcher: &Watcher, size: Size, grey: u8) {
     let pool = Pool::default();
     let until = Instant::now() + TIMEOUT;
@@ -128,15 +128,15 @@ fn draw_until_seen(guest: &Guest, watcher: &Watcher, size: Size, grey: u8) {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    let over = watcher.client.notice(Duration::ZERO);
-    panic!("no picture of {size} with grey {grey} was shown: {over:?}");
+    let last = watcher.client.notice(Duration::ZERO);
+    panic!("no picture of {size} with grey {grey} was shown: {last:?}");
 }
 
 #[test]
 fn an_application_streams_takes_input_and_is_resized() {
     let folder = Folder::new("guest");
     let size = Size::new(320, 180);
-    let (guest, told) = start(&folder.0, "application", size);
+    let (guest, notices) = start(&folder.0, "application", size);
     let watcher = watch(&guest, &folder.0);
     draw_until_seen(&guest, &watcher, size, 60);
 
@@ -148,7 +148,7 @@ fn an_application_streams_takes_input_and_is_resized() {
     watcher.hand.send(event).unwrap();
     let taken = eventually("input", || guest.next_input());
     assert_eq!(taken.event, event);
-    // The picture that shows it says so, exactly.
+    // The picture that shows it echoes it exactly.
     draw_until_seen(&guest, &watcher, size, 120);
     let larger = Size::new(352, 200);
     draw_until_seen(&guest, &watcher, larger, 200);
@@ -156,7 +156,7 @@ fn an_application_streams_takes_input_and_is_resized() {
     drop(watcher);
     drop(guest);
     let (mut exact, mut ended, mut records) = (0, 0, 0);
-    for notice in told.try_iter() {
+    for notice in notices.try_iter() {
         match notice {
             Notice::Record(record) => {
                 records += 1;
@@ -182,11 +182,11 @@ fn an_application_streams_takes_input_and_is_resized() {
     );
 }
 
-/// What a device says: type, code and value.
-type Said = (u16, u16, i32);
+/// A device event: type, code and value.
+type DeviceEvent = (u16, u16, i32);
 
-/// Writes `struct input_event`s of a 64-bit Linux, as its event devices give them.
-fn say(device: &mut impl Write, events: &[Said]) {
+/// Writes `struct input_event`s of a 64-bit Linux, as its event devices do.
+fn write_events(device: &mut impl Write, events: &[DeviceEvent]) {
     let mut bytes = Vec::new();
     for (kind, code, value) in events {
         bytes.extend([0; 16]);
@@ -197,13 +197,13 @@ fn say(device: &mut impl Write, events: &[Said]) {
     device.write_all(&bytes).unwrap();
 }
 
-/// Reads as many from a pipe that does not block, which may take a while.
-fn hear(descriptor: &mut impl Read, events: usize) -> Vec<Said> {
+/// Reads this many events from a non-blocking pipe, which may take a while.
+fn read_events(descriptor: &mut impl Read, events: usize) -> Vec<DeviceEvent> {
     let mut bytes = vec![0; events * 24];
-    let mut heard = 0;
+    let mut read = 0;
     eventually("all events", || {
-        heard += descriptor.read(&mut bytes[heard..]).unwrap_or(0);
-        (heard == bytes.len()).then_some(())
+        read += descriptor.read(&mut bytes[read..]).unwrap_or(0);
+        (read == bytes.len()).then_some(())
     });
     let events = bytes.chunks_exact(24).map(|e| {
         let half = |at: usize| u16::from_ne_bytes([e[at], e[at + 1]]);
@@ -217,10 +217,10 @@ fn hear(descriptor: &mut impl Read, events: usize) -> Vec<Said> {
 #[cfg(target_pointer_width = "64")]
 fn registered_devices_reach_descriptors_or_the_display() {
     const PAD: DeviceId = DeviceId(7);
-    const REPORT: Said = (EV_SYN, 0, 0);
+    const REPORT: DeviceEvent = (EV_SYN, 0, 0);
     let folder = Folder::new("devices");
     let size = Size::new(160, 90);
-    let (guest, _told) = start(&folder.0, "devices", size);
+    let (guest, _notices) = start(&folder.0, "devices", size);
     let (mut out, sink) = std::io::pipe().unwrap();
     rustix::io::ioctl_fionbio(&out, true).unwrap();
     guest.map_device(PAD, sink.into()).unwrap();
@@ -237,12 +237,12 @@ fn registered_devices_reach_descriptors_or_the_display() {
     draw_until_seen(&guest, &watcher, size, 60);
 
     let steps = (1..=200).flat_map(|i| [(EV_REL, 0, i), (EV_KEY, 30, i % 2), (3, 1, -i), REPORT]);
-    let steps: Vec<Said> = steps.collect();
-    say(&mut pad, &steps);
-    assert_eq!(hear(&mut out, steps.len()), steps);
+    let steps: Vec<DeviceEvent> = steps.collect();
+    write_events(&mut pad, &steps);
+    assert_eq!(read_events(&mut out, steps.len()), steps);
 
     let typed = [(EV_KEY, 31, 1), (EV_REL, 0, 3), (EV_REL, 1, -4), REPORT];
-    say(&mut keyboard, &typed);
+    write_events(&mut keyboard, &typed);
     let key = InputEvent::Key {
         code: KeyCode(31),
         text: None,
@@ -255,15 +255,15 @@ fn registered_devices_reach_descriptors_or_the_display() {
     }
 
     // A device that is unplugged, and a client that leaves.
-    say(&mut pad, &[(EV_KEY, 33, 1), REPORT]);
-    assert_eq!(hear(&mut out, 2), [(EV_KEY, 33, 1), REPORT]);
+    write_events(&mut pad, &[(EV_KEY, 33, 1), REPORT]);
+    assert_eq!(read_events(&mut out, 2), [(EV_KEY, 33, 1), REPORT]);
     drop(pad);
-    assert_eq!(hear(&mut out, 2), [(EV_KEY, 33, 0), REPORT]);
+    assert_eq!(read_events(&mut out, 2), [(EV_KEY, 33, 0), REPORT]);
     let mut pad = register(PAD);
-    say(&mut pad, &[(EV_KEY, 34, 1), REPORT]);
-    assert_eq!(hear(&mut out, 2), [(EV_KEY, 34, 1), REPORT]);
+    write_events(&mut pad, &[(EV_KEY, 34, 1), REPORT]);
+    assert_eq!(read_events(&mut out, 2), [(EV_KEY, 34, 1), REPORT]);
     drop(watcher);
-    assert_eq!(hear(&mut out, 2), [(EV_KEY, 34, 0), REPORT]);
+    assert_eq!(read_events(&mut out, 2), [(EV_KEY, 34, 0), REPORT]);
     let let_go = eventually("a release", || guest.next_input());
     assert_eq!(let_go.event, InputEvent::ReleaseAll);
     guest.unmap_device(PAD).unwrap();
@@ -271,23 +271,22 @@ fn registered_devices_reach_descriptors_or_the_display() {
     assert_eq!(out.read(&mut [0]).unwrap(), 0, "nothing more");
 }
 
-/// The mean size in bytes of the last of a hundred frames of noise, and the size in pixels that the
-/// player saw.
+/// The mean size in bytes of the last 20 of a hundred noise frames, and the picture size that the player saw.
 fn noise_seen(name: &str, wishes: Wishes) -> (u32, Size) {
     let folder = Folder::new(name);
     let size = Size::new(320, 180);
-    let (guest, told) = start(&folder.0, name, size);
+    let (guest, notices) = start(&folder.0, name, size);
     let (hand, typed) = sync_channel(1);
-    let watcher = watch_wishing(&guest, &folder.0, Box::new(Hand(typed)), hand, wishes);
-    eventually("somebody watches", || guest.wants().then_some(()));
+    let watcher = watch_constrained(&guest, &folder.0, Box::new(TypedInput(typed)), hand, wishes);
+    eventually("a subscriber", || guest.wants().then_some(()));
     let pool = Pool::default();
     let mut seed = 1_u32;
     for _ in 0..100 {
-        eventually("the next may come", || guest.wants().then_some(()));
+        eventually("a wanted picture", || guest.wants().then_some(()));
         let mut picture = pool.take(size);
         for byte in picture.bytes() {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            // Faint: coarse quantisers leave nothing of it.
+            // Faint: coarse quantisers remove it.
             *byte = seed.to_le_bytes()[3] / 4 + 96;
         }
         let ticket = guest.submit(Box::new(picture)).expect("the host runs");
@@ -296,7 +295,7 @@ fn noise_seen(name: &str, wishes: Wishes) -> (u32, Size) {
     let (seen, _) = watcher.seen.recv_timeout(TIMEOUT).unwrap();
     drop(watcher);
     drop(guest);
-    let bytes = told.try_iter().filter_map(|notice| match notice {
+    let bytes = notices.try_iter().filter_map(|notice| match notice {
         Notice::Record(record) => Some(record.cost.bytes).filter(|bytes| *bytes > 0),
         _ => None,
     });
@@ -307,8 +306,8 @@ fn noise_seen(name: &str, wishes: Wishes) -> (u32, Size) {
 }
 
 #[test]
-fn the_host_keeps_to_a_players_wishes_of_rate_and_size() {
-    let (all, seen) = noise_seen("wishless", Wishes::default());
+fn the_host_keeps_to_the_players_bitrate_and_size_limits() {
+    let (all, seen) = noise_seen("unconstrained", Wishes::default());
     assert_eq!(seen, Size::new(320, 180));
     let bitrate = Some(Bitrate(2_000_000));
     let (less, seen) = noise_seen(
@@ -333,10 +332,10 @@ fn the_host_keeps_to_a_players_wishes_of_rate_and_size() {
 }
 
 #[test]
-fn the_application_knows_where_the_players_head_is() {
+fn the_application_receives_the_players_head_pose() {
     let folder = Folder::new("pose");
     let size = Size::new(160, 90);
-    let (guest, told) = start(&folder.0, "pose", size);
+    let (guest, notices) = start(&folder.0, "pose", size);
     let watcher = watch(&guest, &folder.0);
     draw_until_seen(&guest, &watcher, size, 60);
     assert_eq!(guest.pose(), None);
@@ -345,22 +344,22 @@ fn the_application_knows_where_the_players_head_is() {
     for x in 0..=100 {
         watcher.client.set_pose(&at(x), clock::now()).unwrap();
     }
-    // A first one may come before the clocks have met.
+    // The first may arrive before the clocks are synchronised.
     let (posed, here) = eventually("the last pose, and when it was sampled", || {
         watcher.client.set_pose(&at(100), clock::now()).unwrap();
         let posed = guest.pose().filter(|posed| posed.pose == at(100))?;
         Some((posed, posed.sampled_here?))
     });
-    // One machine, one clock: it is known within its bound when it was sampled.
+    // One machine, one clock: the sampling time is known within its bound.
     assert!(here.at + here.bound >= begun && here.at <= posed.received + here.bound);
-    // The next picture is drawn with it, and the client reads so from the frame.
+    // The next picture is drawn with it, and its frame carries the pose's number.
     draw_until_seen(&guest, &watcher, size, 200);
     drop(watcher);
     eventually("its player is gone", || {
         guest.pose().is_none().then_some(())
     });
     drop(guest);
-    let poses = told.try_iter().filter_map(|notice| match notice {
+    let poses = notices.try_iter().filter_map(|notice| match notice {
         Notice::Record(record) => Some(record.pose),
         _ => None,
     });
@@ -398,13 +397,13 @@ fn two_guests_of_one_process_have_clients_of_their_own() {
 }
 
 #[test]
-fn what_is_out_of_range_starts_nothing_and_says_why() {
+fn an_invalid_configuration_is_refused_with_the_reason() {
     let config = Config {
         sound: "off".to_owned(),
         encoders: vec!["vhs".into()],
         ..Config::default()
     };
     let size = Size::new(160, 90);
-    let why = Guest::start(&config, InputTo::Nothing, size, |_| ()).err();
+    let why = Guest::start(&config, InputTarget::Nothing, size, |_| ()).err();
     assert!(why.unwrap().contains("choose one of x264"));
 }

@@ -1,6 +1,6 @@
-//! An application that was launched: the signals that it gets, its end, and what it leaves behind.
+//! A launched application: its signals, its exit, and its orphans.
 //!
-//! One test, in a process of its own: an application's orphans become children of the process that launched it.
+//! One test, in its own process: an application's orphans become children of the launching process.
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsString;
@@ -9,24 +9,24 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use openuvr_runtime::launch::{Application, LaunchError, Sent, Socket, command};
-use openuvr_runtime::line::Order;
+use openuvr_runtime::launch::{Application, ForwardedSignal, LaunchError, Socket, command};
+use openuvr_runtime::line::LaunchSettings;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A busy machine takes its time.
+/// Generous, for a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-const TERM: Sent = Sent {
+const TERM: ForwardedSignal = ForwardedSignal {
     signal: Signal::TERM,
     typed: false,
 };
 
-/// Starts a shell with this script; the first line that it says.
+/// Starts a shell with this script; returns its first output line.
 fn start(script: &str) -> Result<(Application, String), LaunchError> {
-    let socket = Socket::open(&Order::default())?;
+    let socket = Socket::open(&LaunchSettings::default())?;
     let words = ["sh", "-c", script].map(OsString::from);
     let mut command = command(&words, Path::new("/nonexistent/hook.so"), &socket)?;
-    // The loader would complain that it is not there.
+    // The loader would report the missing hook.
     command.stderr(Stdio::null());
     let (read, write) = std::io::pipe().expect("a pipe");
     command.stdout(write);
@@ -34,7 +34,7 @@ fn start(script: &str) -> Result<(Application, String), LaunchError> {
     let mut line = String::new();
     BufReader::new(read)
         .read_line(&mut line)
-        .expect("it says something");
+        .expect("a line of output");
     Ok((application, line.trim().to_owned()))
 }
 
@@ -49,8 +49,8 @@ fn end(application: &mut Application) -> ExitStatus {
     }
 }
 
-/// Whether all that was left behind ends.
-fn is_left_alone(application: &mut Application) -> bool {
+/// Whether all orphans end.
+fn is_free_of_orphans(application: &mut Application) -> bool {
     let until = Instant::now() + TIMEOUT;
     while application.has_orphans(&[]) {
         if Instant::now() > until {
@@ -61,7 +61,7 @@ fn is_left_alone(application: &mut Application) -> bool {
     true
 }
 
-/// Children of this process that have ended and that nobody has waited for.
+/// Zombie children of this process.
 fn zombies() -> usize {
     let own = std::process::id().to_string();
     let all = std::fs::read_dir("/proc").expect("it is there").flatten();
@@ -74,54 +74,50 @@ fn zombies() -> usize {
 }
 
 #[test]
-fn an_application_gets_signals_and_what_it_leaves_is_waited_for() {
-    // It is told to end, and ends in its own way.
+fn an_application_gets_signals_and_its_orphans_are_reaped() {
+    // It handles SIGTERM and exits by itself.
     let waits = "trap 'exit 9' TERM; echo $OPENUVR_RUN; while :; do sleep 0.02; done";
     let (mut application, socket) = start(waits).expect("it starts");
     assert!(socket.ends_with("/socket"), "{socket}");
     assert!(application.ended().is_none() && !application.has_orphans(&[]));
-    application.pass_on(&[TERM], None);
+    application.forward_signals(&[TERM], None);
     assert_eq!(end(&mut application).code(), Some(9));
-    assert!(is_left_alone(&mut application));
+    assert!(is_free_of_orphans(&mut application));
 
-    // A launcher ends, and what it started goes on: the signal is for that.
+    // A launcher exits and its child continues: the signal goes to the child.
     let (mut application, pid) =
         start("sleep 1000 >/dev/null & echo $!; exit 3").expect("it starts");
     let pid = Pid::from_raw(pid.parse().expect("a number")).expect("a process");
     assert_eq!(end(&mut application).code(), Some(3));
-    assert!(application.has_orphans(&[]), "its child is ours now");
-    application.pass_on(&[TERM], Some(pid));
-    assert!(is_left_alone(&mut application));
-    assert!(
-        kill_process(pid, Signal::TERM).is_err(),
-        "it was waited for"
-    );
+    assert!(application.has_orphans(&[]), "its child was inherited");
+    application.forward_signals(&[TERM], Some(pid));
+    assert!(is_free_of_orphans(&mut application));
+    assert!(kill_process(pid, Signal::TERM).is_err(), "it was reaped");
 
-    // A launcher passes nothing on: the second signal goes to it and to who streams.
+    // A launcher forwards no signals: the second one goes to it and to the streaming process.
     let launcher = "sleep 1000 >/dev/null & trap : TERM; echo $!; wait; wait; exit 5";
     let (mut application, pid) = start(launcher).expect("it starts");
     let streaming = pid.parse().ok().and_then(Pid::from_raw);
-    application.pass_on(&[TERM], streaming);
-    application.pass_on(&[TERM], streaming);
+    application.forward_signals(&[TERM], streaming);
+    application.forward_signals(&[TERM], streaming);
     assert_eq!(end(&mut application).code(), Some(5));
-    assert!(is_left_alone(&mut application));
+    assert!(is_free_of_orphans(&mut application));
 
-    // What it leaves behind in a session of its own, as a daemon does, is its own all the same. The terminal has
-    // not told that of Ctrl-C.
+    // An orphan in its own session, like a daemon, is handled, too. The terminal's Ctrl-C does not reach it.
     // (A shell's background command would ignore the signal.)
     let daemon = "setsid -f sh -c 'trap \"exit 0\" INT; echo $$; while :; do sleep 0.02; done'; sleep 0.2; exit 0";
     let (mut application, pid) = start(daemon).expect("it starts");
     let pid = pid.parse().ok().and_then(Pid::from_raw);
     assert_eq!(end(&mut application).code(), Some(0));
     assert!(application.has_orphans(&[]), "in another process group");
-    let typed = Sent {
+    let typed = ForwardedSignal {
         signal: Signal::INT,
         typed: true,
     };
-    application.pass_on(&[typed], pid);
-    assert!(is_left_alone(&mut application));
+    application.forward_signals(&[typed], pid);
+    assert!(is_free_of_orphans(&mut application));
 
-    // Helpers that end while it runs do not stay as zombies; those of this process are for others to wait for.
+    // Helpers that end while it runs do not stay zombies; other children of this process are not reaped.
     let helpers =
         "for i in 1 2 3; do (sleep 0 &); done; echo started; while :; do sleep 0.02; done";
     let (mut application, _) = start(helpers).expect("it starts");
@@ -132,12 +128,12 @@ fn an_application_gets_signals_and_what_it_leaves_is_waited_for() {
         assert!(Instant::now() < until, "{} zombies", zombies());
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert!(own.wait().expect("it is still ours to ask").success());
-    application.pass_on(&[TERM], None);
+    assert!(own.wait().expect("it was not reaped").success());
+    application.forward_signals(&[TERM], None);
     end(&mut application);
 
     let words = [OsString::from("/nonexistent/game")];
-    let socket = Socket::open(&Order::default()).expect("a socket");
+    let socket = Socket::open(&LaunchSettings::default()).expect("a socket");
     let command = command(&words, Path::new("/x"), &socket).expect("a command");
     let why = Application::start(command).expect_err("there is no such file");
     assert!(

@@ -1,6 +1,6 @@
 //! Several renditions of one source: real capture, encoders, sockets and decoders.
 
-#![expect(clippy::unwrap_used, reason = "a test ends there")]
+#![expect(clippy::unwrap_used, reason = "a test fails there")]
 
 mod support;
 
@@ -31,29 +31,29 @@ use openuvr_proto::wire::header::{Header, Plane};
 use openuvr_runtime::client::{self, ClientRuntime, Target};
 use openuvr_runtime::host::config::Config;
 use openuvr_runtime::host::{HostRuntime, HostSetup, Input, Notice};
-use support::{Folder, MOST, TIMEOUT};
+use support::{Folder, MANY, TIMEOUT};
 
 const SIZE: Size = Size::new(320, 192);
 
-/// How far the mean brightness of 16 × 16 pixels may be from the source's: coding noise, of JPEG at 4:2:0
-/// too. A picture that is another frame's, or is shifted, is off by far more somewhere.
+/// Tolerance of the mean brightness of 16 × 16 pixels: coding noise, including JPEG at 4:2:0. A wrong or
+/// shifted picture differs by far more somewhere.
 const NEAR: f64 = 12.0;
 
-/// A test pattern that remembers what it drew, and for whom.
-struct Counted {
+/// A test pattern that records its pictures and the capturing threads.
+struct RecordingPattern {
     pattern: Pattern,
     seen: Arc<Captured>,
 }
 
 #[derive(Default)]
 struct Captured {
-    /// Who asked for pictures.
+    /// Threads that captured pictures.
     threads: Mutex<Vec<ThreadId>>,
-    /// Of each picture, by its number, the mean brightness of its blocks.
+    /// Mean brightness of the blocks of each picture, by picture number.
     blocks: Mutex<HashMap<u32, Vec<f64>>>,
 }
 
-impl Capture for Counted {
+impl Capture for RecordingPattern {
     fn size(&self) -> Size {
         self.pattern.size()
     }
@@ -109,61 +109,61 @@ fn blocks_of(picture: &Picture<'_>) -> Vec<f64> {
     (0..columns * rows).map(mean).collect()
 }
 
-/// What is done to the media datagrams of one session.
+/// Impairment of one session's media datagrams.
 #[derive(Default)]
-struct Meddler {
-    /// Whose; 0: nobody's.
+struct Impairment {
+    /// The session; 0: none.
     session: AtomicU32,
-    /// One of so many is lost; 0: none.
+    /// One datagram in this many is lost; 0: none.
     loses_one_in: AtomicU32,
-    /// The sender waits as long as this holds.
+    /// Whether the sender is blocked.
     blocks: Mutex<bool>,
     go: Condvar,
     sent: AtomicU32,
-    /// Of those it lost some.
+    /// Datagrams dropped.
     lost: AtomicU32,
-    /// Calls that waited.
+    /// Calls that were blocked.
     waited: AtomicU32,
 }
 
-impl Meddler {
+impl Impairment {
     fn block(&self, blocks: bool) {
         *self.blocks.lock().unwrap() = blocks;
         self.go.notify_all();
     }
 }
 
-struct Meddled(Arc<dyn Link>, Arc<Meddler>);
+struct ImpairedLink(Arc<dyn Link>, Arc<Impairment>);
 
-impl Link for Meddled {
+impl Link for ImpairedLink {
     fn rung(&self, path: PathId) -> Rung {
         self.0.rung(path)
     }
 
     fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError> {
-        let meddler = &self.1;
+        let impairment = &self.1;
         let of = Header::parse(batch)
             .ok()
             .filter(|(_, plane)| *plane == Plane::Media);
         let meant = of.is_some_and(|(header, _)| {
-            header.session().0 == meddler.session.load(Ordering::Relaxed)
+            header.session().0 == impairment.session.load(Ordering::Relaxed)
         });
         if !meant {
             return self.0.send(to, batch, segment);
         }
-        let mut blocks = meddler.blocks.lock().unwrap();
+        let mut blocks = impairment.blocks.lock().unwrap();
         if *blocks {
-            meddler.waited.fetch_add(1, Ordering::Relaxed);
+            impairment.waited.fetch_add(1, Ordering::Relaxed);
         }
         while *blocks {
-            blocks = meddler.go.wait(blocks).unwrap();
+            blocks = impairment.go.wait(blocks).unwrap();
         }
         drop(blocks);
-        let one_in = meddler.loses_one_in.load(Ordering::Relaxed);
+        let one_in = impairment.loses_one_in.load(Ordering::Relaxed);
         for datagram in batch.chunks(segment) {
-            let number = meddler.sent.fetch_add(1, Ordering::Relaxed) + 1;
+            let number = impairment.sent.fetch_add(1, Ordering::Relaxed) + 1;
             if one_in != 0 && number.is_multiple_of(one_in) {
-                meddler.lost.fetch_add(1, Ordering::Relaxed);
+                impairment.lost.fetch_add(1, Ordering::Relaxed);
             } else {
                 self.0.send(to, datagram, datagram.len())?;
             }
@@ -180,12 +180,12 @@ impl Link for Meddled {
     }
 }
 
-/// What a client shows: the number of each picture, and its blocks.
-type Seen = (u32, Vec<f64>);
+/// A shown picture: its number, and its blocks.
+type ShownPicture = (u32, Vec<f64>);
 
-struct Eye(SyncSender<Option<Seen>>);
+struct PictureReader(SyncSender<Option<ShownPicture>>);
 
-impl Presenter for Eye {
+impl Presenter for PictureReader {
     fn present(&mut self, _: FrameId, picture: &Picture<'_>) -> Result<(), PresentError> {
         let number = barcode::read(picture).map(|stamp| stamp.frame);
         let _ = self
@@ -201,38 +201,38 @@ impl Presenter for Eye {
 
 struct Client {
     _runtime: ClientRuntime,
-    seen: Receiver<Option<Seen>>,
+    seen: Receiver<Option<ShownPicture>>,
 }
 
 impl Client {
-    /// Waits for so many pictures more.
-    fn see(&self, pictures: usize) -> Vec<Seen> {
+    /// Waits for this many further pictures.
+    fn see(&self, pictures: usize) -> Vec<ShownPicture> {
         let next = || self.seen.recv_timeout(TIMEOUT).expect("a picture");
         let next = std::iter::repeat_with(next).flatten();
         next.take(pictures).collect()
     }
 }
 
-/// A host of the pattern, and what it has told.
+/// A host that streams the pattern, and its notices.
 struct Rig {
     host: HostRuntime,
     port: u16,
     captured: Arc<Captured>,
-    meddler: Arc<Meddler>,
-    told: Told,
+    impairment: Arc<Impairment>,
+    log: HostLog,
     folder: Folder,
 }
 
 #[derive(Default)]
-struct Told {
-    /// Encoders that are open, and how often one was opened.
+struct HostLog {
+    /// The open encoders; `opened` lists all openings.
     open: BTreeMap<RenditionId, String>,
     opened: Vec<(u32, String)>,
     clients: Vec<(SessionId, Role, RenditionId)>,
     records: Vec<FrameRecord>,
 }
 
-impl Told {
+impl HostLog {
     fn note(&mut self, notice: Notice) {
         match notice {
             Notice::EncoderOpened {
@@ -260,7 +260,7 @@ impl Told {
                 client.expect("it is known").1 = role;
             }
             Notice::Record(record) => self.records.push(*record),
-            Notice::Failed(why) | Notice::Trouble(why) => panic!("{why}"),
+            Notice::Failed(why) | Notice::Warning(why) => panic!("{why}"),
             _ => {}
         }
     }
@@ -271,7 +271,7 @@ impl Told {
             .collect()
     }
 
-    /// Records of a session, from its record of this place on.
+    /// The records of a session.
     fn of(&self, session: SessionId) -> Vec<FrameRecord> {
         let own = self
             .records
@@ -296,7 +296,7 @@ impl Rig {
         let opened = config.open().unwrap();
         let port = opened.link.local_addr().unwrap().port();
         let captured = Arc::<Captured>::default();
-        let meddler = Arc::<Meddler>::default();
+        let impairment = Arc::<Impairment>::default();
         let pattern = Pattern::open(SIZE, 60.0).unwrap();
         let host = HostRuntime::start(HostSetup {
             policy: opened.policy,
@@ -304,8 +304,8 @@ impl Rig {
             devices: opened.devices,
             pairing: None,
             tickets: opened.tickets,
-            link: Arc::new(Meddled(opened.link, meddler.clone())),
-            capture: Box::new(Counted {
+            link: Arc::new(ImpairedLink(opened.link, impairment.clone())),
+            capture: Box::new(RecordingPattern {
                 pattern,
                 seen: captured.clone(),
             }),
@@ -324,13 +324,13 @@ impl Rig {
             host: host.unwrap(),
             port,
             captured,
-            meddler,
-            told: Told::default(),
+            impairment,
+            log: HostLog::default(),
             folder,
         }
     }
 
-    /// A client that sees its first picture.
+    /// Starts a client and waits for its first picture.
     fn client(&mut self, name: &str, observe: bool, codec: Option<Codec>) -> Client {
         let pin = Pin::generate().unwrap();
         self.host.open_pairing(pin.clone(), TIMEOUT);
@@ -345,8 +345,8 @@ impl Rig {
             codec,
             ..client::config::Config::new(target)
         };
-        let (eye, seen) = sync_channel(MOST);
-        let surface = move || Box::new(Eye(eye.clone())) as Box<dyn Presenter>;
+        let (eye, seen) = sync_channel(MANY);
+        let surface = move || Box::new(PictureReader(eye.clone())) as Box<dyn Presenter>;
         let runtime = support::start(&config, None, surface);
         let client = Client {
             _runtime: runtime,
@@ -356,65 +356,65 @@ impl Rig {
         client
     }
 
-    /// Hears what the host tells until it is so.
-    fn until(&mut self, what: &str, mut holds: impl FnMut(&Told) -> bool) {
-        while !holds(&self.told) {
+    /// Handles notices until `holds` is true.
+    fn until(&mut self, what: &str, mut holds: impl FnMut(&HostLog) -> bool) {
+        while !holds(&self.log) {
             let notice = self.host.notice(TIMEOUT);
-            self.told
-                .note(notice.unwrap_or_else(|| panic!("it did not come: {what}")));
+            self.log
+                .note(notice.unwrap_or_else(|| panic!("timeout: {what}")));
         }
     }
 
-    /// Whether each picture that was seen is what was captured.
-    fn assert_as_captured(&self, seen: &[Seen]) {
+    /// Checks that each shown picture equals the captured one.
+    fn assert_as_captured(&self, seen: &[ShownPicture]) {
         let captured = self.captured.blocks.lock().unwrap();
         for (number, blocks) in seen {
             let source = captured.get(number).expect("it was captured");
             let off = blocks.iter().zip(source).map(|(a, b)| (a - b).abs());
             let most = off.fold(0.0, f64::max);
-            assert!(most < NEAR, "picture {number}: a block is off by {most}");
+            assert!(most < NEAR, "picture {number}: a block differs by {most}");
         }
     }
 }
 
-fn numbers(seen: &[Seen]) -> Vec<u32> {
+fn numbers(seen: &[ShownPicture]) -> Vec<u32> {
     seen.iter().map(|(number, _)| *number).collect()
 }
 
-fn assert_increasing(seen: &[Seen]) {
+fn assert_increasing(seen: &[ShownPicture]) {
     let numbers = numbers(seen);
     assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
 }
 
-/// It did not come to the link because of the host.
+/// Whether the frame was dropped at the host, before the link.
 fn dropped_at_host(record: &FrameRecord) -> bool {
     matches!(record.outcome, Outcome::Dropped { stage, .. } if stage.side() == Side::Host)
 }
 
 #[test]
-fn each_codec_is_encoded_once_while_somebody_takes_it() {
+fn each_codec_is_encoded_once_while_it_has_a_subscriber() {
     let mut rig = Rig::new("codecs", |config| {
         config.encoders = vec!["x264".into(), "jpeg".into()];
     });
     let player = rig.client("player", false, None);
-    rig.until("the first encoder", |told| !told.open.is_empty());
-    assert_eq!(rig.told.names(), [(1, "x264")]);
+    rig.until("the first encoder", |log| !log.open.is_empty());
+    assert_eq!(rig.log.names(), [(1, "x264")]);
     let watcher = rig.client("watcher", true, Some(Codec::Jpeg));
     let second = rig.client("second", true, Some(Codec::Jpeg));
-    // The first was there before.
+    // Discard earlier pictures.
     for client in [&player, &watcher] {
         while client.seen.try_recv().is_ok() {}
     }
     let (at_player, at_watcher) = (player.see(60), watcher.see(60));
-    rig.until("three clients", |told| told.clients.len() == 3);
-    assert_eq!(rig.told.names(), [(1, "x264"), (2, "jpeg")]);
-    let renditions: Vec<u32> = rig.told.clients.iter().map(|client| client.2.0).collect();
+    rig.until("three clients", |log| log.clients.len() == 3);
+    assert_eq!(rig.log.names(), [(1, "x264"), (2, "jpeg")]);
+    let renditions: Vec<u32> = rig.log.clients.iter().map(|client| client.2.0).collect();
     assert_eq!(renditions, [1, 2, 2]);
     for seen in [&at_player, &at_watcher, &second.see(20)] {
         assert_increasing(seen);
         rig.assert_as_captured(seen);
     }
-    // The same pictures: each was captured once, by one thread, for both.
+    // Both show the same pictures, each captured once by one thread.
     let both = numbers(&at_player);
     let both = numbers(&at_watcher)
         .into_iter()
@@ -426,17 +426,17 @@ fn each_codec_is_encoded_once_while_somebody_takes_it() {
     drop(captured);
     assert_eq!(rig.captured.threads.lock().unwrap().len(), 1);
 
-    // A rendition goes with the last who takes it.
+    // A rendition ends with its last subscriber.
     drop(second);
     watcher.see(30);
     drop(watcher);
-    rig.until("its end", |told| told.open.len() == 1);
-    assert_eq!(rig.told.names(), [(1, "x264")]);
+    rig.until("its end", |log| log.open.len() == 1);
+    assert_eq!(rig.log.names(), [(1, "x264")]);
     player.see(30);
     drop(player);
-    rig.until("the end of both", |told| told.open.is_empty());
+    rig.until("the end of both", |log| log.open.is_empty());
     let opened = [(1, "x264".to_owned()), (2, "jpeg".to_owned())];
-    assert_eq!(rig.told.opened, opened, "once each");
+    assert_eq!(rig.log.opened, opened, "once each");
 }
 
 #[test]
@@ -445,21 +445,21 @@ fn a_subscriber_that_blocks_costs_the_player_no_frame() {
     let player = rig.client("player", false, None);
     let watcher = rig.client("watcher", true, None);
     watcher.see(10);
-    rig.until("both", |told| told.clients.len() == 2);
-    let [(plays, ..), (watches, ..)] = rig.told.clients[..] else {
-        panic!("{:?}", rig.told.clients);
+    rig.until("both", |log| log.clients.len() == 2);
+    let [(plays, ..), (watches, ..)] = rig.log.clients[..] else {
+        panic!("{:?}", rig.log.clients);
     };
-    rig.meddler.session.store(watches.0, Ordering::Relaxed);
-    rig.meddler.block(true);
+    rig.impairment.session.store(watches.0, Ordering::Relaxed);
+    rig.impairment.block(true);
     support::eventually("it blocks", || {
-        (rig.meddler.waited.load(Ordering::Relaxed) > 0).then_some(())
+        (rig.impairment.waited.load(Ordering::Relaxed) > 0).then_some(())
     });
     while watcher.seen.try_recv().is_ok() {}
     let seen = player.see(120);
     assert_increasing(&seen);
     assert!(watcher.seen.try_recv().is_err(), "it is blocked");
-    // The other goes on, from the newest picture, and what it missed is named.
-    rig.meddler.block(false);
+    // The other continues from the newest picture, and its missed frames are recorded.
+    rig.impairment.block(false);
     let after = watcher.see(20);
     assert_increasing(&after);
     rig.assert_as_captured(&after);
@@ -471,18 +471,18 @@ fn a_subscriber_that_blocks_costs_the_player_no_frame() {
         stage: Stage::Converted,
         why: DropCause::Superseded,
     };
-    let missed = |told: &Told| {
-        let own = told.of(watches);
+    let missed = |log: &HostLog| {
+        let own = log.of(watches);
         own.iter()
             .filter(|record| record.outcome == superseded)
             .count()
     };
-    rig.until("the frames that it missed", |told| missed(told) >= 100);
-    let own = rig.told.of(plays);
+    rig.until("the frames that it missed", |log| missed(log) >= 100);
+    let own = rig.log.of(plays);
     let first = own.iter().map(|record| record.frame.0).min().unwrap();
     assert!(own.len() >= 120);
     for record in &own {
-        // Before its first key frame it may have been too early.
+        // Frames before its first key frame may be dropped.
         let early = record.frame.0 < first + 3;
         assert!(early || !dropped_at_host(record), "{record:?}");
     }
@@ -497,35 +497,33 @@ fn a_subscriber_that_blocks_costs_the_player_no_frame() {
 }
 
 #[test]
-fn a_link_that_loses_harms_only_its_own_clients_frames() {
+fn a_lossy_link_harms_only_its_own_clients_frames() {
     let mut rig = Rig::new("loses", |config| config.each_its_own = true);
     let player = rig.client("player", false, None);
     let sound = rig.client("sound", true, None);
     let lossy = rig.client("lossy", true, None);
-    rig.until("all", |told| {
-        told.clients.len() == 3 && told.open.len() == 3
-    });
-    assert_eq!(rig.told.names(), [(1, "x264"), (2, "x264"), (3, "x264")]);
-    let victim = rig.told.clients[2].0;
-    rig.meddler.loses_one_in.store(10, Ordering::Relaxed);
-    rig.meddler.session.store(victim.0, Ordering::Relaxed);
+    rig.until("all", |log| log.clients.len() == 3 && log.open.len() == 3);
+    assert_eq!(rig.log.names(), [(1, "x264"), (2, "x264"), (3, "x264")]);
+    let victim = rig.log.clients[2].0;
+    rig.impairment.loses_one_in.store(10, Ordering::Relaxed);
+    rig.impairment.session.store(victim.0, Ordering::Relaxed);
     for client in [&player, &sound] {
         let seen = client.see(120);
         assert_increasing(&seen);
         rig.assert_as_captured(&seen);
     }
-    assert!(rig.meddler.lost.load(Ordering::Relaxed) > 20);
-    let missing = |told: &Told, session| {
-        let own = told.of(session);
+    assert!(rig.impairment.lost.load(Ordering::Relaxed) > 20);
+    let missing = |log: &HostLog, session| {
+        let own = log.of(session);
         own.iter()
             .map(|record| u32::from(record.missing))
             .sum::<u32>()
     };
-    rig.until("reports of losses", |told| missing(told, victim) > 20);
+    rig.until("reports of losses", |log| missing(log, victim) > 20);
     for client in [0, 1] {
-        let session = rig.told.clients[client].0;
-        assert_eq!(missing(&rig.told, session), 0);
-        let damaged = rig.told.of(session).into_iter().filter(|record| {
+        let session = rig.log.clients[client].0;
+        assert_eq!(missing(&rig.log, session), 0);
+        let damaged = rig.log.of(session).into_iter().filter(|record| {
             matches!(
                 record.outcome,
                 Outcome::Displayed(Fidelity::Concealed | Fidelity::Tainted)
@@ -533,9 +531,9 @@ fn a_link_that_loses_harms_only_its_own_clients_frames() {
         });
         assert_eq!(damaged.collect::<Vec<_>>(), []);
     }
-    let opened: Vec<u32> = rig.told.opened.iter().map(|opened| opened.0).collect();
+    let opened: Vec<u32> = rig.log.opened.iter().map(|opened| opened.0).collect();
     assert_eq!(opened, [1, 2, 3], "once each");
-    // Whoever loses goes on, too.
+    // The lossy client continues, too.
     lossy.see(20);
 }
 
@@ -544,17 +542,15 @@ fn the_next_player_takes_its_own_rendition_along() {
     let mut rig = Rig::new("next", |config| config.each_its_own = true);
     let first = rig.client("first", false, None);
     let next = rig.client("next", false, None);
-    rig.until("both", |told| {
-        told.clients.len() == 2 && told.open.len() == 2
-    });
-    let roles: Vec<Role> = rig.told.clients.iter().map(|client| client.1).collect();
+    rig.until("both", |log| log.clients.len() == 2 && log.open.len() == 2);
+    let roles: Vec<Role> = rig.log.clients.iter().map(|client| client.1).collect();
     assert_eq!(roles, [Role::Player, Role::Observer]);
     first.see(20);
     drop(first);
-    // Its encoder is opened again where the player's frames are made; no other is.
-    rig.until("the player's", |told| told.opened.len() == 3);
-    rig.until("the new role", |told| told.clients[1].1 == Role::Player);
-    assert_eq!(rig.told.names(), [(2, "x264")]);
+    // Only its encoder is reopened, in the media thread.
+    rig.until("the player's", |log| log.opened.len() == 3);
+    rig.until("the new role", |log| log.clients[1].1 == Role::Player);
+    assert_eq!(rig.log.names(), [(2, "x264")]);
     while next.seen.try_recv().is_ok() {}
     let seen = next.see(60);
     assert_increasing(&seen);

@@ -1,4 +1,4 @@
-//! The client's sound: for whom the player of [`crate::sound_player`] plays, and what is told of it.
+//! The client's sound: playback ([`crate::sound_player`]) and its reports.
 
 mod latency;
 
@@ -14,9 +14,9 @@ use self::latency::Latencies;
 use super::{Notice, PanicReporter, Shared};
 use crate::clock;
 use crate::sched::Scheduler;
-use crate::sound_player::{Audience, AudioSink, SoundPlayer};
+use crate::sound_player::{AudioSink, PlaybackListener, SoundPlayer};
 
-/// How often the client says how it plays.
+/// How often playback is reported.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 
 /// Starts the audio thread.
@@ -25,40 +25,40 @@ pub(super) fn start(
     scheduler: &Scheduler,
     sink: AudioSink,
 ) -> std::io::Result<SoundPlayer> {
-    let person = Person {
+    let listener = HostReporter {
         shared: shared.clone(),
         latencies: Latencies::default(),
         report_at: clock::now() + REPORT_EVERY,
     };
     let panic_reporter = PanicReporter(shared.clone(), "audio");
     let site = "client-media-to-audio";
-    SoundPlayer::start(scheduler, site, sink, Box::new(person), panic_reporter)
+    SoundPlayer::start(scheduler, site, sink, Box::new(listener), panic_reporter)
 }
 
-/// Who listens, and the host, which is told how.
-struct Person {
+/// Reports playback to the host and as notices.
+struct HostReporter {
     shared: Arc<Shared>,
     latencies: Latencies,
     report_at: Instant,
 }
 
-impl Audience for Person {
+impl PlaybackListener for HostReporter {
     fn stopping(&self) -> bool {
         self.shared.stopping()
     }
 
-    fn trouble(&self, why: String) {
-        self.shared.notice(Notice::Trouble(why));
+    fn on_error(&self, why: String) {
+        self.shared.notice(Notice::Warning(why));
     }
 
-    fn heard(&mut self, now: Instant, captured: PeerInstant, heard: Instant) {
+    fn on_played(&mut self, now: Instant, captured: PeerInstant, played: Instant) {
         let session = self.shared.session();
         let mapped = session
             .as_ref()
             .and_then(|s| s.clock().to_mine(captured, now));
         if let Some(captured) = mapped {
             self.latencies
-                .push(heard.since(captured.at), captured.bound);
+                .push(played.since(captured.at), captured.bound);
         }
     }
 

@@ -1,6 +1,6 @@
-//! What a client is told, in plain words and numbers: what a C program or a command line can say.
+//! Client configuration in plain text and numbers, as a C program or a command line provides it.
 //!
-//! What it is not: it opens no window and asks nobody for a PIN.
+//! It opens no window and does not prompt for a PIN.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -29,65 +29,64 @@ use crate::sound_choice::SoundChoice;
 use crate::store;
 use crate::trust_store::HostStore;
 
-/// What a portal says of a host.
+/// Host key and ticket issued by a portal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PortalWord {
-    /// Its key.
+pub struct PortalCredentials {
+    /// The host's key.
     pub host: PublicKey,
-    /// What it is to be shown.
+    /// The ticket to present to the host.
     pub ticket: SignedTicket,
 }
 
-/// What a client is told.
+/// A client's configuration.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
     /// The host.
     pub host: Target,
-    /// The PIN that it shows, for one pairing; not used for a host that is known.
+    /// The PIN that it shows, for one pairing; not used with a known host.
     pub pin: Option<String>,
-    /// What a portal says of the host; then neither PIN nor known hosts are looked at.
-    pub portal: Option<PortalWord>,
-    /// Whether to pair although the host is known.
+    /// Host key and ticket from a portal; they replace the PIN and the known hosts.
+    pub portal: Option<PortalCredentials>,
+    /// Whether to pair even if the host is known.
     pub pair_again: bool,
-    /// Whether it only watches.
+    /// Whether to observe only.
     pub observe: bool,
-    /// Whether it takes the player's role from whoever has it, if the host allows it.
+    /// Whether to take over the player role, if the host allows it.
     pub take_over: bool,
-    /// The only transport that will do; `None`: the best that works.
+    /// Forces a transport; `None`: the best that works.
     pub link: Option<Rung>,
-    /// Its name at the host, at most [`machine::LONGEST_NAME`] bytes; empty: this machine's.
+    /// The name shown at the host, at most [`machine::LONGEST_NAME`] bytes; empty: this machine's name.
     pub name: String,
     /// The folder of keys and known hosts; `None`: [`store::config_dir`].
     pub config_dir: Option<PathBuf>,
-    /// What decodes H.264, by its name in [`decode::BACKENDS`]; `None`: the first that can.
+    /// The H.264 decoder, by its name in [`decode::BACKENDS`]; `None`: the first that works.
     pub decoder: Option<String>,
-    /// What is wanted of the video.
+    /// Limits for the video that the client requests.
     pub wishes: Wishes,
-    /// Whether it decodes with [`Config::decoder`] or not at all: a host that encodes otherwise refuses
-    /// it.
+    /// Whether [`Config::decoder`] is the only decoder: a host with other codecs refuses the client.
     pub only_decoder: bool,
-    /// The only codec that is taken; `None`: whichever can be decoded.
+    /// The only accepted codec; `None`: any that can be decoded.
     pub codec: Option<Codec>,
-    /// Where sound goes, in the words of [`SoundChoice`]: `auto`, `off`, or a backend of
+    /// Audio output, as parsed by [`SoundChoice`]: `auto`, `off`, or a backend of
     /// [`openuvr_media::audio::PLAYBACKS`] and its device.
     pub sound: String,
-    /// The person's microphone: `off`, `on` (the usual one), or a backend of
-    /// [`openuvr_media::audio::CAPTURES`] and its device.
+    /// The microphone: `off`, `on` (the default source), or a backend of [`openuvr_media::audio::CAPTURES`]
+    /// and its device.
     pub microphone: String,
-    /// The application of this process takes the sound; [`Config::sound`] is not looked at then.
+    /// Gives the sound to the application of this process; [`Config::sound`] is ignored then.
     pub taken: Option<Taken>,
-    /// How loud it is, in per cent, 0 to [`Volume::LOUDEST`]: 100 leaves samples as they are.
+    /// Volume in percent, 0 to [`Volume::MAX_PERCENT`]; 100 leaves samples unchanged.
     pub volume: u32,
-    /// The software and its version, for the host's log.
+    /// Software name and version, for the host's log.
     pub software: String,
-    /// Whether threads ask for real-time scheduling.
+    /// Whether threads request real-time scheduling.
     pub realtime: bool,
-    /// The cores of the threads that must not wait; empty: any.
+    /// The cores of the latency-critical threads; empty: any.
     pub pin_cores: BTreeSet<usize>,
 }
 
 impl Config {
-    /// A player at `host`, with what is usual.
+    /// A player at `host`, with default values.
     #[must_use]
     pub fn new(host: Target) -> Config {
         Config {
@@ -115,46 +114,46 @@ impl Config {
     }
 }
 
-/// What [`Config::open`] opened: all of a client but its surface and its input.
+/// The result of [`Config::open`]: all of a client except its surface and input.
 pub struct Opened {
-    /// Who this client is.
+    /// The client's identity.
     pub identity: Identity,
-    /// What it calls itself.
+    /// The device name it announces.
     pub name: DeviceName,
-    /// Whom it knows.
+    /// The known hosts.
     pub hosts: HostStore,
-    /// The host, as it is remembered.
+    /// The host's address as stored.
     pub host: String,
-    /// The host, as it was named.
+    /// The host's address as configured.
     pub target: Target,
     /// Its addresses, best first.
     pub paths: Vec<PathId>,
     /// The PIN for one pairing.
     pub pin: Option<Pin>,
-    /// What a portal says of the host.
-    pub portal: Option<PortalWord>,
-    /// Whether to pair although the host is known.
+    /// Host key and ticket from a portal.
+    pub portal: Option<PortalCredentials>,
+    /// Whether to pair even if the host is known.
     pub pair_again: bool,
-    /// What is asked of the host.
+    /// The session offer.
     pub offer: Offer,
-    /// What decodes H.264, if it was chosen.
+    /// The chosen H.264 decoder, if any.
     pub decoder: Option<decode::Backend>,
-    /// What else could decode H.264, and why it can't here.
+    /// H.264 decoders that don't work here, each with the reason.
     pub unusable: Vec<String>,
-    /// The ways there.
+    /// The transports to the host.
     pub link: Arc<Ladder>,
-    /// The one transport that will do.
+    /// The forced transport, if any.
     pub only: Option<Rung>,
-    /// Where sound goes.
+    /// Audio output.
     pub audio: Option<AudioSink>,
-    /// The person's microphone.
+    /// The microphone.
     pub microphone: Option<MicrophoneSource>,
-    /// Why it goes nowhere, where it could.
-    pub silent: Option<String>,
+    /// Why there is no sound, although it was requested.
+    pub no_sound_reason: Option<String>,
 }
 
 impl Opened {
-    /// Whether a PIN is missing: the host is not known, or is to be paired with again.
+    /// Whether a PIN is required but missing: the host is unknown, or `pair_again` is set.
     #[must_use]
     pub fn needs_pin(&self) -> bool {
         self.pin.is_none()
@@ -162,18 +161,18 @@ impl Opened {
             && (self.pair_again || self.hosts.key(&self.host).is_none())
     }
 
-    /// Whether there is a PIN that is not used, because the host is known.
+    /// Whether a PIN was given that is not used because the host is known.
     #[must_use]
-    pub fn needs_no_pin(&self) -> bool {
+    pub fn ignores_pin(&self) -> bool {
         self.pin.is_some() && !self.pair_again && self.hosts.key(&self.host).is_some()
     }
 }
 
 impl Config {
-    /// Opens what it names. Asks the name service: may block for seconds.
+    /// Opens everything it names. Resolves the host's name: may block for seconds.
     ///
     /// # Errors
-    /// One line: what is out of range, unknown, or can't be opened.
+    /// One line: a value that is out of range or unknown, or a device that can't be opened.
     pub fn open(&self) -> Result<Opened, String> {
         let pin = match &self.pin {
             Some(pin) => Some(Pin::parse(pin).map_err(|e| format!("pin: {e}"))?),
@@ -193,13 +192,13 @@ impl Config {
         let identity = identity.map_err(|e| e.to_string())?;
         let hosts = HostStore::open(&dir).map_err(|e| e.to_string())?;
         let (link, only, paths) = reach(&self.host, self.link)?;
-        let (audio, silent) = self.audio(&paths)?;
+        let (audio, no_sound_reason) = self.audio(&paths)?;
         let microphone = self.microphone()?;
         let (decodable, unusable) = decodable(decoder, self.only_decoder)?;
         let codecs = match self.codec {
             None => decodable,
             Some(only) if decodable & 1 << only as u8 != 0 => 1 << only as u8,
-            Some(only) => return Err(format!("{} can't be decoded here", only.name())),
+            Some(only) => return Err(format!("no decoder for {} on this machine", only.name())),
         };
         let role = match self.observe {
             true => Role::Observer,
@@ -236,18 +235,17 @@ impl Config {
             only,
             audio,
             microphone,
-            silent,
+            no_sound_reason,
         })
     }
 
-    /// Where sound goes, and else why nowhere. It is opened once to see whether it can be.
+    /// The audio output, or why there is none. It is opened once as a check.
     ///
-    /// A host on this machine records what this machine plays: to play that again would be heard again, and so
-    /// on without end.
+    /// A host on this machine captures this machine's output: playing it here would feed back.
     fn audio(&self, host: &[PathId]) -> Result<(Option<AudioSink>, Option<String>), String> {
-        if self.volume > Volume::LOUDEST {
-            let (volume, loudest) = (self.volume, Volume::LOUDEST);
-            return Err(format!("volume: {volume} per cent must be 0 to {loudest}"));
+        if self.volume > Volume::MAX_PERCENT {
+            let (volume, loudest) = (self.volume, Volume::MAX_PERCENT);
+            return Err(format!("volume: {volume} must be 0 to {loudest} (percent)"));
         }
         let volume = Arc::new(Volume::new(self.volume));
         if let Some(taken) = self.taken.clone() {
@@ -264,8 +262,7 @@ impl Config {
         let here =
             |path: &PathId| station_of(*path).is_none() && address_of(*path).ip().is_loopback();
         if choice == SoundChoice::Auto && host.iter().any(here) {
-            let why =
-                "the host is this machine: name the device that is to play (--sound pulse:SINK)";
+            let why = "the host is this machine: name a playback device (--sound pulse:SINK)";
             return Ok((None, Some(format!("no sound: {why}"))));
         }
         let (name, settings) = (
@@ -278,7 +275,7 @@ impl Config {
         let tried = Renderer::open().and_then(|_| audio::open_playback(&name, &settings).map(drop));
         if let Err(why) = tried {
             return choice
-                .without(&why.to_string())
+                .fallback(&why.to_string())
                 .map(|why| (None, Some(why)));
         }
         let sink = AudioSink {
@@ -288,11 +285,11 @@ impl Config {
         Ok((Some(sink), None))
     }
 
-    /// The person's microphone, if the host may hear it. It is opened once to see whether it can be; nothing of
-    /// that is kept.
+    /// The microphone, if it is shared with the host. It is opened once as a check; the samples are
+    /// discarded.
     fn microphone(&self) -> Result<Option<MicrophoneSource>, String> {
         let words = match self.microphone.as_str() {
-            // The sound server's name for the usual source: no sink's monitor.
+            // The sound server's name for the default source, which is no sink's monitor.
             "on" => "pulse:@DEFAULT_SOURCE@",
             "auto" => return Err("microphone: choose off, on, or a device".to_owned()),
             words => words,
@@ -316,7 +313,7 @@ impl Config {
         }))
     }
 
-    /// How urgent its threads are.
+    /// The scheduler of its threads.
     #[must_use]
     pub fn scheduler(&self) -> Scheduler {
         let scheduler = match self.realtime {
@@ -327,11 +324,11 @@ impl Config {
     }
 }
 
-/// The codecs that can be decoded here, a bit each, of H.264 with what was chosen; and why what
-/// decodes H.264 does not, where it is so.
+/// The codecs that can be decoded here, one bit each, using the chosen decoder for H.264; and the H.264
+/// decoders that don't work, each with the reason.
 fn decodable(chosen: Option<&decode::Backend>, only: bool) -> Result<(u32, Vec<String>), String> {
     if let Some(chosen) = chosen {
-        // Never silently another one.
+        // Never fall back to another decoder silently.
         decode::probe(chosen).map_err(|e| e.to_string())?;
     }
     let of = |codec: u8| 1_u32 << codec;
@@ -344,13 +341,13 @@ fn decodable(chosen: Option<&decode::Backend>, only: bool) -> Result<(u32, Vec<S
     for backend in decode::BACKENDS {
         let bit = of(backend.codec as u8);
         if seen & bit != 0 {
-            // Not what would be opened.
+            // An earlier backend would be opened.
             continue;
         }
         seen |= bit;
         match (backend.open)() {
             Ok(_) => bits |= bit,
-            // What hosts send unless they are told otherwise.
+            // Hosts send H.264 by default.
             Err(e) if backend.codec == Codec::H264 => {
                 unusable.push(format!("{}: {e}", backend.name));
             }
@@ -360,35 +357,35 @@ fn decodable(chosen: Option<&decode::Backend>, only: bool) -> Result<(u32, Vec<S
     Ok((bits, unusable))
 }
 
-/// Opens a link to a host: the link, the one transport that will do, and the host's paths.
+/// Opens a link to a host. Returns the link, the forced transport, and the host's paths.
 fn reach(
     target: &Target,
     only: Option<Rung>,
 ) -> Result<(Ladder, Option<Rung>, Vec<PathId>), String> {
-    let said = |e: openuvr_net::LinkError| e.to_string();
+    let text = |e: openuvr_net::LinkError| e.to_string();
     let only = match target.ethernet() {
-        Some(_) if only.is_some_and(|rung| !rung.is_ethernet()) => {
+        Some(_) if only.is_some_and(|transport| !transport.is_ethernet()) => {
             return Err(
-                "a host that is named by its Ethernet address is reached by raw Ethernet alone, \
-                 not by UDP: choose another link"
+                "a host given by its Ethernet address can't be reached by UDP: choose raw \
+                 Ethernet, or give its IP address"
                     .to_owned(),
             );
         }
         Some(_) => only.or(Some(Rung::Raw)),
         None => only,
     };
-    // The privilege first: it is wanted without a host, too.
-    let link = Ladder::client(only).map_err(said)?;
+    // Opened first, to report a missing privilege even without a host.
+    let link = Ladder::client(only).map_err(text)?;
     let paths = paths_to(target, only)?;
     let station = paths.first().and_then(|path| station_of(*path));
     if let (Some(Rung::Xdp), Some(station)) = (only, station) {
-        link.open_xdp(station.interface).map_err(said)?;
+        link.open_xdp(station.interface).map_err(text)?;
     }
     Ok((link, only, paths))
 }
 
-/// The paths to a host, best first. Asks the name service, and the neighbours if nothing but raw
-/// Ethernet will do: may block for seconds.
+/// The paths to a host, best first. Resolves its name, and with raw Ethernet forced its neighbour entry: may
+/// block for seconds.
 pub(super) fn paths_to(target: &Target, only: Option<Rung>) -> Result<Vec<PathId>, String> {
     if let Some((interface, mac)) = target.ethernet() {
         let interface = neighbour::interface(interface).map_err(|e| e.to_string())?;
@@ -410,13 +407,13 @@ pub(super) fn paths_to(target: &Target, only: Option<Rung>) -> Result<Vec<PathId
     if addresses.is_empty() {
         return Err(format!("the name {:?} has no address", target.host));
     }
-    let Some(rung) = only.filter(|rung| rung.is_ethernet()) else {
+    let Some(transport) = only.filter(|transport| transport.is_ethernet()) else {
         return Ok(addresses.into_iter().map(path_of).collect());
     };
     let found = addresses.into_iter().map(neighbour::find);
     let (stations, reasons): (Vec<_>, Vec<_>) = found.partition(Result::is_ok);
     if let (true, Some(Err(why))) = (stations.is_empty(), reasons.into_iter().next()) {
-        return Err(format!("no link {}: {why}", rung.name()));
+        return Err(format!("no link {}: {why}", transport.name()));
     }
     Ok(stations
         .into_iter()
@@ -433,14 +430,17 @@ mod tests {
     fn a_host_of_this_machine_is_not_heard_by_itself() {
         let config = Config::new("127.0.0.1".parse().expect("an address"));
         let paths = [path_of(([127, 0, 0, 1], 4710).into())];
-        let (audio, silent) = config.audio(&paths).expect("no error");
+        let (audio, no_sound_reason) = config.audio(&paths).expect("no error");
         assert!(audio.is_none());
-        assert!(silent.expect("why").contains("this machine"));
+        assert!(no_sound_reason.expect("why").contains("this machine"));
         let named = Config {
             sound: "null".into(),
             ..config
         };
-        let (audio, silent) = named.audio(&paths).expect("it is always there");
-        assert!(audio.is_some() && silent.is_none(), "{silent:?}");
+        let (audio, no_sound_reason) = named.audio(&paths).expect("null is always available");
+        assert!(
+            audio.is_some() && no_sound_reason.is_none(),
+            "{no_sound_reason:?}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The way to a session: greets the host at its addresses and shakes hands with it.
+//! Establishes a session: tries the host's addresses and performs the handshake.
 
 use std::time::Duration;
 
@@ -13,27 +13,27 @@ use openuvr_proto::id::PathId;
 use openuvr_proto::wire::header::{Plane, plane_of};
 
 use super::config::Opened;
-use super::ladder::ethernet_paths;
+use super::transport_probing::ethernet_paths;
 use super::{Shared, StopReason};
 use crate::clock;
 
 impl Opened {
-    /// Whether somebody answers at one of the host's addresses within `timeout`, before a person is
-    /// asked for a PIN. It is greeted only, which costs the host nothing and is no try with a PIN;
-    /// over raw Ethernet too, where nobody answers over IP within a second. Blocks; before a client
-    /// is started with this.
+    /// Whether the host answers at one of its addresses within `timeout`. Used before prompting for a PIN.
+    /// Only the first handshake message is sent: it costs the host nothing and does not count as a PIN
+    /// attempt. Raw Ethernet is tried too if there is no answer over IP within a second. Blocks; call before
+    /// the client is started.
     ///
     /// # Errors
-    /// What answers says that no session will come about.
-    pub fn is_answered(&self, timeout: Duration) -> Result<bool, HandshakeError> {
+    /// The host's answer rules out a session.
+    pub fn host_responds(&self, timeout: Duration) -> Result<bool, HandshakeError> {
         let began = clock::now();
         let until = began + timeout;
-        // Nothing is sent that depends on it.
+        // No message sent here depends on it.
         let trust = Trust::Pin(Pin::generate()?);
         let mut greeting = ClientHandshake::new(began, &self.identity, self.name.clone(), trust)?;
         let mut batch = RecvBatch::default();
         let mut paths = self.paths.clone();
-        let mut without_ip = self.only.is_none().then_some(began + IP_FIRST);
+        let mut without_ip = self.only.is_none().then_some(began + IP_TIMEOUT);
         while clock::now() < until {
             let now = clock::now();
             match greeting.handle_timeout(now) {
@@ -45,7 +45,7 @@ impl Opened {
             }
             while let Some(datagram) = greeting.poll_transmit(now) {
                 for path in &paths {
-                    // Sent again if nothing comes back.
+                    // Retransmitted if there is no answer.
                     let _ = self.link.send(*path, &datagram, datagram.len());
                 }
             }
@@ -66,41 +66,41 @@ impl Opened {
     }
 }
 
-/// Who calls whom.
-pub(super) struct Caller<'a> {
+/// Parameters of a connection attempt.
+pub(super) struct ConnectOptions<'a> {
     pub(super) identity: &'a Identity,
     pub(super) name: &'a DeviceName,
-    /// How the host is recognised.
+    /// How the host is authenticated.
     pub(super) trust: &'a Trust,
-    /// Where the host may be, and the one transport that will do.
+    /// Candidate paths of the host, and the forced transport.
     pub(super) paths: &'a [PathId],
     pub(super) only: Option<Rung>,
-    /// Whether there was a session before: it is known how far the host is, and that it may come back at
-    /// any of its addresses at any time.
+    /// Whether there was a session before: then the round trip is known, and the host may return at any
+    /// address at any time.
     pub(super) lost: bool,
 }
 
-/// Why no session came about.
-pub(super) enum NoSession {
+/// Why no session was established.
+pub(super) enum ConnectError {
     Handshake(HandshakeError),
-    /// Nothing could be sent to the host: no network, a firewall of this machine. It may pass.
+    /// Nothing could be sent to the host: no network, or a local firewall. Transient.
     Unsent(String),
-    /// Nothing can be received any more.
+    /// Receiving failed permanently.
     Broken(String),
 }
 
-impl From<HandshakeError> for NoSession {
-    fn from(e: HandshakeError) -> NoSession {
-        NoSession::Handshake(e)
+impl From<HandshakeError> for ConnectError {
+    fn from(e: HandshakeError) -> ConnectError {
+        ConnectError::Handshake(e)
     }
 }
 
-impl NoSession {
-    /// Whether a host that was met before may be met again later. What nobody has proven to be the
-    /// host's word never ends the search for it: anybody on the way can say it.
-    pub(super) fn is_passing(&self) -> bool {
+impl ConnectError {
+    /// Whether a retry may succeed with a host seen before. An unauthenticated refusal never ends
+    /// reconnection: an on-path attacker can forge it.
+    pub(super) fn is_transient(&self) -> bool {
         match self {
-            NoSession::Handshake(e) => matches!(
+            ConnectError::Handshake(e) => matches!(
                 e,
                 HandshakeError::TimedOut { .. }
                     | HandshakeError::Busy { .. }
@@ -109,79 +109,81 @@ impl NoSession {
                     | HandshakeError::PairingClosed
                     | HandshakeError::Version { .. }
             ),
-            NoSession::Unsent(_) => true,
-            NoSession::Broken(_) => false,
+            ConnectError::Unsent(_) => true,
+            ConnectError::Broken(_) => false,
         }
     }
 
-    /// Why it can't be met now, if there is more to tell than that it is silent.
-    pub(super) fn trouble(self) -> Option<String> {
+    /// The warning for the person; `None` for a plain timeout.
+    pub(super) fn warning(self) -> Option<String> {
         match self {
-            NoSession::Handshake(HandshakeError::TimedOut { .. }) => None,
-            NoSession::Handshake(e) => Some(format!("{e}; looking for the host again meanwhile")),
-            NoSession::Unsent(why) | NoSession::Broken(why) => Some(why),
+            ConnectError::Handshake(HandshakeError::TimedOut { .. }) => None,
+            ConnectError::Handshake(e) => Some(format!("{e}; reconnecting")),
+            ConnectError::Unsent(why) | ConnectError::Broken(why) => Some(why),
         }
     }
 
-    /// What it means for the person.
-    pub(super) fn over(self, only: Option<Rung>) -> StopReason {
+    /// The stop reason for the person.
+    pub(super) fn stop_reason(self, only: Option<Rung>) -> StopReason {
         match (self, only) {
-            (NoSession::Handshake(HandshakeError::TimedOut { after }), Some(rung))
-                if rung.is_ethernet() =>
+            (ConnectError::Handshake(HandshakeError::TimedOut { after }), Some(transport))
+                if transport.is_ethernet() =>
             {
                 StopReason::Failed(format!(
-                    "no link {}: no answer from the host over raw Ethernet in {} s: may it use raw \
-                     Ethernet there (it says so when it starts), and does the network carry other \
-                     than IP?",
-                    rung.name(),
+                    "no link {}: no answer from the host over raw Ethernet in {} s: check that raw \
+                     Ethernet is enabled there (the host prints it at its start), and that the \
+                     network carries non-IP frames",
+                    transport.name(),
                     after.as_secs()
                 ))
             }
-            (NoSession::Handshake(e), _) => StopReason::Handshake(e),
-            (NoSession::Unsent(why), _) => {
-                StopReason::Failed(format!("the host can't be reached: {why}"))
+            (ConnectError::Handshake(e), _) => StopReason::Handshake(e),
+            (ConnectError::Unsent(why), _) => {
+                StopReason::Failed(format!("host unreachable: {why}"))
             }
-            (NoSession::Broken(why), _) => StopReason::Failed(why),
+            (ConnectError::Broken(why), _) => StopReason::Failed(why),
         }
     }
 }
 
-/// A host that has several addresses is tried at the next one after this time without an answer
-/// (RFC 8305, section 5, recommends 250 ms).
-const DIAL: Duration = Duration::from_millis(250);
+/// Time without an answer after which the host's next address is tried (RFC 8305, section 5, recommends 250
+/// ms).
+const DIAL_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// A lost host is looked for so long where it was, before it is asked where its name leads now.
-const LOST: Duration = Duration::from_secs(2);
+/// How long a lost host's old addresses are tried before its name is resolved again.
+const RECONNECT_ROUND: Duration = Duration::from_secs(2);
 
-/// A host that does not answer over IP in this time may be one that uses raw Ethernet alone.
-const IP_FIRST: Duration = Duration::from_secs(1);
+/// Time without an answer over IP after which raw Ethernet is tried as well.
+const IP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Shakes hands with the host, wherever it answers first. `None` if the client is to stop.
-pub(super) fn shake_hands(
+/// Performs the handshake at the first address that answers. `None` if the client stops.
+pub(super) fn connect(
     shared: &Shared,
-    who: &Caller<'_>,
+    options: &ConnectOptions<'_>,
     batch: &mut RecvBatch,
-) -> Result<Option<Established>, NoSession> {
+) -> Result<Option<Established>, ConnectError> {
     let began = clock::now();
-    let mut paths = who.paths.to_vec();
+    let mut paths = options.paths.to_vec();
     let mut turn = 0;
-    // Of an address that can't be sent to nothing is said if another can.
+    // A send error is reported only if no address could be sent to.
     let (mut sent, mut unsent) = (false, None);
     while !shared.stopping() {
         let Some(path) = paths.get(turn % paths.len().max(1)) else {
             break;
         };
-        shared.paths.begin(*path);
+        shared.paths.reset(*path);
         let (round, alone) = (turn / paths.len(), paths.len() == 1);
         let timeout = match (alone, round) {
             // It may be a host without IP.
-            (true, 0) if who.only.is_none() => Some(IP_FIRST),
-            (true, _) if who.lost => Some(IP_FIRST),
+            (true, 0) if options.only.is_none() => Some(IP_TIMEOUT),
+            (true, _) if options.lost => Some(IP_TIMEOUT),
             (true, _) => None,
-            // Far hosts answer later.
-            (false, round) => Some(DIAL * (1 << round.min(if who.lost { 1 } else { 5 }))),
+            // Distant hosts answer later.
+            (false, round) => {
+                Some(DIAL_TIMEOUT * (1 << round.min(if options.lost { 1 } else { 5 })))
+            }
         };
-        match dial(shared, who, timeout, batch)? {
+        match dial(shared, options, timeout, batch)? {
             DialOutcome::Connected(established) => return Ok(Some(*established)),
             DialOutcome::Stopped => return Ok(None),
             DialOutcome::NoAnswer => {
@@ -190,16 +192,22 @@ pub(super) fn shake_hands(
                 unsent = why.or(unsent);
             }
         }
-        if clock::now().since(began) >= if who.lost { LOST } else { GIVE_UP } {
+        if clock::now().since(began)
+            >= if options.lost {
+                RECONNECT_ROUND
+            } else {
+                GIVE_UP
+            }
+        {
             return Err(match unsent {
-                Some(why) if !sent => NoSession::Unsent(why),
+                Some(why) if !sent => ConnectError::Unsent(why),
                 _ => HandshakeError::TimedOut { after: GIVE_UP }.into(),
             });
         }
         turn += 1;
-        if turn == who.paths.len() && who.only.is_none() {
-            // Nobody answers over IP: a host that is to use raw Ethernet alone does not.
-            paths.extend(ethernet_paths(&shared.link, who.paths));
+        if turn == options.paths.len() && options.only.is_none() {
+            // No answer over IP: the host may use raw Ethernet only.
+            paths.extend(ethernet_paths(&shared.link, options.paths));
         }
     }
     Ok(None)
@@ -211,18 +219,22 @@ enum DialOutcome {
     Stopped,
 }
 
-/// Shakes hands over the path that is set, as long as it takes, or for so long as nobody answers.
+/// Performs the handshake over the current path; gives up after `timeout` without a first answer.
 fn dial(
     shared: &Shared,
-    who: &Caller<'_>,
+    options: &ConnectOptions<'_>,
     timeout: Option<Duration>,
     batch: &mut RecvBatch,
-) -> Result<DialOutcome, NoSession> {
-    let path = shared.paths.now();
+) -> Result<DialOutcome, ConnectError> {
+    let path = shared.paths.current();
     let began = clock::now();
     let mut give_up = timeout.map(|timeout| began + timeout);
-    let mut handshake =
-        ClientHandshake::new(began, who.identity, who.name.clone(), who.trust.clone())?;
+    let mut handshake = ClientHandshake::new(
+        began,
+        options.identity,
+        options.name.clone(),
+        options.trust.clone(),
+    )?;
     while !shared.stopping() {
         let now = clock::now();
         if give_up.is_some_and(|at| at <= now) {
@@ -238,7 +250,7 @@ fn dial(
         let until = handshake.next_timeout().into_iter().chain(give_up).min();
         let timeout = until.map_or(Duration::from_millis(100), |at| at.since(clock::now()));
         if let Err(e) = shared.link.recv(batch, Some(timeout)) {
-            return Err(NoSession::Broken(format!("receiving failed: {e}")));
+            return Err(ConnectError::Broken(format!("receiving failed: {e}")));
         }
         for (from, datagram) in batch.iter() {
             if from != path || plane_of(datagram) != Ok(Plane::Handshake) {
@@ -253,7 +265,7 @@ fn dial(
     Ok(DialOutcome::Stopped)
 }
 
-/// Waits out a pause between two attempts, throwing away what arrives.
+/// Waits between two attempts and discards arriving datagrams.
 pub(super) fn pause(shared: &Shared, span: Duration, batch: &mut RecvBatch) {
     let until = clock::now() + span;
     while !shared.stopping() && clock::now() < until {

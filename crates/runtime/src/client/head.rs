@@ -1,4 +1,4 @@
-//! The head thread: where the head is leaves the moment it is known, for the host and for who re-aims pictures.
+//! The head thread: sends each head pose to the host and to reprojection as soon as it is sampled.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -10,10 +10,10 @@ use super::{Notice, PanicReporter, Shared};
 use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
 
-/// How often the thread looks whether it is to stop.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How often the thread checks whether to stop.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Reads a head until the client stops, or no poses come any more.
+/// Reads head poses until the client stops or the source fails.
 ///
 /// # Errors
 /// The thread can't be started.
@@ -26,7 +26,7 @@ pub(super) fn start(
     scheduler.spawn(ThreadRole::Input, "ouvr-head", move || {
         let shared = &panic_reporter.0;
         while !shared.stopping() {
-            match source.next(LOOK_EVERY) {
+            match source.next(POLL_INTERVAL) {
                 Ok(Some((pose, sampled))) => {
                     let _ = shared.pose(&pose, sampled);
                     let held = lock(&shared.hands)
@@ -37,7 +37,7 @@ pub(super) fn start(
                 }
                 Ok(None) => {}
                 Err(e) => {
-                    shared.notice(Notice::Trouble(format!("{e}: the head stands still")));
+                    shared.notice(Notice::Warning(format!("{e}: head tracking stopped")));
                     return;
                 }
             }

@@ -1,7 +1,7 @@
-//! The link by which a portal sends a person's client to a session: `openuvr://HOST:PORT/?key=KEY&ticket=TICKET`.
+//! The link by which a portal starts a client for a session: `openuvr://HOST:PORT/?key=KEY&ticket=TICKET`.
 //!
-//! Anybody can write a link into a page, so that it says where to connect and nothing else: no file, no command,
-//! no setting of the client.
+//! Any page can contain a link, so it only names the host and its credentials: no file, no command, no client
+//! setting.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,36 +11,36 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use openuvr_proto::control::identity::PublicKey;
 use openuvr_proto::control::ticket::SignedTicket;
 
-use super::config::PortalWord;
+use super::config::PortalCredentials;
 use super::target::Target;
 
-/// With which a link begins.
+/// The scheme of a link.
 pub const SCHEME: &str = "openuvr://";
 
-/// Characters of a link at most; a ticket has 187, a key 43, a name of a host 253 (RFC 1035, section 2.3.4).
-const LONGEST: usize = 1024;
+/// The longest link in characters; a ticket has 187, a key 43, a host name 253 (RFC 1035, section 2.3.4).
+const MAX_LEN: usize = 1024;
 
-/// What a link says.
+/// A parsed link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PortalLink {
-    /// Where the session is.
+    /// The session's address.
     pub target: Target,
-    /// What its host is to show and to be shown.
-    pub word: PortalWord,
+    /// The host's key and the ticket to present.
+    pub credentials: PortalCredentials,
 }
 
-/// It is no link of a portal.
+/// The text is not a portal link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a portal's link is openuvr://HOST:PORT/?key=…&ticket=…: copy all of it")]
+#[error("not a portal link (openuvr://HOST:PORT/?key=…&ticket=…): copy all of it")]
 pub struct BadLink;
 
-/// The text of a key in a link and in what a session says of itself: base64url without padding.
+/// A key as text, in links and in session announcements: base64url without padding.
 #[must_use]
 pub fn key_text(key: &PublicKey) -> String {
     URL_SAFE_NO_PAD.encode(key.0)
 }
 
-/// The key of such a text; `None` too for a key that proves nothing.
+/// Parses such a text; also `None` for a weak key.
 #[must_use]
 pub fn key_of(text: &str) -> Option<PublicKey> {
     let bytes = (text.len() <= 64).then(|| URL_SAFE_NO_PAD.decode(text).ok());
@@ -50,7 +50,7 @@ pub fn key_of(text: &str) -> Option<PublicKey> {
 
 impl fmt::Display for PortalLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PortalWord { host, ticket } = &self.word;
+        let PortalCredentials { host, ticket } = &self.credentials;
         let key = key_text(host);
         write!(f, "{SCHEME}{}/?key={key}&ticket={ticket}", self.target)
     }
@@ -65,20 +65,20 @@ impl FromStr for PortalLink {
 }
 
 fn parse(text: &str) -> Option<PortalLink> {
-    if text.len() > LONGEST {
+    if text.len() > MAX_LEN {
         return None;
     }
     let rest = text.strip_prefix(SCHEME)?;
     let (authority, query) = rest.split_once('?')?;
     let authority = authority.strip_suffix('/').unwrap_or(authority);
-    // Of what a program registered for the scheme gets, an Ethernet address is no part.
+    // An Ethernet address is not accepted from a link.
     let target: Target = authority
         .parse()
         .ok()
         .filter(|_| !authority.contains('/'))?;
     let (mut key, mut ticket) = (None, None);
     for pair in query.split('&') {
-        // What a later portal says besides is passed over.
+        // Unknown parameters of later portals are ignored.
         match pair.split_once('=') {
             Some(("key", text)) => key = Some(key_of(text)?),
             Some(("ticket", text)) => ticket = Some(text.parse::<SignedTicket>().ok()?),
@@ -87,7 +87,7 @@ fn parse(text: &str) -> Option<PortalLink> {
     }
     Some(PortalLink {
         target,
-        word: PortalWord {
+        credentials: PortalCredentials {
             host: key?,
             ticket: ticket?,
         },
@@ -112,7 +112,7 @@ mod tests {
         };
         PortalLink {
             target: "[::1]:4710".parse().unwrap(),
-            word: PortalWord {
+            credentials: PortalCredentials {
                 host: Identity::from_bytes([3; 32]).public(),
                 ticket: ticket.sign(&TicketSigner::from_seed(&[4; 32]).unwrap()),
             },
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_read_as_it_was_written() {
+    fn a_link_survives_a_round_trip() {
         let text = link().to_string();
         assert!(text.starts_with("openuvr://[::1]:4710/?key="));
         assert_eq!(text.parse(), Ok(link()));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_link_is_refused() {
+    fn a_malformed_link_is_refused() {
         let text = link().to_string();
         let weak = key_text(&PublicKey([0; 32]));
         let query = text.split_once('?').unwrap().1;
@@ -138,12 +138,12 @@ mod tests {
             text.replace("openuvr", "http"),
             text.replace("&ticket=", "&other="),
             text.replace("?key=", "?key=A"),
-            text.replace(&key_text(&link().word.host), &weak),
+            text.replace(&key_text(&link().credentials.host), &weak),
             format!("openuvr://-evil/?{query}"),
             format!("openuvr://a/b/?{query}"),
             format!("openuvr://user@host/?{query}"),
             format!("openuvr://eth0/52:54:00:12:34:56/?{query}"),
-            format!("{text}{}", "&".repeat(LONGEST)),
+            format!("{text}{}", "&".repeat(MAX_LEN)),
         ] {
             assert_eq!(bad.parse::<PortalLink>(), Err(BadLink), "{bad}");
         }

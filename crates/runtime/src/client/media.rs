@@ -1,7 +1,7 @@
 //! The media thread: connects, then receives, decodes and presents until the end.
 
 mod events;
-mod pictures;
+mod first_picture;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,41 +26,41 @@ use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_proto::wire::header::{Plane, plane_of};
 
-use self::pictures::Pictures;
+use self::first_picture::FirstPicture;
 use super::audio;
-use super::connect::{Caller, NoSession, pause, shake_hands};
-use super::eyes::{EyesPresenter, Opening, Said};
-use super::ladder::LinkProber;
+use super::connect::{ConnectError, ConnectOptions, connect, pause};
 use super::microphone::Microphone;
 use super::overlay::{Overlay, OverlayFacts};
-use super::screen::{Screen, Shown};
-use super::search::Search;
+use super::resolver::AddressResolver;
+use super::screen::{Screen, ShowOutcome};
+use super::stereo::{StereoEvent, StereoOptions, StereoPresenter};
+use super::transport_probing::TransportProber;
 use super::{ClientSetup, Notice, PanicReporter, Shared, StopReason, run_input};
 use crate::clock;
-use crate::handoffs::Site;
 use crate::lock::lock;
 use crate::sched;
+use crate::scheduling_latency::WakeupSite;
 use crate::sound_player::SoundPlayer;
 
-/// Between two attempts to find a lost host.
+/// Pause between two attempts to reconnect.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// A host that is silent for this long is looked for anew: four of its pings.
+/// Silence after which the client reconnects: four pings of the host.
 const LINK_CUT: Duration = Duration::from_millis(2000);
 
-/// A turn that begins or lasts so much longer than it should was held up: this machine slept, or the process was
-/// stopped. As at the host.
-const HELD_UP: Duration = Duration::from_millis(500);
+/// Delay from which an iteration counts as stalled: this machine slept, or the process was stopped. As at the
+/// host.
+const STALL: Duration = Duration::from_millis(500);
 
 pub(super) struct Media {
     shared: Arc<Shared>,
     setup: ClientSetup,
-    /// How the host is recognised.
+    /// How the host is authenticated.
     credentials: HostCredentials,
     /// Whether there was a session.
-    ever: bool,
-    /// Where the host is now, if a lost one is looked for.
-    search: Option<Search>,
+    had_session: bool,
+    /// Resolves a lost host's name again, if the client reconnects.
+    resolver: Option<AddressResolver>,
     screen: Screen,
     overlay: Overlay,
     batch: RecvBatch,
@@ -70,34 +70,34 @@ pub(super) struct Media {
     audio: Option<SoundPlayer>,
     /// While a session carries the person's microphone.
     microphone: Option<Microphone>,
-    /// Makes the sender of what this session carries to the host.
+    /// Creates the senders of the session's streams to the host.
     uplink: Option<MediaSender>,
-    prober: Option<LinkProber>,
-    /// What stands above the window.
+    prober: Option<TransportProber>,
+    /// The window title.
     title: String,
     role: Role,
-    /// Whether the host has said in this session what it grants.
+    /// Whether the host has granted a role in this session.
     granted: bool,
-    pictures: Pictures,
-    complained: bool,
-    /// Whether it was told why there is no session.
-    told_trouble: bool,
-    /// Whether it stands over the last picture that the host is gone.
-    said_lost: bool,
+    first_picture: FirstPicture,
+    decode_error_reported: bool,
+    /// Whether the connect error was reported.
+    connect_error_reported: bool,
+    /// Whether the last picture shows that the host was lost.
+    shows_lost: bool,
     /// The size of a surface that is open and shows nothing yet.
-    blank: Option<Size>,
-    /// Whether input comes from elsewhere than the window, which would say the same again.
-    window_is_mute: bool,
-    /// Whether a head source tells poses.
+    unshown_surface: Option<Size>,
+    /// Whether input comes from another source, so that the window's would be a duplicate.
+    window_input_off: bool,
+    /// Whether there is a head-pose source.
     has_head: bool,
-    /// Where this thread is woken by its timer.
-    timer: Site,
-    /// When this thread had no turn for long, last.
-    held_up: Instant,
+    /// The wake-up site of this thread's timer.
+    timer: WakeupSite,
+    /// When this thread last stalled.
+    stalled_at: Instant,
 }
 
 /// How a session ended.
-enum Ended {
+enum SessionEnd {
     Stop,
     Lost(Option<GoodbyeReason>),
     StopReason(StopReason),
@@ -107,7 +107,7 @@ impl Media {
     pub(super) fn new(
         shared: Arc<Shared>,
         mut setup: ClientSetup,
-        search: Option<Search>,
+        resolver: Option<AddressResolver>,
         has_head: bool,
     ) -> Media {
         let known = setup.hosts.key(&setup.host);
@@ -122,8 +122,8 @@ impl Media {
             timer: setup.scheduler.site("client-media-timer"),
             screen: Screen::new(setup.decoder),
             setup,
-            ever: false,
-            search,
+            had_session: false,
+            resolver,
             overlay: Overlay::default(),
             batch: RecvBatch::default(),
             inputs: Vec::new(),
@@ -134,65 +134,65 @@ impl Media {
             prober: None,
             title: String::new(),
             granted: false,
-            pictures: Pictures::default(),
-            complained: false,
-            told_trouble: false,
-            said_lost: false,
-            blank: None,
-            window_is_mute: false,
+            first_picture: FirstPicture::default(),
+            decode_error_reported: false,
+            connect_error_reported: false,
+            shows_lost: false,
+            unshown_surface: None,
+            window_input_off: false,
             has_head,
-            held_up: Instant(0),
+            stalled_at: Instant(0),
         }
     }
 
     pub(super) fn run(mut self) {
         while !self.shared.stopping() {
-            let met = match self.meet() {
-                Ok(Some(met)) => met,
+            let established = match self.connect() {
+                Ok(Some(established)) => established,
                 Ok(None) => break,
-                Err(e) if self.ever && self.setup.reconnect && e.is_passing() => {
-                    if let Some(why) = e.trouble() {
-                        self.tell_trouble(why);
+                Err(e) if self.had_session && self.setup.reconnect && e.is_transient() => {
+                    if let Some(why) = e.warning() {
+                        self.report_connect_error(why);
                     }
-                    self.look_again();
+                    self.retry_discovery();
                     continue;
                 }
                 Err(e) => {
-                    self.shared.finish(e.over(self.setup.only));
+                    self.shared.finish(e.stop_reason(self.setup.only));
                     break;
                 }
             };
-            self.ever = true;
+            self.had_session = true;
             let began = clock::now();
-            let ended = self.session(&met);
-            // Why it is silent, if that is our own.
+            let ended = self.session(&established);
+            // The local reason for the silence, if any.
             let unsent = match &ended {
-                Ended::Lost(None) => self.shared.unsent(),
+                SessionEnd::Lost(None) => self.shared.unsent(),
                 _ => None,
             };
             match ended {
-                Ended::Stop => break,
-                Ended::StopReason(over) => {
-                    self.shared.finish(over);
+                SessionEnd::Stop => break,
+                SessionEnd::StopReason(reason) => {
+                    self.shared.finish(reason);
                     break;
                 }
-                Ended::Lost(reason) if self.setup.reconnect => {
+                SessionEnd::Lost(reason) if self.setup.reconnect => {
                     if let Some(why) = unsent {
-                        self.tell_trouble(why);
+                        self.report_connect_error(why);
                     }
-                    self.say_lost(reason);
+                    self.show_lost(reason);
                     self.shared.notice(Notice::Lost(reason));
                     if clock::now().since(began) < RETRY {
-                        // It ends as soon as it begins.
-                        self.look_again();
-                    } else if let Some(search) = &self.search {
-                        search.again();
+                        // The session ended at once.
+                        self.retry_discovery();
+                    } else if let Some(resolver) = &self.resolver {
+                        resolver.request();
                     }
                 }
-                Ended::Lost(reason) => {
+                SessionEnd::Lost(reason) => {
                     let silent = || match unsent {
-                        Some(why) => StopReason::Failed(format!("the host fell silent: {why}")),
-                        None => StopReason::Failed("the host fell silent".to_owned()),
+                        Some(why) => StopReason::Failed(format!("no data from the host: {why}")),
+                        None => StopReason::Failed("no data from the host".to_owned()),
                     };
                     self.shared
                         .finish(reason.map_or_else(silent, StopReason::Host));
@@ -201,59 +201,59 @@ impl Media {
             }
         }
         self.shared.stop();
-        // The window belongs to the input thread; the presenter goes first.
+        // The window belongs to the input thread; the presenter is dropped first.
         self.screen.presenter = None;
         for input in self.inputs.drain(..) {
-            // A thread that panicked has said so on standard error.
+            // A panic was already reported on standard error.
             let _ = input.join();
         }
     }
 
-    /// Waits a moment before the next attempt to find the host, which is where its name says now.
-    fn look_again(&mut self) {
-        if let Some(search) = &self.search {
-            search.again();
+    /// Waits before the next attempt to reconnect, and takes newly resolved addresses.
+    fn retry_discovery(&mut self) {
+        if let Some(resolver) = &self.resolver {
+            resolver.request();
         }
         pause(&self.shared, RETRY, &mut self.batch);
-        if let Some(paths) = self.search.as_ref().and_then(Search::found) {
+        if let Some(paths) = self.resolver.as_ref().and_then(AddressResolver::take_found) {
             self.setup.paths = paths;
         }
     }
 
-    /// Tells why there is no session, once until there was one again.
-    fn tell_trouble(&mut self, why: String) {
-        if !std::mem::replace(&mut self.told_trouble, true) {
-            self.shared.notice(Notice::Trouble(why));
+    /// Reports why there is no session, once until the next session.
+    fn report_connect_error(&mut self, why: String) {
+        if !std::mem::replace(&mut self.connect_error_reported, true) {
+            self.shared.notice(Notice::Warning(why));
         }
     }
 
-    /// Shakes hands and remembers the host.
-    fn meet(&mut self) -> Result<Option<Established>, NoSession> {
+    /// Performs the handshake and stores the host's key.
+    fn connect(&mut self) -> Result<Option<Established>, ConnectError> {
         let trust = self.credentials.trust()?;
-        let who = Caller {
+        let options = ConnectOptions {
             identity: &self.setup.identity,
             name: &self.setup.name,
             trust: &trust,
             paths: &self.setup.paths,
             only: self.setup.only,
-            lost: self.ever,
+            lost: self.had_session,
         };
-        let Some(established) = shake_hands(&self.shared, &who, &mut self.batch)? else {
+        let Some(established) = connect(&self.shared, &options, &mut self.batch)? else {
             return Ok(None);
         };
-        self.told_trouble = false;
+        self.connect_error_reported = false;
         let peer = established.peer;
-        let meeting = self.credentials.authenticated(&trust, peer);
-        if meeting != PairingOutcome::Known
+        let outcome = self.credentials.authenticated(&trust, peer);
+        if outcome != PairingOutcome::Known
             && let Err(e) = self.setup.hosts.remember(&self.setup.host, peer)
         {
-            // This client goes on; the next one will need a PIN again.
-            self.shared.notice(Notice::Trouble(e.to_string()));
+            // This client continues; the next one will need a PIN again.
+            self.shared.notice(Notice::Warning(e.to_string()));
         }
         self.shared.notice(Notice::Connected {
-            paired: meeting != PairingOutcome::Known,
+            paired: outcome != PairingOutcome::Known,
             fingerprint: peer.fingerprint(),
-            before: match meeting {
+            before: match outcome {
                 PairingOutcome::PairedAgain { before } => Some(before.fingerprint()),
                 PairingOutcome::Known | PairingOutcome::Paired => None,
             },
@@ -261,11 +261,11 @@ impl Media {
         Ok(Some(established))
     }
 
-    fn session(&mut self, established: &Established) -> Ended {
+    fn session(&mut self, established: &Established) -> SessionEnd {
         let now = clock::now();
         let mut session = ClientSession::new(now, established, self.setup.offer.clone());
         let (link, paths) = (self.shared.link.clone(), self.shared.paths.clone());
-        self.prober = Some(LinkProber::begin(
+        self.prober = Some(TransportProber::start(
             link,
             paths,
             self.setup.only,
@@ -284,30 +284,30 @@ impl Media {
         self.playout = Some(Playout::new(established));
         self.uplink = Some(MediaSender::of_client(established));
         self.screen.reset();
-        // A host that wants it says so anew.
+        // A host that wants it requests it again.
         self.screen.relative_mouse(false);
         self.granted = false;
-        self.pictures = Pictures::default();
+        self.first_picture = FirstPicture::default();
         let ended = loop {
             if self.shared.stopping() {
-                break Ended::Stop;
+                break SessionEnd::Stop;
             }
             let timeout = self.timeout();
             let until = clock::now() + timeout;
             if let Err(e) = self.setup.link.recv(&mut self.batch, Some(timeout)) {
-                break Ended::StopReason(StopReason::Failed(format!("receiving failed: {e}")));
+                break SessionEnd::StopReason(StopReason::Failed(format!("receiving failed: {e}")));
             }
             self.shared.to_media.received();
             if self.batch.is_empty() && !timeout.is_zero() {
                 self.timer.woke(until);
             }
-            self.looked_by(until);
+            self.note_stall(until);
             if let Some(ended) = self.turn() {
                 break ended;
             }
         };
         if let Some(session) = self.shared.session().take().as_mut() {
-            if !matches!(ended, Ended::Lost(_)) {
+            if !matches!(ended, SessionEnd::Lost(_)) {
                 session.goodbye(GoodbyeReason::Quit);
             }
             self.shared.flush(session);
@@ -323,13 +323,13 @@ impl Media {
         ended
     }
 
-    /// Plays the sound of this session, if it was granted and there is somewhere to play it.
+    /// Starts playback, if sound was granted and there is an output.
     fn start_audio(&mut self) -> std::io::Result<()> {
         let media = self.playout.as_mut().map(|playout| &mut playout.media);
         let Some(timed) = media.and_then(|media| media.timed(HOST_AUDIO.stream)) else {
             return Ok(());
         };
-        // The jitter buffer waits for what is late.
+        // The jitter buffer waits for late payloads.
         timed.set_wait(Duration::ZERO);
         if let Some(sink) = self.setup.audio.take() {
             self.audio = Some(audio::start(&self.shared, &self.setup.scheduler, sink)?);
@@ -337,7 +337,7 @@ impl Media {
         Ok(())
     }
 
-    /// Sends the person's microphone, if it was granted and there is one.
+    /// Starts the microphone, if it was granted and there is one.
     fn start_microphone(&mut self, grants: &[Grant]) -> std::io::Result<()> {
         let granted = |grant: &Grant| grant.stream == MICROPHONE.stream && grant.to_host;
         if !grants.iter().any(granted) || self.microphone.is_some() {
@@ -354,26 +354,26 @@ impl Media {
         Ok(())
     }
 
-    /// Says over the last picture why it stands still; the next one takes it away.
-    fn say_lost(&mut self, reason: Option<GoodbyeReason>) {
+    /// Shows the reason over the frozen picture; the next picture removes it.
+    fn show_lost(&mut self, reason: Option<GoodbyeReason>) {
         let why = match reason {
-            Some(GoodbyeReason::Quit) => "the host said goodbye",
-            Some(_) => "something failed at the host",
-            None => "the host fell silent",
+            Some(GoodbyeReason::Quit) => "the host ended the session",
+            Some(_) => "the host failed",
+            None => "no data from the host",
         };
-        self.screen.write(&[format!("{why}; looking for it again")]);
-        self.said_lost = true;
+        self.screen.set_panel(&[format!("{why}; reconnecting")]);
+        self.shows_lost = true;
     }
 
-    /// What was due at `due` is done now. Who comes much later knows nothing of the host's silence.
-    fn looked_by(&mut self, due: Instant) {
+    /// Notes a stall if this thread is much later than `due`: then silence of the host is not known.
+    fn note_stall(&mut self, due: Instant) {
         let now = clock::now();
-        if now.since(due) >= HELD_UP {
-            self.held_up = now;
+        if now.since(due) >= STALL {
+            self.stalled_at = now;
         }
     }
 
-    /// How long nothing needs to be done, if nothing arrives.
+    /// Time until the next timeout, if nothing arrives.
     fn timeout(&mut self) -> Duration {
         let session = self.shared.session();
         let session_next = session
@@ -396,8 +396,8 @@ impl Media {
         next.since(now)
     }
 
-    /// Deals with what arrived and what is due.
-    fn turn(&mut self) -> Option<Ended> {
+    /// Handles received datagrams and due timeouts.
+    fn turn(&mut self) -> Option<SessionEnd> {
         let now = clock::now();
         let batch = std::mem::take(&mut self.batch);
         for (from, arrived, datagram) in batch.with_arrivals() {
@@ -408,9 +408,9 @@ impl Media {
                 Ok(Plane::Media) => {
                     self.overlay.received(datagram.len());
                     if let Some(playout) = self.playout.as_mut() {
-                        // A thread that wakes late is not a link that is slow.
+                        // A late wake-up must not count as link delay.
                         let arrived = arrived.unwrap_or(now).min(now);
-                        // What is refused is forged, repeated or absurd: it never was.
+                        // A rejected datagram is forged, replayed or malformed: it is ignored.
                         let _ = (playout.media).handle_arrival(Seen { arrived, now }, datagram);
                     }
                 }
@@ -433,10 +433,10 @@ impl Media {
         {
             audio.receive(now, timed);
         }
-        // A window is opened with the host's name and the role, which may arrive with the first
-        // picture or, if they were lost, after it.
+        // A window is opened with the host's name and the role, which may arrive with the first picture or,
+        // after a loss, later.
         if !self.granted {
-            let ended = self.converse();
+            let ended = self.poll_session();
             if ended.is_some() || !self.granted {
                 return ended;
             }
@@ -445,42 +445,42 @@ impl Media {
             return Some(ended);
         }
         self.write_overlay();
-        // A window that was opened, or frames that took long to decode: what came meanwhile waits in the socket.
-        self.looked_by(now);
-        self.converse()
+        // Opening a window or decoding may take long: datagrams that arrived meanwhile wait in the socket.
+        self.note_stall(now);
+        self.poll_session()
     }
 
-    /// Brings the figures over the picture up to date, if they are wanted and it is time.
+    /// Updates the overlay, if it is shown and due.
     fn write_overlay(&mut self) {
         let now = clock::now();
-        let wanted = self.shared.overlay.load(Ordering::Relaxed) && self.screen.presenter.is_some();
-        if self.overlay.show(now, wanted) && !wanted {
-            self.screen.write(&[]);
+        let shown = self.shared.overlay.load(Ordering::Relaxed) && self.screen.presenter.is_some();
+        if self.overlay.show(now, shown) && !shown {
+            self.screen.set_panel(&[]);
         }
         if self.overlay.next().is_none_or(|at| at > now) {
             return;
         }
         let codec = self.screen.configuration.map(|c| Codec::try_from(c.codec));
-        let about = OverlayFacts {
+        let facts = OverlayFacts {
             size: self.screen.configuration.map(|c| c.size),
             codec: &codec.map_or_else(String::new, |codec| match codec {
                 Ok(codec) => format!("{codec:?}"),
                 Err(unknown) => unknown.to_string(),
             }),
             link: (self.prober.as_ref())
-                .and_then(LinkProber::on)
+                .and_then(TransportProber::selected)
                 .map_or("…", Rung::name),
             round_trip: (self.shared.session().as_ref())
                 .and_then(|session| session.clock().round_trip()),
         };
-        if let Some(lines) = self.overlay.lines(now, &about) {
-            self.screen.write(&lines);
+        if let Some(lines) = self.overlay.lines(now, &facts) {
+            self.screen.set_panel(&lines);
         }
     }
 
-    /// Decodes and presents what is there.
-    fn show(&mut self) -> Option<Ended> {
-        // Taken out while it lends slices, so that the rest of `self` stays usable.
+    /// Decodes and presents the reassembled slices.
+    fn show(&mut self) -> Option<SessionEnd> {
+        // Taken out while slices borrow from it, so that `self` stays usable.
         let mut playout = self.playout.take()?;
         let mut ended = None;
         loop {
@@ -495,34 +495,34 @@ impl Media {
             match &step {
                 Step::Slice { first, .. } | Step::Missing { first, .. } => {
                     if *first {
-                        self.screen.begin();
+                        self.screen.start_frame();
                     }
                     let mut shown = self.screen.show(&step, outdated);
-                    if let Shown::NeedsSurface(size) = shown {
+                    if let ShowOutcome::NeedsSurface(size) = shown {
                         shown = match self.open_surface(size) {
                             Ok(()) => self.screen.show(&step, outdated),
-                            Err(e) => Shown::Gone(e),
+                            Err(e) => ShowOutcome::SurfaceLost(e),
                         };
                     }
                     match shown {
-                        Shown::Fine | Shown::NeedsSurface(_) => {
+                        ShowOutcome::Ok | ShowOutcome::NeedsSurface(_) => {
                             if self.screen.presentation.submitted.is_some() {
-                                if let Some(size) = self.blank.take() {
+                                if let Some(size) = self.unshown_surface.take() {
                                     self.shared.notice(Notice::Showing(size));
                                 }
-                                if std::mem::take(&mut self.said_lost) {
-                                    self.screen.write(&[]);
+                                if std::mem::take(&mut self.shows_lost) {
+                                    self.screen.set_panel(&[]);
                                 }
                             }
                         }
-                        Shown::DecodeFailed(why) => {
-                            if !std::mem::replace(&mut self.complained, true) {
-                                self.shared.notice(Notice::Trouble(why));
+                        ShowOutcome::DecodeFailed(why) => {
+                            if !std::mem::replace(&mut self.decode_error_reported, true) {
+                                self.shared.notice(Notice::Warning(why));
                             }
                             playout.media.first().decoding_failed();
                         }
-                        Shown::Gone(why) => {
-                            ended = Some(Ended::StopReason(StopReason::Failed(why)));
+                        ShowOutcome::SurfaceLost(why) => {
+                            ended = Some(SessionEnd::StopReason(StopReason::Failed(why)));
                             break;
                         }
                     }
@@ -538,27 +538,27 @@ impl Media {
         let (presenter, window_input) =
             (self.setup.surface)(size, &self.title, self.role).map_err(|e| e.to_string())?;
         let shared = self.shared.clone();
-        let opening = Opening {
-            desk: Arc::clone(&shared.eyes),
-            told: Box::new(move |said| {
-                shared.notice(match said {
-                    Said::Cost(re_aimed) => Notice::ReAimed(re_aimed),
-                    Said::Trouble(why) => Notice::Trouble(why),
+        let options = StereoOptions {
+            mailbox: Arc::clone(&shared.eyes),
+            on_event: Box::new(move |event| {
+                shared.notice(match event {
+                    StereoEvent::Cost(cost) => Notice::ReprojectionCost(cost),
+                    StereoEvent::Warning(why) => Notice::Warning(why),
                 });
             }),
             eyes: self.setup.eyes,
             has_head: self.has_head,
             scheduler: self.setup.scheduler.clone(),
         };
-        self.screen.presenter = Some(Box::new(EyesPresenter::new(presenter, opening)));
+        self.screen.presenter = Some(Box::new(StereoPresenter::new(presenter, options)));
         self.screen.pointer_for_new_surface();
-        self.blank = Some(size);
+        self.unshown_surface = Some(size);
         let other = self.setup.input.take();
-        self.window_is_mute |= other.is_some();
+        self.window_input_off |= other.is_some();
         let send = self.setup.send_input;
         let sources = [
             (other, "ouvr-input", send),
-            (window_input, "ouvr-window", send && !self.window_is_mute),
+            (window_input, "ouvr-window", send && !self.window_input_off),
         ];
         for (source, name, send) in sources {
             let Some(source) = source else { continue };
@@ -575,7 +575,7 @@ impl Media {
         Ok(())
     }
 
-    /// A frame is over: reports what became of it.
+    /// Reports the outcome of a finished frame.
     fn finish(&mut self, playout: &mut Playout, fate: &Fate) {
         let shared = self.shared.clone();
         let mut session = shared.session();
@@ -588,14 +588,14 @@ impl Media {
             Fate::Out(end) => Some(end),
             Fate::Dropped { .. } => None,
         };
-        let journey = end
+        let transit = end
             .filter(|_| self.overlay.next().is_some())
             .and_then(|end| {
                 let captured = PeerInstant(end.header.captured);
                 let captured = session.clock().to_mine(captured, now)?;
                 Some((end.first_received.since(captured.at), captured.bound))
             });
-        self.overlay.frame(now, &report, journey);
+        self.overlay.frame(now, &report, transit);
         if let Some(microphone) = &self.microphone {
             microphone.note(now, &report);
         }

@@ -1,8 +1,8 @@
-//! The client's microphone: captured, coded, sealed and sent in a thread of its own, while a session carries
-//! it. Nothing is captured before the host has granted it.
+//! The client's microphone: captured, encoded, sealed and sent in its own thread while a session carries it.
+//! Nothing is captured before the host has granted the stream.
 //!
-//! Its payloads are repeated as often as the host's sound is. The host tells nobody what it misses of them: what
-//! the link loses on its way to the client is taken for what it loses on the way back, which a radio does alike.
+//! Payloads are repeated as in the host's sound. The host does not report losses of this stream: the loss
+//! from host to client is taken as an estimate, since radio links lose alike in both directions.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -26,17 +26,17 @@ use crate::clock;
 use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
 
-/// What a voice takes: more than speech needs (Opus recommends 28 to 40 kbit/s for one channel), for packets are
-/// short and it may be an instrument (guess).
+/// The bitrate: more than speech needs (Opus recommends 28 to 40 kbit/s for one channel), since packets are
+/// short and the source may be an instrument (guess).
 const BITRATE: Bitrate = Bitrate(96_000);
 
-/// How often it is looked whether the session is over, if a capture gives nothing.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How often the end of the session is checked while a capture gives nothing.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Between two attempts to open a capture that failed.
+/// Pause between two attempts to open a failed capture.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// How often the link's loss is looked at.
+/// How often the loss estimate is read.
 const LOSS_EVERY: Duration = Duration::from_millis(250);
 
 /// Opens a capture.
@@ -44,20 +44,20 @@ pub type OpenMicrophone = Box<dyn FnMut() -> Result<Box<dyn AudioCapture>, Audio
 
 /// The microphone.
 pub struct MicrophoneSource {
-    /// Opens it: when a session carries it, and again when it broke.
+    /// Opens it at the start of a session, and again after a failure.
     pub open: OpenMicrophone,
 }
 
 /// The running thread. Dropping it ends it.
 pub(super) struct Microphone {
     stop: Arc<AtomicBool>,
-    /// What the link loses.
+    /// The link's loss.
     link: Arc<Mutex<LossMeter>>,
     thread: Option<JoinHandle<MicrophoneSource>>,
 }
 
 impl Microphone {
-    /// Begins to send what `source` gives.
+    /// Starts sending the samples of `source`.
     pub(super) fn start(
         shared: &Arc<Shared>,
         scheduler: &Scheduler,
@@ -67,7 +67,7 @@ impl Microphone {
         let stop = Arc::new(AtomicBool::new(false));
         let link = Arc::<Mutex<LossMeter>>::default();
         let panic_reporter = PanicReporter(shared.clone(), "microphone");
-        let mut speaker = Speaker {
+        let mut sender_thread = Sender {
             shared: shared.clone(),
             source,
             sender,
@@ -78,8 +78,8 @@ impl Microphone {
         };
         let thread = scheduler.spawn(ThreadRole::Audio, "ouvr-microphone", move || {
             let _panic_reporter = panic_reporter;
-            speaker.run();
-            speaker.source
+            sender_thread.run();
+            sender_thread.source
         })?;
         Ok(Microphone {
             stop,
@@ -88,12 +88,12 @@ impl Microphone {
         })
     }
 
-    /// The host is told this of a frame, and of what was lost before it.
+    /// Feeds the loss estimate with a frame's report.
     pub(super) fn note(&self, now: Instant, report: &Report) {
         lock(&self.link).note(now, report);
     }
 
-    /// Ends it; what it captured from. `None` if it panicked, which it has said.
+    /// Stops it and returns its source; `None` if it panicked, which was reported.
     pub(super) fn end(mut self) -> Option<MicrophoneSource> {
         self.halt()
     }
@@ -110,7 +110,7 @@ impl Drop for Microphone {
     }
 }
 
-struct Speaker {
+struct Sender {
     shared: Arc<Shared>,
     source: MicrophoneSource,
     sender: TimedSender,
@@ -120,25 +120,25 @@ struct Speaker {
     out: SendBuf,
 }
 
-impl Speaker {
+impl Sender {
     fn run(&mut self) {
-        let mut told = false;
+        let mut reported = false;
         while !self.stopping() {
-            let Err(why) = self.stream(&mut told) else {
+            let Err(why) = self.stream(&mut reported) else {
                 return;
             };
-            if !std::mem::replace(&mut told, true) {
-                let why = format!("the microphone is not heard for now: {why}");
-                self.shared.notice(Notice::Trouble(why));
+            if !std::mem::replace(&mut reported, true) {
+                let why = format!("microphone not sent for now: {why}");
+                self.shared.notice(Notice::Warning(why));
             }
             let until = clock::now() + RETRY;
             while !self.stopping() && clock::now() < until {
-                std::thread::sleep(LOOK_EVERY);
+                std::thread::sleep(POLL_INTERVAL);
             }
         }
     }
 
-    /// Lets payloads be repeated as often as the link asks for.
+    /// Adapts the repetition of payloads to the link's loss.
     fn follow_losses(&mut self) {
         let now = clock::now();
         if now >= self.losses_at {
@@ -152,21 +152,21 @@ impl Speaker {
         self.stop.load(Ordering::Relaxed) || self.shared.stopping()
     }
 
-    fn stream(&mut self, told: &mut bool) -> Result<(), AudioError> {
+    fn stream(&mut self, reported: &mut bool) -> Result<(), AudioError> {
         let mut encoder = Encoder::open(BITRATE, true)?;
         let mut capture = (self.source.open)()?;
         let frames = frames_in(Settings::default().frame);
         let samples = u16::try_from(frames).unwrap_or(u16::MAX);
         let mut block = vec![0.0; frames * CHANNELS];
-        // What is decoded is that much older than what was put in.
+        // Decoded samples are later than the input by this much.
         let lookahead = i64::from(encoder.lookahead()) * 1_000_000_000 / i64::from(RATE);
         while !self.stopping() {
-            let AudioEvent::Captured(at) = capture.read(&mut block, Some(LOOK_EVERY))? else {
+            let AudioEvent::Captured(at) = capture.read(&mut block, Some(POLL_INTERVAL))? else {
                 continue;
             };
-            *told = false;
+            *reported = false;
             if let Some(device) = capture.poll_device() {
-                let words = format!("the microphone follows the default device: {device}");
+                let words = format!("the microphone switched to the default device: {device}");
                 self.shared.notice(Notice::Sound(words));
             }
             self.follow_losses();
@@ -174,15 +174,15 @@ impl Speaker {
             let bytes = encoder.encode(&block)?;
             let sent = (self.sender).send(clock::now(), (captured, samples), bytes, &mut self.out);
             if sent.is_err() {
-                // Opus makes nothing that long.
+                // Opus packets are never that long.
                 continue;
             }
             for (datagrams, each) in self.out.runs() {
-                // What is not sent is lost; it goes along with the next ones.
+                // An unsent payload is lost; the next ones repeat it.
                 let _ = self
                     .shared
                     .link
-                    .send(self.shared.paths.now(), datagrams, each);
+                    .send(self.shared.paths.current(), datagrams, each);
             }
         }
         Ok(())

@@ -1,8 +1,8 @@
-//! The figures over the client's picture: what became of the last frames, as lines of text.
+//! The overlay over the client's picture: statistics of the last frames as lines of text.
 //!
-//! While nobody looks it keeps nothing and costs nothing. It draws nothing
-//! ([`Presenter::panel`](openuvr_media::present::Presenter::panel) does), and its figures are for
-//! the person who watches, not for reports: those come from the host's records.
+//! While hidden it keeps nothing and costs nothing. It does not draw
+//! ([`Presenter::panel`](openuvr_media::present::Presenter::panel) does). Its figures are for display;
+//! reports use the host's records.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,16 +16,16 @@ use openuvr_proto::trace::{Outcome, Stage};
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::Report;
 
-/// How often the figures change: often enough to follow, rarely enough to be read.
-const EVERY: Duration = Duration::from_millis(500);
+/// How often the figures change: often enough to follow, slowly enough to read.
+const INTERVAL: Duration = Duration::from_millis(500);
 
 /// The most frames that are kept: [`WINDOW`] of 240 a second.
 const FRAMES: usize = 1200;
 
-/// The longest decision that is shown, in characters: a line of the box.
-const DECISION: usize = 80;
+/// The longest control event shown, in characters: one line of the panel.
+const MAX_EVENT_CHARS: usize = 80;
 
-/// What is shown about a session, gathered while it is shown.
+/// Statistics of a session, gathered while the overlay is shown.
 #[derive(Default)]
 pub(super) struct Overlay {
     shown: bool,
@@ -33,20 +33,20 @@ pub(super) struct Overlay {
     frames: VecDeque<Frame>,
     /// Bytes of all media datagrams, since the overlay is shown.
     bytes: u64,
-    decision: Option<String>,
+    control_event: Option<String>,
 }
 
-/// A frame that ended.
+/// A finished frame.
 struct Frame {
     at: Instant,
     report: Report,
-    /// From the host's Captured stamp to the first datagram here, and how far that may be off.
-    journey: Option<(Duration, Duration)>,
-    /// [`Overlay::bytes`] by then.
+    /// From the host's Captured stamp to the first datagram here, with its error bound.
+    transit: Option<(Duration, Duration)>,
+    /// [`Overlay::bytes`] at that time.
     bytes: u64,
 }
 
-/// What does not change from frame to frame.
+/// Facts that do not change from frame to frame.
 pub(super) struct OverlayFacts<'a> {
     pub(super) size: Option<Size>,
     pub(super) codec: &'a str,
@@ -55,38 +55,38 @@ pub(super) struct OverlayFacts<'a> {
 }
 
 impl Overlay {
-    /// Shows or hides it; whether that is news.
+    /// Shows or hides it; returns whether that is a change.
     pub(super) fn show(&mut self, now: Instant, shown: bool) -> bool {
         if self.shown == shown {
             return false;
         }
-        let decision = self.decision.take();
+        let control_event = self.control_event.take();
         *self = Overlay {
             shown,
             due: shown.then_some(now),
-            decision,
+            control_event,
             ..Overlay::default()
         };
         true
     }
 
-    /// When it is to be drawn next; `None` while it is hidden.
+    /// When it is drawn next; `None` while hidden.
     pub(super) fn next(&self) -> Option<Instant> {
         self.due
     }
 
-    /// A media datagram arrived.
+    /// Counts a media datagram.
     pub(super) fn received(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
     }
 
-    /// A frame ended. `journey` is from the host's Captured stamp to the first datagram here, with
+    /// Adds a finished frame. `transit` is from the host's Captured stamp to the first datagram here, with
     /// its bound.
     pub(super) fn frame(
         &mut self,
         now: Instant,
         report: &Report,
-        journey: Option<(Duration, Duration)>,
+        transit: Option<(Duration, Duration)>,
     ) {
         if !self.shown {
             return;
@@ -97,24 +97,24 @@ impl Overlay {
         self.frames.push_back(Frame {
             at: now,
             report: *report,
-            journey,
+            transit,
             bytes: self.bytes,
         });
     }
 
-    /// What the host's policies last decided and why: shown in the last line, also if it came
-    /// while nobody looked.
-    pub(super) fn set_decision(&mut self, words: &str) {
+    /// The last control event of the host with its reason: shown in the last line, even if it came while
+    /// hidden.
+    pub(super) fn set_control_event(&mut self, words: &str) {
         let visible = words.chars().filter(|c| is_printable(*c));
-        self.decision = Some(visible.take(DECISION).collect());
+        self.control_event = Some(visible.take(MAX_EVENT_CHARS).collect());
     }
 
     /// The lines to show now, if it is time for them.
-    pub(super) fn lines(&mut self, now: Instant, about: &OverlayFacts<'_>) -> Option<Vec<String>> {
+    pub(super) fn lines(&mut self, now: Instant, facts: &OverlayFacts<'_>) -> Option<Vec<String>> {
         if self.due? > now {
             return None;
         }
-        self.due = Some(now + EVERY);
+        self.due = Some(now + INTERVAL);
         while self
             .frames
             .front()
@@ -122,36 +122,36 @@ impl Overlay {
         {
             self.frames.pop_front();
         }
-        let mut lines = vec![self.counts(now, about)];
+        let mut lines = vec![self.counts(now, facts)];
         lines.push(format!("{:31}{:>7}{:>7} ms", "", "p50", "p99"));
         lines.extend(self.spans());
-        lines.push(self.link(now, about));
-        let decision = self.decision.as_deref().unwrap_or("none yet");
-        lines.push(format!("last decision: {decision}"));
+        lines.push(self.link(now, facts));
+        let control_event = self.control_event.as_deref().unwrap_or("none yet");
+        lines.push(format!("last control event: {control_event}"));
         let shortcuts = SHORTCUTS.iter().map(|s| format!("{}  {}", s.keys, s.does));
         lines.extend(shortcuts);
         Some(lines)
     }
 
-    fn counts(&self, now: Instant, about: &OverlayFacts<'_>) -> String {
-        let whole = self.frames.iter().filter(|f| f.report.outcome.is_whole());
-        let (all, whole) = (self.frames.len(), whole.count());
-        let size = about.size.map_or_else(String::new, |size| size.to_string());
+    fn counts(&self, now: Instant, facts: &OverlayFacts<'_>) -> String {
+        let complete = self.frames.iter().filter(|f| f.report.outcome.is_whole());
+        let (all, complete) = (self.frames.len(), complete.count());
+        let size = facts.size.map_or_else(String::new, |size| size.to_string());
         format!(
-            "{:.1} whole frames/s, {} of {all} not whole, {size} {}",
+            "{:.1} complete frames/s, {} of {all} incomplete, {size} {}",
             // Of n frames only n - 1 lie between the first and the last.
-            self.per_second(now, whole.saturating_sub(1)),
-            all - whole,
-            about.codec
+            self.per_second(now, complete.saturating_sub(1)),
+            all - complete,
+            facts.codec
         )
     }
 
-    /// The rows of spans; those that nobody measured are left out.
+    /// The rows of durations; unmeasured ones are left out.
     fn spans(&self) -> Vec<String> {
         let of = |span: &dyn Fn(&Frame) -> Option<Duration>| -> Vec<Duration> {
             self.frames.iter().filter_map(span).collect()
         };
-        let bound = self.frames.iter().filter_map(|f| Some(f.journey?.1)).max();
+        let bound = self.frames.iter().filter_map(|f| Some(f.transit?.1)).max();
         let bound = bound.map_or_else(String::new, |b| format!(" +-{:.1}", millis(b)));
         let displayed = |f: &Frame| matches!(f.report.outcome, Outcome::Displayed(_));
         let rows = [
@@ -173,12 +173,12 @@ impl Overlay {
             ),
             row(
                 (Stage::Captured, Stage::Submitted),
-                of(&|f| Some(f.journey?.0 + f.report.submitted.filter(|_| displayed(f))?)),
+                of(&|f| Some(f.transit?.0 + f.report.submitted.filter(|_| displayed(f))?)),
                 &bound,
             ),
             row(
                 (Stage::Captured, Stage::FirstReceived),
-                of(&|f| Some(f.journey?.0)),
+                of(&|f| Some(f.transit?.0)),
                 &bound,
             ),
             row(
@@ -200,7 +200,7 @@ impl Overlay {
         rows.into_iter().flatten().collect()
     }
 
-    fn link(&self, now: Instant, about: &OverlayFacts<'_>) -> String {
+    fn link(&self, now: Instant, facts: &OverlayFacts<'_>) -> String {
         let sum = |of: fn(&Report) -> u16| -> u64 {
             self.frames.iter().map(|f| u64::from(of(&f.report))).sum()
         };
@@ -210,7 +210,7 @@ impl Overlay {
             _ => 0,
         };
         let rate = self.per_second(now, usize::try_from(bytes).unwrap_or(usize::MAX));
-        let trip = about.round_trip.map_or_else(
+        let trip = facts.round_trip.map_or_else(
             || "unknown".to_owned(),
             |span| format!("{:.1} ms", millis(span)),
         );
@@ -218,11 +218,11 @@ impl Overlay {
             "{:.1} Mb/s, {:.1} % lost, {}, round trip {trip}",
             rate * 8.0 / 1e6,
             percent(missing, arrived + missing),
-            about.link
+            facts.link
         )
     }
 
-    /// How many a second `count` since the first of the frames is.
+    /// The rate per second of `count` events since the first frame.
     #[allow(clippy::cast_precision_loss, reason = "a figure to look at")]
     fn per_second(&self, now: Instant, count: usize) -> f64 {
         let span = self.frames.front().map(|first| now.since(first.at));
@@ -260,7 +260,7 @@ mod tests {
 
     use super::*;
 
-    const ABOUT: OverlayFacts<'static> = OverlayFacts {
+    const FACTS: OverlayFacts<'static> = OverlayFacts {
         size: Some(Size::new(1280, 720)),
         codec: "H264",
         link: "udp-gso",
@@ -299,15 +299,15 @@ mod tests {
         let mut overlay = Overlay::default();
         overlay.frame(at(0), &report(1), None);
         assert_eq!(overlay.next(), None);
-        assert_eq!(overlay.lines(at(0), &ABOUT), None);
+        assert_eq!(overlay.lines(at(0), &FACTS), None);
         assert!(overlay.frames.is_empty());
-        overlay.set_decision("fewer bits: \u{7}the queue grows");
+        overlay.set_control_event("fewer bits: \u{7}the queue grows");
         assert!(overlay.show(at(0), true) && !overlay.show(at(0), true));
-        let lines = overlay.lines(at(0), &ABOUT).unwrap();
+        let lines = overlay.lines(at(0), &FACTS).unwrap();
         let (figures, shortcuts) = lines.split_at(lines.len() - SHORTCUTS.len());
         assert_eq!(
             figures.last().unwrap(),
-            "last decision: fewer bits: the queue grows"
+            "last control event: fewer bits: the queue grows"
         );
         assert!(
             shortcuts[0].starts_with("Ctrl+Alt+Shift+G  grab"),
@@ -321,7 +321,7 @@ mod tests {
     fn figures_are_those_of_the_last_seconds() {
         let mut overlay = Overlay::default();
         overlay.show(at(0), true);
-        // Old ones, at another rate, and all of them late.
+        // Old frames, at another rate and all late.
         for n in 0..100 {
             let late = Report {
                 recoverable: Some(Duration::from_millis(90)),
@@ -342,14 +342,14 @@ mod tests {
                 },
                 _ => report(n),
             };
-            let journey = (Duration::from_millis(4), Duration::from_micros(200));
-            overlay.frame(at(10_000 + u64::from(n) * 20), &frame, Some(journey));
+            let transit = (Duration::from_millis(4), Duration::from_micros(200));
+            overlay.frame(at(10_000 + u64::from(n) * 20), &frame, Some(transit));
         }
-        let lines = overlay.lines(at(12_000), &ABOUT).unwrap();
+        let lines = overlay.lines(at(12_000), &FACTS).unwrap();
         assert_eq!(
             lines[..lines.len() - SHORTCUTS.len()],
             [
-                "49.0 whole frames/s, 1 of 100 not whole, 1280x720 H264",
+                "49.0 complete frames/s, 1 of 100 incomplete, 1280x720 H264",
                 "                                   p50    p99 ms",
                 "InputSampled > Submitted          12.0   12.0",
                 "Captured > Submitted               9.0    9.0 +-0.2",
@@ -358,22 +358,22 @@ mod tests {
                 "Recoverable > Decoded              1.0    1.0",
                 "Decoded > Submitted                2.0    2.0",
                 "4.8 Mb/s, 10.0 % lost, udp-gso, round trip 1.5 ms",
-                "last decision: none yet",
+                "last control event: none yet",
             ]
         );
         assert_eq!(overlay.next(), Some(at(12_500)));
-        assert_eq!(overlay.lines(at(12_100), &ABOUT), None);
+        assert_eq!(overlay.lines(at(12_100), &FACTS), None);
     }
 
     #[test]
-    fn it_keeps_no_more_frames_than_it_looks_back_at() {
+    fn the_number_of_kept_frames_is_bounded() {
         let mut overlay = Overlay::default();
         overlay.show(at(0), true);
         for n in 0..10_000 {
             overlay.frame(at(0), &report(n), None);
         }
         assert_eq!(overlay.frames.len(), FRAMES);
-        let lines = overlay.lines(at(0), &ABOUT).unwrap();
-        assert!(lines[0].starts_with("0.0 whole"), "{}", lines[0]);
+        let lines = overlay.lines(at(0), &FACTS).unwrap();
+        assert!(lines[0].starts_with("0.0 complete"), "{}", lines[0]);
     }
 }

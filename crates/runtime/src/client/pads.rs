@@ -1,6 +1,5 @@
-//! This machine's game pads: what is done on them goes to the host while this client plays there and its window
-//! has the focus, and what the host's application wants them to feel comes back. A host that takes none has
-//! nothing begin.
+//! This machine's game pads: their input goes to the host while this client plays and its window has the
+//! focus; rumble comes back. Without a host that accepts pads, no thread is started.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -17,50 +16,49 @@ use super::{Notice, Shared};
 use crate::clock;
 use crate::lock::lock;
 
-/// How often the thread looks whether it is to stop, if nothing wakes it.
-const TURN: Duration = Duration::from_secs(1);
+/// How often the thread checks whether to stop, if nothing wakes it.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The pads as the host knows them, or is to know them.
+/// The pads as announced to the host.
 #[derive(Default)]
-pub(super) struct PadDesk(Mutex<Table>);
+pub(super) struct PadState(Mutex<Table>);
 
 #[derive(Default)]
 struct Table {
     pads: Pads,
-    /// The window has lost the focus: what is done on pads is for something else.
-    away: bool,
-    /// There when the thread was started.
+    /// The window has lost the focus: pad input is not for the host.
+    unfocused: bool,
+    /// Present once the thread was started.
     rumbler: Option<Rumbler>,
 }
 
-impl PadDesk {
-    /// The host takes pads, and knows of none: it hears which there are. Whether the thread is to be started,
-    /// with what wakes it; it is once.
+impl PadState {
+    /// Announces all pads to a host that accepts them. Returns the rumbler to start the thread with, once.
     pub(super) fn announce(&self, session: &mut ClientSession) -> Option<Rumbler> {
         let mut table = lock(&self.0);
         let now = clock::now();
         for event in table.pads.announcements() {
-            if !table.away || !matches!(event, InputEvent::Pad { .. }) {
+            if !table.unfocused || !matches!(event, InputEvent::Pad { .. }) {
                 session.input(now, event, now);
             }
         }
         if table.rumbler.is_some() {
             return None;
         }
-        // Without a descriptor for it there are no pads, and the client has other troubles.
+        // Without a file descriptor for it there are no pads.
         let rumbler = Rumbler::new().ok()?;
         table.rumbler = Some(rumbler.clone());
         Some(rumbler)
     }
 
-    /// A pad is to feel this.
+    /// Plays a rumble effect on a pad.
     pub(super) fn rumble(&self, pad: PadId, rumble: Rumble, lasts: Duration) {
         if let Some(rumbler) = &lock(&self.0).rumbler {
             rumbler.rumble(pad, rumble, lasts);
         }
     }
 
-    /// Makes the thread look, if there is one.
+    /// Wakes the thread, if there is one.
     pub(super) fn wake(&self) {
         if let Some(rumbler) = &lock(&self.0).rumbler {
             rumbler.wake();
@@ -69,13 +67,13 @@ impl PadDesk {
 }
 
 impl Shared {
-    /// Something was done on a pad.
-    fn pad(&self, event: InputEvent, sampled: Option<Instant>) {
+    /// Sends an event of a pad.
+    fn on_pad_event(&self, event: InputEvent, sampled: Option<Instant>) {
         let now = clock::now();
         let mut session = self.session();
         let mut table = lock(&self.pads.0);
         table.pads.note(&event);
-        let silent = table.away && matches!(event, InputEvent::Pad { .. });
+        let silent = table.unfocused && matches!(event, InputEvent::Pad { .. });
         drop(table);
         if let (Some(session), false) = (session.as_mut(), silent) {
             session.input(now, event, sampled.map_or(now, |at| at.min(now)));
@@ -83,12 +81,12 @@ impl Shared {
         }
     }
 
-    /// The window has lost the focus, which the host was told, or has it back: then it hears how pads are held.
+    /// The window lost the focus, which the host knows, or regained it: then the pads' states are sent.
     pub(super) fn focused(&self, focused: bool) {
         let now = clock::now();
         let mut session = self.session();
         let mut table = lock(&self.pads.0);
-        if std::mem::replace(&mut table.away, !focused)
+        if std::mem::replace(&mut table.unfocused, !focused)
             && focused
             && let Some(session) = session.as_mut()
         {
@@ -105,7 +103,7 @@ impl Shared {
 pub(super) fn run(shared: &Shared, database: Database, rumbler: Rumbler) {
     let mut pads = PadReader::new(database, rumbler);
     while !shared.stopping() {
-        match pads.next(TURN) {
+        match pads.next(POLL_INTERVAL) {
             PadNews::Input(event, sampled) => {
                 match event {
                     InputEvent::PadConnected { identity, .. } => {
@@ -121,9 +119,9 @@ pub(super) fn run(shared: &Shared, database: Database, rumbler: Rumbler) {
                     }
                     _ => {}
                 }
-                shared.pad(event, sampled);
+                shared.on_pad_event(event, sampled);
             }
-            PadNews::Trouble(why) => shared.notice(Notice::Trouble(why)),
+            PadNews::Trouble(why) => shared.notice(Notice::Warning(why)),
             PadNews::Nothing => {}
         }
     }

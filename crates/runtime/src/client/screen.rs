@@ -1,4 +1,4 @@
-//! From slices to the eye: decoder, surface and pointer of one client.
+//! Decoder, surface and pointer of one client.
 
 use std::sync::Arc;
 
@@ -16,34 +16,34 @@ use openuvr_proto::wire::video::{Configuration, FrameHeader, Viewpoint};
 
 use crate::clock;
 
-/// Where the client's pictures become visible.
+/// Decodes and shows the client's pictures.
 pub(super) struct Screen {
-    /// What decodes its codec, if the person chose it.
+    /// The chosen decoder, if any.
     chosen: Option<decode::Backend>,
     decoder: Option<(ConfigEpoch, Box<dyn Decoder>)>,
     pub(super) presenter: Option<Box<dyn Presenter>>,
     cursor: Cursor,
     relative_mouse: bool,
-    /// What is shown.
+    /// The configuration of the shown stream.
     pub(super) configuration: Option<Configuration>,
-    /// The frame whose picture the surface's canvas has, if nothing else was painted on it since.
+    /// The frame on the surface's canvas, if nothing else was painted since.
     shown: Option<FrameId>,
-    /// The frame that is under way, and whether that is the one that it refers to.
-    under_way: (FrameId, bool),
-    /// Of the frame that is under way.
+    /// The current frame, and whether the canvas holds its reference.
+    current: (FrameId, bool),
+    /// The presentation of the current frame.
     pub(super) presentation: playout::Presentation,
 }
 
-/// What showing a slice led to.
-pub(super) enum Shown {
-    /// Nothing to tell.
-    Fine,
-    /// There is no surface yet, and this is the first picture's size.
+/// The result of showing a slice.
+pub(super) enum ShowOutcome {
+    /// Nothing to report.
+    Ok,
+    /// There is no surface yet; the first picture has this size.
     NeedsSurface(Size),
-    /// The decoder gave up on this frame.
+    /// The decoder failed on this frame.
     DecodeFailed(String),
-    /// The surface is gone.
-    Gone(String),
+    /// The surface was lost.
+    SurfaceLost(String),
 }
 
 impl Screen {
@@ -59,7 +59,7 @@ impl Screen {
             relative_mouse: false,
             configuration: None,
             shown: None,
-            under_way: (FrameId::NONE, false),
+            current: (FrameId::NONE, false),
             presentation: playout::Presentation::default(),
         }
     }
@@ -68,18 +68,18 @@ impl Screen {
     pub(super) fn reset(&mut self) {
         self.decoder = None;
         self.shown = None;
-        self.under_way = (FrameId::NONE, false);
-        self.begin();
+        self.current = (FrameId::NONE, false);
+        self.start_frame();
     }
 
-    /// A new frame begins.
-    pub(super) fn begin(&mut self) {
+    /// Starts a new frame.
+    pub(super) fn start_frame(&mut self) {
         self.presentation = playout::Presentation::default();
     }
 
-    /// Feeds what came out of the reassembly; behind a frame's last slice its picture is shown,
-    /// unless a later one is here already (`outdated`).
-    pub(super) fn show(&mut self, step: &Step<'_>, outdated: bool) -> Shown {
+    /// Feeds a reassembly step. After a frame's last slice its picture is shown, unless a later frame is
+    /// complete already (`outdated`).
+    pub(super) fn show(&mut self, step: &Step<'_>, outdated: bool) -> ShowOutcome {
         let (header, configuration, viewpoint, (first_mb, mbs), first, last, bytes) = match step {
             Step::Slice {
                 header,
@@ -114,14 +114,14 @@ impl Screen {
                 *last,
                 None,
             ),
-            Step::End(_) | Step::Dropped { .. } => return Shown::Fine,
+            Step::End(_) | Step::Dropped { .. } => return ShowOutcome::Ok,
         };
         if self.presenter.is_none() {
-            return Shown::NeedsSurface(configuration.size);
+            return ShowOutcome::NeedsSurface(configuration.size);
         }
         if self.presentation.failure.is_some() {
             // The rest of a frame that failed already.
-            return Shown::Fine;
+            return ShowOutcome::Ok;
         }
         let chunk = Chunk {
             frame: header.frame,
@@ -141,7 +141,7 @@ impl Screen {
         viewpoint: &Viewpoint,
         chunk: &Chunk<'_>,
         outdated: bool,
-    ) -> Shown {
+    ) -> ShowOutcome {
         if self
             .decoder
             .as_ref()
@@ -167,19 +167,19 @@ impl Screen {
         let (Some((_, decoder)), Some(presenter)) =
             (self.decoder.as_mut(), self.presenter.as_mut())
         else {
-            return Shown::Fine;
+            return ShowOutcome::Ok;
         };
         let decoded = match presenter.canvas() {
             Some(canvas) => {
-                if self.under_way.0 != header.frame {
-                    // Until it is shown, the canvas has a part of it.
+                if self.current.0 != header.frame {
+                    // Until it is shown, the canvas holds a part of it.
                     let before = self.shown.take();
                     let follows = before.is_some_and(|before| before == header.reference);
-                    self.under_way = (header.frame, follows);
+                    self.current = (header.frame, follows);
                 }
                 let view = View {
                     size: configuration.size,
-                    follows: self.under_way.1,
+                    follows: self.current.1,
                 };
                 decoder.paint(chunk, (!outdated).then_some(view), canvas)
             }
@@ -187,7 +187,7 @@ impl Screen {
         };
         let decoded = match decoded {
             Ok(Some(decoded)) => decoded,
-            Ok(None) => return Shown::Fine,
+            Ok(None) => return ShowOutcome::Ok,
             Err(e) => {
                 let why = e.to_string();
                 return self.failed(why);
@@ -196,7 +196,7 @@ impl Screen {
         self.presentation.decoded = Some(clock::now());
         if outdated {
             self.presentation.failure = Some((Stage::Submitted, DropCause::Superseded));
-            return Shown::Fine;
+            return ShowOutcome::Ok;
         }
         presenter.viewpoint(viewpoint);
         let presented = match (decoded, presenter.canvas()) {
@@ -208,29 +208,29 @@ impl Screen {
                     self.shown = shown.then_some(header.frame);
                 })
             }
-            (Decoded::OnCanvas(_), None) => return Shown::Fine,
+            (Decoded::OnCanvas(_), None) => return ShowOutcome::Ok,
         };
         match presented {
             Ok(()) => {
                 self.presentation.submitted = Some(clock::now());
-                Shown::Fine
+                ShowOutcome::Ok
             }
-            Err(e) => Shown::Gone(e.to_string()),
+            Err(e) => ShowOutcome::SurfaceLost(e.to_string()),
         }
     }
 
-    fn failed(&mut self, why: String) -> Shown {
+    fn failed(&mut self, why: String) -> ShowOutcome {
         self.presentation.failure = Some((Stage::Decoded, DropCause::DecodeFailed));
-        Shown::DecodeFailed(why)
+        ShowOutcome::DecodeFailed(why)
     }
 
-    /// The pointer is elsewhere.
+    /// Moves the pointer.
     pub(super) fn cursor_moved(&mut self, at: Option<(u16, u16)>) {
         self.cursor.at = at;
         self.draw_cursor();
     }
 
-    /// The pointer looks different.
+    /// Changes the pointer's shape.
     pub(super) fn cursor_shape(&mut self, size: Size, hot: (u16, u16), argb: Vec<u32>) {
         let (Ok(width), Ok(height)) = (u16::try_from(size.width), u16::try_from(size.height))
         else {
@@ -249,34 +249,34 @@ impl Screen {
 
     pub(super) fn draw_cursor(&mut self) {
         if let Some(presenter) = self.presenter.as_mut() {
-            // If the surface is gone, the next picture says so.
+            // If the surface was lost, the next picture reports it.
             let _ = presenter.cursor(&self.cursor);
         }
     }
 
-    /// The host's application wants to hear how far the mouse moves, or where the pointer is.
-    pub(super) fn relative_mouse(&mut self, wanted: bool) {
-        self.relative_mouse = wanted;
+    /// Switches between relative mouse motion and absolute pointer positions.
+    pub(super) fn relative_mouse(&mut self, relative: bool) {
+        self.relative_mouse = relative;
         if let Some(presenter) = self.presenter.as_mut() {
-            let _ = presenter.relative_mouse(wanted);
+            let _ = presenter.relative_mouse(relative);
         }
     }
 
-    /// The host granted another role; the surface is named `title` from now on.
+    /// The host granted another role; sets the surface's title.
     pub(super) fn role_changed(&mut self, role: Role, title: &str) {
         if let Some(presenter) = self.presenter.as_mut() {
             let _ = presenter.set_observer(role == Role::Observer, title);
         }
     }
 
-    /// What was said of the pointer before there was a surface.
+    /// Applies the pointer state received before there was a surface.
     pub(super) fn pointer_for_new_surface(&mut self) {
         self.draw_cursor();
         self.relative_mouse(self.relative_mouse);
     }
 
-    /// Lays text over the picture; no lines take it away.
-    pub(super) fn write(&mut self, lines: &[String]) {
+    /// Shows text over the picture; no lines remove it.
+    pub(super) fn set_panel(&mut self, lines: &[String]) {
         if let Some(presenter) = self.presenter.as_mut() {
             let _ = presenter.panel(lines);
         }

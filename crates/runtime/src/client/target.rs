@@ -1,4 +1,4 @@
-//! Where a host is: `desk`, `192.168.1.5:4711`, `[fe80::1%eth0]`, `2001:db8::1`,
+//! The address of a host: `desk`, `192.168.1.5:4711`, `[fe80::1%eth0]`, `2001:db8::1`,
 //! `eth0/52:54:00:12:34:56`.
 
 use std::fmt;
@@ -10,7 +10,7 @@ use openuvr_net::ether::Mac;
 
 use crate::PORT;
 
-/// Where a host is, by name or address.
+/// A host's address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Target {
     /// A name, an IPv4 address, an IPv6 address without brackets, or an interface of this machine,
@@ -21,18 +21,17 @@ pub struct Target {
 }
 
 impl Target {
-    /// The interface and the address, if it is an Ethernet address.
+    /// The interface and the MAC, if it is an Ethernet address.
     #[must_use]
     pub fn ethernet(&self) -> Option<(&str, Mac)> {
         let (interface, mac) = self.host.split_once('/')?;
         Some((interface, mac.parse().ok()?))
     }
 
-    /// All addresses that the name stands for now, in the system's order of preference. Asks the
-    /// name service: may block for seconds.
+    /// Resolves the name, in the system's order of preference. May block for seconds.
     ///
     /// # Errors
-    /// The system's, if nobody knows the name.
+    /// The system's, if the name can't be resolved.
     pub fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
         Ok((self.host.as_str(), self.port).to_socket_addrs()?.collect())
     }
@@ -48,7 +47,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// It is no place of a host.
+/// The text is not a host address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "a host is a name or address of one machine, with a port if it isn't {PORT}: desk, \
@@ -68,11 +67,11 @@ fn parse(text: &str) -> Option<Target> {
     let is_v6 = |host: &str| {
         let (address, zone) = host.split_once('%').unzip();
         let address = address.unwrap_or(host).parse::<Ipv6Addr>();
-        // The same on each interface: only with one does it say where (RFC 4007, section 6).
-        let lost = |address: Ipv6Addr| address.is_unicast_link_local() && zone.is_none();
-        zone != Some("") && address.is_ok_and(|a| !a.is_multicast() && !lost(a))
+        // Ambiguous without an interface (RFC 4007, section 6).
+        let ambiguous = |address: Ipv6Addr| address.is_unicast_link_local() && zone.is_none();
+        zone != Some("") && address.is_ok_and(|a| !a.is_multicast() && !ambiguous(a))
     };
-    // No place of one machine.
+    // Not the address of a single machine.
     let is_many = |host: &str| {
         let address = host.parse::<Ipv4Addr>();
         address.is_ok_and(|a| a.is_multicast() || a.is_broadcast())
@@ -86,8 +85,8 @@ fn parse(text: &str) -> Option<Target> {
         let (mac, rest) = rest.split_at_checked(17)?;
         let mac: Mac = mac.parse().ok()?;
         let named = |c: char| c.is_ascii_graphic() && !"/:".contains(c);
-        let sound = (1..=15).contains(&interface.len()) && interface.chars().all(named);
-        return sound.then_some(Target {
+        let valid = (1..=15).contains(&interface.len()) && interface.chars().all(named);
+        return valid.then_some(Target {
             host: format!("{interface}/{mac}"),
             port: port_behind(rest)?,
         });
@@ -100,9 +99,9 @@ fn parse(text: &str) -> Option<Target> {
     } else {
         let (host, rest) = text.split_at(text.find(':').unwrap_or(text.len()));
         let named = |c: char| c.is_alphanumeric() || "-._".contains(c);
-        let sound = !host.is_empty() && !host.starts_with('-') && !is_many(host);
-        let sound = sound && host.chars().all(named);
-        (sound.then_some(host)?, port_behind(rest)?)
+        let valid = !host.is_empty() && !host.starts_with('-') && !is_many(host);
+        let valid = valid && host.chars().all(named);
+        (valid.then_some(host)?, port_behind(rest)?)
     };
     Some(Target {
         host: host.to_owned(),
@@ -110,7 +109,7 @@ fn parse(text: &str) -> Option<Target> {
     })
 }
 
-/// A number of digits only: `parse` would take a sign.
+/// A number of digits only: `parse` would accept a sign.
 fn number(text: &str) -> Option<u16> {
     let digits = text.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| text.parse().ok())?

@@ -1,32 +1,31 @@
-//! When to say that a client waits for a first picture that the application has not given.
+//! Detects a client that waits for a first picture while the application has submitted none.
 
 use std::time::Duration;
 
 use openuvr_proto::time::Instant;
 
-/// An application that draws has given a picture by then, also while it loads a level's first frame
-/// (guess).
-const FIRST_PICTURE: Duration = Duration::from_secs(2);
+/// Time in which a drawing application submits a picture, even while it loads a level (guess).
+const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Whether somebody waits, and since when.
+/// Since when a client waits, and whether that was reported.
 #[derive(Default)]
 pub(super) struct FirstPictureTimer {
     since: Option<Instant>,
-    told: bool,
+    reported: bool,
 }
 
 impl FirstPictureTimer {
-    /// Whether it is time to say so: once, until pictures have come.
+    /// Whether the wait is over the timeout: once, until there are pictures.
     pub(super) fn has_expired(&mut self, now: Instant, watched: bool, pictures: u64) -> bool {
         if !watched || pictures > 0 {
             *self = FirstPictureTimer::default();
             return false;
         }
         let since = *self.since.get_or_insert(now);
-        if self.told || now.since(since) < FIRST_PICTURE {
+        if self.reported || now.since(since) < TIMEOUT {
             return false;
         }
-        self.told = true;
+        self.reported = true;
         true
     }
 }
@@ -36,13 +35,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_said_once_that_a_client_waits_without_a_picture() {
+    fn a_missing_first_picture_is_reported_once() {
         let mut first_picture = FirstPictureTimer::default();
         let at = |ms: i64| Instant(ms * 1_000_000);
-        assert!(
-            !first_picture.has_expired(at(0), false, 0),
-            "nobody is there"
-        );
+        assert!(!first_picture.has_expired(at(0), false, 0), "no client");
         assert!(!first_picture.has_expired(at(5000), true, 0));
         assert!(!first_picture.has_expired(at(6999), true, 0));
         assert!(first_picture.has_expired(at(7000), true, 0));

@@ -1,4 +1,4 @@
-//! What a guest can tell of its stream.
+//! Statistics of a guest's stream.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,31 +11,31 @@ use openuvr_proto::trace::{Fidelity, FrameRecord, Outcome};
 
 use crate::host::Notice;
 
-/// Frames whose times are kept: two seconds at 60 frames/s.
-const KEPT: usize = 120;
+/// Frames whose latencies are kept: two seconds at 60 frames/s.
+const MAX_SAMPLES: usize = 120;
 
 /// Counts since the start; the player's frames only.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
-    /// Clients that are served now, the player among them.
+    /// The current clients, including the player.
     pub clients: Vec<(SubscriberId, Role)>,
-    /// With what the newest client's video goes.
+    /// The transport of the newest client's video.
     pub link: Option<Rung>,
-    /// Frames that were captured while somebody played.
+    /// Frames captured while there was a player.
     pub captured: u64,
-    /// Those displayed whole.
-    pub whole: u64,
-    /// Those displayed patched, or built on a picture that was.
+    /// Frames displayed complete.
+    pub complete: u64,
+    /// Frames displayed with error concealment, or predicted from such a frame.
     pub damaged: u64,
-    /// Those that were not displayed.
+    /// Frames not displayed.
     pub dropped: u64,
-    /// Bytes on the wire for them, without transport headers.
+    /// Bytes on the wire for all frames, without transport headers.
     pub bytes: u64,
-    /// What the policy of the player's rendition decided last, in words.
-    pub decision: Option<String>,
-    /// Which rendition each client gets.
+    /// The last control event of the player's rendition, as text.
+    pub control_event: Option<String>,
+    /// Each client's rendition.
     renditions: Vec<(SubscriberId, RenditionId)>,
-    /// Of the newest [`KEPT`] frames that were whole.
+    /// Of the newest [`MAX_SAMPLES`] complete frames.
     captured_to_last: VecDeque<Duration>,
     motion_to_photon: VecDeque<Duration>,
 }
@@ -62,25 +62,24 @@ impl Statistics {
                 self.clients.retain(|(id, _)| id != subscriber);
                 self.renditions.retain(|(id, _)| id != subscriber);
             }
-            Notice::Link(_, rung) => self.link = Some(*rung),
-            Notice::Decision {
-                rendition,
-                decision,
-            } if self.player_takes(*rendition) => self.decision = Some(decision.to_string()),
+            Notice::Link(_, transport) => self.link = Some(*transport),
+            Notice::Decision { rendition, event } if self.is_players(*rendition) => {
+                self.control_event = Some(event.to_string());
+            }
             Notice::Record(record) => self.frame(record),
             _ => {}
         }
     }
 
-    /// Which rendition a client gets that is here.
+    /// A current client's rendition.
     #[must_use]
     pub fn rendition(&self, subscriber: SubscriberId) -> Option<RenditionId> {
         let known = self.renditions.iter().find(|(id, _)| *id == subscriber);
         known.map(|(_, rendition)| *rendition)
     }
 
-    /// Whether it is the player's rendition, or nobody plays.
-    fn player_takes(&self, rendition: RenditionId) -> bool {
+    /// Whether it is the player's rendition, or there is no player.
+    fn is_players(&self, rendition: RenditionId) -> bool {
         let player = self.clients.iter().find(|(_, role)| *role == Role::Player);
         player.is_none_or(|(player, _)| self.rendition(*player) == Some(rendition))
     }
@@ -92,7 +91,7 @@ impl Statistics {
         self.captured += 1;
         self.bytes += u64::from(record.cost.bytes);
         match record.outcome {
-            Outcome::Displayed(Fidelity::Whole) => self.whole += 1,
+            Outcome::Displayed(Fidelity::Whole) => self.complete += 1,
             Outcome::Displayed(_) => self.damaged += 1,
             // Whether it was displayed is unknown.
             Outcome::Left => {}
@@ -109,16 +108,16 @@ impl Statistics {
         }
     }
 
-    /// The median and the 99th percentile of the time from [`Stage::Captured`](openuvr_proto::trace::Stage::Captured) to the last stage at
-    /// the client, over the newest whole frames, by the estimate of the two clocks' offset; `None`
-    /// before the first.
+    /// The median and the 99th percentile of the time from
+    /// [`Stage::Captured`](openuvr_proto::trace::Stage::Captured) to the last stage at the client, over the
+    /// newest complete frames, using the estimated clock offset; `None` before the first.
     #[must_use]
     pub fn captured_to_last(&self) -> Option<(Duration, Duration)> {
         percentiles(&self.captured_to_last)
     }
 
-    /// The same of the time from [`Stage::InputSampled`](openuvr_proto::trace::Stage::InputSampled) to the last stage, on the client's clock
-    /// alone.
+    /// The same for the time from [`Stage::InputSampled`](openuvr_proto::trace::Stage::InputSampled) to the
+    /// last stage, on the client's clock alone.
     #[must_use]
     pub fn motion_to_photon(&self) -> Option<(Duration, Duration)> {
         percentiles(&self.motion_to_photon)
@@ -126,7 +125,7 @@ impl Statistics {
 }
 
 fn keep(spans: &mut VecDeque<Duration>, span: Duration) {
-    if spans.len() == KEPT {
+    if spans.len() == MAX_SAMPLES {
         spans.pop_front();
     }
     spans.push_back(span);

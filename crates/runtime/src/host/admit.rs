@@ -1,5 +1,5 @@
-//! Devices that come through a gateway, whose connection is somebody else's: a browser, say. They are let
-//! in by the same list and the same pairing window as clients.
+//! Admission of devices that connect through a gateway, such as browsers. The device list and the pairing
+//! window are those of clients.
 
 use std::net::SocketAddr;
 
@@ -9,46 +9,46 @@ use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::control::ticket::TicketRefused;
 
-/// A device that wants to come in. That it is who it says it is, its gateway has made sure of.
+/// A device that requests admission. Its gateway has authenticated it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Admission {
-    /// Under what it is stored: [`foreign_key`](openuvr_proto::control::handshake::foreign_key).
+    /// The key it is stored under: [`foreign_key`](openuvr_proto::control::handshake::foreign_key).
     pub key: PublicKey,
-    /// What it calls itself.
+    /// The name it announces.
     pub name: DeviceName,
-    /// What its person typed, if the device is not known yet.
+    /// The PIN typed by its user, if the device is unknown.
     pub pin: Option<Pin>,
-    /// The text of the ticket that it shows, if it does; then the PIN is not looked at.
+    /// The presented ticket, if any; the PIN is ignored then.
     pub ticket: Option<String>,
-    /// Where it is: wrong PINs are counted by that.
+    /// Its address: wrong PINs are counted per address.
     pub from: SocketAddr,
 }
 
-/// Why a device does not come in.
+/// Why a device is not admitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum AdmitRefused {
     /// It never paired, or was forgotten, and gave no PIN.
-    #[error("this host does not know this device: a PIN is needed")]
+    #[error("unknown device: enter the PIN that the host shows")]
     Unknown,
     /// The host forbids it.
     #[error("the host forbids this device")]
     Forbidden,
-    /// Its PIN did not do.
+    /// Its PIN was refused.
     #[error("{0}")]
     Pin(PinRefused),
-    /// Its ticket did not do.
+    /// Its ticket was refused.
     #[error("{0}")]
     Ticket(TicketRefused),
 }
 
-/// How a device comes in.
+/// The result of a granted admission.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct AdmittedAs {
-    /// By which name people know it.
+pub struct AdmissionGrant {
+    /// The name shown to people.
     pub title: String,
-    /// As what at most.
-    pub most: Role,
+    /// The highest role it may have.
+    pub max_role: Role,
 }
 
-/// Hears whether it may.
-pub(super) type Answer = Box<dyn FnOnce(Result<AdmittedAs, AdmitRefused>) + Send>;
+/// Receives the result.
+pub(super) type AdmissionCallback = Box<dyn FnOnce(Result<AdmissionGrant, AdmitRefused>) + Send>;

@@ -1,8 +1,8 @@
-//! The audio thread: what plays is captured block by block, coded once, and sealed for each session that
-//! was granted it.
+//! The audio thread: sound is captured block by block, encoded once, and sealed for each session with a
+//! granted stream.
 //!
-//! It has nothing in common with the media thread: a burst of pictures delays no sound, and sound that can't
-//! be captured ends no picture. The capture is open while somebody listens.
+//! It is independent of the media thread: a burst of pictures delays no sound, and a failed sound capture
+//! affects no picture. The capture is open while there are listeners.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -22,51 +22,51 @@ use openuvr_proto::units::Bitrate;
 use super::{Notice, Shared};
 use crate::clock;
 
-/// Between two attempts to open a capture that failed.
+/// Pause between two attempts to open a failed capture.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// How often it is looked whether the host stops, if a capture gives nothing.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How often the host's stop is checked while a capture gives nothing.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How often the links' losses are asked for.
+/// How often the links' loss estimates are read.
 const LOSS_EVERY: Duration = Duration::from_millis(250);
 
 /// Opens a capture.
 pub type OpenCapture = Box<dyn FnMut() -> Result<Box<dyn AudioCapture>, AudioError> + Send>;
 
-/// What is captured, and how it is coded.
+/// The sound source and its encoding.
 pub struct AudioSource {
-    /// Opens it: when somebody listens after nobody did, and again when it broke.
+    /// Opens it for the first listener, and again after a failure.
     pub open: OpenCapture,
-    /// How long a payload is: 2.5, 5, 10 or 20 ms.
+    /// Duration of a payload: 2.5, 5, 10 or 20 ms.
     pub frame: Duration,
-    /// What it may take, without repetitions and headers.
+    /// Bitrate without repetitions and headers.
     pub bitrate: Bitrate,
 }
 
-/// Sound that is coded.
+/// An encoded block of sound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Payload<'a> {
     /// When its first sample was captured.
     pub captured: Instant,
-    /// Samples a channel, of 48 000 a second.
+    /// Samples per channel, at 48 kHz.
     pub samples: u16,
     /// An Opus packet.
     pub bytes: &'a [u8],
 }
 
-/// Takes payloads until it says `false`.
-type Listen = Box<dyn FnMut(&Payload<'_>) -> bool + Send>;
+/// Receives payloads until it returns `false`.
+type PayloadCallback = Box<dyn FnMut(&Payload<'_>) -> bool + Send>;
 
-/// What the control thread tells the audio thread.
+/// Commands from the control thread.
 pub(super) enum AudioCommand {
     Add {
         session: SessionId,
         path: PathId,
         sender: TimedSender,
     },
-    /// One that is no session; see [`HostRuntime::listen`](super::HostRuntime::listen).
-    Listen(Listen),
+    /// A listener other than a session; see [`HostRuntime::listen`](super::HostRuntime::listen).
+    Listen(PayloadCallback),
     Path(SessionId, PathId),
     Remove(SessionId),
 }
@@ -88,9 +88,9 @@ pub(super) struct Audio {
     source: AudioSource,
     commands: Receiver<AudioCommand>,
     listeners: Vec<Listener>,
-    others: Vec<Listen>,
-    /// It was told that there is no sound.
-    told: bool,
+    callbacks: Vec<PayloadCallback>,
+    /// Whether the failure was reported.
+    reported: bool,
     losses_at: Instant,
     out: SendBuf,
 }
@@ -106,17 +106,17 @@ impl Audio {
             source,
             commands,
             listeners: Vec::new(),
-            others: Vec::new(),
-            told: false,
+            callbacks: Vec::new(),
+            reported: false,
             losses_at: clock::now(),
             out: SendBuf::default(),
         }
     }
 
-    /// Until the host stops: then nobody is left to command it.
+    /// Runs until the host stops, which closes the command channel.
     pub(super) fn run(mut self) {
         while !self.shared.stopping() {
-            if self.nobody_listens() {
+            if self.has_no_listener() {
                 match self.commands.recv() {
                     Ok(command) => self.command(command),
                     Err(_) => return,
@@ -124,9 +124,9 @@ impl Audio {
                 continue;
             }
             let Err(why) = self.stream() else { continue };
-            if !std::mem::replace(&mut self.told, true) {
+            if !std::mem::replace(&mut self.reported, true) {
                 let why = format!("no sound for now: {why}");
-                self.shared.notice(Notice::Trouble(why));
+                self.shared.notice(Notice::Warning(why));
             }
             match self.commands.recv_timeout(RETRY) {
                 Ok(command) => self.command(command),
@@ -136,13 +136,13 @@ impl Audio {
         }
     }
 
-    fn nobody_listens(&self) -> bool {
-        self.listeners.is_empty() && self.others.is_empty()
+    fn has_no_listener(&self) -> bool {
+        self.listeners.is_empty() && self.callbacks.is_empty()
     }
 
     fn command(&mut self, command: AudioCommand) {
         match command {
-            AudioCommand::Listen(listen) => self.others.push(listen),
+            AudioCommand::Listen(callback) => self.callbacks.push(callback),
             AudioCommand::Add {
                 session,
                 path,
@@ -162,26 +162,26 @@ impl Audio {
         }
     }
 
-    /// Captures, codes and sends until nobody listens.
+    /// Captures, encodes and sends while there are listeners.
     fn stream(&mut self) -> Result<(), AudioError> {
         let mut encoder = Encoder::open(self.source.bitrate, true)?;
         let mut capture = (self.source.open)()?;
         let frames = frames_in(self.source.frame);
         let samples = u16::try_from(frames).unwrap_or(u16::MAX);
         let mut block = vec![0.0; frames * CHANNELS];
-        // What is decoded is that much older than what was put in.
+        // Decoded samples are later than the input by this much.
         let lookahead = i64::from(encoder.lookahead()) * 1_000_000_000 / i64::from(RATE);
         tracing::debug!(frame = ?duration_of(frames), "sound is captured");
-        while !self.shared.stopping() && !self.nobody_listens() {
+        while !self.shared.stopping() && !self.has_no_listener() {
             while let Ok(command) = self.commands.try_recv() {
                 self.command(command);
             }
-            let AudioEvent::Captured(at) = capture.read(&mut block, Some(LOOK_EVERY))? else {
+            let AudioEvent::Captured(at) = capture.read(&mut block, Some(POLL_INTERVAL))? else {
                 continue;
             };
-            self.told = false;
+            self.reported = false;
             if let Some(device) = capture.poll_device() {
-                let words = format!("sound follows the default device: {device}");
+                let words = format!("sound capture switched to the default device: {device}");
                 self.shared.notice(Notice::Sound(words));
             }
             let captured = Instant(at.0 - lookahead);
@@ -202,18 +202,18 @@ impl Audio {
             let now = clock::now();
             let sent = (listener.sender).send(now, (captured, samples), bytes, &mut self.out);
             if sent.is_err() {
-                // Opus makes nothing that long.
+                // Opus packets are never that long.
                 continue;
             }
             for (datagrams, each) in self.out.runs() {
-                // What is not sent is lost; it goes along with the next ones.
+                // An unsent payload is lost; the next ones repeat it.
                 let _ = self.shared.link.send(listener.path, datagrams, each);
             }
         }
-        self.others.retain_mut(|listen| listen(&payload));
+        self.callbacks.retain_mut(|callback| callback(&payload));
     }
 
-    /// Lets each session's payloads be repeated as often as its link asks for.
+    /// Adapts the repetition of each session's payloads to its link's loss.
     fn follow_losses(&mut self) {
         let now = clock::now();
         if now < self.losses_at {

@@ -1,5 +1,5 @@
-//! What is copied on the host's display goes to the player, and what the player copies is pasted there, as
-//! far as the host was told to let it.
+//! Clipboard sharing: text copied on the host's display goes to the player, and the player's text can be
+//! pasted there, in the configured directions.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,46 +9,52 @@ use openuvr_proto::control::clipboard::{ClipboardText, ClipboardWays, MAX_TEXT};
 use super::{Notice, Shared};
 use crate::lock::lock;
 
-/// Its ways by their names, as [`Config::clipboard`](super::config::Config::clipboard) has them.
-pub const CLIPBOARD_WAYS: [(&str, ClipboardWays); 4] = [
-    ("off", ways(false, false)),
-    ("to-host", ways(true, false)),
-    ("to-client", ways(false, true)),
-    ("both", ways(true, true)),
+/// Directions by name, as [`Config::clipboard`](super::config::Config::clipboard) names them.
+pub const CLIPBOARD_DIRECTIONS: [(&str, ClipboardWays); 4] = [
+    ("off", directions(false, false)),
+    ("to-host", directions(true, false)),
+    ("to-client", directions(false, true)),
+    ("both", directions(true, true)),
 ];
 
-const fn ways(to_host: bool, to_client: bool) -> ClipboardWays {
+const fn directions(to_host: bool, to_client: bool) -> ClipboardWays {
     ClipboardWays { to_host, to_client }
 }
 
-/// A display's clipboard that the player shares.
+/// A display's clipboard, shared with the player.
 pub struct SharedClipboard {
     clipboard: Clipboard,
-    ways: ClipboardWays,
+    directions: ClipboardWays,
 }
 
 impl SharedClipboard {
-    /// That of `display` (`:0`; empty: what the environment variable DISPLAY says); `None` if there is no
-    /// way. What was copied there before is nobody's business.
+    /// Opens the clipboard of `display` (`:0`; empty: the environment variable DISPLAY); `None` if no
+    /// direction is allowed. Text copied before is not sent.
     ///
     /// # Errors
     /// One line, if the display can't be reached.
-    pub fn open(display: &str, ways: ClipboardWays) -> Result<Option<SharedClipboard>, String> {
-        let watch = match ways.to_client {
+    pub fn open(
+        display: &str,
+        directions: ClipboardWays,
+    ) -> Result<Option<SharedClipboard>, String> {
+        let watch = match directions.to_client {
             true => Watch::Changes,
             false => Watch::Nothing,
         };
         let open = || Clipboard::open(display, watch, MAX_TEXT).map_err(|e| e.to_string());
-        let clipboard = ways.any().then(open).transpose()?;
-        Ok(clipboard.map(|clipboard| SharedClipboard { clipboard, ways }))
+        let clipboard = directions.any().then(open).transpose()?;
+        Ok(clipboard.map(|clipboard| SharedClipboard {
+            clipboard,
+            directions,
+        }))
     }
 
-    /// Which ways text goes.
-    pub(super) fn ways(&self) -> ClipboardWays {
-        self.ways
+    /// The allowed directions.
+    pub(super) fn directions(&self) -> ClipboardWays {
+        self.directions
     }
 
-    /// Where the control thread puts what the player copied, and what makes its thread look.
+    /// The inbox for the player's text, with the thread's waker.
     pub(super) fn inbox(&self) -> Inbox {
         Inbox {
             text: Arc::default(),
@@ -57,7 +63,7 @@ impl SharedClipboard {
     }
 }
 
-/// What the player copied last, until it is pasted or replaced.
+/// The player's newest text, until it is offered or replaced.
 #[derive(Clone)]
 pub(super) struct Inbox {
     text: Arc<Mutex<Option<ClipboardText>>>,
@@ -71,35 +77,35 @@ impl Inbox {
     }
 }
 
-/// Passes text both ways until the host stops.
+/// Exchanges text in both directions until the host stops.
 pub(super) fn run(shared: &Shared, shares: SharedClipboard, inbox: &Inbox) {
     let mut clipboard = shares.clipboard;
-    let (mut told_in, mut told_out) = (false, false);
+    let (mut announced_to_client, mut announced_to_host) = (false, false);
     let mut turn = || {
         if let Some(text) = lock(&inbox.text).take() {
             clipboard.offer(text.0)?;
-            if !std::mem::replace(&mut told_in, true) {
-                tell(
+            if !std::mem::replace(&mut announced_to_client, true) {
+                notify(
                     shared,
-                    "what the player copies can be pasted here".to_owned(),
+                    "text copied by the player can be pasted here".to_owned(),
                 );
             }
         }
         match clipboard.next_event()? {
             ClipboardEvent::Copied(text) => {
                 let mut sessions = shared.sessions();
-                let goes = sessions.clipboard(ClipboardText(text));
+                let sent = sessions.clipboard(ClipboardText(text));
                 shared.flush(&mut sessions);
                 drop(sessions);
-                if goes && !std::mem::replace(&mut told_out, true) {
-                    tell(shared, "what is copied here goes to the player".to_owned());
+                if sent && !std::mem::replace(&mut announced_to_host, true) {
+                    notify(shared, "text copied here is sent to the player".to_owned());
                 }
             }
             ClipboardEvent::Unread(why) => {
                 if shared.sessions().player().is_some() {
-                    tell(
+                    notify(
                         shared,
-                        format!("what was copied does not go to the player: {why}"),
+                        format!("copied content not sent to the player: {why}"),
                     );
                 }
             }
@@ -109,12 +115,12 @@ pub(super) fn run(shared: &Shared, shares: SharedClipboard, inbox: &Inbox) {
     };
     while !shared.stopping() {
         if let Err(e) = turn() {
-            let why = format!("the clipboard is no longer shared: {e}");
-            return shared.notice(Notice::Trouble(why));
+            let why = format!("clipboard sharing stopped: {e}");
+            return shared.notice(Notice::Warning(why));
         }
     }
 }
 
-fn tell(shared: &Shared, words: String) {
+fn notify(shared: &Shared, words: String) {
     shared.notice(Notice::Clipboard(words));
 }

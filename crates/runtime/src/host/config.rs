@@ -1,7 +1,6 @@
-//! What a host is told, in plain words and numbers: what another process, a C program or a file can
-//! say.
+//! Host configuration in plain text and numbers, as another process, a C program or a file provides it.
 //!
-//! What it is not: it knows no options of a command line, and opens no source of pictures.
+//! It has no command-line options, and opens no source of pictures.
 
 mod sound;
 
@@ -34,7 +33,7 @@ use openuvr_proto::units::Bitrate;
 use serde::{Deserialize, Serialize};
 
 pub use self::sound::Sounds;
-use super::{CLIPBOARD_WAYS, Encoding, Encodings, codec_of};
+use super::{CLIPBOARD_DIRECTIONS, Encoding, Encodings, codec_of};
 use crate::PORT;
 use crate::identity_store::{self, load_or_create};
 use crate::machine;
@@ -42,115 +41,115 @@ use crate::sched::Scheduler;
 use crate::store;
 use crate::trust_store::DeviceStore;
 
-/// What the video may aim at.
+/// The range of video bitrates.
 pub const BITRATES: RangeInclusive<Bitrate> = Bitrate(100_000)..=Bitrate(1_000_000_000);
 
-/// The least that an adaptive rate goes down to by itself (guess: a picture to recognise).
-const LEAST: Bitrate = Bitrate(500_000);
+/// Default minimum of the adaptive rate (guess: the picture is still recognisable).
+const DEFAULT_MIN_BITRATE: Bitrate = Bitrate(500_000);
 
-/// Frames in which all of a picture is refreshed; with less than two there would be only key frames.
+/// Range of intra-refresh periods in frames; a period of one would be key frames only.
 pub const REFRESHES: RangeInclusive<u16> = 2..=10_000;
 
-/// Frames a second.
+/// Range of frame rates in Hz.
 const RATES: RangeInclusive<f64> = 1.0..=240.0;
 
-/// What a host is told. [`Config::default`] is what `openuvr host` does without options.
+/// A host's configuration. [`Config::default`] is that of `openuvr host` without options.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Its name at clients, at most [`machine::LONGEST_NAME`] bytes; empty: this machine's.
+    /// The name shown at clients, at most [`machine::LONGEST_NAME`] bytes; empty: this machine's name.
     pub name: String,
-    /// Where clients reach it.
+    /// The address to bind.
     pub bind: SocketAddr,
-    /// The only transport that will do, by its [`Rung::name`]; `None`: all that work.
+    /// Forces a transport, by its [`Rung::name`]; `None`: all that work.
     pub link: Option<String>,
     /// The folder of keys and known devices; `None`: [`store::config_dir`].
     pub config_dir: Option<PathBuf>,
-    /// Lets in a new device that knows this PIN.
+    /// Allows a new device to pair with this PIN.
     pub pin: Option<String>,
-    /// Lets in a new device with a random PIN. Without either, that happens if no device is known.
+    /// Allows a new device to pair with a random PIN. Without either setting, this is the default if no
+    /// device is known.
     pub pair: bool,
-    /// How long pairing stays open, in seconds.
+    /// Duration of the pairing window, in seconds.
     pub pair_for: u32,
-    /// The key of a portal whose tickets are taken, as [`TicketKey`](openuvr_proto::control::ticket::TicketKey)
-    /// writes it; then pairing is open only if that is asked for.
+    /// The key of a portal whose tickets are accepted, as
+    /// [`TicketKey`](openuvr_proto::control::ticket::TicketKey) formats it; then pairing is open only on
+    /// request.
     pub ticket_key: Option<String>,
-    /// Which session of the portal this is, by its UUID; with [`Config::ticket_key`].
+    /// The UUID of the portal's session; with [`Config::ticket_key`].
     pub ticket_session: Option<String>,
-    /// What a second player gets: `refuse`, `observe` or `take-over`.
+    /// Policy for a second player: `refuse`, `observe` or `take-over`.
     pub second_player: String,
-    /// Most clients that only watch, 0–64.
+    /// Most observers, 0–64.
     pub max_observers: u16,
-    /// How its application reads keys, if a client's person says nothing else: `symbol` or `position`.
+    /// How the application reads keys, unless the client overrides it: `symbol` or `position`.
     pub keys: String,
-    /// The encoders by their names in [`encode::BACKENDS`], the most wanted first: a client gets the first
+    /// The encoders by their names in [`encode::BACKENDS`], in order of preference: a client gets the first
     /// whose codec it decodes.
     pub encoders: Vec<String>,
-    /// Whether each client gets an encoder of its own.
+    /// Whether each client has its own encoder.
     pub each_its_own: bool,
-    /// Slices a frame, 1–64.
+    /// Slices per frame, 1–64.
     pub slices: u8,
     /// Encoder threads, 1–64; `None`: [`encoder_threads`].
     pub encoder_threads: Option<u8>,
-    /// Whether motion is searched to quarters of a pixel; `None`: as the picture's size allows.
+    /// Quarter-pixel motion search; `None`: depends on the picture size.
     pub subpel: Option<bool>,
-    /// As what colours are coded, by [`Pixels::name`]; `None`: as the encoder usually does.
+    /// The pixel format, by [`Pixels::name`]; `None`: the encoder's default.
     pub pixels: Option<String>,
-    /// Whether the encoder decides how many bits a picture gets; `None`: who usually does.
+    /// Constant bitrate by the encoder's rate control; `None`: the encoder's default.
     pub cbr: Option<bool>,
-    /// Most frames a second, 1–240; with [`Config::follows_display`], where the player's display is not
-    /// known.
+    /// Highest frame rate in Hz, 1–240; with [`Config::follows_display`], while the player's display is
+    /// unknown.
     pub fps: f64,
-    /// Whether as many frames are sent at most as the player's display shows: with one encoder for all
-    /// clients only.
+    /// Whether the player's display limits the frame rate; only with one encoder for all clients.
     pub follows_display: bool,
-    /// Bits per second that the video takes at most; `None`: what the encoder needs to be of use.
+    /// Highest video bitrate in bit/s; `None`: [`default_bitrate`] of the encoder.
     pub bitrate: Option<u64>,
-    /// The adaptive rate never goes below it; `None`: 0.5 Mb/s.
+    /// Lowest adaptive bitrate in bit/s; `None`: 0.5 Mb/s.
     pub min_bitrate: Option<u64>,
-    /// Where the adaptive rate starts; `None`: at the highest.
+    /// Initial bitrate in bit/s; `None`: the highest.
     pub start_bitrate: Option<u64>,
-    /// Whether the rate follows the link.
+    /// Whether the bitrate adapts to the link.
     pub adaptive: bool,
-    /// What answers a loss: `skip-back`, `key-frame` or `refresh`.
+    /// Recovery from a loss: `skip-back`, `key-frame` or `refresh`.
     pub recovery: String,
-    /// With `refresh`, all of the picture is refreshed every so many frames; `None`: only on need.
+    /// With `refresh`, the intra-refresh period in frames; `None`: only on demand.
     pub refresh_every: Option<u16>,
-    /// Whether a picture that does not move is sent again in better quality.
+    /// Static refinement: an unchanged picture is encoded again in better quality.
     pub top_up: bool,
-    /// Every so many-th frame is a key frame; `None`: only on need.
+    /// Key-frame interval in frames (GOP size); `None`: only on demand.
     pub key_frame_every: Option<u32>,
-    /// Whether the pointer of the application's display is sent: its shape and place.
+    /// Whether the pointer of the application's display is sent (shape and position).
     pub cursor: bool,
-    /// The sound that clients may hear, in the words of [`crate::sound_choice::SoundChoice`]: `auto`, `off`, or
-    /// a backend of [`openuvr_media::audio::CAPTURES`] and its device.
+    /// The sound sent to clients, as parsed by [`crate::sound_choice::SoundChoice`]: `auto`, `off`, or a
+    /// backend of [`openuvr_media::audio::CAPTURES`] and its device.
     pub sound: String,
-    /// Where the player's microphone is heard: `off`, or a playback and its device, such as `pulse:SINK`.
+    /// Output of the player's microphone: `off`, or a playback backend and its device, such as `pulse:SINK`.
     pub microphone: String,
-    /// The sound that clients may hear is what the application of this process gives; [`Config::sound`] is not
-    /// looked at then.
+    /// Takes the sound from the application of this process; [`Config::sound`] is ignored then.
     #[serde(skip)]
     pub given: Option<Given>,
-    /// How long a payload of sound is, in microseconds: 2500, 5000, 10000 or 20000.
+    /// Duration of a sound payload, in microseconds: 2500, 5000, 10000 or 20000.
     pub sound_frame: u32,
-    /// Bits per second that sound takes, 16 000 to 510 000, without headers and repetitions.
+    /// Sound bitrate in bit/s, 16 000 to 510 000, without headers and repetitions.
     pub sound_bitrate: u64,
-    /// Which ways text that is copied goes between the player and the application's display, by
-    /// [`CLIPBOARD_WAYS`]: `off`, `to-host`, `to-client` or `both`.
+    /// Directions of clipboard sharing between the player and the application's display, by
+    /// [`CLIPBOARD_DIRECTIONS`]: `off`, `to-host`, `to-client` or `both`.
     pub clipboard: String,
-    /// In which folder the player's game pads are shown to the application's processes, which then have
-    /// `libopenuvr_pads.so` and [`openuvr_media::pad::FOLDER`] in their environment; `None`: nowhere.
+    /// The folder in which the player's game pads are provided to the application's processes, which must
+    /// have `libopenuvr_pads.so` and [`openuvr_media::pad::FOLDER`] in their environment; `None`: none.
     pub pads_folder: Option<PathBuf>,
-    /// Where gateways of another process reach the host: see [`crate::remote`]; `None`: nowhere.
+    /// The socket for gateways of another process: see [`crate::remote`]; `None`: none.
     pub gateway: Option<PathBuf>,
-    /// The pads that are there already in that folder.
+    /// The sockets of pads that exist already in `pads_folder`.
     #[serde(skip)]
     pub seats: SeatSockets,
-    /// Whether threads ask for real-time scheduling.
+    /// Whether threads request real-time scheduling.
     pub realtime: bool,
-    /// The cores of the threads that must not wait; empty: any.
+    /// The cores of the latency-critical threads; empty: any.
     pub pin_cores: BTreeSet<usize>,
-    /// Write a row for each frame and client here ([`crate::csv`]), if a guest is told this.
+    /// The CSV with a row for each frame and client ([`crate::csv`]); used by guests.
     pub csv: Option<PathBuf>,
 }
 
@@ -176,7 +175,7 @@ impl Default for Config {
             subpel: None,
             pixels: None,
             cbr: None,
-            fps: USUAL_FPS,
+            fps: DEFAULT_FPS,
             follows_display: true,
             bitrate: None,
             min_bitrate: None,
@@ -203,38 +202,38 @@ impl Default for Config {
     }
 }
 
-/// What [`Config::open`] opened: all of a host but its pictures and its input.
+/// The result of [`Config::open`]: all of a host except its pictures and input.
 pub struct Opened {
-    /// The way to the clients.
+    /// The link to the clients.
     pub link: Arc<Ladder>,
-    /// Where clients reach it, in words.
-    pub place: String,
-    /// Who this host is.
+    /// The endpoint for clients, as text.
+    pub endpoint: String,
+    /// The host's identity.
     pub identity: Identity,
-    /// Whom it knows.
+    /// The known devices.
     pub devices: DeviceStore,
-    /// With what a new device may pair, and how long.
+    /// PIN and duration of the initial pairing window.
     pub pairing: Option<(Pin, Duration)>,
-    /// What takes tickets, if they are taken.
+    /// Validates tickets, if enabled.
     pub tickets: Option<TicketGate>,
     /// Names, roles, limits.
     pub policy: HostPolicy,
-    /// How pictures are encoded, and for whom.
+    /// The encoders and their assignment to clients.
     pub encodings: Encodings,
-    /// What clients may hear and say.
+    /// Sound to clients and from the player.
     pub sounds: Sounds,
 }
 
 impl Config {
-    /// Opens what it names.
+    /// Opens everything it names.
     ///
     /// # Errors
-    /// One line: what is out of range, or can't be opened.
+    /// One line: a value that is out of range, or a device that can't be opened.
     pub fn open(&self) -> Result<Opened, String> {
         let encodings = Encodings::new(self.encodings()?, self.each_its_own);
         let mut policy = self.policy()?;
         let only = self.only()?;
-        place_of_one(self.bind)?;
+        check_unicast(self.bind)?;
         let sounds = self.sounds()?;
         policy.streams.extend(sounds.streams());
         let pin = match &self.pin {
@@ -258,7 +257,7 @@ impl Config {
         };
         let span = Duration::from_secs(self.pair_for.into());
         Ok(Opened {
-            place: place(&link, only),
+            endpoint: endpoint(&link, only),
             link: Arc::new(link),
             identity,
             devices,
@@ -270,10 +269,10 @@ impl Config {
         })
     }
 
-    /// Looks at what can be looked at before anything is opened.
+    /// Validates the values without opening anything.
     ///
     /// # Errors
-    /// One line: what is out of range.
+    /// One line: the value that is out of range.
     pub fn check(&self) -> Result<(), String> {
         self.encodings()?;
         self.policy()?;
@@ -281,10 +280,10 @@ impl Config {
         self.check_audio()?;
         self.tickets()?;
         self.clipboard_ways()?;
-        place_of_one(self.bind)
+        check_unicast(self.bind)
     }
 
-    /// What takes tickets, if they are taken.
+    /// Validates tickets, if enabled.
     fn tickets(&self) -> Result<Option<TicketGate>, String> {
         match (&self.ticket_key, &self.ticket_session) {
             (None, None) => Ok(None),
@@ -299,15 +298,15 @@ impl Config {
         }
     }
 
-    /// Which ways clipboard text goes.
+    /// The directions of clipboard sharing.
     ///
     /// # Errors
-    /// One line: which there are.
+    /// One line that lists the valid values.
     pub fn clipboard_ways(&self) -> Result<ClipboardWays, String> {
-        one_of("clipboard", &self.clipboard, &CLIPBOARD_WAYS)
+        one_of("clipboard", &self.clipboard, &CLIPBOARD_DIRECTIONS)
     }
 
-    /// How urgent its threads are.
+    /// The scheduler of its threads.
     #[must_use]
     pub fn scheduler(&self) -> Scheduler {
         let scheduler = match self.realtime {
@@ -319,7 +318,7 @@ impl Config {
 
     fn only(&self) -> Result<Option<Rung>, String> {
         let named = |name: &String| {
-            let all = Rung::ALL.map(|rung| (rung.name(), rung));
+            let all = Rung::ALL.map(|transport| (transport.name(), transport));
             one_of("link", name, &all)
         };
         self.link.as_ref().map(named).transpose()
@@ -348,10 +347,10 @@ impl Config {
         })
     }
 
-    /// How pictures are encoded, by each of the encoders.
+    /// The encodings, one for each encoder.
     ///
     /// # Errors
-    /// What is out of range, and the range; an encoder that there is not, or that no client would ever
+    /// A value that is out of range, with the range; an unknown encoder, or one that no client would ever
     /// get.
     pub fn encodings(&self) -> Result<Vec<Encoding>, String> {
         let backends = encode::find_all(&self.encoders).map_err(|e| format!("encoder: {e}"))?;
@@ -373,7 +372,7 @@ impl Config {
         let recovery = one_of("recovery", &self.recovery, &recovery)?;
         if recovery == Recovery::Refresh && !backend.refreshes {
             return Err(format!(
-                "recovery: the encoder {} can't refresh a picture by parts",
+                "recovery: the encoder {} does not support intra refresh",
                 backend.name
             ));
         }
@@ -409,7 +408,7 @@ impl Config {
                     key_frame_every: self.key_frame_every,
                 },
                 top_up: self.top_up,
-                // All renditions are made of the pictures that one capture gives.
+                // All renditions share the pictures of one capture.
                 follows_display: self.follows_display
                     && !self.each_its_own
                     && self.encoders.len() == 1,
@@ -417,10 +416,12 @@ impl Config {
         })
     }
 
-    /// Between what the rate may vary.
+    /// The bitrate range.
     fn range(&self, encoder: &str) -> Result<Range, String> {
-        let max = self.bitrate.map_or(usual_bitrate(encoder), Bitrate);
-        let min = self.min_bitrate.map_or(LEAST.min(max), Bitrate);
+        let max = self.bitrate.map_or(default_bitrate(encoder), Bitrate);
+        let min = self
+            .min_bitrate
+            .map_or(DEFAULT_MIN_BITRATE.min(max), Bitrate);
         let start = self.start_bitrate.map_or(max, Bitrate);
         let bits = |rate: &Bitrate| rate.0;
         let bounds = bits(BITRATES.start())..=bits(BITRATES.end());
@@ -431,13 +432,13 @@ impl Config {
     }
 }
 
-/// Frames a second where nobody says how many: what most displays show.
-pub const USUAL_FPS: f64 = 60.0;
+/// Default frame rate in Hz: that of most displays.
+pub const DEFAULT_FPS: f64 = 60.0;
 
-/// Bits per second that the encoder of this name needs to be of use. JPEG of quality 70 took
-/// 54 Mbit/s, measured at 1280x720 and 60 frames/s of a game.
+/// The default bitrate for this encoder. JPEG of quality 70 took 54 Mbit/s, measured with a game at 1280x720
+/// and 60 frames/s.
 #[must_use]
-pub fn usual_bitrate(encoder: &str) -> Bitrate {
+pub fn default_bitrate(encoder: &str) -> Bitrate {
     Bitrate::from_mbps(match encoder {
         "jpeg" => 60,
         "raw" => 1000,
@@ -445,9 +446,9 @@ pub fn usual_bitrate(encoder: &str) -> Bitrate {
     })
 }
 
-/// Threads for an encoder that shares the machine with the application: two halve the time of a
-/// picture (measured on two cores, both ends on them: 0.6 ms less at 720p and 1.5 ms at 1080p); four
-/// on a large machine are a guess.
+/// Default encoder threads, on a machine shared with the application: two halve the time per picture
+/// (measured on two cores with both ends on them: 0.6 ms less at 720p and 1.5 ms at 1080p); four on a large
+/// machine are a guess.
 #[must_use]
 pub fn encoder_threads() -> u8 {
     match std::thread::available_parallelism().map_or(1, usize::from) {
@@ -457,9 +458,8 @@ pub fn encoder_threads() -> u8 {
     }
 }
 
-/// Refuses an address that is not that of one machine: a socket takes it, and no client ever reaches
-/// it there.
-fn place_of_one(bind: SocketAddr) -> Result<(), String> {
+/// Refuses multicast and broadcast addresses: a socket binds to them, but no client reaches it there.
+fn check_unicast(bind: SocketAddr) -> Result<(), String> {
     let ip = bind.ip();
     let refused = |what: &str| {
         Err(format!(
@@ -471,7 +471,7 @@ fn place_of_one(bind: SocketAddr) -> Result<(), String> {
         SocketAddr::V4(_) if is_broadcast(bind) => refused("a broadcast address"),
         SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() && v6.scope_id() == 0 => {
             Err(format!(
-                "bind: {ip} is the same on each interface: say which by its number (ip link), such as \
+                "bind: {ip} is ambiguous (link-local): add the interface's number (ip link), such as \
              [{ip}%2]:{}",
                 bind.port()
             ))
@@ -480,28 +480,28 @@ fn place_of_one(bind: SocketAddr) -> Result<(), String> {
     }
 }
 
-/// Whether the kernel takes it for one: that of all networks, or of one of ours.
+/// Whether the kernel treats it as a broadcast address, limited or of a local network.
 fn is_broadcast(to: SocketAddr) -> bool {
     let any = (Ipv4Addr::UNSPECIFIED, 0);
     let refused = UdpSocket::bind(any).and_then(|socket| socket.connect((to.ip(), PORT)));
-    // connect(2): a socket that was not made for broadcasts may not.
+    // connect(2): EACCES for a broadcast address without SO_BROADCAST.
     let refused = refused.is_err_and(|why| why.kind() == ErrorKind::PermissionDenied);
     refused || to.ip() == Ipv4Addr::BROADCAST
 }
 
-/// The address of UDP that a [`Opened::place`] names; `None` where there is only raw Ethernet.
+/// The UDP address in an [`Opened::endpoint`]; `None` with raw Ethernet only.
 #[must_use]
-pub fn address_in(place: &str) -> Option<SocketAddr> {
-    let address = place.strip_prefix("UDP ")?.split(',').next()?;
+pub fn udp_address(endpoint: &str) -> Option<SocketAddr> {
+    let address = endpoint.strip_prefix("UDP ")?.split(',').next()?;
     address.parse().ok()
 }
 
-/// Where clients reach this host.
-fn place(link: &Ladder, only: Option<Rung>) -> String {
+/// The endpoint for clients, as text.
+fn endpoint(link: &Ladder, only: Option<Rung>) -> String {
     match link.local_addr() {
         Some(address) => {
-            let rung = link.rung(path_of(address)).name();
-            let mut text = format!("UDP {address}, {rung}");
+            let transport = link.rung(path_of(address)).name();
+            let mut text = format!("UDP {address}, {transport}");
             let stations = link.stations().unwrap_or_default();
             for (n, (name, _)) in stations.iter().enumerate() {
                 text += if n == 0 {

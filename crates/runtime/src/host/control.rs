@@ -1,5 +1,4 @@
-//! The control thread: everything that arrives from the link, and input on its way to the
-//! application.
+//! The control thread: handles all received datagrams, and forwards input to the application.
 
 mod admit;
 mod inputs;
@@ -35,42 +34,42 @@ use openuvr_proto::wire::Reject;
 use openuvr_proto::wire::control::{GoodbyeReason, Report};
 use openuvr_proto::wire::header::{Plane, plane_of};
 
-use super::admit::{Admission, Answer};
+use super::admit::{Admission, AdmissionCallback};
 use super::audio::{self, AudioCommand};
 use super::clipboard::Inbox;
 use super::microphone::Microphone;
-use super::pairing_words::{pairing_open, pairing_words};
+use super::pairing_words::{pairing_opened, pairing_text};
 use super::trust::Trust;
 use super::window_sizes::WindowSizes;
 use super::{Attachment, ENDS, Encodings, Input, MediaCommand, Notice, Shared};
 use crate::clock;
 use crate::lock::lock;
 
-/// How often the list of devices is looked at for a device that was forbidden meanwhile (a stat
-/// call each time), and the transports.
-const TRUST_EVERY: Duration = Duration::from_millis(250);
+/// How often the device list is checked for newly forbidden devices (one stat call), and the transports for
+/// changes.
+const TRUST_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A turn that took this long was held up (this machine slept, or the process was stopped): without
-/// that it lasts [`TRUST_EVERY`] at most.
-const HELD_UP: Duration = Duration::from_millis(500);
+/// An iteration this long was stalled (this machine slept, or the process was stopped): otherwise it lasts
+/// [`TRUST_INTERVAL`] at most.
+const STALL: Duration = Duration::from_millis(500);
 
-/// So many batches hold all that a socket's buffer does: 8 MiB by Linux's own accounting, in which a
-/// small datagram takes 768 bytes, and 16 of them in a batch where none could be joined.
-const WAITING: usize = 700;
+/// Batches that drain a full socket buffer: 8 MiB in Linux's accounting, where a small datagram takes 768
+/// bytes, with 16 datagrams per batch without GRO.
+const MAX_BACKLOG: usize = 700;
 
-/// What the application tells the control thread.
+/// Commands from the application.
 pub(super) enum Command {
     OpenPairing(Pin, Duration),
-    /// Whether a device that comes through a gateway may come in.
-    Admit(Box<Admission>, Answer),
-    /// Where the events of a registered device go; `None`: where all input goes.
+    /// Requests admission of a gateway's device.
+    Admit(Box<Admission>, AdmissionCallback),
+    /// Maps a registered device to a descriptor; `None`: to the common input target.
     Map(DeviceId, Option<Descriptor>),
 }
 
 pub(super) struct Control {
     pub(super) shared: Arc<Shared>,
     pub(super) handshake: HostHandshake,
-    /// Whom it lets in.
+    /// Decides which devices are admitted.
     pub(super) trust: Trust,
     pub(super) input: Input,
     /// The player's registered devices.
@@ -78,28 +77,28 @@ pub(super) struct Control {
     pub(super) viewport: Option<Viewport>,
     pub(super) media_commands: SyncSender<MediaCommand>,
     pub(super) media: Waker,
-    /// To the audio thread, if there is sound.
+    /// Commands to the audio thread, if there is sound.
     pub(super) audio: Option<SyncSender<AudioCommand>>,
-    /// Where the player's microphone is heard, if it may be.
+    /// Plays the player's microphone, if enabled.
     pub(super) microphone: Microphone,
-    /// Where what the player copies goes, if it goes anywhere.
+    /// The inbox for text copied by the player, if enabled.
     pub(super) clipboard: Option<Inbox>,
-    /// The player's game pads, if they are shown.
+    /// The player's game pads, if enabled.
     pub(super) pads: Option<ShownPads>,
     pub(super) encodings: Arc<Encodings>,
-    /// How frames of further renditions ended.
+    /// Frame outcomes of secondary renditions.
     pub(super) ends: Receiver<FrameOutcome>,
     pub(super) commands: Receiver<Command>,
-    /// Where each subscriber's video goes, and with what.
-    pub(super) ways: HashMap<SessionId, (PathId, Rung)>,
-    /// Whose reports the media thread learns from.
+    /// The path and transport of each session's video.
+    pub(super) paths: HashMap<SessionId, (PathId, Rung)>,
+    /// The player, whose reports drive the media thread.
     pub(super) player: Option<SubscriberId>,
-    /// How large their windows are.
+    /// The clients' window sizes.
     pub(super) window_sizes: WindowSizes,
-    /// Whether it was told that events of mapped devices are lost.
-    pub(super) told_lost: bool,
-    /// Why presses do not reach the window, as was told last.
-    pub(super) kept_back: Option<&'static str>,
+    /// Whether the loss of mapped devices' events was reported.
+    pub(super) loss_reported: bool,
+    /// The last reported reason for withheld input.
+    pub(super) withheld: Option<&'static str>,
 }
 
 impl Control {
@@ -117,10 +116,10 @@ impl Control {
         let mut trust_at = clock::now();
         let mut last_turn = trust_at;
         while !shared.stopping() {
-            // A thread that woke late, or was held up: what peers said waits in the socket, and none is to be
-            // taken for silent before it is read.
-            if batch.is_empty() || clock::now().since(last_turn) >= HELD_UP {
-                for _ in 0..WAITING {
+            // After a late wake-up or a stall, datagrams wait in the socket: read them all before a peer's
+            // timeout is checked.
+            if batch.is_empty() || clock::now().since(last_turn) >= STALL {
+                for _ in 0..MAX_BACKLOG {
                     self.receive(&mut batch, Duration::ZERO)?;
                     if batch.is_empty() {
                         break;
@@ -133,15 +132,15 @@ impl Control {
                 self.command(now, command);
             }
             let caught_up = self.input_devices.catch_up();
-            self.tell_trouble(caught_up);
+            self.report_error(caught_up);
             if now >= trust_at {
-                self.look_for_forbidden();
-                self.look_for_wanted_window(now);
-                self.look_at_ways();
-                trust_at = now + TRUST_EVERY;
+                self.end_forbidden_sessions();
+                self.open_requested_window(now);
+                self.check_transports();
+                trust_at = now + TRUST_INTERVAL;
             }
             self.handshake.handle_timeout(now);
-            self.tell_pairing();
+            self.post_pairing_events();
             let timeout = self.turn(|sessions| sessions.handle_timeout(now), trust_at);
             self.receive(&mut batch, timeout)?;
         }
@@ -168,19 +167,19 @@ impl Control {
             Command::Admit(admission, answer) => answer(self.admit(now, *admission)),
             Command::Map(device, descriptor) => {
                 let mapped = self.input_devices.map(device, descriptor);
-                self.tell_trouble(mapped);
+                self.report_error(mapped);
             }
         }
     }
 
-    fn tell_trouble(&self, outcome: Result<(), InputError>) {
+    fn report_error(&self, outcome: Result<(), InputError>) {
         if let Err(e) = outcome {
-            self.shared.notice(Notice::Trouble(e.to_string()));
+            self.shared.notice(Notice::Warning(e.to_string()));
         }
     }
 
-    /// Does something with the sessions, sends what follows from it, acts on what happened; how
-    /// long nothing needs to be done.
+    /// Updates the sessions, sends their datagrams and handles their events; returns the time until the next
+    /// timeout.
     fn turn(&mut self, with: impl FnOnce(&mut Host), at_the_latest: Instant) -> Duration {
         let shared = self.shared.clone();
         let mut sessions = shared.sessions();
@@ -197,7 +196,7 @@ impl Control {
             self.event(event);
             sessions = shared.sessions();
         }
-        // What acting on events made the sessions say.
+        // Send the datagrams that event handling produced.
         shared.flush(&mut sessions);
         let next = sessions
             .next_timeout()
@@ -217,15 +216,14 @@ impl Control {
                 let shared = self.shared.clone();
                 let mut sessions = shared.sessions();
                 let accepted = sessions.handle_datagram(now, from, datagram);
-                let stranger = accepted == Err(Reject::Session);
-                let answer = stranger.then(|| sessions.answer_unknown_session(now, from, datagram));
+                let unknown = accepted == Err(Reject::Session);
+                let answer = unknown.then(|| sessions.answer_unknown_session(now, from, datagram));
                 drop(sessions);
                 if let Some(answer) = answer.flatten() {
-                    // It speaks again.
+                    // The peer retransmits.
                     let _ = shared.link.send(from, &answer, answer.len());
                 }
-                // A refused datagram changes nothing: no turn, so that a flood of them costs no
-                // more than looking at each.
+                // A rejected datagram changes nothing: skipping the update keeps a flood cheap.
                 if accepted.is_ok() {
                     self.turn(|_| (), now);
                 }
@@ -236,19 +234,18 @@ impl Control {
     }
 
     fn handshake_datagram(&mut self, now: Instant, from: PathId, datagram: &[u8]) {
-        // Asked for a client that has shown its address, and for nobody else: what a stranger
-        // sends costs no look at the disk. A device that was forbidden a moment ago must not come
-        // in.
-        self.tell_time_of_day();
+        // The device list is read only for a client whose address is validated, so that a stranger's
+        // datagrams cost no disk access. It must be fresh, so that a newly forbidden device is refused.
+        self.update_time_of_day();
         let trust = RefCell::new(&mut self.trust);
         let reaction = self
             .handshake
-            .handle_datagram(now, from, datagram, &|id| trust.borrow_mut().look()(id));
+            .handle_datagram(now, from, datagram, &|id| trust.borrow_mut().statuses()(id));
         if let Some(reply) = reaction.reply {
-            // A lost answer is asked for again.
+            // A lost reply is requested again by the peer.
             let _ = self.shared.link.send(from, &reply, reply.len());
         }
-        self.tell_pairing();
+        self.post_pairing_events();
         let Some((path, established, paired)) = reaction.established else {
             return;
         };
@@ -260,48 +257,48 @@ impl Control {
                 });
                 self.trust.paired(established.peer, name);
             }
-            // What is not listed is not written down.
+            // A ticket holder is not listed, so nothing is stored.
             Paired::Ticket { .. } => {}
             Paired::Known => {
                 if self.handshake.admitted(&established.peer).is_none() {
-                    self.trust.seen(established.peer);
+                    self.trust.session_started(established.peer);
                 }
             }
         }
-        let most = self.most(&established.peer);
+        let max_role = self.max_role(&established.peer);
         let begin = |sessions: &mut Host| {
             sessions.established(now, path, &established);
-            if most == Role::Observer {
+            if max_role == Role::Observer {
                 sessions.only_watches(established.session);
             }
         };
         self.turn(begin, now);
     }
 
-    /// Tells what happened to the pairing window.
-    fn tell_pairing(&mut self) {
+    /// Posts notices of pairing events.
+    fn post_pairing_events(&mut self) {
         while let Some(event) = self.handshake.poll_event() {
-            self.shared.notice(Notice::Pairing(pairing_words(event)));
+            self.shared.notice(Notice::Pairing(pairing_text(event)));
         }
     }
 
-    /// Opens the pairing window that a person asks for (`openuvr devices pair`).
-    fn look_for_wanted_window(&mut self, now: Instant) {
-        let Some(wanted) = self.trust.wanted_window() else {
+    /// Opens a pairing window requested by `openuvr devices pair`.
+    fn open_requested_window(&mut self, now: Instant) {
+        let Some(window) = self.trust.requested_window() else {
             return;
         };
-        let words = pairing_open(wanted.span);
-        (self.handshake).open_pairing(now, wanted.pin, wanted.span);
+        let words = pairing_opened(window.span);
+        (self.handshake).open_pairing(now, window.pin, window.span);
         self.shared.notice(Notice::Pairing(words));
     }
 
     /// Ends the sessions of devices that are no longer allowed.
-    fn look_for_forbidden(&mut self) {
-        let standing = self.trust.look();
+    fn end_forbidden_sessions(&mut self) {
+        let status = self.trust.statuses();
         let mut sessions = self.shared.sessions();
         sessions.end(GoodbyeReason::Forbidden, |key| {
             let key = PublicKey(*key);
-            match standing(&ClientId::of(&key)) {
+            match status(&ClientId::of(&key)) {
                 DeviceStatus::Allowed(known) => known != key,
                 DeviceStatus::Forbidden(_) => true,
                 DeviceStatus::Unknown => self.handshake.admitted(&key).is_none(),
@@ -333,7 +330,7 @@ impl Control {
                 }
                 self.microphone.add(session, uplink);
                 if role == Role::Player {
-                    self.plays(session.into());
+                    self.set_player(session.into());
                 }
                 let assigned = self.encodings.assign(offer.codecs);
                 self.command_media(MediaCommand::Add {
@@ -351,53 +348,53 @@ impl Control {
                 self.shared.notice(Notice::Subscribed {
                     subscriber: session.into(),
                     role,
-                    name: self.trust.joined(peer, &offer.name),
+                    name: self.trust.display_name(peer, &offer.name),
                     software: offer.software,
                     wishes: offer.wishes,
                     rendition: assigned.rendition,
                 });
-                self.goes(session, path);
+                self.set_path(session, path);
             }
             HostEvent::OtherSubscribed {
                 subscriber,
                 role,
                 request,
-            } => self.other_subscribed(subscriber, role, *request),
+            } => self.on_other_subscribed(subscriber, role, *request),
             HostEvent::RoleChanged(subscriber, role) => {
                 match role {
-                    Role::Player => self.plays(subscriber),
-                    Role::Observer => self.plays_no_more(subscriber),
+                    Role::Player => self.set_player(subscriber),
+                    Role::Observer => self.clear_player(subscriber),
                 }
                 self.command_media(MediaCommand::Role(subscriber, role));
                 self.figures().role_changed(subscriber, role);
                 self.shared.notice(Notice::RoleChanged(subscriber, role));
-                self.tell_window_size();
+                self.post_window_size();
             }
             HostEvent::PathChanged {
                 session,
                 path,
                 segmented: may,
             } => {
-                if self.ways.contains_key(&session) {
+                if self.paths.contains_key(&session) {
                     let path = segmented(path, may);
                     self.command_media(MediaCommand::Path(session.into(), path));
                     self.command_audio(AudioCommand::Path(session, path));
-                    self.goes(session, path);
+                    self.set_path(session, path);
                 }
             }
             HostEvent::Ended(subscriber, ending) => {
                 if let Some(session) = subscriber.session() {
-                    self.ways.remove(&session);
+                    self.paths.remove(&session);
                     self.command_audio(AudioCommand::Remove(session));
                     self.microphone.remove(session);
                 }
-                self.shared.others.remove(subscriber);
-                self.plays_no_more(subscriber);
+                self.shared.detached.remove(subscriber);
+                self.clear_player(subscriber);
                 self.command_media(MediaCommand::Remove(subscriber));
                 self.figures().left(subscriber);
                 self.shared.notice(Notice::Ended(subscriber, ending));
-                self.window_sizes.ended(subscriber);
-                self.tell_window_size();
+                self.window_sizes.remove(subscriber);
+                self.post_window_size();
             }
             HostEvent::Clipboard(_, text) => {
                 if let Some(clipboard) = &self.clipboard {
@@ -405,8 +402,8 @@ impl Control {
                 }
             }
             HostEvent::WindowSize(session, size) => {
-                self.window_sizes.is(session.into(), size);
-                self.tell_window_size();
+                self.window_sizes.set(session.into(), size);
+                self.post_window_size();
             }
             HostEvent::Input {
                 from,
@@ -414,20 +411,20 @@ impl Control {
                 received,
             } => self.inject(from, &arrived, received),
             HostEvent::ReleaseInput => self.release_all(),
-            HostEvent::KeyRepeat(may) => self.let_repeat(may),
+            HostEvent::KeyRepeat(may) => self.allow_key_repeat(may),
             HostEvent::KeyFrameWanted {
                 session,
                 last_good,
                 newest,
                 ..
             } => {
-                let wish = Feedback::KeyFrame { last_good, newest };
-                self.command_media(MediaCommand::Feedback(session.into(), wish));
+                let request = Feedback::KeyFrame { last_good, newest };
+                self.command_media(MediaCommand::Feedback(session.into(), request));
             }
             HostEvent::Record(record) => {
-                // Nothing is learnt from who shares a rendition with the player: the media thread need
+                // Reports of other subscribers of the player's rendition are not used: the media thread need
                 // not wake.
-                if self.encodings.each_its_own() || self.player == Some(record.subscriber) {
+                if self.encodings.encoder_per_client() || self.player == Some(record.subscriber) {
                     let report = Feedback::Frame(Report::from(&*record));
                     self.command_media(MediaCommand::Feedback(record.subscriber, report));
                 }
@@ -447,21 +444,21 @@ impl Control {
         lock(&self.shared.figures)
     }
 
-    /// Tells how large the player's window is, if that is news.
-    fn tell_window_size(&mut self) {
-        if let Some(size) = self.window_sizes.news(self.player) {
+    /// Posts the player's window size, if it changed.
+    fn post_window_size(&mut self) {
+        if let Some(size) = self.window_sizes.changed(self.player) {
             self.shared.notice(Notice::PlayerWindow(size));
         }
     }
 
-    /// Somebody takes frames in a thread of its own from now on.
-    fn other_subscribed(&mut self, id: SubscriberId, role: Role, request: SubscribeRequest) {
-        // It is gone already if its thread is.
-        let Some(detached) = self.shared.others.joins(id) else {
+    /// Registers a subscriber that has its own thread.
+    fn on_other_subscribed(&mut self, id: SubscriberId, role: Role, request: SubscribeRequest) {
+        // `None` if its thread has ended already.
+        let Some(detached) = self.shared.detached.take(id) else {
             return;
         };
         if role == Role::Player {
-            self.plays(id);
+            self.set_player(id);
         }
         let attachment = Attachment::Other {
             wishes: request.wishes,
@@ -485,30 +482,30 @@ impl Control {
         });
     }
 
-    /// Notes where a subscriber's video goes, and tells if it goes with something else.
-    fn goes(&mut self, session: SessionId, path: PathId) {
-        let rung = self.shared.link.rung(path);
-        let before = self.ways.insert(session, (path, rung));
-        if before.is_none_or(|(_, before)| before != rung) {
-            self.shared.notice(Notice::Link(session, rung));
+    /// Stores the path of a session's video, and posts a notice if its transport changed.
+    fn set_path(&mut self, session: SessionId, path: PathId) {
+        let transport = self.shared.link.rung(path);
+        let before = self.paths.insert(session, (path, transport));
+        if before.is_none_or(|(_, before)| before != transport) {
+            self.shared.notice(Notice::Link(session, transport));
         }
     }
 
-    /// Tells of transports that found out while they sent that they are not what they were.
-    fn look_at_ways(&mut self) {
-        for (session, (path, rung)) in &mut self.ways {
+    /// Posts notices of transports that changed while sending (GSO was disabled).
+    fn check_transports(&mut self) {
+        for (session, (path, transport)) in &mut self.paths {
             let now = self.shared.link.rung(*path);
-            if std::mem::replace(rung, now) != now {
+            if std::mem::replace(transport, now) != now {
                 self.shared.notice(Notice::Link(*session, now));
             }
         }
     }
 
-    /// Tells the media thread. Wishes that find no room come again, and what it learns from a
-    /// report it also learns from the next; a subscriber's coming or going waits for room.
+    /// Sends a command to the media thread. Requests without room are repeated by the client, and a lost
+    /// report is followed by the next one; joining and leaving wait for room.
     fn command_media(&mut self, command: MediaCommand) {
         match command {
-            // Good news waits for the next frame.
+            // A report of a complete frame needs no wake-up.
             MediaCommand::Feedback(_, Feedback::Frame(arrival)) if arrival.outcome.is_whole() => {
                 let _ = self.media_commands.try_send(command);
                 return;
@@ -518,9 +515,9 @@ impl Control {
             }
             command => {
                 if let Err(TrySendError::Full(command)) = self.media_commands.try_send(command) {
-                    // It may sleep over good news.
+                    // It may sleep although complete frames' reports fill the queue.
                     self.shared.wake_media(&self.media);
-                    // Fails only when the media thread is gone, and then the host stops.
+                    // Fails only if the media thread has ended, and then the host stops.
                     let _ = self.media_commands.send(command);
                 }
             }
@@ -528,10 +525,10 @@ impl Control {
         self.shared.wake_media(&self.media);
     }
 
-    /// Tells the audio thread, if there is one, which takes what is told within a payload's length.
+    /// Sends a command to the audio thread, if there is one; it takes commands once per payload.
     fn command_audio(&self, command: AudioCommand) {
         if let Some(audio) = &self.audio {
-            // Fails only when that thread is gone, which has said why.
+            // Fails only if that thread has ended, which was reported.
             let _ = audio.send(command);
         }
     }
@@ -540,7 +537,7 @@ impl Control {
         let shared = self.shared.clone();
         let now = clock::now();
         let why = *shared
-            .farewell
+            .goodbye_reason
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         self.turn(|sessions| sessions.close(why), now);

@@ -1,5 +1,5 @@
-//! The pointer moves without a frame: the cursor thread watches that of a display, and an application
-//! without one says where its own is.
+//! The pointer is sent independently of frames: the cursor thread watches a display's pointer, or the
+//! application sets its own.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use openuvr_proto::units::Size;
 
 use super::{HostRuntime, Notice, Shared};
 
-/// A pointer that is warped under a window which itself selects motion is only seen when asked
-/// for: ten times a second, three small requests each.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// A pointer warped over a window that itself selects motion is only seen by polling: ten times a second,
+/// three small requests each.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 impl HostRuntime {
-    /// The application's pointer looks like `shape` now (`None`: as before) and is at this place of the
-    /// picture (0–65 535 across and down; `None`: hidden). For an application that has no pointer on a
-    /// display. From any thread.
+    /// Sets the application's pointer: `shape` (`None`: unchanged) and the position in the picture (0–65 535
+    /// across and down; `None`: hidden). For applications without a pointer on a display. Callable from any
+    /// thread.
     pub fn set_pointer(&self, shape: Option<&CursorShape>, at: Option<(u16, u16)>) {
         let mut sessions = self.shared.sessions();
         if let Some(shape) = shape {
@@ -27,11 +27,10 @@ impl HostRuntime {
         self.shared.flush(&mut sessions);
     }
 
-    /// The application wants to hear how far the mouse moves, or (as at first) where the pointer is.
-    /// From any thread.
-    pub fn set_relative_mouse(&self, wanted: bool) {
+    /// Selects relative mouse motion, or absolute positions (the initial state). Callable from any thread.
+    pub fn set_relative_mouse(&self, relative: bool) {
         let mut sessions = self.shared.sessions();
-        sessions.relative_mouse(wanted);
+        sessions.relative_mouse(relative);
         self.shared.flush(&mut sessions);
     }
 }
@@ -44,15 +43,13 @@ fn on_the_wire(shape: &CursorShape) -> update::CursorShape {
     }
 }
 
-/// Passes the pointer's places and shapes to the sessions until the host stops.
+/// Sends the pointer's positions and shapes to the sessions until the host stops.
 pub(super) fn run(shared: &Shared, mut watch: CursorWatch) {
     while !shared.stopping() {
-        let event = match watch.next(Some(LOOK_EVERY)) {
+        let event = match watch.next(Some(POLL_INTERVAL)) {
             Ok(event) => event,
             Err(e) => {
-                shared.notice(Notice::Trouble(format!(
-                    "the pointer is no longer sent: {e}"
-                )));
+                shared.notice(Notice::Warning(format!("pointer no longer sent: {e}")));
                 return;
             }
         };

@@ -1,4 +1,4 @@
-//! The renditions that a host offers: which encoders, and which of them a client gets.
+//! The renditions that a host offers, and their assignment to clients.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -11,81 +11,80 @@ use openuvr_proto::send::rendition;
 pub struct Encoding {
     /// The encoder's name in [`encode::BACKENDS`].
     pub encoder: String,
-    /// Slices a frame, 1–64.
+    /// Slices per frame, 1–64.
     pub slices: u8,
     /// Encoder threads, 1–64.
     pub threads: u8,
-    /// Whether motion is searched to quarters of a pixel; `None`: for pictures of at most
-    /// [`SUBPEL_PIXELS`].
+    /// Quarter-pixel motion search; `None`: for pictures of at most [`SUBPEL_PIXELS`].
     pub subpel: Option<bool>,
-    /// As what colours are coded; `None`: as the encoder usually does.
+    /// The pixel format; `None`: the encoder's default.
     pub pixels: Option<Pixels>,
-    /// Who decides how many bits a picture gets; `None`: who usually does with this encoder.
+    /// Rate control; `None`: the encoder's default.
     pub rate: Option<encode::Rate>,
-    /// With [`Recovery::Refresh`](openuvr_proto::send::policy::Recovery::Refresh): an intra
-    /// refresh every so many frames, 2 or more, wanted or not; `None`: only those that are wanted.
+    /// With [`Recovery::Refresh`](openuvr_proto::send::policy::Recovery::Refresh): the intra-refresh period
+    /// in frames, 2 or more; `None`: only on demand.
     pub refresh_every: Option<u16>,
-    /// Frame rate (which the capture enforces), bit rate, and what is done about losses; recovery by
-    /// refresh needs an encoder that can.
+    /// Frame rate (enforced by the capture), bitrate, and loss recovery; recovery by refresh needs an encoder
+    /// that supports it.
     pub rendition: rendition::Settings,
 }
 
-/// The largest picture whose motion is searched to quarters of a pixel by itself: 1280 × 720, where
-/// it costs 1.2 ms a frame and gains 3.5 dB of luma (two cores, both ends on them); at 1920 × 1080 it
-/// costs about 3 ms, and the picture would come late.
+/// The largest picture, in pixels, with quarter-pixel motion search by default: 1280 × 720, where it costs
+/// 1.2 ms a frame and gains 3.5 dB of luma (two cores, both ends on them). At 1920 × 1080 it costs about 3
+/// ms, and the picture would be late.
 pub const SUBPEL_PIXELS: usize = 1280 * 720;
 
-/// The encodings of a host. A client gets the first that it can decode, together with all who get the
-/// same, or an encoder of its own.
+/// The encodings of a host. A client gets the first that it can decode, shared with other clients or with its
+/// own encoder.
 #[derive(Debug)]
 pub struct Encodings {
-    /// At least one; no two of one codec.
+    /// At least one; no two with the same codec.
     all: Vec<Encoding>,
-    each_its_own: bool,
-    /// Renditions of one client each until now.
+    encoder_per_client: bool,
+    /// Number of single-client renditions so far.
     own: AtomicU32,
 }
 
-/// Which rendition a client gets.
+/// The rendition assigned to a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Assigned {
     pub(super) rendition: RenditionId,
-    /// Its place in [`Encodings::all`].
+    /// Index in [`Encodings::all`].
     pub(super) encoding: usize,
 }
 
 impl Encodings {
-    /// The most wanted first; `each_its_own`: an encoder for each client.
+    /// `all` in order of preference; `encoder_per_client`: an encoder for each client.
     #[must_use]
-    pub fn new(all: Vec<Encoding>, each_its_own: bool) -> Encodings {
+    pub fn new(all: Vec<Encoding>, encoder_per_client: bool) -> Encodings {
         Encodings {
             all,
-            each_its_own,
+            encoder_per_client,
             own: AtomicU32::new(0),
         }
     }
 
-    /// All of them, the most wanted first.
+    /// All encodings in order of preference.
     #[must_use]
     pub fn all(&self) -> &[Encoding] {
         &self.all
     }
 
-    /// Whether each client has its own encoder, whose rate and references follow what this client says.
+    /// Whether each client has its own encoder, whose rate and references follow that client's feedback.
     #[must_use]
-    pub fn each_its_own(&self) -> bool {
-        self.each_its_own
+    pub fn encoder_per_client(&self) -> bool {
+        self.encoder_per_client
     }
 
-    /// What a client gets that decodes `codecs` (bit n for codec number n): the first that is among them,
-    /// else the first of all.
+    /// Assigns a rendition to a client that decodes `codecs` (bit n for codec number n): the first with such
+    /// a codec, else the first of all.
     pub(super) fn assign(&self, codecs: u32) -> Assigned {
         let decodes = |encoding: &Encoding| {
             let codec = codec_of(&encoding.encoder);
             codec.is_some_and(|codec| codecs & 1 << codec != 0)
         };
         let encoding = self.all.iter().position(decodes).unwrap_or(0);
-        let number = match self.each_its_own {
+        let number = match self.encoder_per_client {
             true => self.own.fetch_add(1, Ordering::Relaxed),
             false => u32::try_from(encoding).unwrap_or(u32::MAX - 1),
         };
@@ -96,7 +95,7 @@ impl Encodings {
     }
 }
 
-/// The number on the wire of what an encoder makes.
+/// The wire number of an encoder's codec.
 #[must_use]
 pub fn codec_of(encoder: &str) -> Option<u8> {
     encode::BACKENDS
@@ -110,12 +109,12 @@ mod tests {
     use super::*;
     use crate::host::config::Config;
 
-    fn encodings(each_its_own: bool) -> Encodings {
+    fn encodings(encoder_per_client: bool) -> Encodings {
         let config = Config {
             encoders: vec!["x264".into(), "jpeg".into()],
             ..Config::default()
         };
-        Encodings::new(config.encodings().unwrap(), each_its_own)
+        Encodings::new(config.encodings().unwrap(), encoder_per_client)
     }
 
     #[test]
@@ -138,7 +137,7 @@ mod tests {
     #[test]
     fn each_client_gets_a_rendition_of_its_own() {
         let all = encodings(true);
-        let given: Vec<u32> = (0..3).map(|_| all.assign(u32::MAX).rendition.0).collect();
-        assert_eq!(given, [1, 2, 3]);
+        let assigned: Vec<u32> = (0..3).map(|_| all.assign(u32::MAX).rendition.0).collect();
+        assert_eq!(assigned, [1, 2, 3]);
     }
 }

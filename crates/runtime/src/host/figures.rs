@@ -1,4 +1,4 @@
-//! Figures of a host's subscribers: the control thread notes what becomes of frames, anybody reads.
+//! Statistics of a host's subscribers: written by the control thread, readable from any thread.
 
 use openuvr_proto::host::figures::SubscriberFigures;
 
@@ -7,11 +7,11 @@ use crate::clock;
 use crate::lock::lock;
 
 impl HostRuntime {
-    /// How its subscribers see it now: frames a second and latency over the newest five seconds, of those that
-    /// report on their frames. From any thread; the host waits for it no longer than a copy takes.
+    /// Frame rate and latency of each subscriber over the newest five seconds, for those that report on
+    /// frames. Callable from any thread; blocks the host only for a copy.
     #[must_use]
     pub fn figures(&self) -> Vec<SubscriberFigures> {
-        // Sorting is done on a copy, while nobody waits.
+        // Sorts a copy, without holding the lock.
         let figures = lock(&self.shared.figures).clone();
         figures.read(clock::now())
     }

@@ -1,4 +1,4 @@
-//! What a gateway asks of a host, wherever that runs.
+//! The interface between a gateway and a host in this or another process.
 
 use openuvr_proto::control::clipboard::ClipboardPiece;
 use openuvr_proto::control::negotiate::{Refusal, Role};
@@ -13,22 +13,21 @@ use openuvr_proto::send::subscriber::{Feedback, Subscriber};
 use openuvr_proto::time::PeerInstant;
 
 use super::HostRuntime;
-use super::admit::{Admission, AdmitRefused, AdmittedAs};
+use super::admit::{Admission, AdmissionGrant, AdmitRefused};
 use super::audio::Payload;
 use super::subscribe::SubscribeError;
 
-/// Hears whether a device may come in. Dropped without a call where there is no
-/// host any more.
-pub type Admitted = Box<dyn FnOnce(Result<AdmittedAs, AdmitRefused>) + Send>;
+/// Receives the result of an admission. Dropped without a call if the host has ended.
+pub type AdmissionCallback = Box<dyn FnOnce(Result<AdmissionGrant, AdmitRefused>) + Send>;
 
-/// Takes payloads of sound until it says `false`; must not block.
-pub type Listener = Box<dyn FnMut(&Payload<'_>) -> bool + Send>;
+/// Receives sound payloads until it returns `false`; must not block.
+pub type AudioListener = Box<dyn FnMut(&Payload<'_>) -> bool + Send>;
 
-/// A host as its subscribers' gateways see it: one in this process ([`HostRuntime`]) or in an application's
-/// ([`RemoteHost`](crate::remote::RemoteHost)). All of it may be called from any thread.
+/// A host as seen by gateways: one in this process ([`HostRuntime`]) or in an application's
+/// ([`RemoteHost`](crate::remote::RemoteHost)). All methods may be called from any thread.
 pub trait GatewayHost: Send + Sync {
-    /// Whether it takes subscribers: one in another process may not have begun, or be over.
-    fn is_there(&self) -> bool;
+    /// Whether it accepts subscribers: a host in another process may not have started yet, or have ended.
+    fn is_available(&self) -> bool;
 
     /// See [`HostRuntime::subscribe`].
     ///
@@ -46,7 +45,7 @@ pub trait GatewayHost: Send + Sync {
     /// See [`HostRuntime::request_role`].
     ///
     /// # Errors
-    /// Why it does not get it; it keeps the role that it has.
+    /// The refusal; the subscriber keeps its role.
     fn request_role(
         &self,
         subscriber: SubscriberId,
@@ -68,7 +67,7 @@ pub trait GatewayHost: Send + Sync {
     /// See [`HostRuntime::clipboard_piece`].
     ///
     /// # Errors
-    /// [`InputRefused::Busy`]: the piece may be given again later.
+    /// [`InputRefused::Busy`]: retry later.
     fn clipboard_piece(
         &self,
         subscriber: SubscriberId,
@@ -89,25 +88,25 @@ pub trait GatewayHost: Send + Sync {
     /// See [`HostRuntime::submit_display`].
     fn submit_display(&self, subscriber: SubscriberId, display: (u32, Display));
 
-    /// See [`HostRuntime::heard_from`].
-    fn heard_from(&self, subscriber: SubscriberId);
+    /// See [`HostRuntime::on_activity`].
+    fn on_activity(&self, subscriber: SubscriberId);
 
     /// See [`HostRuntime::feedback`].
     fn feedback(&self, from: SubscriberId, feedback: Feedback);
 
     /// See [`HostRuntime::admit`].
-    fn admit(&self, admission: Admission, answer: Admitted);
+    fn admit(&self, admission: Admission, answer: AdmissionCallback);
 
     /// See [`HostRuntime::listen`].
-    fn listen(&self, listener: Listener) -> bool;
+    fn listen(&self, listener: AudioListener) -> bool;
 
-    /// See [`HostRuntime::figures`]; `None`: the host does not say. Waits for up to a second for one in another
-    /// process.
+    /// See [`HostRuntime::figures`]; `None`: the host does not answer. Blocks for up to a second for a host
+    /// in another process.
     fn figures(&self) -> Option<Vec<SubscriberFigures>>;
 }
 
 impl GatewayHost for HostRuntime {
-    fn is_there(&self) -> bool {
+    fn is_available(&self) -> bool {
         !self.shared.stopping()
     }
 
@@ -167,23 +166,23 @@ impl GatewayHost for HostRuntime {
         HostRuntime::submit_display(self, subscriber, display);
     }
 
-    fn heard_from(&self, subscriber: SubscriberId) {
-        HostRuntime::heard_from(self, subscriber);
+    fn on_activity(&self, subscriber: SubscriberId) {
+        HostRuntime::on_activity(self, subscriber);
     }
 
     fn feedback(&self, from: SubscriberId, feedback: Feedback) {
         HostRuntime::feedback(self, from, feedback);
     }
 
-    fn admit(&self, admission: Admission, answer: Admitted) {
+    fn admit(&self, admission: Admission, answer: AdmissionCallback) {
         HostRuntime::admit(self, admission, answer);
     }
 
-    fn listen(&self, listener: Listener) -> bool {
+    fn listen(&self, listener: AudioListener) -> bool {
         HostRuntime::listen(self, listener)
     }
 
     fn figures(&self) -> Option<Vec<SubscriberFigures>> {
-        self.is_there().then(|| HostRuntime::figures(self))
+        self.is_available().then(|| HostRuntime::figures(self))
     }
 }

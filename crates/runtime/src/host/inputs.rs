@@ -1,4 +1,4 @@
-//! Input that waits for the application to take it.
+//! Input queued for the application.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,67 +8,67 @@ use openuvr_media::capture::Taken;
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::pressed::Pressed;
 
-/// Events that wait at most: a second of a mouse of 1000 Hz. An application that takes none for
-/// longer gets a release of all keys instead of what it missed.
-const MOST: usize = 1024;
+/// Capacity: one second of a 1000 Hz mouse. An application that takes none for longer gets a release of all
+/// keys instead of the missed events.
+const MAX_PENDING: usize = 1024;
 
 /// An event for the application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ForApplication {
-    /// What the person did.
+pub struct ApplicationInput {
+    /// The event.
     pub event: InputEvent,
-    /// Whose it was, and when it arrived and was taken.
+    /// Its sender, and when it arrived and was taken.
     pub taken: Taken,
 }
 
-/// Events on their way from the control thread to the application, oldest first.
+/// Events from the control thread to the application, oldest first.
 #[derive(Debug, Default)]
-pub struct Inputs {
+pub struct InputQueue {
     state: Mutex<State>,
     arrived: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    waiting: VecDeque<ForApplication>,
-    /// The newest that was added.
+    pending: VecDeque<ApplicationInput>,
+    /// The newest event added.
     newest: Option<Taken>,
     pressed: Pressed,
 }
 
-impl Inputs {
+impl InputQueue {
     /// Adds an event.
-    pub fn push(&self, input: ForApplication) {
+    pub fn push(&self, input: ApplicationInput) {
         let mut state = self.lock();
-        if state.waiting.len() >= MOST {
-            // Half of a stream of presses and releases is worse than none.
+        if state.pending.len() >= MAX_PENDING {
+            // A partial stream of presses and releases is worse than none.
             state.release();
         }
         state.newest = Some(input.taken);
         state.pressed.note(&input.event);
-        let event = state.without_text_of_commands(input.event);
-        state.waiting.push_back(ForApplication { event, ..input });
+        let event = state.without_shortcut_text(input.event);
+        state.pending.push_back(ApplicationInput { event, ..input });
         self.arrived.notify_one();
     }
 
-    /// Takes the oldest.
+    /// Takes the oldest event.
     #[must_use]
-    pub fn pop(&self) -> Option<ForApplication> {
-        self.lock().waiting.pop_front()
+    pub fn pop(&self) -> Option<ApplicationInput> {
+        self.lock().pending.pop_front()
     }
 
-    /// Takes the oldest, and waits for it at most `timeout`.
+    /// Takes the oldest event, waiting at most `timeout`.
     #[must_use]
-    pub fn wait(&self, timeout: Duration) -> Option<ForApplication> {
-        let nothing = |state: &mut State| state.waiting.is_empty();
+    pub fn wait(&self, timeout: Duration) -> Option<ApplicationInput> {
+        let nothing = |state: &mut State| state.pending.is_empty();
         let waited = self
             .arrived
             .wait_timeout_while(self.lock(), timeout, nothing);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        state.waiting.pop_front()
+        state.pending.pop_front()
     }
 
-    /// What the player had pressed is released; what still waited is of no use any more.
+    /// Releases the player's keys and discards pending events.
     pub fn release_all(&self) {
         self.lock().release();
         self.arrived.notify_one();
@@ -80,13 +80,13 @@ impl Inputs {
 }
 
 /// `KEY_LEFTCTRL`, `KEY_RIGHTCTRL`, `KEY_LEFTALT`, `KEY_LEFTMETA` and `KEY_RIGHTMETA`.
-const COMMANDS: [u16; 5] = [29, 97, 56, 125, 126];
+const MODIFIERS: [u16; 5] = [29, 97, 56, 125, 126];
 
 impl State {
-    /// What is held with Ctrl, Alt or Super is no text, although a window system is told its letter.
-    fn without_text_of_commands(&self, event: InputEvent) -> InputEvent {
+    /// A key pressed with Ctrl, Alt or Super produces no text, although a window system reports its letter.
+    fn without_shortcut_text(&self, event: InputEvent) -> InputEvent {
         let held = self.pressed.held();
-        let command = held.iter().any(|key| COMMANDS.contains(&key.code));
+        let command = held.iter().any(|key| MODIFIERS.contains(&key.code));
         match event {
             InputEvent::Key { code, pressed, .. } if command => InputEvent::Key {
                 code,
@@ -98,12 +98,12 @@ impl State {
     }
 
     fn release(&mut self) {
-        self.waiting.clear();
+        self.pending.clear();
         self.pressed = Pressed::default();
         let event = InputEvent::ReleaseAll;
         let newest = self.newest;
-        self.waiting
-            .extend(newest.map(|taken| ForApplication { event, taken }));
+        self.pending
+            .extend(newest.map(|taken| ApplicationInput { event, taken }));
     }
 }
 
@@ -115,8 +115,8 @@ mod tests {
 
     use super::*;
 
-    fn press(seq: u32) -> ForApplication {
-        ForApplication {
+    fn press(seq: u32) -> ApplicationInput {
+        ApplicationInput {
             event: InputEvent::Key {
                 code: KeyCode(30),
                 text: None,
@@ -131,7 +131,7 @@ mod tests {
         }
     }
 
-    fn seqs(inputs: &Inputs) -> Vec<(u32, bool)> {
+    fn seqs(inputs: &InputQueue) -> Vec<(u32, bool)> {
         std::iter::from_fn(|| inputs.pop())
             .map(|i| (i.taken.seq.0, i.event == InputEvent::ReleaseAll))
             .collect()
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn events_come_in_order_and_overflow_ends_in_a_release() {
-        let inputs = Inputs::default();
+        let inputs = InputQueue::default();
         inputs.release_all();
         assert!(seqs(&inputs).is_empty(), "nothing was pressed");
         assert_eq!(inputs.wait(Duration::ZERO), None);
@@ -150,15 +150,15 @@ mod tests {
         assert_eq!(
             released.map(|i| i.event),
             Some(InputEvent::ReleaseAll),
-            "although none waits"
+            "although none was pending"
         );
         (1..=1025).for_each(|seq| inputs.push(press(seq)));
         assert_eq!(seqs(&inputs), [(1024, true), (1025, false)]);
     }
 
     #[test]
-    fn a_letter_held_with_control_is_no_text() {
-        let inputs = Inputs::default();
+    fn a_letter_with_control_has_no_text() {
+        let inputs = InputQueue::default();
         let key = |code, text, pressed| InputEvent::Key {
             code: KeyCode(code),
             text,
@@ -171,7 +171,7 @@ mod tests {
             key(46, Some('c'), true),
         ];
         for event in events {
-            inputs.push(ForApplication { event, ..press(1) });
+            inputs.push(ApplicationInput { event, ..press(1) });
         }
         let seen: Vec<_> = std::iter::from_fn(|| inputs.pop())
             .map(|i| i.event)

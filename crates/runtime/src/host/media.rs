@@ -1,10 +1,10 @@
-//! The media thread captures, and makes the player's rendition: one frame at a time from the capture to
-//! the link, slice by slice. Further renditions are made in threads of their own, of the same pictures.
+//! The media thread captures and produces the player's rendition, one frame at a time from the capture to the
+//! link, slice by slice. Secondary renditions are produced from the same pictures in their own threads.
 
 mod encoder;
-mod further;
 mod pipeline;
 mod placement;
+mod secondary;
 mod session_path;
 mod subscriber;
 
@@ -25,47 +25,47 @@ use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::control::GoodbyeReason;
 
 pub(super) use self::encoder::open;
-pub(super) use self::further::Returned;
-use self::further::{Further, Waiting};
-use self::pipeline::{Circumstances, Pipeline};
+use self::pipeline::{PictureInfo, Pipeline};
+pub(super) use self::secondary::ReturnedPipeline;
+use self::secondary::{SecondaryRendition, SharedPicture};
 use super::{Encodings, MEDIA_COMMANDS, MediaCommand, Notice, Shared};
 use crate::clock;
-use crate::handoffs::Site;
 use crate::sched::Scheduler;
+use crate::scheduling_latency::WakeupSite;
 
-/// A picture that a further rendition's thread could not be given at once is offered again this much
-/// later: the other thread holds the slot for less than a microsecond, unless it lost the processor.
-const OFFER_AGAIN: Duration = Duration::from_millis(1);
+/// Retry interval for a picture that found a secondary rendition's slot locked: its thread holds the lock for
+/// less than a microsecond, unless it was preempted.
+const RETRY_AFTER: Duration = Duration::from_millis(1);
 
 pub(super) struct Media {
     shared: Arc<Shared>,
     capture: Box<dyn Capture>,
     media_commands: Receiver<MediaCommand>,
-    /// Commands that came in the middle of a frame and wait for its end.
+    /// Commands received during a frame, deferred to its end.
     deferred: VecDeque<MediaCommand>,
-    /// For threads of further renditions: how a pipeline comes back.
-    back: SyncSender<MediaCommand>,
+    /// Returns pipelines from the threads of secondary renditions.
+    returns: SyncSender<MediaCommand>,
     encodings: Arc<Encodings>,
     scheduler: Scheduler,
-    /// The rendition that this thread makes: the player's, if somebody plays.
+    /// The rendition of this thread: the player's, if there is one.
     primary: Option<Pipeline>,
-    further: Vec<Further>,
-    /// Threads that end or have ended.
+    secondaries: Vec<SecondaryRendition>,
+    /// Threads that are ending or have ended.
     ending: Vec<JoinHandle<()>>,
     player: Option<SubscriberId>,
-    /// What the application lets the video take at most, if it has said so.
-    highest: Option<Bitrate>,
-    /// The converter that the next primary gets.
+    /// The bitrate limit set by the application, if any.
+    bitrate_limit: Option<Bitrate>,
+    /// The converter for the next primary rendition.
     converter: Converter,
-    /// Pictures that further renditions share.
+    /// Pictures shared by secondary renditions.
     pool: Pool,
-    /// Of the pictures that the primary encodes.
+    /// The size of the primary's pictures.
     size: Size,
-    /// The most frames a second that the capture gives.
+    /// The capture's highest frame rate.
     fps: f64,
-    /// Where this thread is woken by its timer: for a frame that is due, and for the player's link.
-    timer: Site,
-    pacing: Site,
+    /// Wake-up sites of this thread's timer: for a due frame, and for pacing.
+    timer: WakeupSite,
+    pacing: WakeupSite,
 }
 
 impl Media {
@@ -74,7 +74,7 @@ impl Media {
         (capture, converter): (Box<dyn Capture>, Converter),
         encodings: Arc<Encodings>,
         scheduler: Scheduler,
-        (back, media_commands): (SyncSender<MediaCommand>, Receiver<MediaCommand>),
+        (returns, media_commands): (SyncSender<MediaCommand>, Receiver<MediaCommand>),
     ) -> Media {
         let fps = encodings.all()[0].rendition.policy.fps;
         let [timer, pacing] = ["host-media-timer", "host-pacing-timer"].map(|n| scheduler.site(n));
@@ -83,14 +83,14 @@ impl Media {
             capture,
             media_commands,
             deferred: VecDeque::new(),
-            back,
+            returns,
             encodings,
             scheduler,
             primary: None,
-            further: Vec::new(),
+            secondaries: Vec::new(),
             ending: Vec::new(),
             player: None,
-            highest: None,
+            bitrate_limit: None,
             fps,
             converter,
             pool: Pool::default(),
@@ -105,7 +105,7 @@ impl Media {
         self.end_all();
     }
 
-    /// Waits for the next event and does what follows from it; whether the source goes on.
+    /// Waits for the next event and handles it; returns whether the source continues.
     fn turn(&mut self) -> bool {
         self.take_commands();
         let until = self.next_deadline();
@@ -125,21 +125,21 @@ impl Media {
             Ok(CaptureEvent::TimedOut | CaptureEvent::Woken) => {
                 self.take_commands();
                 if self.frame_deadline().is_some_and(|at| at <= clock::now()) {
-                    // Nothing moved, but somebody needs the picture, or a better one.
+                    // Nothing changed, but a subscriber needs the picture, or static refinement is due.
                     self.frame(false);
                 }
             }
-            // The next frame has the new size, and begins a new epoch.
+            // The next frame has the new size and starts a new epoch.
             Ok(CaptureEvent::Resized(_)) => {}
             Ok(CaptureEvent::Hidden) => self.shared.source_shown(false),
             Ok(CaptureEvent::Shown) => self.shared.source_shown(true),
             Ok(CaptureEvent::Ended(why)) => {
-                self.shared.source_is_over(GoodbyeReason::SourceEnded);
+                self.shared.end_source(GoodbyeReason::SourceEnded);
                 self.shared.finish(Notice::SourceEnded(why));
                 return false;
             }
             Err(e) => {
-                self.shared.source_is_over(GoodbyeReason::Failed);
+                self.shared.end_source(GoodbyeReason::Failed);
                 self.shared
                     .finish(Notice::Failed(format!("capture failed: {e}")));
                 return false;
@@ -149,7 +149,8 @@ impl Media {
     }
 
     fn take_commands(&mut self) {
-        // Not more than can wait: the control thread is the more urgent one, and could go on for ever.
+        // Bounded by the queue's capacity: the control thread has a higher priority and could add commands
+        // without end.
         for _ in 0..MEDIA_COMMANDS {
             let next = self.deferred.pop_front();
             let Some(command) = next.or_else(|| self.media_commands.try_recv().ok()) else {
@@ -157,12 +158,12 @@ impl Media {
             };
             self.command_media(command);
         }
-        let highest = Bitrate(self.shared.highest.swap(0, Ordering::Relaxed));
-        if highest != Bitrate(0) {
-            self.limit(highest);
+        let bitrate_limit = Bitrate(self.shared.bitrate_limit.swap(0, Ordering::Relaxed));
+        if bitrate_limit != Bitrate(0) {
+            self.limit(bitrate_limit);
         }
         self.settle();
-        let watched = self.primary.is_some() || !self.further.is_empty();
+        let watched = self.primary.is_some() || !self.secondaries.is_empty();
         self.capture.set_watched(watched);
         if let Some(primary) = &self.primary {
             let fps = primary.fps();
@@ -170,50 +171,50 @@ impl Media {
                 self.capture.limit_fps(fps);
             }
         }
-        self.tell_decisions();
+        self.report_control_events();
     }
 
-    fn tell_decisions(&mut self) {
+    fn report_control_events(&mut self) {
         let Some(primary) = &mut self.primary else {
             return;
         };
         let mut newest = None;
-        while let Some(decision) = primary.poll_decision() {
+        while let Some(event) = primary.poll_control_event() {
             self.shared.notice(Notice::Decision {
                 rendition: primary.id(),
-                decision,
+                event,
             });
-            newest = Some(decision);
+            newest = Some(event);
         }
-        if let Some(decision) = newest {
+        if let Some(event) = newest {
             let mut sessions = self.shared.sessions();
-            sessions.decided(decision);
+            sessions.decided(event);
             self.shared.flush(&mut sessions);
         }
     }
 
-    /// When a frame is due although nothing moves.
+    /// When a frame is due without a change.
     fn frame_deadline(&self) -> Option<Instant> {
         self.capture.picture()?;
         self.primary.as_ref()?.next_deadline()
     }
 
-    /// When something is due although nothing moves.
+    /// When the next action is due without a change.
     fn next_deadline(&mut self) -> Option<Instant> {
-        let mut left = false;
-        for further in &mut self.further {
-            left |= further.retry();
+        let mut pending = false;
+        for secondary in &mut self.secondaries {
+            pending |= secondary.retry();
         }
-        let again = left.then(|| clock::now() + OFFER_AGAIN);
+        let again = pending.then(|| clock::now() + RETRY_AFTER);
         self.frame_deadline().into_iter().chain(again).min()
     }
 
-    /// Sends the newest picture, which has just been captured if it is `fresh`.
+    /// Encodes and sends the newest picture; `fresh`: it was just captured.
     fn frame(&mut self, fresh: bool) {
         let captured = clock::now();
         self.take_commands();
         let links = self.follow_links(captured);
-        let about = Circumstances {
+        let info = PictureInfo {
             captured,
             drawn: self.capture.drawn(),
             injected: self.injected(),
@@ -222,15 +223,15 @@ impl Media {
             return;
         };
         if let Some(primary) = &mut self.primary
-            && primary.frame(&picture, &about, fresh)
+            && primary.frame(&picture, &info, fresh)
         {
-            self.leave();
+            self.send_rest();
         }
-        self.tell_ends();
-        self.tell_decisions();
-        self.tell_size();
+        self.report_ends();
+        self.report_control_events();
+        self.report_size();
         if fresh {
-            self.share(&about, links);
+            self.share(&info, links);
         }
     }
 
@@ -239,21 +240,22 @@ impl Media {
         *injected.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the primary what is known of its subscribers' links; the same of each further rendition's.
+    /// Updates the primary with its subscribers' link states; returns those of each secondary rendition.
     fn follow_links(&mut self, now: Instant) -> Vec<Vec<(SubscriberId, LinkState)>> {
         let sessions = self.shared.sessions();
         if let Some(primary) = &mut self.primary {
             primary.follow_links(|id| sessions.link(now, id));
         }
         let look = |id: &SubscriberId| Some((*id, sessions.link(now, *id)?));
-        let links = |further: &Further| further.members.iter().filter_map(look).collect();
-        self.further.iter().map(links).collect()
+        let links =
+            |secondary: &SecondaryRendition| secondary.members.iter().filter_map(look).collect();
+        self.secondaries.iter().map(links).collect()
     }
 
-    /// Lets the rest of the frame leave, which may have to wait for the player's link. Meanwhile what
-    /// others ask for is done, and who comes or goes waits for the frame's end.
-    fn leave(&mut self) {
-        while let Some(at) = self.primary.as_mut().and_then(Pipeline::leave) {
+    /// Sends the rest of the frame, paced by the player's link. Requests are handled meanwhile; joining and
+    /// leaving wait for the frame's end.
+    fn send_rest(&mut self) {
+        while let Some(at) = self.primary.as_mut().and_then(Pipeline::send_rest) {
             let wait = at.since(clock::now());
             match self.media_commands.recv_timeout(wait) {
                 Ok(command @ (MediaCommand::Feedback(..) | MediaCommand::Resend(..))) => {
@@ -267,12 +269,12 @@ impl Media {
         }
     }
 
-    /// Tells the sessions how frames ended.
-    fn tell_ends(&mut self) {
+    /// Records frame outcomes in the sessions.
+    fn report_ends(&mut self) {
         let Some(primary) = &mut self.primary else {
             return;
         };
-        primary.tell_refusals();
+        primary.report_send_errors();
         let Some(first) = primary.poll_end() else {
             return;
         };
@@ -284,18 +286,17 @@ impl Media {
         self.shared.flush(&mut sessions);
     }
 
-    fn tell_size(&mut self) {
+    fn report_size(&mut self) {
         let size = self.primary.as_ref().map_or(self.size, Pipeline::size);
         if size.is_valid() && std::mem::replace(&mut self.size, size) != size {
             self.shared.notice(Notice::Resized(size));
         }
     }
 
-    /// Gives the newest picture to further renditions: one copy of it for all who take it as it was
-    /// captured, and one for all who take it as the primary has converted it. The player's frame has left
-    /// before.
-    fn share(&mut self, about: &Circumstances, links: Vec<Vec<(SubscriberId, LinkState)>>) {
-        if self.further.is_empty() {
+    /// Shares the newest picture with secondary renditions: one copy for those that take it as captured, one
+    /// for those that take it as converted by the primary. The player's frame was sent before.
+    fn share(&mut self, info: &PictureInfo, links: Vec<Vec<(SubscriberId, LinkState)>>) {
+        if self.secondaries.is_empty() {
             return;
         }
         let Some(picture) = self.capture.picture() else {
@@ -305,17 +306,17 @@ impl Media {
         let converted = converted.and_then(|primary| primary.converted(picture.size));
         let copy = |of| Arc::new(self.pool.copy_of(of));
         let (mut captured_copy, mut converted_copy) = (None::<Arc<Copied>>, None::<Arc<Copied>>);
-        for (further, links) in self.further.iter_mut().zip(links) {
+        for (secondary, links) in self.secondaries.iter_mut().zip(links) {
             let shared = match &converted {
-                Some(nv12) if further.takes_nv12() => {
+                Some(nv12) if secondary.takes_nv12() => {
                     converted_copy.get_or_insert_with(|| copy(nv12))
                 }
                 _ => captured_copy.get_or_insert_with(|| copy(&picture)),
             };
-            further.offer(Waiting {
+            secondary.offer(SharedPicture {
                 picture: shared.clone(),
                 size: picture.size,
-                about: *about,
+                info: *info,
                 changed: self.capture.changed(),
                 superseded: 0,
                 links,

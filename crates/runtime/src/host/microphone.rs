@@ -1,9 +1,9 @@
-//! A client's microphone at the host: what the player says is played into a sink, from which an application
+//! A client's microphone at the host: the player's sound is played into a sink from which an application
 //! records.
 //!
-//! The control thread opens its datagrams and puts its payloads into a jitter buffer; a player like the
-//! client's plays them. Of clients that only watch nothing is played. The sink is open while a session that
-//! may speak is there.
+//! The control thread decrypts the datagrams and puts their payloads into a jitter buffer; a sound player
+//! like the client's plays them. Observers are not played. The sink is open while a session with a granted
+//! microphone exists.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,25 +17,25 @@ use openuvr_proto::wire::header::Header;
 
 use super::{Notice, Shared};
 use crate::sched::Scheduler;
-use crate::sound_player::{Audience, AudioSink, SoundPlayer};
+use crate::sound_player::{AudioSink, PlaybackListener, SoundPlayer};
 
-/// The control thread wakes the player here.
+/// The sound player's wake-up site.
 const SITE: &str = "host-control-to-audio";
 
-/// Where clients' microphones are heard; belongs to the control thread.
+/// Plays clients' microphones; owned by the control thread.
 pub(super) struct Microphone {
     shared: Arc<Shared>,
     scheduler: Scheduler,
-    /// While nobody speaks.
+    /// The sink while no player is running.
     sink: Option<AudioSink>,
     player: Option<SoundPlayer>,
     uplinks: HashMap<SessionId, Box<UplinkReceiver>>,
-    /// Whose payloads are in the jitter buffer.
-    speaks: Option<SessionId>,
+    /// The session whose payloads are in the jitter buffer.
+    speaker: Option<SessionId>,
 }
 
 impl Microphone {
-    /// Without a sink no session was granted a microphone.
+    /// Without a sink, no session is granted a microphone.
     pub(super) fn new(
         shared: Arc<Shared>,
         scheduler: Scheduler,
@@ -47,15 +47,15 @@ impl Microphone {
             sink,
             player: None,
             uplinks: HashMap::new(),
-            speaks: None,
+            speaker: None,
         }
     }
 
-    /// A session begins; what it streams to the host comes by `uplink`, if it was granted anything.
+    /// Adds a session; `uplink` receives its granted streams, if any.
     pub(super) fn add(&mut self, session: SessionId, uplink: Option<Box<UplinkReceiver>>) {
         let Some(mut uplink) = uplink else { return };
         if let Some(timed) = uplink.timed(MICROPHONE.stream) {
-            // The jitter buffer waits for what is late.
+            // The jitter buffer waits for late payloads.
             timed.set_wait(std::time::Duration::ZERO);
         }
         self.uplinks.insert(session, uplink);
@@ -65,20 +65,20 @@ impl Microphone {
         let Some(sink) = self.sink.take() else {
             return;
         };
-        let application = Application(self.shared.clone());
-        match SoundPlayer::start(&self.scheduler, SITE, sink, Box::new(application), ()) {
+        let listener = Listener(self.shared.clone());
+        match SoundPlayer::start(&self.scheduler, SITE, sink, Box::new(listener), ()) {
             Ok(player) => self.player = Some(player),
             Err(why) => {
-                let why = format!("no microphone: there is no thread for it ({why})");
-                self.shared.notice(Notice::Trouble(why));
+                let why = format!("no microphone: can't start a thread: {why}");
+                self.shared.notice(Notice::Warning(why));
             }
         }
     }
 
-    /// A session is over.
+    /// Removes a session.
     pub(super) fn remove(&mut self, session: SessionId) {
         self.uplinks.remove(&session);
-        self.speaks.take_if(|speaks| *speaks == session);
+        self.speaker.take_if(|speaker| *speaker == session);
         if self.uplinks.is_empty()
             && let Some(player) = self.player.take()
         {
@@ -86,7 +86,7 @@ impl Microphone {
         }
     }
 
-    /// Takes a datagram of the media plane in: what is refused is forged, repeated or absurd, and never was.
+    /// Handles a media datagram. A rejected one is forged, replayed or malformed: it is ignored.
     pub(super) fn datagram(&mut self, now: Instant, datagram: &[u8], plays: Option<SubscriberId>) {
         let Ok((header, _)) = Header::parse(datagram) else {
             return;
@@ -106,27 +106,26 @@ impl Microphone {
             return;
         }
         let Some(player) = &self.player else { return };
-        if self.speaks.replace(session) != Some(session) {
-            player.forget();
+        if self.speaker.replace(session) != Some(session) {
+            player.reset();
         }
         player.receive(now, timed);
     }
 }
 
-/// The application that records.
-struct Application(Arc<Shared>);
+/// Connects the sound player to the host.
+struct Listener(Arc<Shared>);
 
-impl Audience for Application {
+impl PlaybackListener for Listener {
     fn stopping(&self) -> bool {
         self.0.stopping()
     }
 
-    fn trouble(&self, why: String) {
-        self.0
-            .notice(Notice::Trouble(format!("the microphone: {why}")));
+    fn on_error(&self, why: String) {
+        self.0.notice(Notice::Warning(format!("microphone: {why}")));
     }
 
-    fn heard(&mut self, _: Instant, _: PeerInstant, _: Instant) {}
+    fn on_played(&mut self, _: Instant, _: PeerInstant, _: Instant) {}
 
     fn wants_report(&self, _: Instant) -> bool {
         false

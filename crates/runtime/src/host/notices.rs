@@ -1,5 +1,5 @@
-//! What the host says of what happens, to any number of readers. None of them can slow the host: each has
-//! a queue of its own, and one that is slow loses the oldest.
+//! Notices of a host's events for any number of readers. A reader can't slow the host: each has its own
+//! queue, and a slow one loses the oldest notices.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -15,90 +15,89 @@ use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::AudioReport;
 
 /// Notices that may wait for a reader: a few seconds of records.
-const MOST: usize = 4096;
+const MAX_PENDING: usize = 4096;
 
-/// Something that the application may want to show or write down.
+/// An event that the application may show or log.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Notice {
-    /// A device paired: its name and fingerprint.
+    /// A device paired.
     Paired {
-        /// What it calls itself.
+        /// The name it announced.
         name: String,
-        /// Its key's fingerprint.
+        /// The fingerprint of its key.
         fingerprint: String,
     },
-    /// What happened to the pairing window, in words: each wrong PIN and where it came from, and
-    /// that the window closed. At most [`MAX_TRIES`](openuvr_proto::control::pairing::MAX_TRIES) and
-    /// its end for each window.
+    /// An event of the pairing window, as text: each wrong PIN with its source, and the window's end. At most
+    /// [`MAX_TRIES`](openuvr_proto::control::pairing::MAX_TRIES) and one end for each window.
     Pairing(String),
-    /// Somebody subscribed.
+    /// A subscriber joined.
     Subscribed {
-        /// Who.
+        /// The subscriber.
         subscriber: SubscriberId,
         /// Its role.
         role: Role,
-        /// What it is called. For a client: the name that is stored for the device, and beside it what
-        /// it calls itself now, if that is another.
+        /// Its name. For a client: the stored device name, followed by the currently announced name if that
+        /// differs.
         name: String,
-        /// Its program and version.
+        /// Its software and version.
         software: String,
-        /// What it wants of the video while it plays.
+        /// Its limits for the video, used while it is the player.
         wishes: Wishes,
-        /// Which rendition it gets, as long as it is here.
+        /// Its rendition, constant while it is subscribed.
         rendition: RenditionId,
     },
     /// A subscriber's role changed.
     RoleChanged(SubscriberId, Role),
-    /// A client's video goes with this transport now.
+    /// A client's video now uses this transport.
     Link(SessionId, Rung),
-    /// A subscriber is gone.
+    /// A subscriber left.
     Ended(SubscriberId, Ending),
-    /// A frame's end.
+    /// The record of a finished frame.
     Record(Box<FrameRecord>),
-    /// How a client plays the sound that it gets.
+    /// A client's playback report.
     Audio(SessionId, AudioReport),
-    /// The policy of a rendition decided something.
+    /// A control event of a rendition.
     Decision {
         /// The rendition.
         rendition: RenditionId,
-        /// The decision, with its reason.
-        decision: Decision,
+        /// The event, with its reason.
+        event: Decision,
     },
-    /// An encoder was opened: somebody takes this rendition, or it goes on in another size or thread.
+    /// An encoder was opened: the rendition has its first subscriber, or a new size or thread.
     EncoderOpened {
         /// The rendition.
         rendition: RenditionId,
         /// The encoder's name in [`BACKENDS`](openuvr_media::encode::BACKENDS).
         encoder: String,
-        /// Of its pictures.
+        /// The size of its pictures.
         size: Size,
     },
-    /// The encoder of a rendition was closed: nobody takes it any more, or it goes on in another thread. At the
-    /// host's end all are closed, and none is told of.
+    /// The encoder of a rendition was closed: it has no subscribers, or moves to another thread. Not posted
+    /// at the host's end.
     EncoderClosed(RenditionId),
-    /// The player's picture has a new size, and a new configuration epoch began.
+    /// The player's picture has a new size; a new configuration epoch began.
     Resized(Size),
-    /// The player's window has this size now, in pixels; `None`: nobody plays, or in no window.
+    /// The player's window has this size in pixels; `None`: there is no player or no window.
     PlayerWindow(Option<Size>),
-    /// A client has waited for two seconds, and the application has handed over no picture yet
+    /// A client has waited for two seconds without a first picture from the application
     /// ([`guest`](crate::guest)).
     NoPicture,
-    /// Whether the source is to be seen: a window that was minimised is not.
-    Shown(bool),
-    /// From now on keys and clicks are kept back for this reason, since they would not reach the
-    /// streamed window; `None`: they reach it again.
-    InputKeptBack(Option<&'static str>),
-    /// What the person should know of the clipboard that the player shares: never what was copied.
+    /// Whether the source is visible; a minimised window is not.
+    SourceShown(bool),
+    /// Keys and clicks are withheld for this reason, since they would not reach the streamed window; `None`:
+    /// they reach it again.
+    InputWithheld(Option<&'static str>),
+    /// A message about clipboard sharing; never its content.
     Clipboard(String),
-    /// What the person should know of the sound: that it is captured from another device.
+    /// A message about sound: the capture device changed.
     Sound(String),
-    /// The source ended in an orderly way; the host stops.
+    /// The source ended normally; the host stops.
     SourceEnded(&'static str),
-    /// Something failed for good; the host stops.
+    /// A permanent failure; the host stops.
     Failed(String),
-    /// Something failed and the host goes on.
-    Trouble(String),
-    /// This reader was too slow: so many notices that stood here are lost to it.
+    /// Something failed; the host continues.
+    Warning(String),
+    /// This reader was too slow: this many notices before this point were lost.
     Lost(u64),
 }
 
@@ -107,7 +106,7 @@ pub enum Notice {
 pub struct Notices(Arc<Queue>);
 
 impl Notices {
-    /// The next notice; `None` when `timeout` is over. From any thread.
+    /// The next notice; `None` on timeout. Callable from any thread.
     #[must_use]
     pub fn next(&self, timeout: Duration) -> Option<Notice> {
         let nothing = |state: &mut State| !state.has_any();
@@ -116,7 +115,7 @@ impl Notices {
         state.pop()
     }
 
-    /// All that wait.
+    /// Takes all pending notices.
     pub(super) fn drain(&self) -> Vec<Notice> {
         let mut state = self.0.lock();
         std::iter::from_fn(|| state.pop()).collect()
@@ -137,35 +136,35 @@ impl Queue {
 
 #[derive(Default)]
 struct State {
-    waiting: VecDeque<Notice>,
-    /// How many were lost in front of the oldest.
+    pending: VecDeque<Notice>,
+    /// Notices lost before the oldest pending one.
     lost: u64,
-    /// The host's end, behind everything else.
+    /// The host's end, after all other notices.
     end: Option<Notice>,
 }
 
 impl State {
     fn has_any(&self) -> bool {
-        self.lost > 0 || !self.waiting.is_empty() || self.end.is_some()
+        self.lost > 0 || !self.pending.is_empty() || self.end.is_some()
     }
 
     fn push(&mut self, notice: Notice) {
-        if self.waiting.len() == MOST {
-            self.waiting.pop_front();
+        if self.pending.len() == MAX_PENDING {
+            self.pending.pop_front();
             self.lost += 1;
         }
-        self.waiting.push_back(notice);
+        self.pending.push_back(notice);
     }
 
     fn pop(&mut self) -> Option<Notice> {
         match std::mem::take(&mut self.lost) {
-            0 => self.waiting.pop_front().or_else(|| self.end.take()),
+            0 => self.pending.pop_front().or_else(|| self.end.take()),
             lost => Some(Notice::Lost(lost)),
         }
     }
 }
 
-/// Where the host's threads put their notices.
+/// Distributes the notices of the host's threads.
 #[derive(Default)]
 pub(super) struct Board(Mutex<Posted>);
 
@@ -176,7 +175,7 @@ struct Posted {
 }
 
 impl Board {
-    /// A reader of everything from now on; of a host that has ended, of its end.
+    /// Creates a reader of all notices from now on; after the host's end it gets the end.
     pub(super) fn reader(&self) -> Notices {
         let queue = Arc::<Queue>::default();
         let mut posted = self.lock();
@@ -185,12 +184,12 @@ impl Board {
         Notices(queue)
     }
 
-    /// For every reader.
+    /// Posts a notice to every reader.
     pub(super) fn post(&self, notice: Notice) {
         self.lock().each(notice, State::push);
     }
 
-    /// The host's end; the first one counts.
+    /// Posts the host's end; the first one counts.
     pub(super) fn finish(&self, notice: Notice) {
         let mut posted = self.lock();
         if posted.end.is_none() {
@@ -210,7 +209,7 @@ impl Board {
 }
 
 impl Posted {
-    /// Gives it to each reader that is still there.
+    /// Gives it to each remaining reader.
     fn each(&mut self, notice: Notice, give: impl Fn(&mut State, Notice)) {
         self.readers.retain(|reader| reader.strong_count() > 0);
         let Some((last, others)) = self.readers.split_last() else {
@@ -234,19 +233,19 @@ mod tests {
     use super::*;
 
     fn note(n: usize) -> Notice {
-        Notice::Trouble(n.to_string())
+        Notice::Warning(n.to_string())
     }
 
     #[test]
-    fn each_reader_gets_all_and_a_slow_one_is_told_what_it_lost() {
+    fn each_reader_gets_all_and_a_slow_one_learns_its_losses() {
         let board = Board::default();
         let (quick, slow) = (board.reader(), board.reader());
         let (more, mut read) = (7, Vec::new());
-        for n in 0..MOST + more {
+        for n in 0..MAX_PENDING + more {
             board.post(note(n));
             read.extend(quick.next(Duration::ZERO));
         }
-        let all: Vec<_> = (0..MOST + more).map(note).collect();
+        let all: Vec<_> = (0..MAX_PENDING + more).map(note).collect();
         assert_eq!(read, all);
         assert_eq!(quick.next(Duration::ZERO), None);
         let late = slow.drain();
@@ -260,10 +259,12 @@ mod tests {
         let reader = board.reader();
         board.finish(Notice::Failed("first".into()));
         board.finish(Notice::Failed("second".into()));
-        // What the threads still say, more than there is room for.
-        (0..=MOST).map(note).for_each(|notice| board.post(notice));
+        // Later notices of the threads, more than the queue holds.
+        (0..=MAX_PENDING)
+            .map(note)
+            .for_each(|notice| board.post(notice));
         let (read, late) = (reader.drain(), board.reader().drain());
-        assert_eq!(read.len(), MOST + 2);
+        assert_eq!(read.len(), MAX_PENDING + 2);
         assert_eq!(read.last(), Some(&Notice::Failed("first".into())));
         assert_eq!(late, [Notice::Failed("first".into())]);
         assert_eq!(reader.next(Duration::ZERO), None);

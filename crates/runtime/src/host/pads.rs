@@ -1,4 +1,4 @@
-//! What the player's pads are to feel, on its way from the application to the sessions.
+//! Forwards rumble from the application to the sessions.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use openuvr_media::input_sink::pads::RumbleSource;
 use super::Shared;
 use crate::clock;
 
-/// How often it looks whether the host stops, if nothing wakes it.
-const TURN: Duration = Duration::from_secs(1);
+/// How often it checks whether the host stops, if nothing wakes it.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Passes it on until the host stops.
+/// Forwards rumble until the host stops.
 pub(super) fn run(shared: &Shared, mut source: Box<dyn RumbleSource>) {
     while !shared.stopping() {
-        if let Some((pad, rumble)) = source.next(Some(TURN)) {
+        if let Some((pad, rumble)) = source.next(Some(POLL_INTERVAL)) {
             let mut sessions = shared.sessions();
             sessions.rumble(clock::now(), pad, rumble);
             shared.flush(&mut sessions);

@@ -1,21 +1,21 @@
-//! What happens to the pairing window, in words for the person at the host.
+//! Messages about the pairing window for the person at the host.
 
 use std::time::Duration;
 
 use openuvr_net::address::words;
 use openuvr_proto::control::handshake::PairingEvent;
 
-/// A window was opened that another program asked for, which shows its PIN.
-pub(super) fn pairing_open(span: Duration) -> String {
+/// A pairing window was opened on request of another program, which shows its PIN.
+pub(super) fn pairing_opened(span: Duration) -> String {
     let seconds = span.as_secs();
-    format!("pairing is open for {seconds} s, as `openuvr devices pair` asked")
+    format!("pairing is open for {seconds} s, requested by `openuvr devices pair`")
 }
 
-pub(super) fn pairing_words(event: PairingEvent) -> String {
+pub(super) fn pairing_text(event: PairingEvent) -> String {
     let left = |tries_left: u32| match tries_left {
-        0 => "it has no more tries".to_owned(),
-        1 => "it has one more try".to_owned(),
-        n => format!("it has {n} more tries"),
+        0 => "no tries left".to_owned(),
+        1 => "one try left".to_owned(),
+        n => format!("{n} tries left"),
     };
     match event {
         PairingEvent::WrongPin { from, tries_left } => {
@@ -31,7 +31,7 @@ pub(super) fn pairing_words(event: PairingEvent) -> String {
             left(tries_left)
         ),
         PairingEvent::TicketRefused { from, why } => {
-            format!("a ticket from {} lets nobody in: {why}", words(from))
+            format!("refused a ticket from {}: {why}", words(from))
         }
         PairingEvent::Expired => "pairing is closed: no device paired in time".to_owned(),
         PairingEvent::TooManyWrong => "pairing is closed: too many wrong PINs came".to_owned(),

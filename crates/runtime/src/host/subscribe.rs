@@ -1,5 +1,5 @@
-//! Subscribers beside the sessions: a browser, a player of another protocol, a recorder, a test. What they
-//! ask for and say comes here; their frames go to [`detached`].
+//! Subscribers other than sessions: browsers, players of other protocols, recorders, tests. Their requests
+//! and feedback are handled here; their frames go to [`detached`].
 
 mod detached;
 
@@ -24,31 +24,30 @@ pub(super) use self::detached::Detached;
 use self::detached::{Backlog, Call, Thread};
 use super::{HostRuntime, MediaCommand, Shared};
 use crate::clock;
-use crate::handoffs::Site;
 use crate::sched;
+use crate::scheduling_latency::WakeupSite;
 
-/// Why nobody was subscribed.
+/// Why a subscription failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SubscribeError {
-    /// The host refuses, by the rules that hold for every client.
+    /// The host refused, by the rules for all clients.
     #[error("{0}")]
     Refused(Refusal),
     /// The host has stopped.
     #[error("the host has stopped")]
     Stopped,
-    /// The system gives no thread.
+    /// The thread can't be started.
     #[error("can't start a thread: {0}")]
     Thread(String),
-    /// The application whose host it is does not show anything (any more).
-    #[error("the application shows nothing now: try again when it does")]
-    NotThere,
+    /// No host is running in the application's process (it has not started, or has ended).
+    #[error("no host is running in the application: retry when it shows a picture")]
+    Unavailable,
 }
 
 impl HostRuntime {
-    /// From the next key frame on, which comes soon, `subscriber` takes the frames of this host, in a
-    /// thread of its own; [`Progress::Waits`] is slept through there. Its id in further calls, and the
-    /// role that it was granted: by the same rules as sessions, which also say who has the role later. All
-    /// these functions may be called from any thread.
+    /// Subscribes from the next key frame on, which comes soon. The calls of `subscriber` run in their own
+    /// thread, which sleeps for [`Progress::Waits`]. Returns its id for further calls and the granted role.
+    /// Role arbitration is that of sessions. All these functions may be called from any thread.
     ///
     /// [`Progress::Waits`]: openuvr_proto::send::subscriber::Progress::Waits
     ///
@@ -70,11 +69,11 @@ impl HostRuntime {
         )]
         let (calls, inbox) = channel();
         let backlog = Arc::new(Backlog::new(request.intake));
-        let handed_over = self.scheduler.site("host-media-to-subscriber");
-        shared.others.add(id, &backlog, &calls, &handed_over);
+        let wakeup_site = self.scheduler.site("host-media-to-subscriber");
+        shared.detached.add(id, &backlog, &calls, &wakeup_site);
         let granted = shared.sessions().subscribe(clock::now(), id, request);
         let grant = granted.map_err(|refusal| {
-            shared.others.remove(id);
+            shared.detached.remove(id);
             SubscribeError::Refused(refusal)
         })?;
         let thread = Thread {
@@ -83,9 +82,9 @@ impl HostRuntime {
             media_commands: self.media_commands.clone(),
             media: self.media.clone(),
             shared: shared.clone(),
-            handed_over,
+            wakeup_site,
         };
-        // It is not waited for at the end: it may be the one that blocks.
+        // It is not joined at the end: it may block.
         let started = (self.scheduler).spawn(
             sched::ThreadRole::Background,
             "ouvr-subscriber",
@@ -94,38 +93,37 @@ impl HostRuntime {
             },
         );
         if let Err(e) = started {
-            // Its end has said that nobody is there.
+            // Dropping the closure has unsubscribed it.
             return Err(SubscribeError::Thread(e.to_string()));
         }
-        shared.tell(|_| ());
+        shared.update_host(|_| ());
         Ok((id, grant))
     }
 
-    /// It takes no more frames, and its role goes to who waits for it. One that is not here changes
-    /// nothing.
+    /// Removes a subscriber; a waiting subscriber gets its role. Unknown ids are ignored.
     pub fn unsubscribe(&self, subscriber: SubscriberId) {
         let goodbye = Ending::Goodbye(GoodbyeReason::Quit);
         self.shared
-            .tell(|host| host.unsubscribe(subscriber, goodbye));
+            .update_host(|host| host.unsubscribe(subscriber, goodbye));
     }
 
-    /// A subscriber asks for another role: one that watches presses "play".
+    /// Requests another role, for example when an observer presses "play".
     ///
     /// # Errors
-    /// Why it does not get it; it keeps the role that it has.
+    /// The refusal; the subscriber keeps its role.
     pub fn request_role(
         &self,
         subscriber: SubscriberId,
         role: Role,
         take_over: bool,
     ) -> Result<Grant, Refusal> {
-        (self.shared).tell(|host| host.request_role(subscriber, role, take_over))
+        (self.shared).update_host(|host| host.request_role(subscriber, role, take_over))
     }
 
-    /// The player did something, sampled then on its own clock; it is applied behind what it did before.
-    /// Frames that may show it name its number ([`FrameHeader::echo`]). When it leaves, loses the role, or
-    /// is silent for 1.5 s (see [`heard_from`](HostRuntime::heard_from)), all that it holds is released; after
-    /// 100 ms of silence no key that it holds repeats.
+    /// Queues a player's input, sampled at `sampled` on its own clock, after its earlier input. Frames that
+    /// may show it carry its number ([`FrameHeader::echo`]). When the player leaves, loses the role, or is
+    /// silent for 1.5 s (see [`on_activity`](HostRuntime::on_activity)), its keys are released; after 100 ms of
+    /// silence they stop repeating.
     ///
     /// [`FrameHeader::echo`]: openuvr_proto::wire::video::FrameHeader::echo
     ///
@@ -145,20 +143,20 @@ impl HostRuntime {
         taken
     }
 
-    /// A piece of a text that the player copied, in order; a first one (offset 0) takes the place of a text that
-    /// was not whole. An observer's is nobody's concern, nor where
-    /// [`Config::clipboard`](super::config::Config::clipboard) does not let it in.
+    /// Adds a piece of text copied by the player, in order; a first piece (offset 0) replaces an incomplete
+    /// text. Ignored from observers, and where [`Config::clipboard`](super::config::Config::clipboard) does
+    /// not allow it.
     pub fn clipboard_piece(&self, subscriber: SubscriberId, piece: &ClipboardPiece) {
         let mut host = self.shared.sessions();
-        let whole = host.clipboard_piece_from(subscriber, piece);
+        let complete = host.clipboard_piece_from(subscriber, piece);
         drop(host);
-        if whole {
+        if complete {
             self.shared.wake_control();
         }
     }
 
-    /// Where the head of the player's person is, sampled then on its own clock; frames that are drawn with it name
-    /// its number, which counts up from 1. An observer's is nobody's concern.
+    /// Sets the player's head pose, sampled at `sampled` on its own clock. Frames drawn with it carry its
+    /// number, which counts up from 1. Ignored from observers.
     pub fn submit_pose(
         &self,
         subscriber: SubscriberId,
@@ -169,7 +167,7 @@ impl HostRuntime {
         host.posed(clock::now(), subscriber, pose, sampled);
     }
 
-    /// What the player's person holds, sampled then on its own clock; an observer's is nobody's concern.
+    /// Sets the player's controller states, sampled at `sampled` on its own clock. Ignored from observers.
     pub fn submit_controllers(
         &self,
         subscriber: SubscriberId,
@@ -180,16 +178,16 @@ impl HostRuntime {
         host.controlled(clock::now(), subscriber, states, sampled);
     }
 
-    /// What a subscriber's display is like: this counts while it plays. What has an older number changes nothing; the
-    /// first one is 1.
+    /// Sets a subscriber's display, used while it is the player. The first number is 1; older numbers are
+    /// ignored.
     pub fn submit_display(&self, subscriber: SubscriberId, display: (u32, Display)) {
         let mut host = self.shared.sessions();
         host.shows_on(clock::now(), subscriber, display);
     }
 
-    /// A subscriber's client was heard from, whatever it said: its gateway says so twice a second or more
-    /// while it plays, and each 50 ms while keys are down. Input, poses and feedback are heard anyway.
-    pub fn heard_from(&self, subscriber: SubscriberId) {
+    /// Records activity of a subscriber's client. Its gateway calls this at least twice a second while it is
+    /// the player, and every 50 ms while keys are down. Input, poses and feedback count as activity.
+    pub fn on_activity(&self, subscriber: SubscriberId) {
         let mut host = self.shared.sessions();
         let news = host.heard_from(clock::now(), subscriber);
         drop(host);
@@ -198,11 +196,11 @@ impl HostRuntime {
         }
     }
 
-    /// What a subscriber says of what arrived. A wish for a key frame and what is known of the link are
-    /// lost in the middle of a flood of them.
+    /// Handles a subscriber's feedback. Under a flood of feedback, key-frame requests and link states may be
+    /// dropped.
     pub fn feedback(&self, from: SubscriberId, feedback: Feedback) {
         self.shared
-            .say_of(from, |host| host.feedback(clock::now(), from, &feedback));
+            .note_subscriber(from, |host| host.feedback(clock::now(), from, &feedback));
         if let Feedback::KeyFrame { .. } | Feedback::Link(_) = feedback {
             let _ = self
                 .media_commands
@@ -213,21 +211,21 @@ impl HostRuntime {
 }
 
 impl Shared {
-    /// Does something of which the control thread is to hear at once.
-    fn tell<T>(&self, what: impl FnOnce(&mut Host) -> T) -> T {
+    /// Updates the sessions and wakes the control thread at once.
+    fn update_host<T>(&self, change: impl FnOnce(&mut Host) -> T) -> T {
         let mut host = self.sessions();
-        let done = what(&mut host);
+        let done = change(&mut host);
         self.flush(&mut host);
         drop(host);
         self.wake_control();
         done
     }
 
-    /// Notes something of a subscriber's frames. The policy learns from the player's at once; the control
-    /// thread finds the others when it wakes for something else, a quarter of a second later at most.
-    fn say_of(&self, id: SubscriberId, what: impl FnOnce(&mut Host)) {
+    /// Updates the state of a subscriber's frames. The control thread is woken for the player's only; it
+    /// handles the others at its next wake-up, a quarter of a second later at most.
+    fn note_subscriber(&self, id: SubscriberId, change: impl FnOnce(&mut Host)) {
         let mut host = self.sessions();
-        what(&mut host);
+        change(&mut host);
         let plays = host.player() == Some(id);
         drop(host);
         if plays {
@@ -236,27 +234,27 @@ impl Shared {
     }
 }
 
-/// The threads of the subscribers that are no sessions.
+/// The subscribers other than sessions.
 #[derive(Default)]
-pub(super) struct Others(Mutex<HashMap<SubscriberId, Entry>>);
+pub(super) struct DetachedSubscribers(Mutex<HashMap<SubscriberId, Entry>>);
 
-/// One of them, from its subscription to its end.
+/// A subscriber from its subscription to its end.
 struct Entry {
     calls: Sender<Call>,
     backlog: Arc<Backlog>,
-    /// What the media thread is to have.
+    /// The media thread's handle, until it is taken.
     detached: Option<Detached>,
 }
 
-impl Others {
+impl DetachedSubscribers {
     fn add(
         &self,
         id: SubscriberId,
         backlog: &Arc<Backlog>,
         calls: &Sender<Call>,
-        handed_over: &Site,
+        wakeup_site: &WakeupSite,
     ) {
-        let detached = Detached::new(calls.clone(), backlog.clone(), handed_over.clone());
+        let detached = Detached::new(calls.clone(), backlog.clone(), wakeup_site.clone());
         let entry = Entry {
             calls: calls.clone(),
             backlog: backlog.clone(),
@@ -265,8 +263,8 @@ impl Others {
         self.lock().insert(id, entry);
     }
 
-    /// The media thread's end of it, once.
-    pub(super) fn joins(&self, id: SubscriberId) -> Option<Detached> {
+    /// Takes the media thread's handle, once.
+    pub(super) fn take(&self, id: SubscriberId) -> Option<Detached> {
         self.lock().get_mut(&id)?.detached.take()
     }
 
@@ -278,10 +276,10 @@ impl Others {
         self.lock().clear();
     }
 
-    /// There is something that it is to be told.
+    /// Wakes a subscriber's thread for pending updates.
     pub(super) fn update(&self, id: SubscriberId) {
         if let Some(entry) = self.lock().get(&id) {
-            // One that was not seen yet is enough.
+            // One pending call is enough.
             if !entry.backlog.updated.swap(true, Ordering::AcqRel) {
                 let _ = entry.calls.send(Call::Update);
             }

@@ -1,10 +1,10 @@
-//! Whom the host lets in, as its control thread sees it: it looks at once, and has a thread of its
-//! own write down who paired and who was here.
+//! Trust decisions of the control thread: it reads the device list directly, and a writer thread stores
+//! pairings and visits.
 //!
-//! A disk may be slow, and another program may hold the folder's lock: whatever waits for either
-//! must not hold up the player's input. A look is a `stat`, and after a change a small file.
+//! A disk may be slow, and another program may hold the folder's lock: neither may delay the player's input.
+//! A read is a `stat`, and a small file after a change.
 //!
-//! What it is not: the file and its rules, which are in [`crate::trust_store`].
+//! The file and its rules are in [`crate::trust_store`].
 
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -18,80 +18,80 @@ use openuvr_proto::control::identity::{ClientId, DeviceName, PublicKey};
 use super::{Notice, PanicReporter, Shared};
 use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
-use crate::trust_store::{DeviceStore, PairingRequests, WantedWindow};
+use crate::trust_store::{DeviceStore, PairingRequests, RequestedWindow};
 
-/// Entries that may wait for the disk (guess: the sessions that begin in some seconds); what finds
-/// no room is not written.
-const ENTRIES: usize = 64;
+/// Entries that may wait for the disk (guess: the sessions of some seconds); without room an entry is lost.
+const MAX_ENTRIES: usize = 64;
 
-/// What is to be written down.
+/// An entry for the writer thread.
 struct Entry {
-    what: What,
-    /// In seconds since 1970.
+    event: TrustEvent,
+    /// Seconds since 1970.
     at: u64,
 }
 
-/// What happened.
-enum What {
-    /// A device paired, and goes by this name.
+/// The event to store.
+enum TrustEvent {
+    /// A device paired under this name.
     Paired(PublicKey, DeviceName),
-    /// A device began a session.
-    Came(PublicKey),
-    /// A device calls itself this now.
-    CallsItself(PublicKey, DeviceName),
-    /// The pairing window was opened that this request asks for.
-    Opened(String),
+    /// A device started a session.
+    SessionStarted(PublicKey),
+    /// A device announced another name.
+    Renamed(PublicKey, DeviceName),
+    /// The pairing window of this request was opened.
+    WindowOpened(String),
 }
 
-/// Devices that paired in this run and are not in the file: not yet, or because it can't be
-/// written. Each took a PIN that a person had shown.
+/// Devices paired in this run that are not in the file: not yet, or because it can't be written. Each was
+/// authenticated by a PIN.
 type Unstored = Arc<Mutex<Vec<PublicKey>>>;
 
-/// What the control thread asks and tells. The writing thread ends with it, after what waits.
+/// The control thread's access to trust. The writer thread ends after it is dropped and all entries are
+/// written.
 pub(super) struct Trust {
     shared: Arc<Shared>,
     devices: DeviceStore,
-    /// Pairing windows that a person asks for.
+    /// Requests for pairing windows.
     requests: PairingRequests,
     unstored: Unstored,
     entries: SyncSender<Entry>,
-    /// What is wrong with the list, if something is.
-    trouble: Option<String>,
+    /// The last error of the list, if any.
+    last_error: Option<String>,
 }
 
 impl Trust {
-    /// Starts the thread that writes.
+    /// Starts the writer thread.
     ///
     /// # Errors
-    /// The system's, if it starts no more threads.
+    /// The system's, if the thread can't be started.
     pub(super) fn start(
         shared: &Arc<Shared>,
         devices: DeviceStore,
         scheduler: &Scheduler,
     ) -> io::Result<(Trust, JoinHandle<()>)> {
-        let (entries, inbox) = sync_channel(ENTRIES);
+        let (entries, inbox) = sync_channel(MAX_ENTRIES);
         let trust = Trust {
             shared: shared.clone(),
             requests: devices.pairing_requests(),
             devices: devices.clone(),
             unstored: Unstored::default(),
             entries,
-            trouble: None,
+            last_error: None,
         };
         let (unstored, panic_reporter) = (
             trust.unstored.clone(),
             PanicReporter(shared.clone(), "trust"),
         );
         let thread = scheduler.spawn(ThreadRole::Background, "ouvr-trust", move || {
-            write_down(&panic_reporter.0, devices, &inbox, &unstored);
+            run_writer(&panic_reporter.0, devices, &inbox, &unstored);
         })?;
         Ok((trust, thread))
     }
 
-    /// Looks whom this host knows now: what a client is to it. A device that paired and could not
-    /// be stored may come in as long as the host runs, unless a person says otherwise.
-    pub(super) fn look(&mut self) -> impl Fn(&ClientId) -> DeviceStatus + '_ {
-        // Before the file: what has left this list is in there.
+    /// Reads the device list; returns the status of each client. A paired device that could not be stored is
+    /// allowed while the host runs, unless it is forbidden.
+    pub(super) fn statuses(&mut self) -> impl Fn(&ClientId) -> DeviceStatus + '_ {
+        // Read before the file: a device that left this list is in the file.
         let unstored = lock(&self.unstored).clone();
         self.refresh();
         let devices = &self.devices;
@@ -105,65 +105,65 @@ impl Trust {
     }
 
     fn refresh(&mut self) {
-        let trouble = self.devices.refresh().err().map(|e| e.to_string());
-        // Said once, however often it is met.
-        if trouble != self.trouble
-            && let Some(why) = &trouble
+        let last_error = self.devices.refresh().err().map(|e| e.to_string());
+        // Reported once for consecutive errors.
+        if last_error != self.last_error
+            && let Some(why) = &last_error
         {
-            self.shared.notice(Notice::Trouble(why.clone()));
+            self.shared.notice(Notice::Warning(why.clone()));
         }
-        self.trouble = trouble;
+        self.last_error = last_error;
     }
 
-    /// A device paired.
+    /// Stores a paired device.
     pub(super) fn paired(&mut self, key: PublicKey, name: DeviceName) {
         let mut unstored = lock(&self.unstored);
         if !unstored.contains(&key) {
             unstored.push(key);
         }
         drop(unstored);
-        self.write(What::Paired(key, name));
+        self.write(TrustEvent::Paired(key, name));
     }
 
-    /// A pairing window that a person asks for now. It is taken for opened.
-    pub(super) fn wanted_window(&mut self) -> Option<WantedWindow> {
-        let wanted = match self.requests.poll(now()) {
-            Ok(wanted) => wanted?,
+    /// A newly requested pairing window; it is recorded as opened.
+    pub(super) fn requested_window(&mut self) -> Option<RequestedWindow> {
+        let window = match self.requests.poll(now()) {
+            Ok(window) => window?,
             Err(e) => {
-                self.shared.notice(Notice::Trouble(e.to_string()));
+                self.shared.notice(Notice::Warning(e.to_string()));
                 return None;
             }
         };
-        self.write(What::Opened(wanted.id.clone()));
-        Some(wanted)
+        self.write(TrustEvent::WindowOpened(window.id.clone()));
+        Some(window)
     }
 
-    /// A known device began a session.
-    pub(super) fn seen(&mut self, key: PublicKey) {
-        self.write(What::Came(key));
+    /// Records that a known device started a session.
+    pub(super) fn session_started(&mut self, key: PublicKey) {
+        self.write(TrustEvent::SessionStarted(key));
     }
 
-    /// A device joined and calls itself so: how a person is to be told of it. Names prove nothing, so
-    /// the one under which it is stored comes first.
-    pub(super) fn joined(&mut self, key: PublicKey, calls_itself: &str) -> String {
+    /// The display name of a device that joined under this announced name. Names are not authenticated, so
+    /// the stored one comes first.
+    pub(super) fn display_name(&mut self, key: PublicKey, calls_itself: &str) -> String {
         let now = DeviceName::new(calls_itself);
         let known = self.devices.devices().iter().find(|d| d.key == key);
         let Some(device) = known else {
             return now.as_str().to_owned();
         };
         let mut device = device.clone();
-        if device.call(&now) {
-            self.write(What::CallsItself(key, now));
+        if device.rename(&now) {
+            self.write(TrustEvent::Renamed(key, now));
         }
         device.title()
     }
 
-    fn write(&mut self, what: What) {
-        let entry = Entry { what, at: now() };
+    fn write(&mut self, event: TrustEvent) {
+        let entry = Entry { event, at: now() };
         if self.entries.try_send(entry).is_err() {
-            let why = "the disk is too slow to write down which devices come: a new one will need \
-                       a PIN again";
-            self.shared.notice(Notice::Trouble(why.to_owned()));
+            let why = "the disk is too slow to store devices: a new one will need its \
+                       PIN again";
+            self.shared.notice(Notice::Warning(why.to_owned()));
         }
     }
 }
@@ -174,26 +174,26 @@ fn now() -> u64 {
     since_1970.map_or(0, |span| span.as_secs())
 }
 
-/// The thread that writes.
-fn write_down(
+/// The writer thread.
+fn run_writer(
     shared: &Shared,
     mut devices: DeviceStore,
     entries: &Receiver<Entry>,
     unstored: &Unstored,
 ) {
     let mut requests = devices.pairing_requests();
-    for Entry { what, at } in entries {
-        let stored = match &what {
-            What::Paired(key, name) => devices.pair(*key, name, at),
-            What::Came(key) => devices.seen(key, at),
-            What::CallsItself(key, name) => devices.calls_itself(key, name),
-            What::Opened(id) => requests.opened(id),
+    for Entry { event, at } in entries {
+        let stored = match &event {
+            TrustEvent::Paired(key, name) => devices.pair(*key, name, at),
+            TrustEvent::SessionStarted(key) => devices.seen(key, at),
+            TrustEvent::Renamed(key, name) => devices.calls_itself(key, name),
+            TrustEvent::WindowOpened(id) => requests.opened(id),
         };
-        match (stored, what) {
-            (Ok(()), What::Paired(key, _)) => lock(unstored).retain(|other| *other != key),
+        match (stored, event) {
+            (Ok(()), TrustEvent::Paired(key, _)) => lock(unstored).retain(|other| *other != key),
             (Ok(()), _) => {}
-            // The session goes on; after this run a new device will need a PIN again.
-            (Err(e), _) => shared.notice(Notice::Trouble(e.to_string())),
+            // The session continues; after this run a new device needs a PIN again.
+            (Err(e), _) => shared.notice(Notice::Warning(e.to_string())),
         }
     }
 }

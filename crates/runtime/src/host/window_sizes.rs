@@ -1,33 +1,33 @@
-//! How large the clients' windows are, and with that the player's: what the display may be given.
+//! The clients' window sizes; the player's may set the display's size.
 
 use std::collections::HashMap;
 
 use openuvr_proto::id::SubscriberId;
 use openuvr_proto::units::Size;
 
-/// The windows' sizes, of those that are here and have said one.
+/// The reported window sizes of connected clients.
 #[derive(Default)]
 pub(super) struct WindowSizes {
     sizes: HashMap<SubscriberId, Size>,
-    /// That of the player, as it was told last.
-    told: Option<Size>,
+    /// The player's size, as last reported.
+    reported: Option<Size>,
 }
 
 impl WindowSizes {
-    /// Somebody's window has this size now.
-    pub(super) fn is(&mut self, subscriber: SubscriberId, size: Size) {
+    /// Sets a client's window size.
+    pub(super) fn set(&mut self, subscriber: SubscriberId, size: Size) {
         self.sizes.insert(subscriber, size);
     }
 
-    /// Somebody is gone.
-    pub(super) fn ended(&mut self, subscriber: SubscriberId) {
+    /// Removes a client.
+    pub(super) fn remove(&mut self, subscriber: SubscriberId) {
         self.sizes.remove(&subscriber);
     }
 
-    /// The size of the player's window, if it is another than last time.
-    pub(super) fn news(&mut self, player: Option<SubscriberId>) -> Option<Option<Size>> {
+    /// The player's window size, if it changed since the last call.
+    pub(super) fn changed(&mut self, player: Option<SubscriberId>) -> Option<Option<Size>> {
         let now = player.and_then(|player| self.sizes.get(&player).copied());
-        let before = std::mem::replace(&mut self.told, now);
+        let before = std::mem::replace(&mut self.reported, now);
         (before != now).then_some(now)
     }
 }
@@ -37,20 +37,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_players_window_is_news() {
+    fn only_the_players_window_size_is_reported() {
         let mut windows = WindowSizes::default();
         let [one, other] = [1, 2].map(SubscriberId::Other);
         let [small, large] = [Size::new(640, 360), Size::new(1280, 720)];
-        assert_eq!(windows.news(None), None);
-        windows.is(other, large);
-        assert_eq!(windows.news(Some(one)), None);
-        windows.is(one, small);
-        assert_eq!(windows.news(Some(one)), Some(Some(small)));
-        assert_eq!(windows.news(Some(one)), None);
-        // Who takes over brings the size that it said before.
-        assert_eq!(windows.news(Some(other)), Some(Some(large)));
-        windows.ended(other);
-        assert_eq!(windows.news(None), Some(None));
-        assert_eq!(windows.news(None), None);
+        assert_eq!(windows.changed(None), None);
+        windows.set(other, large);
+        assert_eq!(windows.changed(Some(one)), None);
+        windows.set(one, small);
+        assert_eq!(windows.changed(Some(one)), Some(Some(small)));
+        assert_eq!(windows.changed(Some(one)), None);
+        // A new player's earlier size counts.
+        assert_eq!(windows.changed(Some(other)), Some(Some(large)));
+        windows.remove(other);
+        assert_eq!(windows.changed(None), Some(None));
+        assert_eq!(windows.changed(None), None);
     }
 }

@@ -1,5 +1,4 @@
-//! The application: a child with the hook in it, the signals that are passed on to it, its end, and the processes
-//! that it leaves behind.
+//! The application: a child process with the hook, its signals, its exit, and its orphans.
 
 use std::fs;
 use std::process::{Child, Command, ExitStatus};
@@ -11,37 +10,37 @@ use rustix::process::{
 
 use super::LaunchError;
 
-/// How long a launcher that has ended may take to bring its application to a first picture (guess).
-pub const LAUNCHING: Duration = Duration::from_secs(10);
+/// How long an application may take to its first picture after its launcher exited (guess).
+pub const LAUNCH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A signal for the application.
+/// A signal to forward to the application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sent {
-    /// Which one.
+pub struct ForwardedSignal {
+    /// The signal.
     pub signal: Signal,
-    /// The terminal has sent it to all processes of its foreground process group.
+    /// Whether the terminal sent it, to its whole foreground process group.
     pub typed: bool,
 }
 
-/// An application that was started. It goes on when this is dropped.
+/// A started application. It continues when this is dropped.
 #[derive(Debug)]
 pub struct Application {
     child: Child,
     status: Option<ExitStatus>,
-    /// What it was sent, and may not have passed on.
-    sent: Option<Signal>,
+    /// A signal sent to it that it may not have forwarded.
+    unforwarded: Option<Signal>,
 }
 
 impl Application {
-    /// Starts it, in the process group of this process, so that what is typed at a terminal goes to both;
-    /// `Command::process_group` gives it one of its own. This process becomes the one that waits for what
-    /// the application leaves behind (`PR_SET_CHILD_SUBREAPER`, prctl(2)), in whatever process group or session that
-    /// is: see [`has_orphans`](Application::has_orphans).
+    /// Starts it in this process's group, so that terminal signals reach both; `Command::process_group`
+    /// selects another. This process becomes the subreaper of the application's orphans
+    /// (`PR_SET_CHILD_SUBREAPER`, prctl(2)), whatever their process group or session: see
+    /// [`has_orphans`](Application::has_orphans).
     ///
     /// # Errors
     /// It can't be started.
     pub fn start(mut command: Command) -> Result<Application, LaunchError> {
-        // What a launcher leaves behind is ours to wait for; refused by no kernel since 3.4.
+        // Inherit a launcher's orphans; supported since Linux 3.4.
         let _ = set_child_subreaper(Some(getpid()));
         let program = command.get_program().display().to_string();
         let child = command.spawn();
@@ -49,7 +48,7 @@ impl Application {
         Ok(Application {
             child,
             status: None,
-            sent: None,
+            unforwarded: None,
         })
     }
 
@@ -59,25 +58,26 @@ impl Application {
         self.child.id()
     }
 
-    /// Passes signals on, those that came now and an earlier one: to the application, and if that was
-    /// only a launcher, which has ended of it or is sent a second one, to who streams. Not to both at
-    /// once: a launcher may pass it on by itself, and an application take the second for impatience.
+    /// Forwards new signals and an earlier one to the application. If that is only a launcher that has
+    /// exited, or gets a second signal, they go to the streaming process instead. Never both at once: a
+    /// launcher may forward the signal itself, and an application may treat the second as urgent.
     ///
-    /// A typed signal has reached all of our process group, and is for who streams where that is in another one.
-    pub fn pass_on(&mut self, signals: &[Sent], streaming: Option<Pid>) {
+    /// A typed signal has reached this process group, so it is forwarded only to a streaming process in
+    /// another one.
+    pub fn forward_signals(&mut self, signals: &[ForwardedSignal], streaming: Option<Pid>) {
         let started = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         let other = streaming.filter(|streaming| Some(*streaming) != started);
-        // One of them may have ended just now.
+        // The process may have ended just now.
         if self.status.is_some()
-            && let (Some(other), Some(signal)) = (other, self.sent)
+            && let (Some(other), Some(signal)) = (other, self.unforwarded)
         {
             let _ = kill_process(other, signal);
-            self.sent = None;
+            self.unforwarded = None;
         }
-        for Sent { signal, typed } in signals {
-            let left_out = |pid: &Pid| getpgid(Some(*pid)).is_ok_and(|of| of != getpgrp());
+        for ForwardedSignal { signal, typed } in signals {
+            let outside_group = |pid: &Pid| getpgid(Some(*pid)).is_ok_and(|of| of != getpgrp());
             let other = match typed {
-                true => other.filter(left_out),
+                true => other.filter(outside_group),
                 false => other,
             };
             if *typed && other.is_none() {
@@ -87,16 +87,16 @@ impl Application {
                 let _ = kill_process(started, *signal);
             }
             match other {
-                Some(other) if self.status.is_some() || self.sent.is_some() => {
+                Some(other) if self.status.is_some() || self.unforwarded.is_some() => {
                     let _ = kill_process(other, *signal);
-                    self.sent = None;
+                    self.unforwarded = None;
                 }
-                _ => self.sent = Some(*signal),
+                _ => self.unforwarded = Some(*signal),
             }
         }
     }
 
-    /// How it ended, if it has; what it started may go on.
+    /// Its exit status, if it has exited; its children may continue.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         if self.status.is_none() {
             self.status = self.child.try_wait().ok().flatten();
@@ -104,33 +104,33 @@ impl Application {
         self.status
     }
 
-    /// Whether something that it started goes on without a parent of its own, so that it is this process's child now:
-    /// what a launcher that ended has left behind. Those that have ended are waited for, so that none stays a zombie:
-    /// to be called now and then, also while the application runs. `helpers`: the other children of this process, for
-    /// whose end it waits elsewhere.
+    /// Whether orphans of it are running, which are now children of this process: the processes left by a
+    /// launcher that exited. Reaps those that have ended, so that none stays a zombie: call it regularly,
+    /// also while the application runs. `helpers`: other children of this process, which are waited for
+    /// elsewhere.
     pub fn has_orphans(&mut self, helpers: &[u32]) -> bool {
         loop {
-            let (mut goes_on, mut ended) = (false, false);
+            let (mut running, mut ended) = (false, false);
             for pid in children() {
                 let id = pid.as_raw_nonzero().get().unsigned_abs();
                 if id == self.child.id() || helpers.contains(&id) {
                     continue;
                 }
                 match waitpid(Some(pid), WaitOptions::NOHANG) {
-                    Ok(None) => goes_on = true,
+                    Ok(None) => running = true,
                     _ => ended = true,
                 }
             }
-            // The children of one that has just ended are this process's only since then.
-            if goes_on || !ended {
-                return goes_on;
+            // The children of a process that just ended become this process's only then: look again.
+            if running || !ended {
+                return running;
             }
         }
     }
 }
 
-/// The children of this process, also those that have ended and that were not waited for (proc(5),
-/// `/proc/PID/task/TID/children`). A child belongs to the thread that started or inherited it.
+/// The children of this process, including zombies (proc(5), `/proc/PID/task/TID/children`). A child belongs
+/// to the thread that started or inherited it.
 fn children() -> Vec<Pid> {
     let threads = fs::read_dir("/proc/self/task").into_iter().flatten();
     let lists = threads

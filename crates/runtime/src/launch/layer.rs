@@ -1,25 +1,24 @@
-//! How the loader of Vulkan learns of the layer in `libopenuvr_hook.so`: a manifest in a folder, and
-//! variables that name both. `crates/hook/src/vulkan/mod.rs` says why these.
+//! Registers the Vulkan layer in `libopenuvr_hook.so` with the loader: a manifest in a folder, and variables
+//! that name both. `crates/hook/src/vulkan/mod.rs` explains them.
 //!
-//! What it is not: nothing is installed. Other programs see none of it.
+//! Nothing is installed; other programs are not affected.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::{fs, io};
 
-/// The layer's manifest; it names the library beside it.
+/// The layer's manifest; it names a library in its own folder.
 const MANIFEST: &str = include_str!("../../../hook/VkLayer_openuvr_capture.json");
 
-/// Where the system keeps its data if nothing else is said (XDG base directory specification).
+/// The default data folders (XDG base directory specification).
 const DATA: &str = "/usr/local/share:/usr/share";
 
-/// Writes the manifest into `folder`, and returns the variables that a program has to be started
-/// with so that what it presents goes through the layer in `library`, an absolute path. `now` says
-/// what they are now: that stays behind what is ours.
+/// Writes the manifest into `folder`, and returns the environment variables that load the layer in `library`,
+/// an absolute path. `now` looks up their current values, which are appended.
 ///
 /// # Errors
-/// The folder can't be written to, or the path is not UTF-8, as manifests are.
-pub(super) fn announce(
+/// The folder can't be written to, or the path is not UTF-8, as a manifest requires.
+pub(super) fn register(
     folder: &Path,
     library: &Path,
     now: impl Fn(&str) -> Option<OsString>,
@@ -28,28 +27,28 @@ pub(super) fn announce(
     let layer = &mut manifest["layer"];
     layer["library_path"] = serde_json::to_value(library)?;
     let name = layer["name"].as_str().unwrap_or_default().to_owned();
-    let place = folder.join("vulkan/explicit_layer.d");
-    fs::create_dir_all(&place)?;
-    let file = place.join("VkLayer_openuvr_capture.json");
+    let layer_folder = folder.join("vulkan/explicit_layer.d");
+    fs::create_dir_all(&layer_folder)?;
+    let file = layer_folder.join("VkLayer_openuvr_capture.json");
     fs::write(file, serde_json::to_vec_pretty(&manifest)?)?;
     let set = |name| now(name).filter(|value| !value.is_empty());
-    // It replaces all other places, so that ours has to be among them.
+    // It replaces all other search paths, so the layer's must be among them.
     let found = match set("VK_LAYER_PATH") {
-        Some(path) => ("VK_LAYER_PATH", before(place.as_os_str(), &path)),
+        Some(path) => ("VK_LAYER_PATH", prepend(layer_folder.as_os_str(), &path)),
         None => {
             let data = set("XDG_DATA_DIRS").unwrap_or_else(|| DATA.into());
-            ("XDG_DATA_DIRS", before(folder.as_os_str(), &data))
+            ("XDG_DATA_DIRS", prepend(folder.as_os_str(), &data))
         }
     };
     let switched_on = match set("VK_INSTANCE_LAYERS") {
-        Some(layers) => before(OsStr::new(&name), &layers),
+        Some(layers) => prepend(OsStr::new(&name), &layers),
         None => name.into(),
     };
     Ok([found, ("VK_INSTANCE_LAYERS", switched_on)])
 }
 
-/// A list with one more at its head.
-fn before(first: &OsStr, others: &OsStr) -> OsString {
+/// A list with a prepended entry.
+fn prepend(first: &OsStr, others: &OsStr) -> OsString {
     let mut list = first.to_owned();
     list.push(":");
     list.push(others);
@@ -60,7 +59,7 @@ fn before(first: &OsStr, others: &OsStr) -> OsString {
 mod tests {
     use super::*;
 
-    fn announced(now: &[(&str, &str)]) -> (Vec<(&'static str, String)>, serde_json::Value) {
+    fn registered(now: &[(&str, &str)]) -> (Vec<(&'static str, String)>, serde_json::Value) {
         let name = format!("openuvr-layer-{}-{}", std::process::id(), now.len());
         let folder = std::env::temp_dir().join(name);
         let library = Path::new("/a \"b\"/libopenuvr_hook.so");
@@ -68,7 +67,7 @@ mod tests {
             let found = now.iter().find(|(of, _)| *of == name);
             found.map(|(_, value)| OsString::from(value))
         };
-        let set = announce(&folder, library, look).expect("a temporary folder");
+        let set = register(&folder, library, look).expect("a temporary folder");
         let file = folder.join("vulkan/explicit_layer.d/VkLayer_openuvr_capture.json");
         let text = fs::read(file).expect("it was written");
         let folder = folder.to_str().expect("UTF-8");
@@ -82,7 +81,7 @@ mod tests {
 
     #[test]
     fn the_manifest_names_the_library_and_the_variables_name_both() {
-        let (set, manifest) = announced(&[]);
+        let (set, manifest) = registered(&[]);
         let layer = &manifest["layer"];
         assert_eq!(layer["library_path"], "/a \"b\"/libopenuvr_hook.so");
         assert_eq!(layer["name"], "VK_LAYER_OPENUVR_capture");
@@ -95,8 +94,8 @@ mod tests {
     }
 
     #[test]
-    fn what_the_person_has_set_stays_behind_it() {
-        let (set, _) = announced(&[
+    fn the_users_own_values_stay_after_it() {
+        let (set, _) = registered(&[
             ("VK_LAYER_PATH", "/mine"),
             ("XDG_DATA_DIRS", "/other"),
             ("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation"),

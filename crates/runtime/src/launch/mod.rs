@@ -1,16 +1,16 @@
-//! Starting an application with the hook in it: what `openuvr run` does, and a portal does for others.
+//! Starts an application with the hook, for `openuvr run` and portals.
 //!
 //! ```text
-//! Socket::open(order) ─► command(words, library, &socket) ─► Application::start
-//!      ▲                        └─ LD_PRELOAD, the layer of Vulkan, OPENUVR_RUN=socket
+//! Socket::open(settings) ─► command(words, library, &socket) ─► Application::start
+//!      ▲                        └─ LD_PRELOAD, the Vulkan layer, OPENUVR_RUN=socket
 //!      └─ lines ◄──────────── the host in the application's process ◄─┘
 //! ```
-//! The application is a child of this process. The first of its processes that shows a picture connects
-//! to the [`Socket`], is told the [`Order`](crate::line::Order), and streams to the clients itself; what it
-//! says comes as [`Line`](crate::line::Line)s. No picture passes through here.
+//! The application is a child of this process. Its first process that shows a picture connects to the
+//! [`Socket`], receives the [`LaunchSettings`](crate::line::LaunchSettings), and streams to the clients
+//! itself; its messages arrive as [`Line`](crate::line::Line)s. Pictures bypass this process.
 //!
-//! What it is not: it prints nothing, catches no signal, and opens no terminal. All of it belongs to one
-//! thread, that which started the application.
+//! It prints nothing, catches no signals, and opens no terminal. All of it belongs to the thread that started
+//! the application.
 
 mod application;
 mod layer;
@@ -27,41 +27,41 @@ use std::process::Command;
 
 use crate::line::{API_SOCKET, SOCKET};
 
-pub use application::{Application, LAUNCHING, Sent};
+pub use application::{Application, ForwardedSignal, LAUNCH_TIMEOUT};
 pub use library::{LIBRARY, XR_RUNTIME, library, xr_runtime};
 pub use pads::{GamePads, PADS_LIBRARY};
 pub use socket::Socket;
-pub use xr::{EYE, XR_ORDER, install, uninstall, xr_command};
+pub use xr::{EYE, XR_SETTINGS, install, uninstall, xr_command};
 pub use xvfb::{Authority, xvfb};
 
 /// Why an application can't be launched.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchError {
-    /// The hook is not where it was looked for.
-    #[error("there is no {LIBRARY} {0}: `./dev install` puts it there; --hook names another")]
+    /// The hook was not found.
+    #[error("can't find {LIBRARY} ({0}): run `./dev install`, or give its path with --hook")]
     NoLibrary(String),
-    /// The library that shows game pads is not beside the hook.
-    #[error("no game pads: there is no {}: `./dev install` puts it there; --pads off does without", .0.display())]
+    /// The game-pad library is not in the hook's folder.
+    #[error("no game pads: can't find {}: run `./dev install`, or disable them with --pads off", .0.display())]
     NoPads(PathBuf),
-    /// The OpenXR runtime is not where it was looked for.
-    #[error("there is no {XR_RUNTIME} {0}: `./dev install` puts it there; --runtime names another")]
+    /// The OpenXR runtime was not found.
+    #[error("can't find {XR_RUNTIME} ({0}): run `./dev install`, or give its path with --runtime")]
     NoRuntime(String),
-    /// ld.so(8): `LD_PRELOAD` is separated by these, and there is no way to quote them.
+    /// ld.so(8): these separate entries of `LD_PRELOAD`, and can't be quoted.
     #[error(
-        "the loader takes no path with a blank or a colon, as {}: put program and library elsewhere", .0.display()
+        "the dynamic loader does not support a space or colon in {}: move program and library", .0.display()
     )]
     Unquotable(PathBuf),
-    /// Another OpenXR runtime than ours is the person's.
-    #[error("another OpenXR runtime is active: {} says so; remove that file first", .0.display())]
+    /// The user has another active OpenXR runtime.
+    #[error("another OpenXR runtime is active: remove {} first", .0.display())]
     OtherRuntime(PathBuf),
-    /// There are no words to start.
-    #[error("there is no application to start")]
+    /// The command is empty.
+    #[error("no application given")]
     NoApplication,
-    /// The settings for the hook can't be written down.
+    /// The settings for the hook can't be serialised.
     #[error("{0}")]
-    Order(String),
-    /// What was tried, and why it failed.
+    Settings(String),
+    /// The failed operation, and its error.
     #[error("{0}: {1}")]
     System(String, io::Error),
 }
@@ -72,14 +72,14 @@ impl LaunchError {
     }
 }
 
-/// The command that starts `words`, a program and its arguments, with the hook `library` in front of its
-/// libraries, the layer of Vulkan announced, and the way to `socket`. The caller decides what it reads
-/// and writes, where it runs and what else its environment holds, before [`Application::start`].
+/// The command that starts `words`, a program and its arguments, with the hook `library` preloaded, the
+/// Vulkan layer registered, and the path of `socket`. The caller may set stdio, working directory and further
+/// variables before [`Application::start`].
 ///
-/// What the caller's environment says of these variables stays behind what is ours.
+/// Existing values of these variables are appended.
 ///
 /// # Errors
-/// There are no words, or the layer can't be announced in the socket's folder.
+/// `words` is empty, or the layer can't be registered in the socket's folder.
 pub fn command(
     words: &[OsString],
     library: &Path,
@@ -94,9 +94,8 @@ pub fn command(
         preload.push(":");
         preload.push(others);
     }
-    let layer = layer::announce(socket.folder(), library, set).map_err(LaunchError::system(
-        "the layer of Vulkan can't be announced",
-    ))?;
+    let layer = layer::register(socket.folder(), library, set)
+        .map_err(LaunchError::system("can't register the Vulkan layer"))?;
     let mut command = Command::new(program);
     command
         .args(arguments)
@@ -106,11 +105,11 @@ pub fn command(
     Ok(command)
 }
 
-/// The command that starts `words`, an application that links `libopenuvr`, with the way to `socket`: its first host
-/// is told there who may come in, and says there what happens. Nothing is loaded into it.
+/// The command that starts `words`, an application that links `libopenuvr`, with the path of `socket`, where
+/// its first host receives its settings and sends its messages. No library is preloaded.
 ///
 /// # Errors
-/// There are no words.
+/// `words` is empty.
 pub fn api_command(words: &[OsString], socket: &Socket) -> Result<Command, LaunchError> {
     let [program, arguments @ ..] = words else {
         return Err(LaunchError::NoApplication);

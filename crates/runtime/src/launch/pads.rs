@@ -1,5 +1,5 @@
-//! Game pads for an application that the kernel shows none: a second library in its processes, and the folder
-//! through which the host in one of them shows its pads to all of them. Some may be there before any host is.
+//! Game pads for an application, without kernel devices: a second library in its processes, and the folder
+//! through which the host in one process provides its pads to all. Some pads may exist before a host.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -11,19 +11,19 @@ use openuvr_media::pad::{DEVICES, FIRST_EVENT, FOLDER};
 
 use super::{LaunchError, Socket};
 
-/// The library's file, beside the hook.
+/// The library's file name, in the hook's folder.
 pub const PADS_LIBRARY: &str = "libopenuvr_pads.so";
 
-/// What SDL (2.0.22 and later) is told, since there is no udev for these pads: to look into `/dev/input` itself.
+/// Makes SDL (2.0.22 and later) scan `/dev/input` itself, since udev does not know these pads.
 const WITHOUT_UDEV: &str = "SDL_JOYSTICK_DISABLE_UDEV";
 
-/// The device that SDL is told of, all of its versions; SDL 1.2 looks at `event0` to `event31` by itself.
+/// Names a device to all versions of SDL; SDL 1.2 scans `event0` to `event31` itself.
 const DEVICE: &str = "SDL_JOYSTICK_DEVICE";
 
-/// Where the kernel has its devices.
+/// The folder of kernel devices.
 const KERNELS: &str = "/dev/input";
 
-/// What shows game pads to an application's processes. The folder is the socket's, and goes with it.
+/// Provides game pads to an application's processes. Its folder is in the socket's, and is removed with it.
 #[derive(Debug)]
 pub struct GamePads {
     library: PathBuf,
@@ -32,11 +32,11 @@ pub struct GamePads {
 }
 
 impl GamePads {
-    /// Prepares them for an application with the hook `hook`, an absolute path. It sees the first `seats` of them
-    /// from its beginning, whether somebody holds them or not, and the others as they come and go.
+    /// Prepares pads for an application with the hook `hook`, an absolute path. The first `seats` pads always
+    /// exist; others are hot-plugged.
     ///
     /// # Errors
-    /// The library is not beside the hook, or the folder can't be written to.
+    /// The library is not in the hook's folder, or the folder can't be written to.
     pub fn prepare(hook: &Path, socket: &mut Socket, seats: u8) -> Result<GamePads, LaunchError> {
         let library = hook.with_file_name(PADS_LIBRARY);
         if !library.is_file() {
@@ -47,18 +47,18 @@ impl GamePads {
             "no game pads: {} can't be used",
             folder.display()
         )))?;
-        socket.give(seats.sockets().clone());
+        socket.set_seats(seats.sockets().clone());
         let pads = GamePads {
             library,
             folder,
             seats,
         };
-        pads.follow();
+        pads.sync_devices();
         Ok(pads)
     }
 
-    /// Has the processes of a command that [`command`](super::command) made see the pads.
-    pub fn give(&self, command: &mut Command) {
+    /// Provides the pads to a command created by [`command`](super::command).
+    pub fn attach_to(&self, command: &mut Command) {
         let set = |name: &str| {
             let mut all = command.get_envs();
             all.find_map(|(n, value)| value.filter(|_| n == OsStr::new(name)))
@@ -69,24 +69,24 @@ impl GamePads {
         }
         preload.push(&self.library);
         command.env("LD_PRELOAD", preload).env(FOLDER, &self.folder);
-        let mut tell = |name: &str, value: &str| {
+        let mut set_default = |name: &str, value: &str| {
             if std::env::var_os(name).is_none() {
                 command.env(name, value);
             }
         };
-        tell(WITHOUT_UDEV, "1");
+        set_default(WITHOUT_UDEV, "1");
         if !self.seats.sockets().0.is_empty() {
-            tell(DEVICE, &format!("{KERNELS}/event{FIRST_EVENT}"));
+            set_default(DEVICE, &format!("{KERNELS}/event{FIRST_EVENT}"));
         }
     }
 
-    /// Who served the pads is gone: nothing is held on those that stay.
-    pub fn rest(&self) {
+    /// The process that served the pads has ended: releases the buttons of those that remain.
+    pub fn release_all(&self) {
         self.seats.rest();
     }
 
-    /// Has the processes see which devices the kernel has now: to be called now and then.
-    pub fn follow(&self) {
+    /// Updates the folder to the kernel's current devices; call it regularly.
+    pub fn sync_devices(&self) {
         let devices = self.folder.join(DEVICES);
         let names = |folder: &Path| -> Vec<_> {
             let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -97,7 +97,7 @@ impl GamePads {
             let link = devices.join(name);
             match fs::symlink_metadata(&link) {
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                    // What can't be linked is not seen.
+                    // A device that can't be linked is not provided.
                     let _ = std::os::unix::fs::symlink(Path::new(KERNELS).join(name), &link);
                 }
                 _ => {}
@@ -108,7 +108,7 @@ impl GamePads {
             .filter(|name| !kernels.contains(name))
         {
             let link = devices.join(name);
-            // Ours are files.
+            // The pads' own entries are regular files.
             if fs::symlink_metadata(&link).is_ok_and(|found| found.is_symlink()) {
                 let _ = fs::remove_file(link);
             }

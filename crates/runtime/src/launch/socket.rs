@@ -1,8 +1,8 @@
-//! Where processes of an application ask what to do: the first that shows a picture gets the order, and
-//! then says what happens; the next one gets it when that is gone.
+//! The socket to which an application's processes connect: the first that shows a picture receives the
+//! settings and sends messages; the next one gets its turn when that has ended.
 //!
-//! A process of this program's may stand in for them until the first comes: it is told to end then, and the other gets
-//! the order when it is gone.
+//! A stand-in process of this program may stream until the first one connects: then it is asked to end, and
+//! the other receives the settings once it has ended.
 
 use std::fs;
 use std::hash::{BuildHasher as _, RandomState};
@@ -26,33 +26,33 @@ use rustix::net::{
 use rustix::process::{Pid, PidfdFlags, getuid, pidfd_open};
 
 use super::LaunchError;
-use crate::line::{Line, Order};
+use crate::line::{LaunchSettings, Line};
 use crate::sys::peer_credentials;
 
-/// Processes that may wait in line, streaming or to be.
-pub(super) const MOST: usize = 64;
+/// Most connected processes, streaming or waiting.
+pub(super) const MAX_PROCESSES: usize = 64;
 
 const NAME: &str = "socket";
 
-/// A socket with a name in a folder of this user alone, and the processes that came to it. Both the
-/// socket and its folder go when it is dropped.
+/// A socket in a folder private to this user, and the connected processes. The socket and its folder are
+/// removed when it is dropped.
 #[derive(Debug)]
 pub struct Socket {
     listener: OwnedFd,
-    /// Of this user alone; gone with the socket.
+    /// Private to this user; removed with the socket.
     folder: PathBuf,
-    order: String,
-    /// What goes with the order.
+    settings: String,
+    /// Pad sockets sent with the settings.
     seats: SeatSockets,
-    /// The first has the order.
-    line: Vec<Process>,
-    used: bool,
-    /// The process that stands in for the application's.
+    /// In order of connection; the first has the settings.
+    processes: Vec<Process>,
+    was_used: bool,
+    /// The stand-in process.
     stand_in: Option<Pid>,
-    /// The last process that came could not be let in for that.
-    lacks_descriptors: bool,
-    /// The displays into which processes injected input that have ended.
-    left_behind: Vec<String>,
+    /// The last accept failed for lack of file descriptors.
+    descriptors_exhausted: bool,
+    /// Displays into which ended processes injected input.
+    abandoned: Vec<String>,
 }
 
 /// A process of the application.
@@ -60,21 +60,21 @@ pub struct Socket {
 struct Process {
     socket: OwnedFd,
     pid: Pid,
-    /// Tells its end also where a child of it still has the socket; Linux 5.3.
+    /// A pidfd: signals its exit even if a child still has the socket; Linux 5.3.
     end: Option<OwnedFd>,
-    told: bool,
+    notified: bool,
     /// The display into which it injects input.
     injects: Option<String>,
 }
 
 impl Socket {
-    /// Opens one for this user's processes.
+    /// Opens a socket for this user's processes.
     ///
     /// # Errors
-    /// No socket can be made in the folder for such things.
-    pub fn open(order: &Order) -> Result<Socket, LaunchError> {
+    /// The socket can't be created in the runtime folder.
+    pub fn open(settings: &LaunchSettings) -> Result<Socket, LaunchError> {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-        let order = order.text().map_err(LaunchError::Order)?;
+        let settings = settings.text().map_err(LaunchError::Settings)?;
         let folder = own_folder(runtime.as_deref())?;
         let open = || -> rustix::io::Result<OwnedFd> {
             let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
@@ -86,60 +86,62 @@ impl Socket {
         };
         let listener = open();
         let listener = listener.map_err(|why| {
-            LaunchError::system(format!("no socket in {}", folder.display()))(why.into())
+            LaunchError::system(format!("can't create a socket in {}", folder.display()))(
+                why.into(),
+            )
         })?;
         Ok(Socket {
             listener,
             folder,
-            order,
+            settings,
             seats: SeatSockets::default(),
-            line: Vec::new(),
-            used: false,
+            processes: Vec::new(),
+            was_used: false,
             stand_in: None,
-            lacks_descriptors: false,
-            left_behind: Vec::new(),
+            descriptors_exhausted: false,
+            abandoned: Vec::new(),
         })
     }
 
-    /// Where what the application needs to find us may lie.
+    /// The folder for files that the application needs.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The socket's name.
+    /// The socket's path.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.folder.join(NAME)
     }
 
-    /// Whoever gets the order gets these as well: the pads that the application sees already.
-    pub(super) fn give(&mut self, seats: SeatSockets) {
+    /// Sets the sockets of existing pads, which are sent with the settings.
+    pub(super) fn set_seats(&mut self, seats: SeatSockets) {
         self.seats = seats;
     }
 
-    /// From now on it is this order that processes get.
+    /// Replaces the settings for further processes.
     ///
     /// # Errors
-    /// It can't be written down.
-    pub fn order(&mut self, order: &Order) -> Result<(), LaunchError> {
-        self.order = order.text().map_err(LaunchError::Order)?;
+    /// They can't be serialised.
+    pub fn set_settings(&mut self, settings: &LaunchSettings) -> Result<(), LaunchError> {
+        self.settings = settings.text().map_err(LaunchError::Settings)?;
         Ok(())
     }
 
-    /// This process of ours stands in for those of the application, or none any more.
-    pub fn stands_in(&mut self, process: Option<Pid>) {
+    /// Sets the stand-in process, if any.
+    pub fn set_stand_in(&mut self, process: Option<Pid>) {
         self.stand_in = process;
     }
 
-    /// Waits for news, at most `turn`: what the streaming process has said.
+    /// Waits at most `turn` for messages of the streaming process.
     pub fn lines(&mut self, turn: Duration) -> Vec<Line> {
-        // The listener stays readable for a process that can't be let in: it is looked at each turn, not at once.
-        let takes = !self.lacks_descriptors && self.line.len() < MOST;
+        // The listener stays readable while accept fails: it is polled once per call, not in a busy loop.
+        let takes = !self.descriptors_exhausted && self.processes.len() < MAX_PROCESSES;
         let listener = Some(&self.listener).filter(|_| takes);
         let listener = listener.map(|listener| PollFd::new(listener, PollFlags::IN));
         let mut fds: Vec<PollFd<'_>> = listener.into_iter().collect();
-        for process in &self.line {
+        for process in &self.processes {
             fds.push(PollFd::new(&process.socket, PollFlags::IN));
             fds.extend(
                 process
@@ -149,122 +151,123 @@ impl Socket {
             );
         }
         let turn = Timespec::try_from(turn).ok();
-        // Interrupted by a signal, there is nothing to read, and the caller looks at the signal.
+        // After a signal there is nothing to read, and the caller handles the signal.
         let _ = poll(&mut fds, turn.as_ref());
         drop(fds);
-        self.let_in();
-        let mut said = Vec::new();
-        let left_behind = &mut self.left_behind;
-        self.line.retain_mut(|process| {
-            let goes_on = process.hear(&mut said);
-            if !goes_on {
-                left_behind.extend(process.injects.take());
+        self.accept();
+        let mut lines = Vec::new();
+        let abandoned = &mut self.abandoned;
+        self.processes.retain_mut(|process| {
+            let connected = process.receive(&mut lines);
+            if !connected {
+                abandoned.extend(process.injects.take());
             }
-            goes_on
+            connected
         });
-        let others = self.others();
-        if let Some(first) = self.line.first_mut() {
+        let has_application = self.has_application();
+        if let Some(first) = self.processes.first_mut() {
             let stands_in = Some(first.pid) == self.stand_in;
-            if !first.told {
-                // One that is gone by now says so at the next turn.
-                let _ = tell(&first.socket, &self.order, &self.seats);
-                first.told = true;
-                self.used |= !stands_in;
-            } else if stands_in && others {
-                // Over for it; it is gone when it has closed its end.
+            if !first.notified {
+                // A process that has ended is removed in the next call.
+                let _ = send_settings(&first.socket, &self.settings, &self.seats);
+                first.notified = true;
+                self.was_used |= !stands_in;
+            } else if stands_in && has_application {
+                // Ask it to end; it is removed once it has closed its end.
                 let _ = shutdown(&first.socket, Shutdown::Write);
             }
         }
-        said
+        lines
     }
 
-    /// Whether processes of the application are in line.
-    fn others(&self) -> bool {
-        self.line.iter().any(|one| Some(one.pid) != self.stand_in)
+    /// Whether processes of the application are connected.
+    fn has_application(&self) -> bool {
+        self.processes
+            .iter()
+            .any(|one| Some(one.pid) != self.stand_in)
     }
 
-    fn let_in(&mut self) {
-        self.lacks_descriptors = false;
-        while self.line.len() < MOST {
+    fn accept(&mut self) {
+        self.descriptors_exhausted = false;
+        while self.processes.len() < MAX_PROCESSES {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let socket = match accept_with(&self.listener, flags) {
                 Ok(socket) => socket,
                 Err(why) => {
-                    self.lacks_descriptors = matches!(why, Errno::MFILE | Errno::NFILE);
+                    self.descriptors_exhausted = matches!(why, Errno::MFILE | Errno::NFILE);
                     return;
                 }
             };
-            // The order may hold a PIN.
+            // The settings may hold a PIN.
             let Ok(peer) = peer_credentials(&socket) else {
                 continue;
             };
-            // One that is not seen from here could not be watched.
+            // A process in another PID namespace can't be watched.
             if let Some(pid) = peer.pid.filter(|_| peer.uid == getuid()) {
-                self.line.push(Process {
+                self.processes.push(Process {
                     end: pidfd_open(pid, PidfdFlags::empty()).ok(),
                     pid,
                     socket,
-                    told: false,
+                    notified: false,
                     injects: None,
                 });
             }
         }
     }
 
-    /// How many processes stream or want to.
+    /// The number of connected processes.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
-        self.line.len()
+        self.processes.len()
     }
 
-    /// Whether a process of the application streams or wants to.
+    /// Whether a process of the application is connected.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        self.others()
+        self.has_application()
     }
 
-    /// Whether there is a host: in a process of the application, or in the one that stands in.
+    /// Whether there is a host, in a process of the application or in the stand-in.
     #[must_use]
     pub fn is_served(&self) -> bool {
-        !self.line.is_empty()
+        !self.processes.is_empty()
     }
 
-    /// Whether a process of the application ever has streamed or wanted to.
+    /// Whether a process of the application has ever received the settings.
     #[must_use]
     pub fn was_used(&self) -> bool {
-        self.used
+        self.was_used
     }
 
-    /// The displays into which processes injected input that have ended since it was last asked.
-    pub fn left_behind(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.left_behind)
+    /// Takes the displays into which processes injected input that have ended since the last call.
+    pub fn abandoned_displays(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.abandoned)
     }
 
-    /// The process of the application that streams.
+    /// The application's streaming process.
     #[must_use]
     pub fn streaming(&self) -> Option<Pid> {
-        let first = self.line.first().map(|first| first.pid);
+        let first = self.processes.first().map(|first| first.pid);
         first.filter(|pid| Some(*pid) != self.stand_in)
     }
 }
 
-/// Sends the order, with its sockets beside it (unix(7), `SCM_RIGHTS`).
-fn tell(process: &OwnedFd, order: &str, seats: &SeatSockets) -> rustix::io::Result<()> {
+/// Sends the settings, with the pad sockets attached (unix(7), `SCM_RIGHTS`).
+fn send_settings(process: &OwnedFd, settings: &str, seats: &SeatSockets) -> rustix::io::Result<()> {
     let sockets: Vec<BorrowedFd<'_>> = seats.0.iter().map(|seat| seat.as_fd()).collect();
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MAX_PADS as usize))];
     let mut with = SendAncillaryBuffer::new(&mut space);
-    // More than there is room for are never made.
+    // There are never more than fit.
     if !sockets.is_empty() && !with.push(SendAncillaryMessage::ScmRights(&sockets)) {
         return Err(Errno::NOBUFS);
     }
-    let parts = [IoSlice::new(order.as_bytes())];
+    let parts = [IoSlice::new(settings.as_bytes())];
     sendmsg(process, &parts, &mut with, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 
-/// Makes a folder of this user alone in the folder for such things, or where there is none, which is
-/// only this user's, in that for temporary files. There everybody may make files, so it has a name
-/// that nobody knows before, and must not have been there.
+/// Creates a private folder in the runtime folder, if that is private to this user, or else in the folder of
+/// temporary files. That is shared, so the name is unpredictable and must not exist yet.
 fn own_folder(runtime: Option<&Path>) -> Result<PathBuf, LaunchError> {
     // XDG Base Directory Specification 0.8: owned by the user, with access mode 0700.
     let is_ours = |folder: &&Path| {
@@ -276,13 +279,13 @@ fn own_folder(runtime: Option<&Path>) -> Result<PathBuf, LaunchError> {
     };
     let runtime = runtime.filter(is_ours).map(Path::to_owned);
     let runtime = runtime.unwrap_or_else(std::env::temp_dir);
-    // Its keys are the system's random numbers.
+    // Keyed with system randomness.
     let random = RandomState::new().hash_one(std::process::id());
     let name = format!("openuvr-run-{random:016x}");
     let folder = runtime.join(name);
     let made = fs::DirBuilder::new().mode(0o700).create(&folder);
     made.map_err(LaunchError::system(format!(
-        "can't make the folder {}",
+        "can't create the folder {}",
         folder.display()
     )))?;
     Ok(folder)
@@ -295,11 +298,11 @@ impl Drop for Socket {
 }
 
 impl Process {
-    /// Reads all that it has said; whether it is still there.
-    fn hear(&mut self, said: &mut Vec<Line>) -> bool {
-        // Before its last words are read: what it said before its end is there then.
+    /// Reads its messages; returns whether it is still connected.
+    fn receive(&mut self, lines: &mut Vec<Line>) -> bool {
+        // Checked before reading: all messages sent before its exit are readable then.
         let ended = self.has_ended();
-        let mut text = vec![0; Line::LONGEST];
+        let mut text = vec![0; Line::MAX_LEN];
         loop {
             match recv(&self.socket, &mut text[..], RecvFlags::empty()) {
                 Ok((_, 0)) => return false,
@@ -308,11 +311,11 @@ impl Process {
                         .get(..length)
                         .and_then(|text| std::str::from_utf8(text).ok());
                     match line.and_then(Line::read) {
-                        Some(Line::InputGoesTo(display)) => self.injects = Some(display),
-                        line => said.extend(line),
+                        Some(Line::InputDisplay(display)) => self.injects = Some(display),
+                        line => lines.extend(line),
                     }
                 }
-                // Told once where it ended with our words unread; its own come after that.
+                // ECONNRESET is reported once if it ended without reading the settings; its messages follow.
                 Err(Errno::INTR | Errno::CONNRESET) => {}
                 Err(Errno::AGAIN) => return !ended,
                 Err(_) => return false,
@@ -334,12 +337,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sockets_folder_is_this_users_and_not_to_be_guessed() {
+    fn the_sockets_folder_is_private_and_unpredictable() {
         let runtime = own_folder(None).unwrap();
         assert_eq!(runtime.parent(), Some(&*std::env::temp_dir()));
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         assert_eq!(mode(&runtime), 0o700);
-        // A folder for such things is used if nobody else can get in.
+        // The runtime folder is used if it is private to this user.
         let [one, other] = [(); 2].map(|()| own_folder(Some(&runtime)).unwrap());
         assert_eq!(
             (one.parent(), other.parent()),
@@ -349,7 +352,7 @@ mod tests {
         fs::set_permissions(&runtime, fs::Permissions::from_mode(0o755)).unwrap();
         let elsewhere = own_folder(Some(&runtime)).unwrap();
         assert_eq!(elsewhere.parent(), Some(&*std::env::temp_dir()));
-        // Nor is one that is only a name for somebody else's.
+        // A symlink is not accepted.
         fs::set_permissions(&runtime, fs::Permissions::from_mode(0o700)).unwrap();
         let link = elsewhere.join("link");
         std::os::unix::fs::symlink(&runtime, &link).unwrap();

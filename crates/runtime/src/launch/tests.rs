@@ -1,5 +1,5 @@
-//! What is set for an application, and what its processes are told. Its life is tested in
-//! `crates/runtime/tests/launch.rs`, for that takes a process of its own.
+//! Environment and settings of an application. Its lifetime is tested in `crates/runtime/tests/launch.rs`,
+//! which needs its own process.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,88 +14,95 @@ use rustix::net::{
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::*;
-use crate::line::{Line, Order, SOCKET};
+use crate::line::{LaunchSettings, Line, SOCKET};
 
-/// What a process of the application does at its first picture.
+/// Connects as a process of the application does at its first picture.
 fn process(at: &Socket) -> OwnedFd {
-    // What a test starts must not keep it open.
+    // A child of a test must not keep it open.
     let flags = SocketFlags::CLOEXEC;
     let end = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
     connect(&end, &SocketAddrUnix::new(at.path()).unwrap()).unwrap();
     end
 }
 
-fn order() -> Order {
-    Order {
+fn settings() -> LaunchSettings {
+    LaunchSettings {
         window: Some("room".to_owned()),
-        ..Order::default()
+        ..LaunchSettings::default()
     }
 }
 
-/// What a process has been told, if it has.
-fn told(process: &OwnedFd) -> Option<Order> {
-    let mut bytes = vec![0; Order::LONGEST];
+/// The settings that a process has received, if any.
+fn received(process: &OwnedFd) -> Option<LaunchSettings> {
+    let mut bytes = vec![0; LaunchSettings::MAX_LEN];
     let (_, length) = recv(process, &mut bytes[..], RecvFlags::DONTWAIT).ok()?;
-    Some(Order::read(&bytes[..length]).unwrap())
+    Some(LaunchSettings::read(&bytes[..length]).unwrap())
 }
 
-fn say(process: &OwnedFd, line: &Line) {
+fn send_line(process: &OwnedFd, line: &Line) {
     send(process, line.text().as_bytes(), SendFlags::NOSIGNAL).unwrap();
 }
 
 #[test]
 fn one_process_streams_and_the_next_follows_it() {
-    let mut socket = Socket::open(&order()).unwrap();
+    let mut socket = Socket::open(&settings()).unwrap();
     assert!(!socket.is_busy() && !socket.was_used());
     let [first, second] = [process(&socket), process(&socket)];
     assert_eq!(socket.lines(Duration::ZERO), []);
     assert!(socket.is_busy() && socket.was_used());
-    assert_eq!((told(&first), told(&second)), (Some(order()), None));
+    assert_eq!(
+        (received(&first), received(&second)),
+        (Some(settings()), None)
+    );
 
-    let line = Line::Trouble("a".to_owned());
-    say(&first, &line);
-    say(&first, &Line::InputGoesTo(":7".to_owned()));
-    say(&first, &Line::Shown(true));
-    assert_eq!(socket.lines(Duration::ZERO), [line, Line::Shown(true)]);
-    assert_eq!(socket.left_behind(), [""; 0]);
+    let line = Line::Warning("a".to_owned());
+    send_line(&first, &line);
+    send_line(&first, &Line::InputDisplay(":7".to_owned()));
+    send_line(&first, &Line::SourceShown(true));
+    assert_eq!(
+        socket.lines(Duration::ZERO),
+        [line, Line::SourceShown(true)]
+    );
+    assert_eq!(socket.abandoned_displays(), [""; 0]);
 
-    // What it said last is heard, and what it held down is left behind.
-    say(&first, &Line::Shown(false));
+    // Its last message arrives, and its display is reported as abandoned.
+    send_line(&first, &Line::SourceShown(false));
     drop(first);
-    assert_eq!(socket.lines(Duration::ZERO), [Line::Shown(false)]);
-    assert_eq!(socket.left_behind(), [":7"]);
-    assert_eq!(told(&second), Some(order()));
+    assert_eq!(socket.lines(Duration::ZERO), [Line::SourceShown(false)]);
+    assert_eq!(socket.abandoned_displays(), [":7"]);
+    assert_eq!(received(&second), Some(settings()));
     drop(second);
     assert_eq!(socket.lines(Duration::ZERO), []);
     assert!(!socket.is_busy() && socket.was_used());
 }
 
 #[test]
-fn last_words_are_heard_of_one_that_read_nothing() {
-    let mut socket = Socket::open(&order()).unwrap();
+fn last_lines_of_a_process_that_read_nothing_arrive() {
+    let mut socket = Socket::open(&settings()).unwrap();
     let process = process(&socket);
     assert_eq!(socket.lines(Duration::ZERO), []);
-    let line = Line::Trouble("a".to_owned());
-    say(&process, &line);
+    let line = Line::Warning("a".to_owned());
+    send_line(&process, &line);
     drop(process);
     assert_eq!(socket.lines(Duration::ZERO), [line]);
     assert!(!socket.is_busy());
 }
 
 #[test]
-fn who_stands_in_ends_when_the_application_shows_a_picture() {
-    let mut socket = Socket::open(&order()).unwrap();
-    // All ends of this test are in one process: the first of them stands in.
-    socket.stands_in(Some(rustix::process::getpid()));
+fn the_stand_in_ends_when_the_application_shows_a_picture() {
+    let mut socket = Socket::open(&settings()).unwrap();
+    // All connections of this test are from one process: the first is the stand-in.
+    socket.set_stand_in(Some(rustix::process::getpid()));
     let stand_in = process(&socket);
     assert_eq!(socket.lines(Duration::ZERO), []);
-    assert_eq!(told(&stand_in), Some(order()));
+    assert_eq!(received(&stand_in), Some(settings()));
     assert!(socket.is_served() && !socket.is_busy() && !socket.was_used());
     assert_eq!(socket.streaming(), None);
-    say(&stand_in, &Line::Shown(true));
-    assert_eq!(socket.lines(Duration::ZERO), [Line::Shown(true)]);
+    send_line(&stand_in, &Line::SourceShown(true));
+    assert_eq!(socket.lines(Duration::ZERO), [Line::SourceShown(true)]);
 
-    // A process of the application comes: not before the other is gone does it get the order, as it is now.
+    // A process of the application connects: it receives the current settings only once the stand-in has
+    // ended.
     let script = "import os, socket, sys
 end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 end.connect(sys.argv[1])
@@ -105,43 +112,43 @@ sys.stdout.write('told' if b'other' in end.recv(65536) else 'not told')";
     let game = game.stdout(std::process::Stdio::piped()).spawn().unwrap();
     let until = std::time::Instant::now() + Duration::from_secs(60);
     while !socket.is_busy() {
-        assert!(std::time::Instant::now() < until, "it does not come");
+        assert!(std::time::Instant::now() < until, "it does not connect");
         socket.lines(Duration::from_millis(5));
     }
-    let other = Order {
+    let other = LaunchSettings {
         window: Some("other".to_owned()),
-        ..Order::default()
+        ..LaunchSettings::default()
     };
-    socket.order(&other).unwrap();
+    socket.set_settings(&other).unwrap();
     socket.lines(Duration::ZERO);
     assert!(!socket.was_used());
-    // It hears that it is over.
+    // The stand-in is asked to end.
     let (_, length) = recv(&stand_in, &mut [0; 16][..], RecvFlags::DONTWAIT).unwrap();
     assert_eq!(length, 0);
     drop(stand_in);
     while !socket.was_used() {
-        assert!(std::time::Instant::now() < until, "it is not told");
+        assert!(std::time::Instant::now() < until, "no settings were sent");
         socket.lines(Duration::from_millis(5));
     }
-    let said = game.wait_with_output().unwrap().stdout;
-    assert_eq!(String::from_utf8(said).unwrap(), "told");
+    let output = game.wait_with_output().unwrap().stdout;
+    assert_eq!(String::from_utf8(output).unwrap(), "told");
 }
 
 #[test]
-fn only_a_bounded_number_waits_in_line() {
-    let mut socket = Socket::open(&order()).unwrap();
+fn the_number_of_waiting_processes_is_bounded() {
+    let mut socket = Socket::open(&settings()).unwrap();
     let mut all = Vec::new();
-    // As many as the backlog holds each time, or connecting would block.
+    // No more than the backlog holds each time, or connecting would block.
     for _ in 0..10 {
         all.extend((0..8).map(|_| process(&socket)));
         socket.lines(Duration::ZERO);
     }
-    assert_eq!(socket.waiting(), super::socket::MOST);
+    assert_eq!(socket.waiting(), super::socket::MAX_PROCESSES);
 }
 
-/// In a process of its own: the limit is for all of its threads.
+/// In its own process: the limit applies to all its threads.
 #[test]
-fn a_process_without_a_descriptor_is_let_in_after_a_while() {
+fn a_process_is_accepted_once_a_descriptor_is_free() {
     const ALONE: &str = "OPENUVR_TEST_ALONE";
     const TURN: Duration = Duration::from_millis(50);
     if std::env::var_os(ALONE).is_none() {
@@ -150,13 +157,13 @@ fn a_process_without_a_descriptor_is_let_in_after_a_while() {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", &name, "--nocapture"]);
         let out = command.env(ALONE, "1").output().unwrap();
-        let said = String::from_utf8_lossy(&out.stdout);
+        let output = String::from_utf8_lossy(&out.stdout);
         let error = String::from_utf8_lossy(&out.stderr);
-        let passed = out.status.success() && said.contains("1 passed");
-        assert!(passed, "{said}{error}");
+        let passed = out.status.success() && output.contains("1 passed");
+        assert!(passed, "{output}{error}");
         return;
     }
-    let mut socket = Socket::open(&order()).unwrap();
+    let mut socket = Socket::open(&settings()).unwrap();
     let one = process(&socket);
     let before = getrlimit(Resource::Nofile);
     let free = File::open("/dev/null").unwrap().as_raw_fd();
@@ -167,7 +174,7 @@ fn a_process_without_a_descriptor_is_let_in_after_a_while() {
     setrlimit(Resource::Nofile, none).unwrap();
     assert_eq!(socket.lines(Duration::ZERO), []);
     assert_eq!(socket.waiting(), 0);
-    // It waits in the queue, and each turn takes its time all the same: a loop that asks again does not spin.
+    // The connection stays in the queue, and each call still waits: the loop does not spin.
     let began = Instant::now();
     for _ in 0..3 {
         assert_eq!(socket.lines(TURN), []);
@@ -175,12 +182,12 @@ fn a_process_without_a_descriptor_is_let_in_after_a_while() {
     assert!(began.elapsed() >= 3 * TURN, "{:?}", began.elapsed());
     setrlimit(Resource::Nofile, before).unwrap();
     assert_eq!(socket.lines(Duration::ZERO), []);
-    assert_eq!((socket.waiting(), told(&one)), (1, Some(order())));
+    assert_eq!((socket.waiting(), received(&one)), (1, Some(settings())));
 }
 
 #[test]
 fn the_socket_goes_with_its_folder() {
-    let socket = Socket::open(&order()).unwrap();
+    let socket = Socket::open(&settings()).unwrap();
     let (folder, path) = (socket.folder().to_owned(), socket.path());
     assert!(path.starts_with(&folder) && path.exists());
     drop(socket);
@@ -188,8 +195,8 @@ fn the_socket_goes_with_its_folder() {
 }
 
 #[test]
-fn the_command_leads_to_hook_layer_and_socket() {
-    let socket = Socket::open(&order()).unwrap();
+fn the_command_names_hook_layer_and_socket() {
+    let socket = Socket::open(&settings()).unwrap();
     let library = Path::new("/opt/libopenuvr_hook.so");
     let words = ["game", "-w", "a b"].map(OsString::from);
     let command = command(&words, library, &socket).unwrap();
@@ -213,15 +220,15 @@ fn the_command_leads_to_hook_layer_and_socket() {
 }
 
 #[test]
-fn nothing_to_start_and_no_hook_are_told_in_one_line() {
-    let socket = Socket::open(&order()).unwrap();
+fn a_missing_command_or_hook_is_reported_in_one_line() {
+    let socket = Socket::open(&settings()).unwrap();
     let none = command(&[], Path::new("/x"), &socket).unwrap_err();
-    assert_eq!(none.to_string(), "there is no application to start");
+    assert_eq!(none.to_string(), "no application given");
     let missing = library(Some(Path::new("/nowhere/hook.so"))).unwrap_err();
     assert_eq!(
         missing.to_string(),
-        "there is no libopenuvr_hook.so /nowhere/hook.so: `./dev install` puts it there; --hook \
-         names another"
+        "can't find libopenuvr_hook.so (/nowhere/hook.so): run `./dev install`, or give its path with \
+         --hook"
     );
     let folder = socket.folder().join("a b");
     std::fs::create_dir(&folder).unwrap();
@@ -229,14 +236,14 @@ fn nothing_to_start_and_no_hook_are_told_in_one_line() {
     std::fs::write(&unquotable, "").unwrap();
     let why = library(Some(&unquotable)).unwrap_err().to_string();
     assert!(
-        why.starts_with("the loader takes no path with a blank or a colon"),
+        why.starts_with("the dynamic loader does not support a space or colon"),
         "{why}"
     );
 }
 
 #[test]
-fn an_openxr_application_is_led_to_runtime_and_socket() {
-    let socket = Socket::open(&order()).unwrap();
+fn an_openxr_command_names_runtime_and_socket() {
+    let socket = Socket::open(&settings()).unwrap();
     let library = Path::new("/opt/a \"b\"/libopenuvr_xr.so");
     let words = ["app", "-g", "Vulkan2"].map(OsString::from);
     let command = xr_command(&words, library, &socket, "960x960").unwrap();
@@ -259,10 +266,10 @@ fn an_openxr_application_is_led_to_runtime_and_socket() {
         library.to_str().unwrap()
     );
     let none = xr_command(&[], library, &socket, "").unwrap_err();
-    assert_eq!(none.to_string(), "there is no application to start");
+    assert_eq!(none.to_string(), "no application given");
     let missing = xr_runtime(Some(Path::new("/nowhere/xr.so"))).unwrap_err();
     assert_eq!(
         missing.to_string(),
-        "there is no libopenuvr_xr.so /nowhere/xr.so: `./dev install` puts it there; --runtime names another"
+        "can't find libopenuvr_xr.so (/nowhere/xr.so): run `./dev install`, or give its path with --runtime"
     );
 }

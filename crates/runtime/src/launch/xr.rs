@@ -1,7 +1,7 @@
-//! Starting an application of OpenXR on our runtime, and making that the person's own.
+//! Starts an OpenXR application on this runtime, and installs it as the user's active runtime.
 //!
-//! The loader of OpenXR reads a manifest: the one that `XR_RUNTIME_JSON` names, or `openxr/1/active_runtime.json`
-//! in the folder of the person's settings, or one of the system's.
+//! The OpenXR loader reads a manifest: the one named by `XR_RUNTIME_JSON`, or `openxr/1/active_runtime.json`
+//! in the user's configuration folder, or a system one.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,24 +10,25 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::line::{Order, SOCKET};
+use crate::line::{LaunchSettings, SOCKET};
 use crate::store::config_dir;
 
 use super::{LaunchError, Socket};
 
 pub use crate::line::EYE;
 
-/// What the runtime is told that no program of ours starts: an [`Order`] in the folder of our settings.
-pub use crate::line::XR_ORDER;
+/// The file of the [`LaunchSettings`] for an application that no OpenUVR program starts, in OpenUVR's
+/// configuration folder.
+pub use crate::line::XR_SETTINGS;
 
-/// What the loader is told; its file, in the folder of settings of all programs.
+/// The loader's manifest file, in the configuration folder of all programs.
 const ACTIVE: &str = "openxr/1/active_runtime.json";
 
-/// The command that starts `words`, a program and its arguments, on the OpenXR runtime `library`, with the way to
-/// `socket`. `eye` is how large an eye's picture is to be: `WIDTHxHEIGHT`.
+/// The command that starts `words`, a program and its arguments, on the OpenXR runtime `library`, with the
+/// path of `socket`. `eye` is the per-eye resolution: `WIDTHxHEIGHT`.
 ///
 /// # Errors
-/// There are no words, or the runtime can't be announced in the socket's folder.
+/// `words` is empty, or the manifest can't be written to the socket's folder.
 pub fn xr_command(
     words: &[OsString],
     library: &Path,
@@ -39,7 +40,9 @@ pub fn xr_command(
     };
     let file = socket.folder().join("openxr.json");
     let written = fs::write(&file, manifest(library)?);
-    written.map_err(LaunchError::system("the OpenXR runtime can't be announced"))?;
+    written.map_err(LaunchError::system(
+        "can't write the OpenXR runtime's manifest",
+    ))?;
     let mut command = Command::new(program);
     command
         .args(arguments)
@@ -49,7 +52,7 @@ pub fn xr_command(
     Ok(command)
 }
 
-/// What the loader reads.
+/// The manifest for the loader.
 fn manifest(library: &Path) -> Result<Vec<u8>, LaunchError> {
     let path = library.to_str();
     let path = path.ok_or_else(|| LaunchError::Unquotable(library.to_owned()))?;
@@ -58,60 +61,61 @@ fn manifest(library: &Path) -> Result<Vec<u8>, LaunchError> {
         "runtime": { "name": "OpenUVR", "library_path": path },
     });
     let text = serde_json::to_vec_pretty(&manifest).map_err(std::io::Error::from);
-    text.map_err(LaunchError::system("the manifest can't be written down"))
+    text.map_err(LaunchError::system("can't serialise the manifest"))
 }
 
-/// Where the person's active runtime is said.
+/// The manifest of the user's active runtime.
 fn active() -> Result<PathBuf, LaunchError> {
-    let ours = config_dir().map_err(|e| LaunchError::Order(e.to_string()))?;
+    let ours = config_dir().map_err(|e| LaunchError::Settings(e.to_string()))?;
     let all = ours.parent().unwrap_or(&ours).to_owned();
     Ok(all.join(ACTIVE))
 }
 
-/// Whether that names a runtime of ours.
+/// Whether the manifest names OpenUVR's runtime.
 fn is_ours(file: &Path) -> bool {
     let text = fs::read(file).unwrap_or_default();
     let manifest = serde_json::from_slice::<serde_json::Value>(&text).unwrap_or_default();
     manifest["runtime"]["name"] == "OpenUVR"
 }
 
-/// Makes `library` the person's active OpenXR runtime, whose host does what `order` says. The file that says so.
+/// Makes `library` the user's active OpenXR runtime, with these settings for its host. Returns the manifest's
+/// path.
 ///
 /// # Errors
-/// Another runtime is active, which stays so; or the files can't be written.
-pub fn install(library: &Path, order: &Order) -> Result<PathBuf, LaunchError> {
+/// Another runtime is active, and is not replaced; or the files can't be written.
+pub fn install(library: &Path, settings: &LaunchSettings) -> Result<PathBuf, LaunchError> {
     let file = active()?;
     if file.symlink_metadata().is_ok() && !is_ours(&file) {
         return Err(LaunchError::OtherRuntime(file));
     }
     let failed = |file: &Path| LaunchError::system(format!("can't write {}", file.display()));
-    let ours = config_dir().map_err(|e| LaunchError::Order(e.to_string()))?;
-    let text = order.text().map_err(LaunchError::Order)?;
+    let ours = config_dir().map_err(|e| LaunchError::Settings(e.to_string()))?;
+    let text = settings.text().map_err(LaunchError::Settings)?;
     let folders = [Some(&*ours), file.parent()];
     for folder in folders.into_iter().flatten() {
         fs::create_dir_all(folder).map_err(failed(folder))?;
     }
-    let told = ours.join(XR_ORDER);
+    let settings_file = ours.join(XR_SETTINGS);
     // It may hold a PIN.
     let own = fs::OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(true)
         .mode(0o600)
-        .open(&told);
+        .open(&settings_file);
     own.and_then(|mut file| file.write_all(text.as_bytes()))
-        .map_err(failed(&told))?;
+        .map_err(failed(&settings_file))?;
     fs::write(&file, manifest(library)?).map_err(failed(&file))?;
     Ok(file)
 }
 
-/// Ends that; `false` if it was not so.
+/// Removes it; `false` if it was not installed.
 ///
 /// # Errors
 /// The files can't be removed.
 pub fn uninstall() -> Result<bool, LaunchError> {
     let file = active()?;
-    let ours = config_dir().map_err(|e| LaunchError::Order(e.to_string()))?;
+    let ours = config_dir().map_err(|e| LaunchError::Settings(e.to_string()))?;
     let remove = |file: &Path| match fs::remove_file(file) {
         Err(e) if e.kind() != ErrorKind::NotFound => Err(LaunchError::system(format!(
             "can't remove {}",
@@ -119,6 +123,6 @@ pub fn uninstall() -> Result<bool, LaunchError> {
         ))(e)),
         result => Ok(result.is_ok()),
     };
-    let told = remove(&ours.join(XR_ORDER))?;
-    Ok((is_ours(&file) && remove(&file)?) || told)
+    let removed = remove(&ours.join(XR_SETTINGS))?;
+    Ok((is_ours(&file) && remove(&file)?) || removed)
 }

@@ -1,4 +1,4 @@
-//! The command that starts a virtual display, an X server without a screen (Xvfb), and the secret that guards it.
+//! The command that starts a virtual display (Xvfb), and its access cookie.
 //!
 //! Xvfb admits every user of the machine unless it has an authority file. It gets one with a random cookie
 //! (Xsecurity(7), MIT-MAGIC-COOKIE-1): only a program that can read the file can connect, by the socket in the file
@@ -15,8 +15,8 @@ use openuvr_proto::units::Size;
 
 use super::LaunchError;
 
-/// The cookie of a display, in a file that the server and its clients read (`XAUTHORITY`). The file goes when this is
-/// dropped.
+/// The cookie of a display, in a file that the server and its clients read (`XAUTHORITY`). The file is
+/// removed when this is dropped.
 #[derive(Debug)]
 pub struct Authority {
     cookie: [u8; 16],
@@ -27,10 +27,10 @@ impl Authority {
     /// The protocol's name in an authority file.
     const PROTOCOL: &[u8] = b"MIT-MAGIC-COOKIE-1";
 
-    /// Makes one in a new `file`, which only this user can read.
+    /// Creates a cookie in a new `file`, readable only by this user.
     ///
     /// # Errors
-    /// The file can't be written, or was there.
+    /// The file can't be written, or exists.
     pub fn make(file: PathBuf) -> Result<Authority, LaunchError> {
         let mut cookie = [0; 16];
         random(&mut cookie)?;
@@ -45,7 +45,7 @@ impl Authority {
         Ok(Authority { cookie, file })
     }
 
-    /// Makes one in a new file of `folder`, where others may make files as well.
+    /// Creates a cookie in a new file of `folder`, which may be shared with other users.
     ///
     /// # Errors
     /// As [`Authority::make`].
@@ -93,8 +93,9 @@ fn entry(cookie: &[u8; 16]) -> Vec<u8> {
     entry
 }
 
-/// The command of an Xvfb with a screen of `size`, 24 bits deep, and OpenGL in software. It takes a number that is
-/// free, and writes it to its standard output when it can be connected to. It looks for `authority` as long as it runs.
+/// The command of an Xvfb with a screen of `size`, 24 bits deep, and software OpenGL. It takes a free display
+/// number, and writes it to its standard output once it accepts connections. It reads `authority` while it
+/// runs.
 #[must_use]
 pub fn xvfb(size: Size, authority: &Authority) -> Command {
     let mut command = Command::new("Xvfb");
@@ -133,7 +134,7 @@ mod tests {
         let file = one.file().to_owned();
         let again = Authority::make(file.clone()).unwrap_err().to_string();
         assert!(again.contains("can't write the cookie"), "{again}");
-        assert!(file.exists(), "the file of another is not removed");
+        assert!(file.exists(), "an existing file is not removed");
         drop(one);
         assert!(!file.exists());
     }

@@ -1,4 +1,4 @@
-//! Lines survive the way, and nothing else is taken for one.
+//! Lines survive a round trip, and other text is rejected.
 
 use super::*;
 
@@ -43,7 +43,7 @@ fn record() -> FrameRecord {
 }
 
 #[test]
-fn lines_are_read_as_they_were_written() {
+fn lines_survive_a_round_trip() {
     let dropped = FrameRecord {
         outcome: Outcome::Dropped {
             stage: Stage::FirstSent,
@@ -57,7 +57,7 @@ fn lines_are_read_as_they_were_written() {
         outcome: Outcome::Left,
         ..dropped
     };
-    let decision = Decision::SkipBack {
+    let event = Decision::SkipBack {
         frame: FrameId(9),
         to: FrameId(7),
     };
@@ -65,7 +65,7 @@ fn lines_are_read_as_they_were_written() {
     let mut lines = vec![
         Line::Streaming {
             size,
-            place: "UDP [::]:4710, udp-gso".into(),
+            endpoint: "UDP [::]:4710, udp-gso".into(),
         },
         Line::Invitation {
             pin: "004711".into(),
@@ -87,7 +87,7 @@ fn lines_are_read_as_they_were_written() {
         Line::Link(SessionId(1), Rung::Xdp),
         Line::Record(Box::new(record())),
         Line::Record(Box::new(dropped)),
-        Line::Decision(RenditionId(2), decision),
+        Line::Decision(RenditionId(2), event),
         Line::Record(Box::new(left)),
         Line::EncoderOpened {
             rendition: RenditionId(1),
@@ -98,28 +98,28 @@ fn lines_are_read_as_they_were_written() {
         Line::Resized(size),
         Line::PlayerWindow(Some(Size::new(1280, 720))),
         Line::PlayerWindow(None),
-        Line::Shown(true),
-        Line::Clipboard("what is copied here goes".into()),
+        Line::SourceShown(true),
+        Line::Clipboard("text copied here".into()),
         Line::Sound("sound follows the default device".into()),
-        Line::Shown(false),
-        Line::InputGoesTo(":1".into()),
-        Line::InputKeptBack(Some("covered".into())),
-        Line::InputKeptBack(None),
+        Line::SourceShown(false),
+        Line::InputDisplay(":1".into()),
+        Line::InputWithheld(Some("covered".into())),
+        Line::InputWithheld(None),
         Line::SourceEnded("it ended".into()),
         Line::Failed("x".into()),
-        Line::Trouble("y".into()),
+        Line::Warning("y".into()),
     ];
     lines.extend(ENDINGS.map(|(_, ending)| Line::Ended(SessionId(9).into(), ending)));
     for line in lines {
         let text = line.text();
-        assert!(text.len() < Line::LONGEST);
+        assert!(text.len() < Line::MAX_LEN);
         assert_eq!(Line::read(&text), Some(line), "{text}");
     }
 }
 
 #[test]
-fn a_name_can_not_forge_a_field_and_nonsense_is_passed_over() {
-    let line = Line::Trouble("a\tb\nc".into());
+fn a_name_can_not_forge_a_field_and_nonsense_is_ignored() {
+    let line = Line::Warning("a\tb\nc".into());
     assert_eq!(line.text(), "trouble\ta b c");
     let text = Line::Record(Box::new(record())).text();
     for (at, _) in text.char_indices().filter(|(_, c)| *c == '\t') {
@@ -138,8 +138,8 @@ fn a_name_can_not_forge_a_field_and_nonsense_is_passed_over() {
 }
 
 #[test]
-fn an_order_survives_the_way() {
-    let order = Order {
+fn launch_settings_survive_a_round_trip() {
+    let settings = LaunchSettings {
         input: true,
         window: Some("glx".into()),
         eye: Some("960x960".to_owned()),
@@ -150,9 +150,9 @@ fn an_order_survives_the_way() {
             ..Config::default()
         },
     };
-    let text = order.text().unwrap();
-    assert!(text.len() < Order::LONGEST);
-    assert_eq!(Order::read(text.as_bytes()), Ok(order));
-    let refused = Order::read(b"input = 7").unwrap_err();
+    let text = settings.text().unwrap();
+    assert!(text.len() < LaunchSettings::MAX_LEN);
+    assert_eq!(LaunchSettings::read(text.as_bytes()), Ok(settings));
+    let refused = LaunchSettings::read(b"input = 7").unwrap_err();
     assert!(refused.contains("different versions"), "{refused}");
 }

@@ -1,5 +1,5 @@
-//! A sample file as probes write it (`probes/README.md`): one pair, which grows. What was written before a
-//! process died can be read.
+//! A sample file in the probes' format (`probes/README.md`): one pair, which grows. It stays readable if the
+//! process dies.
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
@@ -7,14 +7,14 @@ use std::path::Path;
 
 use openuvr_proto::time::Instant;
 
-use crate::handoffs::Sample;
+use crate::scheduling_latency::Sample;
 
 const HEADER: u32 = 4096;
 const RECORD: u32 = 24;
-/// The number of the pattern whose sender waits for nobody: the others promise a pace or an answer.
+/// The number of the flood pattern, whose sender is unpaced; the others guarantee a rate or an answer.
 const FLOOD: u32 = 1;
-/// Where in the header stand: the room for records, the end, the name, the count of the first pair.
-const ROOM: u64 = 24;
+/// Header offsets of the capacity in records, the end time, the name, and the first pair's count.
+const CAPACITY: u64 = 24;
 const END: u64 = 40;
 const NAME: usize = 64;
 const COUNT: u64 = 128;
@@ -22,21 +22,21 @@ const COUNT: u64 = 128;
 #[derive(Debug)]
 pub(super) struct SampleFile {
     file: File,
-    /// Records that are not in the file yet.
+    /// Records not yet in the file.
     unwritten: Vec<u8>,
     count: u64,
 }
 
 impl SampleFile {
-    pub(super) fn create(path: &Path, name: &str, begin: Instant) -> io::Result<SampleFile> {
+    pub(super) fn create(path: &Path, name: &str, start: Instant) -> io::Result<SampleFile> {
         let mut file = File::create(path)?;
         let mut header = vec![0; HEADER as usize];
         header[..8].copy_from_slice(b"JITTER01");
         let words = [HEADER, RECORD, 1, FLOOD];
-        for (place, word) in header[8..24].chunks_exact_mut(4).zip(words) {
-            place.copy_from_slice(&word.to_le_bytes());
+        for (field, word) in header[8..24].chunks_exact_mut(4).zip(words) {
+            field.copy_from_slice(&word.to_le_bytes());
         }
-        header[32..40].copy_from_slice(&begin.0.to_le_bytes());
+        header[32..40].copy_from_slice(&start.0.to_le_bytes());
         let named = format!("openuvr {name}");
         // The last byte of the field stays 0.
         let named = &named.as_bytes()[..named.len().min(NAME - 1)];
@@ -55,7 +55,7 @@ impl SampleFile {
         self.count += 1;
     }
 
-    /// Records first, then how many there are.
+    /// Writes the records first, then their count.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         if self.unwritten.is_empty() {
             return Ok(());
@@ -63,11 +63,11 @@ impl SampleFile {
         self.file.seek(SeekFrom::End(0))?;
         self.file.write_all(&self.unwritten)?;
         self.unwritten.clear();
-        self.put(ROOM, self.count)?;
+        self.put(CAPACITY, self.count)?;
         self.put(COUNT, self.count)
     }
 
-    /// It has come to its end.
+    /// Writes the end time.
     pub(super) fn finish(&mut self, end: Instant) -> io::Result<()> {
         self.flush()?;
         self.put(END, end.0.unsigned_abs())

@@ -5,9 +5,9 @@ use super::*;
 #[test]
 fn sites_of_one_name_have_files_of_their_own() {
     let folder = std::env::temp_dir().join(format!("openuvr-sites-{}", std::process::id()));
-    let recording = Recording::begin(&folder).expect("a folder");
-    let handoffs = recording.handoffs();
-    let (one, two) = (handoffs.site("it"), handoffs.site("it"));
+    let recording = Recording::start(&folder).expect("a folder");
+    let latencies = recording.scheduling_latencies();
+    let (one, two) = (latencies.site("it"), latencies.site("it"));
     one.woke(Instant(1));
     for n in 1..=3 {
         two.woke(Instant(n));
@@ -18,7 +18,7 @@ fn sites_of_one_name_have_files_of_their_own() {
         assert_eq!(bytes.len() as u64, 4096 + 24 * count, "{name}");
         assert_eq!(bytes[128..136], count.to_le_bytes());
         assert_eq!(bytes[24..32], count.to_le_bytes());
-        assert!(bytes[40..48] != [0; 8], "it came to its end");
+        assert!(bytes[40..48] != [0; 8], "the end time is set");
     }
     let _ = fs::remove_dir_all(&folder);
 }

@@ -1,4 +1,4 @@
-//! A connection between both ends: messages of any length by a socket that keeps them apart, in datagrams.
+//! A connection between both ends: messages of any length over a SOCK_SEQPACKET socket.
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,44 +18,44 @@ use rustix::net::{
 };
 use rustix::process::getuid;
 
-use super::wire::LONGEST;
+use super::wire::MAX_MESSAGE;
 use crate::clock;
 use crate::sys::peer_credentials;
 
-/// Bytes of a message in one datagram: far less than the smallest send buffer that systems give (Linux: 208 KiB),
-/// which a datagram has to fit into.
+/// Bytes of a message per datagram: far less than the default send buffer (Linux: 208 KiB), into which a
+/// datagram must fit.
 const PIECE: usize = 32 << 10;
 
-/// What may be on its way: two key frames of 1080p (guess). The system gives what it may.
+/// Requested socket buffer: two key frames of 1080p (guess). The system may grant less.
 const BUFFER: usize = 1 << 20;
 
-/// Who takes nothing for so long is gone.
+/// Time without progress after which the peer counts as gone.
 const STALLED: Duration = Duration::from_secs(10);
 
-/// In front of each piece: whether another follows.
+/// The first byte of each piece: whether another follows.
 const LAST: u8 = 0;
 const MORE: u8 = 1;
 
-/// Why a message did not leave.
+/// Why a message was not sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum NotSent {
-    /// There is no room now.
+pub(super) enum SendError {
+    /// The send buffer is full.
     Full,
     /// The other end is gone.
     Gone,
 }
 
-/// One end. It may be used from any thread; one at a time receives.
+/// One end. It may be used from any thread; only one at a time receives.
 pub(super) struct Channel {
-    /// A child that goes on when the application has ended would keep it open otherwise.
+    /// Closes it in forked children, which might outlive the application.
     _own: NotForked,
     socket: OwnedFd,
-    /// So that the pieces of two messages don't mix.
+    /// Keeps the pieces of two messages apart.
     sending: Mutex<()>,
 }
 
 impl Channel {
-    /// An end that is connected.
+    /// Wraps a connected socket.
     pub(super) fn new(socket: OwnedFd) -> Channel {
         let _ = set_socket_send_buffer_size(&socket, BUFFER);
         let _ = set_socket_recv_buffer_size(&socket, BUFFER);
@@ -66,14 +66,14 @@ impl Channel {
         }
     }
 
-    /// Connects to who listens at `path`. Waits for nobody: an application that is stopped takes no connections, and
-    /// is not there.
+    /// Connects to the listener at `path` without blocking: a stopped application does not accept connections
+    /// and counts as absent.
     pub(super) fn connect(path: &Path) -> rustix::io::Result<Channel> {
         let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(family, kind, flags, None)?;
         connect(&socket, &SocketAddrUnix::new(path)?)?;
-        // Whoever else listens there would hear PINs.
+        // Another user's listener would receive PINs.
         let peer = peer_credentials(&socket).map_err(|_| Errno::PERM)?;
         if peer.uid != getuid() {
             return Err(Errno::PERM);
@@ -82,32 +82,33 @@ impl Channel {
         Ok(Channel::new(socket))
     }
 
-    /// Sends a message, and waits for room if there is none.
-    pub(super) fn send(&self, message: &[u8]) -> Result<(), NotSent> {
+    /// Sends a message; blocks while the buffer is full.
+    pub(super) fn send(&self, message: &[u8]) -> Result<(), SendError> {
         let _sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
         let mut pieces = message.chunks(PIECE).peekable();
         while let Some(piece) = pieces.next() {
             let more = if pieces.peek().is_some() { MORE } else { LAST };
-            while let Err(why) = self.piece(more, piece) {
-                if why == NotSent::Gone || !self.waits(PollFlags::OUT, STALLED) {
+            while let Err(why) = self.send_piece(more, piece) {
+                if why == SendError::Gone || !self.wait_for(PollFlags::OUT, STALLED) {
                     self.close();
-                    return Err(NotSent::Gone);
+                    return Err(SendError::Gone);
                 }
             }
         }
         Ok(())
     }
 
-    /// Sends a message of one piece, if there is room now. Not where others [`send`](Channel::send), who may wait.
-    pub(super) fn offer(&self, message: &[u8]) -> Result<(), NotSent> {
+    /// Sends a message of one piece without blocking. Not for a channel on which other threads
+    /// [`send`](Channel::send), which may block.
+    pub(super) fn offer(&self, message: &[u8]) -> Result<(), SendError> {
         let _sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
         match message.len() <= PIECE {
-            true => self.piece(LAST, message),
-            false => Err(NotSent::Full),
+            true => self.send_piece(LAST, message),
+            false => Err(SendError::Full),
         }
     }
 
-    fn piece(&self, more: u8, piece: &[u8]) -> Result<(), NotSent> {
+    fn send_piece(&self, more: u8, piece: &[u8]) -> Result<(), SendError> {
         let more = [more];
         let datagram = [IoSlice::new(&more), IoSlice::new(piece)];
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
@@ -116,18 +117,18 @@ impl Channel {
             match sendmsg(&self.socket, &datagram, &mut nothing, flags) {
                 Ok(_) => return Ok(()),
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN | Errno::NOBUFS) => return Err(NotSent::Full),
-                Err(_) => return Err(NotSent::Gone),
+                Err(Errno::AGAIN | Errno::NOBUFS) => return Err(SendError::Full),
+                Err(_) => return Err(SendError::Gone),
             }
         }
     }
 
-    /// The next message; `None` when the other end is gone, or says something that is too long.
+    /// Receives the next message; `None` if the other end is gone or the message is too long.
     pub(super) fn receive(&self) -> Option<Vec<u8>> {
         self.message(None)
     }
 
-    /// The same, if all of it comes within `timeout`.
+    /// The same, if all of it arrives within `timeout`.
     pub(super) fn receive_within(&self, timeout: Duration) -> Option<Vec<u8>> {
         self.message(Some(clock::now() + timeout))
     }
@@ -137,7 +138,7 @@ impl Channel {
         let mut datagram = Vec::with_capacity(1 + PIECE);
         loop {
             if let Some(until) = until
-                && !self.waits(PollFlags::IN, until.since(clock::now()))
+                && !self.wait_for(PollFlags::IN, until.since(clock::now()))
             {
                 return None;
             }
@@ -146,7 +147,7 @@ impl Channel {
             match recv(&self.socket, room, RecvFlags::TRUNC) {
                 Ok((_, length)) if length > datagram.len() => return None,
                 Ok(_) => {}
-                // The latter once where the other end went with words of ours unread; its own come after that.
+                // ECONNRESET is reported once if the peer closed with unread data; its own messages follow.
                 Err(Errno::INTR | Errno::CONNRESET) => continue,
                 Err(_) => return None,
             }
@@ -154,27 +155,27 @@ impl Channel {
             message.extend_from_slice(piece);
             match *more {
                 LAST => return Some(message),
-                MORE if !piece.is_empty() && message.len() <= LONGEST => {}
+                MORE if !piece.is_empty() && message.len() <= MAX_MESSAGE => {}
                 _ => return None,
             }
         }
     }
 
-    /// Waits until something is possible; whether it is.
-    fn waits(&self, what: PollFlags, timeout: Duration) -> bool {
+    /// Waits until an operation is possible; returns whether it is.
+    fn wait_for(&self, what: PollFlags, timeout: Duration) -> bool {
         let mut fds = [PollFd::new(&self.socket, what)];
         let timeout = Timespec::try_from(timeout).ok();
         loop {
             match poll(&mut fds, timeout.as_ref()) {
                 Ok(ready) => return ready > 0,
-                // Signals go to the application's threads; one here waits a little longer.
+                // Signals are handled by other threads; wait again.
                 Err(Errno::INTR) => {}
                 Err(_) => return false,
             }
         }
     }
 
-    /// Ends it for both ends; who waits in it returns.
+    /// Closes it for both ends; blocked calls return.
     pub(super) fn close(&self) {
         let _ = shutdown(&self.socket, Shutdown::Both);
     }

@@ -1,4 +1,4 @@
-//! A host in another process as the gateways here see it.
+//! A host in another process, as seen by this process's gateways.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -19,36 +19,37 @@ use openuvr_proto::send::subscriber::{Feedback, Subscriber};
 use openuvr_proto::time::PeerInstant;
 
 use super::channel::Channel;
-use super::subscription::{ANSWER, Subscription};
+use super::subscription::{ANSWER_TIMEOUT, Subscription};
 use super::wire::{GatewayMessage, HostMessage};
-use crate::host::{Admission, Admitted, GatewayHost, Listener, Payload, SubscribeError};
+use crate::host::{
+    Admission, AdmissionCallback, AudioListener, GatewayHost, Payload, SubscribeError,
+};
 use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
 
-/// How long figures are waited for: an application that is stopped must not keep a portal waiting, which gives an
-/// answer 5 s.
-const FIGURES_WITHIN: Duration = Duration::from_secs(1);
+/// Timeout for statistics: a stopped application must not delay a portal, which waits 5 s for an answer.
+const FIGURES_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// See the module. Processes of the application may come and go: each subscription belongs to the one that listens
-/// when it begins.
+/// A host in another process; see the module. The application's processes may change: each subscription
+/// belongs to the one that listens at its start.
 pub struct RemoteHost {
     path: PathBuf,
     scheduler: Scheduler,
-    /// Subscribers until now.
+    /// Number of subscribers so far.
     others: AtomicU32,
     subscriptions: Arc<Mutex<HashMap<SubscriberId, Arc<Subscription>>>>,
     listeners: Arc<Mutex<Listeners>>,
 }
 
-/// Who hears the host's sound, by one connection for all.
+/// The listeners of the host's sound, which share one connection.
 #[derive(Default)]
 struct Listeners {
-    all: Vec<Listener>,
+    all: Vec<AudioListener>,
     connected: bool,
 }
 
 impl RemoteHost {
-    /// The host that listens at `path`, now or later.
+    /// Creates the host that listens at `path`, now or later.
     #[must_use]
     pub fn new(path: PathBuf, scheduler: &Scheduler) -> RemoteHost {
         RemoteHost {
@@ -64,23 +65,27 @@ impl RemoteHost {
         lock(&self.subscriptions).get(&id).cloned()
     }
 
-    fn tell(&self, id: SubscriberId, asked: &GatewayMessage) {
+    fn send(&self, id: SubscriberId, message: &GatewayMessage) {
         if let Some(subscription) = self.subscription(id) {
-            subscription.tell(asked);
+            subscription.send(message);
         }
     }
 
-    /// Asks, and waits for the first answer.
-    fn ask(&self, asked: &GatewayMessage, within: Duration) -> Option<(Channel, HostMessage)> {
+    /// Sends a request, and waits for the first answer.
+    fn request(
+        &self,
+        message: &GatewayMessage,
+        within: Duration,
+    ) -> Option<(Channel, HostMessage)> {
         let channel = Channel::connect(&self.path).ok()?;
-        channel.offer(&asked.to_bytes()).ok()?;
+        channel.offer(&message.to_bytes()).ok()?;
         let answer = channel.receive_within(within)?;
         Some((channel, HostMessage::read(&answer).ok()?))
     }
 }
 
 impl GatewayHost for RemoteHost {
-    fn is_there(&self) -> bool {
+    fn is_available(&self) -> bool {
         Channel::connect(&self.path).is_ok()
     }
 
@@ -89,13 +94,15 @@ impl GatewayHost for RemoteHost {
         request: SubscribeRequest,
         subscriber: Box<dyn Subscriber>,
     ) -> Result<(SubscriberId, Grant), SubscribeError> {
-        let asked = GatewayMessage::Subscribe(request);
-        let answer = self.ask(&asked, ANSWER).ok_or(SubscribeError::NotThere)?;
+        let message = GatewayMessage::Subscribe(request);
+        let answer = self
+            .request(&message, ANSWER_TIMEOUT)
+            .ok_or(SubscribeError::Unavailable)?;
         let (channel, grant) = match answer {
             (channel, HostMessage::Granted(grant)) => (Arc::new(channel), grant),
             (_, HostMessage::Refused(why)) => return Err(SubscribeError::Refused(why)),
             (_, HostMessage::Failed(why)) => return Err(SubscribeError::Thread(why)),
-            _ => return Err(SubscribeError::NotThere),
+            _ => return Err(SubscribeError::Unavailable),
         };
         let id = SubscriberId::Other(self.others.fetch_add(1, Ordering::Relaxed) + 1);
         let (subscription, calls) = Subscription::new(channel, grant, subscriber);
@@ -151,7 +158,7 @@ impl GatewayHost for RemoteHost {
     }
 
     fn submit_pose(&self, subscriber: SubscriberId, pose: (PoseId, Pose), sampled: PeerInstant) {
-        self.tell(subscriber, &GatewayMessage::Pose(pose, sampled));
+        self.send(subscriber, &GatewayMessage::Pose(pose, sampled));
     }
 
     fn submit_controllers(
@@ -160,44 +167,44 @@ impl GatewayHost for RemoteHost {
         states: Controllers,
         sampled: PeerInstant,
     ) {
-        self.tell(subscriber, &GatewayMessage::Controllers(states, sampled));
+        self.send(subscriber, &GatewayMessage::Controllers(states, sampled));
     }
 
     fn submit_display(&self, subscriber: SubscriberId, display: (u32, Display)) {
-        self.tell(subscriber, &GatewayMessage::Display(display.0, display.1));
+        self.send(subscriber, &GatewayMessage::Display(display.0, display.1));
     }
 
-    fn heard_from(&self, subscriber: SubscriberId) {
-        self.tell(subscriber, &GatewayMessage::HeardFrom);
+    fn on_activity(&self, subscriber: SubscriberId) {
+        self.send(subscriber, &GatewayMessage::Activity);
     }
 
     fn feedback(&self, from: SubscriberId, feedback: Feedback) {
-        self.tell(from, &GatewayMessage::Feedback(feedback));
+        self.send(from, &GatewayMessage::Feedback(feedback));
     }
 
-    /// In a thread of its own: the caller waits for nobody.
-    fn admit(&self, admission: Admission, answer: Admitted) {
+    /// Runs in its own thread: the caller does not block.
+    fn admit(&self, admission: Admission, answer: AdmissionCallback) {
         let path = self.path.clone();
-        let ask = move || {
+        let admit = move || {
             let channel = Channel::connect(&path).ok()?;
             channel
                 .offer(&GatewayMessage::Admit(admission).to_bytes())
                 .ok()?;
-            let told = channel.receive_within(ANSWER)?;
-            match HostMessage::read(&told).ok()? {
+            let reply = channel.receive_within(ANSWER_TIMEOUT)?;
+            match HostMessage::read(&reply).ok()? {
                 HostMessage::Admitted(admitted) => answer(Ok(admitted)),
                 HostMessage::NotAdmitted(why) => answer(Err(why)),
                 _ => {}
             }
             Some(())
         };
-        // Without a thread `answer` is dropped.
+        // If the thread can't be started, `answer` is dropped.
         let _ = (self.scheduler).spawn(ThreadRole::Background, "ouvr-admit", move || {
-            let _ = ask();
+            let _ = admit();
         });
     }
 
-    fn listen(&self, listener: Listener) -> bool {
+    fn listen(&self, listener: AudioListener) -> bool {
         let mut listeners = lock(&self.listeners);
         listeners.all.push(listener);
         if listeners.connected {
@@ -209,7 +216,7 @@ impl GatewayHost for RemoteHost {
         };
         let all = self.listeners.clone();
         let started = (self.scheduler).spawn(ThreadRole::Background, "ouvr-listen", move || {
-            hear(&channel, &all);
+            forward_audio(&channel, &all);
         });
         listeners.connected = started.is_ok();
         if !listeners.connected {
@@ -219,15 +226,15 @@ impl GatewayHost for RemoteHost {
     }
 
     fn figures(&self) -> Option<Vec<SubscriberFigures>> {
-        match self.ask(&GatewayMessage::Figures, FIGURES_WITHIN)? {
+        match self.request(&GatewayMessage::Figures, FIGURES_TIMEOUT)? {
             (_, HostMessage::Figures(all)) => Some(all),
             _ => None,
         }
     }
 }
 
-/// Passes sound on until nobody listens or the host is gone.
-fn hear(channel: &Channel, listeners: &Mutex<Listeners>) {
+/// Forwards sound until there are no listeners or the host is gone.
+fn forward_audio(channel: &Channel, listeners: &Mutex<Listeners>) {
     if channel.offer(&GatewayMessage::Listen.to_bytes()).is_ok() {
         while let Some(bytes) = channel.receive() {
             let Ok(HostMessage::Sound(captured, samples, packet)) = HostMessage::read(&bytes)

@@ -1,4 +1,4 @@
-//! The application's end: who connects is a subscriber, a device that wants to come in, or wants the host's sound.
+//! The application's end: accepts connections for subscribers, admissions, statistics and the host's sound.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt as _;
@@ -24,7 +24,7 @@ use rustix::net::{
 };
 use rustix::process::getuid;
 
-use super::channel::{Channel, NotSent};
+use super::channel::{Channel, SendError};
 use super::wire::{GatewayMessage, HostMessage};
 use crate::clock;
 use crate::host::{Admission, HostRuntime, SubscribeError};
@@ -32,22 +32,22 @@ use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
 use crate::sys::peer_credentials;
 
-/// Connections at a time: those of the gateways (32 browsers, 16 video players), and some questions.
+/// Most connections: those of gateways (32 browsers, 16 video players), and some requests.
 const CONNECTIONS: usize = 64;
 
-/// Connections that wait for the thread: as many, so that one is refused only where there is no room.
+/// Listen backlog: as large, so that a connection is refused only at the limit.
 const BACKLOG: i32 = 64;
 
-/// How long one that has connected may take to say what it wants.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Timeout for the first message of a connection.
+const FIRST_MESSAGE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long nobody is let in where the application has no descriptor left.
-const BREATH: Duration = Duration::from_millis(100);
+/// Pause after accept fails for lack of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How soon input is given again that the host could not take.
-const AGAIN: Duration = Duration::from_millis(1);
+/// Retry interval for input that the host could not take.
+const INPUT_RETRY: Duration = Duration::from_millis(1);
 
-/// The socket that gateways connect to. Closing or dropping it ends all connections.
+/// The socket to which gateways connect. Closing or dropping it ends all connections.
 pub struct GatewayListener {
     shared: Arc<Shared>,
     path: PathBuf,
@@ -68,19 +68,19 @@ struct Connection {
 }
 
 impl GatewayListener {
-    /// Opens one at `path`, where nobody but this user may get to.
+    /// Opens it at `path`, which must be accessible to this user only.
     ///
     /// # Errors
-    /// One line: there can't be a socket (something else is there), or the system gives no thread.
+    /// One line: the socket can't be created (the path is in use), or the thread can't be started.
     pub fn open(
         path: &Path,
         host: &Arc<HostRuntime>,
         scheduler: &Scheduler,
     ) -> Result<GatewayListener, String> {
-        let place = path.display();
+        let shown = path.display();
         let failed =
-            |why: &dyn std::fmt::Display| format!("no gateway reaches this host at {place}: {why}");
-        // One of a process before this one; not a file, and no socket at which somebody listens.
+            |why: &dyn std::fmt::Display| format!("can't accept gateways at {shown}: {why}");
+        // Remove the socket of an earlier process, but no file and no socket with a listener.
         let socket = |there: std::fs::Metadata| there.file_type().is_socket();
         let refuses = matches!(Channel::connect(path), Err(Errno::CONNREFUSED));
         if refuses && path.symlink_metadata().is_ok_and(socket) {
@@ -105,14 +105,14 @@ impl GatewayListener {
         })
     }
 
-    /// Ends all connections; nobody comes in any more.
+    /// Ends all connections and accepts no more.
     pub fn close(&mut self) {
         let Some(thread) = self.thread.take() else {
             return;
         };
         self.shared.stop.store(true, Ordering::Release);
         self.shared.waker.wake();
-        // A thread that panicked is over, too.
+        // A panicked thread has ended, too.
         let _ = thread.join();
         let connections = std::mem::take(&mut *lock(&self.shared.connections));
         connections.iter().for_each(|one| one.channel.close());
@@ -145,15 +145,15 @@ impl Shared {
                 PollFd::new(&self.waker.0, PollFlags::IN),
                 PollFd::new(listener, PollFlags::IN),
             ];
-            // Interrupted, it looks again.
+            // After a signal, check again.
             let _ = poll(&mut fds, None);
             let socket = match accept_with(listener, SocketFlags::CLOEXEC) {
                 Ok(socket) => socket,
                 Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => continue,
-                // No descriptor is left: who waits keeps the socket readable.
+                // Out of file descriptors: the waiting connection keeps the socket readable.
                 Err(_) => {
                     let mut stop = [PollFd::new(&self.waker.0, PollFlags::IN)];
-                    let _ = poll(&mut stop, Timespec::try_from(BREATH).ok().as_ref());
+                    let _ = poll(&mut stop, Timespec::try_from(ACCEPT_PAUSE).ok().as_ref());
                     continue;
                 }
             };
@@ -165,19 +165,19 @@ impl Shared {
             }
             let channel = Arc::new(Channel::new(socket));
             let (shared, its) = (self.clone(), channel.clone());
-            let thread = (self.scheduler).spawn(ThreadRole::HandOff, "ouvr-remote", move || {
+            let thread = (self.scheduler).spawn(ThreadRole::Dispatch, "ouvr-remote", move || {
                 shared.serve(&its);
                 its.close();
             });
-            // Without a thread it is closed at once.
+            // If the thread can't be started, the connection is closed.
             connections.extend(thread.map(|thread| Connection { channel, thread }));
         }
     }
 
     fn serve(&self, channel: &Arc<Channel>) {
-        let first = channel.receive_within(PATIENCE);
-        let asked = first.and_then(|bytes| GatewayMessage::read(&bytes).ok());
-        match asked {
+        let first = channel.receive_within(FIRST_MESSAGE_TIMEOUT);
+        let request = first.and_then(|bytes| GatewayMessage::read(&bytes).ok());
+        match request {
             Some(GatewayMessage::Subscribe(request)) => self.subscriber(channel, request),
             Some(GatewayMessage::Admit(admission)) => self.admit(channel, admission),
             Some(GatewayMessage::Listen) => self.sound(channel),
@@ -192,15 +192,15 @@ impl Shared {
         };
         let its = channel.clone();
         host.admit(admission, move |admitted| {
-            let told = match admitted {
+            let reply = match admitted {
                 Ok(admitted) => HostMessage::Admitted(admitted),
                 Err(why) => HostMessage::NotAdmitted(why),
             };
-            // The control thread waits for nobody.
-            let _ = its.offer(&told.to_bytes());
+            // The control thread must not block.
+            let _ = its.offer(&reply.to_bytes());
         });
         drop(host);
-        // It closes when it has heard.
+        // The peer closes after it has received the answer.
         let _ = channel.receive();
     }
 
@@ -208,10 +208,10 @@ impl Shared {
         let Some(host) = self.host.upgrade() else {
             return;
         };
-        let told = HostMessage::Figures(host.figures());
+        let reply = HostMessage::Figures(host.figures());
         drop(host);
-        let _ = channel.offer(&told.to_bytes());
-        // It closes when it has heard.
+        let _ = channel.offer(&reply.to_bytes());
+        // The peer closes after it has received the answer.
         let _ = channel.receive();
     }
 
@@ -222,9 +222,9 @@ impl Shared {
         let its = channel.clone();
         host.listen(move |payload| {
             let (captured, samples) = (payload.captured, payload.samples);
-            let told = HostMessage::Sound(captured, samples, payload.bytes.to_vec());
-            // What finds no room is lost.
-            its.offer(&told.to_bytes()) != Err(NotSent::Gone)
+            let reply = HostMessage::Sound(captured, samples, payload.bytes.to_vec());
+            // A payload without room is lost.
+            its.offer(&reply.to_bytes()) != Err(SendError::Gone)
         });
         drop(host);
         let _ = channel.receive();
@@ -240,11 +240,11 @@ impl Shared {
             };
             match GatewayMessage::read(&bytes) {
                 Ok(GatewayMessage::Role { role, take_over }) => {
-                    let told = match host.request_role(id, role, take_over) {
+                    let reply = match host.request_role(id, role, take_over) {
                         Ok(grant) => HostMessage::Granted(grant),
                         Err(why) => HostMessage::Refused(why),
                     };
-                    let _ = channel.send(&told.to_bytes());
+                    let _ = channel.send(&reply.to_bytes());
                 }
                 Ok(GatewayMessage::Input(event, sampled)) => self.input(&host, id, event, sampled),
                 Ok(GatewayMessage::ClipboardPiece(piece)) => host.clipboard_piece(id, &piece),
@@ -255,9 +255,9 @@ impl Shared {
                 Ok(GatewayMessage::Display(number, display)) => {
                     host.submit_display(id, (number, display));
                 }
-                Ok(GatewayMessage::HeardFrom) => host.heard_from(id),
+                Ok(GatewayMessage::Activity) => host.on_activity(id),
                 Ok(GatewayMessage::Feedback(feedback)) => host.feedback(id, feedback),
-                // Nobody who means well says that.
+                // A protocol violation.
                 Ok(_) | Err(_) => break,
             }
         }
@@ -266,7 +266,7 @@ impl Shared {
         }
     }
 
-    /// Subscribes, and answers; nothing else leaves before the answer.
+    /// Subscribes, and answers; nothing else is sent before the answer.
     fn subscribe(&self, channel: &Arc<Channel>, request: SubscribeRequest) -> Option<SubscriberId> {
         let host = self.host.upgrade()?;
         let gate = Arc::new(Mutex::new(()));
@@ -277,43 +277,44 @@ impl Shared {
             departure: Departure::default(),
         };
         let subscribed = host.subscribe(request, Box::new(forwarder));
-        let told = match &subscribed {
+        let reply = match &subscribed {
             Ok((_, grant)) => HostMessage::Granted(*grant),
             Err(SubscribeError::Refused(why)) => HostMessage::Refused(*why),
             Err(why) => HostMessage::Failed(why.to_string()),
         };
-        let said = channel.send(&told.to_bytes());
+        let answered = channel.send(&reply.to_bytes());
         drop(answering);
         let (id, _) = subscribed.ok()?;
-        if said.is_err() {
+        if answered.is_err() {
             host.unsubscribe(id);
             return None;
         }
         Some(id)
     }
 
-    /// Gives it to the host. The other end counts on each event being taken or refused for good: both number them.
+    /// Passes an event to the host, retrying while it is busy: both ends number events, so none may be
+    /// skipped.
     fn input(&self, host: &HostRuntime, id: SubscriberId, event: InputEvent, sampled: PeerInstant) {
         while host.input(id, event, sampled) == Err(InputRefused::Busy) {
             if self.stop.load(Ordering::Acquire) {
                 return;
             }
-            std::thread::sleep(AGAIN);
+            std::thread::sleep(INPUT_RETRY);
         }
     }
 }
 
-/// Passes a subscriber's calls on, in the thread that the host gives to each.
+/// Forwards a subscriber's calls, in its thread of the host.
 struct Forwarder {
     channel: Arc<Channel>,
-    /// Held while the answer to the subscription is on its way.
+    /// Held until the answer to the subscription is sent.
     gate: Arc<Mutex<()>>,
-    /// What left of the frame that is under way.
+    /// The departure of the current frame.
     departure: Departure,
 }
 
 impl Forwarder {
-    fn tell(&mut self, bytes: &[u8]) {
+    fn send(&mut self, bytes: &[u8]) {
         let gate: MutexGuard<'_, ()> = lock(&self.gate);
         drop(gate);
         match self.channel.send(bytes) {
@@ -332,28 +333,28 @@ impl Forwarder {
 impl Subscriber for Forwarder {
     fn begin(&mut self, now: Instant, frame: &Frame) {
         self.departure = Departure::default();
-        self.tell(&HostMessage::Begin(now, Box::new(*frame)).to_bytes());
+        self.send(&HostMessage::Begin(now, Box::new(*frame)).to_bytes());
     }
 
     fn slice(&mut self, now: Instant, slice: &Slice<'_>) {
         let bytes = HostMessage::slice(now, slice.place, slice.clean_after, slice.bytes);
-        self.tell(&bytes);
+        self.send(&bytes);
     }
 
     fn end(&mut self, now: Instant) -> Progress {
-        self.tell(&HostMessage::End(now).to_bytes());
+        self.send(&HostMessage::End(now).to_bytes());
         match self.departure.overflowed {
             false => Progress::Left(self.departure),
-            // The connection is over, which its own thread notices.
+            // The connection has ended; its own thread cleans up.
             true => Progress::Missed,
         }
     }
 
     fn dropped(&mut self, now: Instant, frame: FrameId, stage: Stage, why: DropCause) {
-        self.tell(&HostMessage::Dropped(now, frame, stage, why).to_bytes());
+        self.send(&HostMessage::Dropped(now, frame, stage, why).to_bytes());
     }
 
     fn update(&mut self, _: Instant, update: Update) {
-        self.tell(&HostMessage::Update(update).to_bytes());
+        self.send(&HostMessage::Update(update).to_bytes());
     }
 }

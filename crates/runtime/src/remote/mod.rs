@@ -1,5 +1,5 @@
-//! A host in an application's process, and its gateways in another: what a browser, a video player or a recorder
-//! takes leaves the application by a socket, so that none of their code runs in a game.
+//! A host in an application's process, and its gateways in another: streams for browsers, video players and
+//! recorders leave the application by a socket, so that no gateway code runs in a game.
 //!
 //! ```text
 //!  application's process                       `openuvr run`, `xr` or `gateway`
@@ -7,13 +7,14 @@
 //!              ◄─ input, feedback ─         subscription         ◄── input, feedback ──
 //! ```
 //!
-//! [`GatewayListener`] is the application's end: a listening socket, and a thread for each connection. [`RemoteHost`] is the
-//! other: a [`GatewayHost`](crate::host::GatewayHost) like a host of this process. A connection is one subscription,
-//! one question (whether a device may come in, what the figures are), or the host's sound; when it closes, it is over.
+//! [`GatewayListener`] is the application's end: a listening socket, and a thread for each connection.
+//! [`RemoteHost`] is the other: a [`GatewayHost`](crate::host::GatewayHost) like a host of this process. A
+//! connection carries one subscription, one request (admission or statistics), or the host's sound, and ends
+//! when it is closed.
 //!
-//! The application waits for nobody out there. Frames leave from the thread that each subscriber has anyway; one that
-//! the other end is slow to take misses frames by the rules that hold for all of them: what waits for that thread, as
-//! the subscriber's `Intake` bounds it, and the sockets' buffers are the only queues.
+//! The application never waits for a gateway. Frames are sent from each subscriber's thread, and a slow
+//! subscriber misses frames by the rules for all subscribers. The only queues are the thread's backlog,
+//! bounded by the subscriber's `Intake`, and the socket buffers.
 
 mod channel;
 mod host;
@@ -24,5 +25,5 @@ pub mod wire;
 pub use self::host::RemoteHost;
 pub use self::listener::GatewayListener;
 
-/// The name of the socket, in the folder of who started the application.
+/// The socket's name in the launcher's folder.
 pub const NAME: &str = "gateway";

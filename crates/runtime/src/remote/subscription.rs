@@ -1,4 +1,4 @@
-//! A subscriber of a host in another process, from outside: its connection, and the thread that calls it.
+//! A subscriber of a host in another process: its connection, and the thread that calls it.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -17,48 +17,48 @@ use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{DropCause, Stage};
 use openuvr_proto::wire::control::GoodbyeReason;
 
-use super::channel::{Channel, NotSent};
-use super::wire::{GatewayMessage, HostMessage, LONGEST};
+use super::channel::{Channel, SendError};
+use super::wire::{GatewayMessage, HostMessage, MAX_MESSAGE};
 use crate::clock;
 use crate::lock::lock;
 
-/// How long the application may take to answer: its threads do no more than look, but they may get no turn.
-pub(super) const ANSWER: Duration = Duration::from_secs(10);
+/// Timeout for an answer of the application: the answer itself is cheap, but its threads may be preempted.
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How soon something is said again that found no room.
-const AGAIN: Duration = Duration::from_millis(5);
+/// Retry interval for a message that found no room.
+const SEND_RETRY: Duration = Duration::from_millis(5);
 
-/// How soon a key frame is asked for again: no wish for one is kept for longer (`proto::send::key_frame`).
-const ASK_AGAIN: Duration = OBSERVER_BUDGET;
+/// Retry interval for a key-frame request: the host keeps a request no longer (`proto::send::key_frame`).
+const KEY_FRAME_RETRY: Duration = OBSERVER_BUDGET;
 
-/// What its caller and its thread share.
+/// State shared by the caller and the subscription's thread.
 pub(super) struct Subscription {
     channel: Arc<Channel>,
     plays: AtomicBool,
-    /// Number of the newest event: the host counts the same.
+    /// Number of the newest event; the host counts equally.
     input: AtomicU32,
-    /// Answers to wishes for a role.
+    /// Answers to role requests.
     answers: Mutex<Receiver<Result<Grant, Refusal>>>,
 }
 
-/// What its thread has besides.
+/// State of the subscription's thread.
 pub(super) struct Calls {
     subscription: Arc<Subscription>,
     answer: SyncSender<Result<Grant, Refusal>>,
     subscriber: Box<dyn Subscriber>,
-    /// The frame that has begun and is not over.
+    /// The frame in progress.
     open: Option<FrameId>,
-    /// Of that frame: the next slice at the earliest, and the bytes that came.
-    came: (u16, usize),
-    /// It needs a key frame.
-    broken: bool,
-    /// When it asked for one last.
-    asked: Instant,
+    /// Of that frame: the lowest next slice index, and the bytes received.
+    progress: (u16, usize),
+    /// Whether it needs a key frame.
+    needs_key_frame: bool,
+    /// When it last requested one.
+    requested: Instant,
     over: bool,
 }
 
 impl Subscription {
-    /// One that was granted, and what its thread is to run.
+    /// Creates a granted subscription, and the state for its thread.
     pub(super) fn new(
         channel: Arc<Channel>,
         grant: Grant,
@@ -76,9 +76,9 @@ impl Subscription {
             answer,
             subscriber,
             open: None,
-            came: (0, 0),
-            broken: false,
-            asked: Instant::default(),
+            progress: (0, 0),
+            needs_key_frame: false,
+            requested: Instant::default(),
             over: false,
         };
         (subscription, calls)
@@ -88,9 +88,9 @@ impl Subscription {
         self.channel.close();
     }
 
-    pub(super) fn tell(&self, asked: &GatewayMessage) {
-        // What finds no room is said again, or was not needed.
-        let _ = self.channel.offer(&asked.to_bytes());
+    pub(super) fn send(&self, message: &GatewayMessage) {
+        // A message without room is repeated by the caller, or is not essential.
+        let _ = self.channel.offer(&message.to_bytes());
     }
 
     pub(super) fn input(
@@ -101,39 +101,39 @@ impl Subscription {
         if !self.plays.load(Ordering::Acquire) {
             return Err(InputRefused::NotPlayer);
         }
-        let asked = GatewayMessage::Input(event, sampled).to_bytes();
-        match self.channel.offer(&asked) {
+        let message = GatewayMessage::Input(event, sampled).to_bytes();
+        match self.channel.offer(&message) {
             Ok(()) => {
                 let next = |number: u32| number.wrapping_add(1).max(1);
                 let before = self.input.load(Ordering::Relaxed);
                 self.input.store(next(before), Ordering::Relaxed);
                 Ok(InputSeq(next(before)))
             }
-            Err(NotSent::Full) => Err(InputRefused::Busy),
-            Err(NotSent::Gone) => Err(InputRefused::NotPlayer),
+            Err(SendError::Full) => Err(InputRefused::Busy),
+            Err(SendError::Gone) => Err(InputRefused::NotPlayer),
         }
     }
 
     pub(super) fn clipboard_piece(&self, piece: &ClipboardPiece) -> Result<(), InputRefused> {
-        let asked = GatewayMessage::ClipboardPiece(piece.clone()).to_bytes();
-        self.channel.offer(&asked).map_err(|why| match why {
-            NotSent::Full => InputRefused::Busy,
-            NotSent::Gone => InputRefused::NotPlayer,
+        let message = GatewayMessage::ClipboardPiece(piece.clone()).to_bytes();
+        self.channel.offer(&message).map_err(|why| match why {
+            SendError::Full => InputRefused::Busy,
+            SendError::Gone => InputRefused::NotPlayer,
         })
     }
 
     pub(super) fn request_role(&self, role: Role, take_over: bool) -> Result<Grant, Refusal> {
         let answers = lock(&self.answers);
-        // One that came too late for the question before.
+        // Discard a late answer to an earlier request.
         while answers.try_recv().is_ok() {}
-        let asked = GatewayMessage::Role { role, take_over }.to_bytes();
-        let until = clock::now() + ANSWER;
-        // It finds room behind what fills the connection; `send` would have the others wait meanwhile.
-        while self.channel.offer(&asked) == Err(NotSent::Full) && clock::now() < until {
-            std::thread::sleep(AGAIN);
+        let message = GatewayMessage::Role { role, take_over }.to_bytes();
+        let until = clock::now() + ANSWER_TIMEOUT;
+        // Retried until there is room; `send` would block other threads meanwhile.
+        while self.channel.offer(&message) == Err(SendError::Full) && clock::now() < until {
+            std::thread::sleep(SEND_RETRY);
         }
-        let answer = answers.recv_timeout(ANSWER);
-        // An application that is stopped has no place for anybody.
+        let answer = answers.recv_timeout(ANSWER_TIMEOUT);
+        // A stopped application counts as full.
         let grant = answer.unwrap_or(Err(Refusal::Full))?;
         self.plays
             .store(grant.role == Role::Player, Ordering::Release);
@@ -142,16 +142,16 @@ impl Subscription {
 }
 
 impl Calls {
-    /// Until the connection is over: then the subscriber is told so, if it was not.
+    /// Runs until the connection ends; then notifies the subscriber, unless it was notified already.
     pub(super) fn run(mut self) {
         let channel = self.subscription.channel.clone();
         while !self.over
             && let Some(bytes) = channel.receive()
         {
             match HostMessage::read(&bytes) {
-                Ok(told) => self.call(told),
+                Ok(message) => self.call(message),
                 Err(why) => {
-                    tracing::debug!("the application's host says what is no message: {why}");
+                    tracing::debug!("invalid message from the application's host: {why}");
                     break;
                 }
             }
@@ -163,32 +163,32 @@ impl Calls {
         }
     }
 
-    fn call(&mut self, told: HostMessage) {
+    fn call(&mut self, message: HostMessage) {
         let subscriber = &mut self.subscriber;
-        match told {
+        match message {
             HostMessage::Begin(now, frame) => {
                 let name = frame.header.frame;
-                self.ask_again(now, &frame);
+                self.retry_key_frame(now, &frame);
                 let subscriber = &mut self.subscriber;
                 if let Some(cut_off) = self.open.take() {
                     let (stage, why) = (Stage::FirstSent, DropCause::SendBufferFull);
                     subscriber.dropped(now, cut_off, stage, why);
                 }
-                self.broken &= !frame.header.is_key();
-                if self.broken {
+                self.needs_key_frame &= !frame.header.is_key();
+                if self.needs_key_frame {
                     let (stage, why) = (Stage::FirstSent, DropCause::AwaitingKeyFrame);
                     subscriber.dropped(now, name, stage, why);
                 } else {
                     self.open = Some(name);
-                    self.came = (0, 0);
+                    self.progress = (0, 0);
                     subscriber.begin(now, &frame);
                 }
             }
             HostMessage::Slice(now, place, clean_after, bytes) if self.open.is_some() => {
-                let (next, all) = self.came;
-                self.came = (u16::from(place.index) + 1, all + bytes.len());
-                if u16::from(place.index) < next || self.came.1 > LONGEST {
-                    // Nobody who means well says that; what is kept of a frame stays bounded.
+                let (next, all) = self.progress;
+                self.progress = (u16::from(place.index) + 1, all + bytes.len());
+                if u16::from(place.index) < next || self.progress.1 > MAX_MESSAGE {
+                    // A protocol violation: the memory of a frame must stay bounded.
                     return self.subscription.close();
                 }
                 let bytes = &bytes[..];
@@ -220,7 +220,7 @@ impl Calls {
             }
             HostMessage::Granted(grant) => drop(self.answer.try_send(Ok(grant))),
             HostMessage::Refused(why) => drop(self.answer.try_send(Err(why))),
-            // No concern of a subscription.
+            // Not for a subscription.
             _ => {}
         }
     }
@@ -231,26 +231,29 @@ impl Calls {
                 Progress::Left(_) => return,
                 Progress::Waits(at) => std::thread::sleep(at.since(clock::now())),
                 Progress::Missed => {
-                    self.broken = true;
-                    self.ask(clock::now(), frame);
+                    self.needs_key_frame = true;
+                    self.request_key_frame(clock::now(), frame);
                     return;
                 }
             }
         }
     }
 
-    /// Asks for a key frame.
-    fn ask(&mut self, now: Instant, newest: FrameId) {
-        self.asked = now;
+    /// Requests a key frame.
+    fn request_key_frame(&mut self, now: Instant, newest: FrameId) {
+        self.requested = now;
         let last_good = FrameId::NONE;
-        let wish = Feedback::KeyFrame { last_good, newest };
-        self.subscription.tell(&GatewayMessage::Feedback(wish));
+        let request = Feedback::KeyFrame { last_good, newest };
+        self.subscription.send(&GatewayMessage::Feedback(request));
     }
 
-    /// A frame comes that builds on a missed one: a wish that found no room is said again.
-    fn ask_again(&mut self, now: Instant, frame: &Frame) {
-        if self.broken && !frame.header.is_key() && now.since(self.asked) >= ASK_AGAIN {
-            self.ask(now, frame.header.frame);
+    /// Repeats the key-frame request while frames depend on a missed one: it may have found no room.
+    fn retry_key_frame(&mut self, now: Instant, frame: &Frame) {
+        if self.needs_key_frame
+            && !frame.header.is_key()
+            && now.since(self.requested) >= KEY_FRAME_RETRY
+        {
+            self.request_key_frame(now, frame.header.frame);
         }
     }
 }

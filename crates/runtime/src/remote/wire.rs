@@ -1,9 +1,9 @@
 //! The messages between a host in an application's process and its gateways outside: each kind (u8) and its
 //! fields, little-endian.
 //!
-//! Both ends are one user's, and, but for applications of the C API, of one build: a message that one of them does not
-//! know ends the connection. Each takes the other for hostile nonetheless: whoever can write into a
-//! game's memory must not get hold of the program that started it.
+//! Both ends belong to one user and, except for applications of the C API, to one build: an unknown message
+//! ends the connection. Each end treats the other as hostile nonetheless: an attacker in the game's process
+//! must not take over the program that started it.
 
 mod figures;
 mod gateway_message;
@@ -16,9 +16,9 @@ use openuvr_proto::bytes::{Reader, Reject};
 use openuvr_proto::control::negotiate::{Refusal, Role, WatchReason};
 use openuvr_proto::host::{Grant, SubscriberKind};
 
-/// Bytes of a message at most: a slice of the largest picture in the best quality (guess; 200 Mb/s at 60 frames/s
-/// are 0.4 MB a frame, and a key frame is ten times that).
-pub const LONGEST: usize = 8 << 20;
+/// Longest message in bytes: a slice of the largest picture in the best quality (guess; 200 Mb/s at 60
+/// frames/s are 0.4 MB per frame, and a key frame is ten times that).
+pub const MAX_MESSAGE: usize = 8 << 20;
 
 const REFUSALS: [Refusal; 3] = [
     Refusal::PlayerPresent,
@@ -41,10 +41,10 @@ fn one_of<T: Copy>(all: &[T], number: u8, field: &'static str) -> Result<T, Reje
     all.get(usize::from(number)).copied().ok_or(refused(field))
 }
 
-fn place_in<T: PartialEq>(all: &[T], value: &T) -> u8 {
-    let place = all.iter().position(|other| other == value);
-    place
-        .and_then(|place| u8::try_from(place).ok())
+fn index_in<T: PartialEq>(all: &[T], value: &T) -> u8 {
+    let index = all.iter().position(|other| other == value);
+    index
+        .and_then(|index| u8::try_from(index).ok())
         .unwrap_or(u8::MAX)
 }
 
@@ -52,7 +52,7 @@ fn flag(r: &mut Reader<'_>) -> Result<bool, Reject> {
     one_of(&[false, true], r.u8()?, "flag")
 }
 
-fn words(r: &mut Reader<'_>) -> Result<String, Reject> {
+fn text(r: &mut Reader<'_>) -> Result<String, Reject> {
     r.text().map(str::to_owned)
 }
 
@@ -64,11 +64,11 @@ fn subscriber_kind(r: &mut Reader<'_>) -> Result<SubscriberKind, Reject> {
     one_of(&SubscriberKind::ALL, r.u8()?, "kind of a subscriber")
 }
 
-/// In place of a reason's number.
+/// The number for "no reason".
 const NONE: u8 = u8::MAX;
 
 fn write_grant(w: &mut openuvr_proto::bytes::Writer<'_>, grant: Grant) {
-    let why = grant.watching.map_or(NONE, |why| place_in(&REASONS, &why));
+    let why = grant.watching.map_or(NONE, |why| index_in(&REASONS, &why));
     w.u8(grant.role as u8).u8(why);
 }
 

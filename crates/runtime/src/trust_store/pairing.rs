@@ -1,5 +1,5 @@
-//! A pairing window that a person asks for at hosts that run already, in the background, too: `openuvr devices pair`
-//! leaves a request in the folder of trust, each host of that folder opens its window, and writes down that it did.
+//! Requests for a pairing window at running hosts, including background ones: `openuvr devices pair` writes a
+//! request to the trust folder, and each host of that folder opens its window and records that in the file.
 //!
 //! The PIN is in the file (mode 0600, beside the keys) until the request is withdrawn, some seconds later.
 
@@ -13,16 +13,16 @@ use super::{DeviceStore, TrustFile};
 use crate::clock;
 use crate::store::StoreError;
 
-/// The file's name.
+/// The file name.
 const FILE: &str = "pairing.toml";
 
-/// The longest window that is opened.
-pub const LONGEST_WINDOW: Duration = Duration::from_hours(1);
+/// The longest pairing window.
+pub const MAX_WINDOW: Duration = Duration::from_hours(1);
 
-/// Requests in the file at most, and processes that answer one (guesses: a person asks for one).
-const REQUESTS: usize = 16;
-/// See [`REQUESTS`].
-const ANSWERS: usize = 64;
+/// Most requests in the file, and most processes that answer one (guesses: a person makes one).
+const MAX_REQUESTS: usize = 16;
+/// See [`MAX_REQUESTS`].
+const MAX_ANSWERS: usize = 64;
 
 /// `pairing.toml`.
 #[derive(Default, Serialize, Deserialize)]
@@ -34,18 +34,18 @@ struct Requests {
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Request {
-    /// Tells it from others.
+    /// Its id.
     id: String,
     pin: String,
-    /// How long the window is to be open.
+    /// The window's duration.
     seconds: u64,
-    /// When the request is too old to be acted on, in seconds since 1970.
+    /// When the request expires, in seconds since 1970.
     until: u64,
     /// Processes of hosts that have opened a window.
     opened: Vec<u32>,
 }
 
-/// A request that was left.
+/// A submitted request.
 #[derive(Debug)]
 pub struct PairingRequest {
     file: TrustFile,
@@ -53,22 +53,23 @@ pub struct PairingRequest {
 }
 
 impl PairingRequest {
-    /// Asks all hosts of the folder `dir` for a window of `span` with this PIN, at `now` in seconds since 1970.
+    /// Requests a window of `span` with this PIN from all hosts of the folder `dir`, at `now` in seconds
+    /// since 1970.
     ///
     /// # Errors
     /// [`StoreError`]: the file can't be changed.
-    pub fn leave(
+    pub fn submit(
         dir: &Path,
         pin: &Pin,
         span: Duration,
         now: u64,
     ) -> Result<PairingRequest, StoreError> {
-        // Unique among the few that a file holds; it proves nothing.
+        // Unique among the few requests in a file; not a secret.
         let id = format!("{}-{}", std::process::id(), clock::now().0);
         let mut file = TrustFile::new(dir, FILE);
         file.change(|all: &mut Requests| {
             all.request.retain(|old| old.until > now);
-            if all.request.len() >= REQUESTS {
+            if all.request.len() >= MAX_REQUESTS {
                 all.request.remove(0);
             }
             all.request.push(Request {
@@ -83,7 +84,7 @@ impl PairingRequest {
         Ok(PairingRequest { file, id })
     }
 
-    /// The processes that have opened a window by now.
+    /// The processes that have opened a window so far.
     ///
     /// # Errors
     /// [`StoreError`]: the file can't be read.
@@ -93,7 +94,7 @@ impl PairingRequest {
         Ok(ours.next().map(|ours| ours.opened).unwrap_or_default())
     }
 
-    /// Takes the request back. Windows that are open stay so.
+    /// Withdraws the request. Open windows stay open.
     ///
     /// # Errors
     /// [`StoreError`]: the file can't be changed.
@@ -106,22 +107,22 @@ impl PairingRequest {
     }
 }
 
-/// The requests, as a host sees them.
+/// A host's view of the requests.
 #[derive(Clone, Debug)]
 pub struct PairingRequests {
     file: TrustFile,
-    /// Those that it has acted on, or that were there before it.
+    /// Requests already handled, or older than this host.
     seen: Vec<String>,
 }
 
-/// A window that is asked for.
+/// A requested pairing window.
 #[derive(Debug)]
-pub struct WantedWindow {
-    /// What [`PairingRequests::opened`] is to be told.
+pub struct RequestedWindow {
+    /// The id for [`PairingRequests::opened`].
     pub id: String,
     /// The PIN.
     pub pin: Pin,
-    /// For so long.
+    /// The window's duration.
     pub span: Duration,
 }
 
@@ -140,40 +141,40 @@ impl DeviceStore {
 }
 
 impl PairingRequests {
-    /// A window that is asked for at `now`, in seconds since 1970; each request is told once. One `stat` if there is
-    /// nothing new.
+    /// The window requested at `now`, in seconds since 1970; each request is returned once. Costs one `stat`
+    /// without a change.
     ///
     /// # Errors
-    /// [`StoreError`], once for each content of the file.
-    pub fn poll(&mut self, now: u64) -> Result<Option<WantedWindow>, StoreError> {
+    /// [`StoreError`], once per version of the file.
+    pub fn poll(&mut self, now: u64) -> Result<Option<RequestedWindow>, StoreError> {
         let Some(found) = self.file.read_if_changed::<Requests>()? else {
             return Ok(None);
         };
-        let mut wanted = None;
+        let mut requested = None;
         let fresh = |one: &&Request| !self.seen.contains(&one.id) && one.until > now;
         if let Some(request) = found.request.iter().rfind(fresh)
             && let Ok(pin) = Pin::parse(&request.pin)
         {
-            wanted = Some(WantedWindow {
+            requested = Some(RequestedWindow {
                 id: request.id.clone(),
                 pin,
-                span: Duration::from_secs(request.seconds).min(LONGEST_WINDOW),
+                span: Duration::from_secs(request.seconds).min(MAX_WINDOW),
             });
         }
-        let all = found.request.into_iter().take(REQUESTS);
+        let all = found.request.into_iter().take(MAX_REQUESTS);
         self.seen = all.map(|request| request.id).collect();
-        Ok(wanted)
+        Ok(requested)
     }
 
-    /// This process has opened the window.
+    /// Records that this process has opened the window.
     ///
     /// # Errors
     /// [`StoreError`]: the file can't be changed.
     pub fn opened(&mut self, id: &str) -> Result<(), StoreError> {
         self.file.change(|all: &mut Requests| {
-            let asked = all.request.iter_mut().find(|one| one.id == id);
-            if let Some(asked) = asked.filter(|asked| asked.opened.len() < ANSWERS) {
-                asked.opened.push(std::process::id());
+            let request = all.request.iter_mut().find(|one| one.id == id);
+            if let Some(request) = request.filter(|request| request.opened.len() < MAX_ANSWERS) {
+                request.opened.push(std::process::id());
             }
             Ok(())
         })
@@ -192,20 +193,20 @@ mod tests {
     }
 
     #[test]
-    fn each_host_that_runs_is_asked_once() {
+    fn each_running_host_gets_a_request_once() {
         let dir = TempDir::new();
         let store = DeviceStore::open(&dir.0).unwrap();
         let (mut one, mut other) = (store.pairing_requests(), store.pairing_requests());
         assert!(one.poll(1000).unwrap().is_none());
-        let request = PairingRequest::leave(&dir.0, &pin(), SPAN, 1000).unwrap();
+        let request = PairingRequest::submit(&dir.0, &pin(), SPAN, 1000).unwrap();
         for host in [&mut one, &mut other] {
-            let wanted = host.poll(1001).unwrap().unwrap();
-            assert_eq!((wanted.pin, wanted.span), (pin(), SPAN));
-            host.opened(&wanted.id).unwrap();
+            let requested = host.poll(1001).unwrap().unwrap();
+            assert_eq!((requested.pin, requested.span), (pin(), SPAN));
+            host.opened(&requested.id).unwrap();
             assert!(host.poll(1001).unwrap().is_none());
         }
         assert_eq!(request.opened().unwrap(), [std::process::id(); 2]);
-        // One that begins later is not meant.
+        // A host started later ignores it.
         assert!(store.pairing_requests().poll(1002).unwrap().is_none());
         request.withdraw().unwrap();
         assert!(one.poll(1002).unwrap().is_none());
@@ -214,11 +215,11 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_is_old_or_damaged_opens_nothing() {
+    fn an_expired_or_damaged_request_opens_nothing() {
         let dir = TempDir::new();
         let store = DeviceStore::open(&dir.0).unwrap();
         let mut host = store.pairing_requests();
-        let request = PairingRequest::leave(&dir.0, &pin(), SPAN, 1000).unwrap();
+        let request = PairingRequest::submit(&dir.0, &pin(), SPAN, 1000).unwrap();
         assert!(host.poll(1120).unwrap().is_none());
         assert_eq!(request.opened().unwrap(), [0_u32; 0]);
         let path = dir.0.join(FILE);
@@ -234,8 +235,8 @@ mod tests {
             host.seen.clear();
             assert!(!matches!(host.poll(1001), Ok(Some(_))), "{bad}");
         }
-        // What is damaged does not keep a person from asking anew for ever: it is said.
-        let why = PairingRequest::leave(&dir.0, &pin(), SPAN, 1000).unwrap_err();
+        // A damaged file is reported to the person.
+        let why = PairingRequest::submit(&dir.0, &pin(), SPAN, 1000).unwrap_err();
         assert!(why.to_string().contains("pairing.toml"), "{why}");
     }
 }

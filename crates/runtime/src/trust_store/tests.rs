@@ -37,7 +37,7 @@ fn a_device_comes_and_goes() {
 
     again.set_allowed("attic \"x\"", false).unwrap();
     assert_eq!(again.standing(&id), DeviceStatus::Forbidden(key(1)));
-    // Pairing anew doesn't lift it, and `seen` doesn't revive what is forgotten.
+    // Pairing again doesn't lift it, and `seen` doesn't revive a forgotten device.
     again.pair(key(1), &name("attic"), 3000).unwrap();
     assert!(!is_allowed(&again, &key(1)));
     again.forget("attic").unwrap();
@@ -46,7 +46,7 @@ fn a_device_comes_and_goes() {
 }
 
 #[test]
-fn the_stored_name_stays_beside_what_it_calls_itself() {
+fn the_stored_name_is_kept_beside_the_announced_one() {
     let temp = TempDir::new();
     let mut store = DeviceStore::open(&temp.0).unwrap();
     store.pair(key(1), &name("attic"), 1).unwrap();
@@ -59,14 +59,14 @@ fn the_stored_name_stays_beside_what_it_calls_itself() {
         let again = DeviceStore::open(&temp.0).unwrap();
         assert_eq!(again.devices()[0].title(), title);
     }
-    // It is found by the stored one alone.
+    // It is found by the stored name only.
     store.calls_itself(&key(1), &name("cellar")).unwrap();
     assert_eq!(find(store.devices(), "attic").unwrap(), key(1));
     assert!(find(store.devices(), "cellar").is_err());
 }
 
 #[test]
-fn a_name_in_the_file_does_not_steer_a_terminal() {
+fn a_name_in_the_file_can_not_control_a_terminal() {
     let temp = TempDir::new();
     let mut store = DeviceStore::open(&temp.0).unwrap();
     store.pair(key(1), &name("attic"), 1).unwrap();
@@ -92,14 +92,14 @@ fn a_running_host_notices_a_forbid() {
     assert!(is_allowed(&host, &key(1)));
     host.refresh().unwrap();
     assert!(!is_allowed(&host, &key(1)));
-    // A host that hasn't looked yet doesn't write the old state back.
+    // A host that hasn't refreshed yet doesn't write the old state back.
     command.set_allowed("attic", true).unwrap();
     host.seen(&key(1), 9).unwrap();
     assert!(is_allowed(&host, &key(1)));
 }
 
 #[test]
-fn no_change_of_many_writers_is_lost() {
+fn no_change_of_concurrent_writers_is_lost() {
     let temp = TempDir::new();
     std::thread::scope(|scope| {
         for writer in 0..4_u8 {
@@ -148,14 +148,14 @@ fn devices_are_found_by_name_or_fingerprint() {
             "{which}"
         );
     }
-    // A name that looks like another's fingerprint doesn't catch what is meant for that one.
+    // A name equal to another device's fingerprint does not match instead of that device.
     let mut devices = devices;
     devices[2].name = print.clone();
     assert_eq!(find(&devices, &print).unwrap(), key(2));
 }
 
 #[test]
-fn a_corrupt_file_is_named_by_line_and_left_alone() {
+fn a_corrupt_file_is_reported_by_line_and_not_changed() {
     let temp = TempDir::new();
     let path = temp.0.join("devices.toml");
     let mut running = DeviceStore::open(&temp.0).unwrap();
@@ -181,14 +181,14 @@ fn a_corrupt_file_is_named_by_line_and_left_alone() {
             assert_eq!(why.to_string().lines().count(), 1);
         }
         assert_eq!(fs::read_to_string(&path).unwrap(), bad);
-        // It is not read once more to say the same.
+        // It is not read again.
         running.refresh().unwrap();
         assert!(is_allowed(&running, &key(1)));
     }
 }
 
 #[test]
-fn a_line_that_forbids_outweighs_its_twin() {
+fn a_forbidding_entry_overrides_a_duplicate() {
     let temp = TempDir::new();
     let mut store = DeviceStore::open(&temp.0).unwrap();
     store.pair(key(1), &name("attic"), 1).unwrap();
@@ -211,7 +211,7 @@ fn a_line_that_forbids_outweighs_its_twin() {
 }
 
 #[test]
-fn hosts_are_remembered_by_address() {
+fn hosts_are_stored_by_address() {
     let temp = TempDir::new();
     let mut store = HostStore::open(&temp.0).unwrap();
     store.remember("192.0.2.1:4433", key(1)).unwrap();
@@ -224,7 +224,7 @@ fn hosts_are_remembered_by_address() {
 }
 
 #[test]
-fn a_file_that_lost_its_content_is_damage_and_no_empty_list() {
+fn a_file_without_content_is_corrupt_not_an_empty_list() {
     let temp = TempDir::new();
     let mut store = DeviceStore::open(&temp.0).unwrap();
     store.pair(key(1), &name("attic"), 1).unwrap();
@@ -232,27 +232,27 @@ fn a_file_that_lost_its_content_is_damage_and_no_empty_list() {
     let mut hosts = HostStore::open(&temp.0).unwrap();
     hosts.remember("desk", key(2)).unwrap();
     let devices = temp.0.join("devices.toml");
-    let whole = fs::read_to_string(&devices).unwrap();
-    let comment = whole.lines().next().unwrap();
+    let content = fs::read_to_string(&devices).unwrap();
+    let comment = content.lines().next().unwrap();
     for lost in ["", "\n\n", comment, "[other]\n"] {
         for file in ["devices.toml", "hosts.toml"] {
             fs::write(temp.0.join(file), lost).unwrap();
         }
-        // One that runs keeps what it has read, and says so once.
+        // A running host keeps the list it has read, and reports the error once.
         let why = store.refresh().unwrap_err().to_string();
         assert!(why.contains("devices.toml:"), "{why}");
         store.refresh().unwrap();
         let id = ClientId::of(&key(1));
         assert_eq!(store.standing(&id), DeviceStatus::Forbidden(key(1)));
-        // One that begins does not begin with nobody forbidden, and nothing is written over it.
+        // A new host does not start with an empty list, and the file is not overwritten.
         assert!(DeviceStore::open(&temp.0).is_err());
         assert!(store.pair(key(3), &name("cellar"), 2).is_err());
         assert!(HostStore::open(&temp.0).is_err());
         assert!(hosts.remember("desk", key(4)).is_err());
         assert_eq!(fs::read_to_string(&devices).unwrap(), lost);
     }
-    // The last device that is forgotten leaves an empty list.
-    fs::write(&devices, &whole).unwrap();
+    // Forgetting the last device leaves an empty list.
+    fs::write(&devices, &content).unwrap();
     store.forget("attic").unwrap();
     assert!(DeviceStore::open(&temp.0).unwrap().devices().is_empty());
 }

@@ -1,4 +1,4 @@
-//! What a host knows of how its subscribers see it, here and from outside.
+//! Statistics of a host's subscribers, locally and through a gateway socket.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use super::remote::Outside;
 use super::support::{Folder, eventually};
 use super::{Writer, start};
 
-/// The figures of a client, once it has played for long enough.
+/// The statistics of the player, once they are complete.
 fn of_the_player(read: impl Fn() -> Option<Vec<SubscriberFigures>>) -> SubscriberFigures {
     eventually("frames a second", || {
         let all = read().expect("the host answers");
@@ -28,7 +28,7 @@ fn of_the_player(read: impl Fn() -> Option<Vec<SubscriberFigures>>) -> Subscribe
     })
 }
 
-/// It plays a pattern of 60 frames a second, on a machine that may be busy.
+/// Checks plausible values for a pattern of 60 frames/s on a machine that may be busy.
 fn assert_plausible(player: &SubscriberFigures) {
     let rate = player.frames_per_second.expect("it reports");
     assert!((0.5..70.0).contains(&rate), "{player:?}");
@@ -65,7 +65,7 @@ fn a_client_reports_and_a_recorder_does_not() {
 }
 
 #[test]
-fn outside_the_same_figures_arrive() {
+fn the_same_statistics_arrive_through_the_socket() {
     let it = Outside::start("figures-outside");
     assert_plausible(&of_the_player(|| it.remote.figures()));
     let (writer, _written) = Writer::new();
@@ -84,12 +84,12 @@ fn outside_the_same_figures_arrive() {
         (kinds() == [(client, Role::Player), (other, Role::Observer)]).then_some(())
     });
     assert_eq!(it.host.figures().len(), 2);
-    // Where nobody listens nothing is known.
+    // Without a listener there are no statistics.
     let nowhere = RemoteHost::new(PathBuf::from("/nonexistent"), &Scheduler::ordinary());
     assert_eq!(nowhere.figures(), None);
 }
 
-/// A socket at which something else listens than a host of this version.
+/// A listening socket that is no host of this version.
 fn listener(path: &Path) -> OwnedFd {
     let (flags, kind) = (SocketFlags::CLOEXEC, SocketType::SEQPACKET);
     let listener = socket_with(AddressFamily::UNIX, kind, flags, None).unwrap();
@@ -99,14 +99,14 @@ fn listener(path: &Path) -> OwnedFd {
 }
 
 #[test]
-fn a_host_that_does_not_say_keeps_nobody_waiting() {
+fn a_host_that_does_not_answer_blocks_no_gateway() {
     let folder = Folder::new("figures-silent");
     let scheduler = Scheduler::ordinary();
-    // An application that is stopped: the kernel takes the connection, and nobody answers.
+    // A stopped application: the kernel accepts the connection, but there is no answer.
     let stopped = folder.0.join("stopped");
     let _listener = listener(&stopped);
     assert_eq!(RemoteHost::new(stopped, &scheduler).figures(), None);
-    // An older one, which ends a connection that asks what it does not know.
+    // An older host, which closes a connection after an unknown request.
     let older = folder.0.join("older");
     let accepts = listener(&older);
     let ends = std::thread::spawn(move || drop(accept(&accepts).unwrap()));

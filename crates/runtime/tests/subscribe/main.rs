@@ -1,7 +1,7 @@
-//! Subscribers that are no OpenUVR sessions, beside a real client: real capture, encoder, sockets and
+//! Subscribers other than OpenUVR sessions, beside a real client: real capture, encoder, sockets and
 //! decoders.
 
-#![expect(clippy::unwrap_used, reason = "a test ends there")]
+#![expect(clippy::unwrap_used, reason = "a test fails there")]
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -32,22 +32,22 @@ use openuvr_proto::units::Size;
 use openuvr_runtime::client::ClientRuntime;
 use openuvr_runtime::host::config::Config;
 use openuvr_runtime::host::{HostRuntime, HostSetup, Input};
-use support::{Folder, MOST, TIMEOUT, client};
+use support::{Folder, MANY, TIMEOUT, client};
 
 const SIZE: Size = Size::new(320, 192);
 
-/// A frame's header, and its slices one behind the other: H.264 in Annex B form.
-pub(crate) type Written = (Frame, Vec<u8>);
+/// A frame's header, and its concatenated slices: H.264 in Annex B format.
+pub(crate) type CodedFrame = (Frame, Vec<u8>);
 
-/// Writes down what it gets.
+/// Records the frames it gets.
 pub(crate) struct Writer {
-    frame: Option<Written>,
-    file: SyncSender<Written>,
+    frame: Option<CodedFrame>,
+    file: SyncSender<CodedFrame>,
 }
 
 impl Writer {
-    fn new() -> (Writer, Receiver<Written>) {
-        let (file, written) = sync_channel(MOST);
+    fn new() -> (Writer, Receiver<CodedFrame>) {
+        let (file, written) = sync_channel(MANY);
         (Writer { frame: None, file }, written)
     }
 }
@@ -72,10 +72,10 @@ impl Subscriber for Writer {
     }
 }
 
-/// Does something that it should not with each slice.
-pub(crate) struct Bad<F>(pub(crate) Writer, pub(crate) F);
+/// Runs a misbehaving closure at each slice.
+pub(crate) struct Misbehaving<F>(pub(crate) Writer, pub(crate) F);
 
-impl<F: FnMut() + Send> Subscriber for Bad<F> {
+impl<F: FnMut() + Send> Subscriber for Misbehaving<F> {
     fn begin(&mut self, now: Instant, frame: &Frame) {
         self.0.begin(now, frame);
     }
@@ -94,14 +94,14 @@ impl<F: FnMut() + Send> Subscriber for Bad<F> {
     }
 }
 
-/// Subscribes one that watches.
+/// Adds an observer.
 fn watch(host: &HostRuntime, subscriber: impl Subscriber + 'static) -> SubscriberId {
     let request = SubscribeRequest::new(Role::Observer, "recorder");
     host.subscribe(request, Box::new(subscriber)).unwrap().0
 }
 
-/// The application at the end of the input: what it receives, and a [`InputEvent::ReleaseAll`] for each
-/// time that everything is released.
+/// The application as input sink: records received events, and an [`InputEvent::ReleaseAll`] for each release
+/// of all keys.
 struct Application(SyncSender<InputEvent>);
 
 impl InputSink for Application {
@@ -119,10 +119,10 @@ impl InputSink for Application {
     fn set_window(&mut self, _: Option<u32>, _: WindowScope) {}
 }
 
-/// Reads the numbers of the pictures that a client shows.
-struct Eye(SyncSender<Option<u32>>);
+/// Reads the numbers of the shown pictures.
+struct PictureReader(SyncSender<Option<u32>>);
 
-impl Presenter for Eye {
+impl Presenter for PictureReader {
     fn present(&mut self, _: FrameId, picture: &Picture<'_>) -> Result<(), PresentError> {
         let _ = self.0.send(barcode::read(picture).map(|stamp| stamp.frame));
         Ok(())
@@ -139,7 +139,7 @@ struct Player {
 }
 
 impl Player {
-    /// Waits for so many pictures more.
+    /// Waits for this many further pictures.
     fn see(&self, pictures: usize) -> Vec<u32> {
         let next = || self.seen.recv_timeout(TIMEOUT).expect("a picture");
         std::iter::repeat_with(next)
@@ -163,7 +163,7 @@ struct Streaming {
     // Dropped in this order: the client says goodbye first.
     player: Player,
     host: HostRuntime,
-    /// What its application receives.
+    /// Input received by its application.
     received: Receiver<InputEvent>,
     _folder: Folder,
 }
@@ -181,7 +181,7 @@ fn start(name: &str) -> Streaming {
     let opened = config.open().unwrap();
     let port = openuvr_net::Link::local_addr(&*opened.link).unwrap().port();
     let pin = opened.pairing.as_ref().unwrap().0.clone();
-    let (application, received) = sync_channel(MOST);
+    let (application, received) = sync_channel(MANY);
     let host = HostRuntime::start(HostSetup {
         policy: opened.policy,
         identity: opened.identity,
@@ -201,8 +201,8 @@ fn start(name: &str) -> Streaming {
         pads: None,
         scheduler: config.scheduler(),
     });
-    let (eye, seen) = sync_channel(MOST);
-    let surface = move || Box::new(Eye(eye.clone())) as Box<dyn Presenter>;
+    let (eye, seen) = sync_channel(MANY);
+    let surface = move || Box::new(PictureReader(eye.clone())) as Box<dyn Presenter>;
     let client = client((port, &pin), &folder.0, Wishes::default(), None, surface);
     let player = Player {
         _client: client,

@@ -1,4 +1,4 @@
-//! Who plays: a browser, say, beside OpenUVR clients.
+//! Players other than sessions, such as browsers, beside OpenUVR clients.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
@@ -16,17 +16,17 @@ use openuvr_proto::wire::video::{EchoKind, FrameHeader};
 use openuvr_runtime::clock;
 use openuvr_runtime::host::{HostRuntime, Notice, Notices, SubscribeError};
 
-use super::support::{MOST, TIMEOUT};
-use super::{Bad, Streaming, Writer, start};
+use super::support::{MANY, TIMEOUT};
+use super::{Misbehaving, Streaming, Writer, start};
 
-/// What arrives at a browser.
+/// A frame or update received by a browser.
 #[derive(Debug)]
 pub(crate) enum Arrived {
     Frame(FrameHeader),
     Update(Update),
 }
 
-/// A gateway's end of it.
+/// A gateway's subscriber for a browser.
 pub(crate) struct Browser(SyncSender<Arrived>, Option<FrameHeader>);
 
 impl Browser {
@@ -63,9 +63,9 @@ impl Subscriber for Browser {
     }
 }
 
-/// A browser that wants to play.
+/// Subscribes a browser that takes over the player role.
 fn browser(host: &HostRuntime) -> (SubscriberId, Grant, Receiver<Arrived>) {
-    let (arrives, arrived) = sync_channel(MOST);
+    let (arrives, arrived) = sync_channel(MANY);
     let request = SubscribeRequest {
         take_over: true,
         reports: true,
@@ -76,10 +76,10 @@ fn browser(host: &HostRuntime) -> (SubscriberId, Grant, Receiver<Arrived>) {
     (id, grant, arrived)
 }
 
-/// Waits for one of which this makes something.
+/// Waits for the first item for which `find` returns a value.
 fn wait<T, U>(what: &str, mut next: impl FnMut() -> Option<T>, find: impl Fn(T) -> Option<U>) -> U {
     loop {
-        let one = next().unwrap_or_else(|| panic!("it did not come: {what}"));
+        let one = next().unwrap_or_else(|| panic!("timeout: {what}"));
         if let Some(found) = find(one) {
             return found;
         }
@@ -94,13 +94,13 @@ pub(crate) fn arrives<U>(
     wait(what, || arrived.recv_timeout(TIMEOUT).ok(), find)
 }
 
-fn told<U>(notices: &Notices, what: &str, find: impl Fn(Notice) -> Option<U>) -> U {
+fn notice<U>(notices: &Notices, what: &str, find: impl Fn(Notice) -> Option<U>) -> U {
     wait(what, || notices.next(TIMEOUT), find)
 }
 
 fn role_of(notices: &Notices, what: &str) -> (SubscriberId, Role) {
-    told(notices, what, |notice| match notice {
-        Notice::RoleChanged(who, role) => Some((who, role)),
+    notice(notices, what, |notice| match notice {
+        Notice::RoleChanged(id, role) => Some((id, role)),
         _ => None,
     })
 }
@@ -128,17 +128,17 @@ fn a_browser_takes_over_types_and_loses_the_role() {
     };
     arrives(&arrived, "its key frame", frame);
 
-    // What the client held is released before the browser's key comes.
+    // The client's keys are released before the browser's key arrives.
     let here = |at: Instant| PeerInstant(at.0);
     let seq = host.input(id, press(30), here(clock::now())).unwrap();
     let typed = || received.recv_timeout(TIMEOUT).expect("input");
     assert_eq!([typed(), typed()], [InputEvent::ReleaseAll, press(30)]);
-    // A frame may show it, and says so to the browser alone.
+    // A frame that may show it echoes it to the browser only.
     let shows = arrives(&arrived, "the echo", |arrived| {
         frame(arrived).filter(|header| header.echo.seq == seq)
     });
     assert_eq!(shows.echo.kind, EchoKind::Injected);
-    // It was displayed, and that is in the records.
+    // The display report is in the records.
     let displayed = Outcome::Displayed(Fidelity::Whole);
     let (asked, first) = (clock::now(), clock::now());
     host.feedback(
@@ -155,7 +155,7 @@ fn a_browser_takes_over_types_and_loses_the_role() {
         ..Report::new(shows.frame, displayed)
     };
     host.feedback(id, Feedback::Frame(report));
-    let record = told(&notices, "the record", |notice| match notice {
+    let record = notice(&notices, "the record", |notice| match notice {
         Notice::Record(r) => (r.subscriber == id && r.frame == shows.frame).then_some(r),
         _ => None,
     });
@@ -172,7 +172,7 @@ fn a_browser_takes_over_types_and_loses_the_role() {
         "{stamps:?}"
     );
 
-    // Another takes over: what the browser holds is released, and it types no more.
+    // Another browser takes over: the first one's keys are released, and its input is refused.
     let (other, grant, _) = browser(host);
     assert_eq!(grant.role, Role::Player);
     let role = |arrived| match arrived {
@@ -184,19 +184,19 @@ fn a_browser_takes_over_types_and_loses_the_role() {
     assert_eq!(typed(), InputEvent::ReleaseAll);
     let refused = host.input(id, press(31), PeerInstant(0));
     assert_eq!(refused, Err(InputRefused::NotPlayer));
-    // The role comes back to it, and behind it to the client.
+    // The role returns to it, and after it to the client.
     host.unsubscribe(other);
     assert_eq!(arrives(&arrived, "the role", role), (Role::Player, None));
     host.unsubscribe(id);
     let back = |notice| match notice {
-        Notice::RoleChanged(who, Role::Player) => (who == desk).then_some(()),
+        Notice::RoleChanged(other, Role::Player) => (other == desk).then_some(()),
         _ => None,
     };
-    told(&notices, "the client plays", back);
+    notice(&notices, "the client plays", back);
 }
 
 #[test]
-fn pointer_mouse_and_source_are_told_in_their_newest_state() {
+fn the_newest_pointer_mouse_and_source_states_arrive() {
     let Streaming { host, .. } = &start("pointer");
     let (id, _, arrived) = browser(host);
     host.set_relative_mouse(true);
@@ -209,28 +209,28 @@ fn pointer_mouse_and_source_are_told_in_their_newest_state() {
         argb: vec![1, 2],
     };
     host.set_pointer(Some(&shape), Some((7, 9)));
-    let (mut mouse, mut shown, mut looks, mut place) = (None, None, None, None);
-    while [mouse, shown].contains(&None) || looks.is_none() || place.is_none() {
+    let (mut mouse, mut shown, mut pixels, mut position) = (None, None, None, None);
+    while [mouse, shown].contains(&None) || pixels.is_none() || position.is_none() {
         let update = arrives(&arrived, "an update", |arrived| match arrived {
             Arrived::Update(update) => Some(update),
             Arrived::Frame(_) => None,
         });
         match update {
-            Update::RelativeMouse(wanted) => mouse = Some(wanted),
+            Update::RelativeMouse(relative) => mouse = Some(relative),
             Update::SourceShown(now) => shown = Some(now),
-            Update::CursorShape(shape) => looks = Some(shape.argb.clone()),
-            Update::CursorMoved(at) => place = at,
+            Update::CursorShape(shape) => pixels = Some(shape.argb.clone()),
+            Update::CursorMoved(at) => position = at,
             Update::Decision(_) => {}
             other => panic!("{other:?}"),
         }
     }
-    let all = (mouse, shown, looks, place);
+    let all = (mouse, shown, pixels, position);
     assert_eq!(
         all,
         (Some(true), Some(false), Some(vec![1, 2]), Some((7, 9)))
     );
     host.unsubscribe(id);
-    // One that comes later is told the same.
+    // A later subscriber gets the same state.
     let (_, _, arrived) = browser(host);
     arrives(&arrived, "the shape", |arrived| match arrived {
         Arrived::Update(Update::CursorShape(shape)) => Some(shape),
@@ -238,7 +238,7 @@ fn pointer_mouse_and_source_are_told_in_their_newest_state() {
     });
 }
 
-/// The records of one of them, up to that of which this makes something, or its end.
+/// Collects the records of one subscriber until `find` returns a value.
 fn records_until<U>(
     notices: &Notices,
     of: SubscriberId,
@@ -275,7 +275,7 @@ fn each_frame_of_a_recorder_ends_once() {
     });
     host.unsubscribe(id);
     let ending = records_until(&notices, id, &mut records, |notice| match notice {
-        Notice::Ended(who, ending) => (who == id).then_some(ending),
+        Notice::Ended(ended, ending) => (ended == id).then_some(ending),
         _ => None,
     });
     assert_eq!(ending, Ending::Goodbye(GoodbyeReason::Quit));
@@ -287,7 +287,7 @@ fn each_frame_of_a_recorder_ends_once() {
     let left: Vec<u32> = left.map(|r| r.frame.0).collect();
     let is_left = |frame: &u32| left.contains(frame);
     assert!(frames.iter().all(is_left), "{frames:?} {left:?}");
-    // Nobody has said when it was sent.
+    // There is no send timestamp.
     assert!(
         records
             .iter()
@@ -297,14 +297,14 @@ fn each_frame_of_a_recorder_ends_once() {
     assert_eq!(records.iter().filter(encoded).count(), left.len());
 }
 
-/// A player that does something that it should not with its slices.
-fn bad_player(host: &HostRuntime, does: impl FnMut() + Send + 'static) -> SubscriberId {
+/// Subscribes a player that misbehaves at its slices.
+fn misbehaving_player(host: &HostRuntime, does: impl FnMut() + Send + 'static) -> SubscriberId {
     let (writer, _) = Writer::new();
     let request = SubscribeRequest {
         take_over: true,
-        ..SubscribeRequest::new(Role::Player, "bad")
+        ..SubscribeRequest::new(Role::Player, "misbehaving")
     };
-    let bad = Box::new(Bad(writer, does));
+    let bad = Box::new(Misbehaving(writer, does));
     let (id, grant) = host.subscribe(request, bad).unwrap();
     assert_eq!(grant.role, Role::Player);
     id
@@ -313,16 +313,20 @@ fn bad_player(host: &HostRuntime, does: impl FnMut() + Send + 'static) -> Subscr
 #[test]
 fn a_player_that_blocks_or_is_slow_delays_no_observer() {
     let Streaming { host, player, .. } = &start("blocks");
-    let (reached, at_a_slice) = sync_channel(MOST);
-    let (go, told) = sync_channel::<()>(1);
-    bad_player(host, move || {
+    let (reached, at_a_slice) = sync_channel(MANY);
+    let (go, proceed) = sync_channel::<()>(1);
+    misbehaving_player(host, move || {
         let _ = reached.send(());
-        let _ = told.recv();
+        let _ = proceed.recv();
     });
     at_a_slice.recv_timeout(TIMEOUT).expect("its first slice");
     player.see(120);
-    assert_eq!(at_a_slice.try_iter().count(), 0, "it is at its first slice");
-    // It is slow: a slice for three pictures of the observer.
+    assert_eq!(
+        at_a_slice.try_iter().count(),
+        0,
+        "it blocks at its first slice"
+    );
+    // It is slow: one slice per three pictures of the observer.
     for _ in 0..10 {
         go.send(()).expect("it listens");
         at_a_slice.recv_timeout(TIMEOUT).expect("its next slice");
@@ -331,13 +335,13 @@ fn a_player_that_blocks_or_is_slow_delays_no_observer() {
 }
 
 #[test]
-fn the_role_of_a_player_that_panics_goes_to_who_waits() {
+fn the_role_of_a_player_that_panics_goes_to_the_next() {
     let Streaming { host, player, .. } = &start("panics-playing");
     let notices = host.notices();
     let mut slices = 0;
-    let id = bad_player(host, move || {
+    let id = misbehaving_player(host, move || {
         slices += 1;
-        assert!(slices < 20, "as the test wants it");
+        assert!(slices < 20, "intended panic");
     });
     let (desk, role) = role_of(&notices, "the client observes");
     assert_eq!(role, Role::Observer);
@@ -350,7 +354,7 @@ fn the_role_of_a_player_that_panics_goes_to_who_waits() {
 }
 
 #[test]
-fn one_that_fits_nothing_of_the_host_is_refused() {
+fn a_subscriber_without_a_common_codec_is_refused() {
     let Streaming { host, player, .. } = &start("refused");
     let request = SubscribeRequest {
         codecs: 0,
@@ -360,7 +364,7 @@ fn one_that_fits_nothing_of_the_host_is_refused() {
     let refused = host.subscribe(request, Box::new(writer));
     let why = SubscribeError::Refused(Refusal::NoCommonCodec);
     assert_eq!(refused.unwrap_err(), why);
-    // Who asks to play beside a player, and not to take over, waits for the role as an observer.
+    // A second player that does not take over observes until the role is free.
     let (writer, _) = Writer::new();
     let request = SubscribeRequest::new(Role::Player, "patient");
     let (id, grant) = host.subscribe(request, Box::new(writer)).unwrap();

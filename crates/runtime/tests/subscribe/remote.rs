@@ -1,4 +1,4 @@
-//! The same through a socket, as a gateway outside an application's process gets it.
+//! Subscribers through a socket, as used by a gateway in another process.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use openuvr_proto::send::update::Update;
 use openuvr_proto::time::PeerInstant;
 use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_runtime::host::{
-    Admission, AdmitRefused, AdmittedAs, GatewayHost, HostRuntime, Notice, SubscribeError,
+    Admission, AdmissionGrant, AdmitRefused, GatewayHost, HostRuntime, Notice, SubscribeError,
 };
 use openuvr_runtime::remote::{GatewayListener, NAME, RemoteHost};
 use openuvr_runtime::sched::Scheduler;
@@ -26,10 +26,10 @@ use rustix::net::{
 };
 
 use super::play::{Arrived, Browser, arrives};
-use super::support::{Folder, MOST, TIMEOUT, eventually};
-use super::{Bad, Player, Streaming, Writer, start};
+use super::support::{Folder, MANY, TIMEOUT, eventually};
+use super::{Misbehaving, Player, Streaming, Writer, start};
 
-/// A host that listens for gateways, and it from outside.
+/// A host that listens for gateways, and a remote handle to it.
 pub(crate) struct Outside {
     // Dropped in this order: the listening socket holds the host.
     pub(crate) remote: RemoteHost,
@@ -83,7 +83,7 @@ fn press(code: u16) -> InputEvent {
 }
 
 #[test]
-fn outside_arrives_what_the_encoder_made() {
+fn a_gateway_receives_the_encoded_frames() {
     let it = Outside::start("outside");
     let (near, here) = Writer::new();
     let (far, there) = Writer::new();
@@ -99,7 +99,7 @@ fn outside_arrives_what_the_encoder_made() {
     assert!(far[0].0.header.is_key() && far[0].0.configuration.is_some());
     let mut near = here.try_iter().chain(here.iter());
     for (frame, bytes) in &far {
-        // A frame that one of them misses the other has nonetheless.
+        // One of them may miss a frame that the other has.
         let same = near.find(|(other, _)| other.header.frame >= frame.header.frame);
         let (other, made) = same.expect("the host goes on");
         if other.header.frame == frame.header.frame {
@@ -107,24 +107,24 @@ fn outside_arrives_what_the_encoder_made() {
             assert_eq!(&made, bytes);
         }
     }
-    let whole = far
+    let consecutive = far
         .windows(2)
         .filter(|two| two[1].0.header.frame.0 == two[0].0.header.frame.0 + 1);
-    assert!(whole.count() > 30, "most follow each other");
+    assert!(consecutive.count() > 30, "most follow each other");
 }
 
 #[test]
-fn a_recorder_outside_that_was_stopped_has_every_frame() {
+fn a_paused_remote_recorder_gets_every_frame() {
     let it = Outside::start("stopped-outside");
     let (far, there) = Writer::new();
-    let (go, told) = sync_channel::<()>(1);
-    let (reached, at_a_slice) = sync_channel(MOST);
+    let (go, proceed) = sync_channel::<()>(1);
+    let (reached, at_a_slice) = sync_channel(MANY);
     let mut slices = 0;
-    let stopped = Bad(far, move || {
+    let stopped = Misbehaving(far, move || {
         slices += 1;
         if slices == 3 {
             let _ = reached.send(());
-            let _ = told.recv();
+            let _ = proceed.recv();
         }
     });
     let request = SubscribeRequest {
@@ -133,7 +133,7 @@ fn a_recorder_outside_that_was_stopped_has_every_frame() {
     };
     it.remote.subscribe(request, Box::new(stopped)).unwrap();
     at_a_slice.recv_timeout(TIMEOUT).expect("its third slice");
-    // More than the sockets between both hold: the rest waits in the application's process.
+    // More than the socket buffers hold: the rest waits in the application's process.
     it.player.see(240);
     go.send(()).expect("it listens");
     let frames: Vec<_> = (0..300)
@@ -146,9 +146,9 @@ fn a_recorder_outside_that_was_stopped_has_every_frame() {
 }
 
 #[test]
-fn a_player_outside_types_and_hands_the_role_over() {
+fn a_remote_player_types_and_gives_the_role_back() {
     let it = Outside::start("types");
-    let (arrives_at, arrived) = sync_channel(MOST);
+    let (arrives_at, arrived) = sync_channel(MANY);
     let request = SubscribeRequest {
         take_over: true,
         reports: true,
@@ -159,7 +159,7 @@ fn a_player_outside_types_and_hands_the_role_over() {
     assert_eq!(grant.role, Role::Player);
     assert_eq!(it.typed(), InputEvent::ReleaseAll, "of the one before");
 
-    // More than may wait at the host, in their order, each with the number that the host gives it.
+    // More than the host's queue holds, in order, each with the host's number.
     let mut last = 0;
     for number in 0..4000_u16 {
         let event = press(number % 200);
@@ -183,7 +183,7 @@ fn a_player_outside_types_and_hands_the_role_over() {
         Arrived::Update(_) => None,
     });
 
-    // It gives the role back, and is no player any more: what it does then is nobody's concern.
+    // It gives the role back: its input is refused from then on.
     let grant = it.remote.request_role(id, Role::Observer, false).unwrap();
     assert_eq!(grant.role, Role::Observer);
     let refused = it.remote.input(id, press(1), PeerInstant(1));
@@ -191,24 +191,24 @@ fn a_player_outside_types_and_hands_the_role_over() {
     let grant = it.remote.request_role(id, Role::Player, true).unwrap();
     assert_eq!(grant.role, Role::Player);
     let taken = it.remote.input(id, press(2), PeerInstant(1)).unwrap();
-    assert_eq!(taken.0, last + 1, "what was not sent was not counted");
+    assert_eq!(taken.0, last + 1, "unsent input is not counted");
 }
 
 #[test]
-fn a_stuck_gateway_holds_up_nobody() {
+fn a_stuck_gateway_delays_no_other_client() {
     let it = Outside::start("stuck-outside");
     let (writer, written) = Writer::new();
     let (go, gone) = sync_channel::<()>(0);
-    // It blocks in its first slice until the test lets it go on.
-    let bad = Bad(writer, move || {
+    // It blocks in its first slice until the test resumes it.
+    let bad = Misbehaving(writer, move || {
         let _ = gone.recv();
     });
     it.remote.subscribe(observer("bad"), Box::new(bad)).unwrap();
-    // More than the sockets' buffers take, and less than the 10 s after which it would be gone.
+    // More than the socket buffers hold, and less than the 10 s timeout.
     let first = it.player.see(1)[0];
     it.player.see_up_to(first + 480);
     drop(go);
-    // From a key frame on it is there again.
+    // It resumes at a key frame.
     let (mut before, mut gap) = (0, false);
     while !gap {
         let (frame, _) = written.recv_timeout(TIMEOUT).expect("it goes on");
@@ -222,7 +222,7 @@ fn a_stuck_gateway_holds_up_nobody() {
 }
 
 #[test]
-fn a_gateway_that_goes_is_a_subscriber_that_goes() {
+fn closing_a_gateway_ends_its_subscriber() {
     let it = Outside::start("goes");
     let notices = it.host.notices();
     let (writer, _) = Writer::new();
@@ -234,14 +234,14 @@ fn a_gateway_that_goes_is_a_subscriber_that_goes() {
     let ended = std::iter::from_fn(|| notices.next(TIMEOUT))
         .any(|notice| matches!(notice, Notice::Ended(..)));
     assert!(ended);
-    // Nothing comes of what it says afterwards.
-    it.remote.heard_from(id);
+    // Its later calls have no effect.
+    it.remote.on_activity(id);
     let refused = it.remote.request_role(id, Role::Player, true);
     assert_eq!(refused, Err(Refusal::Full));
 }
 
 #[test]
-fn an_application_that_ends_tells_those_outside() {
+fn an_application_that_ends_notifies_its_gateways() {
     let Outside {
         remote,
         mut gateways,
@@ -250,7 +250,7 @@ fn an_application_that_ends_tells_those_outside() {
         received: _received,
         folder: _folder,
     } = Outside::start("ends");
-    let (arrives_at, arrived) = sync_channel(MOST);
+    let (arrives_at, arrived) = sync_channel(MANY);
     let subscriber = Box::new(Browser::new(arrives_at));
     let (id, _) = remote.subscribe(observer("far"), subscriber).unwrap();
     host.source_ended();
@@ -264,7 +264,7 @@ fn an_application_that_ends_tells_those_outside() {
     drop(player);
     let (writer, _) = Writer::new();
     let refused = remote.subscribe(observer("late"), Box::new(writer));
-    assert_eq!(refused.unwrap_err(), SubscribeError::NotThere);
+    assert_eq!(refused.unwrap_err(), SubscribeError::Unavailable);
     assert!(!remote.listen(Box::new(|_| true)), "there is no sound");
     remote.feedback(
         id,
@@ -276,10 +276,10 @@ fn an_application_that_ends_tells_those_outside() {
 }
 
 #[test]
-fn a_device_comes_in_with_the_pin_alone() {
+fn a_device_is_admitted_only_with_the_pin() {
     let it = Outside::start("admits");
     let ask = |pin: Option<&str>| {
-        let (told, answer) = sync_channel(1);
+        let (sender, answer) = sync_channel(1);
         let admission = Admission {
             key: PublicKey([9; 32]),
             name: DeviceName::new("a phone"),
@@ -287,20 +287,20 @@ fn a_device_comes_in_with_the_pin_alone() {
             ticket: None,
             from: ([192, 0, 2, 1], 80).into(),
         };
-        let answered = Box::new(move |admitted| drop(told.send(admitted)));
+        let answered = Box::new(move |admitted| drop(sender.send(admitted)));
         it.remote.admit(admission, answered);
         answer.recv_timeout(TIMEOUT).expect("an answer")
     };
     assert_eq!(ask(None), Err(AdmitRefused::Unknown));
-    // The window of the first client is closed; this one is the test's own.
+    // The first client's window is closed; open another.
     let span = std::time::Duration::from_secs(60);
     it.host.open_pairing(Pin::parse("271828").unwrap(), span);
     assert!(matches!(ask(Some("000000")), Err(AdmitRefused::Pin(_))));
     it.host.open_pairing(Pin::parse("271828").unwrap(), span);
     eventually("its turn", || ask(Some("271828")).ok());
-    let known = AdmittedAs {
+    let known = AdmissionGrant {
         title: "a phone".to_owned(),
-        most: Role::Player,
+        max_role: Role::Player,
     };
     assert_eq!(ask(None), Ok(known));
 }
@@ -313,7 +313,7 @@ fn stranger(path: &Path) -> OwnedFd {
 }
 
 #[test]
-fn nonsense_at_the_door_ends_that_connection_alone() {
+fn a_malformed_message_ends_only_its_connection() {
     let it = Outside::start("nonsense");
     for first in [&b"\0"[..], b"\0\xff", b"\x07", b"\0\x01", b"\0\x05\x00"] {
         let socket = stranger(&it.path());
@@ -321,12 +321,12 @@ fn nonsense_at_the_door_ends_that_connection_alone() {
         let (_, length) = recv(&socket, &mut [0; 64], RecvFlags::empty()).unwrap();
         assert_eq!(length, 0, "{first:?}");
     }
-    // A message that never ends is not kept.
+    // An endless message is not buffered.
     let socket = stranger(&it.path());
     let piece = [&[1][..], &[0; 32 << 10]].concat();
     let sent = (0..1000).take_while(|_| send(&socket, &piece, SendFlags::NOSIGNAL).is_ok());
     assert!(sent.count() < 300, "8 MiB are the limit");
-    // Half a hundred that say nothing, and those who stream go on.
+    // Streaming continues beside 50 silent connections.
     let silent: Vec<OwnedFd> = (0..50).map(|_| stranger(&it.path())).collect();
     let (writer, written) = Writer::new();
     it.remote

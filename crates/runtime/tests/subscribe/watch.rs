@@ -1,4 +1,4 @@
-//! Who watches: a recorder.
+//! Observers: a recorder.
 
 use std::sync::mpsc::sync_channel;
 
@@ -14,13 +14,13 @@ use openuvr_proto::trace::Outcome;
 use openuvr_runtime::host::Notice;
 
 use super::support::stalls::Stalls;
-use super::support::{MOST, STALLED, TIMEOUT};
-use super::{Bad, SIZE, Streaming, Writer, Written, start, watch};
+use super::support::{MANY, STALLED, TIMEOUT};
+use super::{CodedFrame, Misbehaving, SIZE, Streaming, Writer, start, watch};
 
-/// What a decoder sees in the stream: the number that the pattern drew into each picture.
-fn decoded(written: &[Written]) -> Vec<u32> {
+/// Decodes the stream; returns the number that the pattern drew into each picture.
+fn decoded(written: &[CodedFrame]) -> Vec<u32> {
     let mut decoder = decode::open(Codec::H264).unwrap();
-    let mut decode = |(frame, bytes): &Written| {
+    let mut decode = |(frame, bytes): &CodedFrame| {
         let chunk = Chunk {
             frame: frame.header.frame,
             first: true,
@@ -29,20 +29,20 @@ fn decoded(written: &[Written]) -> Vec<u32> {
             mbs: u16::try_from(SIZE.pixels() / 256).unwrap(),
             bytes: Some(bytes),
         };
-        let picture = decoder.feed(&chunk).unwrap().expect("the frame is whole");
+        let picture = decoder.feed(&chunk).unwrap().expect("a complete frame");
         barcode::read(&picture).expect("a sharp picture").frame
     };
     written.iter().map(&mut decode).collect()
 }
 
 #[test]
-fn a_stranger_gets_the_frames_that_a_player_gets() {
+fn an_observer_gets_the_players_frames() {
     let Streaming { host, player, .. } = &start("stranger");
     let (writer, written) = Writer::new();
     player.see(10);
     let stalls = Stalls::watch();
     let id = watch(host, writer);
-    let take = |n| -> Vec<Written> {
+    let take = |n| -> Vec<CodedFrame> {
         let next = || written.recv_timeout(TIMEOUT).expect("a frame");
         std::iter::repeat_with(next).take(n).collect()
     };
@@ -64,12 +64,12 @@ fn a_stranger_gets_the_frames_that_a_player_gets() {
         numbers.windows(2).all(|pair| pair[1] > pair[0]),
         "{numbers:?}"
     );
-    // What the player saw meanwhile is the same.
+    // The player saw the same pictures.
     let seen = player.see_up_to(numbers[59]);
     let both = numbers.iter().filter(|number| seen.contains(number));
     assert!(both.count() > 30, "{seen:?} {numbers:?}");
 
-    // It may ask for a key frame.
+    // It may request a key frame.
     let newest = frames[59].0.header.frame;
     let last_good = FrameId::NONE;
     host.feedback(id, Feedback::KeyFrame { last_good, newest });
@@ -78,10 +78,10 @@ fn a_stranger_gets_the_frames_that_a_player_gets() {
         .take(600)
         .find(|(frame, _)| frame.configuration.is_some());
     let key = key.expect("a key frame in two seconds");
-    assert_eq!(decoded(&[key]).len(), 1, "it stands for itself");
+    assert_eq!(decoded(&[key]).len(), 1, "it decodes independently");
 
     host.unsubscribe(id);
-    // Its thread drops it when it has taken what was under way.
+    // Its thread drops it after its pending frames.
     while written.recv_timeout(TIMEOUT).is_ok() {}
     player.see(10);
 }
@@ -90,50 +90,50 @@ fn a_stranger_gets_the_frames_that_a_player_gets() {
 fn an_observer_that_blocks_or_is_slow_delays_no_player() {
     let Streaming { host, player, .. } = &start("slow");
     let (writer, written) = Writer::new();
-    // It goes on with a slice when it is told to.
-    let (go, told) = sync_channel::<()>(MOST);
-    let (reached, at_a_slice) = sync_channel(MOST);
-    let slow = Bad(writer, move || {
+    // It continues with a slice when the test lets it.
+    let (go, proceed) = sync_channel::<()>(MANY);
+    let (reached, at_a_slice) = sync_channel(MANY);
+    let slow = Misbehaving(writer, move || {
         let _ = reached.send(());
-        let _ = told.recv();
+        let _ = proceed.recv();
     });
     watch(host, slow);
     at_a_slice.recv_timeout(TIMEOUT).expect("its first slice");
-    // It blocks; the player goes on.
+    // It blocks; the player continues.
     player.see(120);
     assert_eq!(at_a_slice.try_iter().count(), 0, "it is at its first slice");
     assert!(written.try_recv().is_err());
-    // It is slow: a slice for three pictures of the player.
-    let mut frames: Vec<Written> = Vec::new();
+    // It is slow: one slice per three pictures of the player.
+    let mut frames: Vec<CodedFrame> = Vec::new();
     while frames.len() < 6 {
         let _ = go.send(());
         player.see(3);
         frames.extend(written.try_iter());
     }
-    // It missed frames, and what it has can be decoded: each gap ends with a key frame.
-    let gap = |pair: &&[Written]| pair[1].0.header.frame.0 > pair[0].0.header.frame.0 + 1;
+    // It missed frames, and the rest is decodable: each gap ends with a key frame.
+    let gap = |pair: &&[CodedFrame]| pair[1].0.header.frame.0 > pair[0].0.header.frame.0 + 1;
     let gaps = frames.windows(2).filter(gap);
     let keys = gaps.map(|pair| pair[1].0.configuration.is_some());
     let keys: Vec<bool> = keys.collect();
     assert!(!keys.is_empty() && keys.iter().all(|key| *key), "{keys:?}");
     assert_eq!(decoded(&frames).len(), frames.len());
-    // It blocks again, and the host stops all the same.
+    // It blocks again; the host stops nonetheless.
 }
 
-/// A subscriber that stops at its third slice until the player has seen `pictures` more; whatever it had to wait for,
-/// it has every frame then, and the ledger says that all of them left.
-fn stopped_for(name: &str, pictures: usize) {
+/// A subscriber that pauses at its third slice until the player has seen `pictures` more: it gets every
+/// frame, and the ledger records all as sent.
+fn paused_recorder(name: &str, pictures: usize) {
     let Streaming { host, player, .. } = &start(name);
     let notices = host.notices();
     let (writer, written) = Writer::new();
-    let (go, told) = sync_channel::<()>(1);
-    let (reached, at_a_slice) = sync_channel(MOST);
+    let (go, proceed) = sync_channel::<()>(1);
+    let (reached, at_a_slice) = sync_channel(MANY);
     let mut slices = 0;
-    let stopped = Bad(writer, move || {
+    let stopped = Misbehaving(writer, move || {
         slices += 1;
         if slices == 3 {
             let _ = reached.send(());
-            let _ = told.recv();
+            let _ = proceed.recv();
         }
     });
     let request = SubscribeRequest {
@@ -145,7 +145,7 @@ fn stopped_for(name: &str, pictures: usize) {
     player.see(pictures);
     go.send(()).expect("it listens");
     let next = || written.recv_timeout(TIMEOUT).expect("a frame");
-    let frames: Vec<Written> = std::iter::repeat_with(next).take(pictures + 60).collect();
+    let frames: Vec<CodedFrame> = std::iter::repeat_with(next).take(pictures + 60).collect();
     let names: Vec<u32> = frames
         .iter()
         .map(|(frame, _)| frame.header.frame.0)
@@ -153,7 +153,7 @@ fn stopped_for(name: &str, pictures: usize) {
     let follow = names.windows(2).all(|pair| pair[1] == pair[0] + 1);
     assert!(follow, "{names:?}");
     assert_eq!(decoded(&frames).len(), frames.len());
-    // One outcome for each, also for those that waited longer than reports may take.
+    // One outcome for each frame, even for those that waited longer than the report timeout.
     let mut left = Vec::new();
     while left.last() != names.last() {
         match notices.next(TIMEOUT).expect("a notice") {
@@ -168,29 +168,29 @@ fn stopped_for(name: &str, pictures: usize) {
 }
 
 #[test]
-fn a_recorder_that_was_stopped_for_seconds_has_every_frame() {
-    stopped_for("stopped", 180);
+fn a_recorder_paused_for_seconds_gets_every_frame() {
+    paused_recorder("stopped", 180);
 }
 
 #[test]
-fn an_observer_that_panics_is_told_of_and_forgotten() {
+fn an_observer_that_panics_is_reported_and_removed() {
     let Streaming { host, player, .. } = &start("panics");
     let (writer, written) = Writer::new();
     let mut slices = 0;
-    let bad = Bad(writer, move || {
+    let bad = Misbehaving(writer, move || {
         slices += 1;
-        assert!(slices < 20, "as the test wants it");
+        assert!(slices < 20, "intended panic");
     });
     watch(host, bad);
-    let told = || match host.notice(TIMEOUT).expect("a notice") {
-        Notice::Trouble(why) => Some(why),
+    let warning = || match host.notice(TIMEOUT).expect("a notice") {
+        Notice::Warning(why) => Some(why),
         _ => None,
     };
-    let why = std::iter::repeat_with(told).take(MOST).flatten().next();
+    let why = std::iter::repeat_with(warning).take(MANY).flatten().next();
     assert!(why.unwrap().contains("a subscriber panicked"));
     assert!(written.try_iter().count() > 0);
     player.see(60);
-    // Another one finds a host that serves.
+    // The host still serves another subscriber.
     let (writer, written) = Writer::new();
     watch(host, writer);
     let (first, _) = written.recv_timeout(TIMEOUT).expect("a frame");

@@ -1,7 +1,7 @@
-//! What the tests of hosts and clients share.
+//! Shared code of host and client tests.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
-#![expect(clippy::unwrap_used, reason = "a test ends there")]
+#![expect(clippy::unwrap_used, reason = "a test fails there")]
 
 #[path = "../../../media/tests/stalls/mod.rs"]
 pub(crate) mod stalls;
@@ -13,18 +13,18 @@ use openuvr_media::input_source::InputSource;
 use openuvr_media::present::Presenter;
 use openuvr_proto::control::negotiate::Wishes;
 use openuvr_proto::control::pairing::Pin;
-use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Eyes, Target};
+use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, StereoSettings, Target};
 
-/// Longer than anything takes on a busy machine.
+/// Longer than any step takes on a busy machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A thread that gets no turn for so long may miss frames: two of 60 a second.
+/// A thread stalled this long may miss frames: two at 60 frames/s.
 pub(crate) const STALLED: Duration = Duration::from_millis(30);
 
-/// More pictures and notices than a test makes.
-pub(crate) const MOST: usize = 65_536;
+/// More pictures and notices than a test produces.
+pub(crate) const MANY: usize = 65_536;
 
-/// A folder that goes when it is dropped.
+/// A temporary folder, removed on drop.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
@@ -41,19 +41,19 @@ impl Drop for Folder {
     }
 }
 
-/// Looks again and again until there is something.
+/// Polls until `look` returns a value.
 pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let until = Instant::now() + TIMEOUT;
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(Instant::now() < until, "it did not come: {what}");
+        assert!(Instant::now() < until, "timeout: {what}");
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// A client of the host at this port, which shows its pictures on what `surface` makes.
+/// Starts a client of the host at this port, with the presenter made by `surface`.
 pub(crate) fn client(
     (port, pin): (u16, &Pin),
     folder: &Path,
@@ -73,7 +73,7 @@ pub(crate) fn client(
     start(&config, input, surface)
 }
 
-/// A client of this configuration, which shows its pictures on what `surface` makes.
+/// Starts a client with this configuration and the presenter made by `surface`.
 pub(crate) fn start(
     config: &client::config::Config,
     input: Option<Box<dyn InputSource>>,
@@ -98,7 +98,7 @@ pub(crate) fn start(
         input,
         send_input: true,
         head: None,
-        eyes: Eyes::default(),
+        eyes: StereoSettings::default(),
         audio: opened.audio,
         microphone: opened.microphone,
         clipboard: None,

@@ -1,5 +1,6 @@
-//! A machine that stops now and then: a real-time loop on each core, above all threads of this project, which spins
-//! for a while in each period. Drivers, virtual machines and other real-time programs do that to a host.
+//! Simulates a machine with stalls: a real-time loop on each core, with a priority above all threads of this
+//! project, spins for a part of each period. Drivers, virtual machines and other real-time programs cause
+//! such stalls.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -10,30 +11,30 @@ use std::time::{Duration, Instant};
 use openuvr_runtime::sched::{Policy, Scheduler, ThreadRole};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// How the loops run.
+/// The loops' timing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Pattern {
-    /// How long a core does nothing else …
+    /// Spin time per period.
     pub(crate) spin: Duration,
-    /// … in each period.
+    /// The period.
     pub(crate) period: Duration,
 }
 
 impl Pattern {
-    /// Ten stops of 40 ms a second: a core has 60 of 100 ms.
+    /// Ten stalls of 40 ms per second: 60 % of a core remain.
     pub(crate) const OFTEN: Pattern = Pattern {
         spin: Duration::from_millis(40),
         period: Duration::from_millis(100),
     };
 
-    /// A stop of 100 ms twice a second.
+    /// Two stalls of 100 ms per second.
     pub(crate) const LONG: Pattern = Pattern {
         spin: Duration::from_millis(100),
         period: Duration::from_millis(500),
     };
 }
 
-/// The loops. They end when it is dropped.
+/// The running loops; they end on drop.
 pub(crate) struct RealTimeLoops {
     stop: Arc<AtomicBool>,
     stops: Arc<AtomicU64>,
@@ -41,13 +42,13 @@ pub(crate) struct RealTimeLoops {
 }
 
 impl RealTimeLoops {
-    /// Starts them, all in step. `None`: this process may not have real-time threads, which is printed; with
-    /// `CI=true` it is a failure.
+    /// Starts them in phase. `None` without the privilege for real-time threads, which is printed; a failure
+    /// with `CI=true`.
     ///
     /// # Panics
-    /// With `CI=true`, without the privilege.
+    /// With `CI=true` and without the privilege.
     #[must_use]
-    #[expect(clippy::print_stderr, reason = "a test that does less says so")]
+    #[expect(clippy::print_stderr, reason = "reports a skipped test")]
     pub(crate) fn start(pattern: Pattern) -> Option<RealTimeLoops> {
         let scheduler = Scheduler::new();
         let mut loops = RealTimeLoops {
@@ -58,12 +59,13 @@ impl RealTimeLoops {
         let begin = Instant::now() + Duration::from_millis(20);
         for core in cores() {
             let (stop, stops) = (loops.stop.clone(), loops.stops.clone());
-            // The one role that is above those of hosts and clients.
+            // The only role with a priority above those of hosts and clients.
             let role = ThreadRole::EmulatedLink;
             let thread = scheduler.spawn(role, "real-time-loop", move || {
                 let mut alone = CpuSet::new();
                 alone.set(core);
-                // Without it the loops may share a core: the others are free then, which the caller sees by `stops`.
+                // If it fails, loops may share a core and leave others free; the caller detects that by
+                // `stops`.
                 let _ = sched_setaffinity(None, &alone);
                 run(pattern, begin, &stop, &stops);
             });
@@ -80,7 +82,7 @@ impl RealTimeLoops {
         None
     }
 
-    /// How often a core was stopped until now, over all cores.
+    /// Number of stalls so far, over all cores.
     #[must_use]
     pub(crate) fn stops(&self) -> u64 {
         self.stops.load(Ordering::Relaxed)
@@ -106,12 +108,12 @@ fn run(pattern: Pattern, begin: Instant, stop: &AtomicBool, stops: &AtomicU64) {
         }
         stops.fetch_add(1, Ordering::Relaxed);
         next += pattern.period;
-        // One that came late leaves the others their share.
+        // A late loop still leaves time for other threads.
         next = next.max(Instant::now() + (pattern.period - pattern.spin) / 2);
     }
 }
 
-/// Those that this process may run on.
+/// The cores that this process may run on.
 fn cores() -> Vec<usize> {
     let Ok(allowed) = sched_getaffinity(None) else {
         let count = std::thread::available_parallelism().map_or(1, NonZero::get);

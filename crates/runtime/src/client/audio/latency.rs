@@ -1,13 +1,13 @@
-//! How long sound took from its capture to being heard, over the payloads since the last report.
+//! Latency of sound from capture to playback, over the payloads since the last report.
 
 use std::time::Duration;
 
 use openuvr_proto::quantile::nearest_rank;
 
-/// Payloads that count between two reports: those of 2.5 ms in two seconds and a half.
-const MOST: usize = 1000;
+/// Most payloads counted between two reports: 2.5 s of payloads of 2.5 ms.
+const MAX_SAMPLES: usize = 1000;
 
-/// Latencies since they were taken last.
+/// Latencies since the last report.
 #[derive(Debug, Default)]
 pub(super) struct Latencies {
     spans: Vec<Duration>,
@@ -19,19 +19,19 @@ pub(super) struct Latencies {
 pub(super) struct Latency {
     pub(super) median: Duration,
     pub(super) p99: Duration,
-    /// How wrong each may be.
+    /// Error bound of each.
     pub(super) bound: Duration,
 }
 
 impl Latencies {
     pub(super) fn push(&mut self, span: Duration, bound: Duration) {
-        if self.spans.len() < MOST {
+        if self.spans.len() < MAX_SAMPLES {
             self.spans.push(span);
             self.bound = self.bound.max(bound);
         }
     }
 
-    /// What they were; `None` if there were none.
+    /// Takes their quantiles; `None` if there were none.
     pub(super) fn take(&mut self) -> Option<Latency> {
         self.spans.sort_unstable();
         let latency = Latency {

@@ -1,4 +1,4 @@
-//! What the session says, and what the media thread does about it.
+//! Session events, and the media thread's reactions.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,16 +12,16 @@ use openuvr_proto::input::keys::Keys;
 use openuvr_proto::time::Instant;
 use openuvr_proto::wire::control::GoodbyeReason;
 
-use super::super::ladder::LinkEvent;
+use super::super::transport_probing::TransportEvent;
 use super::super::{Notice, PanicReporter, Shared, StopReason, clipboard, pads, title};
-use super::pictures::NO_PICTURE;
-use super::{Ended, LINK_CUT, Media};
+use super::first_picture::NO_PICTURE;
+use super::{LINK_CUT, Media, SessionEnd};
 use crate::clock;
 use crate::sched::{Scheduler, ThreadRole};
 
 impl Media {
-    /// Lets the session do what is due, and acts on what it says.
-    pub(super) fn converse(&mut self) -> Option<Ended> {
+    /// Runs the session's timeouts and handles its events.
+    pub(super) fn poll_session(&mut self) -> Option<SessionEnd> {
         let shared = self.shared.clone();
         let mut session = shared.session();
         let session = session.as_mut()?;
@@ -34,18 +34,22 @@ impl Media {
         while let Some(event) = session.poll_event() {
             ended = self.event(now, event, session).or(ended);
         }
-        if let Some(said) = self.prober.as_mut().and_then(|c| c.check(now, session)) {
-            ended = self.link_event(said).or(ended);
+        if let Some(event) = self
+            .prober
+            .as_mut()
+            .and_then(|c| c.check_alive(now, session))
+        {
+            ended = self.link_event(event).or(ended);
         }
         let playout = self.playout.as_ref();
         let received = playout.is_some_and(|playout| playout.media.counters().received > 0);
-        if self.pictures.are_late(now, received) {
-            shared.notice(Notice::Trouble(NO_PICTURE.to_owned()));
+        if self.first_picture.is_overdue(now, received) {
+            shared.notice(Notice::Warning(NO_PICTURE.to_owned()));
         }
-        // Counted from when this thread could hear again.
-        let silence = session.silence(now).min(now.since(self.held_up));
+        // Counted from the end of this thread's last stall.
+        let silence = session.silence(now).min(now.since(self.stalled_at));
         if ended.is_none() && silence >= LINK_CUT {
-            ended = Some(Ended::Lost(None));
+            ended = Some(SessionEnd::Lost(None));
         }
         shared.flush(session);
         ended
@@ -56,7 +60,7 @@ impl Media {
         now: Instant,
         event: ClientEvent,
         session: &mut ClientSession,
-    ) -> Option<Ended> {
+    ) -> Option<SessionEnd> {
         match event {
             ClientEvent::Granted {
                 role,
@@ -65,40 +69,40 @@ impl Media {
                 watching,
             } => self.role_granted(now, role, host, keys, watching),
             ClientEvent::Refused(why) => {
-                return Some(Ended::StopReason(StopReason::Refused(why)));
+                return Some(SessionEnd::StopReason(StopReason::Refused(why)));
             }
             ClientEvent::Announced(view, newest) => {
-                self.pictures.announced = true;
+                self.first_picture.announced = true;
                 let media = self.playout.as_mut().map(|playout| &mut playout.media);
                 if let Some(view) = media.and_then(|media| media.view(view)) {
                     view.announce(now, newest);
                 }
             }
             ClientEvent::Streams(grants) => self.streams_granted(&grants),
-            ClientEvent::ClipboardWays(ways) => self.clipboard_ways(ways, session),
+            ClientEvent::ClipboardWays(directions) => self.clipboard_ways(directions, session),
             ClientEvent::PadsTaken(_) => self.pads_taken(session),
             ClientEvent::Rumble(pad, rumble, lasts) => {
                 self.shared.pads.rumble(pad, rumble, lasts);
             }
             ClientEvent::Haptic(haptic) => self.shared.notice(Notice::Haptic(haptic)),
-            ClientEvent::Clipboard(text) => self.shared.clipboard.arrived(text),
+            ClientEvent::Clipboard(text) => self.shared.clipboard.receive(text),
             ClientEvent::SourceShown(shown) => self.shared.notice(Notice::SourceShown(shown)),
-            ClientEvent::Decided(decision) => self.overlay.set_decision(&decision.to_string()),
+            ClientEvent::Decided(event) => self.overlay.set_control_event(&event.to_string()),
             ClientEvent::CursorMoved(at) => self.screen.cursor_moved(at),
             ClientEvent::CursorShape { size, hot, argb } => {
                 self.screen.cursor_shape(size, hot, argb);
             }
-            ClientEvent::RelativeMouse(wanted) => self.screen.relative_mouse(wanted),
+            ClientEvent::RelativeMouse(relative) => self.screen.relative_mouse(relative),
             ClientEvent::Probed(found) => {
                 let prober = self.prober.as_mut();
-                let said = prober.map(|prober| prober.found(&found, now, session));
+                let event = prober.map(|prober| prober.on_result(&found, now, session));
                 let mut ended = None;
-                for said in said.into_iter().flatten() {
-                    ended = self.link_event(said).or(ended);
+                for event in event.into_iter().flatten() {
+                    ended = self.link_event(event).or(ended);
                 }
                 return ended;
             }
-            ClientEvent::Ended(reason) => return Some(after(reason)),
+            ClientEvent::Ended(reason) => return Some(session_end(reason)),
         }
         None
     }
@@ -112,8 +116,8 @@ impl Media {
         watching: Option<WatchReason>,
     ) {
         self.shared.keys.store(keys as u8, Ordering::Relaxed);
-        // What was taken over once is not taken again by a reconnection: it would demote whoever took it
-        // since. One who was demoted comes back to watch, and as a player if it has become that again.
+        // A reconnect does not take over again: that would demote a newer player. A demoted client reconnects
+        // as an observer, and as a player once it is one again.
         let offer = &mut self.setup.offer;
         offer.take_over = false;
         if watching == Some(WatchReason::TakenOver) {
@@ -124,7 +128,7 @@ impl Media {
         self.title = title(&host, watching);
         self.role = role;
         self.granted = true;
-        self.pictures.since.get_or_insert(now);
+        self.first_picture.since.get_or_insert(now);
         self.screen.role_changed(role, &self.title);
         self.shared.clipboard.close();
         self.shared.notice(Notice::Granted {
@@ -140,34 +144,34 @@ impl Media {
         }
         if let Err(e) = self.start_audio() {
             let why = format!("no sound: can't start a thread: {e}");
-            self.shared.notice(Notice::Trouble(why));
+            self.shared.notice(Notice::Warning(why));
         }
         if let Err(e) = self.start_microphone(grants) {
             let why = format!("no microphone: can't start a thread: {e}");
-            self.shared.notice(Notice::Trouble(why));
+            self.shared.notice(Notice::Warning(why));
         }
     }
 
-    /// The host lets text of the clipboard pass these ways from now on.
-    fn clipboard_ways(&mut self, ways: ClipboardWays, session: &mut ClientSession) {
+    /// The host allows clipboard text in these directions.
+    fn clipboard_ways(&mut self, directions: ClipboardWays, session: &mut ClientSession) {
         let Some(display) = &self.setup.clipboard else {
             return;
         };
         let shared = &self.shared;
-        if shared.clipboard.open(ways) {
+        if shared.clipboard.open(directions) {
             match start_clipboard(shared, &self.setup.scheduler, display) {
                 Ok(thread) => self.inputs.push(thread),
-                Err(e) => shared.notice(Notice::Trouble(format!(
-                    "the clipboard is not shared: can't start a thread: {e}"
+                Err(e) => shared.notice(Notice::Warning(format!(
+                    "clipboard not shared: can't start a thread: {e}"
                 ))),
             }
         }
-        if let Some(notice) = shared.clipboard.say(session) {
+        if let Some(notice) = shared.clipboard.send_copied(session) {
             shared.notice(notice);
         }
     }
 
-    /// The host takes pads of this player.
+    /// The host accepts this player's game pads.
     fn pads_taken(&mut self, session: &mut ClientSession) {
         if self.setup.pads.is_none() {
             return;
@@ -184,14 +188,16 @@ impl Media {
         });
         match thread {
             Ok(thread) => self.inputs.push(thread),
-            Err(e) => shared.notice(Notice::Trouble(format!(
+            Err(e) => shared.notice(Notice::Warning(format!(
                 "game pads are not read: can't start a thread: {e}"
             ))),
         }
     }
 
-    fn link_event(&self, said: LinkEvent) -> Option<Ended> {
-        self.shared.ladder_event(said).map(Ended::StopReason)
+    fn link_event(&self, event: TransportEvent) -> Option<SessionEnd> {
+        self.shared
+            .transport_event(event)
+            .map(SessionEnd::StopReason)
     }
 }
 
@@ -208,11 +214,11 @@ fn start_clipboard(
     })
 }
 
-/// What a goodbye of the host means for this client.
-fn after(reason: Option<GoodbyeReason>) -> Ended {
+/// Maps the host's goodbye to the session's end.
+fn session_end(reason: Option<GoodbyeReason>) -> SessionEnd {
     match reason {
-        // It may be started again.
-        None | Some(GoodbyeReason::Quit | GoodbyeReason::Failed) => Ended::Lost(reason),
-        Some(reason) => Ended::StopReason(StopReason::Host(reason)),
+        // The host may be restarted.
+        None | Some(GoodbyeReason::Quit | GoodbyeReason::Failed) => SessionEnd::Lost(reason),
+        Some(reason) => SessionEnd::StopReason(StopReason::Host(reason)),
     }
 }

@@ -1,4 +1,4 @@
-//! The sound that a host is told to send.
+//! A host's sound configuration.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,37 +12,37 @@ use super::{Config, within};
 use crate::sound_choice::SoundChoice;
 use crate::sound_player::Volume;
 
-/// What clients may hear and say.
+/// Sound to clients and from the player.
 pub struct Sounds {
-    /// The sound that clients may hear.
+    /// The sound sent to clients.
     pub audio: Option<AudioSource>,
-    /// Why there is none, where there could be.
-    pub silent: Option<String>,
-    /// Where the player's microphone is heard.
+    /// Why there is no sound, although it was requested.
+    pub no_sound_reason: Option<String>,
+    /// The output of the player's microphone.
     pub microphone: Option<AudioSink>,
 }
 
 impl Sounds {
-    /// What the host offers of it.
+    /// The streams that the host offers.
     pub(super) fn streams(&self) -> impl Iterator<Item = StreamOffer> + use<> {
-        let heard = self.audio.is_some().then_some(HOST_AUDIO);
-        let spoken = self.microphone.is_some().then_some(MICROPHONE);
-        heard.into_iter().chain(spoken)
+        let audio = self.audio.is_some().then_some(HOST_AUDIO);
+        let microphone = self.microphone.is_some().then_some(MICROPHONE);
+        audio.into_iter().chain(microphone)
     }
 }
 
 impl Config {
-    /// Opens what it names.
+    /// Opens the configured devices.
     pub(super) fn sounds(&self) -> Result<Sounds, String> {
-        let (audio, silent) = self.audio()?;
+        let (audio, no_sound_reason) = self.audio()?;
         Ok(Sounds {
             audio,
-            silent,
+            no_sound_reason,
             microphone: self.microphone()?,
         })
     }
 
-    /// The sound, if there is any, and else why not. It is opened once to see whether it can be.
+    /// The sound source, or why there is none. It is opened once as a check.
     fn audio(&self) -> Result<(Option<AudioSource>, Option<String>), String> {
         self.check_audio()?;
         let bitrate = Bitrate(self.sound_bitrate);
@@ -66,7 +66,7 @@ impl Config {
         let tried = tried.and_then(|()| opus::Encoder::open(bitrate, true));
         if let Err(why) = tried {
             return choice
-                .without(&why.to_string())
+                .fallback(&why.to_string())
                 .map(|why| (None, Some(why)));
         }
         let source = AudioSource {
@@ -77,11 +77,13 @@ impl Config {
         Ok((Some(source), None))
     }
 
-    /// Where the player's microphone is heard, if anywhere. It is opened once to see whether it can be.
+    /// The output of the player's microphone, if configured. It is opened once as a check.
     fn microphone(&self) -> Result<Option<AudioSink>, String> {
         let choice = match SoundChoice::parse(&self.microphone) {
             SoundChoice::Auto => {
-                return Err("microphone: auto is no sink: name one, such as pulse:SINK".to_owned());
+                return Err(
+                    "microphone: auto is not supported: name a sink, such as pulse:SINK".to_owned(),
+                );
             }
             choice => choice,
         };
@@ -111,7 +113,7 @@ impl Config {
         match self.sound_frame {
             2_500 | 5_000 | 10_000 | 20_000 => Ok(()),
             other => Err(format!(
-                "sound_frame: {other} \u{b5}s is no length of Opus: choose 2500, 5000, 10000 or 20000"
+                "sound_frame: {other} \u{b5}s is no Opus frame duration: choose 2500, 5000, 10000 or 20000"
             )),
         }
     }

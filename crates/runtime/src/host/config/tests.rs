@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn the_default_is_in_range_and_survives_being_written_down() {
+fn the_default_is_in_range_and_survives_a_round_trip() {
     let config = Config::default();
     let encodings = config.encodings().unwrap();
     assert_eq!(
@@ -13,19 +13,19 @@ fn the_default_is_in_range_and_survives_being_written_down() {
 }
 
 #[test]
-fn the_address_is_read_from_where_a_host_says_it_is() {
+fn the_udp_address_is_read_from_the_endpoint() {
     let link = Ladder::host("127.0.0.1:0".parse().unwrap(), Some(Rung::Udp)).unwrap();
     let own = link.local_addr();
     assert!(own.is_some());
-    assert_eq!(address_in(&place(&link, Some(Rung::Udp))), own);
+    assert_eq!(udp_address(&endpoint(&link, Some(Rung::Udp))), own);
     assert_eq!(
-        address_in("UDP [::]:4710, udp-gso and raw Ethernet on eth0")
+        udp_address("UDP [::]:4710, udp-gso and raw Ethernet on eth0")
             .unwrap()
             .port(),
         4710
     );
     assert_eq!(
-        address_in("raw Ethernet, port 4710, 52:54:00:12:34:56 (eth0)"),
+        udp_address("raw Ethernet, port 4710, 52:54:00:12:34:56 (eth0)"),
         None
     );
 }
@@ -57,7 +57,7 @@ fn only_an_address_of_one_machine_can_be_bound() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_what_would_do() {
+fn an_invalid_value_is_named_with_the_valid_ones() {
     let refused = |change: &dyn Fn(&mut Config)| {
         let mut config = Config::default();
         change(&mut config);
@@ -86,6 +86,6 @@ fn what_is_wrong_is_named_with_what_would_do() {
         c.recovery = "refresh".into();
         c.encoders = vec!["jpeg".into()];
     };
-    assert!(refused(&jpeg_refreshed).contains("jpeg can't refresh"));
+    assert!(refused(&jpeg_refreshed).contains("jpeg does not support intra refresh"));
     assert!(refused(&|c| c.name = "x".repeat(65)).contains("longer than 64"));
 }

@@ -1,4 +1,4 @@
-//! Whether a device that comes through a gateway may come in: see [`Admission`].
+//! Admission of devices through a gateway: see [`Admission`].
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,7 +10,7 @@ use openuvr_proto::control::ticket::UnixTime;
 use openuvr_proto::time::Instant;
 
 use super::super::Notice;
-use super::super::admit::{Admission, AdmitRefused, AdmittedAs};
+use super::super::admit::{Admission, AdmissionGrant, AdmitRefused};
 use super::Control;
 
 impl Control {
@@ -18,7 +18,7 @@ impl Control {
         &mut self,
         now: Instant,
         admission: Admission,
-    ) -> Result<AdmittedAs, AdmitRefused> {
+    ) -> Result<AdmissionGrant, AdmitRefused> {
         let Admission {
             key,
             name,
@@ -26,25 +26,25 @@ impl Control {
             ticket,
             from,
         } = admission;
-        let standing = self.trust.look()(&ClientId::of(&key));
-        let as_player = |title| AdmittedAs {
+        let standing = self.trust.statuses()(&ClientId::of(&key));
+        let as_player = |title| AdmissionGrant {
             title,
-            most: Role::Player,
+            max_role: Role::Player,
         };
         if let Some(ticket) = ticket {
             if let DeviceStatus::Forbidden(_) = standing {
                 return Err(AdmitRefused::Forbidden);
             }
-            self.tell_time_of_day();
+            self.update_time_of_day();
             let shown = self.handshake.shown_ticket(path_of(from), &ticket, &key);
-            self.tell_pairing();
-            let most = shown.map_err(AdmitRefused::Ticket)?;
+            self.post_pairing_events();
+            let max_role = shown.map_err(AdmitRefused::Ticket)?;
             let title = name.as_str().to_owned();
-            return Ok(AdmittedAs { title, most });
+            return Ok(AdmissionGrant { title, max_role });
         }
         if let Some(pin) = pin.filter(|_| standing != DeviceStatus::Allowed(key)) {
             let paired = (self.handshake).typed_pin(now, path_of(from), &pin, standing);
-            self.tell_pairing();
+            self.post_pairing_events();
             paired.map_err(AdmitRefused::Pin)?;
             self.shared.notice(Notice::Paired {
                 name: name.as_str().to_owned(),
@@ -56,27 +56,27 @@ impl Control {
         }
         match (standing, self.handshake.admitted(&key)) {
             (DeviceStatus::Allowed(known), _) if known == key => {
-                self.trust.seen(key);
-                Ok(as_player(self.trust.joined(key, name.as_str())))
+                self.trust.session_started(key);
+                Ok(as_player(self.trust.display_name(key, name.as_str())))
             }
             (DeviceStatus::Forbidden(_), _) => Err(AdmitRefused::Forbidden),
-            (_, Some(most)) => Ok(AdmittedAs {
+            (_, Some(max_role)) => Ok(AdmissionGrant {
                 title: name.as_str().to_owned(),
-                most,
+                max_role,
             }),
             _ => Err(AdmitRefused::Unknown),
         }
     }
 
-    /// What a device may be at most that has a session by its key: a ticket may have let it in to watch.
-    pub(super) fn most(&mut self, key: &PublicKey) -> Role {
-        let listed = self.trust.look()(&ClientId::of(key)) != DeviceStatus::Unknown;
+    /// The highest role of a device with a session: a ticket may allow observing only.
+    pub(super) fn max_role(&mut self, key: &PublicKey) -> Role {
+        let listed = self.trust.statuses()(&ClientId::of(key)) != DeviceStatus::Unknown;
         let by_ticket = self.handshake.admitted(key).filter(|_| !listed);
         by_ticket.unwrap_or(Role::Player)
     }
 
-    /// Tells the handshake what time it is, if it takes tickets.
-    pub(super) fn tell_time_of_day(&mut self) {
+    /// Gives the handshake the time of day, if it accepts tickets.
+    pub(super) fn update_time_of_day(&mut self) {
         if self.handshake.takes_tickets() {
             let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
             let seconds = since_1970.map_or(0, |span| span.as_secs());

@@ -1,4 +1,4 @@
-//! The player's input on its way to mapped devices, pads, the window system or the application.
+//! Forwards the player's input to mapped devices, pads, the window system or the application.
 
 use std::sync::PoisonError;
 
@@ -11,21 +11,21 @@ use openuvr_proto::send::rendition::AppliedInput;
 use openuvr_proto::time::Instant;
 use openuvr_proto::wire::video::EchoKind;
 
-use super::super::{ForApplication, Input, Notice};
+use super::super::{ApplicationInput, Input, Notice};
 use super::Control;
 use crate::clock;
 
 impl Control {
-    /// Somebody is the player from now on; the pads of the one before are not there any more.
-    pub(super) fn plays(&mut self, subscriber: SubscriberId) {
+    /// Sets the player; the previous player's pads are unplugged.
+    pub(super) fn set_player(&mut self, subscriber: SubscriberId) {
         if let Some(before) = self.player.filter(|before| *before != subscriber) {
-            self.plays_no_more(before);
+            self.clear_player(before);
         }
         self.player = Some(subscriber);
     }
 
-    /// Somebody is not the player, or not any more.
-    pub(super) fn plays_no_more(&mut self, subscriber: SubscriberId) {
+    /// Clears the player if it is this subscriber, and unplugs its pads.
+    pub(super) fn clear_player(&mut self, subscriber: SubscriberId) {
         let played = self.player.take_if(|player| *player == subscriber);
         if let (Some(pads), Some(_)) = (&mut self.pads, played) {
             pads.unplug_all();
@@ -35,33 +35,33 @@ impl Control {
     pub(super) fn inject(&mut self, from: SubscriberId, arrived: &Arrived, received: Instant) {
         if let Some(pads) = &mut self.pads {
             let shown = pads.take(&arrived.event);
-            self.tell_trouble(shown);
+            self.report_error(shown);
         }
         if arrived.event.pad().is_some() {
             return self.injected(from, arrived, received);
         }
-        let left = self.input_devices.take(&arrived.event);
-        if self.input_devices.lost() > 0 && !std::mem::replace(&mut self.told_lost, true) {
-            let why = "an input device is mapped to something that does not take its events as fast \
-                       as they come: some are lost";
-            self.shared.notice(Notice::Trouble(why.to_owned()));
+        let remaining = self.input_devices.take(&arrived.event);
+        if self.input_devices.lost() > 0 && !std::mem::replace(&mut self.loss_reported, true) {
+            let why =
+                "events of a mapped input device are lost: its descriptor is not read fast enough";
+            self.shared.notice(Notice::Warning(why.to_owned()));
         }
-        let injected = match left {
-            Ok(Some(left)) => {
+        let injected = match remaining {
+            Ok(Some(remaining)) => {
                 let taken = Taken {
                     from,
                     seq: arrived.seq,
                     received,
                     taken: received,
                 };
-                self.apply(left, taken)
+                self.apply(remaining, taken)
             }
-            // It went into its descriptor.
+            // It was written to its descriptor.
             Ok(None) => Ok(true),
             Err(e) => Err(e),
         };
         if !matches!(injected, Ok(true)) {
-            return self.tell_trouble(injected.map(drop));
+            return self.report_error(injected.map(drop));
         }
         self.injected(from, arrived, received);
     }
@@ -81,9 +81,13 @@ impl Control {
             .unwrap_or_else(PoisonError::into_inner) = Some(injected);
     }
 
-    /// Hands on what an event is for all but mapped devices; whether it is applied now, and not
-    /// when the application takes it.
-    pub(super) fn apply(&mut self, left: Translated, taken: Taken) -> Result<bool, InputError> {
+    /// Applies an event that is not for a mapped device. Returns whether it is applied now, not later when
+    /// the application takes it.
+    pub(super) fn apply(
+        &mut self,
+        remaining: Translated,
+        taken: Taken,
+    ) -> Result<bool, InputError> {
         match &mut self.input {
             Input::Sink(sink) => {
                 if let Some(viewport) = &self.viewport {
@@ -91,43 +95,43 @@ impl Control {
                     sink.set_viewport(x, y, size);
                     sink.set_window(viewport.window(), viewport.scope());
                 }
-                for event in left {
+                for event in remaining {
                     sink.apply(&event)?;
                 }
-                let kept_back = sink.kept_back();
-                if std::mem::replace(&mut self.kept_back, kept_back) != kept_back {
-                    self.shared.notice(Notice::InputKeptBack(kept_back));
+                let withheld = sink.kept_back();
+                if std::mem::replace(&mut self.withheld, withheld) != withheld {
+                    self.shared.notice(Notice::InputWithheld(withheld));
                 }
-                Ok(kept_back.is_none())
+                Ok(withheld.is_none())
             }
             Input::Application(inputs) => {
-                for event in left {
-                    inputs.push(ForApplication { event, taken });
+                for event in remaining {
+                    inputs.push(ApplicationInput { event, taken });
                 }
                 Ok(false)
             }
         }
     }
 
-    /// Keys that the player holds may repeat, or not while nothing is heard of it. An application that takes
-    /// input itself, and the reader of a mapped device, repeat nothing.
-    pub(super) fn let_repeat(&mut self, may: bool) {
+    /// Allows the player's held keys to repeat, or not while the player is silent. Applications that take
+    /// input themselves, and readers of mapped devices, do not repeat keys.
+    pub(super) fn allow_key_repeat(&mut self, may: bool) {
         if let Input::Sink(sink) = &mut self.input
             && let Err(e) = sink.let_repeat(may)
         {
-            self.tell_trouble(Err(e));
+            self.report_error(Err(e));
         }
     }
 
     pub(super) fn release_all(&mut self) {
         let released = self.input_devices.release_all();
-        self.tell_trouble(released);
+        self.report_error(released);
         let released = self.pads.as_mut().map_or(Ok(()), ShownPads::release_all);
-        self.tell_trouble(released);
+        self.report_error(released);
         match &mut self.input {
             Input::Sink(sink) => {
                 if let Err(e) = sink.release_all() {
-                    self.shared.notice(Notice::Trouble(e.to_string()));
+                    self.shared.notice(Notice::Warning(e.to_string()));
                 }
             }
             Input::Application(inputs) => inputs.release_all(),

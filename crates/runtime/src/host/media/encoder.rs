@@ -14,8 +14,8 @@ use crate::host::encodings::{Encoding, SUBPEL_PIXELS};
 const BT709_LIMITED: u8 = 1;
 const RGB_FULL: u8 = 2;
 
-/// Opens it for pictures of `size`; `target` counts where the codec library keeps the rate. And what the
-/// rendition has to know of it.
+/// Opens it for pictures of `size`; `target` is used if the codec library controls the rate. Also returns its
+/// properties for the rendition.
 pub(in crate::host) fn open(
     encoding: &Encoding,
     size: Size,
@@ -56,7 +56,7 @@ pub(in crate::host) fn open(
         depth: encoder.memory(),
         codes_parts: encoder.codes_parts(),
         macroblocks: match backend.codec {
-            // They have no quantiser: what they send is as good as it gets.
+            // Without a quantiser there is no static refinement.
             Codec::Raw | Codec::Null => 0,
             _ => encode::macroblocks(size).map_or(1, |(columns, rows)| columns * rows),
         },

@@ -1,8 +1,8 @@
-//! One rendition and what makes its frames: scaling, conversion, encoder. It runs in whichever thread
-//! has it: the one that captures, or one of its own.
+//! One rendition with its scaling, conversion and encoder. It runs in the thread that owns it: the media
+//! thread or a secondary rendition's thread.
 //!
-//! What each frame is to be, who takes it and how it ends is the [`Rendition`]'s to decide; this is its
-//! clock and its encoder.
+//! The [`Rendition`] decides on frame types, subscribers and outcomes; this module adds the clock and the
+//! encoder.
 
 use std::sync::Arc;
 
@@ -31,41 +31,41 @@ use crate::host::encodings::{Assigned, Encoding, Encodings};
 use crate::host::{Attachment, MediaCommand, Notice, Shared};
 
 /// The stage that failed, and why.
-type Failed = (Stage, String);
+type StageError = (Stage, String);
 
-/// What is known of a captured picture beside its pixels.
+/// Metadata of a captured picture.
 #[derive(Clone, Copy)]
-pub(super) struct Circumstances {
+pub(super) struct PictureInfo {
     pub(super) captured: Instant,
-    /// What the application did before it drew it.
+    /// The application's metadata of the drawing.
     pub(super) drawn: Drawn,
-    /// The newest input that was injected before.
+    /// The newest input injected before.
     pub(super) injected: Option<AppliedInput>,
 }
 
-/// See the module.
+/// A rendition with its encoder; see the module.
 pub(super) struct Pipeline {
     id: RenditionId,
     shared: Arc<Shared>,
     encoding: Encoding,
-    /// It is one client's, whose feedback drives it whether that client plays or watches.
-    of_one: bool,
+    /// It has a single client, whose feedback drives it even as an observer.
+    single_client: bool,
     rendition: Rendition<HostSubscriber>,
     encoder: Option<Box<dyn Encoder>>,
     converter: Converter,
     scaler: Scaler,
-    /// Of the pictures that are encoded.
+    /// The size of the encoded pictures.
     size: Size,
-    /// What of the picture has changed since the newest frame that was coded.
+    /// The region changed since the last encoded frame.
     damage: Damage,
-    /// The converter holds the newest picture.
+    /// Whether the converter holds the newest picture.
     converted: bool,
-    /// Why the last frame failed, if it did.
-    trouble: Option<String>,
+    /// The error of the last frame, if it failed.
+    last_error: Option<String>,
 }
 
 impl Pipeline {
-    /// Of a rendition that nobody takes yet.
+    /// Creates a rendition without subscribers.
     pub(super) fn new(
         shared: Arc<Shared>,
         encodings: &Encodings,
@@ -76,7 +76,7 @@ impl Pipeline {
         Pipeline {
             id: assigned.rendition,
             shared,
-            of_one: encodings.each_its_own(),
+            single_client: encodings.encoder_per_client(),
             rendition: Rendition::new(encoding.rendition),
             encoding,
             encoder: None,
@@ -85,7 +85,7 @@ impl Pipeline {
             size: Size::default(),
             damage: Damage::default(),
             converted: false,
-            trouble: None,
+            last_error: None,
         }
     }
 
@@ -93,12 +93,12 @@ impl Pipeline {
         self.id
     }
 
-    /// Of the pictures that are encoded.
+    /// The size of the encoded pictures.
     pub(super) fn size(&self) -> Size {
         self.size
     }
 
-    pub(super) fn has(&mut self, id: SubscriberId) -> bool {
+    pub(super) fn has_subscriber(&mut self, id: SubscriberId) -> bool {
         self.rendition.subscriber(id).is_some()
     }
 
@@ -106,7 +106,7 @@ impl Pipeline {
         self.rendition.subscribers().map(|(id, _)| id).collect()
     }
 
-    /// The most frames a second that the player has a use for.
+    /// The highest frame rate useful to the player.
     pub(super) fn fps(&self) -> f64 {
         self.rendition.fps()
     }
@@ -115,16 +115,16 @@ impl Pipeline {
         self.rendition.is_unwatched()
     }
 
-    /// It goes to another thread. The encoder's own threads are as urgent as the one that opened it: it is
-    /// opened anew there. Pictures that were on their way to this one are lost: nothing is known of what
-    /// has changed.
-    pub(super) fn moved(mut self) -> Pipeline {
+    /// Prepares it for another thread. The encoder's threads inherit the priority of the thread that opens
+    /// it, so it is reopened there. Pictures submitted to this thread are lost, so the changed region is
+    /// unknown.
+    pub(super) fn prepare_move(mut self) -> Pipeline {
         self.close();
         (self.damage, self.converted) = (Damage::default(), false);
         self
     }
 
-    /// Nobody takes it any more; its memory for conversions is left over.
+    /// Ends it without subscribers; returns its converter for reuse.
     pub(super) fn end(mut self) -> Converter {
         self.close();
         self.converter
@@ -136,12 +136,12 @@ impl Pipeline {
         }
     }
 
-    /// What the video may take at most from the next frame on.
-    pub(super) fn limit(&mut self, highest: Bitrate) {
-        self.rendition.limit(highest);
+    /// Limits the video's bitrate from the next frame on.
+    pub(super) fn limit(&mut self, bitrate_limit: Bitrate) {
+        self.rendition.limit(bitrate_limit);
     }
 
-    /// Does what a subscriber's coming, going or word asks for.
+    /// Handles a subscriber's command.
     pub(super) fn command_media(&mut self, command: MediaCommand) {
         match command {
             MediaCommand::Add {
@@ -151,7 +151,7 @@ impl Pipeline {
                 ..
             } => self.subscribe(id, role, attachment),
             MediaCommand::Role(id, role) => {
-                if !self.of_one {
+                if !self.single_client {
                     self.rendition.set_role(id, role);
                 }
             }
@@ -170,8 +170,8 @@ impl Pipeline {
                     session.resend(clock::now(), &request);
                 }
             }
-            MediaCommand::Limit(highest) => self.limit(highest),
-            MediaCommand::Returned(_) => debug_assert!(false, "that is for who placed it"),
+            MediaCommand::Limit(bitrate_limit) => self.limit(bitrate_limit),
+            MediaCommand::Returned(_) => debug_assert!(false, "handled by the media thread"),
         }
     }
 
@@ -182,15 +182,18 @@ impl Pipeline {
                 wishes,
                 media,
             } => {
-                let way = SessionPath::new(self.shared.link.clone(), path);
+                let transmit = SessionPath::new(self.shared.link.clone(), path);
                 (
                     wishes,
-                    HostSubscriber::Session(Box::new(Session::new(Box::new(media.video()), way))),
+                    HostSubscriber::Session(Box::new(Session::new(
+                        Box::new(media.video()),
+                        transmit,
+                    ))),
                 )
             }
             Attachment::Other { wishes, detached } => (wishes, HostSubscriber::Other(detached)),
         };
-        let role = match self.of_one {
+        let role = match self.single_client {
             true => Role::Player,
             false => role,
         };
@@ -201,28 +204,28 @@ impl Pipeline {
         self.rendition.subscriber(id)?.session()
     }
 
-    pub(super) fn poll_decision(&mut self) -> Option<Decision> {
+    pub(super) fn poll_control_event(&mut self) -> Option<Decision> {
         self.rendition.poll_decision()
     }
 
-    /// How a frame ended for a subscriber.
+    /// The next frame outcome for a subscriber.
     pub(super) fn poll_end(&mut self) -> Option<FrameOutcome> {
         self.rendition.poll_end()
     }
 
-    /// Tells of links that do not take anything.
-    pub(super) fn tell_refusals(&mut self) {
+    /// Posts warnings about links that reject datagrams.
+    pub(super) fn report_send_errors(&mut self) {
         for (_, subscriber) in self.rendition.subscribers() {
-            let refusal = subscriber
+            let error = subscriber
                 .session()
-                .and_then(|session| session.transmit_path().refusal());
-            if let Some(why) = refusal {
-                self.shared.notice(Notice::Trouble(why));
+                .and_then(|session| session.transmit_path().take_error());
+            if let Some(why) = error {
+                self.shared.notice(Notice::Warning(why));
             }
         }
     }
 
-    /// When a frame is due although nothing moves, if there is a picture.
+    /// When a frame is due without a change, if there is a picture.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.rendition.next_deadline()
     }
@@ -231,30 +234,24 @@ impl Pipeline {
         self.rendition.follow_links(look);
     }
 
-    /// A picture of `size` comes that differs from the one before in `changed`; `None`: perhaps
-    /// everywhere.
+    /// Announces a picture of `size` that differs from the previous one in `changed`; `None`: unknown.
     pub(super) fn changed(&mut self, size: Size, changed: Option<&Block>) {
         self.damage.add(size, changed);
     }
 
-    /// A picture was captured, and a newer one took its place.
+    /// Records a captured picture that was replaced by a newer one.
     pub(super) fn superseded(&mut self) {
         self.rendition.superseded(clock::now());
     }
 
-    /// Codes a picture, which was captured just now if it is `fresh`; slices leave from the encoder's
-    /// callback. Whether its frame is under way: see [`Pipeline::leave`].
-    pub(super) fn frame(
-        &mut self,
-        picture: &Picture<'_>,
-        about: &Circumstances,
-        fresh: bool,
-    ) -> bool {
+    /// Encodes a picture; `fresh`: it was just captured. Slices are sent from the encoder's callback. Returns
+    /// whether a frame is being sent: see [`Pipeline::send_rest`].
+    pub(super) fn frame(&mut self, picture: &Picture<'_>, info: &PictureInfo, fresh: bool) -> bool {
         self.converted &= !fresh;
-        if !self.rendition.captured(about.captured, fresh) {
+        if !self.rendition.captured(info.captured, fresh) {
             return false;
         }
-        self.echo(about);
+        self.echo(info);
         match self.encode(picture) {
             Ok(()) => true,
             Err((stage, why)) => {
@@ -264,25 +261,23 @@ impl Pipeline {
         }
     }
 
-    /// Lets what is left of the frame leave. `Some`: the player's link is full until then, and this is to
-    /// be called again at that moment.
-    pub(super) fn leave(&mut self) -> Option<Instant> {
+    /// Sends the rest of the frame. `Some`: the player's link is full; call again at that time.
+    pub(super) fn send_rest(&mut self) -> Option<Instant> {
         let waits = self.rendition.end(clock::now());
         if waits.is_none() {
             self.damage.clear(self.size);
-            self.trouble = None;
+            self.last_error = None;
         }
         waits
     }
 
-    /// The newest picture as this rendition's encoder takes it, if it is one that others can take as well:
-    /// NV12 of `size`.
+    /// The newest picture as converted for the encoder, if other renditions can use it: NV12 of `size`.
     pub(super) fn converted(&self, size: Size) -> Option<Picture<'_>> {
         let converted = self.converter.nv12().filter(|_| self.converted);
         converted.filter(|converted| converted.size == size)
     }
 
-    /// Whether its encoder takes pictures of `size` as NV12.
+    /// Whether its encoder takes NV12 pictures of `size`.
     pub(super) fn takes_nv12(&self, size: Size) -> bool {
         let takes = |encoder: &dyn Encoder| encoder.input_for(PixelFormat::Bgrx);
         let takes = self.encoder.as_deref().map(takes);
@@ -290,40 +285,40 @@ impl Pipeline {
     }
 
     fn fail(&mut self, stage: Stage, why: String) {
-        // A new encoder for the next frame: this one may be the trouble.
+        // Open a new encoder for the next frame: this one may be the cause.
         self.encoder = None;
         self.rendition.failed(clock::now(), stage);
-        // Said once, however many frames it takes.
-        if self.trouble.as_ref() != Some(&why) {
+        // Reported once for consecutive frames.
+        if self.last_error.as_ref() != Some(&why) {
             let encoder = &self.encoding.encoder;
-            let told = format!("{} ({encoder}): {why}", self.id);
-            self.shared.notice(Notice::Trouble(told));
+            let text = format!("{} ({encoder}): {why}", self.id);
+            self.shared.notice(Notice::Warning(text));
         }
-        self.trouble = Some(why);
+        self.last_error = Some(why);
     }
 
-    /// The newest input that was injected before this frame was captured, or that the application
-    /// says it had taken before it drew it.
-    fn echo(&mut self, about: &Circumstances) {
-        if let Some(at) = about.drawn.begun {
+    /// Sets the input echo: the newest input injected before the capture, or taken by the application before
+    /// drawing. Also sets pose and drawing times.
+    fn echo(&mut self, info: &PictureInfo) {
+        if let Some(at) = info.drawn.begun {
             self.rendition.stamp(Stage::RenderBegun, at);
         }
-        let pose = about.drawn.pose.map(|posed| {
+        let pose = info.drawn.pose.map(|posed| {
             let echo = PoseEcho {
                 pose: posed.id,
-                at: about.drawn.head.unwrap_or(posed.pose),
-                display: about.drawn.display.map(|at| PeerInstant(at.0)),
+                at: info.drawn.head.unwrap_or(posed.pose),
+                display: info.drawn.display.map(|at| PeerInstant(at.0)),
             };
             (posed.subscriber, echo)
         });
-        self.rendition.drawn(pose, about.drawn.views);
+        self.rendition.drawn(pose, info.drawn.views);
         let here = |at: Instant| PeerInstant(at.0);
         self.rendition.drawn_at(DrawingTimes {
-            predicted: about.drawn.predicted.map(here),
-            // Of what has no head nobody asks.
-            begun: about.drawn.begun.filter(|_| pose.is_some()).map(here),
+            predicted: info.drawn.predicted.map(here),
+            // Only used with a head pose.
+            begun: info.drawn.begun.filter(|_| pose.is_some()).map(here),
         });
-        let taken = about.drawn.input.map(|taken| AppliedInput {
+        let taken = info.drawn.input.map(|taken| AppliedInput {
             from: taken.from,
             seq: taken.seq,
             kind: EchoKind::Consumed,
@@ -332,12 +327,12 @@ impl Pipeline {
         });
         let player = self.rendition.player();
         let taken = taken.filter(|taken| player == Some(taken.from));
-        if let Some(input) = taken.or(about.injected) {
+        if let Some(input) = taken.or(info.injected) {
             self.rendition.applied(&input);
         }
     }
 
-    fn encode(&mut self, picture: &Picture<'_>) -> Result<(), Failed> {
+    fn encode(&mut self, picture: &Picture<'_>) -> Result<(), StageError> {
         let size = self.size_of(picture);
         self.open_encoder(size)?;
         let Pipeline {
@@ -366,32 +361,32 @@ impl Pipeline {
         };
         let begun = rendition.begin(clock::now(), known);
         let (plan, fan_out) = begun.ok_or_else(no_encoder)?;
-        code(&mut **encoder, &converted, &plan, fan_out).map_err(at(Stage::Encoded))
+        encode_frame(&mut **encoder, &converted, &plan, fan_out).map_err(at(Stage::Encoded))
     }
 
-    /// The size that a picture is to have in the stream.
+    /// The size of a picture in the stream.
     fn size_of(&self, picture: &Picture<'_>) -> Size {
         match self.rendition.wishes().size {
-            // What is not packed was made by this program itself.
+            // Planar pictures come from this program and are not scaled.
             Some(limit) if picture.format.packed().is_some() => Scaler::fitted(picture.size, limit),
             _ => picture.size,
         }
     }
 
     /// Opens an encoder for pictures of `size`, unless there is one.
-    fn open_encoder(&mut self, size: Size) -> Result<(), Failed> {
+    fn open_encoder(&mut self, size: Size) -> Result<(), StageError> {
         if self.encoder.is_some() && !self.rendition.needs_encoder(size) {
             return Ok(());
         }
-        // Not two at once: a device may have room for one.
+        // Close first: a device may support only one.
         self.encoder = None;
         let (encoder, opened) =
             open(&self.encoding, size, self.rendition.target()).map_err(at(Stage::FirstSlice))?;
         self.encoder = Some(encoder);
         self.rendition.encoder_opened(opened);
         self.size = size;
-        // One that fails again and again is opened again and again.
-        if self.trouble.is_none() {
+        // No notice while an encoder fails repeatedly.
+        if self.last_error.is_none() {
             self.shared.notice(Notice::EncoderOpened {
                 rendition: self.id,
                 encoder: self.encoding.encoder.clone(),
@@ -402,23 +397,23 @@ impl Pipeline {
     }
 }
 
-/// An error of a stage.
-fn at<E: std::fmt::Display>(stage: Stage) -> impl Fn(E) -> Failed {
+/// Maps an error to its stage.
+fn at<E: std::fmt::Display>(stage: Stage) -> impl Fn(E) -> StageError {
     move |e| (stage, e.to_string())
 }
 
-fn no_encoder() -> Failed {
+fn no_encoder() -> StageError {
     (Stage::FirstSlice, "no encoder is open".to_owned())
 }
 
-/// Has a frame encoded; each slice goes on the moment it is there.
-fn code(
+/// Encodes a frame; each slice is forwarded as soon as it is available.
+fn encode_frame(
     encoder: &mut dyn Encoder,
     picture: &Picture<'_>,
     plan: &Plan<'_>,
     mut fan_out: FanOut<'_, HostSubscriber>,
 ) -> Result<(), encode::EncodeError> {
-    let ask = FrameRequest {
+    let request = FrameRequest {
         frame: plan.frame,
         key_frame: plan.is_key(),
         reference: plan.reference,
@@ -444,7 +439,7 @@ fn code(
         };
         fan_out.slice(clock::now(), &slice);
     };
-    let encoded = encoder.encode(picture, &ask, &mut sink)?;
-    debug_assert!(encoded.key_frame || !ask.key_frame);
+    let encoded = encoder.encode(picture, &request, &mut sink)?;
+    debug_assert!(encoded.key_frame || !request.key_frame);
     Ok(())
 }

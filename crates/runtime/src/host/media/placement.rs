@@ -1,24 +1,23 @@
-//! Which renditions there are, and in which thread each is made.
+//! The set of renditions, and the thread of each.
 //!
-//! A rendition begins with its first subscriber and ends with its last: then its encoder is closed and its
-//! thread, if it had one, ends. The capturing thread makes the player's; without a player, the one that
-//! has been there longest. All others have threads of their own.
+//! A rendition starts with its first subscriber and ends with its last: then its encoder is closed and its
+//! thread, if any, ends. The media thread produces the player's rendition, or the oldest without a player.
+//! The others have their own threads.
 
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::units::Bitrate;
 
-use super::further::{Further, Returned, Waiting};
-use super::pipeline::{Circumstances, Pipeline};
+use super::pipeline::{PictureInfo, Pipeline};
+use super::secondary::{ReturnedPipeline, SecondaryRendition, SharedPicture};
 use super::{Arc, Converter, Media, MediaCommand, Notice, clock};
 use crate::host::encodings::Assigned;
 
 impl Media {
-    /// Does what is asked, or passes it on to the rendition that it is for. Not in the middle of a frame,
-    /// but for what subscribers say of frames.
+    /// Handles a command or forwards it to its rendition. During a frame, only feedback may be handled.
     pub(super) fn command_media(&mut self, command: MediaCommand) {
         match &command {
             MediaCommand::Returned(_) => return self.returned(command),
-            MediaCommand::Limit(highest) => return self.limit(*highest),
+            MediaCommand::Limit(bitrate_limit) => return self.limit(*bitrate_limit),
             MediaCommand::Role(id, Role::Player)
             | MediaCommand::Add {
                 id,
@@ -37,21 +36,25 @@ impl Media {
             return;
         };
         if let Some(primary) = &mut self.primary
-            && primary.has(id)
+            && primary.has_subscriber(id)
         {
             return primary.command_media(command);
         }
-        let of = |further: &&mut Further| further.members.contains(&id);
-        if let Some(further) = self.further.iter_mut().find(of) {
-            further.command_media(command);
+        let of = |secondary: &&mut SecondaryRendition| secondary.members.contains(&id);
+        if let Some(secondary) = self.secondaries.iter_mut().find(of) {
+            secondary.command_media(command);
         }
     }
 
-    /// Somebody subscribes to a rendition, perhaps as the first.
+    /// Adds a subscriber to a rendition, which is created for the first.
     fn add(&mut self, assigned: Assigned, command: MediaCommand) {
         let id = assigned.rendition;
-        if let Some(further) = self.further.iter_mut().find(|further| further.id == id) {
-            return further.command_media(command);
+        if let Some(secondary) = self
+            .secondaries
+            .iter_mut()
+            .find(|secondary| secondary.id == id)
+        {
+            return secondary.command_media(command);
         }
         if let Some(primary) = self.primary.as_mut().filter(|primary| primary.id() == id) {
             return primary.command_media(command);
@@ -62,51 +65,53 @@ impl Media {
         };
         let shared = self.shared.clone();
         let mut pipeline = Pipeline::new(shared, &self.encodings, assigned, converter);
-        if let Some(highest) = self.highest {
-            pipeline.limit(highest);
+        if let Some(bitrate_limit) = self.bitrate_limit {
+            pipeline.limit(bitrate_limit);
         }
         pipeline.command_media(command);
         self.place(pipeline);
     }
 
-    /// What the video of each rendition may take at most from the next frame on.
-    pub(super) fn limit(&mut self, highest: Bitrate) {
-        self.highest = Some(highest);
+    /// Limits the bitrate of each rendition from the next frame on.
+    pub(super) fn limit(&mut self, bitrate_limit: Bitrate) {
+        self.bitrate_limit = Some(bitrate_limit);
         if let Some(primary) = &mut self.primary {
-            primary.limit(highest);
+            primary.limit(bitrate_limit);
         }
-        for further in &mut self.further {
-            further.limit(highest);
+        for secondary in &mut self.secondaries {
+            secondary.limit(bitrate_limit);
         }
     }
 
-    /// Here, if it is the player's or there is no other; else in a thread of its own.
+    /// Places a rendition in this thread if it is the player's or the only one, else in its own thread.
     fn place(&mut self, mut pipeline: Pipeline) {
-        let plays = self.player.is_some_and(|player| pipeline.has(player));
+        let plays = self
+            .player
+            .is_some_and(|player| pipeline.has_subscriber(player));
         match self.primary.take() {
             None => self.primary = Some(pipeline),
             Some(before) if plays => {
                 self.primary = Some(pipeline);
-                self.start_further(before.moved());
+                self.start_secondary(before.prepare_move());
             }
             Some(primary) => {
                 self.primary = Some(primary);
-                self.start_further(pipeline);
+                self.start_secondary(pipeline);
             }
         }
     }
 
-    fn start_further(&mut self, pipeline: Pipeline) {
-        let way_back = (self.back.clone(), self.capture.waker());
+    fn start_secondary(&mut self, pipeline: Pipeline) {
+        let returns = (self.returns.clone(), self.capture.waker());
         let id = pipeline.id();
-        match Further::start(pipeline, &self.shared, &self.scheduler, way_back) {
-            Ok(mut further) => {
-                // Nothing may move for a while.
+        match SecondaryRendition::start(pipeline, &self.shared, &self.scheduler, returns) {
+            Ok(mut secondary) => {
+                // The next capture may take a while.
                 if let Some(picture) = self.capture.picture() {
-                    further.offer(Waiting {
+                    secondary.offer(SharedPicture {
                         picture: Arc::new(self.pool.copy_of(&picture)),
                         size: picture.size,
-                        about: Circumstances {
+                        info: PictureInfo {
                             captured: clock::now(),
                             drawn: self.capture.drawn(),
                             injected: None,
@@ -116,51 +121,53 @@ impl Media {
                         links: Vec::new(),
                     });
                 }
-                self.further.push(further);
+                self.secondaries.push(secondary);
             }
             Err(e) => {
-                let why = format!("{id} is not made: can't start a thread: {e}");
-                self.shared.notice(Notice::Trouble(why));
+                let why = format!("{id} not started: can't start a thread: {e}");
+                self.shared.notice(Notice::Warning(why));
             }
         }
     }
 
-    /// Ends what nobody takes, and asks for the player's rendition if another thread makes it.
+    /// Ends renditions without subscribers, and recalls the player's rendition from another thread.
     pub(super) fn settle(&mut self) {
         if let Some(unwatched) = self.primary.take_if(|primary| primary.is_unwatched()) {
             self.converter = unwatched.end();
         }
-        while let Some(at) = (self.further.iter()).position(|further| further.members.is_empty()) {
-            let (thread, _) = self.further.swap_remove(at).end();
+        while let Some(at) =
+            (self.secondaries.iter()).position(|secondary| secondary.members.is_empty())
+        {
+            let (thread, _) = self.secondaries.swap_remove(at).end();
             self.ending.push(thread);
         }
         while let Some(at) = self.ending.iter().position(|thread| thread.is_finished()) {
-            // One that panicked has said so.
+            // A panic was already reported.
             let _ = self.ending.swap_remove(at).join();
         }
-        let plays = |further: &&Further| {
+        let plays = |secondary: &&SecondaryRendition| {
             self.player
-                .is_some_and(|player| further.members.contains(&player))
+                .is_some_and(|player| secondary.members.contains(&player))
         };
-        let oldest = self.further.iter().min_by_key(|further| further.id);
+        let oldest = self.secondaries.iter().min_by_key(|secondary| secondary.id);
         let oldest = oldest.filter(|_| self.primary.is_none());
-        if let Some(wanted) = self.further.iter().find(plays).or(oldest) {
-            wanted.want_back();
+        if let Some(chosen) = self.secondaries.iter().find(plays).or(oldest) {
+            chosen.recall();
         }
     }
 
-    /// A pipeline has come back from its thread.
+    /// Handles a pipeline returned by its thread.
     fn returned(&mut self, command: MediaCommand) {
         let MediaCommand::Returned(returned) = command else {
             return;
         };
-        let place = (self.further.iter()).position(|further| further.gave(&returned));
-        let Returned {
+        let index = (self.secondaries.iter()).position(|secondary| secondary.owns(&returned));
+        let ReturnedPipeline {
             mut pipeline,
             media_commands,
             ..
         } = *returned;
-        let ended = place.map(|place| self.further.swap_remove(place).end());
+        let ended = index.map(|index| self.secondaries.swap_remove(index).end());
         let unsent = ended.map(|(thread, unsent)| {
             self.ending.push(thread);
             unsent
@@ -177,15 +184,18 @@ impl Media {
         }
     }
 
-    /// The host stops, or the source has ended.
+    /// Ends all renditions: the host stops, or the source has ended.
     pub(super) fn end_all(self) {
-        // Nobody waits for room in them any more.
+        // Unblocks threads that wait for room in the channel.
         drop(self.media_commands);
         if let Some(primary) = self.primary {
             primary.end();
         }
-        let further = self.further.into_iter().map(|further| further.end().0);
-        for thread in further.collect::<Vec<_>>().into_iter().chain(self.ending) {
+        let secondary = self
+            .secondaries
+            .into_iter()
+            .map(|secondary| secondary.end().0);
+        for thread in secondary.collect::<Vec<_>>().into_iter().chain(self.ending) {
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! The way of a session's video: its link, and where on it.
+//! The transmit path of a session's video: link and path.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::clock;
 pub(super) struct SessionPath {
     link: Arc<dyn Link>,
     pub(super) path: PathId,
-    /// Why the link did not take something, if not for want of room; and whether that was told.
-    refused: Option<(String, bool)>,
+    /// The first send error other than a full buffer, and whether it was reported.
+    error: Option<(String, bool)>,
 }
 
 impl SessionPath {
@@ -22,14 +22,14 @@ impl SessionPath {
         SessionPath {
             link,
             path,
-            refused: None,
+            error: None,
         }
     }
 
-    /// Why the link does not take anything, to be told once.
-    pub(super) fn refusal(&mut self) -> Option<String> {
-        let (why, told) = self.refused.as_mut()?;
-        (!std::mem::replace(told, true)).then(|| why.clone())
+    /// The send error, once.
+    pub(super) fn take_error(&mut self) -> Option<String> {
+        let (why, reported) = self.error.as_mut()?;
+        (!std::mem::replace(reported, true)).then(|| why.clone())
     }
 }
 
@@ -37,20 +37,19 @@ impl Transmit for SessionPath {
     fn transmit(&mut self, _: Instant, datagrams: &SendBuf) -> Transmitted {
         let mut sent = Transmitted::default();
         for (bytes, each) in datagrams.runs() {
-            // The first was handed over at this moment at the earliest, the last one at the latest when the
-            // call has returned: a thread that loses its core in between sends no faster than it says.
-            let handed_over = clock::now();
+            // The first datagram is sent at this time at the earliest, the last when the call has returned at
+            // the latest: preemption in between does not make the measured rate too high.
+            let sent_at = clock::now();
             match self.link.send(self.path, bytes, each) {
                 Ok(()) => {
-                    sent.first.get_or_insert(handed_over);
+                    sent.first.get_or_insert(sent_at);
                     sent.last = Some(clock::now());
                 }
                 Err(LinkError::Full) => sent.overflowed = true,
-                // An unreachable network may come back: for this frame it is as if the buffer
-                // were full.
+                // The network may return: treat this frame as if the buffer were full.
                 Err(e) => {
                     sent.overflowed = true;
-                    self.refused.get_or_insert_with(|| (e.to_string(), false));
+                    self.error.get_or_insert_with(|| (e.to_string(), false));
                 }
             }
         }

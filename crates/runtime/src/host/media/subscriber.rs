@@ -1,5 +1,5 @@
-//! Who takes the frames of this host: sessions at once, in the media thread; all others in threads of
-//! their own.
+//! The subscribers of a rendition: sessions, which send directly in the media thread, and others, each with
+//! its own thread.
 
 use openuvr_proto::id::FrameId;
 use openuvr_proto::send::intake::Intake;

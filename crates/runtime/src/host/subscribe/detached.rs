@@ -1,11 +1,10 @@
-//! A subscriber in a thread of its own, so that one which blocks, is slow or panics holds up nobody. What it can't take
-//! at once waits in memory, by bytes and by age as its [`Intake`] says: the thread may have had no processor for a while,
-//! and to miss a frame costs all others up to the next key frame. Beyond that bound it misses frames, and asks for a key
-//! frame when it has taken what waits.
+//! A subscriber in its own thread, so that one that blocks, is slow or panics does not delay others. Frames
+//! it can't take at once wait in memory, bounded in bytes and age by its [`Intake`]: its thread may have been
+//! preempted, and a missed frame costs all frames up to the next key frame. Beyond the bound it misses
+//! frames, and requests a key frame once its backlog is empty.
 //!
-//! What it is told besides ([`Update`]) comes by a call of the same thread, and not by a stream of its own:
-//! a gateway passes pointer, role and frames on to one connection, in one command, and needs no second thread
-//! and no lock for it.
+//! Updates ([`Update`]) are delivered by the same thread: a gateway forwards pointer, role and frames over
+//! one connection, and needs no second thread or lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
@@ -23,24 +22,24 @@ use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_proto::wire::video::SlicePlace;
 
 use crate::clock;
-use crate::handoffs::Site;
 use crate::host::{MediaCommand, Notice, Shared};
+use crate::scheduling_latency::WakeupSite;
 
-/// Frames that ended before they began and of which the thread was not told yet: seconds of them (guess). One that is
-/// further behind is not told of each.
-const DROPS: usize = 1024;
+/// Most pending notifications of frames dropped before they began: several seconds (guess). Further ones are
+/// not delivered.
+const MAX_DROPS: usize = 1024;
 
-/// Frames that may be in hand however old and large they are: one that the thread works on, and one that waits. Where the
-/// whole machine stood still the one in hand is old, and nothing was missed.
-const ALWAYS: u32 = 2;
+/// Frames accepted regardless of age and size: one in progress and one waiting. After a stall of the whole
+/// machine the frame in progress is old, but nothing was missed.
+const MIN_FRAMES: u32 = 2;
 
-/// What a frame takes while it waits, beside its slices: what is known of it, its calls, and its place in the ledger.
+/// Memory of a waiting frame without its slices: metadata, calls, and its ledger entry.
 const FRAME_COST: usize = 1024;
 
-/// The same of a slice, beside its bytes.
+/// Memory of a waiting slice without its bytes.
 const SLICE_COST: usize = 64;
 
-/// A call of [`Subscriber`] on its way to the thread.
+/// A queued call of [`Subscriber`].
 pub(super) enum Call {
     Begin(Instant, Box<Frame>),
     Slice(Instant, SlicePlace, Option<u16>, Vec<u8>),
@@ -51,8 +50,8 @@ pub(super) enum Call {
 }
 
 impl Call {
-    /// The memory that it takes while it waits. Those that take none here have bounds of their own: an end for each
-    /// frame, [`DROPS`], and an update for each call that the thread has done.
+    /// Its memory while it waits. Calls counted as 0 have other bounds: one end per frame, [`MAX_DROPS`], and
+    /// one update per completed call.
     fn cost(&self) -> usize {
         match self {
             Call::Begin(..) => FRAME_COST,
@@ -62,20 +61,20 @@ impl Call {
     }
 }
 
-/// What both threads know.
+/// State shared by both threads.
 pub(super) struct Backlog {
     intake: Intake,
-    /// Frames that began and are not over in the thread.
+    /// Frames begun and not yet finished by the thread.
     frames: AtomicU32,
-    /// What waits of them takes so much memory.
+    /// Memory of their waiting calls.
     bytes: AtomicUsize,
     /// When the oldest of them began, if there is one.
     oldest: AtomicI64,
-    /// Frames of whose drop the thread was not told yet.
+    /// Pending drop notifications.
     drops: AtomicUsize,
-    /// Something is due to be told.
+    /// Whether an update is pending.
     pub(super) updated: AtomicBool,
-    /// The newest frame that was missed, until a key frame was asked for; 0: none.
+    /// The newest missed frame, until a key frame is requested; 0: none.
     missed: AtomicU32,
 }
 
@@ -92,13 +91,13 @@ impl Backlog {
         }
     }
 
-    /// Whether one more frame is taken, which counts as in hand then. By the media thread alone.
+    /// Whether another frame is accepted; it is counted then. Called by the media thread only.
     fn take(&self, now: Instant) -> bool {
         let frames = self.frames.load(Ordering::Acquire);
         if frames == 0 {
-            // No other thread makes it more.
+            // No other thread increments it.
             self.oldest.store(now.0, Ordering::Release);
-        } else if frames >= ALWAYS {
+        } else if frames >= MIN_FRAMES {
             let waits = now.since(Instant(self.oldest.load(Ordering::Acquire)));
             let late = self.intake.age().is_some_and(|most| waits > most);
             if late || self.bytes.load(Ordering::Acquire) >= self.intake.bytes() {
@@ -110,30 +109,34 @@ impl Backlog {
     }
 }
 
-/// The media thread's end.
+/// The media thread's handle.
 pub(in crate::host) struct Detached {
     calls: Sender<Call>,
     backlog: Arc<Backlog>,
-    handed_over: Site,
-    /// What was taken of the frame that is under way; `None`: it is missed.
+    wakeup_site: WakeupSite,
+    /// Progress of the current frame; `None`: it is missed.
     taken: Option<Departure>,
 }
 
 impl Detached {
-    pub(super) fn new(calls: Sender<Call>, backlog: Arc<Backlog>, handed_over: Site) -> Detached {
+    pub(super) fn new(
+        calls: Sender<Call>,
+        backlog: Arc<Backlog>,
+        wakeup_site: WakeupSite,
+    ) -> Detached {
         Detached {
             calls,
             backlog,
-            handed_over,
+            wakeup_site,
             taken: None,
         }
     }
 
-    /// Hands a call over. The channel has no bound of its own: [`Backlog::take`] has one. It fails only if the thread
-    /// is gone, and then the frame is missed.
+    /// Queues a call. The channel is unbounded; [`Backlog::take`] enforces the bound. Fails only if the
+    /// thread has ended, and then the frame is missed.
     fn call(&mut self, call: Call) {
-        // Before: afterwards it may have been taken already.
-        self.handed_over.sent();
+        // Before sending: the thread may take it at once.
+        self.wakeup_site.sent();
         self.backlog.bytes.fetch_add(call.cost(), Ordering::AcqRel);
         if self.calls.send(call).is_err() {
             self.taken = None;
@@ -170,7 +173,7 @@ impl Subscriber for Detached {
         if why == DropCause::SendBufferFull {
             self.backlog.missed.store(frame.0, Ordering::Release);
         }
-        if self.backlog.drops.load(Ordering::Acquire) < DROPS {
+        if self.backlog.drops.load(Ordering::Acquire) < MAX_DROPS {
             self.backlog.drops.fetch_add(1, Ordering::AcqRel);
             let _ = self.calls.send(Call::Dropped(now, frame, stage, why));
         }
@@ -188,44 +191,44 @@ pub(super) struct Thread {
     pub(super) media_commands: SyncSender<MediaCommand>,
     pub(super) media: Waker,
     pub(super) shared: Arc<Shared>,
-    /// Where the media thread hands calls over.
-    pub(super) handed_over: Site,
+    /// The thread's wake-up site.
+    pub(super) wakeup_site: WakeupSite,
 }
 
-/// What a frame ends with that its subscriber could not take.
-const NO_ROOM: (Stage, DropCause) = (Stage::FirstSent, DropCause::SendBufferFull);
+/// The outcome of a frame that its subscriber could not take.
+const OVERFLOW: (Stage, DropCause) = (Stage::FirstSent, DropCause::SendBufferFull);
 
-/// What a frame that builds on a missed one ends with.
-const NO_START: (Stage, DropCause) = (Stage::FirstSent, DropCause::AwaitingKeyFrame);
+/// The outcome of a frame predicted from a missed one.
+const AWAITING_KEY_FRAME: (Stage, DropCause) = (Stage::FirstSent, DropCause::AwaitingKeyFrame);
 
-/// Where the subscriber's thread is.
+/// The state of the subscriber's thread.
 #[derive(Default)]
 struct Frames {
-    /// The frame that has begun and is not over.
+    /// The frame in progress.
     open: Option<FrameId>,
-    /// One of which it takes nothing, since it builds on a missed one.
+    /// A skipped frame, predicted from a missed one.
     skipped: Option<FrameId>,
-    /// It needs a key frame.
-    broken: bool,
+    /// Whether it needs a key frame.
+    needs_key_frame: bool,
 }
 
 impl Thread {
     pub(super) fn run(self, calls: &Receiver<Call>, mut subscriber: Box<dyn Subscriber>) {
         let mut frames = Frames::default();
-        let mut goes_on = true;
-        while goes_on && let Ok(call) = calls.recv() {
-            self.handed_over.received();
+        let mut running = true;
+        while running && let Ok(call) = calls.recv() {
+            self.wakeup_site.received();
             let cost = call.cost();
             self.frame(&mut frames, &mut *subscriber, call);
             self.backlog.bytes.fetch_sub(cost, Ordering::AcqRel);
-            self.catch_up();
+            self.request_key_frame();
             if self.backlog.updated.swap(false, Ordering::AcqRel) {
-                goes_on = self.update(&mut *subscriber);
+                running = self.update(&mut *subscriber);
             }
         }
     }
 
-    /// Tells it what has changed; whether it goes on.
+    /// Delivers pending updates; returns whether it continues.
     fn update(&self, subscriber: &mut dyn Subscriber) -> bool {
         loop {
             let update = self.shared.sessions().poll_update(self.id);
@@ -247,16 +250,16 @@ impl Thread {
             Call::Begin(now, frame) => {
                 let name = frame.header.frame;
                 self.backlog.oldest.store(now.0, Ordering::Release);
-                // The media thread has noted the end of one that was cut off.
+                // The media thread has recorded the outcome of a truncated frame.
                 frames.skipped = None;
                 if let Some(cut_off) = frames.open.take() {
-                    let (stage, why) = NO_ROOM;
+                    let (stage, why) = OVERFLOW;
                     subscriber.dropped(now, cut_off, stage, why);
                     self.frame_done();
                 }
-                frames.broken &= !frame.header.is_key();
-                if frames.broken {
-                    let (stage, why) = NO_START;
+                frames.needs_key_frame &= !frame.header.is_key();
+                if frames.needs_key_frame {
+                    let (stage, why) = AWAITING_KEY_FRAME;
                     subscriber.dropped(now, name, stage, why);
                     frames.skipped = Some(name);
                     self.frame_done();
@@ -278,16 +281,17 @@ impl Thread {
             Call::End => {
                 if let Some(frame) = frames.open.take() {
                     let progress = end(subscriber);
-                    frames.broken = progress.is_none();
-                    if frames.broken {
+                    frames.needs_key_frame = progress.is_none();
+                    if frames.needs_key_frame {
                         self.backlog.missed.store(frame.0, Ordering::Release);
                     }
-                    // One that took nothing of a frame has lost it, whether it needs a key frame now or not.
+                    // A subscriber that took nothing of a frame has lost it, whether it needs a key frame or
+                    // not.
                     let took = |left: &Departure| left.first.is_some() || !left.overflowed;
-                    self.departed(frame, progress.filter(took).ok_or(NO_ROOM));
+                    self.departed(frame, progress.filter(took).ok_or(OVERFLOW));
                     self.frame_done();
                 } else if let Some(frame) = frames.skipped.take() {
-                    self.departed(frame, Err(NO_START));
+                    self.departed(frame, Err(AWAITING_KEY_FRAME));
                 }
             }
             Call::Dropped(now, frame, stage, why) => {
@@ -302,39 +306,39 @@ impl Thread {
         }
     }
 
-    /// For the ledger, which knows the frame as handed over.
+    /// Records the frame's outcome in the ledger.
     fn departed(&self, frame: FrameId, left: Result<Departure, (Stage, DropCause)>) {
-        (self.shared).say_of(self.id, |host| {
+        (self.shared).note_subscriber(self.id, |host| {
             host.departed(clock::now(), self.id, frame, left);
         });
     }
 
-    /// A frame is over.
+    /// Counts a finished frame.
     fn frame_done(&self) {
         self.backlog.frames.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Asks for a key frame when it can take one again.
-    fn catch_up(&self) {
+    /// Requests a key frame once the backlog is empty.
+    fn request_key_frame(&self) {
         if self.backlog.frames.load(Ordering::Acquire) > 0 {
             return;
         }
         let missed = self.backlog.missed.swap(0, Ordering::AcqRel);
         if missed != 0 {
-            let wish = Feedback::KeyFrame {
+            let request = Feedback::KeyFrame {
                 last_good: FrameId::NONE,
                 newest: FrameId(missed),
             };
-            // Fails only when the media thread is gone.
+            // Fails only if the media thread has ended.
             let _ = self
                 .media_commands
-                .send(MediaCommand::Feedback(self.id, wish));
+                .send(MediaCommand::Feedback(self.id, request));
             self.media.wake();
         }
     }
 }
 
-/// The frame is there as a whole. What left of it; `None`: it was missed, and a key frame is needed.
+/// Ends a complete frame; returns its departure. `None`: it was missed, and a key frame is needed.
 fn end(subscriber: &mut dyn Subscriber) -> Option<Departure> {
     loop {
         match subscriber.end(clock::now()) {
@@ -349,9 +353,8 @@ impl Drop for Thread {
     fn drop(&mut self) {
         let panicked = std::thread::panicking();
         if panicked {
-            let why =
-                "a subscriber panicked and gets no more frames: please report it to who made it";
-            self.shared.notice(Notice::Trouble(why.to_owned()));
+            let why = "a subscriber panicked and was removed: please report it to its developer";
+            self.shared.notice(Notice::Warning(why.to_owned()));
         }
         let why = match panicked {
             true => GoodbyeReason::Failed,
@@ -359,7 +362,7 @@ impl Drop for Thread {
         };
         let id = self.id;
         self.shared
-            .tell(|host| host.unsubscribe(id, Ending::Goodbye(why)));
+            .update_host(|host| host.unsubscribe(id, Ending::Goodbye(why)));
     }
 }
 
@@ -371,7 +374,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// How many frames of so many bytes are taken that come at this interval, of 2000, while the thread takes none.
+    /// How many of 2000 frames of `bytes` at this interval are accepted while the thread takes none.
     fn taken(intake: Intake, bytes: usize, interval: Duration) -> usize {
         let backlog = Backlog::new(intake);
         let mut now = Instant(7_000_000_000);
@@ -388,15 +391,15 @@ mod tests {
     }
 
     #[test]
-    fn what_may_wait_is_bounded_by_age_and_bytes_not_by_frames() {
+    fn the_backlog_is_bounded_by_age_and_bytes_not_by_frames() {
         let sixtieth = SECOND / 60;
         // 10 Mb/s at 60 frames/s.
         let frame = 20_833;
-        // A browser gets what is new, a player what came in the last half second …
+        // A browser gets new frames only, a video player those of the last half second …
         assert_eq!(taken(Intake::Newest, frame, sixtieth), 4);
         assert_eq!(taken(Intake::Steady, frame, sixtieth), 31);
         assert_eq!(taken(Intake::Steady, frame, sixtieth / 4), 121);
-        // … and a recorder all that fits into 32 MiB.
+        // … and a recorder all frames within 32 MiB.
         assert_eq!(taken(Intake::Complete, frame, sixtieth), 1536);
         assert_eq!(taken(Intake::Complete, 1 << 20, SECOND), 32);
         // Key frames of 4 MiB.
@@ -409,15 +412,15 @@ mod tests {
         let at = |millis: i64| Instant(millis * 1_000_000);
         assert!(backlog.take(at(0)) && backlog.take(at(400)) && backlog.take(at(450)));
         assert!(!backlog.take(at(501)));
-        // The thread is through with the first, and has begun the second.
+        // The thread has finished the first frame and begun the second.
         backlog.frames.fetch_sub(1, Ordering::AcqRel);
         backlog.oldest.store(at(400).0, Ordering::Release);
         assert!(backlog.take(at(501)));
         assert!(!backlog.take(at(901)));
-        // When none is left, what was old once does not count.
+        // Without a frame in progress, the old age does not count.
         backlog.frames.store(0, Ordering::Release);
         assert!(backlog.take(at(60_000)));
-        // The whole machine stood still, with one frame in hand.
+        // The whole machine stalled, with one frame in progress.
         assert!(backlog.take(at(70_000)) && !backlog.take(at(70_001)));
     }
 }

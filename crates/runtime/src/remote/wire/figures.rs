@@ -1,4 +1,4 @@
-//! The figures of subscribers as bytes.
+//! Serialisation of subscriber statistics.
 
 use std::time::Duration;
 
@@ -6,17 +6,19 @@ use openuvr_proto::bytes::{Reader, Reject, Writer};
 use openuvr_proto::host::SubscriberKind;
 use openuvr_proto::host::figures::{LatencyFigures, SubscriberFigures};
 
-use super::{flag, place_in, refused, role, subscriber_kind};
+use super::{flag, index_in, refused, role, subscriber_kind};
 
-/// Subscribers at most: more than a host has, which [`Config`](crate::host::config::Config) lets have 64 observers;
-/// those that are more are left out.
-const MOST: u8 = 128;
+/// Most subscribers: more than a host has ([`Config`](crate::host::config::Config) allows 64 observers);
+/// further ones are omitted.
+const MAX_SUBSCRIBERS: u8 = 128;
 
 pub(super) fn write(w: &mut Writer<'_>, all: &[SubscriberFigures]) {
-    let count = u8::try_from(all.len()).unwrap_or(MOST).min(MOST);
+    let count = u8::try_from(all.len())
+        .unwrap_or(MAX_SUBSCRIBERS)
+        .min(MAX_SUBSCRIBERS);
     w.u8(count);
     for of in all.iter().take(count.into()) {
-        w.u8(place_in(&SubscriberKind::ALL, &of.kind))
+        w.u8(index_in(&SubscriberKind::ALL, &of.kind))
             .u8(of.role as u8)
             .u8(u8::from(of.frames_per_second.is_some()))
             .u64(of.frames_per_second.unwrap_or_default().to_bits())
@@ -30,7 +32,7 @@ pub(super) fn write(w: &mut Writer<'_>, all: &[SubscriberFigures]) {
 
 pub(super) fn read(r: &mut Reader<'_>) -> Result<Vec<SubscriberFigures>, Reject> {
     let count = r.u8()?;
-    if count > MOST {
+    if count > MAX_SUBSCRIBERS {
         return Err(refused("number of subscribers"));
     }
     (0..count).map(|_| one(r)).collect()

@@ -1,4 +1,4 @@
-//! What a gateway asks of a host in another process, and tells it of its clients.
+//! Messages from a gateway to a host in another process.
 
 use std::num::NonZeroU16;
 use std::time::Duration;
@@ -24,40 +24,40 @@ use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::control::{Message, Messages};
 
-use super::{flag, one_of, place_in, refused, role, subscriber_kind, words};
+use super::{flag, index_in, one_of, refused, role, subscriber_kind, text};
 use crate::host::Admission;
 
-/// A message of a gateway. The first four begin a connection.
+/// A message of a gateway. The first four start a connection.
 #[derive(Clone, PartialEq, Debug)]
 pub enum GatewayMessage {
-    /// Somebody wants to subscribe.
+    /// Requests a subscription.
     Subscribe(SubscribeRequest),
-    /// A device wants to come in.
+    /// Requests admission of a device.
     Admit(Admission),
-    /// The host's sound is wanted.
+    /// Requests the host's sound.
     Listen,
-    /// The figures of all subscribers are wanted.
+    /// Requests the statistics of all subscribers.
     Figures,
-    /// The subscriber wants another role.
+    /// Requests another role for the subscriber.
     Role {
-        /// This one.
+        /// The role.
         role: Role,
-        /// Also from whoever has it.
+        /// Whether to take it over from the current player.
         take_over: bool,
     },
-    /// Its person did something.
+    /// An input event.
     Input(InputEvent, PeerInstant),
-    /// Where its person's head is, and the pose's number.
+    /// A numbered head pose.
     Pose((PoseId, Pose), PeerInstant),
-    /// What its person holds.
+    /// Controller states.
     Controllers(Controllers, PeerInstant),
-    /// What its display is like, and the number of that.
+    /// A numbered display description.
     Display(u32, Display),
-    /// A piece of what its person copied.
+    /// A piece of copied text.
     ClipboardPiece(ClipboardPiece),
-    /// Its client was heard from.
-    HeardFrom,
-    /// What it says of what arrived.
+    /// Activity of its client.
+    Activity,
+    /// Feedback on received frames.
     Feedback(Feedback),
 }
 
@@ -67,7 +67,7 @@ mod kind {
     pub(super) const LISTEN: u8 = 3;
     pub(super) const ROLE: u8 = 4;
     pub(super) const INPUT: u8 = 5;
-    pub(super) const HEARD_FROM: u8 = 6;
+    pub(super) const ACTIVITY: u8 = 6;
     pub(super) const REPORT: u8 = 7;
     pub(super) const LINK: u8 = 8;
     pub(super) const KEY_FRAME: u8 = 9;
@@ -130,8 +130,8 @@ impl GatewayMessage {
                 Message::Display { number, display }.write(&mut bytes);
             }
             GatewayMessage::ClipboardPiece(piece) => piece.write(w.u8(kind::CLIPBOARD)),
-            GatewayMessage::HeardFrom => {
-                w.u8(kind::HEARD_FROM);
+            GatewayMessage::Activity => {
+                w.u8(kind::ACTIVITY);
             }
             GatewayMessage::Figures => {
                 w.u8(kind::FIGURES);
@@ -141,13 +141,13 @@ impl GatewayMessage {
         bytes
     }
 
-    /// From its bytes.
+    /// Parses its bytes.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The reason for the rejection.
     pub fn read(bytes: &[u8]) -> Result<GatewayMessage, Reject> {
         let mut r = Reader::new(bytes);
-        let asked = match r.u8()? {
+        let message = match r.u8()? {
             kind::SUBSCRIBE => GatewayMessage::Subscribe(request(&mut r)?),
             kind::ADMIT => GatewayMessage::Admit(admission(&mut r)?),
             kind::LISTEN => GatewayMessage::Listen,
@@ -177,7 +177,7 @@ impl GatewayMessage {
                 _ => return Err(refused("message")),
             },
             kind::CLIPBOARD => GatewayMessage::ClipboardPiece(ClipboardPiece::parse(&mut r)?),
-            kind::HEARD_FROM => GatewayMessage::HeardFrom,
+            kind::ACTIVITY => GatewayMessage::Activity,
             kind::FIGURES => GatewayMessage::Figures,
             kind::REPORT => match message(&mut r)? {
                 Message::Report(report) => GatewayMessage::Feedback(Feedback::Frame(report)),
@@ -197,7 +197,7 @@ impl GatewayMessage {
             other => return Err(Reject::Kind(other)),
         };
         r.end()?;
-        Ok(asked)
+        Ok(message)
     }
 }
 
@@ -237,8 +237,8 @@ fn subscribe(w: &mut Writer<'_>, request: &SubscribeRequest) {
     w.u8(request.role as u8)
         .u8(u8::from(request.take_over))
         .u32(request.codecs)
-        .u8(place_in(&SubscriberKind::ALL, &request.kind))
-        .u8(place_in(&Intake::ALL, &request.intake))
+        .u8(index_in(&SubscriberKind::ALL, &request.kind))
+        .u8(index_in(&Intake::ALL, &request.intake))
         .text(&request.name)
         .text(&request.software);
     let Wishes { bitrate, size, fps } = request.wishes;
@@ -261,8 +261,8 @@ fn request(r: &mut Reader<'_>) -> Result<SubscribeRequest, Reject> {
         codecs: r.u32()?,
         kind: subscriber_kind(r)?,
         intake: one_of(&Intake::ALL, r.u8()?, "intake")?,
-        name: words(r)?,
-        software: words(r)?,
+        name: text(r)?,
+        software: text(r)?,
         wishes: Wishes {
             bitrate: Some(Bitrate(r.u64()?)).filter(|rate| rate.0 != 0),
             size: match Size::new(r.u32()?, r.u32()?) {
@@ -318,7 +318,7 @@ fn link(r: &mut Reader<'_>) -> Result<LinkState, Reject> {
     }
 }
 
-/// The one message of the control plane that is left.
+/// Parses the remaining bytes as one control message.
 fn message<'a>(r: &mut Reader<'a>) -> Result<Message<'a>, Reject> {
     let mut messages = Messages::new(r.bytes(r.remaining())?);
     let first = messages.next().ok_or(Reject::Truncated)??;

@@ -1,4 +1,4 @@
-//! What a host in another process tells a gateway: answers, frames, sound, and what has changed.
+//! Messages from a host in another process to a gateway: answers, frames, sound, and updates.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,36 +21,36 @@ use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::{GoodbyeReason, Message, Messages};
 use openuvr_proto::wire::video::{Extensions, FrameHeader, MAX_SLICES, SlicePlace};
 
-use super::{REFUSALS, figures, flag, grant, one_of, place_in, refused, role, words, write_grant};
-use crate::host::{AdmitRefused, AdmittedAs};
+use super::{REFUSALS, figures, flag, grant, index_in, one_of, refused, role, text, write_grant};
+use crate::host::{AdmissionGrant, AdmitRefused};
 
-/// A message of a host. Frames come in the order of the calls of
+/// A message of a host. Frame messages follow the order of the calls of
 /// [`Subscriber`](openuvr_proto::send::subscriber::Subscriber).
 #[derive(Clone, PartialEq, Debug)]
 pub enum HostMessage {
-    /// It is subscribed, in this role; also the answer to a wish for another.
+    /// The subscription or role request was granted with this role.
     Granted(Grant),
-    /// It is not, or does not get the role.
+    /// The subscription or role request was refused.
     Refused(Refusal),
-    /// It can't be subscribed at all, for this reason.
+    /// The subscription failed for this reason.
     Failed(String),
-    /// A device may come in, like this.
-    Admitted(AdmittedAs),
-    /// It may not.
+    /// The device was admitted.
+    Admitted(AdmissionGrant),
+    /// The device was refused.
     NotAdmitted(AdmitRefused),
-    /// A frame begins. What is known of the player's link stays with the host.
+    /// A frame begins. The player's link state is not sent.
     Begin(Instant, Box<Frame>),
-    /// A slice of it.
+    /// A slice of the frame.
     Slice(Instant, SlicePlace, Option<u16>, Vec<u8>),
-    /// It is whole.
+    /// The frame is complete.
     End(Instant),
-    /// It ends here.
+    /// The frame was dropped.
     Dropped(Instant, FrameId, Stage, DropCause),
-    /// Something has changed.
+    /// An update.
     Update(Update),
-    /// An Opus packet: when it was captured, and its samples.
+    /// An Opus packet with its capture time and number of samples.
     Sound(Instant, u16, Vec<u8>),
-    /// How each subscriber sees the host.
+    /// Statistics of each subscriber.
     Figures(Vec<SubscriberFigures>),
 }
 
@@ -89,8 +89,8 @@ const GOODBYES: [GoodbyeReason; 5] = [
 
 const ECHOES: [EchoKind; 3] = [EchoKind::None, EchoKind::Injected, EchoKind::Consumed];
 
-/// The longest Opus packet (RFC 6716 section 3.2.1 and 3.4), twice for good measure.
-const LONGEST_SOUND: usize = 2 * 1275;
+/// The longest Opus packet (RFC 6716 section 3.2.1 and 3.4), doubled as a margin.
+const MAX_PACKET: usize = 2 * 1275;
 
 impl HostMessage {
     /// Its bytes.
@@ -101,14 +101,14 @@ impl HostMessage {
         match self {
             HostMessage::Granted(grant) => write_grant(w.u8(kind::GRANTED), *grant),
             HostMessage::Refused(why) => {
-                w.u8(kind::REFUSED).u8(place_in(&REFUSALS, why));
+                w.u8(kind::REFUSED).u8(index_in(&REFUSALS, why));
             }
             HostMessage::Failed(why) => {
                 w.u8(kind::FAILED).text(why);
             }
             HostMessage::Admitted(admitted) => {
                 w.u8(kind::ADMITTED)
-                    .u8(admitted.most as u8)
+                    .u8(admitted.max_role as u8)
                     .text(&admitted.title);
             }
             HostMessage::NotAdmitted(why) => write_refused(w.u8(kind::NOT_ADMITTED), *why),
@@ -123,8 +123,8 @@ impl HostMessage {
                 w.u8(kind::DROPPED)
                     .i64(now.0)
                     .u32(frame.0)
-                    .u8(place_in(Stage::ALL, stage))
-                    .u8(place_in(&DropCause::ALL, why));
+                    .u8(index_in(Stage::ALL, stage))
+                    .u8(index_in(&DropCause::ALL, why));
             }
             HostMessage::Sound(captured, samples, packet) => {
                 w.u8(kind::SOUND)
@@ -138,7 +138,7 @@ impl HostMessage {
         bytes
     }
 
-    /// The bytes of [`HostMessage::Slice`], without a copy of the slice before.
+    /// The bytes of [`HostMessage::Slice`], without an intermediate copy of the slice.
     #[must_use]
     pub fn slice(
         now: Instant,
@@ -160,20 +160,20 @@ impl HostMessage {
         bytes
     }
 
-    /// From its bytes.
+    /// Parses its bytes.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The reason for the rejection.
     pub fn read(bytes: &[u8]) -> Result<HostMessage, Reject> {
         let mut r = Reader::new(bytes);
-        let told = match r.u8()? {
+        let message = match r.u8()? {
             kind::GRANTED => HostMessage::Granted(grant(&mut r)?),
             kind::REFUSED => HostMessage::Refused(one_of(&REFUSALS, r.u8()?, "refusal")?),
-            kind::FAILED => HostMessage::Failed(words(&mut r)?),
+            kind::FAILED => HostMessage::Failed(text(&mut r)?),
             kind::ADMITTED => {
-                let most = role(r.u8()?)?;
-                let title = words(&mut r)?;
-                HostMessage::Admitted(AdmittedAs { title, most })
+                let max_role = role(r.u8()?)?;
+                let title = text(&mut r)?;
+                HostMessage::Admitted(AdmissionGrant { title, max_role })
             }
             kind::NOT_ADMITTED => HostMessage::NotAdmitted(not_admitted(&mut r)?),
             kind::BEGIN => HostMessage::Begin(Instant(r.i64()?), Box::new(frame(&mut r)?)),
@@ -193,7 +193,7 @@ impl HostMessage {
             ),
             kind::SOUND => {
                 let (captured, samples) = (Instant(r.i64()?), r.u16()?);
-                if r.remaining() > LONGEST_SOUND {
+                if r.remaining() > MAX_PACKET {
                     return Err(refused("length of sound"));
                 }
                 HostMessage::Sound(captured, samples, r.bytes(r.remaining())?.to_vec())
@@ -202,7 +202,7 @@ impl HostMessage {
             kind => HostMessage::Update(update(kind, &mut r)?),
         };
         r.end()?;
-        Ok(told)
+        Ok(message)
     }
 }
 
@@ -214,12 +214,12 @@ fn write_refused(w: &mut Writer<'_>, why: AdmitRefused) {
         AdmitRefused::Pin(PinRefused::Wait(seconds)) => (3, seconds),
         AdmitRefused::Pin(PinRefused::Wrong) => (4, 0),
         AdmitRefused::Pin(PinRefused::Forbidden) => (5, 0),
-        AdmitRefused::Ticket(why) => (6, u16::from(place_in(&TICKET_REFUSALS, &why))),
+        AdmitRefused::Ticket(why) => (6, u16::from(index_in(&TICKET_REFUSALS, &why))),
     };
     w.u8(number).u16(seconds);
 }
 
-/// Why a ticket is refused, by its number.
+/// Ticket refusals by wire number.
 const TICKET_REFUSALS: [TicketRefused; 10] = [
     TicketRefused::NotTaken,
     TicketRefused::Malformed,
@@ -261,7 +261,7 @@ fn write_frame(w: &mut Writer<'_>, frame: &Frame) {
         .i64(header.captured)
         .u8(header.clock_epoch)
         .u32(header.echo.seq.0)
-        .u8(place_in(&ECHOES, &header.echo.kind))
+        .u8(index_in(&ECHOES, &header.echo.kind))
         .u8(frame.slices)
         .u64(u64::try_from(frame.interval.as_nanos()).unwrap_or(u64::MAX));
     let extensions = Extensions {
@@ -271,7 +271,7 @@ fn write_frame(w: &mut Writer<'_>, frame: &Frame) {
         views: frame.views,
         times: frame.times,
     };
-    // Nothing stands behind it.
+    // The extensions come last.
     extensions.write(w.0);
 }
 
@@ -331,8 +331,8 @@ fn write_update(bytes: &mut Vec<u8>, update: &Update) {
         Update::SourceShown(shown) => {
             w.u8(kind::SHOWN).u8(u8::from(*shown));
         }
-        Update::RelativeMouse(wanted) => {
-            w.u8(kind::RELATIVE).u8(u8::from(*wanted));
+        Update::RelativeMouse(relative) => {
+            w.u8(kind::RELATIVE).u8(u8::from(*relative));
         }
         Update::CursorShape(shape) => {
             write_size(w.u8(kind::SHAPE), shape.size);
@@ -346,12 +346,13 @@ fn write_update(bytes: &mut Vec<u8>, update: &Update) {
             let inside = u8::from(at.is_some());
             w.u8(kind::MOVED).u8(inside).u16(x).u16(y);
         }
-        Update::Decision(decision) => {
+        Update::Decision(event) => {
             w.u8(kind::DECISION);
-            Message::Decision(*decision).write(bytes);
+            Message::Decision(*event).write(bytes);
         }
-        Update::ClipboardWays(ways) => {
-            let (to_host, to_client) = (u8::from(ways.to_host), u8::from(ways.to_client));
+        Update::ClipboardWays(directions) => {
+            let (to_host, to_client) =
+                (u8::from(directions.to_host), u8::from(directions.to_client));
             w.u8(kind::CLIPBOARD_WAYS).u8(to_host).u8(to_client);
         }
         Update::Rumble {
@@ -374,7 +375,7 @@ fn write_update(bytes: &mut Vec<u8>, update: &Update) {
             w.u8(kind::CLIPBOARD).bytes(text.0.as_bytes());
         }
         Update::Ended(why) => {
-            w.u8(kind::ENDED).u8(place_in(&GOODBYES, why));
+            w.u8(kind::ENDED).u8(index_in(&GOODBYES, why));
         }
     }
 }
@@ -395,7 +396,7 @@ fn update(kind: u8, r: &mut Reader<'_>) -> Result<Update, Reject> {
         kind::DECISION => {
             let mut messages = Messages::new(r.bytes(r.remaining())?);
             match messages.next().ok_or(Reject::Truncated)?? {
-                Message::Decision(decision) => Update::Decision(decision),
+                Message::Decision(event) => Update::Decision(event),
                 _ => return Err(refused("decision")),
             }
         }

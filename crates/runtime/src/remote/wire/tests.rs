@@ -31,9 +31,9 @@ use openuvr_proto::wire::video::{
 };
 
 use super::*;
-use crate::host::{Admission, AdmitRefused, AdmittedAs};
+use crate::host::{Admission, AdmissionGrant, AdmitRefused};
 
-fn asked() -> Vec<GatewayMessage> {
+fn gateway_messages() -> Vec<GatewayMessage> {
     let key = PublicKey([7; 32]);
     let mut all = vec![
         GatewayMessage::Subscribe(SubscribeRequest {
@@ -57,7 +57,7 @@ fn asked() -> Vec<GatewayMessage> {
             role: Role::Player,
             take_over: true,
         },
-        GatewayMessage::HeardFrom,
+        GatewayMessage::Activity,
         GatewayMessage::Pose(
             (
                 PoseId(3),
@@ -159,7 +159,7 @@ fn figures(rate: Option<f64>) -> SubscriberFigures {
     }
 }
 
-fn told() -> Vec<HostMessage> {
+fn host_messages() -> Vec<HostMessage> {
     let (role, watching) = (Role::Observer, Some(WatchReason::TakenOver));
     let header = FrameHeader {
         frame: FrameId(5),
@@ -212,9 +212,9 @@ fn told() -> Vec<HostMessage> {
             watching: None,
         }),
         HostMessage::Failed("no thread".to_owned()),
-        HostMessage::Admitted(AdmittedAs {
+        HostMessage::Admitted(AdmissionGrant {
             title: "Maria's phone".to_owned(),
-            most: Role::Observer,
+            max_role: Role::Observer,
         }),
         HostMessage::Begin(now, Box::new(frame(None))),
         HostMessage::Begin(now, Box::new(frame(Some(configuration)))),
@@ -277,22 +277,24 @@ fn told() -> Vec<HostMessage> {
 }
 
 #[test]
-fn all_that_is_asked_survives_the_way() {
-    for message in asked() {
+fn gateway_messages_survive_a_round_trip() {
+    for message in gateway_messages() {
         assert_eq!(GatewayMessage::read(&message.to_bytes()), Ok(message));
     }
 }
 
 #[test]
-fn all_that_is_told_survives_the_way() {
-    for message in told() {
+fn host_messages_survive_a_round_trip() {
+    for message in host_messages() {
         assert_eq!(HostMessage::read(&message.to_bytes()), Ok(message));
     }
 }
 
 #[test]
-fn messages_that_are_cut_or_too_long_are_refused() {
-    let all = asked().into_iter().map(|message| message.to_bytes());
+fn truncated_or_overlong_messages_are_refused() {
+    let all = gateway_messages()
+        .into_iter()
+        .map(|message| message.to_bytes());
     for bytes in all {
         for length in 0..bytes.len() {
             assert!(GatewayMessage::read(&bytes[..length]).is_err(), "{bytes:?}");
@@ -304,7 +306,7 @@ fn messages_that_are_cut_or_too_long_are_refused() {
 }
 
 #[test]
-fn values_that_mean_nothing_are_refused() {
+fn invalid_values_are_refused() {
     let size = |width| {
         HostMessage::Update(Update::CursorShape(Arc::new(CursorShape {
             size: Size::new(width, 1),
@@ -331,8 +333,8 @@ fn values_that_mean_nothing_are_refused() {
         );
     }
     for rate in [f64::NAN, f64::INFINITY, -1.0] {
-        let told = HostMessage::Figures(vec![figures(Some(rate))]);
-        assert!(HostMessage::read(&told.to_bytes()).is_err(), "{rate}");
+        let message = HostMessage::Figures(vec![figures(Some(rate))]);
+        assert!(HostMessage::read(&message.to_bytes()).is_err(), "{rate}");
     }
     let mut turned = figures(Some(1.0));
     turned.latency = turned.latency.map(|of| LatencyFigures {
@@ -340,12 +342,12 @@ fn values_that_mean_nothing_are_refused() {
         p99: of.p50,
         ..of
     });
-    let told = HostMessage::Figures(vec![turned]);
-    assert!(HostMessage::read(&told.to_bytes()).is_err());
-    // Of more than a host has, what fits is told.
-    let told = HostMessage::Figures(vec![figures(None); 300]).to_bytes();
-    let Ok(HostMessage::Figures(all)) = HostMessage::read(&told) else {
-        panic!("it is one");
+    let message = HostMessage::Figures(vec![turned]);
+    assert!(HostMessage::read(&message.to_bytes()).is_err());
+    // More subscribers than fit are truncated.
+    let message = HostMessage::Figures(vec![figures(None); 300]).to_bytes();
+    let Ok(HostMessage::Figures(all)) = HostMessage::read(&message) else {
+        panic!("valid statistics");
     };
     assert_eq!(all, vec![figures(None); 128]);
     let place = SlicePlace {
@@ -361,5 +363,5 @@ fn values_that_mean_nothing_are_refused() {
     let slice = HostMessage::Slice(Instant(0), place, None, vec![1]);
     assert!(HostMessage::read(&slice.to_bytes()).is_err());
     assert_eq!(HostMessage::read(&[2, 9]), Err(Reject::Range("refusal")));
-    assert!(matches!(Refusal::Full, why if place_in(&REFUSALS, &why) == 2));
+    assert!(matches!(Refusal::Full, why if index_in(&REFUSALS, &why) == 2));
 }

@@ -1,4 +1,4 @@
-//! Pictures of eyes on a surface in memory: a host's frames and a head on one side, what is seen on the other.
+//! Stereo pictures on a surface in memory: frames and head poses go in, the drawn pictures are checked.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant as Deadline};
@@ -10,10 +10,10 @@ use openuvr_proto::wire::video::{FieldOfView, PoseEcho, View, Views};
 use super::*;
 use crate::clock;
 
-/// A machine with much else to do may need long.
+/// A loaded machine may take long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A surface that lends memory, and tells what was shown.
+/// A surface in memory that reports the shown pictures.
 struct Memory {
     size: Size,
     pixels: Vec<u8>,
@@ -23,7 +23,7 @@ struct Memory {
 
 impl Presenter for Memory {
     fn present(&mut self, _: FrameId, _: &Picture<'_>) -> Result<(), PresentError> {
-        panic!("it lends memory");
+        panic!("this surface has a canvas");
     }
 
     fn canvas(&mut self) -> Option<&mut dyn Canvas> {
@@ -51,7 +51,7 @@ impl Canvas for Memory {
 
     fn show(&mut self, _: FrameId, size: Size) -> Result<bool, PresentError> {
         match self.shown.try_send((size, self.pixels.clone())) {
-            // Who looks no more has closed the window.
+            // A dropped receiver is a closed window.
             Err(std::sync::mpsc::TrySendError::Disconnected(_)) => {
                 Err(PresentError("the window is gone".to_owned()))
             }
@@ -61,12 +61,12 @@ impl Canvas for Memory {
 }
 
 struct Rig {
-    presenter: EyesPresenter,
-    desk: Arc<Desk>,
+    presenter: StereoPresenter,
+    mailbox: Arc<Mailbox>,
     shown: Option<Receiver<(Size, Vec<u8>)>>,
     titles: Receiver<String>,
-    costs: Receiver<ReAimed>,
-    troubles: Receiver<String>,
+    costs: Receiver<ReprojectionCost>,
+    warnings: Receiver<String>,
     frame: u32,
 }
 
@@ -74,41 +74,41 @@ const SIDE: u32 = 64;
 const EYES: Size = Size::new(2 * SIDE, SIDE);
 
 impl Rig {
-    fn new(eyes: Eyes, has_head: bool) -> Rig {
+    fn new(eyes: StereoSettings, has_head: bool) -> Rig {
         let (shown_by, shown) = sync_channel(4);
         let (observer, titles) = sync_channel(4);
-        let (told, costs) = sync_channel(1);
-        let (troubles_by, troubles) = sync_channel(1);
+        let (costs_by, costs) = sync_channel(1);
+        let (warnings_by, warnings) = sync_channel(1);
         let surface = Memory {
             size: Size::default(),
             pixels: Vec::new(),
             shown: shown_by,
             observer,
         };
-        let desk = Arc::new(Desk::new(eyes.view));
-        let opening = Opening {
-            desk: Arc::clone(&desk),
-            told: Box::new(move |said| match said {
-                Said::Cost(cost) => _ = told.try_send(cost),
-                Said::Trouble(why) => _ = troubles_by.try_send(why),
+        let mailbox = Arc::new(Mailbox::new(eyes.view));
+        let options = StereoOptions {
+            mailbox: Arc::clone(&mailbox),
+            on_event: Box::new(move |event| match event {
+                StereoEvent::Cost(cost) => _ = costs_by.try_send(cost),
+                StereoEvent::Warning(why) => _ = warnings_by.try_send(why),
             }),
             eyes,
             has_head,
             scheduler: Scheduler::ordinary(),
         };
         Rig {
-            presenter: EyesPresenter::new(Box::new(surface), opening),
-            desk,
+            presenter: StereoPresenter::new(Box::new(surface), options),
+            mailbox,
             shown: Some(shown),
             titles,
             costs,
-            troubles,
+            warnings,
             frame: 0,
         }
     }
 
-    /// A frame whose red says the column of its eye, drawn for a head that looks so far to the left, if it
-    /// says that.
+    /// A frame whose red value encodes the eye's column, drawn for a head turned left by `drawn` degrees, if
+    /// given.
     fn frame(&mut self, size: Size, drawn: Option<f32>) -> Result<bool, PresentError> {
         self.frame += 1;
         let eye = if drawn.is_some() {
@@ -116,7 +116,7 @@ impl Rig {
         } else {
             size.width
         };
-        let canvas = self.presenter.canvas().expect("it lends memory");
+        let canvas = self.presenter.canvas().expect("a canvas");
         let bytes = canvas.rows(size, 0..size.height).expect("memory");
         for (i, pixel) in bytes.chunks_exact_mut(4).enumerate() {
             let x = u32::try_from(i).expect("a picture") % size.width % eye;
@@ -132,33 +132,38 @@ impl Rig {
             .show(frame, size)
     }
 
-    /// What is seen, as soon as it is as is wanted.
-    fn sees(&self, what: &str, wanted: impl Fn(Size, &[u8]) -> bool) {
-        self.sees_while(what, || (), wanted);
+    /// Waits until a picture is shown that satisfies `wanted`.
+    fn expect(&self, what: &str, predicate: impl Fn(Size, &[u8]) -> bool) {
+        self.expect_while(what, || (), predicate);
     }
 
-    /// The same, and does something until then, again and again.
-    fn sees_while(&self, what: &str, meanwhile: impl Fn(), wanted: impl Fn(Size, &[u8]) -> bool) {
+    /// The same; calls `meanwhile` repeatedly until then.
+    fn expect_while(
+        &self,
+        what: &str,
+        meanwhile: impl Fn(),
+        predicate: impl Fn(Size, &[u8]) -> bool,
+    ) {
         let until = Deadline::now() + PATIENCE;
         let shown = self.shown.as_ref().expect("the window is open");
         while Deadline::now() < until {
             meanwhile();
             if let Ok((size, pixels)) = shown.recv_timeout(Duration::from_millis(10))
-                && wanted(size, &pixels)
+                && predicate(size, &pixels)
             {
                 return;
             }
         }
-        panic!("it is not seen: {what}");
+        panic!("not shown: {what}");
     }
 
-    fn sees_turned(&self, degrees: f32) {
-        self.sees(&format!("{degrees} degrees"), is_turned(degrees));
+    fn expect_turned(&self, degrees: f32) {
+        self.expect(&format!("{degrees} degrees"), is_turned(degrees));
     }
 }
 
-/// The middle of the left eye's picture is the column that a head sees which looks so far to the left of what was
-/// drawn.
+/// Whether the middle of the left eye shows the column seen by a head turned left by `degrees` after
+/// rendering.
 fn is_turned(degrees: f32) -> impl Fn(Size, &[u8]) -> bool {
     let column = 32.0 * (1.0 - degrees.to_radians().tan());
     move |size, pixels| {
@@ -167,146 +172,143 @@ fn is_turned(degrees: f32) -> impl Fn(Size, &[u8]) -> bool {
     }
 }
 
-fn looks(degrees: f32) -> Pose {
-    let Rotation(looks) = Rotation::of_head(degrees.to_radians(), 0.0, 0.0);
-    Pose::new([0.0; 3], looks).expect("a rotation")
+fn head_turned(degrees: f32) -> Pose {
+    let Rotation(rotation) = Rotation::of_head(degrees.to_radians(), 0.0, 0.0);
+    Pose::new([0.0; 3], rotation).expect("a rotation")
 }
 
 fn viewpoint(degrees: f32) -> Viewpoint {
     let quarter = std::f32::consts::FRAC_PI_4;
     let fov = FieldOfView::new(-quarter, quarter, quarter, -quarter).expect("a view");
     let view = View {
-        pose: looks(degrees),
+        pose: head_turned(degrees),
         fov,
     };
     Viewpoint {
         pose: Some(PoseEcho {
             pose: PoseId(1),
-            at: looks(degrees),
+            at: head_turned(degrees),
             display: None,
         }),
         views: Some(Views::two(view, view)),
     }
 }
 
-fn fast() -> Eyes {
-    Eyes {
+fn fast() -> StereoSettings {
+    StereoSettings {
         rate: 500.0,
-        ..Eyes::default()
+        ..StereoSettings::default()
     }
 }
 
 #[test]
-fn what_has_no_eyes_goes_straight_to_the_surface() {
+fn a_frame_without_views_is_presented_directly() {
     let mut rig = Rig::new(fast(), true);
     assert!(rig.frame(EYES, None).expect("shown"));
-    rig.sees("the picture", |size, pixels| size == EYES && pixels[2] == 0);
-    assert!(matches!(rig.presenter.way, Way::Direct(_)));
-    // Nobody's head turns, and both eyes are wanted: nothing is to be done.
+    rig.expect("the picture", |size, pixels| size == EYES && pixels[2] == 0);
+    assert!(matches!(rig.presenter.output, Output::Direct(_)));
+    // Without a head and with both eyes selected there is nothing to process.
     let mut rig = Rig::new(fast(), false);
     assert!(rig.frame(EYES, Some(0.0)).expect("shown"));
-    assert!(matches!(rig.presenter.way, Way::Direct(_)));
+    assert!(matches!(rig.presenter.output, Output::Direct(_)));
 }
 
 #[test]
-fn a_picture_follows_the_head_also_without_a_new_one() {
+fn a_picture_follows_the_head_without_a_new_frame() {
     let mut rig = Rig::new(fast(), true);
-    rig.desk.head_at(looks(0.0), clock::now());
-    // The first is on the surface already; the next must be painted whole.
+    rig.mailbox.set_head(head_turned(0.0), clock::now());
+    // The first is on the surface already; the next must be painted completely.
     assert!(!rig.frame(EYES, Some(0.0)).expect("shown"));
     assert!(rig.frame(EYES, Some(0.0)).expect("shown"));
-    rig.sees_turned(0.0);
+    rig.expect_turned(0.0);
     for degrees in [10.0, 25.0, -15.0] {
-        rig.desk.head_at(looks(degrees), clock::now());
-        rig.sees_turned(degrees);
+        rig.mailbox.set_head(head_turned(degrees), clock::now());
+        rig.expect_turned(degrees);
     }
-    // A new one that was drawn for where the head looked then.
+    // A new frame, drawn for an older head rotation.
     assert!(rig.frame(EYES, Some(-25.0)).expect("shown"));
-    rig.sees_turned(10.0);
+    rig.expect_turned(10.0);
     rig.presenter
-        .set_observer(true, "only watched")
-        .expect("told");
-    let title = rig.titles.recv_timeout(PATIENCE).expect("passed on");
-    assert_eq!(title, "only watched");
+        .set_observer(true, "observing")
+        .expect("forwarded");
+    let title = rig.titles.recv_timeout(PATIENCE).expect("applied");
+    assert_eq!(title, "observing");
     drop(rig.presenter);
     let cost = rig.costs.recv_timeout(PATIENCE).expect("counted");
-    // The first may have gone straight to the surface.
+    // The first may have been presented directly.
     assert!(cost.pictures >= 4 && cost.p50 <= cost.p99, "{cost}");
     assert_eq!(cost.with, DrawWith::Software);
-    assert!(
-        rig.troubles.try_recv().is_err(),
-        "what is usual always works"
-    );
+    assert!(rig.warnings.try_recv().is_err(), "the default always works");
 }
 
 #[test]
-fn what_opengl_can_not_draw_the_processor_does() {
-    let eyes = Eyes {
+fn software_replaces_a_failing_opengl_renderer() {
+    let eyes = StereoSettings {
         draw_with: DrawWith::Gl,
         ..fast()
     };
     let mut rig = Rig::new(eyes, true);
-    rig.desk.head_at(looks(10.0), clock::now());
+    rig.mailbox.set_head(head_turned(10.0), clock::now());
     assert!(!rig.frame(EYES, Some(0.0)).expect("shown"));
     assert!(rig.frame(EYES, Some(0.0)).expect("shown"));
-    rig.sees_turned(10.0);
-    let trouble = rig.troubles.recv_timeout(PATIENCE).expect("told");
-    assert!(trouble.starts_with("gl can't draw"), "{trouble}");
-    assert!(trouble.ends_with("in software"), "{trouble}");
+    rig.expect_turned(10.0);
+    let warning = rig.warnings.recv_timeout(PATIENCE).expect("a warning");
+    assert!(warning.starts_with("gl can't draw"), "{warning}");
+    assert!(warning.ends_with("in software"), "{warning}");
     drop(rig.presenter);
     let cost = rig.costs.recv_timeout(PATIENCE).expect("counted");
     assert_eq!(cost.with, DrawWith::Software);
 }
 
 #[test]
-fn a_velocity_counts_unless_the_clock_has_jumped() {
+fn a_velocity_is_extrapolated_unless_the_clock_jumped() {
     let mut rig = Rig::new(fast(), true);
     let turning = |degrees: f32| {
         let turns = Some([0.0, 200f32.to_radians(), 0.0]);
-        looks(degrees).moving(None, turns).expect("finite")
+        head_turned(degrees).moving(None, turns).expect("finite")
     };
     assert!(!rig.frame(EYES, Some(0.0)).expect("shown"));
     assert!(rig.frame(EYES, Some(0.0)).expect("shown"));
-    // Twenty degrees in the longest time for which a velocity is trusted; then it stands still again.
+    // Extrapolated by twenty degrees within the longest pose age; then it stands still again.
     let a_while = Duration::from_millis(150);
-    let turns = || rig.desk.head_at(turning(0.0), clock::now() - a_while);
-    rig.sees_while("20 degrees", turns, is_turned(20.0));
-    rig.sees_turned(0.0);
+    let turns = || rig.mailbox.set_head(turning(0.0), clock::now() - a_while);
+    rig.expect_while("20 degrees", turns, is_turned(20.0));
+    rig.expect_turned(0.0);
     let hour = Duration::from_secs(3600);
-    rig.desk.head_at(turning(5.0), clock::now() + hour);
-    rig.sees_turned(5.0);
-    rig.desk
-        .head_at(turning(-5.0), Instant(clock::now().0 - 3_600_000_000_000));
-    rig.sees_turned(-5.0);
+    rig.mailbox.set_head(turning(5.0), clock::now() + hour);
+    rig.expect_turned(5.0);
+    rig.mailbox
+        .set_head(turning(-5.0), Instant(clock::now().0 - 3_600_000_000_000));
+    rig.expect_turned(-5.0);
 }
 
 #[test]
 fn sizes_views_and_kinds_of_pictures_change() {
-    let eyes = Eyes {
+    let eyes = StereoSettings {
         view: EyeView::Left,
         ..fast()
     };
     let mut rig = Rig::new(eyes, false);
     assert!(!rig.frame(EYES, Some(0.0)).expect("shown"));
     assert!(rig.frame(EYES, Some(0.0)).expect("shown"));
-    rig.sees("the left eye", |size, _| size == Size::new(SIDE, SIDE));
-    assert_eq!(rig.desk.next_view(), EyeView::Right);
-    assert_eq!(rig.desk.next_view(), EyeView::Anaglyph);
-    assert_eq!(rig.desk.next_view(), EyeView::Both);
-    rig.sees("both eyes", |size, _| size == EYES);
+    rig.expect("the left eye", |size, _| size == Size::new(SIDE, SIDE));
+    assert_eq!(rig.mailbox.cycle_view(), EyeView::Right);
+    assert_eq!(rig.mailbox.cycle_view(), EyeView::Anaglyph);
+    assert_eq!(rig.mailbox.cycle_view(), EyeView::Both);
+    rig.expect("both eyes", |size, _| size == EYES);
     // One picture for both eyes, of another size, and back.
     let mono = Size::new(100, 50);
     assert!(rig.frame(mono, None).expect("shown"));
-    rig.sees("all of it", |size, pixels| {
+    rig.expect("all of it", |size, pixels| {
         size == mono && pixels[99 * 4 + 2] > 250
     });
     let larger = Size::new(4 * SIDE, 2 * SIDE);
     assert!(rig.frame(larger, Some(0.0)).expect("shown"));
-    rig.sees("both again", |size, _| size == larger);
+    rig.expect("both again", |size, _| size == larger);
 }
 
 #[test]
-fn a_surface_that_is_gone_is_told_with_the_next_picture() {
+fn a_lost_surface_is_reported_with_the_next_picture() {
     let mut rig = Rig::new(fast(), true);
     assert!(!rig.frame(EYES, Some(0.0)).expect("shown"));
     rig.shown = None;
@@ -314,7 +316,7 @@ fn a_surface_that_is_gone_is_told_with_the_next_picture() {
     let why = loop {
         match rig.frame(EYES, Some(0.0)) {
             Err(PresentError(why)) => break why,
-            Ok(_) => assert!(Deadline::now() < until, "nobody says so"),
+            Ok(_) => assert!(Deadline::now() < until, "no error"),
         }
         std::thread::yield_now();
     };

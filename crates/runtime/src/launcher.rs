@@ -1,7 +1,6 @@
-//! The program that started this application, from within: what it wants, and what it is told. The other end
-//! is `crate::launch`.
+//! The connection from an application to the program that started it. The other end is `crate::launch`.
 //!
-//! It prints nothing and starts no thread. A child that the application forks does not have the socket.
+//! It prints nothing and starts no thread. Forked children do not inherit the socket.
 
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
@@ -23,41 +22,41 @@ use rustix::net::{
 };
 
 use crate::clock;
-use crate::line::{Line, Order, SOCKET};
+use crate::line::{LaunchSettings, Line, SOCKET};
 use crate::remote;
 
-/// The socket of who started this application.
+/// The connection to the launcher of this application.
 pub struct Launcher {
-    /// A child that goes on when the application has ended would keep it open otherwise.
+    /// Closes it in forked children, which might outlive the application.
     _own: NotForked,
     socket: OwnedFd,
-    /// Where its gateways look for the host.
+    /// The socket path where its gateways look for the host.
     gateway: Option<PathBuf>,
 }
 
-/// What a wait ended for.
+/// Why a wait ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Woken {
-    /// Something is new: the waker was used, or an order may be there.
-    News,
-    /// The other end is gone.
-    Over,
+pub enum WakeReason {
+    /// The waker was used, or settings may have arrived.
+    Event,
+    /// The launcher has closed the connection.
+    Disconnected,
 }
 
 impl Launcher {
-    /// Connects as the environment says ([`SOCKET`]).
+    /// Connects to the socket named by the environment ([`SOCKET`]).
     ///
     /// # Errors
-    /// One line: nobody listens there.
+    /// One line: there is no listener.
     pub fn connect() -> Result<Launcher, String> {
         let path = std::env::var_os(SOCKET).unwrap_or_default();
         Launcher::connect_to(Path::new(&path))
     }
 
-    /// Connects to the socket of this name.
+    /// Connects to the socket at this path.
     ///
     /// # Errors
-    /// One line: nobody listens there.
+    /// One line: there is no listener.
     pub fn connect_to(path: &Path) -> Result<Launcher, String> {
         let kind = (
             AddressFamily::UNIX,
@@ -74,19 +73,19 @@ impl Launcher {
         })
     }
 
-    /// What to do, if it was said: once, and to one process of an application at a time. With it come the sockets of
-    /// pads that are there already.
+    /// Receives the settings, if they were sent: once, to one process of an application at a time. The
+    /// sockets of existing pads are attached.
     ///
     /// # Errors
-    /// One line: it is not understood, or the socket broke.
-    pub fn order(&self) -> Result<Option<Order>, String> {
-        let mut text = vec![0; Order::LONGEST];
+    /// One line: the settings can't be parsed, or the socket failed.
+    pub fn settings(&self) -> Result<Option<LaunchSettings>, String> {
+        let mut text = vec![0; LaunchSettings::MAX_LEN];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MAX_PADS as usize))];
         let mut with = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         let mut parts = [IoSliceMut::new(&mut text)];
         let length = match recvmsg(&self.socket, &mut parts, &mut with, flags) {
-            // It has ended, which the next wait says.
+            // Disconnected; the next wait reports it.
             Ok(received) if received.bytes == 0 => return Ok(None),
             Ok(received) => received.bytes,
             Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
@@ -98,62 +97,62 @@ impl Launcher {
                 sockets.extend(received.map(Arc::new));
             }
         }
-        let mut order = Order::read(text.get(..length).unwrap_or_default())?;
-        order.host.seats = SeatSockets(sockets);
-        order.host.gateway = self.gateway.clone().filter(|_| order.gateways);
-        Ok(Some(order))
+        let mut settings = LaunchSettings::read(text.get(..length).unwrap_or_default())?;
+        settings.host.seats = SeatSockets(sockets);
+        settings.host.gateway = self.gateway.clone().filter(|_| settings.gateways);
+        Ok(Some(settings))
     }
 
-    /// Waits for what to do, at most so long; `None` if it is not said, or the other end is gone.
+    /// Waits at most `span` for the settings; `None` on timeout or if disconnected.
     ///
     /// # Errors
-    /// As [`order`](Launcher::order).
-    pub fn order_within(&self, span: Duration) -> Result<Option<Order>, String> {
+    /// As [`settings`](Launcher::settings).
+    pub fn settings_within(&self, span: Duration) -> Result<Option<LaunchSettings>, String> {
         let until = clock::now() + span;
         loop {
             let left = until.since(clock::now());
             let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
             let turn = Timespec::try_from(left).ok();
-            // Interrupted, it is asked again.
+            // After a signal, check again.
             let _ = poll(&mut fds, turn.as_ref());
             let over = fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR);
-            let order = self.order()?;
-            if order.is_some() || over || left.is_zero() {
-                return Ok(order);
+            let settings = self.settings()?;
+            if settings.is_some() || over || left.is_zero() {
+                return Ok(settings);
             }
         }
     }
 
-    /// Waits until `waker` is used, or the other end says something or is gone.
-    pub fn wait(&self, waker: &Waker) -> Woken {
+    /// Waits until `waker` is used, or the launcher sends something or disconnects.
+    pub fn wait(&self, waker: &Waker) -> WakeReason {
         let mut fds = [
             PollFd::new(&waker.0, PollFlags::IN),
             PollFd::new(&self.socket, PollFlags::IN),
         ];
-        // Interrupted, it is asked again.
+        // After a signal, check again.
         let _ = poll(&mut fds, None);
         let over = fds[1].revents().intersects(PollFlags::HUP | PollFlags::ERR);
         let _ = rustix::io::read(&waker.0, &mut [0u8; 8]);
         match over {
-            true => Woken::Over,
-            false => Woken::News,
+            true => WakeReason::Disconnected,
+            false => WakeReason::Event,
         }
     }
 
-    /// Tells the other end, if it listens: a line for which there is no room is lost.
-    pub fn say(&self, line: &Line) {
+    /// Sends a line to the launcher; it is lost if there is no room.
+    pub fn send(&self, line: &Line) {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let _ = send(self.socket.as_fd(), line.text().as_bytes(), flags);
     }
 }
 
 impl AsFd for Launcher {
-    /// To wait for beside others; it hangs up when the other end is gone.
+    /// For polling; hangs up when the launcher disconnects.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
 fn failed(e: Errno) -> String {
-    format!("openuvr can't be reached: {e}")
+    format!("can't reach openuvr: {e}")
 }

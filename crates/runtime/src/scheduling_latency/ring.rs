@@ -1,37 +1,36 @@
-//! The ring of one site: the thread that is woken fills it, the writer empties it. No lock, and nobody
-//! waits.
+//! The lock-free ring of one site: the woken thread fills it, the writer drains it.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use openuvr_proto::time::Instant;
 
-/// Samples that wait for the writer at most: 96 KiB.
+/// Capacity in samples: 96 KiB.
 pub(super) const CAPACITY: usize = 4096;
 
-/// When it was to be sent, was sent, was received: ns of `CLOCK_MONOTONIC`.
+/// Times at which a wake-up was intended, sent and received: ns of `CLOCK_MONOTONIC`.
 pub(crate) type Sample = [i64; 3];
 
 #[derive(Debug)]
 pub(crate) struct Ring {
-    /// What it is of, and which of those of this name.
+    /// The site's name, and its number among sites of this name.
     pub(super) of: String,
     number: usize,
-    /// When the first was sent that nobody has received; 0: none was.
-    under_way: AtomicI64,
-    /// The thread that receives, as [`here`] tells; 0: not known yet.
+    /// When the oldest unreceived wake-up was sent; 0: none.
+    pending: AtomicI64,
+    /// The receiving thread's [`thread_id`]; 0: not known yet.
     receiver: AtomicUsize,
-    /// Samples written, by the thread that is woken alone.
+    /// Samples written; modified only by the woken thread.
     written: AtomicU64,
-    /// Samples taken out, by the writer alone.
-    taken: AtomicU64,
+    /// Samples read; modified only by the writer.
+    read: AtomicU64,
     lost: AtomicU64,
     slots: Box<[[AtomicI64; 3]]>,
 }
 
-/// A number that no other living thread has.
-fn here() -> usize {
-    thread_local!(static HERE: u8 = const { 0 });
-    HERE.with(|here| std::ptr::from_ref(here).addr())
+/// A number unique among living threads.
+fn thread_id() -> usize {
+    thread_local!(static ID: u8 = const { 0 });
+    ID.with(|id| std::ptr::from_ref(id).addr())
 }
 
 impl Ring {
@@ -39,10 +38,10 @@ impl Ring {
         Ring {
             of: of.to_owned(),
             number,
-            under_way: AtomicI64::new(0),
+            pending: AtomicI64::new(0),
             receiver: AtomicUsize::new(0),
             written: AtomicU64::new(0),
-            taken: AtomicU64::new(0),
+            read: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             slots: (0..CAPACITY).map(|_| Default::default()).collect(),
         }
@@ -60,21 +59,21 @@ impl Ring {
     }
 
     pub(super) fn sent(&self, now: Instant) {
-        if self.receiver.load(Ordering::Relaxed) != here() {
-            // Fails if an earlier one is under way, which counts.
+        if self.receiver.load(Ordering::Relaxed) != thread_id() {
+            // Fails if an earlier one is pending, which counts.
             let orders = (Ordering::Release, Ordering::Relaxed);
-            let _ = (self.under_way).compare_exchange(0, now.0, orders.0, orders.1);
+            let _ = (self.pending).compare_exchange(0, now.0, orders.0, orders.1);
         }
     }
 
     pub(super) fn received(&self, now: Instant) {
-        self.receiver.store(here(), Ordering::Relaxed);
-        // Most turns follow from something else: those cost no more than a load.
-        if self.under_way.load(Ordering::Relaxed) == 0 {
+        self.receiver.store(thread_id(), Ordering::Relaxed);
+        // Most iterations have another cause: those cost only a load.
+        if self.pending.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let sent = self.under_way.swap(0, Ordering::Acquire);
-        // One sent in between this thread's look at the clock and now would end before it began.
+        let sent = self.pending.swap(0, Ordering::Acquire);
+        // A wake-up sent after `now` was read would otherwise have a negative latency.
         if sent != 0 {
             self.push([sent, sent, now.0.max(sent)]);
         }
@@ -88,8 +87,8 @@ impl Ring {
 
     fn push(&self, sample: Sample) {
         let written = self.written.load(Ordering::Relaxed);
-        let waiting = written - self.taken.load(Ordering::Acquire);
-        if waiting >= CAPACITY as u64 {
+        let pending = written - self.read.load(Ordering::Acquire);
+        if pending >= CAPACITY as u64 {
             self.lost.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -99,15 +98,15 @@ impl Ring {
         self.written.store(written + 1, Ordering::Release);
     }
 
-    /// Takes out what is there.
-    pub(crate) fn empty(&self, mut each: impl FnMut(Sample)) {
+    /// Reads all samples.
+    pub(crate) fn drain(&self, mut each: impl FnMut(Sample)) {
         let written = self.written.load(Ordering::Acquire);
-        let taken = self.taken.load(Ordering::Relaxed);
-        for number in taken..written {
+        let read = self.read.load(Ordering::Relaxed);
+        for number in read..written {
             let [intended, sent, received] = self.slot(number);
             each([intended, sent, received].map(|slot| slot.load(Ordering::Relaxed)));
         }
-        self.taken.store(written, Ordering::Release);
+        self.read.store(written, Ordering::Release);
     }
 
     fn slot(&self, number: u64) -> &[AtomicI64; 3] {

@@ -6,20 +6,20 @@ use super::*;
 
 fn all(ring: &Ring) -> Vec<[i64; 3]> {
     let mut all = Vec::new();
-    ring.empty(|sample| all.push(sample));
+    ring.drain(|sample| all.push(sample));
     all
 }
 
-/// As another thread would: one that wakes itself hands nothing over.
+/// Sends from another thread: a thread that wakes itself is not recorded.
 fn send(ring: &Ring, at: i64) {
     thread::scope(|scope| scope.spawn(|| ring.sent(Instant(at))).join().expect("sent"));
 }
 
 #[test]
-fn the_first_that_was_not_received_counts() {
+fn the_first_unreceived_wakeup_counts() {
     let ring = Ring::new("it", 1);
     ring.received(Instant(5));
-    assert_eq!(all(&ring), [[0; 3]; 0], "nobody sent");
+    assert_eq!(all(&ring), [[0; 3]; 0], "no wake-up was sent");
     send(&ring, 10);
     send(&ring, 20);
     ring.received(Instant(30));
@@ -30,7 +30,7 @@ fn the_first_that_was_not_received_counts() {
 }
 
 #[test]
-fn a_thread_that_wakes_itself_hands_nothing_over() {
+fn a_thread_that_wakes_itself_is_not_recorded() {
     let ring = Ring::new("it", 1);
     ring.received(Instant(1));
     ring.sent(Instant(2));
@@ -39,15 +39,19 @@ fn a_thread_that_wakes_itself_hands_nothing_over() {
 }
 
 #[test]
-fn a_timer_is_late_by_what_is_beyond_its_deadline() {
+fn timer_latency_is_counted_from_the_deadline() {
     let ring = Ring::new("it", 1);
     ring.woke(Instant(100), Instant(99));
     ring.woke(Instant(100), Instant(107));
-    assert_eq!(all(&ring), [[100, 100, 107]], "one that woke early is none");
+    assert_eq!(
+        all(&ring),
+        [[100, 100, 107]],
+        "an early wake-up is not recorded"
+    );
 }
 
 #[test]
-fn a_full_ring_loses_the_newest_and_counts_them() {
+fn a_full_ring_drops_the_newest_and_counts_them() {
     let ring = Ring::new("it", 1);
     let count = i64::try_from(CAPACITY).expect("small");
     for n in 1..=count + 7 {
@@ -61,7 +65,7 @@ fn a_full_ring_loses_the_newest_and_counts_them() {
 }
 
 #[test]
-fn nothing_is_lost_or_torn_while_it_is_emptied() {
+fn nothing_is_lost_or_torn_while_it_is_drained() {
     const COUNT: i64 = 200_000;
     let (ring, done) = (Ring::new("it", 1), AtomicBool::new(false));
     let mut seen = Vec::new();
@@ -74,7 +78,7 @@ fn nothing_is_lost_or_torn_while_it_is_emptied() {
         });
         loop {
             let over = done.load(Ordering::Acquire);
-            ring.empty(|sample| seen.push(sample));
+            ring.drain(|sample| seen.push(sample));
             if over {
                 break;
             }
@@ -87,8 +91,8 @@ fn nothing_is_lost_or_torn_while_it_is_emptied() {
 }
 
 #[test]
-fn who_records_nothing_has_sites_that_do_nothing() {
-    let site = Handoffs::default().site("it");
+fn without_a_recording_sites_do_nothing() {
+    let site = SchedulingLatencies::default().site("it");
     site.sent();
     site.received();
     site.woke(Instant(1));

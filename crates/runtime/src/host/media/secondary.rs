@@ -1,13 +1,12 @@
-//! A rendition beside the one that the capturing thread makes, in a thread of its own, which is an
-//! ordinary one: it can't delay the player.
+//! A secondary rendition, in addition to that of the media thread. It has its own thread without real-time
+//! priority, so it can't delay the player.
 //!
 //! ```text
-//! capturing thread ─► slot: the newest picture, shared ─► convert, encode, send
-//!                  ─► media_commands                          ◄─ ends: to the control thread
+//! media thread ─► slot: the newest picture, shared ─► convert, encode, send
+//!              ─► media_commands                          ◄─ outcomes: to the control thread
 //! ```
-//! One picture waits at most. A newer one takes its place, and the older is a frame that is dropped by
-//! name. The capturing thread never waits for the slot: one that it finds taken is offered the picture
-//! again.
+//! At most one picture waits. A newer one replaces it, and the older one is recorded as a dropped frame. The
+//! media thread never waits for the slot: if it is locked, it retries later.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,29 +22,29 @@ use openuvr_proto::host::LinkState;
 use openuvr_proto::id::{RenditionId, SubscriberId};
 use openuvr_proto::units::{Bitrate, Size};
 
-use super::pipeline::{Circumstances, Pipeline};
+use super::pipeline::{PictureInfo, Pipeline};
 use crate::clock;
-use crate::handoffs::Site;
 use crate::host::{MEDIA_COMMANDS, MediaCommand, Notice, PanicReporter, Shared};
 use crate::sched::{self, Scheduler};
+use crate::scheduling_latency::WakeupSite;
 
-/// A picture on its way to another thread.
-pub(super) struct Waiting {
+/// A picture passed to another thread.
+pub(super) struct SharedPicture {
     pub(super) picture: Arc<Copied>,
-    /// Of the source; the picture may be padded to more.
+    /// The source's size; the picture may be padded.
     pub(super) size: Size,
-    pub(super) about: Circumstances,
-    /// Where it differs from the one that this thread got before; `None`: perhaps everywhere.
+    pub(super) info: PictureInfo,
+    /// The region that differs from the thread's previous picture; `None`: unknown.
     pub(super) changed: Option<Block>,
-    /// Pictures whose place it took.
+    /// Number of pictures it replaced.
     pub(super) superseded: u32,
-    /// What is known of the links of those who take it.
+    /// Link states of the rendition's subscribers.
     pub(super) links: Vec<(SubscriberId, LinkState)>,
 }
 
-impl Waiting {
-    /// It takes the place of an older one.
-    fn replace(&mut self, older: &Waiting) {
+impl SharedPicture {
+    /// Merges in an older picture that it replaces.
+    fn supersede(&mut self, older: &SharedPicture) {
         self.superseded += older.superseded + 1;
         self.changed = match (self.changed.take(), &older.changed) {
             (Some(newer), Some(before)) if self.size == older.size => Some(newer.joined(before)),
@@ -54,53 +53,53 @@ impl Waiting {
     }
 }
 
-/// What both threads see.
+/// State shared by both threads.
 #[derive(Default)]
 struct Slot {
-    waiting: Mutex<Option<Waiting>>,
-    /// Its encoder takes pictures of the source's size as NV12.
+    waiting: Mutex<Option<SharedPicture>>,
+    /// Whether its encoder takes NV12 pictures of the source's size.
     takes_nv12: AtomicBool,
-    /// The pipeline is wanted by the capturing thread.
-    wanted_back: AtomicBool,
-    /// Where pictures are handed over.
-    handed_over: Site,
+    /// Whether the media thread recalls the pipeline.
+    recalled: AtomicBool,
+    /// The thread's wake-up site for pictures.
+    wakeup_site: WakeupSite,
 }
 
-/// A pipeline that comes back, with what it was not told yet.
-pub(in crate::host) struct Returned {
+/// A returned pipeline with its unprocessed commands.
+pub(in crate::host) struct ReturnedPipeline {
     pub(super) pipeline: Pipeline,
     pub(super) media_commands: Receiver<MediaCommand>,
     slot: Arc<Slot>,
 }
 
-/// The capturing thread's end.
-pub(super) struct Further {
+/// The media thread's handle.
+pub(super) struct SecondaryRendition {
     pub(super) id: RenditionId,
-    /// Who takes it.
+    /// Its subscribers.
     pub(super) members: Vec<SubscriberId>,
     media_commands: SyncSender<MediaCommand>,
-    /// Commands that found no room.
+    /// Commands that found no room in the channel.
     unsent: VecDeque<MediaCommand>,
     slot: Arc<Slot>,
-    /// A picture that found the slot taken.
-    pending: Option<Waiting>,
+    /// A picture that found the slot locked.
+    pending: Option<SharedPicture>,
     thread: JoinHandle<()>,
 }
 
-impl Further {
-    /// Starts the thread; `back` and `capturing` lead to the capturing one.
+impl SecondaryRendition {
+    /// Starts the thread; `returns` and `capturing` lead to the media thread.
     ///
     /// # Errors
-    /// The system's, if it starts no more threads: the pipeline is gone then.
+    /// The system's, if the thread can't be started; the pipeline is dropped then.
     pub(super) fn start(
         mut pipeline: Pipeline,
         shared: &Arc<Shared>,
         scheduler: &Scheduler,
-        (back, capturing): (SyncSender<MediaCommand>, Waker),
-    ) -> std::io::Result<Further> {
+        (returns, capturing): (SyncSender<MediaCommand>, Waker),
+    ) -> std::io::Result<SecondaryRendition> {
         let (media_commands, inbox) = sync_channel(MEDIA_COMMANDS);
         let slot = Arc::new(Slot {
-            handed_over: scheduler.site("host-media-to-rendition"),
+            wakeup_site: scheduler.site("host-media-to-rendition"),
             ..Slot::default()
         });
         let (id, members) = (pipeline.id(), pipeline.members());
@@ -113,17 +112,17 @@ impl Further {
             picture: None,
         };
         let report = PanicReporter(shared.clone(), "rendition");
-        // Not real-time: what it does may wait for whatever the player needs.
+        // Not real-time: the player has priority.
         let role = sched::ThreadRole::Background;
         let thread = scheduler.spawn(role, "ouvr-rendition", move || {
             let _report = report;
             if let Some(returned) = thread.run() {
                 // Fails only if the host stops.
-                let _ = back.send(MediaCommand::Returned(Box::new(returned)));
+                let _ = returns.send(MediaCommand::Returned(Box::new(returned)));
                 capturing.wake();
             }
         })?;
-        Ok(Further {
+        Ok(SecondaryRendition {
             id,
             members,
             media_commands,
@@ -134,7 +133,7 @@ impl Further {
         })
     }
 
-    /// Passes on an order for one of its members. What finds no room and comes again is lost.
+    /// Forwards a command for one of its members. Repeated requests without room are dropped.
     pub(super) fn command_media(&mut self, command: MediaCommand) {
         match &command {
             MediaCommand::Add { id, .. } => self.members.push(*id),
@@ -159,22 +158,22 @@ impl Further {
         self.retry();
     }
 
-    /// Drops what was not told yet of a subscriber that is gone; whether its coming was not.
+    /// Drops the unsent commands of a subscriber that left; returns whether its `Add` was among them.
     fn forget(&mut self, gone: SubscriberId) -> bool {
-        let came =
+        let joined =
             |command: &MediaCommand| matches!(command, MediaCommand::Add { id, .. } if *id == gone);
-        let unknown = self.unsent.iter().any(came);
+        let unknown = self.unsent.iter().any(joined);
         self.unsent
             .retain(|command| command.subscriber() != Some(gone));
         unknown
     }
 
-    /// Whether this came from its thread.
-    pub(super) fn gave(&self, returned: &Returned) -> bool {
+    /// Whether this pipeline belongs to its thread.
+    pub(super) fn owns(&self, returned: &ReturnedPipeline) -> bool {
         Arc::ptr_eq(&self.slot, &returned.slot)
     }
 
-    /// Offers what found no room before; whether some is left.
+    /// Retries unsent commands and the pending picture; returns whether any remain.
     pub(super) fn retry(&mut self) -> bool {
         if self.unsent.is_empty() && self.pending.is_none() {
             return false;
@@ -194,48 +193,48 @@ impl Further {
         self.pending.is_some() || !self.unsent.is_empty()
     }
 
-    /// The newest picture, which takes the place of one that waits.
-    pub(super) fn offer(&mut self, mut newest: Waiting) {
+    /// Submits the newest picture; it replaces a waiting one.
+    pub(super) fn offer(&mut self, mut newest: SharedPicture) {
         if let Some(pending) = self.pending.take() {
-            newest.replace(&pending);
+            newest.supersede(&pending);
         }
         self.put(newest);
-        self.slot.handed_over.sent();
+        self.slot.wakeup_site.sent();
         self.thread.thread().unpark();
     }
 
-    fn put(&mut self, mut picture: Waiting) {
+    fn put(&mut self, mut picture: SharedPicture) {
         match self.slot.waiting.try_lock() {
             Ok(mut slot) => {
                 if let Some(older) = slot.take() {
-                    picture.replace(&older);
+                    picture.supersede(&older);
                 }
                 *slot = Some(picture);
             }
             Err(TryLockError::WouldBlock) => self.pending = Some(picture),
-            // The thread is gone.
+            // The thread panicked.
             Err(TryLockError::Poisoned(_)) => {}
         }
     }
 
-    /// Whether it takes pictures of the source's size as NV12.
+    /// Whether it takes NV12 pictures of the source's size.
     pub(super) fn takes_nv12(&self) -> bool {
         self.slot.takes_nv12.load(Ordering::Relaxed)
     }
 
-    /// What the video may take at most from the next frame on.
-    pub(super) fn limit(&mut self, highest: Bitrate) {
-        self.unsent.push_back(MediaCommand::Limit(highest));
+    /// Limits the video's bitrate from the next frame on.
+    pub(super) fn limit(&mut self, bitrate_limit: Bitrate) {
+        self.unsent.push_back(MediaCommand::Limit(bitrate_limit));
         self.retry();
     }
 
-    /// Asks for the pipeline, which comes back as [`MediaCommand::Returned`].
-    pub(super) fn want_back(&self) {
-        self.slot.wanted_back.store(true, Ordering::Relaxed);
+    /// Recalls the pipeline, which is returned by [`MediaCommand::Returned`].
+    pub(super) fn recall(&self) {
+        self.slot.recalled.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
     }
 
-    /// The thread ends, unless it is about to give the pipeline back. What it was not told.
+    /// Ends the thread, unless it is returning the pipeline. Returns the unsent commands.
     pub(super) fn end(self) -> (JoinHandle<()>, VecDeque<MediaCommand>) {
         drop(self.media_commands);
         self.thread.thread().unpark();
@@ -243,41 +242,41 @@ impl Further {
     }
 }
 
-/// The rendition's own thread.
+/// The rendition's thread.
 struct Thread {
     shared: Arc<Shared>,
     pipeline: Pipeline,
     media_commands: Receiver<MediaCommand>,
     slot: Arc<Slot>,
-    /// Where this thread is woken by its timer.
-    timer: Site,
-    /// The newest picture, and what is known of it.
-    picture: Option<(Arc<Copied>, Circumstances)>,
+    /// The wake-up site of this thread's timer.
+    timer: WakeupSite,
+    /// The newest picture with its metadata.
+    picture: Option<(Arc<Copied>, PictureInfo)>,
 }
 
 impl Thread {
-    /// Until nobody takes the rendition, or the capturing thread wants it back.
-    fn run(mut self) -> Option<Returned> {
+    /// Runs until the rendition has no subscribers, or the media thread recalls it.
+    fn run(mut self) -> Option<ReturnedPipeline> {
         loop {
-            self.slot.handed_over.received();
+            self.slot.wakeup_site.received();
             if !self.take_commands() {
                 self.pipeline.end();
                 return None;
             }
-            if self.slot.wanted_back.load(Ordering::Relaxed) {
-                return Some(Returned {
+            if self.slot.recalled.load(Ordering::Relaxed) {
+                return Some(ReturnedPipeline {
                     pipeline: self.pipeline.moved(),
                     media_commands: self.media_commands,
                     slot: self.slot,
                 });
             }
             if let Some(waiting) = self.take_picture() {
-                self.newest(waiting);
+                self.on_picture(waiting);
                 continue;
             }
             let deadline = self.pipeline.next_deadline();
             match deadline.filter(|_| self.picture.is_some()) {
-                Some(at) if at <= clock::now() => self.again(),
+                Some(at) if at <= clock::now() => self.repeat(),
                 Some(at) => {
                     std::thread::park_timeout(at.since(clock::now()));
                     self.timer.woke(at);
@@ -287,29 +286,29 @@ impl Thread {
         }
     }
 
-    /// Whether there will be more of them.
+    /// Handles pending commands; returns whether the channel is open.
     fn take_commands(&mut self) -> bool {
-        let goes_on = loop {
+        let open = loop {
             match self.media_commands.try_recv() {
                 Ok(command) => self.pipeline.command_media(command),
                 Err(TryRecvError::Empty) => break true,
                 Err(TryRecvError::Disconnected) => break false,
             }
         };
-        self.tell_decisions();
-        goes_on
+        self.report_control_events();
+        open
     }
 
-    fn take_picture(&self) -> Option<Waiting> {
+    fn take_picture(&self) -> Option<SharedPicture> {
         let waiting = self.slot.waiting.lock();
         waiting.unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// A picture has come.
-    fn newest(&mut self, waiting: Waiting) {
+    /// Handles a new picture.
+    fn on_picture(&mut self, waiting: SharedPicture) {
         for _ in 0..waiting.superseded {
             self.pipeline.superseded();
-            self.tell_ends();
+            self.report_ends();
         }
         let links = waiting.links;
         self.pipeline.follow_links(|id| {
@@ -317,58 +316,55 @@ impl Thread {
             known.map(|(_, link)| *link)
         });
         (self.pipeline).changed(waiting.size, waiting.changed.as_ref());
-        self.picture = Some((waiting.picture, waiting.about));
-        self.frame(waiting.about, true);
+        self.picture = Some((waiting.picture, waiting.info));
+        self.frame(waiting.info, true);
         let takes = self.pipeline.takes_nv12(waiting.size);
         self.slot.takes_nv12.store(takes, Ordering::Relaxed);
     }
 
-    /// Nothing moved, but somebody needs the picture, or a better one.
-    fn again(&mut self) {
-        if let Some((_, about)) = &self.picture {
-            let about = Circumstances {
+    /// Encodes the current picture again: a subscriber needs it, or static refinement is due.
+    fn repeat(&mut self) {
+        if let Some((_, info)) = &self.picture {
+            let info = PictureInfo {
                 captured: clock::now(),
-                ..*about
+                ..*info
             };
-            self.frame(about, false);
+            self.frame(info, false);
         }
     }
 
-    fn frame(&mut self, about: Circumstances, fresh: bool) {
+    fn frame(&mut self, info: PictureInfo, fresh: bool) {
         let Some((picture, _)) = &self.picture else {
             return;
         };
-        if self.pipeline.frame(&picture.picture(), &about, fresh) {
-            while let Some(at) = self.pipeline.leave() {
+        if self.pipeline.frame(&picture.picture(), &info, fresh) {
+            while let Some(at) = self.pipeline.send_rest() {
                 std::thread::park_timeout(at.since(clock::now()));
                 let _ = self.take_commands();
             }
         }
-        self.tell_ends();
-        self.tell_decisions();
+        self.report_ends();
+        self.report_control_events();
     }
 
-    /// Tells the control thread how frames ended.
-    fn tell_ends(&mut self) {
-        self.pipeline.tell_refusals();
-        let mut told = false;
+    /// Sends frame outcomes to the control thread.
+    fn report_ends(&mut self) {
+        self.pipeline.report_send_errors();
+        let mut sent = false;
         while let Some(end) = self.pipeline.poll_end() {
             // Fails only if the host stops.
-            told |= self.shared.ends.send(end).is_ok();
+            sent |= self.shared.ends.send(end).is_ok();
         }
-        if told {
+        if sent {
             self.shared.wake_control();
         }
     }
 
-    fn tell_decisions(&mut self) {
-        while let Some(decision) = self.pipeline.poll_decision() {
+    fn report_control_events(&mut self) {
+        while let Some(event) = self.pipeline.poll_control_event() {
             let rendition = self.pipeline.id();
-            let told = Notice::Decision {
-                rendition,
-                decision,
-            };
-            self.shared.notice(told);
+            let notice = Notice::Decision { rendition, event };
+            self.shared.notice(notice);
         }
     }
 }

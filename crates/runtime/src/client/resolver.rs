@@ -1,7 +1,7 @@
-//! Where a lost host is now: its name is asked for again while its old addresses are tried.
+//! Resolves a lost host's name again while its old addresses are tried.
 //!
-//! A name service may take seconds to answer, most of all where the network is gone. So a thread of
-//! its own asks, and nobody waits for it, not even the client's end.
+//! A name service may take seconds to answer, especially without a network. So a separate thread queries it,
+//! and nothing waits for that thread, not even the client's end.
 
 use std::io;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -14,30 +14,30 @@ use super::Target;
 use super::config::paths_to;
 use crate::sched::{Scheduler, ThreadRole};
 
-/// Asks when it is told to. Its thread ends when this is gone and the name service has answered.
-pub(super) struct Search {
-    ask: SyncSender<()>,
+/// Resolves on request. Its thread ends when this is dropped and the name service has answered.
+pub(super) struct AddressResolver {
+    requests: SyncSender<()>,
     found: Arc<Mutex<Option<Vec<PathId>>>>,
 }
 
-impl Search {
-    /// Starts the thread that asks for `host` as it is reached by `only` or by anything.
+impl AddressResolver {
+    /// Starts the thread that resolves `host` for transport `only`, or for any.
     ///
     /// # Errors
-    /// The system's, if it starts no more threads.
+    /// The system's, if the thread can't be started.
     pub(super) fn start(
         host: Target,
         only: Option<Rung>,
         scheduler: &Scheduler,
-    ) -> io::Result<Search> {
-        let (ask, asked) = sync_channel(1);
+    ) -> io::Result<AddressResolver> {
+        let (requests, inbox) = sync_channel(1);
         let found = Arc::default();
-        let search = Search {
-            ask,
+        let resolver = AddressResolver {
+            requests,
             found: Arc::clone(&found),
         };
         scheduler.spawn(ThreadRole::Background, "ouvr-search", move || {
-            for () in asked {
+            for () in inbox {
                 match paths_to(&host, only) {
                     Ok(paths) => {
                         *found.lock().unwrap_or_else(PoisonError::into_inner) = Some(paths);
@@ -47,17 +47,17 @@ impl Search {
                 }
             }
         })?;
-        Ok(search)
+        Ok(resolver)
     }
 
-    /// Asks once more, unless an answer is waited for.
-    pub(super) fn again(&self) {
-        // One question waits at most.
-        let _ = self.ask.try_send(());
+    /// Requests another query, unless one is pending.
+    pub(super) fn request(&self) {
+        // At most one request waits.
+        let _ = self.requests.try_send(());
     }
 
-    /// Where the host is, if that was found since the last call.
-    pub(super) fn found(&self) -> Option<Vec<PathId>> {
+    /// The host's paths, if they were resolved since the last call.
+    pub(super) fn take_found(&self) -> Option<Vec<PathId>> {
         self.found
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -1,25 +1,25 @@
-//! When a picture is drawn: as often as the display shows one, and sooner for a new one.
+//! When to draw: once per display refresh, and sooner for a new picture.
 //!
-//! A value: time comes in as an argument.
+//! Takes the time as an argument; has no clock.
 
 use std::time::Duration;
 
 use openuvr_proto::time::Instant;
 
-/// Of the display's period, how much passes at least between two pictures, in percent: a new one need not wait for
-/// its turn, and no more than four come in the time of three.
-const LEAST: u32 = 75;
+/// Least interval between two drawings, in percent of the display's period: a new picture is drawn early, but
+/// at most four are drawn in three periods.
+const MIN_INTERVAL_PERCENT: u32 = 75;
 
-/// The turns of a display.
+/// The drawing times of a display.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     period: Duration,
-    /// When the last picture was due.
+    /// When the last drawing was due.
     last: Option<Instant>,
 }
 
 impl Pace {
-    /// Of a display with so many refreshes a second.
+    /// For a display with this refresh rate in Hz.
     pub(super) fn new(rate: f64) -> Pace {
         let rate = if rate.is_finite() {
             rate.clamp(1.0, 1000.0)
@@ -32,18 +32,18 @@ impl Pace {
         }
     }
 
-    /// When the next picture is due, which is at once for the first.
+    /// When the next drawing is due; the first is due at once.
     pub(super) fn due(&self, fresh: bool) -> Instant {
         let Some(last) = self.last else {
             return Instant(i64::MIN);
         };
         match fresh {
-            true => last + self.period * LEAST / 100,
+            true => last + self.period * MIN_INTERVAL_PERCENT / 100,
             false => last + self.period,
         }
     }
 
-    /// One is drawn now, as was due. Turns that were missed are left out.
+    /// Records a drawing. Missed refreshes are skipped.
     pub(super) fn drawn(&mut self, now: Instant, fresh: bool) {
         let due = self.due(fresh);
         let late = now.since(due) > self.period / 2;
@@ -60,24 +60,24 @@ mod tests {
     }
 
     #[test]
-    fn turns_come_evenly_and_new_pictures_a_little_sooner() {
+    fn drawings_are_periodic_and_new_pictures_a_little_earlier() {
         let mut pace = Pace::new(100.0);
         assert!(pace.due(true) < ms(0) && pace.due(false) < ms(0));
         pace.drawn(ms(0), true);
         assert_eq!(pace.due(false), ms(10));
-        // A thread that wakes late stays in step.
+        // A late wake-up does not shift the phase.
         pace.drawn(ms(12), false);
         assert_eq!(pace.due(false), ms(20));
         assert_eq!(pace.due(true), Instant(17_500_000));
         pace.drawn(ms(18), true);
         assert_eq!(pace.due(false), ms(28));
-        // What was missed is not made up for.
+        // Missed refreshes are not made up for.
         pace.drawn(ms(500), false);
         assert_eq!(pace.due(false), ms(510));
     }
 
     #[test]
-    fn rates_that_are_none_become_sensible_ones() {
+    fn invalid_rates_are_clamped() {
         for (rate, ms) in [(f64::NAN, 16), (0.0, 1000), (1e9, 1)] {
             assert_eq!(Pace::new(rate).period.as_millis(), ms, "{rate}");
         }

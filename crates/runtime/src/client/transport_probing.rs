@@ -1,0 +1,273 @@
+//! Transport selection of a session that began on the path where the host answered.
+//!
+//! Each transport is probed with a real exchange ([`ClientSession::probe`]), best first: UDP with GSO, raw
+//! Ethernet if the host is on the same segment, plain UDP. The session runs meanwhile. If the transport fails
+//! later, the session returns to its initial path.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use openuvr_net::Link as _;
+use openuvr_net::address::{address_of, path_of_station, station_of};
+use openuvr_net::ladder::Ladder;
+use openuvr_net::neighbour;
+use openuvr_proto::client::ClientSession;
+use openuvr_proto::control::ladder::{Found, Rung, Step};
+use openuvr_proto::id::PathId;
+use openuvr_proto::time::Instant;
+
+/// A transport without an answer to a ping for this long is dead: two pings and part of the third. The host
+/// waits longer before it releases the player's keys.
+pub(super) const DEAD_AFTER: Duration = Duration::from_millis(1200);
+
+/// A session's paths, shared by all threads: current, initial, probed.
+#[derive(Default)]
+pub(super) struct Paths(Mutex<[PathId; 3]>);
+
+impl Paths {
+    /// The path on which datagrams are sent.
+    pub(super) fn current(&self) -> PathId {
+        self.lock()[0]
+    }
+
+    /// Whether a datagram from there may be the host's: the current, initial or probed path. Datagrams are
+    /// authenticated anyway; this only saves work.
+    pub(super) fn has(&self, from: PathId) -> bool {
+        self.lock().contains(&from)
+    }
+
+    /// Sets all paths for a new session.
+    pub(super) fn reset(&self, path: PathId) {
+        *self.lock() = [path; 3];
+    }
+
+    fn base(&self) -> PathId {
+        self.lock()[1]
+    }
+
+    fn set_current(&self, path: PathId) {
+        self.lock()[0] = path;
+    }
+
+    fn set_probed(&self, path: PathId) {
+        self.lock()[2] = path;
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, [PathId; 3]> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An event of transport selection.
+#[derive(Debug)]
+pub(super) enum TransportEvent {
+    /// The session's video uses this transport now.
+    Selected(Rung),
+    /// Something failed; the session continues without it.
+    Warning(String),
+    /// The forced transport is unavailable.
+    Failed(String),
+}
+
+/// Probes one transport after the other for one session.
+pub(super) struct TransportProber {
+    link: Arc<Ladder>,
+    paths: Arc<Paths>,
+    only: Option<Rung>,
+    probing: Option<Rung>,
+    selected: Option<Rung>,
+    /// The host answered over plain UDP, and that arrived.
+    udp_arrives: bool,
+    /// Raw Ethernet was probed in this session.
+    tried_raw: bool,
+}
+
+impl TransportProber {
+    /// Starts probing in a new session.
+    pub(super) fn start(
+        link: Arc<Ladder>,
+        paths: Arc<Paths>,
+        only: Option<Rung>,
+        now: Instant,
+        session: &mut ClientSession,
+    ) -> TransportProber {
+        let mut prober = TransportProber {
+            link,
+            paths,
+            only,
+            probing: None,
+            selected: None,
+            udp_arrives: false,
+            tried_raw: false,
+        };
+        let first = match only {
+            _ if station_of(prober.paths.base()).is_some() => prober.link.rung(prober.paths.base()),
+            Some(only) => only,
+            None => Rung::UdpGso,
+        };
+        prober.try_transport(first, prober.paths.base(), now, session);
+        prober
+    }
+
+    fn try_transport(
+        &mut self,
+        transport: Rung,
+        path: PathId,
+        now: Instant,
+        session: &mut ClientSession,
+    ) {
+        self.probing = Some(transport);
+        self.paths.set_probed(path);
+        let segmented = transport != Rung::Udp;
+        session.probe(now, Step { path, segmented });
+    }
+
+    /// Handles the result of a probe.
+    pub(super) fn on_result(
+        &mut self,
+        found: &Found,
+        now: Instant,
+        session: &mut ClientSession,
+    ) -> Vec<TransportEvent> {
+        let events = match self.probing.take() {
+            Some(tried) => self.advance(tried, found, now, session),
+            None => Vec::new(),
+        };
+        for event in &events {
+            if let TransportEvent::Selected(transport) = event {
+                self.selected = Some(*transport);
+            }
+        }
+        events
+    }
+
+    /// The transport of the session's video, if known.
+    pub(super) fn selected(&self) -> Option<Rung> {
+        self.selected
+    }
+
+    fn advance(
+        &mut self,
+        tried: Rung,
+        found: &Found,
+        now: Instant,
+        session: &mut ClientSession,
+    ) -> Vec<TransportEvent> {
+        match (tried, found.answer) {
+            (Rung::UdpGso, Some(Some(Rung::UdpGso))) => vec![TransportEvent::Selected(Rung::UdpGso)],
+            (tried, Some(answer)) if tried.is_ethernet() => {
+                self.move_to(found.step.path, now, session);
+                // AF_XDP or rings at one end use the same wire format, but are worth reporting.
+                let own = self.link.rung(found.step.path);
+                let theirs = answer.unwrap_or(own);
+                vec![TransportEvent::Selected(if own == Rung::Raw { theirs } else { own })]
+            }
+            (Rung::Udp, Some(_)) => vec![TransportEvent::Selected(Rung::Udp)],
+            (_, answer) if self.only.is_some() => vec![TransportEvent::Failed(unavailable(tried, answer))],
+            (Rung::UdpGso, answer) => {
+                self.udp_arrives = answer.is_some();
+                self.after_gso(now, session)
+            }
+            (Rung::Udp, None) => vec![
+                TransportEvent::Warning(
+                    "full-size datagrams do not arrive from the host: check the path MTU (datagrams \
+                     over 1280 bytes are dropped)"
+                        .to_owned(),
+                ),
+                TransportEvent::Selected(Rung::Udp),
+            ],
+            // Raw Ethernet without an answer.
+            _ => self.after_raw(
+                "no answer from the host over raw Ethernet".to_owned(),
+                now,
+                session,
+            ),
+        }
+    }
+
+    /// UDP with GSO did not arrive.
+    fn after_gso(&mut self, now: Instant, session: &mut ClientSession) -> Vec<TransportEvent> {
+        if std::mem::replace(&mut self.tried_raw, true) {
+            return self.after_raw(String::new(), now, session);
+        }
+        let opened = self.link.open_ethernet().map_err(|e| e.to_string());
+        let station = opened.and_then(|()| {
+            neighbour::station(address_of(self.paths.base())).map_err(|e| e.to_string())
+        });
+        match station {
+            Ok(station) => {
+                self.try_transport(Rung::Raw, path_of_station(station), now, session);
+                Vec::new()
+            }
+            Err(why) => self.after_raw(why, now, session),
+        }
+    }
+
+    fn after_raw(
+        &mut self,
+        why: String,
+        now: Instant,
+        session: &mut ClientSession,
+    ) -> Vec<TransportEvent> {
+        if self.udp_arrives {
+            tracing::info!("{why}; staying on UDP");
+            return vec![TransportEvent::Selected(Rung::Udp)];
+        }
+        self.try_transport(Rung::Udp, self.paths.base(), now, session);
+        if why.is_empty() {
+            return Vec::new();
+        }
+        vec![TransportEvent::Warning(format!("{why}; staying on UDP"))]
+    }
+
+    fn move_to(&mut self, path: PathId, now: Instant, session: &mut ClientSession) {
+        if self.paths.current() != path {
+            self.paths.set_current(path);
+            session.moved(now);
+        }
+    }
+
+    /// Returns to the initial path if the current transport is dead.
+    pub(super) fn check_alive(
+        &mut self,
+        now: Instant,
+        session: &mut ClientSession,
+    ) -> Option<TransportEvent> {
+        let base = self.paths.base();
+        if self.paths.current() == base || session.unanswered(now) < DEAD_AFTER {
+            return None;
+        }
+        self.move_to(base, now, session);
+        self.try_transport(Rung::UdpGso, base, now, session);
+        Some(TransportEvent::Warning(
+            "raw Ethernet failed: back on UDP".to_owned(),
+        ))
+    }
+}
+
+fn unavailable(tried: Rung, answer: Option<Option<Rung>>) -> String {
+    let name = tried.name();
+    let why = match answer {
+        Some(Some(Rung::Udp)) => {
+            "the host sends single datagrams (no GSO in its kernel, or --link udp there)"
+        }
+        Some(_) => "the host uses another transport",
+        None => "full-size datagrams sent with it do not arrive here",
+    };
+    format!("no link {name}: {why}")
+}
+
+/// The host's raw Ethernet paths, for its addresses on a local segment; opens raw Ethernet for them.
+pub(super) fn ethernet_paths(link: &Ladder, paths: &[PathId]) -> Vec<PathId> {
+    let stations = paths.iter().filter_map(|path| {
+        if station_of(*path).is_some() {
+            return None;
+        }
+        neighbour::station(address_of(*path)).ok()
+    });
+    let stations: Vec<_> = stations.map(path_of_station).collect();
+    if stations.is_empty() || link.open_ethernet().is_err() {
+        return Vec::new();
+    }
+    stations
+}
