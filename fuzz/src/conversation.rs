@@ -9,8 +9,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use openuvr_proto::client::{ClientEvent, ClientSession};
-use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
-use openuvr_proto::decision::{Decision, KeyReason};
+use openuvr_proto::control::negotiate::{ClientConstraints, Offer, Role};
+use openuvr_proto::control_event::{ControlEvent, KeyFrameReason};
 use openuvr_proto::host::{Host, HostEvent, HostPolicy, SecondPlayer};
 use openuvr_proto::id::{
     ConfigEpoch, DeviceId, FrameId, InputSeq, PathId, PoseId, SessionId, ViewId,
@@ -19,8 +19,8 @@ use openuvr_proto::input::event::{InputEvent, KeyCode};
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::recv::plane::MediaReceiver;
-use openuvr_proto::recv::reassemble::Step;
-use openuvr_proto::send::fec::{ParityLevel, ParityPlan};
+use openuvr_proto::recv::reassemble::VideoOutput;
+use openuvr_proto::send::fec::{FecLevel, FecPlan};
 use openuvr_proto::send::loss::Loss;
 use openuvr_proto::send::packetize::{Protection, SendBuf, VideoSender};
 use openuvr_proto::send::rendition::FrameOutcome;
@@ -87,7 +87,7 @@ struct Talk {
     applied: InputSeq,
     posed: PoseId,
     seen: PoseId,
-    said: Vec<Decision>,
+    said: Vec<ControlEvent>,
 }
 
 pub(crate) fn conversation(bytes: &[u8]) {
@@ -119,7 +119,7 @@ impl Talk {
             codecs: 2,
             name: String::new(),
             software: String::new(),
-            wishes: Wishes::default(),
+            constraints: ClientConstraints::default(),
             streams: Vec::new(),
         };
         Talk {
@@ -169,11 +169,11 @@ impl Talk {
             3 | 4 => self.frame(draw),
             5 => self.host.cursor_moved(Some((draw.u16(), 9))),
             6 => {
-                let decision = Decision::Key {
+                let decision = ControlEvent::KeyFrame {
                     frame: FrameId(draw.u16().into()),
-                    why: KeyReason::Asked,
+                    why: KeyFrameReason::Requested,
                 };
-                self.host.decided(decision);
+                self.host.control_event(decision);
                 self.said.push(decision);
             }
             7 => self.lose(upwards, draw.u8()),
@@ -313,7 +313,7 @@ impl Talk {
             run: 1.0,
         };
         sender.protect(&Protection {
-            parity: ParityPlan::of(loss, ParityLevel::Standard),
+            parity: FecPlan::of(loss, FecLevel::Standard),
             resend: how & 16 != 0,
         });
         let mut buffer = SendBuf::default();
@@ -381,7 +381,7 @@ impl Talk {
                 assert!(next || arrived.seq == self.applied, "input out of order");
                 self.applied = arrived.seq;
             }
-            HostEvent::ResendWanted(_, request) => {
+            HostEvent::RetransmissionRequested(_, request) => {
                 let mut buffer = SendBuf::default();
                 if let Some(sender) = self.sender.as_mut() {
                     sender.resend(self.now, &request, &mut buffer);
@@ -408,7 +408,7 @@ impl Talk {
     fn at_the_client(&mut self, event: ClientEvent) {
         match event {
             ClientEvent::Announced(_, newest) => self.receiver.first().announce(self.now, newest),
-            ClientEvent::Decided(decision) => {
+            ClientEvent::ControlEvent(decision) => {
                 assert!(self.said.contains(&decision), "{decision:?}");
             }
             ClientEvent::Ended(_) | ClientEvent::Refused(_) => self.alive = false,
@@ -420,7 +420,7 @@ impl Talk {
     fn show(&mut self) {
         while let Some(step) = self.receiver.first().poll(self.now) {
             let (frame, outcome, first) = match step {
-                Step::Slice {
+                VideoOutput::Slice {
                     header,
                     macroblocks,
                     bytes,
@@ -431,13 +431,13 @@ impl Talk {
                     assert!(bytes == slice(header.frame, index), "other bytes");
                     continue;
                 }
-                Step::Missing { .. } => continue,
-                Step::End(end) => (
+                VideoOutput::Missing { .. } => continue,
+                VideoOutput::End(end) => (
                     end.header.frame,
                     Outcome::Displayed(end.fidelity),
                     Some(end.first_received),
                 ),
-                Step::Dropped {
+                VideoOutput::Dropped {
                     frame,
                     why,
                     first_received,

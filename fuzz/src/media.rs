@@ -6,14 +6,14 @@ use std::time::Duration;
 use openuvr_proto::control::streams::{MICROPHONE, granted};
 use openuvr_proto::id::{ConfigEpoch, FrameId, PayloadSeq, SessionId};
 use openuvr_proto::recv::plane::MediaReceiver;
-use openuvr_proto::recv::reassemble::Step;
-use openuvr_proto::recv::timed::{TimedReceiver, TimedStep};
+use openuvr_proto::recv::reassemble::VideoOutput;
+use openuvr_proto::recv::timed::{TimedOutput, TimedReceiver};
 use openuvr_proto::recv::uplink::UplinkReceiver;
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::units::Size;
+use openuvr_proto::wire::fec::{FecRepair, SHARD_LENGTH};
 use openuvr_proto::wire::header::{HEADER, Plane, TAG};
 use openuvr_proto::wire::media::{StreamId, StreamKind};
-use openuvr_proto::wire::parity::{Parity, SHARD_LENGTH};
 use openuvr_proto::wire::seal::{Direction, Sealer};
 use openuvr_proto::wire::timed::{Payload, TimedWriter};
 use openuvr_proto::wire::video::{
@@ -92,11 +92,11 @@ fn drain(receiver: &mut MediaReceiver, now: Instant, order: &mut Order) {
     for steps in 0.. {
         assert!(steps < 10_000, "poll does not end");
         match receiver.first().poll(now) {
-            Some(Step::Slice { header, .. } | Step::Missing { header, .. }) => {
+            Some(VideoOutput::Slice { header, .. } | VideoOutput::Missing { header, .. }) => {
                 order.slice(header.frame);
             }
-            Some(Step::End(end)) => order.end(end.header.frame),
-            Some(Step::Dropped { frame, .. }) => order.end(frame),
+            Some(VideoOutput::End(end)) => order.end(end.header.frame),
+            Some(VideoOutput::Dropped { frame, .. }) => order.end(frame),
             None => break,
         }
     }
@@ -197,7 +197,7 @@ fn absurd_parity(draw: &mut Draw<'_>, sealer: &mut Sealer, base: u32, now: Insta
     // As long as the shards of most of the fragments, or longer.
     let least = SHARD_LENGTH + VIDEO_HEADER + 8;
     shard.resize(shard.len().max(least), place);
-    let parity = Parity {
+    let parity = FecRepair {
         stream: 0,
         view: 0,
         last: shape & 128 != 0,
@@ -291,11 +291,11 @@ fn take_out(receiver: &mut TimedReceiver, now: Instant, next: &mut Option<u64>) 
     for steps in 0.. {
         assert!(steps < 10_000, "poll does not end");
         let (first, count) = match receiver.poll(now) {
-            Some(TimedStep::Payload(payload, arrived)) => {
+            Some(TimedOutput::Payload(payload, arrived)) => {
                 assert!(arrived <= now, "it came before it was sent");
                 (payload.seq.0, 1)
             }
-            Some(TimedStep::Missing { first, count }) => (first.0, count),
+            Some(TimedOutput::Missing { first, count }) => (first.0, count),
             None => break,
         };
         assert!(count > 0 && next.is_none_or(|next| next == first), "a gap");

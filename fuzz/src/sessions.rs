@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use openuvr_proto::client::ClientSession;
-use openuvr_proto::control::ladder::{Rung, Step};
-use openuvr_proto::control::negotiate::{Negotiation, Offer, Role, Wishes};
+use openuvr_proto::control::negotiate::{ClientConstraints, Negotiation, Offer, Role};
 use openuvr_proto::control::no_session;
 use openuvr_proto::control::streams::StreamOffer;
-use openuvr_proto::decision::{Decision, KeyReason};
+use openuvr_proto::control::transport_probe::{ProbeTarget, TransportKind};
+use openuvr_proto::control_event::{ControlEvent, KeyFrameReason};
 use openuvr_proto::host::{Ending, Host, HostEvent, HostPolicy, SecondPlayer, SubscribeRequest};
 use openuvr_proto::id::{
     ConfigEpoch, DeviceId, FrameId, PathId, PoseId, SessionId, SubscriberId, ViewId,
@@ -82,7 +82,7 @@ impl Peer {
             }
             .write(&mut body),
             2 => Message::Report(report(draw)).write(&mut body),
-            3 => Message::KeyFrameWanted {
+            3 => Message::KeyFrameRequest {
                 view: view(draw.u8()),
                 last_good: FrameId(draw.u8().into()),
                 newest: FrameId(draw.u32()),
@@ -92,7 +92,7 @@ impl Peer {
                 let length = usize::from(draw.u8());
                 return self.negotiate(draw.take(length));
             }
-            5 => Message::SegmentsSeen {
+            5 => Message::SegmentsAcked {
                 through: draw.u16().into(),
             }
             .write(&mut body),
@@ -101,7 +101,7 @@ impl Peer {
                 Message::ReportsAfter { view, frame }.write(&mut body);
                 Message::Report(report(draw)).write(&mut body);
             }
-            7 => Message::ReportsSeen {
+            7 => Message::ReportsAcked {
                 view: view(draw.u8()),
                 through: FrameId(draw.u8().into()),
             }
@@ -162,7 +162,7 @@ fn offer(draw: &mut Draw<'_>) -> Offer {
         codecs: if choice & 4 == 0 { 2 } else { 0 },
         name: String::new(),
         software: String::new(),
-        wishes: Wishes {
+        constraints: ClientConstraints {
             bitrate: (choice & 8 != 0).then_some(Bitrate(u64::from(choice) * 1000)),
             size: (choice & 16 != 0).then_some(Size::new(choice.into(), 7)),
             fps: std::num::NonZeroU16::new(u16::from(choice) & 32),
@@ -277,9 +277,9 @@ pub(crate) fn host(bytes: &[u8]) {
             }
             3 => host.cursor_shape(shape(draw.u8() % 80)),
             4 if what < 128 => host.cursor_moved(Some((draw.u16(), 0))),
-            4 => host.decided(Decision::Key {
+            4 => host.control_event(ControlEvent::KeyFrame {
                 frame: FrameId(draw.u32()),
-                why: KeyReason::Asked,
+                why: KeyFrameReason::Requested,
             }),
             5 if what >= 128 => other(&mut host, now, &mut others, &mut draw),
             5 if draw.u8() < 16 => host.end(GoodbyeReason::Quit, |peer| peer[0] == what / 16),
@@ -331,8 +331,8 @@ pub(crate) fn host(bytes: &[u8]) {
             }
         }
         while let Some(asked) = host.poll_probe() {
-            let rung = Rung::ALL[usize::from(asked.segmented)];
-            let length = host.answer_probe(now, &asked, rung, &mut out);
+            let transport = TransportKind::ALL[usize::from(asked.segmented)];
+            let length = host.answer_probe(now, &asked, transport, &mut out);
             assert!(length == 0 || length == MAX_DATAGRAM);
         }
         while let Some(event) = host.poll_event() {
@@ -387,7 +387,7 @@ fn other(host: &mut Host, now: Instant, others: &mut u32, draw: &mut Draw<'_>) {
             host.departed(now, id, frame, left);
         }
         _ => {
-            let report = Report::new(frame, Outcome::Left);
+            let report = Report::new(frame, Outcome::SentUnacknowledged);
             host.feedback(now, id, &Feedback::Frame(report));
         }
     }
@@ -484,7 +484,7 @@ pub(crate) fn client(bytes: &[u8]) {
             8 => {
                 let path = PathId([draw.u8(); PathId::LEN]);
                 let segmented = draw.u8() & 1 == 0;
-                client.probe(now, Step { path, segmented });
+                client.probe(now, ProbeTarget { path, segmented });
             }
             9 => client.moved(now),
             14 => {

@@ -5,9 +5,9 @@ use openuvr_proto::control::negotiate::Negotiation;
 use openuvr_proto::control::stream::{Incoming, Outgoing, SEGMENT};
 use openuvr_proto::time::Instant;
 use openuvr_proto::wire::control::{Message, Messages};
+use openuvr_proto::wire::fec::FecRepair;
 use openuvr_proto::wire::header::{Header, Plane, plane_of};
 use openuvr_proto::wire::media::Owner;
-use openuvr_proto::wire::parity::Parity;
 use openuvr_proto::wire::timed::{Timed, TimedWriter};
 use openuvr_proto::wire::video::Fragment;
 
@@ -47,11 +47,11 @@ pub(crate) fn fragment(bytes: &[u8]) {
 }
 
 pub(crate) fn parity(bytes: &[u8]) {
-    if let Ok(parity) = Parity::parse(bytes) {
-        assert!(matches!(Owner::of(bytes), Ok(Some(Owner::Parity(_)))));
+    if let Ok(parity) = FecRepair::parse(bytes) {
+        assert!(matches!(Owner::of(bytes), Ok(Some(Owner::FecRepair(_)))));
         let mut written = Vec::new();
         parity.write(&mut written);
-        assert_eq!(Parity::parse(&written), Ok(parity));
+        assert_eq!(FecRepair::parse(&written), Ok(parity));
     }
 }
 

@@ -11,18 +11,18 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::bytes::Reject;
-use crate::control::clipboard::{ClipboardText, ClipboardWays, ReceivedText, SentText};
+use crate::control::clipboard::{ClipboardDirections, ClipboardText, ReceivedText, SentText};
 use crate::control::clock::ClockMap;
 use crate::control::handshake::Established;
-use crate::control::ladder::{Found, Probe, Step};
-use crate::control::negotiate::{Negotiation, Offer, Refusal, Role, WatchReason};
+use crate::control::negotiate::{Negotiation, ObserverReason, Offer, Refusal, Role};
 use crate::control::no_session;
 pub use crate::control::plane::Wakeup;
-use crate::control::plane::{ControlEvent, ControlPlane, SILENCE, earlier};
+use crate::control::plane::{ControlPlane, PlaneEvent, SILENCE, earlier};
 use crate::control::streams::Grant;
+use crate::control::transport_probe::{Probe, ProbeResult, ProbeTarget};
+use crate::control_event::ControlEvent;
 use crate::controller::{self, Controllers, Haptic};
-use crate::decision::Decision;
-use crate::display::{Display, Refresh};
+use crate::display::{Display, RefreshTiming};
 use crate::id::{ConfigEpoch, FrameId, InputSeq, PathId, PoseId, SessionId, ViewId};
 use crate::input::event::InputEvent;
 use crate::input::keys::Keys;
@@ -34,7 +34,7 @@ use crate::recv::reassemble::PictureState;
 use crate::seq;
 use crate::time::{Instant, PeerInstant};
 use crate::units::Size;
-use crate::wire::control::{AudioReport, GoodbyeReason, Message, Report, ResendRequest};
+use crate::wire::control::{AudioReport, GoodbyeReason, Message, Report, RetransmissionRequest};
 use crate::wire::media::StreamKind;
 use crate::wire::seal::Direction;
 
@@ -79,7 +79,7 @@ pub enum ClientEvent {
         /// How its application reads keys, if the person says nothing else.
         keys: Keys,
         /// Why an observer does not play.
-        watching: Option<WatchReason>,
+        observer_reason: Option<ObserverReason>,
     },
     /// The host granted these streams beside the first view of its video: hand them to the media receiver.
     Streams(Vec<Grant>),
@@ -103,7 +103,7 @@ pub enum ClientEvent {
     /// Whether what is streamed is to be seen at the host: if not, no pictures come for now.
     SourceShown(bool),
     /// Clipboard text goes these ways until the next [`ClientEvent::Granted`].
-    ClipboardWays(ClipboardWays),
+    ClipboardDirections(ClipboardDirections),
     /// This was copied at the host.
     Clipboard(ClipboardText),
     /// The host takes this many pads of this player until the next [`ClientEvent::Granted`], and knows of none
@@ -114,9 +114,9 @@ pub enum ClientEvent {
     /// A hand is to feel this now, in place of what it feels.
     Haptic(Haptic),
     /// What the host's policy decided last.
-    Decided(Decision),
+    ControlEvent(ControlEvent),
     /// What came of [`ClientSession::probe`].
-    Probed(Found),
+    Probed(ProbeResult),
     /// The session is over: the host said goodbye, or fell silent (`None`).
     Ended(Option<GoodbyeReason>),
 }
@@ -127,10 +127,10 @@ pub struct ClientSession {
     outbox: Outbox,
     epoch: ConfigEpoch,
     input_again: Option<Instant>,
-    poses: pose::Sending<Pose>,
+    poses: pose::LatestSender<Pose>,
     /// The newest poses that left, and when they were sampled.
     posed: VecDeque<(PoseId, Instant)>,
-    controllers: pose::Sending<Controllers>,
+    controllers: pose::LatestSender<Controllers>,
     display: Option<Display>,
     display_number: u32,
     /// When that was said last.
@@ -142,7 +142,7 @@ pub struct ClientSession {
     /// that a window that is dragged fills no queue: the latest wins.
     window_size_due: Option<Size>,
     /// Which ways clipboard text goes.
-    clipboard_ways: ClipboardWays,
+    clipboard_directions: ClipboardDirections,
     sent_text: SentText,
     received_text: ReceivedText,
     /// How many pads the host takes.
@@ -152,7 +152,7 @@ pub struct ClientSession {
     /// The same of both hands.
     haptics: [Option<u32>; 2],
     /// When the host's application takes poses, and the message's number.
-    poses_wanted: Option<(u32, Refresh<PeerInstant>)>,
+    pose_schedule: Option<(u32, RefreshTiming<PeerInstant>)>,
     probe: Option<Probe>,
     probe_token: u32,
     /// Where the host asked whether it is heard, and its tokens.
@@ -176,22 +176,22 @@ impl ClientSession {
             outbox: Outbox::default(),
             epoch: ConfigEpoch(0),
             input_again: None,
-            poses: pose::Sending::default(),
+            poses: pose::LatestSender::default(),
             posed: VecDeque::new(),
-            controllers: pose::Sending::default(),
+            controllers: pose::LatestSender::default(),
             display: None,
             display_number: 0,
             display_said: None,
             views: vec![View::new(ViewId::FIRST)],
             cursor_serial: None,
             window_size_due: None,
-            clipboard_ways: ClipboardWays::default(),
+            clipboard_directions: ClipboardDirections::default(),
             sent_text: SentText::default(),
             received_text: ReceivedText::default(),
             pads_taken: 0,
             rumbles: Default::default(),
             haptics: [None; 2],
-            poses_wanted: None,
+            pose_schedule: None,
             probe: None,
             probe_token: 0,
             challenges: VecDeque::new(),
@@ -217,12 +217,12 @@ impl ClientSession {
         self.doubt = None;
         for heard in heard {
             match heard {
-                ControlEvent::Negotiation(negotiation) => self.negotiated(negotiation),
-                ControlEvent::Message(Message::PathChallenge { token }) => {
+                PlaneEvent::Negotiation(negotiation) => self.negotiated(negotiation),
+                PlaneEvent::Message(Message::PathChallenge { token }) => {
                     self.challenges.truncate(MAX_CHALLENGES - 1);
                     self.challenges.push_front((from, token));
                 }
-                ControlEvent::Message(message) => self.handle_message(message),
+                PlaneEvent::Message(message) => self.handle_message(message),
             }
         }
         Ok(())
@@ -261,10 +261,10 @@ impl ClientSession {
                 role,
                 host,
                 keys,
-                watching,
+                observer_reason,
             } => {
                 // The host says anew which ways a player's clipboard goes.
-                self.clipboard_ways = ClipboardWays::default();
+                self.clipboard_directions = ClipboardDirections::default();
                 self.sent_text.forget();
                 self.received_text.forget();
                 // As it does of pads.
@@ -273,7 +273,7 @@ impl ClientSession {
                     role,
                     host,
                     keys,
-                    watching,
+                    observer_reason,
                 }
             }
             Negotiation::Refused(why) => {
@@ -289,16 +289,16 @@ impl ClientSession {
                 self.add_views(&grants);
                 ClientEvent::Streams(grants)
             }
-            Negotiation::ClipboardWays(ways) => {
-                self.clipboard_ways = ways;
-                ClientEvent::ClipboardWays(ways)
+            Negotiation::ClipboardDirections(ways) => {
+                self.clipboard_directions = ways;
+                ClientEvent::ClipboardDirections(ways)
             }
             Negotiation::PadsTaken(most) => {
                 self.pads_taken = most;
                 ClientEvent::PadsTaken(most)
             }
             Negotiation::ClipboardPiece(piece) => {
-                let wanted = self.clipboard_ways.to_client;
+                let wanted = self.clipboard_directions.to_client;
                 match wanted.then(|| self.received_text.take(&piece)).flatten() {
                     Some(text) => ClientEvent::Clipboard(text),
                     None => return,
@@ -311,12 +311,12 @@ impl ClientSession {
 
     fn handle_message(&mut self, message: Message<'static>) {
         match message {
-            Message::ReportsSeen { view, through } => {
+            Message::ReportsAcked { view, through } => {
                 if let Some(view) = self.views.iter_mut().find(|v| v.id == view) {
                     view.reports_seen(through, &self.plane);
                 }
             }
-            Message::InputSeen { through } => {
+            Message::InputAcked { through } => {
                 self.outbox.seen(through);
                 if self.outbox.is_empty() {
                     self.input_again = None;
@@ -355,24 +355,29 @@ impl ClientSession {
                 self.events.retain(|event| !same(event));
                 self.events.push_back(ClientEvent::Haptic(haptic));
             }
-            Message::PosesWanted { number, at }
-                if (self.poses_wanted).is_none_or(|(known, _)| seq::newer(number, known)) =>
+            Message::PoseSchedule { number, at }
+                if (self.pose_schedule).is_none_or(|(known, _)| seq::newer(number, known)) =>
             {
-                self.poses_wanted = Some((number, at));
+                self.pose_schedule = Some((number, at));
             }
             Message::Probed {
-                token, piece, rung, ..
+                token,
+                piece,
+                transport,
+                ..
             } => {
                 let found = self
                     .probe
                     .as_mut()
-                    .and_then(|p| p.answered(token, piece, rung));
+                    .and_then(|p| p.answered(token, piece, transport));
                 if let Some(found) = found {
                     self.probe = None;
                     self.events.push_back(ClientEvent::Probed(found));
                 }
             }
-            Message::Decision(decision) => self.events.push_back(ClientEvent::Decided(decision)),
+            Message::ControlEvent(decision) => {
+                self.events.push_back(ClientEvent::ControlEvent(decision))
+            }
             Message::Goodbye { reason } => self.end(Some(reason)),
             _ => {}
         }
@@ -435,10 +440,10 @@ impl ClientSession {
     /// At which moments of our clock a pose is to be sampled, so that it is there when the host's application takes
     /// one; `None` of a host that has not said it, and while the clocks are not known well enough.
     #[must_use]
-    pub fn poses_wanted(&self, now: Instant) -> Option<Refresh<Instant>> {
-        let (_, Refresh { phase, period }) = self.poses_wanted?;
+    pub fn pose_schedule(&self, now: Instant) -> Option<RefreshTiming<Instant>> {
+        let (_, RefreshTiming { phase, period }) = self.pose_schedule?;
         let phase = self.plane.clock.to_mine(phase, now)?;
-        (phase.bound <= period / 2).then_some(Refresh {
+        (phase.bound <= period / 2).then_some(RefreshTiming {
             phase: phase.at,
             period,
         })
@@ -537,8 +542,8 @@ impl ClientSession {
     }
 
     /// Parts of a frame are missing: the host is asked to send them again.
-    pub fn resend(&mut self, request: ResendRequest) {
-        self.plane.queue(&Message::Resend(request));
+    pub fn resend(&mut self, request: RetransmissionRequest) {
+        self.plane.queue(&Message::RetransmissionRequest(request));
     }
 
     /// The shortest round trip seen lately; `None` before the first.
@@ -549,7 +554,7 @@ impl ClientSession {
 
     /// Tries whether a way carries a stream: [`ClientSession::poll_on_path`] says what to send there,
     /// [`ClientEvent::Probed`] what came of it. A try that is under way is forgotten.
-    pub fn probe(&mut self, now: Instant, step: Step) {
+    pub fn probe(&mut self, now: Instant, step: ProbeTarget) {
         // Far from the tokens of the try before.
         self.probe_token = self.probe_token.wrapping_add(1 << 8);
         self.probe = Some(Probe::new(now, step, self.probe_token));
@@ -585,7 +590,7 @@ impl ClientSession {
     /// it is not to hear it: it wants none of this client, or the text is empty or longer than
     /// [`MAX_TEXT`](crate::control::clipboard::MAX_TEXT).
     pub fn clipboard(&mut self, text: ClipboardText) -> bool {
-        self.clipboard_ways.to_host && self.sent_text.begin(text)
+        self.clipboard_directions.to_host && self.sent_text.start(text)
     }
 
     /// Says goodbye. Send what is polled afterwards, then forget the session.
@@ -631,7 +636,7 @@ impl ClientSession {
                 && let Some(piece) = self.sent_text.piece()
                 && self.plane.negotiate(&Negotiation::ClipboardPiece(piece))
             {
-                self.sent_text.said();
+                self.sent_text.mark_sent();
             }
         }
         self.plane.poll_transmit(now, out)
@@ -680,7 +685,7 @@ impl ClientSession {
             return None;
         }
         let input = self.input_again.map(|at| (at, Wakeup::InputAgain));
-        let held = self.held_again().map(|at| (at, Wakeup::HeldAgain));
+        let held = self.held_again().map(|at| (at, Wakeup::PressedKeys));
         let input = earlier(input, held);
         let display = self.display.and(self.display_said);
         let display = display.map(|said| said + DISPLAY_AGAIN);
@@ -695,7 +700,7 @@ impl ClientSession {
         let report = self.views.iter().filter_map(View::next_report).min();
         let report = report.map(|at| (at, Wakeup::ReportAgain));
         let key = self.views.iter().filter_map(View::next_key_frame).min();
-        let key = key.map(|at| (at, Wakeup::KeyFrameWanted));
+        let key = key.map(|at| (at, Wakeup::KeyFrameRequest));
         let probe = self.probe.as_ref();
         let probe = probe.map(|p| (p.next_timeout(), Wakeup::Probe));
         let doubt = self.doubted_until().map(|at| (at, Wakeup::Silence));

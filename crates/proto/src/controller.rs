@@ -190,7 +190,7 @@ pub(crate) fn in_place(states: Controllers) -> Controllers {
 
 /// What the host heard last of the player's controllers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Controlled {
+pub struct ReceivedControllers {
     /// The player.
     pub subscriber: SubscriberId,
     /// Counts up with each of this player's states.

@@ -15,29 +15,29 @@ const LONGEST: Duration = Duration::from_millis(100);
 
 /// When a display shows pictures: at `phase`, and a multiple of `period` before and after.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Refresh<T> {
+pub struct RefreshTiming<T> {
     /// A picture became visible then, or will.
     pub phase: T,
     /// From one to the next.
     pub period: Duration,
 }
 
-impl<T> Refresh<T> {
+impl<T> RefreshTiming<T> {
     /// Unless no display has it.
-    pub(crate) fn sane(self) -> Option<Refresh<T>> {
+    pub(crate) fn sane(self) -> Option<RefreshTiming<T>> {
         (SHORTEST..=LONGEST).contains(&self.period).then_some(self)
     }
 }
 
-impl Refresh<PeerInstant> {
+impl RefreshTiming<PeerInstant> {
     pub(crate) fn write(&self, w: &mut Writer<'_>) {
         let nanos = u32::try_from(self.period.as_nanos()).unwrap_or(u32::MAX);
         w.i64(self.phase.0).u32(nanos);
     }
 
     /// It may be one that can't be.
-    pub(crate) fn parse(r: &mut Reader<'_>) -> Result<Refresh<PeerInstant>, Reject> {
-        Ok(Refresh {
+    pub(crate) fn parse(r: &mut Reader<'_>) -> Result<RefreshTiming<PeerInstant>, Reject> {
+        Ok(RefreshTiming {
             phase: PeerInstant(r.i64()?),
             period: Duration::from_nanos(r.u32()?.into()),
         })
@@ -60,7 +60,7 @@ impl Eq for Eyes {}
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Display {
     /// When it shows pictures, on the client's clock.
-    pub refresh: Option<Refresh<PeerInstant>>,
+    pub refresh: Option<RefreshTiming<PeerInstant>>,
     /// What each eye sees.
     pub eyes: Option<Eyes>,
 }
@@ -70,7 +70,7 @@ impl Display {
     pub(crate) fn sane(self) -> Display {
         let eyes = |eyes: &Eyes| (0.0..=WIDEST).contains(&eyes.between);
         Display {
-            refresh: self.refresh.and_then(Refresh::sane),
+            refresh: self.refresh.and_then(RefreshTiming::sane),
             eyes: self.eyes.filter(eyes),
         }
     }
@@ -92,7 +92,7 @@ impl Display {
         let has = r.u8()?;
         let refresh = match has & 1 {
             0 => None,
-            _ => Some(Refresh::parse(r)?),
+            _ => Some(RefreshTiming::parse(r)?),
         };
         let eyes = match has & 2 {
             0 => None,
@@ -109,9 +109,9 @@ impl Display {
 
 /// What the host knows of the player's display.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct PlayersDisplay {
+pub struct PlayerDisplay {
     /// When it shows pictures, on the host's clock; `None` also until the clocks have met.
-    pub refresh: Option<Refresh<Mapped<Instant>>>,
+    pub refresh: Option<RefreshTiming<Mapped<Instant>>>,
     /// What each eye sees.
     pub eyes: Option<Eyes>,
 }
@@ -124,7 +124,7 @@ mod tests {
     fn what_no_display_has_is_left_out() {
         let fov = FieldOfView::new(-0.8, 0.7, 0.7, -0.7).unwrap();
         let display = |nanos, between| Display {
-            refresh: Some(Refresh {
+            refresh: Some(RefreshTiming {
                 phase: PeerInstant(5),
                 period: Duration::from_nanos(nanos),
             }),

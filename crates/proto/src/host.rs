@@ -11,11 +11,11 @@
 mod clipboard;
 mod cursor;
 mod event;
+mod external;
 pub mod figures;
 mod haptics;
 mod member;
-mod others;
-mod poses_wanted;
+mod pose_schedule;
 mod request;
 mod roles;
 mod rumble;
@@ -27,31 +27,31 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use self::cursor::Cursor;
-pub use self::event::{Asked, Ending, HostEvent};
+pub use self::event::{Ending, HostEvent, ProbeRequest};
+use self::external::External;
+pub use self::external::InputRefused;
 use self::haptics::Haptics;
 use self::member::Member;
-pub use self::others::InputRefused;
-use self::others::Other;
-use self::poses_wanted::PosesWanted;
+use self::pose_schedule::PoseSchedule;
 pub use self::request::{SubscribeRequest, SubscriberKind};
-use self::roles::{Change, Roles};
 pub use self::roles::{Grant, SecondPlayer};
+use self::roles::{RoleChange, Roles};
 use self::rumble::Rumbles;
 use self::session::Session;
 use crate::control::budget::Budget;
-use crate::control::clipboard::ClipboardWays;
+use crate::control::clipboard::ClipboardDirections;
 use crate::control::negotiate::Role;
 pub use crate::control::plane::Wakeup;
 use crate::control::plane::earlier;
 use crate::control::streams::StreamOffer;
-use crate::controller::{Controlled, Haptic};
-use crate::decision::Decision;
-use crate::display::{PlayersDisplay, Refresh};
+use crate::control_event::ControlEvent;
+use crate::controller::{Haptic, ReceivedControllers};
+use crate::display::{PlayerDisplay, RefreshTiming};
 use crate::id::SubscriberId;
 use crate::input::keys::Keys;
 use crate::input::pad::{PadId, Rumble};
 pub use crate::ledger::SentFrame;
-use crate::pose::Posed;
+use crate::pose::ReceivedPose;
 pub use crate::send::loss::LinkState;
 use crate::send::rendition::FrameOutcome;
 use crate::time::Instant;
@@ -93,14 +93,14 @@ pub struct Host {
     policy: HostPolicy,
     roles: Roles,
     sessions: Vec<Session>,
-    others: Vec<Other>,
+    others: Vec<External>,
     cursor: Cursor,
     source_shown: bool,
-    clipboard_ways: ClipboardWays,
+    clipboard_directions: ClipboardDirections,
     pads_taken: u8,
     rumbles: Rumbles,
     haptics: Haptics,
-    poses_wanted: PosesWanted,
+    pose_schedule: PoseSchedule,
     unknown_sessions: Budget<[u8; 16]>,
     events: VecDeque<HostEvent>,
     /// [`HostEvent::Input`]s among them.
@@ -118,11 +118,11 @@ impl Host {
             others: Vec::new(),
             cursor: Cursor::default(),
             source_shown: true,
-            clipboard_ways: ClipboardWays::default(),
+            clipboard_directions: ClipboardDirections::default(),
             pads_taken: 0,
             rumbles: Rumbles::default(),
             haptics: Haptics::default(),
-            poses_wanted: PosesWanted::default(),
+            pose_schedule: PoseSchedule::default(),
             unknown_sessions: Budget::new(ANSWERS_PER_SECOND, ANSWERS_PER_NETWORK),
             events: VecDeque::new(),
             inputs_waiting: 0,
@@ -168,14 +168,14 @@ impl Host {
 
     /// The application takes poses at these moments, of which the time that a pose is under way is taken off; whether
     /// the player's client is to hear it now.
-    pub fn poses_wanted(&mut self, now: Instant, wanted: Refresh<Instant>) -> bool {
+    pub fn pose_schedule(&mut self, now: Instant, wanted: RefreshTiming<Instant>) -> bool {
         let Some(player) = self.roles.player() else {
             return false;
         };
         let mut sessions = self.sessions.iter_mut();
         let session = sessions.find(|s| s.member.id == player && s.is_active());
         let said = session.and_then(|session| {
-            let message = self.poses_wanted.say(now, player, wanted)?;
+            let message = self.pose_schedule.say(now, player, wanted)?;
             session.plane.queue(&message);
             Some(())
         });
@@ -212,12 +212,12 @@ impl Host {
         self.roles.promote();
         while let Some(change) = self.roles.poll_change() {
             match change {
-                Change::Granted(id, grant) => {
+                RoleChange::Granted(id, grant) => {
                     let granted = self.granted(grant);
                     let is = |session: &&mut Session| session.member.id == id;
                     if let Some(session) = self.sessions.iter_mut().find(is) {
                         let _ = session.plane.negotiate(&granted);
-                        session.say_clipboard_ways(grant.role, self.clipboard_ways);
+                        session.send_clipboard_directions(grant.role, self.clipboard_directions);
                         session.say_pads_taken(grant.role, self.pads_taken);
                     }
                     if let Some(other) = self.others.iter_mut().find(|o| o.member.id == id) {
@@ -229,7 +229,7 @@ impl Host {
                         self.displaced(id);
                     }
                 }
-                Change::Removed(id) => {
+                RoleChange::Removed(id) => {
                     let reason = GoodbyeReason::TakenOver;
                     let is = |session: &&mut Session| session.member.id == id;
                     if let Some(session) = self.sessions.iter_mut().find(is) {
@@ -249,7 +249,7 @@ impl Host {
         if let Some(session) = self.sessions.iter_mut().find(|s| s.member.id == id) {
             // One that waits for its first key frame is sent one without asking; to one that was
             // held back nothing refers.
-            let unheard = [DropCause::AwaitingKeyFrame, DropCause::HeldBack];
+            let unheard = [DropCause::AwaitingKeyFrame, DropCause::CongestionSkipped];
             let told = match end.end {
                 Ok(_) => !session.member.is_over(),
                 Err((_, why)) => !unheard.contains(&why),
@@ -279,15 +279,15 @@ impl Host {
     }
 
     /// The policy decided something for the player, which its client may show.
-    pub fn decided(&mut self, decision: Decision) {
+    pub fn control_event(&mut self, control_event: ControlEvent) {
         let Some(player) = self.roles.player() else {
             return;
         };
         if let Some(session) = self.sessions.iter_mut().find(|s| s.member.id == player) {
-            session.plane.queue(&Message::Decision(decision));
+            session.plane.queue(&Message::ControlEvent(control_event));
         }
         if let Some(other) = self.others.iter_mut().find(|o| o.member.id == player) {
-            other.due.decision = Some(decision);
+            other.due.control_event = Some(control_event);
         }
     }
 
@@ -363,19 +363,19 @@ impl Host {
 
     /// The newest pose of the current player; `None` before its first.
     #[must_use]
-    pub fn pose(&self) -> Option<Posed> {
+    pub fn pose(&self) -> Option<ReceivedPose> {
         self.playing()?.posed
     }
 
     /// What the current player holds; `None` before it said so.
     #[must_use]
-    pub fn controllers(&self) -> Option<Controlled> {
+    pub fn controllers(&self) -> Option<ReceivedControllers> {
         self.playing()?.controlled
     }
 
     /// What the current player's display is like; `None` before it said so.
     #[must_use]
-    pub fn display(&self) -> Option<PlayersDisplay> {
+    pub fn display(&self) -> Option<PlayerDisplay> {
         self.playing()?.display()
     }
 
@@ -396,7 +396,7 @@ impl Host {
     #[must_use]
     pub fn next_timeout(&self) -> Option<(Instant, Wakeup)> {
         let sessions = self.sessions.iter().map(Session::next_timeout);
-        let others = self.others.iter().map(Other::next_timeout);
+        let others = self.others.iter().map(External::next_timeout);
         let feels = [self.rumbles.next_timeout(), self.haptics.next_timeout()];
         let feels = feels.into_iter().flatten().min();
         let feels = feels.map(|at| (at, Wakeup::Rumble));

@@ -288,7 +288,7 @@ impl Ledger {
             }
             Said::Departed(_, left) => {
                 sent.departed(&left);
-                FrameRecord::new(subscriber, (view, frame), Outcome::Left)
+                FrameRecord::new(subscriber, (view, frame), Outcome::SentUnacknowledged)
             }
             Said::Missed(_, stage, why) => {
                 FrameRecord::new(subscriber, (view, frame), Outcome::Dropped { stage, why })

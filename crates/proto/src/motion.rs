@@ -12,7 +12,7 @@ use crate::time::Instant;
 
 /// A pose is carried on by at most this many seconds: further the guess is worse than standing still (guess: a
 /// head changes its mind in less).
-pub const FURTHEST: f32 = 0.1;
+pub const MAX_EXTRAPOLATION_S: f32 = 0.1;
 
 /// Two poses further apart than this say nothing of a velocity, in seconds.
 const APART: f32 = 0.1;
@@ -70,9 +70,9 @@ impl Velocity {
 
 /// The newest poses of one tracker, for the velocity of one that says none.
 #[derive(Clone, Debug, Default)]
-pub struct Track(VecDeque<(Instant, Pose)>);
+pub struct PoseTrack(VecDeque<(Instant, Pose)>);
 
-impl Track {
+impl PoseTrack {
     /// It is at `pose` at `at`; how it moves, from the oldest pose that is 20 ms before this one at most, else from
     /// the one before. Nothing after the first pose, and after a clock that went back.
     pub fn moved(&mut self, at: Instant, pose: &Pose) -> Velocity {
@@ -97,10 +97,10 @@ impl Track {
     }
 }
 
-/// Where a pose is `later` seconds later, before or after it by [`FURTHEST`] at most.
+/// Where a pose is `later` seconds later, before or after it by [`MAX_EXTRAPOLATION_S`] at most.
 #[must_use]
-pub fn carried(pose: &Pose, velocity: &Velocity, later: f32) -> (Vector, Rotation) {
-    let later = later.clamp(-FURTHEST, FURTHEST);
+pub fn extrapolated(pose: &Pose, velocity: &Velocity, later: f32) -> (Vector, Rotation) {
+    let later = later.clamp(-MAX_EXTRAPOLATION_S, MAX_EXTRAPOLATION_S);
     let angular = velocity.angular.unwrap_or_default().map(|v| v * later);
     let linear = velocity.linear.unwrap_or_default();
     (
@@ -128,9 +128,9 @@ mod tests {
         let (before, after) = (turned(0.0, 0.1), turned(0.01, 0.12));
         let velocity = Velocity::between(&before, &after, 0.01);
         let near = |a: f32, b: f32| (a - b).abs() < 1e-4;
-        let (at, rotation) = carried(&after, &velocity, 0.05);
+        let (at, rotation) = extrapolated(&after, &velocity, 0.05);
         assert!(near(at[0], 0.06) && near(rotation.vector()[1], 0.22));
-        let (at, rotation) = carried(&after, &velocity, 7.0);
+        let (at, rotation) = extrapolated(&after, &velocity, 7.0);
         assert!(near(at[0], 0.11) && near(rotation.vector()[1], 0.32));
         for span in [0.0, -0.01, 0.2, f32::NAN] {
             assert_eq!(
@@ -138,14 +138,14 @@ mod tests {
                 Velocity::default()
             );
         }
-        let (at, rotation) = carried(&after, &Velocity::default(), 0.05);
+        let (at, rotation) = extrapolated(&after, &Velocity::default(), 0.05);
         assert!(near(at[0], 0.01) && near(rotation.vector()[1], 0.12));
     }
 
     #[test]
     fn noise_counts_less_the_longer_the_baseline() {
         let at = |us: i64| Instant(us * 1000);
-        let mut track = Track::default();
+        let mut track = PoseTrack::default();
         assert_eq!(track.moved(at(0), &turned(0.0, 0.0)), Velocity::default());
         // It turns by 1 radian a second and is said 500 times a second, now 0.001 too far, now not far enough.
         let mut worst = 0.0_f32;
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn few_poses_have_a_velocity_and_a_jump_has_none() {
         let at = |ms: i64| Instant(ms * 1_000_000);
-        let mut track = Track::default();
+        let mut track = PoseTrack::default();
         track.moved(at(0), &turned(0.0, 0.0));
         let slow = track.moved(at(50), &turned(0.0, 0.05)).angular;
         assert!((slow.expect("one before")[1] - 1.0).abs() < 1e-3);

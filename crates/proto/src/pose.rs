@@ -167,7 +167,7 @@ fn three(r: &mut Reader<'_>) -> Result<[f32; 3], Reject> {
 
 /// A pose that arrived at the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Posed {
+pub struct ReceivedPose {
     /// The player.
     pub subscriber: SubscriberId,
     /// Its number, of those of this player.
@@ -184,15 +184,15 @@ pub struct Posed {
 
 /// The client's side: poses, or other states of which only the newest waits, on their way out.
 #[derive(Clone, Debug)]
-pub(crate) struct Sending<T> {
+pub(crate) struct LatestSender<T> {
     newest: PoseId,
     waits: Option<(Instant, T)>,
     not_before: Option<Instant>,
 }
 
-impl<T> Default for Sending<T> {
-    fn default() -> Sending<T> {
-        Sending {
+impl<T> Default for LatestSender<T> {
+    fn default() -> LatestSender<T> {
+        LatestSender {
             newest: PoseId::default(),
             waits: None,
             not_before: None,
@@ -200,7 +200,7 @@ impl<T> Default for Sending<T> {
     }
 }
 
-impl<T> Sending<T> {
+impl<T> LatestSender<T> {
     /// Takes one in, in place of one that waits; its number.
     pub(crate) fn push(&mut self, sampled: Instant, state: T) -> PoseId {
         if self.waits.replace((sampled, state)).is_none() {
@@ -250,19 +250,16 @@ mod tests {
 
     #[test]
     fn the_newest_leaves_and_not_too_often() {
-        let mut sending = Sending::default();
+        let mut sender = LatestSender::default();
         let at = |x| Pose::new([x, 0.0, 0.0], UP).unwrap();
         let us = |us: i64| Instant(us * 1000);
-        assert_eq!(sending.push(us(0), at(0.0)), PoseId(1));
-        assert_eq!(sending.poll(us(0)), Some((PoseId(1), us(0), at(0.0))));
-        assert_eq!(sending.push(us(100), at(1.0)), PoseId(2));
-        assert_eq!(sending.poll(us(100)), None, "too soon");
-        assert_eq!(sending.push(us(200), at(2.0)), PoseId(2));
-        assert_eq!(sending.next_timeout(), Some(us(500)));
-        assert_eq!(sending.poll(us(500)), Some((PoseId(2), us(200), at(2.0))));
-        assert_eq!(
-            (sending.poll(us(2000)), sending.next_timeout()),
-            (None, None)
-        );
+        assert_eq!(sender.push(us(0), at(0.0)), PoseId(1));
+        assert_eq!(sender.poll(us(0)), Some((PoseId(1), us(0), at(0.0))));
+        assert_eq!(sender.push(us(100), at(1.0)), PoseId(2));
+        assert_eq!(sender.poll(us(100)), None, "too soon");
+        assert_eq!(sender.push(us(200), at(2.0)), PoseId(2));
+        assert_eq!(sender.next_timeout(), Some(us(500)));
+        assert_eq!(sender.poll(us(500)), Some((PoseId(2), us(200), at(2.0))));
+        assert_eq!((sender.poll(us(2000)), sender.next_timeout()), (None, None));
     }
 }

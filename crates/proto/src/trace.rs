@@ -108,7 +108,7 @@ impl Stamps {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Fidelity {
     /// Every byte arrived, and so did every byte of what it refers to.
-    Whole,
+    Complete,
     /// Something of it was missing and was patched.
     Concealed,
     /// It arrived whole but builds on a picture that was not.
@@ -121,7 +121,7 @@ pub enum DropCause {
     /// A newer frame took its place before this stage ran.
     Superseded,
     /// It was held back while the link's queue drained.
-    HeldBack,
+    CongestionSkipped,
     /// The encoder failed on it.
     EncodeFailed,
     /// The link's send buffer was full.
@@ -142,7 +142,7 @@ impl DropCause {
     /// All, in the order of their numbers on the wire, from 0 on.
     pub const ALL: [DropCause; 9] = [
         DropCause::Superseded,
-        DropCause::HeldBack,
+        DropCause::CongestionSkipped,
         DropCause::EncodeFailed,
         DropCause::SendBufferFull,
         DropCause::Lost,
@@ -159,7 +159,7 @@ pub enum Outcome {
     /// It was handed to the display.
     Displayed(Fidelity),
     /// It left whole for a subscriber that says nothing of its frames (a recorder): no more is known.
-    Left,
+    SentUnacknowledged,
     /// It ended at `stage` (the stage that did not happen), because of `why`.
     Dropped {
         /// The stage that did not happen.
@@ -172,8 +172,8 @@ pub enum Outcome {
 impl Outcome {
     /// Whether it counts as latency and as a frame per second: displayed whole.
     #[must_use]
-    pub const fn is_whole(self) -> bool {
-        matches!(self, Outcome::Displayed(Fidelity::Whole))
+    pub const fn is_complete(self) -> bool {
+        matches!(self, Outcome::Displayed(Fidelity::Complete))
     }
 }
 

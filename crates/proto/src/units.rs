@@ -15,13 +15,13 @@ impl Bitrate {
 /// A text that is not a bitrate, and what one looks like.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("'{0}' is not a rate in bits per second such as 800K, 20M or 1G")]
-pub struct NotABitrate(String);
+pub struct ParseBitrateError(String);
 
 impl std::str::FromStr for Bitrate {
-    type Err = NotABitrate;
+    type Err = ParseBitrateError;
 
     /// Reads `20M` and `2.5M`; K or k, M and G are thousands, millions and billions.
-    fn from_str(text: &str) -> Result<Bitrate, NotABitrate> {
+    fn from_str(text: &str) -> Result<Bitrate, ParseBitrateError> {
         let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.');
         let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
         let factor = match unit {
@@ -36,7 +36,7 @@ impl std::str::FromStr for Bitrate {
         // Saturates.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         bits.map(|bits| Bitrate(bits.round() as u64))
-            .ok_or_else(|| NotABitrate(text.to_owned()))
+            .ok_or_else(|| ParseBitrateError(text.to_owned()))
     }
 }
 
@@ -86,13 +86,13 @@ impl std::fmt::Display for Size {
 /// A text that is not a picture's size, and what one looks like.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("'{0}' is not a size such as 1280x720")]
-pub struct NotASize(String);
+pub struct ParseSizeError(String);
 
 impl std::str::FromStr for Size {
-    type Err = NotASize;
+    type Err = ParseSizeError;
 
     /// Reads `1280x720`; both sides are between 1 and [`Size::MAX_SIDE`].
-    fn from_str(text: &str) -> Result<Size, NotASize> {
+    fn from_str(text: &str) -> Result<Size, ParseSizeError> {
         // Digits only: a number of the standard library may have a sign.
         let side = |text: &str| match text.bytes().all(|b| b.is_ascii_digit()) {
             true => text.parse().ok(),
@@ -101,7 +101,7 @@ impl std::str::FromStr for Size {
         text.split_once('x')
             .and_then(|(width, height)| Some(Size::new(side(width)?, side(height)?)))
             .filter(|size| size.is_valid())
-            .ok_or_else(|| NotASize(text.to_owned()))
+            .ok_or_else(|| ParseSizeError(text.to_owned()))
     }
 }
 

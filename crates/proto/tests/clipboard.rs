@@ -8,15 +8,15 @@
 mod support;
 
 use openuvr_proto::client::{ClientEvent, ClientSession};
-use openuvr_proto::control::clipboard::{ClipboardText, ClipboardWays, MAX_TEXT};
-use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
+use openuvr_proto::control::clipboard::{ClipboardDirections, ClipboardText, MAX_TEXT};
+use openuvr_proto::control::negotiate::{ClientConstraints, Offer, Role};
 use openuvr_proto::host::{Host, HostEvent, HostPolicy, SecondPlayer};
 use openuvr_proto::id::{PathId, SessionId};
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::time::Instant;
 use support::established;
 
-const BOTH: ClipboardWays = ClipboardWays {
+const BOTH: ClipboardDirections = ClipboardDirections {
     to_host: true,
     to_client: true,
 };
@@ -35,7 +35,7 @@ struct World {
 }
 
 impl World {
-    fn new(ways: ClipboardWays, clients: u8) -> World {
+    fn new(directions: ClipboardDirections, clients: u8) -> World {
         let mut host = Host::new(HostPolicy {
             name: "host".into(),
             codecs: 1 << 1,
@@ -44,7 +44,7 @@ impl World {
             keys: Keys::default(),
             streams: Vec::new(),
         });
-        host.clipboard_ways(ways);
+        host.clipboard_directions(directions);
         let mut world = World {
             host,
             clients: Vec::new(),
@@ -71,7 +71,7 @@ impl World {
             codecs: 2,
             name: String::new(),
             software: String::new(),
-            wishes: Wishes::default(),
+            constraints: ClientConstraints::default(),
             streams: Vec::new(),
         };
         let session = ClientSession::new(self.now, &established, offer);
@@ -156,7 +156,7 @@ fn text_of_any_length_goes_both_ways() {
 #[test]
 fn only_the_ways_that_the_host_allows_are_gone() {
     for (to_host, to_client) in [(false, false), (true, false), (false, true)] {
-        let mut world = World::new(ClipboardWays { to_host, to_client }, 1);
+        let mut world = World::new(ClipboardDirections { to_host, to_client }, 1);
         assert_eq!(world.copies(0, "from the client"), to_host);
         assert_eq!(world.host_copies("from the host"), to_client);
         assert_eq!(world.at_host.len(), usize::from(to_host));

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use openuvr_proto::id::{ConfigEpoch, FrameId};
 use openuvr_proto::recv::plane::MediaReceiver;
-use openuvr_proto::recv::reassemble::{REORDER_WAIT, Step};
-use openuvr_proto::send::fec::{ParityLevel, ParityPlan};
+use openuvr_proto::recv::reassemble::{REORDER_WAIT, VideoOutput};
+use openuvr_proto::send::fec::{FecLevel, FecPlan};
 use openuvr_proto::send::loss::Loss;
 use openuvr_proto::send::packetize::{Protection, SendBuf, VideoSender};
 use openuvr_proto::send::plane::MediaSender;
@@ -133,7 +133,7 @@ impl CameOut {
             assert!(steps < 10_000, "poll does not end");
             let newest = self.ends.last().map_or(FrameId::NONE, |e| e.0);
             match step {
-                Step::Slice {
+                VideoOutput::Slice {
                     header,
                     macroblocks,
                     bytes,
@@ -147,7 +147,7 @@ impl CameOut {
                     let place = (header.frame, macroblocks.0);
                     assert!(self.slices.insert(place, bytes.to_vec()).is_none());
                 }
-                Step::Missing {
+                VideoOutput::Missing {
                     header,
                     macroblocks,
                     ..
@@ -156,12 +156,12 @@ impl CameOut {
                     assert_eq!(macroblocks.0, self.next_mb);
                     self.next_mb += macroblocks.1;
                 }
-                Step::End(end) => {
+                VideoOutput::End(end) => {
                     assert!(end.header.frame > newest);
                     self.ends.push((end.header.frame, Some(end.fidelity)));
                     self.next_mb = 0;
                 }
-                Step::Dropped { frame, .. } => {
+                VideoOutput::Dropped { frame, .. } => {
                     assert!(frame > newest);
                     self.ends.push((frame, None));
                     self.next_mb = 0;
@@ -210,7 +210,7 @@ proptest! {
             }
         }
         out.drain(&mut receiver, Instant(span));
-        let whole: Vec<_> = sent.keys().map(|f| (*f, Some(Fidelity::Whole))).collect();
+        let whole: Vec<_> = sent.keys().map(|f| (*f, Some(Fidelity::Complete))).collect();
         prop_assert_eq!(&out.ends, &whole);
         let slices: Vec<_> = sent.values().flatten().cloned().collect();
         prop_assert_eq!(out.slices.into_values().collect::<Vec<_>>(), slices);
@@ -230,7 +230,7 @@ proptest! {
         let mut sender = MediaSender::new(&established()).video();
         if parity {
             let loss = Loss { rate: 0.05, run: 2.0 };
-            let parity = ParityPlan::of(loss, ParityLevel::Standard);
+            let parity = FecPlan::of(loss, FecLevel::Standard);
             sender.protect(&Protection { parity, resend: false });
         }
         let (datagrams, sent) = send_with(&mut sender, &frames);
@@ -268,7 +268,7 @@ proptest! {
             let came = out.slices.keys().filter(|(f, _)| f == frame).count();
             let slices = sent.get(frame).map_or(0, Vec::len);
             match fidelity {
-                Some(Fidelity::Whole | Fidelity::Tainted) => prop_assert_eq!(came, slices),
+                Some(Fidelity::Complete | Fidelity::Tainted) => prop_assert_eq!(came, slices),
                 Some(Fidelity::Concealed) => prop_assert!(came < slices),
                 None => prop_assert!(came == 0),
             }
@@ -344,7 +344,7 @@ fn steady_reordering_costs_nothing() {
         receiver.handle_datagram(Instant(at), datagram).unwrap();
         out.drain(&mut receiver, Instant(at));
     }
-    assert_eq!(out.ends, [(FrameId(1), Some(Fidelity::Whole))]);
+    assert_eq!(out.ends, [(FrameId(1), Some(Fidelity::Complete))]);
 }
 
 /// Two holes in one frame are both given up in time, without waiting for the next frame.
@@ -373,7 +373,7 @@ fn a_second_hole_does_not_wait_for_the_next_frame() {
     out.drain(&mut receiver, Instant(0));
     out.drain(&mut receiver, Instant(0) + REORDER_WAIT);
     let ends = [
-        (FrameId(1), Some(Fidelity::Whole)),
+        (FrameId(1), Some(Fidelity::Complete)),
         (FrameId(2), Some(Fidelity::Concealed)),
     ];
     assert_eq!(out.ends, ends);
@@ -394,7 +394,7 @@ fn a_key_frame_that_was_not_decoded_heals_nothing() {
         receiver.handle_datagram(Instant(0), datagram).unwrap();
     }
     let step = receiver.first().poll(Instant(0));
-    assert!(matches!(step, Some(Step::Slice { .. })), "{step:?}");
+    assert!(matches!(step, Some(VideoOutput::Slice { .. })), "{step:?}");
     receiver.first().decoding_failed();
     while receiver.first().poll(Instant(0)).is_some() {}
     let picture = receiver.first().picture();

@@ -10,7 +10,7 @@ mod support;
 use std::time::Duration;
 
 use openuvr_proto::client::{ClientEvent, ClientSession};
-use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
+use openuvr_proto::control::negotiate::{ClientConstraints, Offer, Role};
 use openuvr_proto::host::{Host, HostEvent, HostPolicy, SecondPlayer};
 use openuvr_proto::id::{PathId, SessionId};
 use openuvr_proto::input::event::InputEvent;
@@ -96,7 +96,7 @@ impl World {
             codecs: 2,
             name: String::new(),
             software: String::new(),
-            wishes: Wishes::default(),
+            constraints: ClientConstraints::default(),
             streams: Vec::new(),
         };
         let session = ClientSession::new(self.now, &established, offer);

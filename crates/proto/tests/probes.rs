@@ -8,9 +8,9 @@
 mod support;
 
 use openuvr_proto::client::{ClientEvent, ClientSession};
-use openuvr_proto::control::ladder::{BURST, Rung, Step};
 use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::host::{Asked, Host, HostEvent};
+use openuvr_proto::control::transport_probe::{BURST, ProbeTarget, TransportKind};
+use openuvr_proto::host::{Host, HostEvent, ProbeRequest};
 use openuvr_proto::id::PathId;
 use openuvr_proto::time::Instant;
 use openuvr_proto::wire::MAX_DATAGRAM;
@@ -59,7 +59,7 @@ impl Pair {
     }
 
     /// The client asks, and shows that it hears; what the host is asked.
-    fn ask(&mut self) -> Vec<Asked> {
+    fn ask(&mut self) -> Vec<ProbeRequest> {
         let mut asked = Vec::new();
         while let Some(to) = self.client.poll_on_path(self.now, &mut self.out) {
             self.host.handle_datagram(self.now, to, &self.out).unwrap();
@@ -72,8 +72,10 @@ impl Pair {
     }
 
     /// The host answers, and the first `arrive` datagrams get there.
-    fn answer(&mut self, asked: &Asked, rung: Rung, arrive: usize) {
-        let length = self.host.answer_probe(self.now, asked, rung, &mut self.out);
+    fn answer(&mut self, asked: &ProbeRequest, transport: TransportKind, arrive: usize) {
+        let length = self
+            .host
+            .answer_probe(self.now, asked, transport, &mut self.out);
         assert_eq!(length, MAX_DATAGRAM);
         assert_eq!(self.out.len(), length * usize::from(BURST));
         for datagram in self.out.chunks(length).take(arrive) {
@@ -83,7 +85,7 @@ impl Pair {
         }
     }
 
-    fn found(&mut self) -> Option<Option<Option<Rung>>> {
+    fn found(&mut self) -> Option<Option<Option<TransportKind>>> {
         std::iter::from_fn(|| self.client.poll_event()).find_map(|event| match event {
             ClientEvent::Probed(found) => Some(found.answer),
             _ => None,
@@ -107,7 +109,7 @@ fn a_probe_is_answered_on_its_own_way_and_moves_nobody() {
     pair.talk();
     pair.client.probe(
         pair.now,
-        Step {
+        ProbeTarget {
             path: NEW,
             segmented: true,
         },
@@ -115,8 +117,8 @@ fn a_probe_is_answered_on_its_own_way_and_moves_nobody() {
     let asked = pair.ask();
     assert_eq!(asked.len(), 1);
     assert_eq!((asked[0].path, asked[0].segmented), (NEW, true));
-    pair.answer(&asked[0], Rung::Raw, 8);
-    assert_eq!(pair.found(), Some(Some(Some(Rung::Raw))));
+    pair.answer(&asked[0], TransportKind::Raw, 8);
+    assert_eq!(pair.found(), Some(Some(Some(TransportKind::Raw))));
     assert_eq!(moves(&pair.talk()), [], "the session stays where it was");
 
     pair.path = NEW;
@@ -127,18 +129,18 @@ fn a_probe_is_answered_on_its_own_way_and_moves_nobody() {
 
 #[test]
 fn half_an_answer_is_enough_and_less_is_asked_for_again() {
-    for (arrive, want) in [(4, Some(Some(Some(Rung::UdpGso)))), (3, None)] {
+    for (arrive, want) in [(4, Some(Some(Some(TransportKind::UdpGso)))), (3, None)] {
         let mut pair = Pair::new();
         pair.talk();
         pair.client.probe(
             pair.now,
-            Step {
+            ProbeTarget {
                 path: OLD,
                 segmented: true,
             },
         );
         let asked = pair.ask();
-        pair.answer(&asked[0], Rung::UdpGso, arrive);
+        pair.answer(&asked[0], TransportKind::UdpGso, arrive);
         assert_eq!(pair.found(), want, "{arrive} of 8");
         // Four questions, and a second later the verdict.
         let mut questions = 1;
@@ -160,11 +162,11 @@ fn a_client_that_gets_no_segments_is_sent_datagrams() {
     let mut pair = Pair::new();
     pair.talk();
     for segmented in [true, false, false, true] {
-        let step = Step {
+        let target = ProbeTarget {
             path: OLD,
             segmented,
         };
-        pair.client.probe(pair.now, step);
+        pair.client.probe(pair.now, target);
         let asked = pair.ask();
         assert_eq!(asked[0].segmented, segmented);
         pair.now.0 += MS;
@@ -205,7 +207,7 @@ fn probes_without_end_are_answered_a_few_times_a_second() {
         pair.now.0 += MS;
         let segmented = n % 2 == 0;
         let path = if n % 3 == 0 { NEW } else { OLD };
-        pair.client.probe(pair.now, Step { path, segmented });
+        pair.client.probe(pair.now, ProbeTarget { path, segmented });
         answered += pair.ask().len();
     }
     assert!((5..=72).contains(&answered), "{answered} in ten seconds");
@@ -221,7 +223,7 @@ fn a_whole_climb_is_answered_without_a_wait() {
     // Three ways, each asked four times in vain.
     for path in [OLD, NEW, OLD] {
         let segmented = true;
-        pair.client.probe(pair.now, Step { path, segmented });
+        pair.client.probe(pair.now, ProbeTarget { path, segmented });
         for _ in 0..4 {
             asked += pair.ask().len();
             pair.now.0 += 150 * MS;

@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use openuvr_proto::id::{ConfigEpoch, FrameId};
 use openuvr_proto::recv::plane::MediaReceiver;
-use openuvr_proto::recv::reassemble::Step;
+use openuvr_proto::recv::reassemble::VideoOutput;
 use openuvr_proto::send::congestion::Range;
-use openuvr_proto::send::key_frame::Asker;
+use openuvr_proto::send::key_frame::KeyFrameRequester;
 use openuvr_proto::send::packetize::{SendBuf, VideoSender};
 use openuvr_proto::send::plane::MediaSender;
-use openuvr_proto::send::policy::{Decision, KeyReason, Next, Policy, Recovery, Settings};
+use openuvr_proto::send::policy::{
+    ControlEvent, KeyFrameReason, NextFrame, Policy, Recovery, Settings,
+};
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, Fidelity, Outcome, Stage};
 use openuvr_proto::units::{Bitrate, Size};
@@ -159,12 +161,12 @@ proptest! {
             let mut ended = None;
             while let Some(step) = receiver.first().poll(now) {
                 match step {
-                    Step::End(end) => ended = Some(end.fidelity),
-                    Step::Dropped { .. } => ended = None,
+                    VideoOutput::End(end) => ended = Some(end.fidelity),
+                    VideoOutput::Dropped { .. } => ended = None,
                     _ => {}
                 }
             }
-            let whole = ended == Some(Fidelity::Whole);
+            let whole = ended == Some(Fidelity::Complete);
             prop_assert_eq!(whole, picture.is_clean(), "frame {}: {:?}", frame, coded);
             prop_assert_eq!(receiver.first().picture().broken, !whole);
             prop_assert_eq!(ended == Some(Fidelity::Concealed), known && (1..15).contains(&lost));
@@ -182,7 +184,7 @@ struct Host {
     coded: BTreeMap<u32, Coded>,
 }
 
-const WHOLE: Outcome = Outcome::Displayed(Fidelity::Whole);
+const WHOLE: Outcome = Outcome::Displayed(Fidelity::Complete);
 const TAINTED: Outcome = Outcome::Displayed(Fidelity::Tainted);
 const CONCEALED: Outcome = Outcome::Displayed(Fidelity::Concealed);
 
@@ -205,7 +207,7 @@ impl Host {
             key_frame_every: None,
         });
         policy.encoder_opened(1);
-        policy.join(Asker::Player);
+        policy.join(KeyFrameRequester::Player);
         let mut host = Host {
             policy,
             at: None,
@@ -226,13 +228,13 @@ impl Host {
         self.newest += 1;
         let (now, frame) = (self.now(), FrameId(self.newest));
         let next = self.policy.next(now, frame);
-        self.asked |= matches!(next, Next::Refresh(_));
+        self.asked |= matches!(next, NextFrame::IntraRefresh(_));
         let coded = match (next, self.at) {
-            (Next::Key, _) => {
+            (NextFrame::Key, _) => {
                 self.asked = false;
                 Coded::Key
             }
-            (Next::After(to) | Next::Refresh(to), at) => {
+            (NextFrame::Predicted(to) | NextFrame::IntraRefresh(to), at) => {
                 assert_eq!(to.0 + 1, self.newest, "always the newest");
                 match at {
                     Some(at) => Coded::Refresh(at),
@@ -264,8 +266,8 @@ impl Host {
         self.policy.on_report(self.now(), &report, None);
     }
 
-    fn decisions(&mut self) -> Vec<Decision> {
-        std::iter::from_fn(|| self.policy.poll_decision()).collect()
+    fn events(&mut self) -> Vec<ControlEvent> {
+        std::iter::from_fn(|| self.policy.poll_control_event()).collect()
     }
 }
 
@@ -290,17 +292,17 @@ fn a_loss_costs_a_refresh_and_no_key_frame() {
         // What was on its way comes back as tainted, and the client wishes.
         host.heard(frame, TAINTED);
         host.policy
-            .request_key_frame(Asker::Player, FrameId(3), FrameId(frame));
+            .request_key_frame(KeyFrameRequester::Player, FrameId(3), FrameId(frame));
         assert_eq!(host.policy.due().is_some(), at + 1 < COLUMNS, "{at}");
     }
     assert_eq!(host.code(), Coded::Plain);
     host.heard(9, WHOLE);
     assert_eq!(host.code(), Coded::Plain);
     let (frame, lost) = (FrameId(5), FrameId(4));
-    let decisions = host.decisions();
-    assert_eq!(decisions[1..], [Decision::Refresh { frame, lost }]);
+    let events = host.events();
+    assert_eq!(events[1..], [ControlEvent::IntraRefresh { frame, lost }]);
     assert!(
-        decisions[1]
+        events[1]
             .to_string()
             .contains("frame 4 did not arrive whole")
     );
@@ -312,14 +314,14 @@ fn two_refreshes_hit_in_a_row_are_followed_by_a_key_frame() {
     host.code();
     host.heard(2, CONCEALED);
     let keys = |host: &mut Host| {
-        let all = host.decisions().into_iter();
-        let why = all.filter_map(|decision| match decision {
-            Decision::Key { why, .. } => Some(why),
+        let all = host.events().into_iter();
+        let why = all.filter_map(|event| match event {
+            ControlEvent::KeyFrame { why, .. } => Some(why),
             _ => None,
         });
         why.collect::<Vec<_>>()
     };
-    assert_eq!(keys(&mut host), [KeyReason::First]);
+    assert_eq!(keys(&mut host), [KeyFrameReason::First]);
     // The second frame of each refresh is lost; another refresh begins when this one is through.
     for refresh in 0..2 {
         assert_eq!(host.code(), Coded::Refresh(0), "refresh {refresh}");
@@ -332,7 +334,7 @@ fn two_refreshes_hit_in_a_row_are_followed_by_a_key_frame() {
         }
     }
     assert_eq!(host.code(), Coded::Key);
-    assert_eq!(keys(&mut host), [KeyReason::Futile]);
+    assert_eq!(keys(&mut host), [KeyFrameReason::RefreshFailed]);
 }
 
 #[test]
@@ -340,13 +342,13 @@ fn what_was_not_shown_or_not_coded_is_no_loss() {
     let mut host = Host::new();
     for (frame, stage, why) in [
         (2, Stage::Submitted, DropCause::Superseded),
-        (3, Stage::Converted, DropCause::HeldBack),
+        (3, Stage::Converted, DropCause::CongestionSkipped),
     ] {
         assert_eq!(host.code(), Coded::Plain);
         host.heard(frame, dropped(stage, why));
     }
     assert_eq!(host.code(), Coded::Plain);
-    assert_eq!(host.decisions().len(), 1, "the first key frame");
+    assert_eq!(host.events().len(), 1, "the first key frame");
 }
 
 #[test]
@@ -360,16 +362,16 @@ fn a_client_that_can_not_begin_gets_a_key_frame() {
     let mut host = Host::new();
     host.code_all(9);
     host.policy
-        .request_key_frame(Asker::Player, FrameId(3), FrameId(9));
+        .request_key_frame(KeyFrameRequester::Player, FrameId(3), FrameId(9));
     assert_eq!(
         host.code(),
         Coded::Plain,
         "it has a picture, and reports say what it lacks"
     );
     host.policy
-        .request_key_frame(Asker::Player, FrameId::NONE, FrameId(10));
+        .request_key_frame(KeyFrameRequester::Player, FrameId::NONE, FrameId(10));
     assert_eq!(host.code(), Coded::Key);
-    host.policy.join(Asker::Observer);
+    host.policy.join(KeyFrameRequester::Observer);
     host.code_all(130);
     let keys = host.coded.values().filter(|coded| **coded == Coded::Key);
     assert_eq!(keys.count(), 3);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use openuvr_proto::control::clipboard::{ClipboardPiece, ClipboardText, ClipboardWays};
+use openuvr_proto::control::clipboard::{ClipboardDirections, ClipboardPiece, ClipboardText};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::controller::{ControllerState, Hand, Haptic};
 use openuvr_proto::host::{
@@ -106,9 +106,11 @@ fn a_frame_in_hand_ends_when_it_is_passed_on_however_late() {
     let all = outcomes(&mut host);
     let frames: Vec<u32> = all.iter().map(|(frame, _)| *frame).collect();
     assert_eq!(frames, (1..=900).collect::<Vec<_>>());
-    let lost: Vec<u32> = (all.iter().filter(|(_, outcome)| *outcome != Outcome::Left))
-        .map(|(frame, _)| *frame)
-        .collect();
+    let lost: Vec<u32> = (all
+        .iter()
+        .filter(|(_, outcome)| *outcome != Outcome::SentUnacknowledged))
+    .map(|(frame, _)| *frame)
+    .collect();
     assert_eq!(lost, [500]);
 }
 
@@ -118,7 +120,7 @@ fn a_player_that_falls_silent_holds_no_key_any_more() {
     join(&mut host, PLAYER);
     assert_eq!(host.next_timeout(), None, "it holds nothing");
     assert_eq!(press(&mut host, at(0), PLAYER), Ok(InputSeq(1)));
-    host.heard_from(at(700), PLAYER);
+    host.on_activity(at(700), PLAYER);
     host.handle_timeout(at(800));
     assert_eq!(host.next_timeout(), Some((at(2200), Wakeup::ReleaseInput)));
     host.handle_timeout(at(2199));
@@ -145,7 +147,7 @@ fn no_key_repeats_of_a_player_that_is_silent() {
     join(&mut host, PLAYER);
     let _ = press(&mut host, at(0), PLAYER);
     assert_eq!(host.next_timeout(), Some((at(100), Wakeup::StopRepeat)));
-    assert!(!host.heard_from(at(90), PLAYER), "no news");
+    assert!(!host.on_activity(at(90), PLAYER), "no news");
     host.handle_timeout(at(189));
     assert_eq!(repeats(&mut host), []);
     host.handle_timeout(at(190));
@@ -153,7 +155,7 @@ fn no_key_repeats_of_a_player_that_is_silent() {
     assert_eq!(repeats(&mut host), [false]);
     // The next is its end.
     assert_eq!(host.next_timeout(), Some((at(1590), Wakeup::ReleaseInput)));
-    assert!(host.heard_from(at(600), PLAYER));
+    assert!(host.on_activity(at(600), PLAYER));
     assert_eq!(repeats(&mut host), [true]);
     // A release comes before the word that keys may repeat again.
     host.handle_timeout(at(700));
@@ -256,16 +258,16 @@ fn copied(host: &mut Host) -> Vec<(SubscriberId, ClipboardText)> {
 #[test]
 fn what_is_copied_is_the_players_concern_alone() {
     let mut host = host();
-    let ways = ClipboardWays {
+    let ways = ClipboardDirections {
         to_host: true,
         to_client: true,
     };
-    host.clipboard_ways(ways);
+    host.clipboard_directions(ways);
     join(&mut host, PLAYER);
     join(&mut host, OTHER);
     // Who watches may play later.
     for id in [PLAYER, OTHER] {
-        assert!(updates(&mut host, id).contains(&Update::ClipboardWays(ways)));
+        assert!(updates(&mut host, id).contains(&Update::ClipboardDirections(ways)));
     }
     assert!(host.clipboard("one".into()) && host.clipboard("two".into()));
     assert_eq!(updates(&mut host, PLAYER), []);
@@ -296,7 +298,7 @@ fn what_is_copied_is_the_players_concern_alone() {
 #[test]
 fn who_is_put_out_hears_nothing_that_was_the_players() {
     let mut host = host();
-    host.clipboard_ways(ClipboardWays {
+    host.clipboard_directions(ClipboardDirections {
         to_host: true,
         to_client: true,
     });
@@ -399,7 +401,7 @@ fn clipboard_text_goes_the_ways_that_the_host_allows() {
     let mut host = host();
     join(&mut host, PLAYER);
     assert!(!host.clipboard("closed".into()));
-    host.clipboard_ways(ClipboardWays {
+    host.clipboard_directions(ClipboardDirections {
         to_host: false,
         to_client: true,
     });
@@ -497,7 +499,7 @@ proptest! {
                         host.departed(now, PLAYER, frame, Err(why));
                     }
                     Fate::Reported(whole) => {
-                        let how = if whole { Fidelity::Whole } else { Fidelity::Concealed };
+                        let how = if whole { Fidelity::Complete } else { Fidelity::Concealed };
                         let report = Report::new(frame, Outcome::Displayed(how));
                         host.feedback(now, PLAYER, &Feedback::Frame(report));
                     }

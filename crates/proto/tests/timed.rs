@@ -9,7 +9,7 @@ use std::time::Duration;
 use openuvr_proto::control::streams::Grant;
 use openuvr_proto::id::PayloadSeq;
 use openuvr_proto::recv::plane::MediaReceiver;
-use openuvr_proto::recv::timed::{MAX_WAITING, TimedCounters, TimedStep};
+use openuvr_proto::recv::timed::{MAX_WAITING, TimedCounters, TimedOutput};
 use openuvr_proto::send::loss::Loss;
 use openuvr_proto::send::packetize::SendBuf;
 use openuvr_proto::send::plane::MediaSender;
@@ -76,19 +76,19 @@ impl CameOut {
     fn drain(&mut self, receiver: &mut MediaReceiver, now: Instant, lengths: &[usize]) {
         let stream = receiver.timed(AUDIO).expect("sound was granted");
         while let Some(step) = stream.poll(now) {
-            if let (TimedStep::Payload(payload, _), true) = (&step, self.0.is_empty()) {
+            if let (TimedOutput::Payload(payload, _), true) = (&step, self.0.is_empty()) {
                 self.1 = payload.seq.0;
             }
             let next = self.1 + self.0.len() as u64;
             match step {
-                TimedStep::Payload(payload, arrived) => {
+                TimedOutput::Payload(payload, arrived) => {
                     assert_eq!(payload.seq, PayloadSeq(next), "in order, once");
                     assert_eq!(payload.bytes, content(next, lengths[next as usize]));
                     assert_eq!(payload.captured, PeerInstant(at(next).0));
                     assert_eq!((payload.samples, arrived <= now), (240, true));
                     self.0.push(true);
                 }
-                TimedStep::Missing { first, count } => {
+                TimedOutput::Missing { first, count } => {
                     assert_eq!(first, PayloadSeq(next), "in order, once");
                     self.0.extend((0..count).map(|_| false));
                 }

@@ -5,7 +5,7 @@ mod support;
 use openuvr_proto::bytes::Reject;
 use openuvr_proto::control::streams::{HOST_AUDIO, MICROPHONE, granted};
 use openuvr_proto::id::PayloadSeq;
-use openuvr_proto::recv::timed::TimedStep;
+use openuvr_proto::recv::timed::TimedOutput;
 use openuvr_proto::recv::uplink::UplinkReceiver;
 use openuvr_proto::send::packetize::SendBuf;
 use openuvr_proto::send::plane::MediaSender;
@@ -43,7 +43,7 @@ fn a_granted_payload_comes_out_once() {
         "a second time"
     );
     let timed = uplink.timed(MICROPHONE.stream).expect("it was granted");
-    let Some(TimedStep::Payload(payload, _)) = timed.poll(NOW) else {
+    let Some(TimedOutput::Payload(payload, _)) = timed.poll(NOW) else {
         panic!("a payload");
     };
     assert_eq!((payload.seq, payload.bytes), (PayloadSeq(0), &b"voice"[..]));

@@ -13,7 +13,7 @@ use crate::control::handshake::Established;
 use crate::id::{FrameId, InputSeq, PoseId, ViewId};
 use crate::recv::output::Counters;
 use crate::recv::plane::MediaReceiver;
-use crate::recv::reassemble::{FrameEnd, Step};
+use crate::recv::reassemble::{FrameEnd, VideoOutput};
 use crate::seq;
 use crate::time::{Instant, PeerInstant};
 use crate::trace::{DisplayLatency, DropCause, Outcome, Stage};
@@ -39,9 +39,9 @@ pub struct Playout {
     clippy::large_enum_variant,
     reason = "one for each frame, which moves once: a box would be an allocation for each"
 )]
-pub enum Fate {
+pub enum FrameResult {
     /// It came out.
-    Out(FrameEnd),
+    Completed(FrameEnd),
     /// Nothing of it did.
     Dropped {
         /// The frame.
@@ -53,22 +53,22 @@ pub enum Fate {
     },
 }
 
-impl Fate {
+impl FrameResult {
     /// The end that a step is, if it is one.
     #[must_use]
-    pub fn of(step: &Step<'_>) -> Option<Fate> {
+    pub fn of(step: &VideoOutput<'_>) -> Option<FrameResult> {
         match *step {
-            Step::End(end) => Some(Fate::Out(end)),
-            Step::Dropped {
+            VideoOutput::End(end) => Some(FrameResult::Completed(end)),
+            VideoOutput::Dropped {
                 frame,
                 why,
                 first_received,
-            } => Some(Fate::Dropped {
+            } => Some(FrameResult::Dropped {
                 frame,
                 why,
                 first_received,
             }),
-            Step::Slice { .. } | Step::Missing { .. } => None,
+            VideoOutput::Slice { .. } | VideoOutput::Missing { .. } => None,
         }
     }
 }
@@ -113,7 +113,7 @@ impl Playout {
         &mut self,
         now: Instant,
         view: ViewId,
-        fate: &Fate,
+        fate: &FrameResult,
         presentation: &Presentation,
         session: &mut ClientSession,
     ) -> Report {
@@ -142,7 +142,7 @@ impl Playout {
             age: DisplayLatency::default(),
         };
         match fate {
-            Fate::Dropped {
+            FrameResult::Dropped {
                 frame,
                 first_received,
                 ..
@@ -150,7 +150,7 @@ impl Playout {
                 report.frame = *frame;
                 report.first_received = first_received.map(|at| PeerInstant(at.0));
             }
-            Fate::Out(end) => {
+            FrameResult::Completed(end) => {
                 let since = |at: Option<Instant>| Some(at?.since(end.first_received));
                 report.frame = end.header.frame;
                 report.first_received = Some(PeerInstant(end.first_received.0));
@@ -232,14 +232,14 @@ fn age(
 
 /// How the frame ended. One that waits for a key frame arrived, as far as it was looked at, and could not
 /// be decoded.
-fn outcome(fate: &Fate, presentation: &Presentation) -> Outcome {
+fn outcome(fate: &FrameResult, presentation: &Presentation) -> Outcome {
     let (stage, why) = match fate {
-        Fate::Out(end) => match presentation.failure {
+        FrameResult::Completed(end) => match presentation.failure {
             Some(failure) => failure,
             None if presentation.submitted.is_some() => return Outcome::Displayed(end.fidelity),
             None => (Stage::Decoded, DropCause::DecodeFailed),
         },
-        Fate::Dropped {
+        FrameResult::Dropped {
             why,
             first_received,
             ..

@@ -108,7 +108,7 @@ impl View {
         let PictureState {
             last_good, newest, ..
         } = self.picture;
-        plane.queue(&Message::KeyFrameWanted {
+        plane.queue(&Message::KeyFrameRequest {
             view: self.id,
             last_good,
             newest,

@@ -18,14 +18,14 @@ pub const PIECE: usize = 8 * 1024;
 
 /// Which ways clipboard text goes, as the host allows it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct ClipboardWays {
+pub struct ClipboardDirections {
     /// What is copied at the client can be pasted at the host.
     pub to_host: bool,
     /// What is copied at the host can be pasted at the client.
     pub to_client: bool,
 }
 
-impl ClipboardWays {
+impl ClipboardDirections {
     /// Whether there is any.
     #[must_use]
     pub fn any(self) -> bool {
@@ -37,9 +37,9 @@ impl ClipboardWays {
     }
 
     /// Bits that only a newer peer knows are left out.
-    pub(super) fn parse(r: &mut Reader<'_>) -> Result<ClipboardWays, Reject> {
+    pub(super) fn parse(r: &mut Reader<'_>) -> Result<ClipboardDirections, Reject> {
         let bits = r.u8()?;
-        Ok(ClipboardWays {
+        Ok(ClipboardDirections {
             to_host: bits & 1 != 0,
             to_client: bits & 2 != 0,
         })
@@ -123,7 +123,7 @@ pub struct SentText(Option<(ClipboardText, usize)>);
 impl SentText {
     /// Says `text` from now on, in place of what was not said to its end. One that is empty or too long is
     /// not said; whether it is.
-    pub fn begin(&mut self, text: ClipboardText) -> bool {
+    pub fn start(&mut self, text: ClipboardText) -> bool {
         let fits = text.fits();
         if fits {
             self.0 = Some((text, 0));
@@ -155,7 +155,7 @@ impl SentText {
     }
 
     /// That piece was said.
-    pub fn said(&mut self) {
+    pub fn mark_sent(&mut self) {
         if let Some((text, offset)) = &mut self.0 {
             *offset += PIECE;
             if *offset >= text.0.len() {
@@ -210,10 +210,10 @@ mod tests {
 
     fn pieces(text: &str) -> Vec<ClipboardPiece> {
         let mut sent = SentText::default();
-        assert!(sent.begin(text.into()));
+        assert!(sent.start(text.into()));
         let mut pieces = Vec::new();
         while let Some(piece) = sent.piece() {
-            sent.said();
+            sent.mark_sent();
             pieces.push(piece);
         }
         pieces
@@ -252,22 +252,22 @@ mod tests {
     fn the_newest_text_takes_the_place_of_a_begun_one() {
         let mut sent = SentText::default();
         let mut received = ReceivedText::default();
-        assert!(sent.begin("x".repeat(PIECE + 1).as_str().into()));
+        assert!(sent.start("x".repeat(PIECE + 1).as_str().into()));
         assert_eq!(received.take(&sent.piece().unwrap()), None);
-        sent.said();
-        assert!(sent.begin("new".into()));
+        sent.mark_sent();
+        assert!(sent.start("new".into()));
         assert_eq!(received.take(&sent.piece().unwrap()), Some("new".into()));
-        sent.said();
+        sent.mark_sent();
         assert!(!sent.is_due());
     }
 
     #[test]
     fn what_is_too_long_or_no_text_does_not_pass() {
         let mut sent = SentText::default();
-        assert!(!sent.begin("".into()));
-        assert!(!sent.begin("x".repeat(MAX_TEXT + 1).as_str().into()));
+        assert!(!sent.start("".into()));
+        assert!(!sent.start("x".repeat(MAX_TEXT + 1).as_str().into()));
         assert!(!sent.is_due());
-        assert!(sent.begin("x".repeat(MAX_TEXT).as_str().into()));
+        assert!(sent.start("x".repeat(MAX_TEXT).as_str().into()));
         let piece = |total, offset, bytes: &[u8]| ClipboardPiece {
             total,
             offset,

@@ -22,7 +22,7 @@ use crate::time::Instant;
 pub const COOKIE: usize = 20;
 
 /// A cookie is good in its bucket and the next, hence for 8 to 16 s: longer than a client tries
-/// ([`super::handshake::GIVE_UP`]) before it asks anew.
+/// ([`super::handshake::HANDSHAKE_TIMEOUT`]) before it asks anew.
 const BUCKET: Duration = Duration::from_secs(8);
 
 /// Buckets per key: a key is used for about a minute and then forgotten.

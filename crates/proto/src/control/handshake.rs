@@ -74,10 +74,10 @@ pub const PLANE: u8 = 0;
 
 /// How long a client tries before it says that nobody answers: long enough for a person to start
 /// the host, short enough to wait for.
-pub const GIVE_UP: Duration = Duration::from_secs(10);
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a half-open or just ended handshake is kept at the host.
-pub const HALF_OPEN_LIFE: Duration = Duration::from_secs(5);
+pub const HALF_OPEN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Handshakes of each kind (pairings, reconnections) that a host keeps at a time; one more evicts the
 /// oldest of the network, or of the device, that has most of them. About 1 kB each.
@@ -86,17 +86,17 @@ pub const MAX_HALF_OPEN: usize = 64;
 /// Pairings for which a host works in a second. Each costs it 0.3 ms (one SPAKE2 exchange and four
 /// X25519 operations, measured), on the thread that injects the player's input: at worst 5 ms of each
 /// second.
-pub const WORKED_A_SECOND: usize = 16;
+pub const PAIRINGS_PER_SECOND: usize = 16;
 
 /// … and those of one network ([`PathId::network`](crate::id::PathId::network)): enough for a
 /// household behind one address. Several that ask share the whole.
-pub const WORKED_FOR_ONE: usize = 4;
+pub const PAIRINGS_PER_NETWORK: usize = 4;
 
 /// Reconnections of all known devices for which a host works in a second, and those of one device.
 /// Only tagged ones count, so these are asked for by known devices alone; each costs 0.2 ms.
-pub const KNOWN_A_SECOND: usize = 32;
-/// See [`KNOWN_A_SECOND`].
-pub const KNOWN_FOR_ONE: usize = 4;
+pub const RECONNECTIONS_PER_SECOND: usize = 32;
+/// See [`RECONNECTIONS_PER_SECOND`].
+pub const RECONNECTIONS_PER_DEVICE: usize = 4;
 
 /// The end of a handshake.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU16;
 
-use super::clipboard::{ClipboardPiece, ClipboardWays};
+use super::clipboard::{ClipboardDirections, ClipboardPiece};
 use super::streams::{self, Grant, StreamOffer};
 use crate::bytes::{Reader, Reject, Writer};
 use crate::input::keys::Keys;
@@ -33,7 +33,7 @@ impl Role {
 /// Why a client watches and does not play.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
-pub enum WatchReason {
+pub enum ObserverReason {
     /// It asked to.
     Requested = 1,
     /// Somebody plays. Whoever asks to take over gets the role.
@@ -44,28 +44,28 @@ pub enum WatchReason {
     TakenOver = 4,
 }
 
-impl WatchReason {
-    fn from_wire(number: u8) -> Option<WatchReason> {
-        use WatchReason::*;
+impl ObserverReason {
+    fn from_wire(number: u8) -> Option<ObserverReason> {
+        use ObserverReason::*;
         let all = [Requested, PlayerPresent, TakeOverRefused, TakenOver];
         all.into_iter().find(|reason| *reason as u8 == number)
     }
 }
 
-impl std::fmt::Display for WatchReason {
+impl std::fmt::Display for ObserverReason {
     /// In words for the person at the client: why, and how to play.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            WatchReason::Requested => "watching only, as asked",
-            WatchReason::PlayerPresent => {
+            ObserverReason::Requested => "watching only, as asked",
+            ObserverReason::PlayerPresent => {
                 "watching only: somebody else plays; ask to take over (--take-over), or wait until \
                  they leave"
             }
-            WatchReason::TakeOverRefused => {
+            ObserverReason::TakeOverRefused => {
                 "watching only: somebody else plays, and this host lets nobody take over; you play \
                  when they leave"
             }
-            WatchReason::TakenOver => {
+            ObserverReason::TakenOver => {
                 "watching only: another client took over; you play again when it leaves"
             }
         })
@@ -86,15 +86,15 @@ pub struct Offer {
     /// The software and its version, for logs.
     pub software: String,
     /// What the picture may cost it.
-    pub wishes: Wishes,
+    pub constraints: ClientConstraints,
     /// The streams that it can carry beside the first view of its video.
     pub streams: Vec<StreamOffer>,
 }
 
-/// What a client wants of the video. The host grants a player's wishes within its own limits; an
+/// What a client wants of the video. The host grants a player's constraints within its own limits; an
 /// observer's are heard where each client has an encoder of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Wishes {
+pub struct ClientConstraints {
     /// The most bits per second; `None`: what the host allows.
     pub bitrate: Option<Bitrate>,
     /// The largest picture: a larger one is made smaller, in its shape; `None`: as it is.
@@ -146,7 +146,7 @@ pub enum Negotiation {
         /// How its application reads keys, if the person says nothing else.
         keys: Keys,
         /// Why an observer does not play; `None` for a player, or from an older host.
-        watching: Option<WatchReason>,
+        observer_reason: Option<ObserverReason>,
     },
     /// Host to client: no. The session ends.
     Refused(Refusal),
@@ -174,7 +174,7 @@ pub enum Negotiation {
     ClipboardPiece(ClipboardPiece),
     /// Host to client: clipboard text goes these ways from now on, until the next
     /// [`Negotiation::Granted`]. Said to the player alone, and only if there are any.
-    ClipboardWays(ClipboardWays),
+    ClipboardDirections(ClipboardDirections),
     /// Host to client: it takes game pads, this many at most. Said to the player alone, behind each
     /// [`Negotiation::Granted`]; who has not heard it sends nothing of pads.
     PadsTaken(u8),
@@ -196,26 +196,26 @@ impl Negotiation {
                     .u8(o.role as u8)
                     .u8(u8::from(o.take_over))
                     .u32(o.codecs);
-                let size = o.wishes.size.unwrap_or_default();
+                let size = o.constraints.size.unwrap_or_default();
                 w.text(&o.name)
                     .text(&o.software)
-                    .u64(o.wishes.bitrate.unwrap_or_default().0)
+                    .u64(o.constraints.bitrate.unwrap_or_default().0)
                     .u32(size.width)
                     .u32(size.height)
-                    .u16(o.wishes.fps.map_or(0, NonZeroU16::get));
+                    .u16(o.constraints.fps.map_or(0, NonZeroU16::get));
                 streams::write_offers(&mut w, &o.streams);
             }
             Negotiation::Granted {
                 role,
                 host,
                 keys,
-                watching,
+                observer_reason,
             } => {
                 w.u8(2)
                     .u8(*role as u8)
                     .text(host)
                     .u8(*keys as u8)
-                    .u8(watching.map_or(0, |reason| reason as u8));
+                    .u8(observer_reason.map_or(0, |reason| reason as u8));
             }
             Negotiation::Refused(why) => {
                 w.u8(3).u8(*why as u8);
@@ -243,7 +243,7 @@ impl Negotiation {
                 w.u8(8).u32(size.width).u32(size.height);
             }
             Negotiation::ClipboardPiece(piece) => piece.write(w.u8(9)),
-            Negotiation::ClipboardWays(ways) => ways.write(w.u8(10)),
+            Negotiation::ClipboardDirections(ways) => ways.write(w.u8(10)),
             Negotiation::PadsTaken(most) => {
                 w.u8(11).u8(*most);
             }
@@ -270,7 +270,7 @@ impl Negotiation {
                 codecs: r.u32()?,
                 name: printable(r.text()?),
                 software: printable(r.text()?),
-                wishes: Wishes {
+                constraints: ClientConstraints {
                     bitrate: Some(Bitrate(r.u64()?)).filter(|rate| rate.0 != 0),
                     size: match Size::new(r.u32()?, r.u32()?) {
                         Size {
@@ -292,7 +292,7 @@ impl Negotiation {
                     2 => Keys::Both,
                     _ => Keys::Symbol,
                 },
-                watching: WatchReason::from_wire(r.u8()?),
+                observer_reason: ObserverReason::from_wire(r.u8()?),
             },
             3 => Negotiation::Refused(match r.u8()? {
                 0 => Refusal::PlayerPresent,
@@ -318,7 +318,7 @@ impl Negotiation {
                 Negotiation::WindowSize(size.ok_or(Reject::Range("window size"))?)
             }
             9 => Negotiation::ClipboardPiece(ClipboardPiece::parse(&mut r)?),
-            10 => Negotiation::ClipboardWays(ClipboardWays::parse(&mut r)?),
+            10 => Negotiation::ClipboardDirections(ClipboardDirections::parse(&mut r)?),
             11 => Negotiation::PadsTaken(r.u8()?),
             _ => return Ok(None),
         }))

@@ -41,10 +41,10 @@ pub(crate) struct Paths {
     now: PathId,
     /// Where the newest datagram that moves a session came from.
     wanted: PathId,
-    asked: VecDeque<Asked>,
+    asked: VecDeque<PendingChallenge>,
 }
 
-struct Asked {
+struct PendingChallenge {
     path: PathId,
     token: u64,
     heard: usize,
@@ -97,7 +97,7 @@ impl Paths {
             None => {
                 // Without randomness the client could answer unseen: the path stays unshown.
                 let Ok(token) = random() else { return };
-                Asked {
+                PendingChallenge {
                     path,
                     token: u64::from_le_bytes(token),
                     heard: bytes,
@@ -115,7 +115,7 @@ impl Paths {
 
     /// An answer came from `path`. Whether the session is elsewhere now.
     pub(crate) fn answered(&mut self, path: PathId, token: u64) -> bool {
-        let fits = |a: &Asked| a.path == path && a.token == token;
+        let fits = |a: &PendingChallenge| a.path == path && a.token == token;
         let Some(index) = self.asked.iter().position(fits) else {
             return false;
         };
@@ -150,7 +150,7 @@ impl Paths {
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        self.asked.iter().filter_map(Asked::due).min()
+        self.asked.iter().filter_map(PendingChallenge::due).min()
     }
 
     pub(crate) fn check_invariants(&self) {
@@ -163,7 +163,7 @@ impl Paths {
     }
 }
 
-impl Asked {
+impl PendingChallenge {
     /// When the next challenge may go there, if one may.
     fn due(&self) -> Option<Instant> {
         let may = self.tries < TRIES && self.sent + CHALLENGE <= AMPLIFICATION * self.heard;

@@ -54,7 +54,7 @@ pub enum Wakeup {
     /// When a silent peer's keys may not repeat any more.
     StopRepeat,
     /// When the keys that are down are to be said again.
-    HeldAgain,
+    PressedKeys,
     /// When the newest frame's number is to be sent again.
     Beacon,
     /// When a frame was not reported on in time.
@@ -62,7 +62,7 @@ pub enum Wakeup {
     /// When unacknowledged input is to be sent again.
     InputAgain,
     /// When a request for a key frame is to be repeated.
-    KeyFrameWanted,
+    KeyFrameRequest,
     /// When reports are to be sent again.
     ReportAgain,
     /// When a way is to be asked about again, or given up.
@@ -89,7 +89,7 @@ pub fn earlier(
 
 /// Something for the session above.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum ControlEvent {
+pub(crate) enum PlaneEvent {
     Message(Message<'static>),
     Negotiation(Negotiation),
 }
@@ -145,7 +145,7 @@ impl ControlPlane {
         &mut self,
         now: Instant,
         datagram: &[u8],
-    ) -> Result<Vec<ControlEvent>, Reject> {
+    ) -> Result<Vec<PlaneEvent>, Reject> {
         let mut body = std::mem::take(&mut self.body);
         let outcome = self.opener.open(datagram, &mut body).and_then(|opened| {
             self.last_heard = now;
@@ -158,7 +158,7 @@ impl ControlPlane {
 
     /// What is refused here has no effect at all: nothing in front of a bad message is answered or
     /// handed up, so a sender says it again.
-    fn handle_body(&mut self, now: Instant, body: &[u8]) -> Result<Vec<ControlEvent>, Reject> {
+    fn handle_body(&mut self, now: Instant, body: &[u8]) -> Result<Vec<PlaneEvent>, Reject> {
         let messages = Messages::new(body).collect::<Result<Vec<_>, _>>()?;
         let negotiations = self.handle_segments(&messages)?;
         let mut heard = Vec::new();
@@ -180,14 +180,14 @@ impl ControlPlane {
                     self.last_answer = now;
                     self.clock.note(Instant(asked), received, answered, now);
                 }
-                Message::SegmentsSeen { through } => {
+                Message::SegmentsAcked { through } => {
                     let round_trip = self.round_trip();
                     self.outgoing.seen(now, through, round_trip);
                 }
-                other => heard.extend(owned(other).map(ControlEvent::Message)),
+                other => heard.extend(owned(other).map(PlaneEvent::Message)),
             }
         }
-        heard.extend(negotiations.into_iter().map(ControlEvent::Negotiation));
+        heard.extend(negotiations.into_iter().map(PlaneEvent::Negotiation));
         Ok(heard)
     }
 
@@ -207,7 +207,7 @@ impl ControlPlane {
                 negotiations.extend(Negotiation::parse(&message).ok().flatten());
             }
             let through = self.incoming.through();
-            self.queue(&Message::SegmentsSeen { through });
+            self.queue(&Message::SegmentsAcked { through });
         }
         Ok(negotiations)
     }
@@ -384,35 +384,35 @@ impl ControlPlane {
 fn owned(message: Message<'_>) -> Option<Message<'static>> {
     Some(match message {
         Message::Report(r) => Message::Report(r),
-        Message::ReportsSeen { view, through } => Message::ReportsSeen { view, through },
+        Message::ReportsAcked { view, through } => Message::ReportsAcked { view, through },
         Message::ReportsAfter { view, frame } => Message::ReportsAfter { view, frame },
-        Message::KeyFrameWanted {
+        Message::KeyFrameRequest {
             view,
             last_good,
             newest,
-        } => Message::KeyFrameWanted {
+        } => Message::KeyFrameRequest {
             view,
             last_good,
             newest,
         },
-        Message::Resend(request) => Message::Resend(request),
+        Message::RetransmissionRequest(request) => Message::RetransmissionRequest(request),
         Message::Beacon { view, newest } => Message::Beacon { view, newest },
         Message::CursorMoved { serial, at } => Message::CursorMoved { serial, at },
         Message::Input(batch) => Message::Input(batch),
-        Message::InputSeen { through } => Message::InputSeen { through },
-        Message::Decision(decision) => Message::Decision(decision),
+        Message::InputAcked { through } => Message::InputAcked { through },
+        Message::ControlEvent(decision) => Message::ControlEvent(decision),
         Message::AudioReport(report) => Message::AudioReport(report),
         Message::Goodbye { reason } => Message::Goodbye { reason },
         Message::Probe { token, segmented } => Message::Probe { token, segmented },
         Message::Probed {
             token,
             piece,
-            rung,
+            transport,
             padding,
         } => Message::Probed {
             token,
             piece,
-            rung,
+            transport,
             padding,
         },
         Message::PathChallenge { token } => Message::PathChallenge { token },
@@ -440,11 +440,11 @@ fn owned(message: Message<'_>) -> Option<Message<'static>> {
         },
         Message::Haptic { serial, haptic } => Message::Haptic { serial, haptic },
         Message::Display { number, display } => Message::Display { number, display },
-        Message::PosesWanted { number, at } => Message::PosesWanted { number, at },
+        Message::PoseSchedule { number, at } => Message::PoseSchedule { number, at },
         Message::Ping { .. }
         | Message::Pong { .. }
         | Message::Segment { .. }
-        | Message::SegmentsSeen { .. } => return None,
+        | Message::SegmentsAcked { .. } => return None,
     })
 }
 
@@ -482,7 +482,7 @@ mod tests {
         from: &mut ControlPlane,
         to: &mut ControlPlane,
         behind: &[u8],
-    ) -> Result<Vec<ControlEvent>, Reject> {
+    ) -> Result<Vec<PlaneEvent>, Reject> {
         if let Some((offset, bytes)) = from.outgoing.poll(Instant(0), Duration::ZERO) {
             let bytes = &bytes;
             from.queue(&Message::Segment { offset, bytes });
@@ -512,14 +512,14 @@ mod tests {
         assert_eq!(host.incoming.through(), 0);
         client.queue(&quit);
         let heard = tell(&mut client, &mut host, &[]);
-        assert_eq!(heard, Ok(vec![ControlEvent::Message(quit)]));
+        assert_eq!(heard, Ok(vec![PlaneEvent::Message(quit)]));
         // Sent again, the stream goes on.
         let again = client.outgoing.next_timeout().unwrap_or_default();
         let (offset, bytes) = client.outgoing.poll(again, Duration::ZERO).unwrap();
         let bytes = &bytes;
         client.queue(&Message::Segment { offset, bytes });
         let heard = tell(&mut client, &mut host, &[]);
-        assert_eq!(heard, Ok(vec![ControlEvent::Negotiation(refused)]));
+        assert_eq!(heard, Ok(vec![PlaneEvent::Negotiation(refused)]));
     }
 
     #[test]
@@ -542,19 +542,19 @@ mod tests {
             role: Role::Player,
             host: "h".into(),
             keys: Keys::default(),
-            watching: None,
+            observer_reason: None,
         };
         assert!(client.negotiate(&granted));
         // A role that does not exist.
         assert!(client.outgoing.push(&[2, 9, 0]));
         assert!(client.negotiate(&granted));
-        let seen = Message::ReportsSeen {
+        let seen = Message::ReportsAcked {
             view: ViewId::FIRST,
             through: FrameId(3),
         };
         client.queue(&seen);
         let heard = tell(&mut client, &mut host, &[]).unwrap();
-        let twice = ControlEvent::Negotiation(granted);
-        assert_eq!(heard, [ControlEvent::Message(seen), twice.clone(), twice]);
+        let twice = PlaneEvent::Negotiation(granted);
+        assert_eq!(heard, [PlaneEvent::Message(seen), twice.clone(), twice]);
     }
 }

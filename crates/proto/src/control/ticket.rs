@@ -150,7 +150,7 @@ impl KeyHash {
 pub enum Holder {
     /// Whoever shows it first; from then on it belongs to that one's key. Such a ticket is as good as a
     /// password until it is used, and lives [`MAX_OPEN_TICKET_LIFE`] at most.
-    FirstToCome,
+    FirstUse,
     /// The device with this key.
     Key(KeyHash),
 }
@@ -214,7 +214,7 @@ impl Ticket {
             _ => return None,
         };
         let holder = match head[3] {
-            0 if hash == [0; 32] => Holder::FirstToCome,
+            0 if hash == [0; 32] => Holder::FirstUse,
             1 => Holder::Key(KeyHash(hash)),
             _ => return None,
         };

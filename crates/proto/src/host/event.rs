@@ -6,13 +6,13 @@ use crate::control::handshake::PublicKey;
 use crate::control::negotiate::{Offer, Refusal, Role};
 use crate::control::streams::Grant;
 use crate::id::{FrameId, PathId, SessionId, SubscriberId, ViewId};
-use crate::input::inbox::Arrived;
+use crate::input::inbox::ReceivedInput;
 use crate::recv::uplink::UplinkReceiver;
 use crate::send::plane::MediaSender;
 use crate::time::Instant;
 use crate::trace::FrameRecord;
 use crate::units::Size;
-use crate::wire::control::{AudioReport, GoodbyeReason, ResendRequest};
+use crate::wire::control::{AudioReport, GoodbyeReason, RetransmissionRequest};
 
 /// Something for the runtime.
 pub enum HostEvent {
@@ -65,7 +65,7 @@ pub enum HostEvent {
         /// The player.
         from: SubscriberId,
         /// What it did.
-        arrived: Arrived,
+        arrived: ReceivedInput,
         /// When that arrived here.
         received: Instant,
     },
@@ -75,7 +75,7 @@ pub enum HostEvent {
     /// may be on its way.
     KeyRepeat(bool),
     /// Somebody's picture is broken.
-    KeyFrameWanted {
+    KeyFrameRequested {
         /// Whose.
         session: SessionId,
         /// The view.
@@ -90,7 +90,7 @@ pub enum HostEvent {
     /// The player copied this.
     Clipboard(SubscriberId, ClipboardText),
     /// A client lacks parts of a frame: the view's sender may send them again.
-    ResendWanted(SessionId, ResendRequest),
+    RetransmissionRequested(SessionId, RetransmissionRequest),
     /// How a client plays the sound that it gets.
     AudioReport(SessionId, AudioReport),
     /// A frame's end.
@@ -99,7 +99,7 @@ pub enum HostEvent {
 
 /// A client asks whether a way carries a stream: answer with [`Host::answer_probe`](super::Host::answer_probe).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Asked {
+pub struct ProbeRequest {
     /// Its session.
     pub session: SessionId,
     /// The way.

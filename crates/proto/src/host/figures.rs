@@ -199,9 +199,9 @@ impl Newest {
                 ..
             } => self.unreported = Some(now),
             // What the host alone has decided says nothing of the other end.
-            Outcome::Left | Outcome::Dropped { .. } => {}
+            Outcome::SentUnacknowledged | Outcome::Dropped { .. } => {}
         }
-        if record.outcome.is_whole() {
+        if record.outcome.is_complete() {
             if self.frames.len() == FRAMES {
                 self.since = self.frames.pop_front().map(|oldest| oldest.at);
             }

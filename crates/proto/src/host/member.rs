@@ -4,13 +4,13 @@ use super::REPEAT_WITHIN;
 use super::event::Ending;
 use super::views::Views;
 use crate::control::clock::ClockMap;
-use crate::controller::{Controlled, Controllers};
-use crate::display::{Display, PlayersDisplay, Refresh};
+use crate::controller::{Controllers, ReceivedControllers};
+use crate::display::{Display, PlayerDisplay, RefreshTiming};
 use crate::id::{PoseId, SubscriberId};
 use crate::input::event::InputEvent;
 use crate::input::pressed::Pressed;
 use crate::ledger::SentFrame;
-use crate::pose::{Pose, Posed};
+use crate::pose::{Pose, ReceivedPose};
 use crate::send::loss::LossMeter;
 use crate::send::rendition::FrameOutcome;
 use crate::seq;
@@ -30,11 +30,11 @@ pub(super) struct Member {
     /// Whether they may repeat.
     repeats: bool,
     /// The newest pose since it became the player.
-    pub(super) posed: Option<Posed>,
+    pub(super) posed: Option<ReceivedPose>,
     /// What it holds, as it said last.
-    pub(super) controlled: Option<Controlled>,
+    pub(super) controlled: Option<ReceivedControllers>,
     /// The number of what was said of its display last, and that: its phase on both clocks.
-    display: Option<(u32, PlayersDisplay)>,
+    display: Option<(u32, PlayerDisplay)>,
     /// Set when it is over.
     pub(super) ending: Option<Ending>,
 }
@@ -149,7 +149,7 @@ impl Member {
     ) {
         let before = self.controlled;
         if before.is_none_or(|before| seq::newer(number, before.number)) {
-            self.controlled = Some(Controlled {
+            self.controlled = Some(ReceivedControllers {
                 subscriber: self.id,
                 number,
                 states,
@@ -161,12 +161,12 @@ impl Member {
     }
 
     /// What its display is like, if it has said so.
-    pub(super) fn display(&self) -> Option<PlayersDisplay> {
+    pub(super) fn display(&self) -> Option<PlayerDisplay> {
         self.display.map(|(_, display)| display)
     }
 
     /// Its display is like this.
-    pub(super) fn shows_on(
+    pub(super) fn set_display(
         &mut self,
         now: Instant,
         (number, display): (u32, Display),
@@ -176,13 +176,13 @@ impl Member {
             return;
         }
         let refresh = display.refresh.and_then(|refresh| {
-            Some(Refresh {
+            Some(RefreshTiming {
                 phase: clock.to_mine(refresh.phase, now)?,
                 period: refresh.period,
             })
         });
         let eyes = display.eyes;
-        self.display = Some((number, PlayersDisplay { refresh, eyes }));
+        self.display = Some((number, PlayerDisplay { refresh, eyes }));
     }
 
     /// The player's head is there now; an older pose than the newest changes nothing.
@@ -197,7 +197,7 @@ impl Member {
             .posed
             .is_none_or(|before| seq::newer(id.0, before.id.0))
         {
-            self.posed = Some(Posed {
+            self.posed = Some(ReceivedPose {
                 subscriber: self.id,
                 id,
                 pose,

@@ -1,7 +1,7 @@
 //! What a subscriber that is no OpenUVR session asks a host for.
 
 use crate::control::identity::PublicKey;
-use crate::control::negotiate::{Role, Wishes};
+use crate::control::negotiate::{ClientConstraints, Role};
 use crate::send::intake::Intake;
 
 /// What kind of program a subscriber is: for figures, nothing follows from it.
@@ -60,10 +60,10 @@ pub struct SubscribeRequest {
     /// How it takes frames, and how many may wait for it.
     pub intake: Intake,
     /// What it wants of the video while it plays.
-    pub wishes: Wishes,
+    pub constraints: ClientConstraints,
     /// Whether it says of each frame that left for it what became of it
     /// ([`Feedback::Frame`](crate::send::subscriber::Feedback::Frame)). Of one that does not (a recorder)
-    /// frames end as [`Outcome::Left`](crate::trace::Outcome::Left).
+    /// frames end as [`Outcome::SentUnacknowledged`](crate::trace::Outcome::SentUnacknowledged).
     pub reports: bool,
     /// The device that it runs on, if that is one that the host knows: it loses its place when the device
     /// is forbidden.
@@ -71,7 +71,7 @@ pub struct SubscribeRequest {
 }
 
 impl SubscribeRequest {
-    /// One that wants this role if nobody has it, takes any codec and the newest frames, has no wishes, and does not
+    /// One that wants this role if nobody has it, takes any codec and the newest frames, has no constraints, and does not
     /// report.
     #[must_use]
     pub fn new(role: Role, name: &str) -> SubscribeRequest {
@@ -83,7 +83,7 @@ impl SubscribeRequest {
             name: name.to_owned(),
             software: String::new(),
             intake: Intake::Newest,
-            wishes: Wishes::default(),
+            constraints: ClientConstraints::default(),
             reports: false,
             device: None,
         }

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::control::negotiate::{Refusal, Role, WatchReason};
+use crate::control::negotiate::{ObserverReason, Refusal, Role};
 use crate::id::SubscriberId;
 
 /// What a would-be player gets when there is a player already.
@@ -23,12 +23,12 @@ pub struct Grant {
     /// The role.
     pub role: Role,
     /// Why an observer does not play.
-    pub watching: Option<WatchReason>,
+    pub observer_reason: Option<ObserverReason>,
 }
 
 /// What happened to a subscriber that did not ask.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Change {
+pub(crate) enum RoleChange {
     /// It has this role now.
     Granted(SubscriberId, Grant),
     /// Another took the role over, and there is no room for one more observer: it is out.
@@ -64,7 +64,7 @@ pub(crate) struct Roles {
     members: Vec<(SubscriberId, Standing)>,
     /// How often the player's role was taken over.
     take_overs: u32,
-    changes: VecDeque<Change>,
+    changes: VecDeque<RoleChange>,
 }
 
 impl Roles {
@@ -153,7 +153,7 @@ impl Roles {
     }
 
     /// What happened to others since the last call.
-    pub(crate) fn poll_change(&mut self) -> Option<Change> {
+    pub(crate) fn poll_change(&mut self) -> Option<RoleChange> {
         self.changes.pop_front()
     }
 
@@ -161,21 +161,21 @@ impl Roles {
     fn grant(&self, wanted: Role, take_over: bool) -> Result<Grant, Refusal> {
         let player = Grant {
             role: Role::Player,
-            watching: None,
+            observer_reason: None,
         };
         let observer = |reason| match self.observers() < self.max_observers {
             true => Ok(Grant {
                 role: Role::Observer,
-                watching: Some(reason),
+                observer_reason: Some(reason),
             }),
             false => Err(Refusal::Full),
         };
         match (wanted, self.second_player) {
-            (Role::Observer, _) => observer(WatchReason::Requested),
+            (Role::Observer, _) => observer(ObserverReason::Requested),
             (Role::Player, _) if self.player().is_none() => Ok(player),
             (Role::Player, SecondPlayer::TakeOver) if take_over => Ok(player),
-            (Role::Player, SecondPlayer::TakeOver) => observer(WatchReason::PlayerPresent),
-            (Role::Player, SecondPlayer::Observe) => observer(WatchReason::TakeOverRefused),
+            (Role::Player, SecondPlayer::TakeOver) => observer(ObserverReason::PlayerPresent),
+            (Role::Player, SecondPlayer::Observe) => observer(ObserverReason::TakeOverRefused),
             (Role::Player, SecondPlayer::Refuse) => Err(Refusal::PlayerPresent),
         }
     }
@@ -189,14 +189,14 @@ impl Roles {
         };
         let (id, standing) = &mut self.members[place];
         self.changes.push_back(match room {
-            true => Change::Granted(
+            true => RoleChange::Granted(
                 *id,
                 Grant {
                     role: Role::Observer,
-                    watching: Some(WatchReason::TakenOver),
+                    observer_reason: Some(ObserverReason::TakenOver),
                 },
             ),
-            false => Change::Removed(*id),
+            false => RoleChange::Removed(*id),
         });
         self.take_overs = self.take_overs.wrapping_add(1);
         *standing = Standing::Observer(Claim::Displaced(self.take_overs));
@@ -222,9 +222,9 @@ impl Roles {
         *standing = Standing::Player;
         let grant = Grant {
             role: Role::Player,
-            watching: None,
+            observer_reason: None,
         };
-        self.changes.push_back(Change::Granted(*id, grant));
+        self.changes.push_back(RoleChange::Granted(*id, grant));
     }
 
     pub(crate) fn check_invariants(&self) {

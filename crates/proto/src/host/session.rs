@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::event::{Asked, Ending};
+use super::event::{Ending, ProbeRequest};
 use super::member::Member;
 use crate::control::clipboard::{ReceivedText, SentText};
 use crate::control::handshake::Established;
 use crate::control::negotiate::{Negotiation, Role};
 use crate::control::path::Paths;
-use crate::control::plane::{ControlEvent, ControlPlane};
+use crate::control::plane::{ControlPlane, PlaneEvent};
 use crate::id::{PathId, SessionId};
 use crate::input::inbox::Inbox;
 use crate::recv::uplink::UplinkReceiver;
@@ -20,7 +20,7 @@ use crate::wire::seal::Direction;
 /// A client that did not say what it wants by then is dropped.
 pub(super) const OFFER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Wishes of a client (a key frame, parts of a frame again) that are heard within [`WISHES_IN`]. Each
+/// ClientConstraints of a client (a key frame, parts of a frame again) that are heard within [`WISHES_IN`]. Each
 /// has the media thread look through what it sent lately; a client on a bad link has one for a slice
 /// that it lacks, and 32 are four frames of eight slices.
 const WISHES: u32 = 32;
@@ -94,7 +94,7 @@ pub(super) struct Session {
     pub(super) mouse_due: bool,
     /// The same for whether the source is shown.
     pub(super) shown_due: bool,
-    /// Wishes and probes that are heard.
+    /// ClientConstraints and probes that are heard.
     pub(super) wishes: Allowance,
     pub(super) probes: Allowance,
     /// The same for the window's size.
@@ -103,7 +103,7 @@ pub(super) struct Session {
     pub(super) sent_text: SentText,
     pub(super) received_text: ReceivedText,
     /// What it asked last and nobody answered yet, and whether it lets the kernel cut.
-    pub(super) asked: Option<Asked>,
+    pub(super) asked: Option<ProbeRequest>,
     pub(super) segmented: bool,
 }
 
@@ -161,22 +161,22 @@ impl Session {
         now: Instant,
         from: PathId,
         bytes: usize,
-        heard: &[ControlEvent],
+        heard: &[PlaneEvent],
     ) -> bool {
         let mut tries = false;
         let mut changed = false;
         for heard in heard {
             match heard {
-                ControlEvent::Message(Message::PathResponse { token }) => {
+                PlaneEvent::Message(Message::PathResponse { token }) => {
                     tries = true;
                     changed |= self.paths.answered(from, *token);
                 }
-                ControlEvent::Message(Message::Probe { token, segmented }) => {
+                PlaneEvent::Message(Message::Probe { token, segmented }) => {
                     tries = true;
                     if !self.probes.take(now) {
                         continue;
                     }
-                    self.asked = Some(Asked {
+                    self.asked = Some(ProbeRequest {
                         session: self.id,
                         path: from,
                         segmented: *segmented,
@@ -196,7 +196,7 @@ impl Session {
     }
 
     /// What it asks, once it has shown that it receives the answer.
-    pub(super) fn poll_asked(&mut self) -> Option<Asked> {
+    pub(super) fn poll_asked(&mut self) -> Option<ProbeRequest> {
         let paths = &self.paths;
         self.asked.take_if(|asked| paths.is_shown(asked.path))
     }

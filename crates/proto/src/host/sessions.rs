@@ -6,18 +6,18 @@ use std::collections::VecDeque;
 use super::roles::Grant;
 use super::session::{OFFER_TIMEOUT, Session};
 use super::views::View;
-use super::{Asked, Ending, Host, HostEvent, RELEASE_AFTER};
+use super::{Ending, Host, HostEvent, ProbeRequest, RELEASE_AFTER};
 use crate::bytes::Reject;
 use crate::control::handshake::{Established, PublicKey};
-use crate::control::ladder::{BURST, Rung};
 use crate::control::negotiate::{Negotiation, Offer, Refusal, Role};
 use crate::control::no_session::{self, NO_SESSION};
-use crate::control::plane::{ControlEvent, SILENCE, Wakeup, earlier};
+use crate::control::plane::{PlaneEvent, SILENCE, Wakeup, earlier};
 use crate::control::streams;
+use crate::control::transport_probe::{BURST, TransportKind};
 use crate::id::{FrameId, PathId, SessionId, SubscriberId, ViewId};
 use crate::send::loss::LinkState;
 use crate::time::Instant;
-use crate::wire::control::{GoodbyeReason, MAX_CONTROL_BODY, Message, ResendRequest};
+use crate::wire::control::{GoodbyeReason, MAX_CONTROL_BODY, Message, RetransmissionRequest};
 use crate::wire::header::{Header, Plane};
 
 /// What makes the answer to a probe a full datagram: kind, length and six bytes are beside it.
@@ -77,28 +77,27 @@ impl Host {
                 segmented: session.segmented,
             });
         }
-        let reports =
-            |heard: &ControlEvent| matches!(heard, ControlEvent::Message(Message::Report(_)));
+        let reports = |heard: &PlaneEvent| matches!(heard, PlaneEvent::Message(Message::Report(_)));
         let reports = heard.iter().any(reports);
         let mut after = (ViewId::FIRST, FrameId::NONE);
         for heard in heard {
             match heard {
-                ControlEvent::Negotiation(Negotiation::Offer(offer)) => self.offered(i, offer),
-                ControlEvent::Negotiation(Negotiation::WindowSize(size)) => {
+                PlaneEvent::Negotiation(Negotiation::Offer(offer)) => self.offered(i, offer),
+                PlaneEvent::Negotiation(Negotiation::WindowSize(size)) => {
                     let session = &mut self.sessions[i];
                     if session.is_active() && session.window_sizes.take(now) {
                         let id = session.id;
                         self.events.push_back(HostEvent::WindowSize(id, size));
                     }
                 }
-                ControlEvent::Negotiation(Negotiation::ClipboardPiece(piece)) => {
+                PlaneEvent::Negotiation(Negotiation::ClipboardPiece(piece)) => {
                     self.clipboard_piece(i, &piece);
                 }
-                ControlEvent::Negotiation(_) => {}
-                ControlEvent::Message(Message::ReportsAfter { view, frame }) => {
+                PlaneEvent::Negotiation(_) => {}
+                PlaneEvent::Message(Message::ReportsAfter { view, frame }) => {
                     after = (view, frame);
                 }
-                ControlEvent::Message(message) => {
+                PlaneEvent::Message(message) => {
                     if let Message::Report(report) = &message
                         && let Some(view) = self.sessions[i].member.views.get(report.view)
                     {
@@ -116,7 +115,7 @@ impl Host {
                 view.ledger.close_lost();
                 let through = view.ledger.reported_through();
                 let view = view.id;
-                s.plane.queue(&Message::ReportsSeen { view, through });
+                s.plane.queue(&Message::ReportsAcked { view, through });
             }
         }
         self.sessions[i].tell_repeats(now, &mut self.events);
@@ -171,7 +170,7 @@ impl Host {
             let grants = Negotiation::Streams(streams.clone());
             let _ = session.plane.negotiate(&grants);
         }
-        session.say_clipboard_ways(grant.role, self.clipboard_ways);
+        session.send_clipboard_directions(grant.role, self.clipboard_directions);
         session.say_pads_taken(grant.role, self.pads_taken);
         session.shape_due = self.cursor.shape().is_some();
         session.mouse_due = self.cursor.relative_mouse();
@@ -202,7 +201,7 @@ impl Host {
             role: grant.role,
             host: self.policy.name.clone(),
             keys: self.policy.keys,
-            watching: grant.watching,
+            observer_reason: grant.observer_reason,
         }
     }
 
@@ -225,14 +224,14 @@ impl Host {
                         received: now,
                     });
                 }
-                s.plane.queue(&Message::InputSeen {
+                s.plane.queue(&Message::InputAcked {
                     through: s.inbox.through(),
                 });
             }
             // An observer's input goes nowhere, but need not be sent again.
             Message::Input(batch) => {
                 s.inbox.skip(batch);
-                s.plane.queue(&Message::InputSeen {
+                s.plane.queue(&Message::InputAcked {
                     through: s.inbox.through(),
                 });
             }
@@ -249,20 +248,21 @@ impl Host {
             }
             Message::Display { number, display } => {
                 let clock = &s.plane.clock;
-                s.member.shows_on(now, (*number, *display), clock);
+                s.member.set_display(now, (*number, *display), clock);
             }
             Message::Report(report) => {
                 s.member.reported(now, report, &s.plane.clock);
             }
             // Of a view that it does not get nothing is wanted.
-            Message::KeyFrameWanted { view, .. } | Message::Resend(ResendRequest { view, .. })
+            Message::KeyFrameRequest { view, .. }
+            | Message::RetransmissionRequest(RetransmissionRequest { view, .. })
                 if s.member.views.get(*view).is_none() => {}
-            Message::KeyFrameWanted {
+            Message::KeyFrameRequest {
                 view,
                 last_good,
                 newest,
             } if s.wishes.take(now) => {
-                self.events.push_back(HostEvent::KeyFrameWanted {
+                self.events.push_back(HostEvent::KeyFrameRequested {
                     session: s.id,
                     view: *view,
                     last_good: *last_good,
@@ -272,9 +272,9 @@ impl Host {
             Message::AudioReport(report) if s.wishes.take(now) => {
                 self.events.push_back(HostEvent::AudioReport(s.id, *report));
             }
-            Message::Resend(request) if s.wishes.take(now) => {
+            Message::RetransmissionRequest(request) if s.wishes.take(now) => {
                 self.events
-                    .push_back(HostEvent::ResendWanted(s.id, request.clone()));
+                    .push_back(HostEvent::RetransmissionRequested(s.id, request.clone()));
             }
             _ => {}
         }
@@ -312,7 +312,7 @@ impl Host {
                 && let Some(piece) = s.sent_text.piece()
                 && s.plane.negotiate(&Negotiation::ClipboardPiece(piece))
             {
-                s.sent_text.said();
+                s.sent_text.mark_sent();
             }
             if s.plane.poll_transmit(now, out) {
                 return Some(s.paths.now());
@@ -371,17 +371,17 @@ impl Host {
     }
 
     /// A way that a client asks about: one at which it has shown that it receives.
-    pub fn poll_probe(&mut self) -> Option<Asked> {
+    pub fn poll_probe(&mut self) -> Option<ProbeRequest> {
         self.sessions.iter_mut().find_map(Session::poll_asked)
     }
 
     /// Replaces what is in `out` by the answer: [`BURST`] datagrams of the length returned, one
-    /// behind the other, to be sent with `rung` in one call. Zero if the session is gone.
+    /// behind the other, to be sent with `transport` in one call. Zero if the session is gone.
     pub fn answer_probe(
         &mut self,
         now: Instant,
-        asked: &Asked,
-        rung: Rung,
+        asked: &ProbeRequest,
+        transport: TransportKind,
         out: &mut Vec<u8>,
     ) -> usize {
         out.clear();
@@ -392,7 +392,7 @@ impl Host {
             let message = Message::Probed {
                 token: asked.token,
                 piece,
-                rung: Some(rung),
+                transport: Some(transport),
                 padding: PROBED_PADDING,
             };
             s.plane.seal_alone(now, &message, out);

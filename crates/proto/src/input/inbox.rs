@@ -11,7 +11,7 @@ use crate::time::PeerInstant;
 
 /// An event that is to be applied now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Arrived {
+pub struct ReceivedInput {
     /// Its number; a release that reconciles carries the number of the newest event.
     pub seq: InputSeq,
     /// What happened.
@@ -52,7 +52,7 @@ impl Inbox {
     /// The events of `batch` that are new, in order. A batch that starts behind a gap brings
     /// nothing: the missing events come again, in front of these. The exception is a gap that
     /// the client made when it gave up on old events; it starts with [`InputEvent::ReleaseAll`].
-    pub fn take(&mut self, batch: &InputBatch) -> Vec<Arrived> {
+    pub fn take(&mut self, batch: &InputBatch) -> Vec<ReceivedInput> {
         let expected = self.through.wrapping_add(1);
         let given_up = matches!(batch.events.first(), Some((InputEvent::ReleaseAll, _)));
         let known = if !seq::newer(batch.first.0, expected) {
@@ -66,7 +66,7 @@ impl Inbox {
         for (i, (event, sampled)) in (0_u32..).zip(&batch.events).skip(known) {
             self.pressed.note(event);
             self.through = batch.first.0.wrapping_add(i);
-            arrived.push(Arrived {
+            arrived.push(ReceivedInput {
                 seq: InputSeq(self.through),
                 event: *event,
                 sampled: *sampled,
@@ -77,7 +77,7 @@ impl Inbox {
             let sampled = batch.events.last().map_or(PeerInstant(0), |e| e.1);
             let mut devices = BTreeSet::new();
             let mut release = |event| {
-                arrived.push(Arrived {
+                arrived.push(ReceivedInput {
                     seq: InputSeq(self.through),
                     event,
                     sampled,

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::Seen;
+use super::ArrivalTimes;
 use crate::bytes::Reject;
 use crate::time::Instant;
-use crate::wire::control::{MAX_RANGES, MissingRange, ResendRequest};
+use crate::wire::control::{MAX_RANGES, MissingRange, RetransmissionRequest};
 use crate::wire::video::{Extensions, Flags, Fragment, FrameHeader};
 
 /// Bytes that one frame may take: a raw BGRX picture of 4096 × 2160 and a little more. An honest
@@ -189,7 +189,11 @@ pub(super) struct Assembly {
 }
 
 impl Assembly {
-    pub(super) fn new(seen: Seen, first: &Fragment<'_>, storage: Vec<SliceAssembly>) -> Assembly {
+    pub(super) fn new(
+        times: ArrivalTimes,
+        first: &Fragment<'_>,
+        storage: Vec<SliceAssembly>,
+    ) -> Assembly {
         let mut slices = storage;
         let count = usize::from(first.slice.count);
         if slices.len() < count {
@@ -204,9 +208,9 @@ impl Assembly {
             cursor: 0,
             next_mb: 0,
             patched: false,
-            first_seen: seen.now,
-            first_received: seen.arrived,
-            waited_since: seen.now,
+            first_seen: times.now,
+            first_received: times.arrived,
+            waited_since: times.now,
             recoverable: None,
             overtaken: None,
             bytes: 0,
@@ -234,7 +238,7 @@ impl Assembly {
     /// [`MAX_FRAME_BYTES`] or `room`; nothing changes then.
     pub(super) fn insert(
         &mut self,
-        seen: Seen,
+        times: ArrivalTimes,
         f: &Fragment<'_>,
         arrival: Arrival,
         room: usize,
@@ -274,7 +278,7 @@ impl Assembly {
             slice.bytes.resize(end, 0);
         }
         slice.bytes[start..end].copy_from_slice(f.payload);
-        slice.note(seen.now, index);
+        slice.note(times.now, index);
         match arrival {
             Arrival::Sent => {}
             Arrival::Resent => self.resent = self.resent.saturating_add(1),
@@ -286,7 +290,7 @@ impl Assembly {
                 .iter()
                 .all(SliceAssembly::is_complete)
         {
-            self.recoverable = Some(seen.arrived);
+            self.recoverable = Some(times.arrived);
         }
         Ok(())
     }
@@ -329,7 +333,11 @@ impl Assembly {
     }
 
     /// What should be asked for now.
-    pub(super) fn ask(&mut self, now: Instant, timing: &RetransmitTiming) -> Option<ResendRequest> {
+    pub(super) fn ask(
+        &mut self,
+        now: Instant,
+        timing: &RetransmitTiming,
+    ) -> Option<RetransmissionRequest> {
         if self.next_ask(timing).is_none_or(|at| at > now) {
             return None;
         }
@@ -343,7 +351,7 @@ impl Assembly {
                 slice.missing_ranges(u8::try_from(i).unwrap_or(u8::MAX), all, &mut ranges);
             }
         }
-        Some(ResendRequest {
+        Some(RetransmissionRequest {
             view: self.header.view_id(),
             frame: self.header.frame,
             ranges,

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use arrivals::Arrivals;
 
-use super::timed::TimedStep;
+use super::timed::TimedOutput;
 use crate::time::{Instant, PeerInstant};
 use crate::wire::timed::Payload;
 
@@ -85,7 +85,7 @@ pub struct Device {
 
 /// What the device is to get.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Next<'a> {
+pub enum PlayoutAction<'a> {
     /// Decode this, resample it by [`JitterBuffer::ratio`], write it.
     Payload {
         /// The coded bytes.
@@ -226,10 +226,10 @@ impl JitterBuffer {
     }
 
     /// Takes what came out of the stream's receiver.
-    pub fn push(&mut self, step: &TimedStep<'_>) {
+    pub fn push(&mut self, step: &TimedOutput<'_>) {
         match step {
-            TimedStep::Payload(payload, arrived) => self.payload(payload, *arrived),
-            TimedStep::Missing { count, .. } => self.missing(*count),
+            TimedOutput::Payload(payload, arrived) => self.payload(payload, *arrived),
+            TimedOutput::Missing { count, .. } => self.missing(*count),
         }
     }
 
@@ -311,9 +311,9 @@ impl JitterBuffer {
         }
     }
 
-    /// What the device is to get at `now`; call until [`Next::Wait`], writing what it says each time and
+    /// What the device is to get at `now`; call until [`PlayoutAction::Wait`], writing what it says each time and
     /// asking the device anew.
-    pub fn next(&mut self, now: Instant, device: Device) -> Next<'_> {
+    pub fn next(&mut self, now: Instant, device: Device) -> PlayoutAction<'_> {
         self.block = as_nanos(device.block);
         self.aim(now);
         let dry_in = as_nanos(device.dry_in);
@@ -335,7 +335,7 @@ impl JitterBuffer {
                 let samples = u32::try_from(samples).unwrap_or(0).min(MAX_QUEUED);
                 if samples > 0 {
                     self.counters.silence += u64::from(samples);
-                    return Next::Silence { samples };
+                    return PlayoutAction::Silence { samples };
                 }
             }
             // What was made up for a late payload has been heard in its place. Before anything is heard, and
@@ -407,7 +407,7 @@ impl JitterBuffer {
         *longest = (*longest).max(self.lacking);
     }
 
-    fn play(&mut self, excess: i64) -> Next<'_> {
+    fn play(&mut self, excess: i64) -> PlayoutAction<'_> {
         self.error += (real(excess) - self.error) * SMOOTH;
         (self.concealed, self.inserted) = (0, 0);
         self.counters.played += 1;
@@ -415,7 +415,7 @@ impl JitterBuffer {
         let samples = u16::try_from(entry.samples).unwrap_or(0);
         let spent = std::mem::replace(&mut self.current, entry);
         self.keep(spent);
-        Next::Payload {
+        PlayoutAction::Payload {
             bytes: &self.current.bytes,
             samples,
             captured: self.current.captured,
@@ -423,10 +423,10 @@ impl JitterBuffer {
     }
 
     /// A part of what is missing at the front, or all of it.
-    fn conceal_missing(&mut self) -> Next<'_> {
+    fn conceal_missing(&mut self) -> PlayoutAction<'_> {
         let (frame, concealed) = (u32::from(self.frame), self.concealed);
         let Some(front) = self.queue.front_mut() else {
-            return Next::Wait(None);
+            return PlayoutAction::Wait(None);
         };
         let part = match concealed < MAX_CONCEALED {
             true => front.samples.min(frame).min(MAX_CONCEALED - concealed),
@@ -444,29 +444,29 @@ impl JitterBuffer {
         }
         self.counters.silence += u64::from(part);
         self.lack(part);
-        Next::Silence { samples: part }
+        PlayoutAction::Silence { samples: part }
     }
 
     /// What the device has to play is known to a block, so it makes no sense to ask all the time.
-    fn wait_for(&self, now: Instant, nanos: i64) -> Next<'_> {
-        Next::Wait(Some(
+    fn wait_for(&self, now: Instant, nanos: i64) -> PlayoutAction<'_> {
+        PlayoutAction::Wait(Some(
             now + duration(nanos.max(self.block / 4).max(SLACK / 4)),
         ))
     }
 
-    fn conceal(&mut self, samples: u32) -> Next<'_> {
+    fn conceal(&mut self, samples: u32) -> PlayoutAction<'_> {
         self.concealed += samples;
         self.counters.concealed += u64::from(samples);
         self.lack(samples);
-        Next::Conceal {
+        PlayoutAction::Conceal {
             samples: u16::try_from(samples).unwrap_or(MAX_SAMPLES),
         }
     }
 
     /// Nothing is here: wait as long as the device has something, then make something up, then be silent.
-    fn nothing(&mut self, now: Instant, dry_in: i64) -> Next<'_> {
+    fn nothing(&mut self, now: Instant, dry_in: i64) -> PlayoutAction<'_> {
         if !self.playing {
-            return Next::Wait(None);
+            return PlayoutAction::Wait(None);
         }
         // A device that takes single samples says 0 when it is dry, which is too late.
         let latest = dry_in - self.block.max(SLACK);
@@ -479,7 +479,7 @@ impl JitterBuffer {
             self.playing = false;
             (self.concealed, self.inserted) = (0, 0);
             self.dry = Some((now.0.saturating_add(dry_in), self.paused));
-            return Next::Wait(None);
+            return PlayoutAction::Wait(None);
         }
         self.inserted += part;
         self.conceal(part)

@@ -18,7 +18,7 @@ use crate::time::Instant;
 /// What is measured of the link counts from the first; how long is waited for what is missing, from the
 /// second: more may lie in the socket already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Seen {
+pub struct ArrivalTimes {
     /// It arrived at this machine.
     pub arrived: Instant,
     /// Now.

@@ -7,7 +7,7 @@ use crate::wire::video::{Configuration, DrawingTimes, FrameHeader, PoseEcho, Vie
 
 /// What comes out next.
 #[derive(Debug)]
-pub enum Step<'a> {
+pub enum VideoOutput<'a> {
     /// A whole slice.
     Slice {
         /// Its frame.

@@ -4,7 +4,7 @@
 //! Nothing here knows of pictures or sound. A stream that was not granted, or of a kind that only a newer
 //! peer knows, is counted and skipped. The body stays in one buffer until the receiver has looked at it.
 
-use super::Seen;
+use super::ArrivalTimes;
 use super::losses::{Losses, Mark};
 use super::output::Counters;
 use super::reassemble::VideoReceiver;
@@ -93,29 +93,29 @@ impl MediaReceiver {
     /// # Errors
     /// [`Reject`] if it is not authentic, was seen before, or is absurd; nothing changes then.
     pub fn handle_datagram(&mut self, now: Instant, datagram: &[u8]) -> Result<(), Reject> {
-        self.handle_arrival(Seen { now, arrived: now }, datagram)
+        self.handle_arrival(ArrivalTimes { now, arrived: now }, datagram)
     }
 
     /// The same of one that arrived earlier than it is looked at.
     ///
     /// # Errors
     /// As [`MediaReceiver::handle_datagram`].
-    pub fn handle_arrival(&mut self, seen: Seen, datagram: &[u8]) -> Result<(), Reject> {
+    pub fn handle_arrival(&mut self, times: ArrivalTimes, datagram: &[u8]) -> Result<(), Reject> {
         let opened = self.opener.open(datagram, &mut self.body)?;
         self.received += 1;
         self.losses.note(opened.number);
         let (views, body) = (&mut self.views, &mut self.body);
         let taken = match Owner::of(body)? {
             Some(Owner::Fragment(id)) => {
-                receiver_of(views, id).map(|view| view.handle_fragment(seen, body))
+                receiver_of(views, id).map(|view| view.handle_fragment(times, body))
             }
-            Some(Owner::Parity(id)) => {
-                receiver_of(views, id).map(|view| view.handle_parity(seen, body))
+            Some(Owner::FecRepair(id)) => {
+                receiver_of(views, id).map(|view| view.handle_parity(times, body))
             }
             Some(Owner::Timed(stream)) => {
                 let owner = self.timed.iter_mut().find(|t| t.stream() == stream);
                 // What plays it has to absorb late wake-ups of this thread as well.
-                owner.map(|owner| owner.handle_body(seen.now, body))
+                owner.map(|owner| owner.handle_body(times.now, body))
             }
             None => None,
         };

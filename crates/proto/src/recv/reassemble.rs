@@ -2,8 +2,8 @@
 //!
 //! Frames come out in order, and within a frame its slices. A slice that is overtaken by later
 //! data is waited for, but not for long ([`REORDER_WAIT`]), or, where parity or an answer of the
-//! host may still bring it, until the next frame is due; then it comes out as [`Step::Missing`],
-//! and the frame goes on. A frame that refers to one that never came lets [`Step::Dropped`] go
+//! host may still bring it, until the next frame is due; then it comes out as [`VideoOutput::Missing`],
+//! and the frame goes on. A frame that refers to one that never came lets [`VideoOutput::Dropped`] go
 //! ahead of it. Frame numbers may have gaps that mean nothing (the host skips numbers of frames
 //! that it does not send); what was lost is known from the references.
 
@@ -12,16 +12,16 @@ mod deadlines;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::Seen;
+use super::ArrivalTimes;
 use super::assembly::{Arrival, Assembly, MAX_FRAME_BYTES, SliceAssembly};
 use super::history::{Health, History};
-pub use super::output::{FrameEnd, PictureState, Step};
+pub use super::output::{FrameEnd, PictureState, VideoOutput};
 use super::repair::Repair;
 use crate::bytes::Reject;
 use crate::id::{ConfigEpoch, FrameId, ViewId};
 use crate::time::Instant;
 use crate::trace::{DropCause, Fidelity};
-use crate::wire::parity::Parity;
+use crate::wire::fec::FecRepair;
 use crate::wire::video::{Configuration, Flags, Fragment};
 
 /// How long something missing is waited for once later data has overtaken it: the OpenUVR
@@ -100,9 +100,13 @@ impl VideoReceiver {
     ///
     /// # Errors
     /// [`Reject`] if it is absurd; nothing changes then.
-    pub(super) fn handle_fragment(&mut self, seen: Seen, body: &mut [u8]) -> Result<(), Reject> {
-        let outcome = self.fragment(seen, body);
-        self.take_restored(seen);
+    pub(super) fn handle_fragment(
+        &mut self,
+        times: ArrivalTimes,
+        body: &mut [u8],
+    ) -> Result<(), Reject> {
+        let outcome = self.fragment(times, body);
+        self.take_restored(times);
         outcome
     }
 
@@ -110,20 +114,20 @@ impl VideoReceiver {
     ///
     /// # Errors
     /// [`Reject`] if it is absurd; nothing changes then.
-    pub(super) fn handle_parity(&mut self, seen: Seen, body: &[u8]) -> Result<(), Reject> {
-        let outcome = Parity::parse(body).map(|parity| self.parity(seen.now, &parity));
-        self.take_restored(seen);
+    pub(super) fn handle_parity(&mut self, times: ArrivalTimes, body: &[u8]) -> Result<(), Reject> {
+        let outcome = FecRepair::parse(body).map(|parity| self.parity(times.now, &parity));
+        self.take_restored(times);
         outcome
     }
 
-    fn fragment(&mut self, seen: Seen, body: &mut [u8]) -> Result<(), Reject> {
+    fn fragment(&mut self, times: ArrivalTimes, body: &mut [u8]) -> Result<(), Reject> {
         let fragment = Fragment::parse(body)?;
         let (frame, flags, place) = (fragment.header.frame, fragment.flags, fragment.fec);
         let arrival = match flags.again {
             true => Arrival::Resent,
             false => Arrival::Sent,
         };
-        let kept = self.insert(seen, &fragment, arrival)?;
+        let kept = self.insert(times, &fragment, arrival)?;
         self.resends = flags.resend;
         if kept && flags.parity {
             // The shard is what was sent at first.
@@ -133,7 +137,7 @@ impl VideoReceiver {
         Ok(())
     }
 
-    fn parity(&mut self, now: Instant, parity: &Parity<'_>) {
+    fn parity(&mut self, now: Instant, parity: &FecRepair<'_>) {
         if parity.frame <= self.done {
             return;
         }
@@ -149,7 +153,7 @@ impl VideoReceiver {
     }
 
     /// Takes in what parity brought back.
-    fn take_restored(&mut self, seen: Seen) {
+    fn take_restored(&mut self, times: ArrivalTimes) {
         let mut body = std::mem::take(&mut self.restored);
         while let Some((frame, place)) = self.repair.take(&mut body) {
             // What a host says of a body and what is in it may differ, if it is absurd.
@@ -158,7 +162,7 @@ impl VideoReceiver {
                 && fragment.header.view_id() == self.view
                 && fragment.fec == place
             {
-                let _ = self.insert(seen, &fragment, Arrival::Repaired);
+                let _ = self.insert(times, &fragment, Arrival::Repaired);
             }
         }
         self.restored = body;
@@ -167,11 +171,11 @@ impl VideoReceiver {
     /// Whether it is of use.
     fn insert(
         &mut self,
-        seen: Seen,
+        times: ArrivalTimes,
         fragment: &Fragment<'_>,
         arrival: Arrival,
     ) -> Result<bool, Reject> {
-        let now = seen.now;
+        let now = times.now;
         let frame = fragment.header.frame;
         // A key frame comes out without waiting for what is before it; what then comes after all
         // must not go between its slices.
@@ -185,13 +189,13 @@ impl VideoReceiver {
         let full = self.frames.len() == MAX_UNPOLLED;
         match self.frames.get_mut(place) {
             Some(known) if known.header.frame == frame => {
-                known.insert(seen, fragment, arrival, room)?;
+                known.insert(times, fragment, arrival, room)?;
             }
             _ if full => return Err(Reject::Range("frames under way")),
             _ => {
                 let storage = self.storage.pop().unwrap_or_default();
-                let mut new = Assembly::new(seen, fragment, storage);
-                new.insert(seen, fragment, arrival, room)?;
+                let mut new = Assembly::new(times, fragment, storage);
+                new.insert(times, fragment, arrival, room)?;
                 let later = self.frames.range(place..).map(|a| a.waited_since);
                 new.waited_since = later.min().unwrap_or(now);
                 self.frames.insert(place, new);
@@ -220,7 +224,7 @@ impl VideoReceiver {
     }
 
     /// What comes out next; call until `None`.
-    pub fn poll(&mut self, now: Instant) -> Option<Step<'_>> {
+    pub fn poll(&mut self, now: Instant) -> Option<VideoOutput<'_>> {
         if let Some(finished) = self.finished.take()
             && self.storage.len() < KEPT_FRAMES
         {
@@ -264,10 +268,10 @@ impl VideoReceiver {
     }
 
     /// A frame never came.
-    fn give_up(&mut self, frame: FrameId) -> Step<'static> {
+    fn give_up(&mut self, frame: FrameId) -> VideoOutput<'static> {
         self.done = frame;
         self.ended(Health::Broken);
-        Step::Dropped {
+        VideoOutput::Dropped {
             frame,
             why: DropCause::Lost,
             first_received: None,
@@ -298,14 +302,14 @@ impl VideoReceiver {
         overtaken || superseded || self.frames.len() > MAX_FRAMES
     }
 
-    fn poll_front(&mut self, now: Instant) -> Option<Step<'_>> {
+    fn poll_front(&mut self, now: Instant) -> Option<VideoOutput<'_>> {
         let due = self.front_is_due(now);
         if self
             .frames
             .front()
             .is_some_and(|front| front.cursor == front.count)
         {
-            return self.end_front().map(Step::End);
+            return self.end_front().map(VideoOutput::End);
         }
         let front = self.frames.front_mut()?;
         if let Some(configuration) = front.extensions.configuration {
@@ -321,7 +325,7 @@ impl VideoReceiver {
             let slice = &front.slices[index];
             let (first_mb, mbs) = slice.macroblocks?;
             front.next_mb = first_mb.saturating_add(mbs);
-            return Some(Step::Slice {
+            return Some(VideoOutput::Slice {
                 header,
                 configuration,
                 viewpoint,
@@ -345,7 +349,7 @@ impl VideoReceiver {
         front.cursor = until;
         front.patched = true;
         let last = until == front.count;
-        Some(Step::Missing {
+        Some(VideoOutput::Missing {
             header,
             configuration,
             viewpoint,
@@ -373,7 +377,7 @@ impl VideoReceiver {
         };
         let fidelity = match (front.patched, health) {
             (true, _) => Fidelity::Concealed,
-            (false, Health::WHOLE) => Fidelity::Whole,
+            (false, Health::WHOLE) => Fidelity::Complete,
             (false, _) => Fidelity::Tainted,
         };
         let end = FrameEnd {
@@ -389,13 +393,13 @@ impl VideoReceiver {
         };
         self.finished = Some(front);
         self.ended(health);
-        if fidelity == Fidelity::Whole {
+        if fidelity == Fidelity::Complete {
             self.state.last_good = frame;
         }
         Some(end)
     }
 
-    fn drop_front(&mut self, why: DropCause) -> Step<'static> {
+    fn drop_front(&mut self, why: DropCause) -> VideoOutput<'static> {
         let front = self.frames.pop_front();
         let (frame, first_received) = front.as_ref().map_or((self.done, None), |f| {
             (f.header.frame, Some(f.first_received))
@@ -403,14 +407,14 @@ impl VideoReceiver {
         self.done = frame;
         self.finished = front;
         self.ended(Health::Broken);
-        Step::Dropped {
+        VideoOutput::Dropped {
             frame,
             why,
             first_received,
         }
     }
 
-    fn poll_announced(&mut self, now: Instant) -> Option<Step<'static>> {
+    fn poll_announced(&mut self, now: Instant) -> Option<VideoOutput<'static>> {
         let (frame, _) = self.announced?;
         if self.sought_until().is_some_and(|until| now < until) {
             return None;

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use reed_solomon_simd::ReedSolomonDecoder;
 
 use crate::id::FrameId;
-use crate::wire::parity::{BLOCK, MAX_PARITY, MAX_SHARD, MAX_SHARD_BODY, Parity, SHARD_LENGTH};
+use crate::wire::fec::{BLOCK, FecRepair, MAX_PARITY, MAX_SHARD, MAX_SHARD_BODY, SHARD_LENGTH};
 use crate::wire::video::FecPlace;
 
 /// Bytes that all shards together may take: two key frames of 3 MB and their parity. Beyond it
@@ -162,7 +162,7 @@ impl Repair {
     }
 
     /// Parity arrived.
-    pub(super) fn parity(&mut self, parity: &Parity<'_>) {
+    pub(super) fn parity(&mut self, parity: &FecRepair<'_>) {
         let room = MAX_SHARD_BYTES - self.bytes;
         let Some(block) = self.block(parity.frame, parity.block) else {
             return;

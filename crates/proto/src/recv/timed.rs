@@ -2,7 +2,7 @@
 //!
 //! A payload comes out when it is here and all before it came out. One that later ones have overtaken is
 //! waited for, since it may be late or come with a repetition, but no longer than the consumer allows
-//! ([`TimedReceiver::set_wait`]); then [`TimedStep::Missing`] says how many lack, and whoever plays
+//! ([`TimedReceiver::set_wait`]); then [`TimedOutput::Missing`] says how many lack, and whoever plays
 //! conceals as much. The memory is that of 64 payloads, whatever the peer sends.
 
 use std::time::Duration;
@@ -23,7 +23,7 @@ const WAIT: Duration = Duration::from_millis(20);
 
 /// What comes out of a timed stream next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TimedStep<'a> {
+pub enum TimedOutput<'a> {
     /// The next payload, and when it arrived.
     Payload(Payload<'a>, Instant),
     /// So many payloads from this one on did not arrive in time, nor will they come out any more.
@@ -177,7 +177,7 @@ impl TimedReceiver {
     }
 
     /// What comes out next; call until `None`.
-    pub fn poll(&mut self, now: Instant) -> Option<TimedStep<'_>> {
+    pub fn poll(&mut self, now: Instant) -> Option<TimedOutput<'_>> {
         let next = self.next?;
         if self.given_up == 0 && !self.slots[Self::slot(next)].full {
             let (first, since) = self.hole()?;
@@ -189,7 +189,7 @@ impl TimedReceiver {
         if self.given_up > 0 {
             let count = std::mem::take(&mut self.given_up);
             let first = PayloadSeq(self.next? - count);
-            return Some(TimedStep::Missing { first, count });
+            return Some(TimedOutput::Missing { first, count });
         }
         self.next = Some(next + 1);
         self.waiting -= 1;
@@ -203,7 +203,7 @@ impl TimedReceiver {
             samples: slot.samples,
             bytes: &slot.bytes,
         };
-        Some(TimedStep::Payload(payload, slot.arrived))
+        Some(TimedOutput::Payload(payload, slot.arrived))
     }
 
     /// When [`TimedReceiver::poll`] must be called again although nothing arrives: when what is missing

@@ -22,7 +22,7 @@ mod range;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-pub use crate::decision::Change;
+pub use crate::control_event::RateChange;
 use crate::id::FrameId;
 use crate::time::{Instant, PeerInstant};
 use crate::units::Bitrate;
@@ -32,7 +32,7 @@ pub use range::Range;
 
 /// A frame's way over the link, from the client's report and the host's books.
 #[derive(Clone, Copy, Debug)]
-pub struct Crossing {
+pub struct FrameTransit {
     /// The frame.
     pub frame: FrameId,
     /// Bytes of its datagrams but for parity, transport headers included: what had to arrive until
@@ -294,50 +294,55 @@ impl Congestion {
     }
 
     /// The client reported on a frame.
-    pub fn on_report(&mut self, now: Instant, crossing: &Crossing) -> Option<Change> {
+    pub fn on_report(&mut self, now: Instant, transit: &FrameTransit) -> Option<RateChange> {
         self.last_heard = Some(now);
-        self.under_way.retain(|(frame, ..)| *frame > crossing.frame);
+        self.under_way.retain(|(frame, ..)| *frame > transit.frame);
         if !self.draining && self.capacity.is_some_and(|(_, at)| now > at + REMEMBERED) {
             self.capacity = None;
         }
-        if crossing.frame > self.lowered_at {
-            let (arrived, missing) = crossing.datagrams;
+        if transit.frame > self.lowered_at {
+            let (arrived, missing) = transit.datagrams;
             self.lost.0 += u32::from(missing);
             self.lost.1 += u32::from(arrived) + u32::from(missing);
         }
         if self.draining && self.capacity.is_none_or(|(c, _)| self.backlog(c) < DRAINED) {
             self.draining = false;
         }
-        let first = crossing.first.filter(|_| crossing.frame > self.moved_at);
-        let queue = first.and_then(|first| self.waited(now, crossing, first));
+        let first = transit.first.filter(|_| transit.frame > self.moved_at);
+        let queue = first.and_then(|first| self.waited(now, transit, first));
         queue
             .or_else(|| self.heavy_loss(now))
-            .or_else(|| self.take_back(now, crossing))
+            .or_else(|| self.take_back(now, transit))
             .or_else(|| self.climb(now))
     }
 
     /// What a frame's delay says.
-    fn waited(&mut self, now: Instant, crossing: &Crossing, first: PeerInstant) -> Option<Change> {
+    fn waited(
+        &mut self,
+        now: Instant,
+        transit: &FrameTransit,
+        first: PeerInstant,
+    ) -> Option<RateChange> {
         // The first datagram alone says how long an empty link takes: behind it, a decoder that is
         // more urgent than the encoder can make the last one look as if it had left after it
         // arrived. Of a frame that lost something, it also says how long the frame waited.
-        let empty = first.0.saturating_sub(crossing.sent.0.0);
-        let delay = match crossing.recoverable {
-            Some(last) => last.0.saturating_sub(crossing.sent.1.0),
+        let empty = first.0.saturating_sub(transit.sent.0.0);
+        let delay = match transit.recoverable {
+            Some(last) => last.0.saturating_sub(transit.sent.1.0),
             None => empty,
         };
         let wait = self.above_base(now, empty, delay);
         let growing = wait >= self.last_wait;
         self.last_wait = wait;
         // What crossed much faster than we send did not wait behind what we sent.
-        let crossed = self.crossed_with(crossing, first);
+        let crossed = self.crossed_with(transit, first);
         let slow = crossed.filter(|crossed| *crossed <= self.target * ROOM);
-        self.note_late(crossing, empty, wait, slow.is_some());
+        self.note_late(transit, empty, wait, slow.is_some());
         if let Some(empty) = self.longer_path(crossed) {
             self.rebase(now, empty);
-            return Some(Change::Longer { by: wait });
+            return Some(RateChange::LongerPath { by: wait });
         }
-        if self.late == 0 || crossing.frame <= self.cut_at {
+        if self.late == 0 || transit.frame <= self.cut_at {
             return None;
         }
         let full = self.spread >= SPREAD_FRAMES && (growing || wait > VERY_LATE);
@@ -370,7 +375,7 @@ impl Congestion {
             reason = "> 0"
         )]
         let capacity = Bitrate(capacity as u64);
-        Some(Change::Queue {
+        Some(RateChange::Queue {
             to: self.target(),
             waited: wait,
             capacity,
@@ -378,33 +383,33 @@ impl Congestion {
     }
 
     /// A frame was late, but nothing tells that the link was full.
-    fn pause(&mut self, now: Instant, wait: Duration, crossed: Option<f64>) -> Option<Change> {
+    fn pause(&mut self, now: Instant, wait: Duration, crossed: Option<f64>) -> Option<RateChange> {
         let told = self.paused.is_some_and(|at| now < at + PAUSES_TOLD);
         if told || crossed.is_some() || wait <= self.interval.max(LATE) * 2 {
             return None;
         }
         self.paused = Some(now);
-        Some(Change::Pause { by: wait })
+        Some(RateChange::Stall { by: wait })
     }
 
     /// Keeps what the late frames in a row have in common.
-    fn note_late(&mut self, crossing: &Crossing, empty: i64, wait: Duration, slow: bool) {
+    fn note_late(&mut self, transit: &FrameTransit, empty: i64, wait: Duration, slow: bool) {
         if wait <= self.interval.max(LATE) {
             self.on_time();
             return;
         }
         self.late += 1;
         self.spread += u32::from(slow);
-        let (arrived, missing) = crossing.datagrams;
-        if let Some(last) = crossing.recoverable.or(crossing.first) {
-            let share = match crossing.recoverable {
+        let (arrived, missing) = transit.datagrams;
+        if let Some(last) = transit.recoverable.or(transit.first) {
+            let share = match transit.recoverable {
                 Some(_) => 1.0,
                 None => f64::from(arrived) / (f64::from(arrived) + f64::from(missing)).max(1.0),
             };
-            let bits = f64::from(crossing.bytes) * 8.0;
+            let bits = f64::from(transit.bytes) * 8.0;
             self.delivered.note(last, bits * share);
         }
-        let frame = crossing.frame;
+        let frame = transit.frame;
         if self.eased.is_none_or(|eased| frame > eased) {
             if self.level.len() == STANDSTILL {
                 self.level.pop_front();
@@ -463,13 +468,13 @@ impl Congestion {
     }
 
     /// A cut that the frames behind it contradict is taken back.
-    fn take_back(&mut self, now: Instant, crossing: &Crossing) -> Option<Change> {
+    fn take_back(&mut self, now: Instant, transit: &FrameTransit) -> Option<RateChange> {
         let doubt = self.doubt.as_mut()?;
-        if crossing.frame <= self.lowered_at {
+        if transit.frame <= self.lowered_at {
             return None;
         }
         let (Some(first), Some(last), 0) =
-            (crossing.first, crossing.recoverable, crossing.datagrams.1)
+            (transit.first, transit.recoverable, transit.datagrams.1)
         else {
             doubt.harmed();
             return None;
@@ -480,9 +485,9 @@ impl Congestion {
         }
         let spread = last.since(first);
         let frame = OnTime {
-            bits: behind_first(crossing),
+            bits: behind_first(transit),
             spread,
-            spread_by_link: spread > sent_over(crossing) + LEAST_SPREAD,
+            spread_by_link: spread > sent_over(transit) + LEAST_SPREAD,
         };
         let wrong = doubt.on_time(&frame)?;
         let before = doubt.before();
@@ -496,24 +501,24 @@ impl Congestion {
         self.climbing = false;
         self.crossed = (0.0, 0.0);
         self.target = before.min(self.range.max.0 as f64);
-        Some(Change::TakenBack { to: self.target() })
+        Some(RateChange::Reverted { to: self.target() })
     }
 
     /// What the link carried of a frame, in bits a second; `None` if that can't be told.
-    fn crossed_with(&mut self, crossing: &Crossing, first: PeerInstant) -> Option<f64> {
-        let (arrived, missing) = crossing.datagrams;
-        let Some(last) = crossing.recoverable else {
+    fn crossed_with(&mut self, transit: &FrameTransit, first: PeerInstant) -> Option<f64> {
+        let (arrived, missing) = transit.datagrams;
+        let Some(last) = transit.recoverable else {
             // It is what its queue let through of what we sent.
             let all = f64::from(arrived) + f64::from(missing);
             return (missing > 0).then(|| self.target * f64::from(arrived) / all);
         };
         let spread = last.since(first).max(Duration::from_micros(50));
-        let bits = behind_first(crossing);
+        let bits = behind_first(transit);
         self.crossed.0 += bits;
         self.crossed.1 += spread.as_secs_f64();
         // A link that is no narrower than what it is sent does not spread it: then it kept up, or delivered all
         // at once what a pause had held back.
-        let by_link = bits > 0.0 && spread > sent_over(crossing) + LEAST_SPREAD;
+        let by_link = bits > 0.0 && spread > sent_over(transit) + LEAST_SPREAD;
         by_link.then(|| bits / spread.as_secs_f64())
     }
 
@@ -558,7 +563,7 @@ impl Congestion {
         to < before
     }
 
-    fn heavy_loss(&mut self, now: Instant) -> Option<Change> {
+    fn heavy_loss(&mut self, now: Instant) -> Option<RateChange> {
         let (missing, all) = self.lost;
         if all < LOSS_SAMPLE {
             return None;
@@ -575,13 +580,13 @@ impl Congestion {
         let lower = self.cut(now, to, to);
         self.draining = false;
         self.doubt = None;
-        lower.then_some(Change::Loss {
+        lower.then_some(RateChange::Loss {
             to: self.target(),
             lost,
         })
     }
 
-    fn climb(&mut self, now: Instant) -> Option<Change> {
+    fn climb(&mut self, now: Instant) -> Option<RateChange> {
         let max = self.range.max.0 as f64;
         if self.target >= max || self.late > 0 || self.draining {
             return None;
@@ -607,14 +612,14 @@ impl Congestion {
         let to = self.target();
         if self.target >= max {
             self.climbing = false;
-            return Some(Change::Full { to });
+            return Some(RateChange::Maximum { to });
         }
         let news = !std::mem::replace(&mut self.climbing, true);
-        news.then_some(Change::Climb { to })
+        news.then_some(RateChange::Increase { to })
     }
 
     /// Time has passed without a report; call it before each frame.
-    pub fn quiet(&mut self, now: Instant, round_trip: Duration) -> Option<Change> {
+    pub fn quiet(&mut self, now: Instant, round_trip: Duration) -> Option<RateChange> {
         self.round_trip = round_trip;
         let heard = self.last_heard?;
         let oldest = self.under_way.front().map(|(_, at, _)| *at)?;
@@ -632,19 +637,19 @@ impl Congestion {
         // Nothing tells when a dead link is drained.
         self.draining = false;
         self.doubt(now, before, Some(None));
-        Some(Change::Silence { to: self.target() })
+        Some(RateChange::Silence { to: self.target() })
     }
 }
 
 /// Bits of a frame behind its first datagram, whose own time on the link is not in the spread.
-fn behind_first(crossing: &Crossing) -> f64 {
-    let data = f64::from(crossing.data.max(1));
-    f64::from(crossing.bytes) * 8.0 * (data - 1.0) / data
+fn behind_first(transit: &FrameTransit) -> f64 {
+    let data = f64::from(transit.data.max(1));
+    f64::from(transit.bytes) * 8.0 * (data - 1.0) / data
 }
 
 /// Over how long it was sent.
-fn sent_over(crossing: &Crossing) -> Duration {
-    crossing.sent.1.since(crossing.sent.0)
+fn sent_over(transit: &FrameTransit) -> Duration {
+    transit.sent.1.since(transit.sent.0)
 }
 
 /// The second of our clock in which `now` is.

@@ -7,11 +7,11 @@
 use reed_solomon_simd::ReedSolomonEncoder;
 
 use super::loss::Loss;
-use crate::wire::parity::{BLOCK, MAX_PARITY, MAX_SHARD, SHARD_LENGTH};
+use crate::wire::fec::{BLOCK, MAX_PARITY, MAX_SHARD, SHARD_LENGTH};
 
 /// How rarely a block should fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum ParityLevel {
+pub enum FecLevel {
     /// With a probability of 10⁻³, at 60 frames/s one in 17 s: where what is lost can still be sent
     /// again in time.
     #[default]
@@ -20,13 +20,13 @@ pub enum ParityLevel {
     High,
 }
 
-impl ParityLevel {
+impl FecLevel {
     /// The probability.
     #[must_use]
     pub const fn block_loss(self) -> f64 {
         match self {
-            ParityLevel::Standard => 1e-3,
-            ParityLevel::High => 1e-5,
+            FecLevel::Standard => 1e-3,
+            FecLevel::High => 1e-5,
         }
     }
 }
@@ -46,20 +46,20 @@ const STEPS_PER_OCTAVE: f64 = 4.0;
 
 /// How many parity shards a block gets, by how many data shards it has.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ParityPlan {
+pub struct FecPlan {
     cell: Option<Cell>,
     parity: [u8; BLOCK + 1],
 }
 
-impl Default for ParityPlan {
-    fn default() -> ParityPlan {
-        ParityPlan::NONE
+impl Default for FecPlan {
+    fn default() -> FecPlan {
+        FecPlan::NONE
     }
 }
 
-impl ParityPlan {
+impl FecPlan {
     /// No parity.
-    pub const NONE: ParityPlan = ParityPlan {
+    pub const NONE: FecPlan = FecPlan {
         cell: None,
         parity: [0; BLOCK + 1],
     };
@@ -68,20 +68,20 @@ impl ParityPlan {
     /// Where that would not even halve the failures there is none: outages are longer than any
     /// parity. About 0.1 ms.
     #[must_use]
-    pub fn of(loss: Loss, level: ParityLevel) -> ParityPlan {
+    pub fn of(loss: Loss, level: FecLevel) -> FecPlan {
         match Cell::of(loss, level) {
-            Some(cell) => ParityPlan {
+            Some(cell) => FecPlan {
                 cell: Some(cell),
                 parity: fitting(cell.loss(), level.block_loss()),
             },
-            None => ParityPlan::NONE,
+            None => FecPlan::NONE,
         }
     }
 
     /// Becomes the plan for `loss`; costs nothing while that stays within a quarter of an octave.
-    pub fn follow(&mut self, loss: Loss, level: ParityLevel) {
+    pub fn follow(&mut self, loss: Loss, level: FecLevel) {
         if self.cell != Cell::of(loss, level) {
-            *self = ParityPlan::of(loss, level);
+            *self = FecPlan::of(loss, level);
         }
     }
 
@@ -103,11 +103,11 @@ impl ParityPlan {
 struct Cell {
     rate: i32,
     run: i32,
-    level: ParityLevel,
+    level: FecLevel,
 }
 
 impl Cell {
-    fn of(loss: Loss, level: ParityLevel) -> Option<Cell> {
+    fn of(loss: Loss, level: FecLevel) -> Option<Cell> {
         #[expect(clippy::cast_possible_truncation, reason = "both are small")]
         let step = |x: f64| (x.log2() * STEPS_PER_OCTAVE).round() as i32;
         let rate = loss.rate.clamp(0.0, 0.5);
@@ -313,13 +313,13 @@ mod tests {
             rate in 0.002_f64..0.1, run in 1.0_f64..6.0, data in 1..=BLOCK, seed: u64,
         ) {
             let loss = Loss { rate, run };
-            let plan = ParityPlan::of(loss, ParityLevel::Standard);
+            let plan = FecPlan::of(loss, FecLevel::Standard);
             let parity = plan.parity(data);
             prop_assert!(parity <= cap(data));
             let mut link = Gilbert::new(loss, seed);
             if parity < cap(data) {
                 let fails = link.fails(data + parity, parity, 20_000);
-                let most = 3.0 * ParityLevel::Standard.block_loss();
+                let most = 3.0 * FecLevel::Standard.block_loss();
                 let chance = 5.0 * (most / 20_000.0).sqrt();
                 prop_assert!(fails <= most + chance, "{fails}, {parity} for {data}");
             }
@@ -327,7 +327,7 @@ mod tests {
                 let more = Loss { rate: rate * 2.5, run };
                 let mut link = Gilbert::new(more, seed);
                 let fails = link.fails(data + parity - 1, parity - 1, 20_000);
-                prop_assert!(fails >= 0.1 * ParityLevel::Standard.block_loss(), "{fails}, {parity} for {data}");
+                prop_assert!(fails >= 0.1 * FecLevel::Standard.block_loss(), "{fails}, {parity} for {data}");
             }
         }
 
@@ -336,14 +336,14 @@ mod tests {
         fn more_loss_means_more_parity(
             rate in 0.0001_f64..0.1, more in 1.2_f64..2.0, data in 1..=BLOCK,
         ) {
-            let plan = |rate| ParityPlan::of(Loss { rate, run: 1.0 }, ParityLevel::Standard);
+            let plan = |rate| FecPlan::of(Loss { rate, run: 1.0 }, FecLevel::Standard);
             prop_assert!(plan(rate).parity(data) <= plan(rate * more).parity(data));
         }
     }
 
     #[test]
     fn without_loss_there_is_none() {
-        let plan = ParityPlan::of(Loss::NONE, ParityLevel::High);
+        let plan = FecPlan::of(Loss::NONE, FecLevel::High);
         assert!(plan.is_none());
         assert!((0..=BLOCK).all(|data| plan.parity(data) == 0));
     }
@@ -354,7 +354,7 @@ mod tests {
             rate: 0.03,
             run: 60.0,
         };
-        assert!(ParityPlan::of(outages, ParityLevel::High).is_none());
+        assert!(FecPlan::of(outages, FecLevel::High).is_none());
     }
 
     #[test]
@@ -363,7 +363,7 @@ mod tests {
             rate: 0.01,
             run: 1.0,
         };
-        assert_eq!(ParityPlan::of(loss, ParityLevel::Standard).parity(16), 2);
-        assert_eq!(ParityPlan::of(loss, ParityLevel::High).parity(16), 4);
+        assert_eq!(FecPlan::of(loss, FecLevel::Standard).parity(16), 2);
+        assert_eq!(FecPlan::of(loss, FecLevel::High).parity(16), 4);
     }
 }

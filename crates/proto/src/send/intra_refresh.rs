@@ -31,7 +31,7 @@ pub struct IntraRefresh {
 impl IntraRefresh {
     /// A key frame is coded.
     pub fn key_frame(&mut self, frame: FrameId) {
-        self.begin(frame, 0);
+        self.start(frame, 0);
         self.hit = 0;
     }
 
@@ -41,7 +41,7 @@ impl IntraRefresh {
     }
 
     /// A refresh begins with `frame`, and is through so many frames later.
-    pub fn begin(&mut self, frame: FrameId, frames: u16) {
+    pub fn start(&mut self, frame: FrameId, frames: u16) {
         self.asked = false;
         self.began = frame;
         self.left = frames;
@@ -110,7 +110,7 @@ mod tests {
             Some((FrameId(4), false)),
             "it has not begun"
         );
-        refreshes.begin(FrameId(9), 3);
+        refreshes.start(FrameId(9), 3);
         assert_eq!(refreshes.ask(), None);
         assert!(refreshes.needs_frames());
         // What was lost before it began is in its way.
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(refreshes.ask(), None);
         refreshes.lose(FrameId(10));
         assert_eq!(refreshes.ask(), Some((FrameId(10), true)));
-        refreshes.begin(FrameId(13), 3);
+        refreshes.start(FrameId(13), 3);
         assert!(refreshes.needs_frames());
         (0..3).for_each(|_| refreshes.frame());
         assert!(!refreshes.needs_frames());
@@ -130,11 +130,11 @@ mod tests {
         let mut refreshes = IntraRefresh::default();
         refreshes.key_frame(FrameId(1));
         refreshes.lose(FrameId(9));
-        refreshes.begin(FrameId(10), 5);
+        refreshes.start(FrameId(10), 5);
         refreshes.whole(FrameId(15));
         for began in [20, 30] {
             refreshes.lose(FrameId(began - 1));
-            refreshes.begin(FrameId(began), 5);
+            refreshes.start(FrameId(began), 5);
         }
         assert!(!refreshes.is_futile(), "hit by 29 only");
         refreshes.lose(FrameId(31));
@@ -152,7 +152,7 @@ mod tests {
         let mut refreshes = IntraRefresh::default();
         refreshes.key_frame(FrameId(1));
         refreshes.whole(FrameId(28));
-        refreshes.begin(FrameId(30), 29);
+        refreshes.start(FrameId(30), 29);
         assert!(!refreshes.needs_frames(), "nobody needs it");
         refreshes.lose(FrameId(29));
         assert!(refreshes.needs_frames() && refreshes.ask().is_none());

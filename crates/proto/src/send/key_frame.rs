@@ -22,7 +22,7 @@ pub const RECORDER_BUDGET: Duration = Duration::from_secs(1);
 
 /// From which budget a key frame comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Asker {
+pub enum KeyFrameRequester {
     /// As often as it helps.
     Player,
     /// One for all in [`OBSERVER_BUDGET`].
@@ -31,14 +31,14 @@ pub enum Asker {
     Recorder,
 }
 
-impl Asker {
+impl KeyFrameRequester {
     /// That of a subscriber.
     #[must_use]
-    pub fn of(role: Role, intake: Intake) -> Asker {
+    pub fn of(role: Role, intake: Intake) -> KeyFrameRequester {
         match (role, intake) {
-            (Role::Player, _) => Asker::Player,
-            (Role::Observer, Intake::Complete) => Asker::Recorder,
-            (Role::Observer, Intake::Newest | Intake::Steady) => Asker::Observer,
+            (Role::Player, _) => KeyFrameRequester::Player,
+            (Role::Observer, Intake::Complete) => KeyFrameRequester::Recorder,
+            (Role::Observer, Intake::Newest | Intake::Steady) => KeyFrameRequester::Observer,
         }
     }
 }
@@ -95,19 +95,19 @@ impl KeyFramePolicy {
     }
 
     /// Somebody's picture is broken, and `newest` is the newest frame that they had heard of.
-    pub fn request(&mut self, asker: Asker, newest: FrameId) {
+    pub fn request(&mut self, requester: KeyFrameRequester, newest: FrameId) {
         if self.last.is_some_and(|(key, _)| newest < key) {
             return;
         }
-        self.join(asker);
+        self.join(requester);
     }
 
     /// Somebody starts to watch.
-    pub fn join(&mut self, asker: Asker) {
-        match asker {
-            Asker::Player => self.player_waits = true,
-            Asker::Observer => self.observers.waits = true,
-            Asker::Recorder => self.recorders.waits = true,
+    pub fn join(&mut self, requester: KeyFrameRequester) {
+        match requester {
+            KeyFrameRequester::Player => self.player_waits = true,
+            KeyFrameRequester::Observer => self.observers.waits = true,
+            KeyFrameRequester::Recorder => self.recorders.waits = true,
         }
     }
 
@@ -157,19 +157,19 @@ mod tests {
     #[test]
     fn a_request_that_left_before_the_key_frame_arrived_is_ignored() {
         let mut policy = KeyFramePolicy::default();
-        policy.request(Asker::Player, FrameId(10));
+        policy.request(KeyFrameRequester::Player, FrameId(10));
         assert!(policy.due(HOLD).is_some_and(|at| at <= Instant(0)));
         policy.sent(Instant(0), FrameId(12));
-        policy.request(Asker::Player, FrameId(11));
+        policy.request(KeyFrameRequester::Player, FrameId(11));
         assert_eq!(policy.due(HOLD), None);
-        policy.request(Asker::Player, FrameId(13));
+        policy.request(KeyFrameRequester::Player, FrameId(13));
         assert_eq!(policy.due(HOLD), Some(Instant(0) + HOLD));
     }
 
     #[test]
     fn a_frame_that_was_not_encoded_is_made_up_for_at_once() {
         let mut policy = KeyFramePolicy::default();
-        policy.join(Asker::Player);
+        policy.join(KeyFrameRequester::Player);
         policy.sent(Instant(0), FrameId(1));
         policy.failed();
         assert!(policy.due(HOLD).is_some_and(|at| at <= Instant(0)));
@@ -179,10 +179,10 @@ mod tests {
     fn a_group_of_pictures_ends_by_its_count_or_earlier_on_request() {
         let mut policy = KeyFramePolicy::with_one_every(Some(30));
         let mut keys = Vec::new();
-        policy.join(Asker::Player);
+        policy.join(KeyFrameRequester::Player);
         for frame in 1..=100 {
             if frame == 47 {
-                policy.request(Asker::Player, FrameId(46));
+                policy.request(KeyFrameRequester::Player, FrameId(46));
             }
             let now = Instant(i64::from(frame) * 20_000_000);
             let asked = policy.due(HOLD).is_some_and(|at| at <= now);
@@ -198,28 +198,28 @@ mod tests {
     #[test]
     fn observers_share_one_key_frame_in_two_seconds() {
         let mut policy = KeyFramePolicy::default();
-        policy.join(Asker::Observer);
+        policy.join(KeyFrameRequester::Observer);
         policy.sent(Instant(0), FrameId(1));
-        policy.join(Asker::Observer);
-        policy.request(Asker::Observer, FrameId(5));
+        policy.join(KeyFrameRequester::Observer);
+        policy.request(KeyFrameRequester::Observer, FrameId(5));
         assert_eq!(policy.due(HOLD), Some(Instant(0) + OBSERVER_BUDGET));
-        policy.join(Asker::Player);
+        policy.join(KeyFrameRequester::Player);
         assert_eq!(policy.due(HOLD), Some(Instant(0) + HOLD));
     }
 
     #[test]
     fn a_recorder_does_not_wait_for_the_observers_budget() {
         let mut policy = KeyFramePolicy::default();
-        policy.join(Asker::Observer);
+        policy.join(KeyFrameRequester::Observer);
         policy.sent(Instant(0), FrameId(1));
-        policy.request(Asker::Recorder, FrameId(5));
+        policy.request(KeyFrameRequester::Recorder, FrameId(5));
         assert_eq!(policy.due(HOLD), Some(Instant(0) + HOLD));
         let first = Instant(0) + HOLD;
         policy.sent(first, FrameId(6));
         // It has a budget all the same, and what it spends is none of the observers'.
-        policy.request(Asker::Recorder, FrameId(7));
+        policy.request(KeyFrameRequester::Recorder, FrameId(7));
         assert_eq!(policy.due(HOLD), Some(first + RECORDER_BUDGET));
-        policy.request(Asker::Observer, FrameId(7));
+        policy.request(KeyFrameRequester::Observer, FrameId(7));
         assert_eq!(policy.due(HOLD), Some(first + RECORDER_BUDGET));
         policy.sent(first + RECORDER_BUDGET, FrameId(8));
         assert_eq!(policy.due(HOLD), None, "one key frame is for both");

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-pub use crate::decision::Loss;
+pub use crate::control_event::Loss;
 use crate::time::Instant;
 use crate::wire::control::Report;
 
@@ -72,7 +72,7 @@ mod tests {
         Report {
             view: ViewId::FIRST,
             frame: FrameId(1),
-            outcome: Outcome::Displayed(Fidelity::Whole),
+            outcome: Outcome::Displayed(Fidelity::Complete),
             first_received: None,
             recoverable: None,
             decoded: None,

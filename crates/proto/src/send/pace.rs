@@ -26,7 +26,7 @@ pub struct Pacer {
 
 impl Pacer {
     /// A frame begins: it has not waited yet.
-    pub fn begin(&mut self) {
+    pub fn start_frame(&mut self) {
         self.waited = Duration::ZERO;
     }
 
@@ -93,7 +93,7 @@ mod tests {
             let mut now = Instant(0);
             for _ in 0..10 {
                 let begun = now;
-                pacer.begin();
+                pacer.start_frame();
                 for _ in 0..slices {
                     // 60 kB at 1 Mb/s are half a second.
                     let rate = Some(Bitrate::from_mbps(1));

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::fec::{BlockCoder, ParityLevel, ParityPlan};
-use super::resend::SentBodies;
+use super::fec::{BlockCoder, FecLevel, FecPlan};
+use super::retransmission::SentBodies;
 use crate::bytes::MAX_DATAGRAM;
 use crate::send::loss::LinkState;
 use crate::time::Instant;
-use crate::wire::control::ResendRequest;
+use crate::wire::control::RetransmissionRequest;
+use crate::wire::fec::{BLOCK, FecRepair};
 use crate::wire::header::{HEADER, TAG};
-use crate::wire::parity::{BLOCK, Parity};
 use crate::wire::seal::Sealer;
 use crate::wire::video::{
     Extensions, FULL_PAYLOAD, FecPlace, Flags, Fragment, FragmentPlace, FrameHeader, MAX_FRAGMENTS,
@@ -114,7 +114,7 @@ impl SendBuf {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Protection {
     /// How much parity they get.
-    pub parity: ParityPlan,
+    pub parity: FecPlan,
     /// Whether what is asked for is sent again.
     pub resend: bool,
 }
@@ -126,8 +126,8 @@ impl Protection {
     pub fn follow(&mut self, link: &LinkState, interval: Duration) {
         self.resend = link.round_trip < interval;
         let level = match self.resend {
-            true => ParityLevel::Standard,
-            false => ParityLevel::High,
+            true => FecLevel::Standard,
+            false => FecLevel::High,
         };
         self.parity.follow(link.loss, level);
     }
@@ -178,7 +178,7 @@ impl VideoSender {
         out: &mut SendBuf,
     ) {
         out.clear();
-        self.begin(header);
+        self.start_frame(header);
         let none = Extensions::default();
         let extensions = if slice.index == 0 { extensions } else { none };
         let first = FULL_PAYLOAD - extensions.len();
@@ -202,7 +202,7 @@ impl VideoSender {
     }
 
     /// Notices that a new frame begins.
-    fn begin(&mut self, header: &FrameHeader) {
+    fn start_frame(&mut self, header: &FrameHeader) {
         if self.header != Some(*header) {
             self.header = Some(*header);
             self.block = Some(0);
@@ -273,7 +273,7 @@ impl VideoSender {
         let [data, count] = [data, parity].map(|n| u8::try_from(n).unwrap_or(u8::MAX));
         let sealer = &mut self.sealer;
         self.coder.finish(parity, |index, shard| {
-            let parity = Parity {
+            let parity = FecRepair {
                 stream: header.stream,
                 view: header.view,
                 last,
@@ -292,7 +292,7 @@ impl VideoSender {
 
     /// Replaces what is in `out` by what of the request was sent a moment ago, sealed anew: at most
     /// twice, and nothing that is older than 100 ms.
-    pub fn resend(&mut self, now: Instant, request: &ResendRequest, out: &mut SendBuf) {
+    pub fn resend(&mut self, now: Instant, request: &RetransmissionRequest, out: &mut SendBuf) {
         out.clear();
         for body in self.bodies.asked(now, request) {
             out.push(now, &mut self.sealer, |bytes| {

@@ -1,4 +1,4 @@
-//! What is done about loss and a link that changes: one policy, each decision with its reason.
+//! What is done about loss and a link that changes: one policy, each event with its reason.
 //!
 //! It joins what knows one thing each: [`References`] (what the player has), [`KeyFramePolicy`]
 //! (how often a key frame helps), [`IntraRefresh`] (intra refresh), [`Congestion`] (what the link carries).
@@ -12,11 +12,11 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::bytes::MAX_DATAGRAM;
-pub use crate::decision::{Decision, KeyReason, TYPICAL};
+pub use crate::control_event::{ControlEvent, KeyFrameReason, TYPICAL};
 use crate::id::FrameId;
-use crate::send::congestion::{Change, Congestion, Crossing, Range};
+use crate::send::congestion::{Congestion, FrameTransit, Range, RateChange};
 use crate::send::intra_refresh::IntraRefresh;
-use crate::send::key_frame::{Asker, KeyFramePolicy, hold_off};
+use crate::send::key_frame::{KeyFramePolicy, KeyFrameRequester, hold_off};
 use crate::send::loss::LinkState;
 use crate::send::packetize::Protection;
 use crate::send::references::References;
@@ -30,7 +30,7 @@ use crate::wire::control::Report;
 pub const TRANSPORT_HEADERS: u32 = 28;
 
 /// Decisions that wait to be read; older ones go.
-const KEPT_DECISIONS: usize = 32;
+const MAX_EVENTS: usize = 32;
 
 /// What the policy is given at the start.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +73,7 @@ impl Settings {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recovery {
     /// By a frame that refers to the newest sound one, as long as the encoder remembers it.
-    SkipBack,
+    ReferenceInvalidation,
     /// By a key frame.
     KeyFrame,
     /// By an intra refresh, which the encoder must be able to make.
@@ -82,14 +82,14 @@ pub enum Recovery {
 
 /// What the next frame is to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Next {
+pub enum NextFrame {
     /// A key frame.
     Key,
     /// A frame that refers to this one.
-    After(FrameId),
+    Predicted(FrameId),
     /// A frame that refers to this one, the newest, and that begins an intra refresh, unless
     /// one is under way: then the frame behind that one does.
-    Refresh(FrameId),
+    IntraRefresh(FrameId),
 }
 
 /// Decides for one rendition.
@@ -107,7 +107,7 @@ pub struct Policy {
     holding: bool,
     /// Parity of a typical frame, and whether what is missing is sent again.
     protection: (u8, bool),
-    decisions: VecDeque<Decision>,
+    events: VecDeque<ControlEvent>,
 }
 
 impl Policy {
@@ -125,35 +125,35 @@ impl Policy {
             last_coded: None,
             holding: false,
             protection: (0, true),
-            decisions: VecDeque::new(),
+            events: VecDeque::new(),
         }
     }
 
-    fn decide(&mut self, decision: Decision) {
-        if self.decisions.len() == KEPT_DECISIONS {
-            self.decisions.pop_front();
+    fn emit(&mut self, event: ControlEvent) {
+        if self.events.len() == MAX_EVENTS {
+            self.events.pop_front();
         }
-        self.decisions.push_back(decision);
+        self.events.push_back(event);
     }
 
     /// What was decided since the last call.
-    pub fn poll_decision(&mut self) -> Option<Decision> {
-        self.decisions.pop_front()
+    pub fn poll_control_event(&mut self) -> Option<ControlEvent> {
+        self.events.pop_front()
     }
 
     /// Another encoder was opened: nothing can be referred to, and it remembers `depth` frames; with
     /// 0 each frame is a key frame.
     pub fn encoder_opened(&mut self, depth: u8) {
         self.depth = match self.settings.recovery {
-            Recovery::SkipBack => depth,
+            Recovery::ReferenceInvalidation => depth,
             Recovery::KeyFrame | Recovery::Refresh => depth.min(1),
         };
         self.references.forget();
     }
 
     /// Somebody starts to watch.
-    pub fn join(&mut self, asker: Asker) {
-        self.key_frames.join(asker);
+    pub fn join(&mut self, requester: KeyFrameRequester) {
+        self.key_frames.join(requester);
     }
 
     /// Another player, or none: what was learnt of the link is not true of it.
@@ -179,7 +179,7 @@ impl Policy {
         let parity = u8::try_from(protection.parity.parity(TYPICAL)).unwrap_or(u8::MAX);
         let now = (parity, protection.resend);
         if std::mem::replace(&mut self.protection, now) != now {
-            self.decide(Decision::Protect {
+            self.emit(ControlEvent::Protection {
                 parity,
                 resend: protection.resend,
                 loss: link.loss,
@@ -210,19 +210,24 @@ impl Policy {
 
     /// Somebody's picture is broken: the newest frame that they displayed whole, and the newest
     /// of which they know.
-    pub fn request_key_frame(&mut self, asker: Asker, last_good: FrameId, newest: FrameId) {
-        if asker == Asker::Player && self.refreshes() {
+    pub fn request_key_frame(
+        &mut self,
+        requester: KeyFrameRequester,
+        last_good: FrameId,
+        newest: FrameId,
+    ) {
+        if requester == KeyFrameRequester::Player && self.refreshes() {
             // A refresh mends whatever picture there is; what was lost of it the reports say.
             if last_good != FrameId::NONE {
                 return;
             }
-        } else if asker == Asker::Player {
+        } else if requester == KeyFrameRequester::Player {
             self.references.only_good(last_good, newest);
             if self.references.newest_sound(self.depth).is_some() {
                 return;
             }
         }
-        self.key_frames.request(asker, newest);
+        self.key_frames.request(requester, newest);
     }
 
     /// What became of a frame at the player, and what had left of it, if anything had.
@@ -240,7 +245,7 @@ impl Policy {
                 PeerInstant(at.0.saturating_add(span))
             });
         let says_nothing = match report.outcome {
-            Outcome::Left => true,
+            Outcome::SentUnacknowledged => true,
             Outcome::Dropped { why, .. } => {
                 matches!(why, DropCause::Unreported | DropCause::SessionEnded)
             }
@@ -257,7 +262,7 @@ impl Policy {
             0
         };
         let fit = |n: u32| u16::try_from(n).unwrap_or(u16::MAX);
-        let crossing = Crossing {
+        let transit = FrameTransit {
             frame: report.frame,
             bytes: data_bytes(left),
             data: left.datagrams.saturating_sub(left.parity),
@@ -267,14 +272,14 @@ impl Policy {
             recoverable: recoverable.filter(|_| report.resent == 0),
             datagrams: (fit(counted), report.missing),
         };
-        let change = self.congestion.on_report(now, &crossing);
+        let change = self.congestion.on_report(now, &transit);
         self.rate_changed(change);
     }
 
     fn note(&mut self, frame: FrameId, outcome: Outcome) {
         match outcome {
             // Who says nothing of its frames is believed to have them.
-            Outcome::Displayed(Fidelity::Whole) | Outcome::Left => {
+            Outcome::Displayed(Fidelity::Complete) | Outcome::SentUnacknowledged => {
                 self.references.whole(frame);
                 self.intra_refresh.whole(frame);
             }
@@ -282,7 +287,7 @@ impl Policy {
             Outcome::Displayed(Fidelity::Tainted) => self.references.broken(frame),
             // Decoded like any other, but not shown; or never coded.
             Outcome::Dropped {
-                why: DropCause::Superseded | DropCause::HeldBack | DropCause::EncodeFailed,
+                why: DropCause::Superseded | DropCause::CongestionSkipped | DropCause::EncodeFailed,
                 ..
             } => {}
             Outcome::Displayed(Fidelity::Concealed) | Outcome::Dropped { .. } => {
@@ -295,7 +300,7 @@ impl Policy {
             && no_start.contains(&why)
             && self.refreshes()
         {
-            self.key_frames.request(Asker::Player, frame);
+            self.key_frames.request(KeyFrameRequester::Player, frame);
         }
     }
 
@@ -304,9 +309,9 @@ impl Policy {
         self.settings.recovery == Recovery::Refresh && self.depth > 0
     }
 
-    fn rate_changed(&mut self, change: Option<Change>) {
+    fn rate_changed(&mut self, change: Option<RateChange>) {
         if let Some(change) = change.filter(|_| self.settings.adaptive) {
-            self.decide(Decision::Rate(change));
+            self.emit(ControlEvent::Rate(change));
         }
     }
 
@@ -349,7 +354,7 @@ impl Policy {
         let news = !std::mem::replace(&mut self.holding, held.is_some());
         if let Some(until) = held.filter(|_| news) {
             let wait = until.since(now);
-            self.decide(Decision::Hold { wait });
+            self.emit(ControlEvent::CongestionSkip { wait });
         }
         held
     }
@@ -364,63 +369,63 @@ impl Policy {
 
     /// What frame `frame` is to be. It is taken for begun: a wish that comes from now on is for
     /// another one.
-    pub fn next(&mut self, now: Instant, frame: FrameId) -> Next {
+    pub fn next(&mut self, now: Instant, frame: FrameId) -> NextFrame {
         if self.depth == 0 {
             // Whatever was wished for, this frame fulfils.
             self.key_frames.sent(now, frame);
             self.references.coded(frame, FrameId::NONE);
-            return Next::Key;
+            return NextFrame::Key;
         }
         let newest = self.references.newest();
         let sound = match self.refreshes() {
             true => Some(newest),
             false => self.references.newest_sound(self.depth),
         };
-        let mut why = KeyReason::Asked;
+        let mut why = KeyFrameReason::Requested;
         if newest == FrameId::NONE {
-            why = KeyReason::First;
+            why = KeyFrameReason::First;
             self.key_frames.failed();
         } else if sound.is_none() {
-            why = KeyReason::NoReference;
-            self.key_frames.join(Asker::Player);
+            why = KeyFrameReason::NoReference;
+            self.key_frames.join(KeyFrameRequester::Player);
         } else if self.refreshes() && self.intra_refresh.is_futile() {
-            why = KeyReason::Futile;
-            self.key_frames.join(Asker::Player);
+            why = KeyFrameReason::RefreshFailed;
+            self.key_frames.join(KeyFrameRequester::Player);
         }
         let due = self.key_frames.due(self.hold_off());
         let wanted = due.is_some_and(|at| at <= now);
         if !wanted && self.key_frames.is_periodic(frame) {
-            why = KeyReason::Periodic;
+            why = KeyFrameReason::Periodic;
         }
-        if wanted || why == KeyReason::Periodic {
+        if wanted || why == KeyFrameReason::Periodic {
             self.key_frames.sent(now, frame);
             self.references.coded(frame, FrameId::NONE);
             self.intra_refresh.key_frame(frame);
-            self.decide(Decision::Key { frame, why });
-            return Next::Key;
+            self.emit(ControlEvent::KeyFrame { frame, why });
+            return NextFrame::Key;
         }
         // Within the hold-off of a key frame that was lost too, whatever is sent is tainted.
         let to = sound.unwrap_or(newest);
         if to != newest {
-            self.decide(Decision::SkipBack { frame, to });
+            self.emit(ControlEvent::ReferenceInvalidation { frame, to });
         }
         self.references.coded(frame, to);
         self.intra_refresh.frame();
         if !self.refreshes() {
-            return Next::After(to);
+            return NextFrame::Predicted(to);
         }
         let Some((lost, news)) = self.intra_refresh.ask() else {
-            return Next::After(to);
+            return NextFrame::Predicted(to);
         };
         if news {
-            self.decide(Decision::Refresh { frame, lost });
+            self.emit(ControlEvent::IntraRefresh { frame, lost });
         }
-        Next::Refresh(to)
+        NextFrame::IntraRefresh(to)
     }
 
     /// The frame that was begun begins an intra refresh, which is through so many frames later.
     pub fn refresh_began(&mut self, frame: FrameId, clean_after: u16) {
-        self.intra_refresh.begin(frame, clean_after);
+        self.intra_refresh.start(frame, clean_after);
     }
 
     /// The frame that was begun left: `bytes` to the player, if there is one, all headers

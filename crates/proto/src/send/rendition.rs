@@ -18,16 +18,16 @@ mod tests;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::control::negotiate::{Role, Wishes};
+use crate::control::negotiate::{ClientConstraints, Role};
 use crate::id::{ConfigEpoch, FrameId, InputSeq, SubscriberId};
 use crate::send::congestion::Range;
-use crate::send::key_frame::Asker;
+use crate::send::key_frame::KeyFrameRequester;
 use crate::send::loss::LinkState;
 pub use crate::send::policy::Settings as PolicySettings;
-use crate::send::policy::{Decision, Next, Policy, Recovery, TRANSPORT_HEADERS};
+use crate::send::policy::{ControlEvent, NextFrame, Policy, Recovery, TRANSPORT_HEADERS};
 use crate::send::rate::RateControl;
+use crate::send::static_refinement::StaticRefinement;
 use crate::send::subscriber::{Departure, Feedback, Frame, Subscriber};
-use crate::send::top_up::TopUp;
 use crate::time::Instant;
 use crate::trace::{DropCause, Stage};
 use crate::units::{Bitrate, Size};
@@ -56,9 +56,9 @@ pub struct Rendition<S> {
     /// The quantisers that meet the policy's target, and that target.
     rate: RateControl,
     target: Bitrate,
-    /// Between what the rate varies if the player wishes nothing else.
+    /// Between what the rate varies if the player constraints nothing else.
     allowed: Range,
-    wishes: Wishes,
+    constraints: ClientConstraints,
     /// The highest number of frames a second where the player's display is not known.
     usual_fps: f64,
     encoder: Option<OpenedEncoder>,
@@ -78,7 +78,7 @@ pub struct Rendition<S> {
     failed_at: Option<Instant>,
     last_echo: InputSeq,
     /// What is done to a picture that stands still.
-    top_up: TopUp,
+    static_refinement: StaticRefinement,
     /// Which macroblocks of the frame that is coded are not looked at.
     unchanged: Vec<bool>,
     current: Current,
@@ -97,7 +97,7 @@ impl<S: Subscriber> Rendition<S> {
             allowed: settings.policy.range,
             settings,
             policy,
-            wishes: Wishes::default(),
+            constraints: ClientConstraints::default(),
             usual_fps: settings.policy.fps,
             encoder: None,
             epoch: ConfigEpoch(0),
@@ -111,7 +111,7 @@ impl<S: Subscriber> Rendition<S> {
             repeat_after: Instant::default(),
             failed_at: None,
             last_echo: InputSeq::default(),
-            top_up: TopUp::default(),
+            static_refinement: StaticRefinement::default(),
             unchanged: Vec::new(),
             current: Current::default(),
             ends: VecDeque::new(),
@@ -120,12 +120,19 @@ impl<S: Subscriber> Rendition<S> {
 
     /// Somebody takes its frames from the next key frame on, which comes soon. There is one player: one
     /// who was it before observes from here on.
-    pub fn subscribe(&mut self, id: SubscriberId, role: Role, wishes: Wishes, subscriber: S) {
-        self.policy.join(Asker::of(role, subscriber.intake()));
+    pub fn subscribe(
+        &mut self,
+        id: SubscriberId,
+        role: Role,
+        constraints: ClientConstraints,
+        subscriber: S,
+    ) {
+        self.policy
+            .join(KeyFrameRequester::of(role, subscriber.intake()));
         if role == Role::Player {
             self.subscribers.demote_player();
         }
-        self.subscribers.add(id, role, wishes, subscriber);
+        self.subscribers.add(id, role, constraints, subscriber);
         self.who_plays();
     }
 
@@ -179,7 +186,7 @@ impl<S: Subscriber> Rendition<S> {
     pub fn limit(&mut self, highest: Bitrate) {
         self.allowed = self.allowed.up_to(highest);
         self.policy
-            .set_range(self.allowed.wished(self.wishes.bitrate));
+            .set_range(self.allowed.wished(self.constraints.bitrate));
     }
 
     /// What is known of everybody's link now: [`Feedback::Link`] of those of whom `look` knows something.
@@ -197,8 +204,8 @@ impl<S: Subscriber> Rendition<S> {
         match feedback {
             Feedback::Link(link) => member.link = Some(link),
             Feedback::KeyFrame { last_good, newest } => {
-                let asker = Asker::of(member.role, member.subscriber.intake());
-                self.policy.request_key_frame(asker, last_good, newest);
+                let requester = KeyFrameRequester::of(member.role, member.subscriber.intake());
+                self.policy.request_key_frame(requester, last_good, newest);
             }
             // The rate and what frames refer to follow the player. What was never meant for it is
             // no loss.
@@ -216,8 +223,8 @@ impl<S: Subscriber> Rendition<S> {
     }
 
     /// What was decided since the last call.
-    pub fn poll_decision(&mut self) -> Option<Decision> {
-        self.policy.poll_decision()
+    pub fn poll_control_event(&mut self) -> Option<ControlEvent> {
+        self.policy.poll_control_event()
     }
 
     /// How a frame ended for a subscriber.
@@ -231,8 +238,8 @@ impl<S: Subscriber> Rendition<S> {
         if self.is_unwatched() {
             return None;
         }
-        let top_up = self.top_up.due(self.policy.target());
-        let top_up = top_up.filter(|_| self.settings.top_up);
+        let static_refinement = self.static_refinement.due(self.policy.target());
+        let static_refinement = static_refinement.filter(|_| self.settings.static_refinement);
         let due = if self.held {
             // Whatever else is due would be held back too, and be due again at once.
             self.last_frame_at + HELD_LOOK
@@ -241,7 +248,7 @@ impl<S: Subscriber> Rendition<S> {
             self.policy
                 .due()
                 .into_iter()
-                .chain(top_up)
+                .chain(static_refinement)
                 .chain(repeat)
                 .min()?
         };
@@ -272,7 +279,7 @@ impl<S: Subscriber> Rendition<S> {
         {
             // Only an improvement or a repetition is due, which takes what room the link has left.
             let later = until.max(now + HELD_LOOK);
-            self.top_up.wait(later);
+            self.static_refinement.wait(later);
             self.repeat_after = later;
             return false;
         }
@@ -290,7 +297,7 @@ impl<S: Subscriber> Rendition<S> {
         self.current.stamps.stamp(Stage::Captured, now);
         self.subscribers.frame_captured();
         if self.held {
-            self.drop_frame(now, Stage::Converted, DropCause::HeldBack);
+            self.drop_frame(now, Stage::Converted, DropCause::CongestionSkipped);
             return false;
         }
         true
@@ -370,7 +377,8 @@ impl<S: Subscriber> Rendition<S> {
         let key_every = self.settings.policy.key_frame_every;
         let key_every = key_every.filter(|_| encoder.depth > 0);
         self.rate.opened(encoder.size, key_every);
-        self.top_up.opened(encoder.macroblocks, encoder.codes_parts);
+        self.static_refinement
+            .opened(encoder.macroblocks, encoder.codes_parts);
         self.coded = FrameId::NONE;
     }
 
@@ -393,7 +401,7 @@ impl<S: Subscriber> Rendition<S> {
     /// The frame that was captured is coded now: how, and where its slices go. `changed` tells whether a
     /// macroblock differs from the newest frame that was coded; `None`: perhaps all of them do. `None`
     /// without an encoder.
-    pub fn begin(
+    pub fn start_frame(
         &mut self,
         now: Instant,
         changed: Option<&dyn Fn(usize) -> bool>,
@@ -402,34 +410,35 @@ impl<S: Subscriber> Rendition<S> {
         let capacity = self.policy.capacity();
         // From here on a wish is for another frame than this one.
         let (reference, refresh) = match self.policy.next(now, self.frame) {
-            Next::Key => (FrameId::NONE, false),
-            Next::After(reference) => (reference, false),
-            Next::Refresh(reference) => (reference, true),
+            NextFrame::Key => (FrameId::NONE, false),
+            NextFrame::Predicted(reference) => (reference, false),
+            NextFrame::IntraRefresh(reference) => (reference, true),
         };
         let key_frame = reference == FrameId::NONE;
         // Where no frame refers to another none is worth more than others.
         let intra = encoder.depth == 0;
         let follows = reference == self.coded && !key_frame;
         let still = self.current.still;
-        let may_improve = self.settings.top_up && still && (intra || follows);
-        let improvement = match self.top_up.due(self.target) {
-            Some(at) if may_improve && at <= now => self.top_up.next(self.target),
+        let may_improve = self.settings.static_refinement && still && (intra || follows);
+        let improvement = match self.static_refinement.due(self.target) {
+            Some(at) if may_improve && at <= now => self.static_refinement.next(self.target),
             _ => None,
         };
         let qp = match improvement {
             Some(improvement) => improvement.qp,
-            None if still && intra => self.top_up.worst(),
+            None if still && intra => self.static_refinement.worst(),
             None => self.rate.qp(key_frame && !intra),
         };
         // An intra refresh codes what has not changed, too.
         let refreshes = self.settings.policy.recovery == Recovery::Refresh;
         let marked = match changed {
             Some(changed) if follows && improvement.is_none() && !refreshes => {
-                self.top_up.mark(qp, &mut self.unchanged, changed);
+                self.static_refinement
+                    .mark(qp, &mut self.unchanged, changed);
                 Marked::SinceNewest
             }
             Some(changed) if !(key_frame || follows || refreshes) => {
-                (self.top_up).mark_back(reference, &mut self.unchanged, changed);
+                (self.static_refinement).mark_back(reference, &mut self.unchanged, changed);
                 Marked::SinceReference
             }
             _ => Marked::Nothing,
@@ -463,7 +472,7 @@ impl<S: Subscriber> Rendition<S> {
             link: None,
             capacity,
         };
-        self.subscribers.begin(now, &frame, &mut self.policy);
+        self.subscribers.start_frame(now, &frame, &mut self.policy);
         let plan = Plan {
             frame: self.frame,
             reference,
@@ -540,11 +549,18 @@ impl<S: Subscriber> Rendition<S> {
         match (self.current.improvement, self.current.marked) {
             (Some(done), _) => {
                 let interval = self.settings.policy.interval();
-                (self.top_up).improved(now, self.frame, &done, bits, self.target, interval);
+                (self.static_refinement).improved(
+                    now,
+                    self.frame,
+                    &done,
+                    bits,
+                    self.target,
+                    interval,
+                );
             }
-            (None, Marked::Nothing) => self.top_up.coded(now, self.frame, qp, bits),
+            (None, Marked::Nothing) => self.static_refinement.coded(now, self.frame, qp, bits),
             (None, _) => {
-                (self.top_up).coded_in_part(now, self.frame, qp, bits, &self.unchanged);
+                (self.static_refinement).coded_in_part(now, self.frame, qp, bits, &self.unchanged);
             }
         }
     }

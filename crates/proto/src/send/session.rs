@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::id::FrameId;
-use crate::send::fec::ParityPlan;
+use crate::send::fec::FecPlan;
 use crate::send::pace::Pacer;
 use crate::send::packetize::{Protection, SendBuf, VideoSender};
 use crate::send::policy::TRANSPORT_HEADERS;
@@ -14,7 +14,7 @@ use crate::send::subscriber::{Departure, Frame, Progress, Slice, Subscriber};
 use crate::time::Instant;
 use crate::trace::{DropCause, Stage};
 use crate::units::Bitrate;
-use crate::wire::control::ResendRequest;
+use crate::wire::control::RetransmissionRequest;
 use crate::wire::video::{Extensions, SlicePlace};
 
 /// A way for datagrams.
@@ -122,7 +122,7 @@ impl<T: Transmit> Session<T> {
     }
 
     /// Sends again what the client asks for.
-    pub fn resend(&mut self, now: Instant, request: &ResendRequest) {
+    pub fn resend(&mut self, now: Instant, request: &RetransmissionRequest) {
         self.media.resend(now, request, &mut self.out);
         // What does not fit is lost once more.
         let _ = self.way.transmit(now, &self.out);
@@ -190,17 +190,17 @@ impl<T: Transmit> Session<T> {
 }
 
 impl<T: Transmit> Subscriber for Session<T> {
-    fn begin(&mut self, _: Instant, frame: &Frame) {
+    fn start_frame(&mut self, _: Instant, frame: &Frame) {
         if let Some(link) = frame.link {
             self.protection.follow(&link, frame.interval);
         }
         self.protection.resend &= self.allowed.resend;
         if !self.allowed.parity {
-            self.protection.parity = ParityPlan::NONE;
+            self.protection.parity = FecPlan::NONE;
         }
         self.media.protect(&self.protection);
         (self.capacity, self.interval) = (frame.capacity, frame.interval);
-        self.pacer.begin();
+        self.pacer.start_frame();
         self.waiting.clear();
         self.left = Departure::default();
         self.frame = Some(*frame);

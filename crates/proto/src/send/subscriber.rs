@@ -16,7 +16,7 @@ use crate::units::Bitrate;
 use crate::wire::control::Report;
 use crate::wire::video::{Configuration, DrawingTimes, FrameHeader, PoseEcho, SlicePlace, Views};
 
-/// Takes the frames of a rendition. The calls for one frame are [`begin`](Subscriber::begin), one
+/// Takes the frames of a rendition. The calls for one frame are [`start_frame`](Subscriber::start_frame), one
 /// [`slice`](Subscriber::slice) for each slice, and [`end`](Subscriber::end) until it has left; or
 /// [`dropped`](Subscriber::dropped), also for a frame that never began. The first frame that begins is
 /// a key frame.
@@ -25,7 +25,7 @@ use crate::wire::video::{Configuration, DrawingTimes, FrameHeader, PoseEcho, Sli
 /// which `end` names.
 pub trait Subscriber: Send {
     /// A frame begins.
-    fn begin(&mut self, now: Instant, frame: &Frame);
+    fn start_frame(&mut self, now: Instant, frame: &Frame);
 
     /// The encoder has handed over a slice of it. Slices come in order.
     fn slice(&mut self, now: Instant, slice: &Slice<'_>);
@@ -54,8 +54,8 @@ pub trait Subscriber: Send {
 }
 
 impl<S: Subscriber + ?Sized> Subscriber for Box<S> {
-    fn begin(&mut self, now: Instant, frame: &Frame) {
-        (**self).begin(now, frame);
+    fn start_frame(&mut self, now: Instant, frame: &Frame) {
+        (**self).start_frame(now, frame);
     }
 
     fn slice(&mut self, now: Instant, slice: &Slice<'_>) {

@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use crate::control::clipboard::{ClipboardText, ClipboardWays};
-use crate::control::negotiate::{Role, WatchReason};
+use crate::control::clipboard::{ClipboardDirections, ClipboardText};
+use crate::control::negotiate::{ObserverReason, Role};
+use crate::control_event::ControlEvent;
 use crate::controller::Haptic;
-use crate::decision::Decision;
 use crate::input::pad::{PadId, Rumble};
 use crate::units::Size;
 use crate::wire::control::GoodbyeReason;
@@ -22,7 +22,7 @@ pub enum Update {
         /// The role.
         role: Role,
         /// Why an observer does not play.
-        watching: Option<WatchReason>,
+        observer_reason: Option<ObserverReason>,
     },
     /// Whether what is streamed is to be seen at the host; at first it is.
     SourceShown(bool),
@@ -34,9 +34,9 @@ pub enum Update {
     /// The pointer is here: across and down, 0–65 535 each; `None` while it is outside the picture.
     CursorMoved(Option<(u16, u16)>),
     /// What the policy decided last; said to the player.
-    Decision(Decision),
+    ControlEvent(ControlEvent),
     /// Clipboard text goes these ways between the host and whoever plays; at first none.
-    ClipboardWays(ClipboardWays),
+    ClipboardDirections(ClipboardDirections),
     /// A pad's motors run like this for so many milliseconds, unless it is said again; said to the player.
     Rumble {
         /// The pad.

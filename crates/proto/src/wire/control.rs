@@ -2,26 +2,26 @@
 //! bytes. Unknown kinds are skipped, so that a newer peer can say more.
 
 mod audio;
-mod decision;
+mod control_event;
 mod input;
 mod report;
-mod resend;
+mod retransmission;
 mod view;
 
 pub use self::audio::AudioReport;
 pub use self::report::Report;
-pub use self::resend::{MAX_RANGES, MissingRange, ResendRequest};
+pub use self::retransmission::{MAX_RANGES, MissingRange, RetransmissionRequest};
 use crate::bytes::{Reader, Reject, Writer};
+use crate::control_event::ControlEvent;
 use crate::controller::{self, Controllers, Haptic};
-use crate::decision::Decision;
-use crate::display::{Display, Refresh};
+use crate::display::{Display, RefreshTiming};
 use crate::id::{FrameId, InputSeq, PoseId, ViewId};
 pub use crate::input::batch::{InputBatch, MAX_EVENTS};
 use crate::input::pad::{PadId, Rumble};
 pub use crate::input::pressed::MAX_PRESSED;
 use crate::pose::Pose;
-use crate::rung::Rung;
 use crate::time::PeerInstant;
+use crate::transport::TransportKind;
 
 /// Bytes of a control datagram's body at most: what a full datagram has beside header and tag.
 pub const MAX_CONTROL_BODY: usize =
@@ -32,12 +32,12 @@ pub const MAX_CONTROL_BODY: usize =
 pub enum Message<'a> {
     /// "What time is it there?"
     Ping {
-        /// When it was asked, on the asker's clock.
+        /// When it was asked, on the requester's clock.
         asked: i64,
     },
     /// The answer.
     Pong {
-        /// The asker's own stamp, given back.
+        /// The requester's own stamp, given back.
         asked: i64,
         /// When the question arrived, on the answerer's clock.
         received: PeerInstant,
@@ -57,7 +57,7 @@ pub enum Message<'a> {
         frame: FrameId,
     },
     /// All reports of a view up to and with this frame arrived, without a gap.
-    ReportsSeen {
+    ReportsAcked {
         /// The view.
         view: ViewId,
         /// The newest of them.
@@ -65,7 +65,7 @@ pub enum Message<'a> {
     },
     /// The client's picture is broken: a key frame is wanted. Idempotent: it names what the
     /// client knew.
-    KeyFrameWanted {
+    KeyFrameRequest {
         /// The view.
         view: ViewId,
         /// The newest frame that was displayed whole.
@@ -74,7 +74,7 @@ pub enum Message<'a> {
         newest: FrameId,
     },
     /// Parts of a frame that the client lacks are to be sent again.
-    Resend(ResendRequest),
+    RetransmissionRequest(RetransmissionRequest),
     /// The newest frame of a view that was sent, sent again after a burst of activity.
     Beacon {
         /// The view.
@@ -92,7 +92,7 @@ pub enum Message<'a> {
     /// Input events that the host has not acknowledged yet, and what is pressed after them.
     Input(InputBatch),
     /// All input events up to and with this one were applied.
-    InputSeen {
+    InputAcked {
         /// The newest of them.
         through: InputSeq,
     },
@@ -104,12 +104,12 @@ pub enum Message<'a> {
         bytes: &'a [u8],
     },
     /// All bytes of the reliable stream before this place arrived.
-    SegmentsSeen {
+    SegmentsAcked {
         /// The first byte that is still missing.
         through: u64,
     },
     /// What the host's policy decided last and why: the client makes words of it for a person.
-    Decision(Decision),
+    ControlEvent(ControlEvent),
     /// The peer leaves; nothing follows.
     Goodbye {
         /// Why.
@@ -130,7 +130,7 @@ pub enum Message<'a> {
         /// Which datagram of the burst, from 0.
         piece: u8,
         /// What the host sent it with; `None`: something that this program does not know.
-        rung: Option<Rung>,
+        transport: Option<TransportKind>,
         /// Zeros behind it.
         padding: u16,
     },
@@ -186,11 +186,11 @@ pub enum Message<'a> {
     },
     /// At these moments the host's application takes a pose, as much sooner as a pose is under way: a client that
     /// samples then sends none too late and none too old. Said once a second, and when they have moved.
-    PosesWanted {
+    PoseSchedule {
         /// Counts up; an older one is ignored.
         number: u32,
         /// The moments, on the host's clock.
-        at: Refresh<PeerInstant>,
+        at: RefreshTiming<PeerInstant>,
     },
     /// The host's application wants a hand to feel this. Said a few times.
     Haptic {
@@ -243,11 +243,11 @@ mod kind {
     pub(super) const CONTROLLERS: u8 = 23;
     pub(super) const HAPTIC: u8 = 24;
     pub(super) const DISPLAY: u8 = 25;
-    pub(super) const POSES_WANTED: u8 = 26;
+    pub(super) const POSE_SCHEDULE: u8 = 26;
 }
 
 /// In place of a transport's number.
-const UNKNOWN_RUNG: u8 = u8::MAX;
+const UNKNOWN_TRANSPORT: u8 = u8::MAX;
 impl Message<'_> {
     /// Appends the message to a datagram's body.
     pub fn write(&self, out: &mut Vec<u8>) {
@@ -266,7 +266,7 @@ impl Message<'_> {
                 w.i64(*asked).i64(received.0).i64(answered.0);
             }
             Message::Report(report) => report::write(&mut w, report),
-            Message::ReportsSeen {
+            Message::ReportsAcked {
                 view,
                 through: frame,
             }
@@ -277,29 +277,29 @@ impl Message<'_> {
             | Message::ReportsAfter { view, frame } => {
                 view::write(&mut w, *view).u32(frame.0);
             }
-            Message::KeyFrameWanted {
+            Message::KeyFrameRequest {
                 view,
                 last_good,
                 newest,
             } => {
                 view::write(&mut w, *view).u32(last_good.0).u32(newest.0);
             }
-            Message::Resend(request) => resend::write(&mut w, request),
+            Message::RetransmissionRequest(request) => retransmission::write(&mut w, request),
             Message::CursorMoved { serial, at } => {
                 let (x, y) = at.unwrap_or_default();
                 w.u32(*serial).u8(u8::from(at.is_some())).u16(x).u16(y);
             }
             Message::Input(batch) => input::write(&mut w, batch),
-            Message::InputSeen { through } => {
+            Message::InputAcked { through } => {
                 w.u32(through.0);
             }
             Message::Segment { offset, bytes } => {
                 w.u64(*offset).bytes(bytes);
             }
-            Message::SegmentsSeen { through } => {
+            Message::SegmentsAcked { through } => {
                 w.u64(*through);
             }
-            Message::Decision(decision) => decision::write(&mut w, decision),
+            Message::ControlEvent(decision) => control_event::write(&mut w, decision),
             Message::Goodbye { reason } => {
                 w.u8(*reason as u8);
             }
@@ -309,11 +309,11 @@ impl Message<'_> {
             Message::Probed {
                 token,
                 piece,
-                rung,
+                transport,
                 padding,
             } => {
-                let rung = rung.map_or(UNKNOWN_RUNG, |rung| rung as u8);
-                w.u32(*token).u8(*piece).u8(rung);
+                let transport = transport.map_or(UNKNOWN_TRANSPORT, |transport| transport as u8);
+                w.u32(*token).u8(*piece).u8(transport);
                 out.resize(out.len() + usize::from(*padding), 0);
             }
             Message::PathChallenge { token } | Message::PathResponse { token } => {
@@ -348,7 +348,7 @@ impl Message<'_> {
                 w.u32(*number);
                 display.write(&mut w);
             }
-            Message::PosesWanted { number, at } => {
+            Message::PoseSchedule { number, at } => {
                 w.u32(*number);
                 at.write(&mut w);
             }
@@ -366,16 +366,16 @@ impl Message<'_> {
             Message::Ping { .. } => kind::PING,
             Message::Pong { .. } => kind::PONG,
             Message::Report(_) => kind::REPORT,
-            Message::ReportsSeen { .. } => kind::REPORTS_SEEN,
-            Message::KeyFrameWanted { .. } => kind::KEY_FRAME_WANTED,
-            Message::Resend(_) => kind::RESEND,
+            Message::ReportsAcked { .. } => kind::REPORTS_SEEN,
+            Message::KeyFrameRequest { .. } => kind::KEY_FRAME_WANTED,
+            Message::RetransmissionRequest(_) => kind::RESEND,
             Message::Beacon { .. } => kind::BEACON,
             Message::CursorMoved { .. } => kind::CURSOR_MOVED,
             Message::Input(_) => kind::INPUT,
-            Message::InputSeen { .. } => kind::INPUT_SEEN,
+            Message::InputAcked { .. } => kind::INPUT_SEEN,
             Message::Segment { .. } => kind::SEGMENT,
-            Message::SegmentsSeen { .. } => kind::SEGMENTS_SEEN,
-            Message::Decision(_) => kind::DECISION,
+            Message::SegmentsAcked { .. } => kind::SEGMENTS_SEEN,
+            Message::ControlEvent(_) => kind::DECISION,
             Message::Goodbye { .. } => kind::GOODBYE,
             Message::Probe { .. } => kind::PROBE,
             Message::Probed { .. } => kind::PROBED,
@@ -388,7 +388,7 @@ impl Message<'_> {
             Message::Controllers { .. } => kind::CONTROLLERS,
             Message::Haptic { .. } => kind::HAPTIC,
             Message::Display { .. } => kind::DISPLAY,
-            Message::PosesWanted { .. } => kind::POSES_WANTED,
+            Message::PoseSchedule { .. } => kind::POSE_SCHEDULE,
         }
     }
 }
@@ -439,7 +439,7 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
             answered: PeerInstant(r.i64()?),
         },
         kind::REPORT => Message::Report(report::parse(&mut r)?),
-        kind::REPORTS_SEEN => Message::ReportsSeen {
+        kind::REPORTS_SEEN => Message::ReportsAcked {
             view: view::parse(&mut r)?,
             through: FrameId(r.u32()?),
         },
@@ -447,12 +447,12 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
             view: view::parse(&mut r)?,
             frame: FrameId(r.u32()?),
         },
-        kind::KEY_FRAME_WANTED => Message::KeyFrameWanted {
+        kind::KEY_FRAME_WANTED => Message::KeyFrameRequest {
             view: view::parse(&mut r)?,
             last_good: FrameId(r.u32()?),
             newest: FrameId(r.u32()?),
         },
-        kind::RESEND => Message::Resend(resend::parse(&mut r)?),
+        kind::RESEND => Message::RetransmissionRequest(retransmission::parse(&mut r)?),
         kind::BEACON => Message::Beacon {
             view: view::parse(&mut r)?,
             newest: FrameId(r.u32()?),
@@ -467,7 +467,7 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
             }
         }
         kind::INPUT => Message::Input(input::parse(&mut r)?),
-        kind::INPUT_SEEN => Message::InputSeen {
+        kind::INPUT_SEEN => Message::InputAcked {
             through: InputSeq(r.u32()?),
         },
         kind::SEGMENT => {
@@ -477,13 +477,13 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
                 bytes: r.bytes(r.remaining())?,
             }
         }
-        kind::SEGMENTS_SEEN => Message::SegmentsSeen { through: r.u64()? },
+        kind::SEGMENTS_SEEN => Message::SegmentsAcked { through: r.u64()? },
         kind::DECISION => {
-            let Some(decision) = decision::parse(&mut r)? else {
+            let Some(decision) = control_event::parse(&mut r)? else {
                 // One that a newer host makes.
                 return Ok(None);
             };
-            Message::Decision(decision)
+            Message::ControlEvent(decision)
         }
         kind::GOODBYE => Message::Goodbye {
             reason: match r.u8()? {
@@ -503,7 +503,7 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
         kind::PROBED => Message::Probed {
             token: r.u32()?,
             piece: r.u8()?,
-            rung: Rung::of(r.u8()?),
+            transport: TransportKind::of(r.u8()?),
             padding: {
                 let padding = r.remaining();
                 r.bytes(padding)?;
@@ -537,13 +537,13 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
             number: r.u32()?,
             display: Display::parse(&mut r)?,
         },
-        kind::POSES_WANTED => {
-            let (number, at) = (r.u32()?, Refresh::parse(&mut r)?);
+        kind::POSE_SCHEDULE => {
+            let (number, at) = (r.u32()?, RefreshTiming::parse(&mut r)?);
             let Some(at) = at.sane() else {
                 // No reason to lose what comes with it.
                 return Ok(None);
             };
-            Message::PosesWanted { number, at }
+            Message::PoseSchedule { number, at }
         }
         kind::HAPTIC => Message::Haptic {
             serial: r.u32()?,

@@ -58,8 +58,8 @@ pub const FRAGMENT: u8 = StreamKind::Video as u8;
 /// Bytes of the fixed part of a fragment's body.
 pub const VIDEO_HEADER: usize = 48;
 
-/// The kind of a body of parity, which belongs to a video stream: [`parity`](super::parity).
-pub const PARITY: u8 = 3;
+/// The kind of a body of parity, which belongs to a video stream: [`parity`](super::fec).
+pub const FEC_REPAIR: u8 = 3;
 
 /// Whose a media body is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,7 +67,7 @@ pub enum Owner {
     /// A view's: a fragment.
     Fragment(ViewId),
     /// A view's: parity.
-    Parity(ViewId),
+    FecRepair(ViewId),
     /// A timed stream's.
     Timed(StreamId),
 }
@@ -87,7 +87,7 @@ impl Owner {
         };
         Ok(match kind {
             FRAGMENT => Some(Owner::Fragment(view()?)),
-            PARITY => Some(Owner::Parity(view()?)),
+            FEC_REPAIR => Some(Owner::FecRepair(view()?)),
             _ => StreamKind::from_wire(kind).map(|kind| {
                 let number = stream;
                 Owner::Timed(StreamId { kind, number })

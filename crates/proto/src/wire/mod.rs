@@ -8,9 +8,9 @@
 
 pub mod control;
 pub mod extensions;
+pub mod fec;
 pub mod header;
 pub mod media;
-pub mod parity;
 pub mod seal;
 pub mod timed;
 pub mod video;

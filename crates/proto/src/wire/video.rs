@@ -16,7 +16,7 @@
 //! │ last input applied        │ how  │clock │ ext. bytes  │
 //! └───────────────────────────┴──────┴──────┴─────────────┘ 48   extensions, payload
 //! ```
-//! Extensions are those of [`extensions`](super::extensions). Block and shard name the body's place in the erasure code of [`parity`](super::parity).
+//! Extensions are those of [`extensions`](super::extensions). Block and shard name the body's place in the erasure code of [`parity`](super::fec).
 
 use zerocopy::little_endian::{I64, U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -32,7 +32,7 @@ pub use crate::input::echo::{EchoKind, InputEcho};
 
 /// Payload bytes of a full fragment without extensions: a parity datagram must have room for the
 /// whole body.
-pub const FULL_PAYLOAD: usize = super::parity::MAX_SHARD_BODY - VIDEO_HEADER;
+pub const FULL_PAYLOAD: usize = super::fec::MAX_SHARD_BODY - VIDEO_HEADER;
 
 /// Slices a frame can have.
 pub const MAX_SLICES: u8 = 64;
@@ -255,10 +255,7 @@ impl<'a> Fragment<'a> {
             "offset",
         )?;
         range((l.fragment.get() == 0) == (l.offset.get() == 0), "offset")?;
-        range(
-            usize::from(l.fec_index) < super::parity::BLOCK,
-            "data shard",
-        )?;
+        range(usize::from(l.fec_index) < super::fec::BLOCK, "data shard")?;
         Ok(Fragment {
             header: FrameHeader {
                 frame: FrameId(l.frame.get()),

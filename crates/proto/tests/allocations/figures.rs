@@ -24,7 +24,7 @@ fn noting_a_frame_costs_no_allocation() {
     sys::count();
     for frame in 0..FRAMES {
         for id in all {
-            let displayed = Outcome::Displayed(Fidelity::Whole);
+            let displayed = Outcome::Displayed(Fidelity::Complete);
             let mut record = FrameRecord::new(id, (ViewId::FIRST, FrameId(frame)), displayed);
             record.host.stamp(Stage::Captured, now(frame));
             record.client.first_received = Some(PeerInstant(0));

@@ -11,8 +11,8 @@ mod timed;
 
 use openuvr_proto::id::{ConfigEpoch, FrameId};
 use openuvr_proto::recv::plane::MediaReceiver;
-use openuvr_proto::recv::reassemble::Step;
-use openuvr_proto::send::fec::{ParityLevel, ParityPlan};
+use openuvr_proto::recv::reassemble::VideoOutput;
+use openuvr_proto::send::fec::{FecLevel, FecPlan};
 use openuvr_proto::send::loss::Loss;
 use openuvr_proto::send::packetize::{Protection, SendBuf};
 use openuvr_proto::send::plane::MediaSender;
@@ -39,7 +39,7 @@ fn a_datagram_costs_no_allocation() {
         run: 2.0,
     };
     sender.protect(&Protection {
-        parity: ParityPlan::of(loss, ParityLevel::Standard),
+        parity: FecPlan::of(loss, FecLevel::Standard),
         resend: true,
     });
     let mut receiver = MediaReceiver::new(&established());
@@ -101,9 +101,9 @@ fn a_datagram_costs_no_allocation() {
                 }
             }
             while let Some(step) = receiver.first().poll(now) {
-                if let Step::End(end) = step {
+                if let VideoOutput::End(end) = step {
                     repaired += u32::from(end.repaired);
-                    whole += u32::from(end.fidelity == Fidelity::Whole);
+                    whole += u32::from(end.fidelity == Fidelity::Complete);
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! Nor does a frame's whole way through a rendition to a player and an observer.
 
-use openuvr_proto::control::negotiate::{Role, Wishes};
+use openuvr_proto::control::negotiate::{ClientConstraints, Role};
 use openuvr_proto::id::{SessionId, SubscriberId, ViewId};
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::send::packetize::SendBuf;
@@ -48,17 +48,17 @@ fn a_frame_costs_no_allocation() {
                 max: rate,
             },
             adaptive: true,
-            recovery: Recovery::SkipBack,
+            recovery: Recovery::ReferenceInvalidation,
             key_frame_every: Some(100),
         },
-        top_up: true,
+        static_refinement: true,
         follows_display: false,
     });
     let ids = [1, 2].map(|id| SubscriberId::from(SessionId(id)));
     for (id, role) in ids.into_iter().zip([Role::Player, Role::Observer]) {
         let media = Box::new(MediaSender::new(&established()).video());
         let session = Session::new(media, Count(0));
-        rendition.subscribe(id, role, Wishes::default(), session);
+        rendition.subscribe(id, role, ClientConstraints::default(), session);
     }
     rendition.encoder_opened(OpenedEncoder {
         size: Size::new(1280, 720),
@@ -78,7 +78,7 @@ fn a_frame_costs_no_allocation() {
         let now = Instant(i64::from(frame) * 16_666_667);
         assert!(rendition.captured(now, true));
         let changed = |mb: usize| mb < 100;
-        let begun = rendition.begin(now, Some(&changed));
+        let begun = rendition.start_frame(now, Some(&changed));
         let (_, mut fan_out) = begun.expect("there is an encoder");
         for index in 0..SLICES {
             let place = SlicePlace {
@@ -103,14 +103,14 @@ fn a_frame_costs_no_allocation() {
         while let Some(end) = rendition.poll_end() {
             ends += u32::from(end.end.is_ok());
         }
-        let whole = Outcome::Displayed(Fidelity::Whole);
+        let whole = Outcome::Displayed(Fidelity::Complete);
         let arrival = Report {
             first_received: Some(PeerInstant(now.0)),
             recoverable: Some(std::time::Duration::from_millis(1)),
             ..Report::new(rendition.frame(), whole)
         };
         rendition.feedback(now, ids[0], Feedback::Frame(arrival));
-        while rendition.poll_decision().is_some() {}
+        while rendition.poll_control_event().is_some() {}
     }
     assert_eq!(sys::counted(), 0, "allocations in {FRAMES} frames");
     assert_eq!(ends, 2 * (START_UP + FRAMES), "so that all of it ran");

@@ -2,7 +2,7 @@
 
 use openuvr_proto::control::streams::Grant;
 use openuvr_proto::recv::plane::MediaReceiver;
-use openuvr_proto::recv::timed::TimedStep;
+use openuvr_proto::recv::timed::TimedOutput;
 use openuvr_proto::send::loss::Loss;
 use openuvr_proto::send::packetize::SendBuf;
 use openuvr_proto::send::plane::MediaSender;
@@ -51,7 +51,7 @@ fn a_payload_costs_no_allocation() {
         }
         let stream = receiver.timed(STREAM).unwrap();
         while let Some(step) = stream.poll(now) {
-            heard += i64::from(matches!(step, TimedStep::Payload(..)));
+            heard += i64::from(matches!(step, TimedOutput::Payload(..)));
         }
     }
     let counted = sys::counted();

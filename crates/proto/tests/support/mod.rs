@@ -2,7 +2,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
 
 use openuvr_proto::control::handshake::{Established, PublicKey, SessionSecret};
-use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
+use openuvr_proto::control::negotiate::{ClientConstraints, Offer, Role};
 use openuvr_proto::host::{Host, HostPolicy, SecondPlayer};
 use openuvr_proto::id::SessionId;
 use openuvr_proto::input::keys::Keys;
@@ -31,7 +31,7 @@ pub(crate) fn host(max_observers: usize) -> Host {
     })
 }
 
-/// What a client asks for that decodes these codecs and wishes for nothing.
+/// What a client asks for that decodes these codecs and constraints for nothing.
 #[allow(dead_code, reason = "not every test has a client")]
 pub(crate) fn offer(role: Role, codecs: u32) -> Offer {
     Offer {
@@ -40,7 +40,7 @@ pub(crate) fn offer(role: Role, codecs: u32) -> Offer {
         codecs,
         name: String::new(),
         software: String::new(),
-        wishes: Wishes::default(),
+        constraints: ClientConstraints::default(),
         streams: Vec::new(),
     }
 }

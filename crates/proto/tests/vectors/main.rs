@@ -22,20 +22,22 @@ use std::path::{Path, PathBuf};
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hkdf;
 use messages::{decisions, messages};
-use openuvr_proto::control::clipboard::{ClipboardPiece, ClipboardWays};
-use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role, WatchReason, Wishes};
+use openuvr_proto::control::clipboard::{ClipboardDirections, ClipboardPiece};
+use openuvr_proto::control::negotiate::{
+    ClientConstraints, Negotiation, ObserverReason, Offer, Refusal, Role,
+};
 use openuvr_proto::control::streams::{AudioFormat, Grant, StreamOffer};
-use openuvr_proto::decision::Loss;
+use openuvr_proto::control_event::Loss;
 use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq, PoseId, ViewId};
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::pose::Pose;
-use openuvr_proto::send::fec::{ParityLevel, ParityPlan};
+use openuvr_proto::send::fec::{FecLevel, FecPlan};
 use openuvr_proto::send::packetize::{Protection, SendBuf, VideoSender};
 use openuvr_proto::send::plane::MediaSender;
 use openuvr_proto::send::timed::TimedSender;
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::units::{Bitrate, Size};
-use openuvr_proto::wire::control::{Message, MissingRange, ResendRequest};
+use openuvr_proto::wire::control::{Message, MissingRange, RetransmissionRequest};
 use openuvr_proto::wire::header::{HEADER, PROTOCOL_VERSION, Plane, TAG};
 use openuvr_proto::wire::media::{StreamId, StreamKind};
 use openuvr_proto::wire::seal::{Direction, Opener, PACKETS_PER_KEY, Sealer};
@@ -332,7 +334,7 @@ fn protected(v: &mut Vectors, sender: &mut VideoSender) {
         run: 1.0,
     };
     sender.protect(&Protection {
-        parity: ParityPlan::of(loss, ParityLevel::Standard),
+        parity: FecPlan::of(loss, FecLevel::Standard),
         resend: true,
     });
     let now = Instant(2_000_000_000);
@@ -359,7 +361,7 @@ fn protected(v: &mut Vectors, sender: &mut VideoSender) {
         v.bytes(&format!("parity_{index}"), &body);
         v.seed("parity", &format!("parity_{index}"), &body);
     }
-    let request = ResendRequest {
+    let request = RetransmissionRequest {
         view: ViewId::FIRST,
         frame: FrameId(7),
         ranges: vec![MissingRange {
@@ -401,7 +403,7 @@ fn rotation(v: &mut Vectors) {
 fn control(v: &mut Vectors) {
     v.title("Control messages, as they lie in a datagram's body");
     let decisions = decisions().into_iter();
-    let decisions = decisions.map(|(name, decision)| (name, Message::Decision(decision)));
+    let decisions = decisions.map(|(name, decision)| (name, Message::ControlEvent(decision)));
     for (name, message) in messages().into_iter().chain(decisions) {
         let mut bytes = Vec::new();
         message.write(&mut bytes);
@@ -420,7 +422,7 @@ fn negotiation(v: &mut Vectors) {
                 codecs: 0b110,
                 name: "attic".into(),
                 software: "openuvr 0.1.0".into(),
-                wishes: Wishes {
+                constraints: ClientConstraints {
                     bitrate: Some(Bitrate::from_mbps(5)),
                     size: Some(Size::new(1280, 720)),
                     fps: NonZeroU16::new(144),
@@ -449,7 +451,7 @@ fn negotiation(v: &mut Vectors) {
                 role: Role::Observer,
                 host: "tower".into(),
                 keys: Keys::Position,
-                watching: Some(WatchReason::TakenOver),
+                observer_reason: Some(ObserverReason::TakenOver),
             },
         ),
         ("refused", Negotiation::Refused(Refusal::NoCommonCodec)),
@@ -484,7 +486,7 @@ fn negotiation(v: &mut Vectors) {
         ),
         (
             "clipboard_ways",
-            Negotiation::ClipboardWays(ClipboardWays {
+            Negotiation::ClipboardDirections(ClipboardDirections {
                 to_host: true,
                 to_client: false,
             }),

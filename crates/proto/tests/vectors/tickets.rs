@@ -217,7 +217,7 @@ pub(crate) fn tickets(v: &mut Vectors) {
         TIME.0 + 60
     ));
     v.bytes("portal's public key", &portal().public().0);
-    let open = ticket(Holder::FirstToCome);
+    let open = ticket(Holder::FirstUse);
     let own = ticket(Holder::Key(KeyHash::of(&client.public())));
     for (name, ticket) in [("first_to_come", &open), ("of_one_key", &own)] {
         v.bytes(name, ticket.as_bytes());

@@ -1,6 +1,6 @@
 use super::*;
 use crate::control::handshake::{PublicKey, SessionSecret};
-use crate::control::negotiate::{Offer, Role, Wishes};
+use crate::control::negotiate::{ClientConstraints, Offer, Role};
 use crate::id::{ConfigEpoch, SessionId};
 use crate::input::event::InputEvent;
 use crate::trace::Fidelity;
@@ -21,7 +21,7 @@ fn client() -> (Playout, ClientSession) {
         codecs: 2,
         name: String::new(),
         software: String::new(),
-        wishes: Wishes::default(),
+        constraints: ClientConstraints::default(),
         streams: Vec::new(),
     };
     let session = ClientSession::new(Instant(0), &established, offer);
@@ -29,8 +29,8 @@ fn client() -> (Playout, ClientSession) {
 }
 
 /// A frame that came out at `at`, and echoes this input.
-fn out(frame: u32, at: Instant, seq: u32) -> Fate {
-    Fate::Out(FrameEnd {
+fn out(frame: u32, at: Instant, seq: u32) -> FrameResult {
+    FrameResult::Completed(FrameEnd {
         header: FrameHeader {
             frame: FrameId(frame),
             reference: FrameId::NONE,
@@ -44,7 +44,7 @@ fn out(frame: u32, at: Instant, seq: u32) -> Fate {
                 kind: EchoKind::Injected,
             },
         },
-        fidelity: Fidelity::Whole,
+        fidelity: Fidelity::Complete,
         first_received: at,
         recoverable: Some(at + MS),
         repaired: 1,
@@ -86,7 +86,7 @@ fn a_frame_is_reported_with_stages_and_first_shown_input() {
         )
     };
     let first = finish(1, 40, 2);
-    assert_eq!(first.outcome, Outcome::Displayed(Fidelity::Whole));
+    assert_eq!(first.outcome, Outcome::Displayed(Fidelity::Complete));
     assert_eq!(first.first_received, Some(PeerInstant(at(40).0)));
     let spans = (first.recoverable, first.decoded, first.submitted);
     assert_eq!(spans, (Some(MS), Some(MS), Some(MS * 2)));
@@ -104,12 +104,18 @@ fn ages_from_the_hosts_clock_carry_the_larger_bound() {
     // The host's clock is a second ahead.
     let there = |ms: u32| PeerInstant(at(1000 + ms).0);
     let mut finish = |session: &mut ClientSession, frame, times| {
-        let Fate::Out(mut end) = out(frame, at(40), 0) else {
+        let FrameResult::Completed(mut end) = out(frame, at(40), 0) else {
             unreachable!("it came out");
         };
         end.times = times;
         let (now, shown) = (at(42), shown(at(40)));
-        let report = playout.finish(now, ViewId::FIRST, &Fate::Out(end), &shown, session);
+        let report = playout.finish(
+            now,
+            ViewId::FIRST,
+            &FrameResult::Completed(end),
+            &shown,
+            session,
+        );
         report.age
     };
     let both = DrawingTimes {
@@ -192,7 +198,7 @@ fn an_undecoded_frame_ended_where_it_was_looked_at_last() {
         (DropCause::AwaitingKeyFrame, Some(at(5)), Stage::Decoded),
         (DropCause::AwaitingKeyFrame, None, Stage::Decoded),
     ] {
-        let fate = Fate::Dropped {
+        let fate = FrameResult::Dropped {
             frame: FrameId(9),
             why,
             first_received: first,

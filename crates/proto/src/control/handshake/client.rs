@@ -10,7 +10,7 @@ use super::layout::{
     Pattern, Reason, Refused, TicketBegin, TicketPayload, name_to_bytes,
 };
 use super::noise::{Keys, Noise, Prologue, begin_key, is_tagged, tag, ticket_begin_key};
-use super::{Established, GIVE_UP, HandshakeError, Versions};
+use super::{Established, HANDSHAKE_TIMEOUT, HandshakeError, Versions};
 use crate::control::cookie::COOKIE;
 use crate::control::identity::{ClientId, DeviceName, Identity, PublicKey, random};
 use crate::control::pairing::{Pin, PinExchange};
@@ -125,7 +125,7 @@ impl ClientHandshake {
             trust,
             versions,
             nonce,
-            gives_up: now + GIVE_UP,
+            gives_up: now + HANDSHAKE_TIMEOUT,
             stage: Stage::Asked,
             datagram: Hello::new(versions, nonce).as_bytes().to_vec(),
             next_send: now,
@@ -180,7 +180,9 @@ impl ClientHandshake {
                 (Trust::Known(_), _) if self.unproven => HandshakeError::NotTheHost,
                 (Trust::Ticket { .. }, _) if self.unproven => HandshakeError::TicketUnanswered,
                 (Trust::Pin(_), Stage::Finishing(_)) => HandshakeError::Unconfirmed,
-                _ => HandshakeError::TimedOut { after: GIVE_UP },
+                _ => HandshakeError::TimedOut {
+                    after: HANDSHAKE_TIMEOUT,
+                },
             };
             return Err(self.fail(why));
         }

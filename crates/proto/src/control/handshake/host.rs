@@ -19,8 +19,8 @@ use super::layout::{
 };
 use super::noise::{Noise, Prologue, is_tagged, ticket_begin_key};
 use super::{
-    Established, HALF_OPEN_LIFE, HandshakeError, KNOWN_A_SECOND, KNOWN_FOR_ONE, MAX_HALF_OPEN,
-    Versions, WORKED_A_SECOND, WORKED_FOR_ONE,
+    Established, HALF_OPEN_TIMEOUT, HandshakeError, MAX_HALF_OPEN, PAIRINGS_PER_NETWORK,
+    PAIRINGS_PER_SECOND, RECONNECTIONS_PER_DEVICE, RECONNECTIONS_PER_SECOND, Versions,
 };
 use crate::control::budget::Budget;
 use crate::control::cookie::CookieJar;
@@ -216,9 +216,9 @@ impl HostHandshake {
             window: None,
             windows: 0,
             halves: VecDeque::new(),
-            pairings: Budget::new(WORKED_A_SECOND, WORKED_FOR_ONE),
-            ticket_holders: Budget::new(WORKED_A_SECOND, WORKED_FOR_ONE),
-            reconnections: Budget::new(KNOWN_A_SECOND, KNOWN_FOR_ONE),
+            pairings: Budget::new(PAIRINGS_PER_SECOND, PAIRINGS_PER_NETWORK),
+            ticket_holders: Budget::new(PAIRINGS_PER_SECOND, PAIRINGS_PER_NETWORK),
+            reconnections: Budget::new(RECONNECTIONS_PER_SECOND, RECONNECTIONS_PER_DEVICE),
             begin_keys: BeginKeys::default(),
             tickets: None,
             time_of_day: UnixTime(0),
@@ -489,7 +489,7 @@ impl HostHandshake {
             session,
             pattern,
             version,
-            expires: now + HALF_OPEN_LIFE,
+            expires: now + HALF_OPEN_TIMEOUT,
             answer: answer.as_bytes().to_vec(),
             key,
             stage: Stage::Answered(noise, claim),

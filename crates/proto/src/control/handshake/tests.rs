@@ -414,7 +414,7 @@ fn a_finish_without_confirm_is_a_wrong_pin() {
     let mut world = World::pairing("123456");
     let now = world.now;
     let (mut client, _) = up_to_finish(&mut world.host, now, OTHER, "123456");
-    let outcome = client.handle_timeout(now + GIVE_UP);
+    let outcome = client.handle_timeout(now + HANDSHAKE_TIMEOUT);
     assert_eq!(outcome, Err(HandshakeError::Unconfirmed));
     // At the host: also a forbidden device's, which has the right one.
     world.standing = DeviceStatus::Forbidden(world.client_identity.public());
@@ -472,7 +472,7 @@ fn up_to_finish(
 fn exchanges_begun_side_by_side_get_no_extra_tries() {
     let mut world = World::pairing("123456");
     let now = world.now;
-    let guesses: Vec<_> = (0..WORKED_A_SECOND)
+    let guesses: Vec<_> = (0..PAIRINGS_PER_SECOND)
         .map(|n| {
             let mut from = OTHER;
             // Four addresses, four ports each.
@@ -639,9 +639,11 @@ fn nobody_there_is_said_after_ten_seconds() {
     let start = world.now;
     assert_eq!(
         world.run(),
-        Err(HandshakeError::TimedOut { after: GIVE_UP })
+        Err(HandshakeError::TimedOut {
+            after: HANDSHAKE_TIMEOUT
+        })
     );
-    assert_eq!(world.now, start + GIVE_UP);
+    assert_eq!(world.now, start + HANDSHAKE_TIMEOUT);
     assert!(
         (20..=24).contains(&world.seen.len()),
         "{} sends",
@@ -705,7 +707,7 @@ fn replayed_messages_open_nothing() {
         assert!(elsewhere.reply.is_none() && elsewhere.established.is_none());
     }
     // Once the host has forgotten it: Begin may open anew, Finish fits nothing.
-    world.now = world.now + HALF_OPEN_LIFE;
+    world.now = world.now + HALF_OPEN_TIMEOUT;
     for (to, datagram) in &seen {
         let again = reply(&mut world, CLIENT, datagram);
         assert!(again.established.is_none());
@@ -758,14 +760,15 @@ fn half_open_handshakes_are_bounded_and_expire() {
         let mut from = OTHER;
         from.0[0] = u8::try_from(n).unwrap();
         // As fast as the host works.
-        world.now = world.now + Duration::from_secs(1) / u32::try_from(WORKED_A_SECOND).unwrap();
+        world.now =
+            world.now + Duration::from_secs(1) / u32::try_from(PAIRINGS_PER_SECOND).unwrap();
         last = Some((
             from,
             up_to_finish(&mut world.host, world.now, from, "123456"),
         ));
         assert_eq!(world.host.half_open(), (n + 1).min(MAX_HALF_OPEN));
     }
-    let due = world.now + HALF_OPEN_LIFE;
+    let due = world.now + HALF_OPEN_TIMEOUT;
     assert!(world.host.next_timeout().unwrap() < due);
     // The newest is still there.
     let (from, (mut client, finish)) = last.unwrap();
@@ -805,7 +808,7 @@ fn one_address_gets_little_work_and_evicts_nobody() {
         let reply = world.host.handle_datagram(now, from, &begin, &no_device);
         worked += usize::from(reply.reply.is_some());
     }
-    assert_eq!(worked, 4 * WORKED_FOR_ONE);
+    assert_eq!(worked, 4 * PAIRINGS_PER_NETWORK);
     // The person who was there before gets in.
     world.now = world.now + Duration::from_secs(4);
     let reaction = world
@@ -847,7 +850,7 @@ fn work_that_came_to_nothing_counts_too() {
         let reaction = (world.host).handle_datagram(world.now, from, begin, &no_device);
         reaction.reply.is_some()
     };
-    for n in 1..=WORKED_FOR_ONE {
+    for n in 1..=PAIRINGS_PER_NETWORK {
         let mut damaged = begin.clone();
         damaged[110] ^= u8::try_from(n).unwrap();
         assert!(!ask(OTHER, &damaged));
@@ -870,7 +873,7 @@ fn many_addresses_share_a_budget() {
         let reply = world.host.handle_datagram(now, from, &begin, &no_device);
         worked += usize::from(reply.reply.is_some());
     }
-    assert_eq!(worked, WORKED_A_SECOND);
+    assert_eq!(worked, PAIRINGS_PER_SECOND);
     // And a moment later there is some for anybody.
     world.now = world.now + Duration::from_secs(2);
     world.run().unwrap();
@@ -890,7 +893,7 @@ fn a_client_that_the_host_evicted_starts_again() {
             .handle_datagram(now, &reaction.reply.unwrap())
             .unwrap();
     }
-    world.host.handle_timeout(now + HALF_OPEN_LIFE);
+    world.host.handle_timeout(now + HALF_OPEN_TIMEOUT);
     world.run().unwrap();
     world.assert_agreed();
 }

@@ -82,7 +82,7 @@ impl TicketGate {
         let life = match ticket.holder {
             Holder::Key(hash) if hash != by => return Err(TicketRefused::OtherKey),
             Holder::Key(_) => MAX_TICKET_LIFE,
-            Holder::FirstToCome => MAX_OPEN_TICKET_LIFE,
+            Holder::FirstUse => MAX_OPEN_TICKET_LIFE,
         };
         if ticket.not_after > now.plus(life).plus(CLOCK_SKEW) {
             return Err(TicketRefused::TooLong);

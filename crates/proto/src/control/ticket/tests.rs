@@ -82,7 +82,7 @@ fn a_ticket_names_one_session_whoever_signed_it() {
 fn an_open_ticket_belongs_to_the_first_that_comes() {
     let mut gate = gate();
     let open = Ticket {
-        holder: Holder::FirstToCome,
+        holder: Holder::FirstUse,
         role: Role::Observer,
         ..ticket(1)
     };
@@ -112,7 +112,7 @@ fn each_refusal_has_its_reason() {
     let refused = redeemed(&eternal, 1, NOW);
     assert_eq!(refused, Err(TicketRefused::TooLong));
     let open_long = Ticket {
-        holder: Holder::FirstToCome,
+        holder: Holder::FirstUse,
         not_after: NOW.plus(MAX_TICKET_LIFE),
         ..ticket(1)
     };
@@ -278,7 +278,7 @@ fn texts_are_strict_and_logs_show_none() {
 
 fn any_ticket() -> impl Strategy<Value = Ticket> {
     let holder = prop_oneof![
-        Just(Holder::FirstToCome),
+        Just(Holder::FirstUse),
         any::<[u8; 32]>().prop_map(|hash| Holder::Key(KeyHash(hash))),
     ];
     let role = prop_oneof![Just(Role::Player), Just(Role::Observer)];

@@ -21,7 +21,7 @@ fn ended(of: SubscriberId, outcome: Outcome) -> FrameRecord {
 
 /// A frame that was displayed so long after its capture.
 fn displayed(of: SubscriberId, latency: Duration) -> FrameRecord {
-    let mut record = ended(of, Outcome::Displayed(Fidelity::Whole));
+    let mut record = ended(of, Outcome::Displayed(Fidelity::Complete));
     record.host.stamp(Stage::Captured, at(1000));
     record.client.first_received = Some(PeerInstant(5));
     record.client.first_received_here = Some(Mapped {
@@ -60,7 +60,7 @@ fn who_does_not_report_is_known_and_its_figures_are_not() {
     figures.joined(WATCHER, SubscriberKind::VideoPlayer, Role::Observer);
     figures.role_changed(PLAYER, Role::Player);
     for frame in 0..100 {
-        figures.note(at(frame * 20), &ended(WATCHER, Outcome::Left));
+        figures.note(at(frame * 20), &ended(WATCHER, Outcome::SentUnacknowledged));
         // Of one that is not here (any more).
         figures.note(at(frame * 20), &displayed(SubscriberId::Other(2), ms(9)));
     }

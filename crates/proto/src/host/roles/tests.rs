@@ -7,30 +7,30 @@ const DESK: SubscriberId = SubscriberId::Session(SessionId(1));
 const SOFA: SubscriberId = SubscriberId::Session(SessionId(2));
 const BROWSER: SubscriberId = SubscriberId::Other(1);
 
-fn changes(roles: &mut Roles) -> Vec<Change> {
+fn changes(roles: &mut Roles) -> Vec<RoleChange> {
     roles.promote();
     std::iter::from_fn(|| roles.poll_change()).collect()
 }
 
-fn plays(id: SubscriberId) -> Change {
+fn plays(id: SubscriberId) -> RoleChange {
     let role = Role::Player;
-    Change::Granted(
+    RoleChange::Granted(
         id,
         Grant {
             role,
-            watching: None,
+            observer_reason: None,
         },
     )
 }
 
-fn watches(id: SubscriberId, reason: WatchReason) -> Change {
-    Change::Granted(id, observes(reason))
+fn watches(id: SubscriberId, reason: ObserverReason) -> RoleChange {
+    RoleChange::Granted(id, observes(reason))
 }
 
-fn observes(reason: WatchReason) -> Grant {
+fn observes(reason: ObserverReason) -> Grant {
     Grant {
         role: Role::Observer,
-        watching: Some(reason),
+        observer_reason: Some(reason),
     }
 }
 
@@ -42,14 +42,17 @@ fn a_browser_takes_over_and_gives_the_role_back_when_it_leaves() {
         play(&mut roles, DESK, false).map(|g| g.role),
         Ok(Role::Player)
     );
-    let waits = Ok(observes(WatchReason::PlayerPresent));
+    let waits = Ok(observes(ObserverReason::PlayerPresent));
     assert_eq!(play(&mut roles, SOFA, false), waits);
     assert_eq!(changes(&mut roles), []);
     assert_eq!(
         play(&mut roles, BROWSER, true).map(|g| g.role),
         Ok(Role::Player)
     );
-    assert_eq!(changes(&mut roles), [watches(DESK, WatchReason::TakenOver)]);
+    assert_eq!(
+        changes(&mut roles),
+        [watches(DESK, ObserverReason::TakenOver)]
+    );
     assert_eq!(roles.player(), Some(BROWSER));
     // Who lost it comes before who waited.
     assert!(roles.leave(BROWSER));
@@ -65,9 +68,12 @@ fn who_watches_may_ask_to_play_and_the_player_to_watch() {
     assert!(roles.request(BROWSER, Role::Observer, false).is_ok());
     let granted = roles.request(BROWSER, Role::Player, true);
     assert_eq!(granted.map(|g| g.role), Ok(Role::Player));
-    assert_eq!(changes(&mut roles), [watches(DESK, WatchReason::TakenOver)]);
+    assert_eq!(
+        changes(&mut roles),
+        [watches(DESK, ObserverReason::TakenOver)]
+    );
     let granted = roles.request(BROWSER, Role::Observer, false);
-    assert_eq!(granted, Ok(observes(WatchReason::Requested)));
+    assert_eq!(granted, Ok(observes(ObserverReason::Requested)));
     assert_eq!(changes(&mut roles), [plays(DESK)]);
     // It asked to watch: nothing waits for it any more.
     assert!(roles.leave(DESK));
@@ -79,7 +85,7 @@ fn without_room_for_an_observer_the_displaced_player_is_out() {
     let mut roles = Roles::new(SecondPlayer::TakeOver, 0);
     assert!(roles.request(BROWSER, Role::Player, false).is_ok());
     assert!(roles.request(DESK, Role::Player, true).is_ok());
-    assert_eq!(changes(&mut roles), [Change::Removed(BROWSER)]);
+    assert_eq!(changes(&mut roles), [RoleChange::Removed(BROWSER)]);
     assert_eq!(roles.role(BROWSER), None);
     let refused = roles.request(SOFA, Role::Player, false);
     assert_eq!(refused, Err(Refusal::Full));
@@ -136,12 +142,12 @@ impl Told {
     fn follow(&mut self, roles: &mut Roles) {
         for change in changes(roles) {
             match change {
-                Change::Granted(id, grant) => {
+                RoleChange::Granted(id, grant) => {
                     let before = self.0.insert(id, grant.role);
                     assert_ne!(before, None, "{id} is told though it is not here");
                     assert_ne!(before, Some(grant.role), "{id} is told what it knows");
                 }
-                Change::Removed(id) => assert_eq!(self.0.remove(&id), Some(Role::Player)),
+                RoleChange::Removed(id) => assert_eq!(self.0.remove(&id), Some(Role::Player)),
             }
         }
     }

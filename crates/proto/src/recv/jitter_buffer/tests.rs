@@ -167,7 +167,7 @@ impl World {
     fn wake(&mut self) -> Option<i64> {
         let now = self.moved();
         let next = match self.buffer.next(Instant(now), self.sink.device()) {
-            Next::Wait(next) => next.map(|next| next.0.max(now + 1)),
+            PlayoutAction::Wait(next) => next.map(|next| next.0.max(now + 1)),
             _ => panic!("it had said that there was nothing to do"),
         };
         let hole = self.receiver.next_timeout().map(|hole| hole.0.max(now + 1));
@@ -188,18 +188,18 @@ impl World {
             let device = self.sink.device();
             let ratio = self.buffer.ratio();
             match self.buffer.next(Instant(now), device) {
-                Next::Payload {
+                PlayoutAction::Payload {
                     samples, captured, ..
                 } => {
                     let played = now + as_nanos(device.dry_in);
                     self.delays.push(played - (captured.0 - OFFSET));
                     self.sink.write(f64::from(samples) * ratio);
                 }
-                Next::Conceal { samples } => self.sink.write(f64::from(samples) * ratio),
-                Next::Silence { samples } => {
+                PlayoutAction::Conceal { samples } => self.sink.write(f64::from(samples) * ratio),
+                PlayoutAction::Silence { samples } => {
                     self.sink.write(f64::from(samples));
                 }
-                Next::Wait(_) => break,
+                PlayoutAction::Wait(_) => break,
             }
         }
     }
@@ -410,11 +410,11 @@ proptest! {
             now += passed;
             dry = dry.saturating_sub(u64::try_from(passed).unwrap());
             let step = match kind {
-                0 => TimedStep::Missing {
+                0 => TimedOutput::Missing {
                     first: PayloadSeq(0),
                     count: if small { count % 8 } else { count },
                 },
-                _ => TimedStep::Payload(
+                _ => TimedOutput::Payload(
                     Payload {
                         seq: PayloadSeq(0),
                         captured: PeerInstant(captured),
@@ -433,9 +433,9 @@ proptest! {
                     block: Duration::from_micros(2500),
                 };
                 let samples = match buffer.next(Instant(now), device) {
-                    Next::Payload { samples, .. } | Next::Conceal { samples } => u32::from(samples),
-                    Next::Silence { samples } => samples,
-                    Next::Wait(_) => break,
+                    PlayoutAction::Payload { samples, .. } | PlayoutAction::Conceal { samples } => u32::from(samples),
+                    PlayoutAction::Silence { samples } => samples,
+                    PlayoutAction::Wait(_) => break,
                 };
                 dry += u64::try_from(nanos(samples.into())).unwrap();
                 buffer.check_invariants();

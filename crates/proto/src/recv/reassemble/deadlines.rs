@@ -9,7 +9,7 @@ use super::{REORDER_WAIT, VideoReceiver};
 use crate::id::FrameId;
 use crate::recv::assembly::RetransmitTiming;
 use crate::time::Instant;
-use crate::wire::control::ResendRequest;
+use crate::wire::control::RetransmissionRequest;
 
 /// How much later than a round trip an answer of the host may come: it may be encoding (guess).
 const ANSWER_WAIT: Duration = Duration::from_millis(3);
@@ -85,7 +85,7 @@ impl VideoReceiver {
     }
 
     /// What the host should be asked for again; call until `None`, after [`VideoReceiver::poll`].
-    pub fn poll_request(&mut self, now: Instant) -> Option<ResendRequest> {
+    pub fn poll_request(&mut self, now: Instant) -> Option<RetransmissionRequest> {
         let timing = self.retransmit_timing()?;
         if let Some((frame, at)) = self.seek_at(&timing)
             && at <= now
@@ -95,7 +95,7 @@ impl VideoReceiver {
                 _ => 0,
             };
             self.sought = Some((frame, now, asks + 1));
-            return Some(ResendRequest {
+            return Some(RetransmissionRequest {
                 view: self.view,
                 frame,
                 ranges: Vec::new(),

@@ -15,11 +15,11 @@ struct Path {
     busy_until: i64,
     /// Bytes that wait before the bottleneck at most.
     queue: i64,
-    reports: VecDeque<(i64, Crossing)>,
+    reports: VecDeque<(i64, FrameTransit)>,
     frame: u32,
     /// When frames were displayed, and their latency in ms.
     displayed: Vec<(i64, i64)>,
-    changes: Vec<(i64, Change)>,
+    changes: Vec<(i64, RateChange)>,
     /// Of a hundred datagrams.
     loss: u32,
     /// Whether reports come back.
@@ -79,10 +79,10 @@ impl Path {
         let end = self.now + ms * MS;
         while self.now < end {
             while self.reports.front().is_some_and(|(at, _)| *at <= self.now) {
-                let Some((at, crossing)) = self.reports.pop_front() else {
+                let Some((at, transit)) = self.reports.pop_front() else {
                     break;
                 };
-                let change = self.congestion.on_report(Instant(at), &crossing);
+                let change = self.congestion.on_report(Instant(at), &transit);
                 self.changes.extend(change.map(|c| (at, c)));
             }
             let now = Instant(self.now);
@@ -129,7 +129,7 @@ impl Path {
         self.congestion.sent(Instant(left), frame, bytes);
         let clock = |at: i64| PeerInstant(at + self.clock);
         let whole = missing == 0;
-        let crossing = Crossing {
+        let transit = FrameTransit {
             frame,
             bytes,
             data: count,
@@ -143,7 +143,7 @@ impl Path {
             self.displayed.push((done, (done - self.now) / MS));
         }
         if !self.deaf {
-            self.reports.push_back((done + self.delay, crossing));
+            self.reports.push_back((done + self.delay, transit));
         }
     }
 
@@ -330,7 +330,7 @@ fn a_cut_that_the_next_frames_contradict_is_taken_back() {
     path.run(1_000, 100);
     let full = Bitrate::from_mbps(20);
     assert!(path.least < full, "{:?}", path.changes);
-    let back = |(_, change): &(i64, Change)| *change == Change::TakenBack { to: full };
+    let back = |(_, change): &(i64, RateChange)| *change == RateChange::Reverted { to: full };
     assert!(path.changes.iter().any(back), "{:?}", path.changes);
     assert_eq!(path.congestion.target(), full);
     // A link that really became narrow is believed.
@@ -389,13 +389,15 @@ fn the_least_rate_is_said_once() {
     let mut path = Path::new(20, 64 << 10);
     path.congestion.range.min = Bitrate::from_mbps(2);
     path.run(5_000, 1);
-    let to = |change: &Change| match *change {
-        Change::Queue { to, .. } | Change::Loss { to, .. } | Change::Silence { to } => Some(to),
-        Change::Climb { .. }
-        | Change::Full { .. }
-        | Change::TakenBack { .. }
-        | Change::Longer { .. }
-        | Change::Pause { .. } => None,
+    let to = |change: &RateChange| match *change {
+        RateChange::Queue { to, .. } | RateChange::Loss { to, .. } | RateChange::Silence { to } => {
+            Some(to)
+        }
+        RateChange::Increase { .. }
+        | RateChange::Maximum { .. }
+        | RateChange::Reverted { .. }
+        | RateChange::LongerPath { .. }
+        | RateChange::Stall { .. } => None,
     };
     let cuts: Vec<_> = path.changes.iter().filter_map(|(_, c)| to(c)).collect();
     assert!(cuts.is_sorted_by(|a, b| a > b), "{:?}", path.changes);

@@ -11,11 +11,11 @@ fn policy() -> Policy {
             max: rate,
         },
         adaptive: true,
-        recovery: Recovery::SkipBack,
+        recovery: Recovery::ReferenceInvalidation,
         key_frame_every: None,
     });
     policy.encoder_opened(7);
-    policy.join(Asker::Player);
+    policy.join(KeyFrameRequester::Player);
     policy
 }
 
@@ -24,18 +24,18 @@ fn without_references_each_frame_is_a_key_frame() {
     let mut policy = policy();
     policy.encoder_opened(0);
     for frame in 1..=3 {
-        assert_eq!(policy.next(at(frame), FrameId(frame)), Next::Key);
+        assert_eq!(policy.next(at(frame), FrameId(frame)), NextFrame::Key);
         policy.sent(at(frame), FrameId(frame), Some(1000));
     }
-    assert_eq!(policy.poll_decision(), None);
+    assert_eq!(policy.poll_control_event(), None);
     heard(&mut policy, 4, 2, LOST);
     assert_eq!(policy.due(), None, "frame 3 has mended it");
-    policy.request_key_frame(Asker::Player, FrameId(1), FrameId(3));
+    policy.request_key_frame(KeyFrameRequester::Player, FrameId(1), FrameId(3));
     assert!(
         policy.due().is_some(),
         "frame 3 is lost too, and nothing moves"
     );
-    assert_eq!(policy.next(at(9), FrameId(9)), Next::Key);
+    assert_eq!(policy.next(at(9), FrameId(9)), NextFrame::Key);
     assert_eq!(policy.due(), None);
 }
 
@@ -47,7 +47,7 @@ fn heard(policy: &mut Policy, now: u32, frame: u32, outcome: Outcome) {
     policy.on_report(at(now), &report(frame, outcome), None);
 }
 
-const WHOLE: Outcome = Outcome::Displayed(Fidelity::Whole);
+const WHOLE: Outcome = Outcome::Displayed(Fidelity::Complete);
 const LOST: Outcome = Outcome::Dropped {
     stage: Stage::FirstReceived,
     why: DropCause::Lost,
@@ -57,7 +57,7 @@ fn at(frame: u32) -> Instant {
     Instant(i64::from(frame) * 16_666_667)
 }
 
-fn code(policy: &mut Policy, frame: u32) -> Next {
+fn code(policy: &mut Policy, frame: u32) -> NextFrame {
     let next = policy.next(at(frame), FrameId(frame));
     policy.sent(at(frame), FrameId(frame), Some(20_000));
     next
@@ -66,24 +66,30 @@ fn code(policy: &mut Policy, frame: u32) -> Next {
 #[test]
 fn a_lost_frame_costs_no_key_frame() {
     let mut policy = policy();
-    assert_eq!(code(&mut policy, 1), Next::Key);
+    assert_eq!(code(&mut policy, 1), NextFrame::Key);
     for frame in 2..=5 {
-        assert_eq!(code(&mut policy, frame), Next::After(FrameId(frame - 1)));
+        assert_eq!(
+            code(&mut policy, frame),
+            NextFrame::Predicted(FrameId(frame - 1))
+        );
     }
     heard(&mut policy, 5, 2, WHOLE);
     heard(&mut policy, 5, 3, LOST);
     assert!(policy.due().is_some_and(|due| due <= at(8)));
-    assert_eq!(code(&mut policy, 6), Next::After(FrameId(2)));
+    assert_eq!(code(&mut policy, 6), NextFrame::Predicted(FrameId(2)));
     assert_eq!(policy.due(), None);
     // What was on its way comes back as tainted, and changes nothing; nor does the wish.
     let tainted = Outcome::Displayed(Fidelity::Tainted);
     heard(&mut policy, 6, 4, tainted);
-    policy.request_key_frame(Asker::Player, FrameId(2), FrameId(4));
+    policy.request_key_frame(KeyFrameRequester::Player, FrameId(2), FrameId(4));
     heard(&mut policy, 6, 5, tainted);
-    assert_eq!(code(&mut policy, 7), Next::After(FrameId(6)));
-    let decisions: Vec<_> = std::iter::from_fn(|| policy.poll_decision()).collect();
+    assert_eq!(code(&mut policy, 7), NextFrame::Predicted(FrameId(6)));
+    let decisions: Vec<_> = std::iter::from_fn(|| policy.poll_control_event()).collect();
     let (frame, to) = (FrameId(6), FrameId(2));
-    assert_eq!(decisions[1..], [Decision::SkipBack { frame, to }]);
+    assert_eq!(
+        decisions[1..],
+        [ControlEvent::ReferenceInvalidation { frame, to }]
+    );
 }
 
 #[test]
@@ -94,11 +100,11 @@ fn without_a_sound_frame_in_memory_a_key_frame_follows_once() {
         code(&mut policy, frame);
     }
     heard(&mut policy, 12, 3, LOST);
-    assert_eq!(code(&mut policy, 13), Next::Key);
+    assert_eq!(code(&mut policy, 13), NextFrame::Key);
     heard(&mut policy, 13, 13, LOST);
     // Within the hold-off whatever is sent is tainted.
-    assert_eq!(code(&mut policy, 14), Next::After(FrameId(13)));
-    assert_eq!(code(&mut policy, 15), Next::Key);
+    assert_eq!(code(&mut policy, 14), NextFrame::Predicted(FrameId(13)));
+    assert_eq!(code(&mut policy, 15), NextFrame::Key);
 }
 
 #[test]
@@ -108,9 +114,9 @@ fn a_group_of_pictures_ends_although_nothing_was_lost() {
         ..policy().settings
     });
     policy.encoder_opened(7);
-    policy.join(Asker::Player);
+    policy.join(KeyFrameRequester::Player);
     let keys: Vec<u32> = (1..=12)
-        .filter(|frame| code(&mut policy, *frame) == Next::Key)
+        .filter(|frame| code(&mut policy, *frame) == NextFrame::Key)
         .collect();
     assert_eq!(keys, [1, 6, 11]);
     let last = policy.decisions.back().map(ToString::to_string);
@@ -124,16 +130,16 @@ fn an_encoder_that_remembers_nothing_gets_key_frames() {
     code(&mut policy, 1);
     code(&mut policy, 2);
     code(&mut policy, 3);
-    policy.request_key_frame(Asker::Player, FrameId(1), FrameId(2));
-    assert_eq!(code(&mut policy, 4), Next::Key);
+    policy.request_key_frame(KeyFrameRequester::Player, FrameId(1), FrameId(2));
+    assert_eq!(code(&mut policy, 4), NextFrame::Key);
 }
 
 #[test]
 fn an_observers_wish_is_for_a_key_frame_of_which_there_are_few() {
     let mut policy = policy();
     code(&mut policy, 1);
-    policy.join(Asker::Observer);
-    assert_eq!(code(&mut policy, 2), Next::After(FrameId(1)));
+    policy.join(KeyFrameRequester::Observer);
+    assert_eq!(code(&mut policy, 2), NextFrame::Predicted(FrameId(1)));
     let due = policy.due();
     assert!(due.is_some_and(|at| at > self::at(2)), "{due:?}");
 }
@@ -185,7 +191,7 @@ fn a_client_that_says_nothing_does_not_free_the_link() {
         }
     }
     assert_eq!(policy.target(), Bitrate::from_mbps(1));
-    let rises = |d: &Decision| matches!(d, Decision::Rate(Change::Climb { .. }));
+    let rises = |d: &ControlEvent| matches!(d, ControlEvent::Rate(RateChange::Increase { .. }));
     assert!(!policy.decisions.iter().any(rises));
 }
 

@@ -2,7 +2,7 @@
 
 use super::PolicySettings;
 use crate::id::{FrameId, InputSeq, SubscriberId, ViewId};
-use crate::send::top_up::Improvement;
+use crate::send::static_refinement::Improvement;
 use crate::time::Instant;
 use crate::trace::{DropCause, FrameCost, Stage, Stamps};
 use crate::units::Size;
@@ -16,7 +16,7 @@ pub struct Settings {
     /// Its frame rate, bit rate, and what is done about losses.
     pub policy: PolicySettings,
     /// Whether a picture that does not move is sent again in better quality.
-    pub top_up: bool,
+    pub static_refinement: bool,
     /// Whether no more frames a second are sent than the player's display shows, where that is known; never
     /// more than usual.
     pub follows_display: bool,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::frame::{Current, FrameOutcome};
-use crate::control::negotiate::{Role, Wishes};
+use crate::control::negotiate::{ClientConstraints, Role};
 use crate::id::{FrameId, SubscriberId, ViewId};
 use crate::send::loss::LinkState;
 use crate::send::policy::Policy;
@@ -16,7 +16,7 @@ use crate::wire::video::{FrameHeader, InputEcho};
 pub(super) struct Member<S> {
     pub(super) id: SubscriberId,
     pub(super) role: Role,
-    pub(super) wishes: Wishes,
+    pub(super) constraints: ClientConstraints,
     pub(super) link: Option<LinkState>,
     /// The key frame that it began with: before one, nothing is of use to it.
     pub(super) started: Option<FrameId>,
@@ -63,12 +63,18 @@ impl<S> Subscribers<S> {
 }
 
 impl<S: Subscriber> Subscribers<S> {
-    pub(super) fn add(&mut self, id: SubscriberId, role: Role, wishes: Wishes, subscriber: S) {
+    pub(super) fn add(
+        &mut self,
+        id: SubscriberId,
+        role: Role,
+        constraints: ClientConstraints,
+        subscriber: S,
+    ) {
         self.members.retain(|member| member.id != id);
         self.members.push(Member {
             id,
             role,
-            wishes,
+            constraints,
             link: None,
             started: None,
             watches_since: None,
@@ -127,7 +133,7 @@ impl<S: Subscriber> Subscribers<S> {
     }
 
     /// It begins for those who can use it.
-    pub(super) fn begin(&mut self, now: Instant, frame: &Frame, policy: &mut Policy) {
+    pub(super) fn start_frame(&mut self, now: Instant, frame: &Frame, policy: &mut Policy) {
         let header = &frame.header;
         for member in self.members.iter_mut().filter(|member| member.present) {
             if frame.configuration.is_some() {
@@ -151,7 +157,7 @@ impl<S: Subscriber> Subscribers<S> {
                 capacity: frame.capacity.filter(|_| plays),
                 ..*frame
             };
-            member.subscriber.begin(now, &frame);
+            member.subscriber.start_frame(now, &frame);
             let protection = member.subscriber.protection().filter(|_| plays);
             if let Some((protection, link)) = protection.zip(member.link) {
                 policy.protected(protection, &link);

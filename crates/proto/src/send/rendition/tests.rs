@@ -40,7 +40,7 @@ impl Subscriber for Recorder {
         self.intake.unwrap_or(Intake::Newest)
     }
 
-    fn begin(&mut self, _: Instant, frame: &Frame) {
+    fn start_frame(&mut self, _: Instant, frame: &Frame) {
         self.capacity = frame.capacity;
         self.told
             .push(Told::Begin(frame.header.frame, frame.header.echo));
@@ -80,16 +80,16 @@ fn rendition() -> Rendition<Recorder> {
                 max: rate,
             },
             adaptive: false,
-            recovery: Recovery::SkipBack,
+            recovery: Recovery::ReferenceInvalidation,
             key_frame_every: None,
         },
-        top_up: false,
+        static_refinement: false,
         follows_display: false,
     })
 }
 
 fn join(rendition: &mut Rendition<Recorder>, id: SubscriberId, role: Role) {
-    rendition.subscribe(id, role, Wishes::default(), Recorder::default());
+    rendition.subscribe(id, role, ClientConstraints::default(), Recorder::default());
     rendition.check_invariants();
 }
 
@@ -98,7 +98,7 @@ fn at(frame: u32) -> Instant {
 }
 
 /// Begins to code a captured frame; whether it is a key frame.
-fn begin(rendition: &mut Rendition<Recorder>, now: Instant) -> bool {
+fn start_frame(rendition: &mut Rendition<Recorder>, now: Instant) -> bool {
     if rendition.needs_encoder(SIZE) {
         rendition.encoder_opened(OpenedEncoder {
             size: SIZE,
@@ -110,7 +110,7 @@ fn begin(rendition: &mut Rendition<Recorder>, now: Instant) -> bool {
             macroblocks: 0,
         });
     }
-    let (plan, mut fan_out) = rendition.begin(now, None).expect("an encoder");
+    let (plan, mut fan_out) = rendition.start_frame(now, None).expect("an encoder");
     let key = plan.is_key();
     for index in 0..2 {
         fan_out.slice(
@@ -133,7 +133,7 @@ fn begin(rendition: &mut Rendition<Recorder>, now: Instant) -> bool {
 /// Captures and codes a frame that does not have to wait; whether it is a key frame.
 fn code(rendition: &mut Rendition<Recorder>, now: Instant) -> bool {
     assert!(rendition.captured(now, true));
-    let key = begin(rendition, now);
+    let key = start_frame(rendition, now);
     assert_eq!(rendition.end(now), None);
     rendition.check_invariants();
     key
@@ -149,7 +149,7 @@ fn stands_still(rendition: &mut Rendition<Recorder>, until: Instant) -> Vec<Inst
     while let Some(due) = rendition.next_deadline().filter(|due| *due < until) {
         assert!(coded.len() < 1000, "due again at once: {due:?}");
         if rendition.captured(due, false) {
-            begin(rendition, due);
+            start_frame(rendition, due);
             assert_eq!(rendition.end(due), None);
             coded.push(due);
         }
@@ -181,7 +181,7 @@ fn each_frame_ends_once_for_everybody_who_was_there() {
     // Within the hold-off there is no key frame for it.
     assert!(!code(&mut rendition, at(3)));
     assert!(rendition.captured(at(60), true));
-    assert!(begin(&mut rendition, at(60)), "the budget has room");
+    assert!(start_frame(&mut rendition, at(60)), "the budget has room");
     join(&mut rendition, THIRD, Role::Observer);
     assert_eq!(rendition.end(at(60)), None);
     assert!(!code(&mut rendition, at(61)));
@@ -217,7 +217,7 @@ fn a_failed_frame_ends_for_all_and_a_key_frame_follows() {
     join(&mut rendition, OBSERVER, Role::Observer);
     code(&mut rendition, at(1));
     assert!(rendition.captured(at(2), true));
-    begin(&mut rendition, at(2));
+    start_frame(&mut rendition, at(2));
     rendition.failed(at(2), Stage::Encoded);
     let failed = Some(DropCause::EncodeFailed);
     assert_eq!(
@@ -264,7 +264,7 @@ fn the_player_is_waited_for_and_told_again_at_its_deadline() {
     ];
     let player = rendition.subscriber(PLAYER).expect("it plays");
     player.answers.extend(waits);
-    begin(&mut rendition, at(1));
+    start_frame(&mut rendition, at(1));
     assert_eq!(rendition.end(at(1)), Some(at(1) + MS * 3));
     assert_eq!(rendition.end(at(1) + MS * 3), Some(at(1) + MS * 5));
     assert_eq!(ends(&mut rendition), [], "it is under way");
@@ -341,7 +341,7 @@ fn input_is_echoed_to_the_player_whose_it_is_and_stamped_once() {
     for (now, from) in [(1, PLAYER), (2, PLAYER), (3, THIRD)] {
         assert!(rendition.captured(at(now), true));
         rendition.applied(&input(from));
-        begin(&mut rendition, at(now));
+        start_frame(&mut rendition, at(now));
         assert_eq!(rendition.end(at(now)), None);
     }
     let echoes = |told: Vec<Told>| -> Vec<InputEcho> {
@@ -396,7 +396,7 @@ fn a_loss_counts_if_the_frame_was_meant_for_the_player() {
     };
     let reference = |rendition: &mut Rendition<Recorder>, now| {
         assert!(rendition.captured(at(now), true));
-        let (plan, _) = rendition.begin(at(now), None).expect("an encoder");
+        let (plan, _) = rendition.start_frame(at(now), None).expect("an encoder");
         let reference = plan.reference;
         assert_eq!(rendition.end(at(now)), None);
         reference
@@ -412,7 +412,7 @@ fn a_loss_counts_if_the_frame_was_meant_for_the_player() {
     assert_eq!(reference(&mut rendition, 11), FrameId(3));
     rendition.feedback(at(11), OBSERVER, lost(4));
     assert_eq!(reference(&mut rendition, 12), FrameId(4));
-    let whole = Report::new(FrameId(3), Outcome::Displayed(Fidelity::Whole));
+    let whole = Report::new(FrameId(3), Outcome::Displayed(Fidelity::Complete));
     rendition.feedback(at(12), PLAYER, Feedback::Frame(whole));
     rendition.feedback(at(12), PLAYER, lost(4));
     assert_eq!(
@@ -455,13 +455,13 @@ fn frames_a_second_follow_the_players_display() {
     ] {
         settings.follows_display = follows;
         let mut rendition = Rendition::new(settings);
-        let wishes = Wishes {
+        let constraints = ClientConstraints {
             fps: NonZeroU16::new(wished),
-            ..Wishes::default()
+            ..ClientConstraints::default()
         };
-        rendition.subscribe(OBSERVER, Role::Observer, wishes, Recorder::default());
+        rendition.subscribe(OBSERVER, Role::Observer, constraints, Recorder::default());
         assert_eq!(rendition.fps(), 60.0, "an observer's are not heard");
-        rendition.subscribe(PLAYER, Role::Player, wishes, Recorder::default());
+        rendition.subscribe(PLAYER, Role::Player, constraints, Recorder::default());
         assert_eq!(rendition.fps(), expected);
         drop(rendition.unsubscribe(PLAYER));
         assert_eq!(rendition.fps(), 60.0);
@@ -485,7 +485,12 @@ fn a_still_picture_is_sent_again_to_those_who_need_it() {
         intake: Some(Intake::Complete),
         ..Recorder::default()
     };
-    rendition.subscribe(OBSERVER, Role::Observer, Wishes::default(), recorder);
+    rendition.subscribe(
+        OBSERVER,
+        Role::Observer,
+        ClientConstraints::default(),
+        recorder,
+    );
     let coded = stands_still(&mut rendition, start + second * 9);
     assert!((17..=18).contains(&coded.len()), "{}", coded.len());
     let gap = |pair: &[Instant]| pair[1].since(pair[0]);
@@ -498,7 +503,7 @@ fn a_still_picture_is_sent_again_to_those_who_need_it() {
         intake: Some(Intake::Steady),
         ..Recorder::default()
     };
-    rendition.subscribe(THIRD, Role::Observer, Wishes::default(), player);
+    rendition.subscribe(THIRD, Role::Observer, ClientConstraints::default(), player);
     let coded = stands_still(&mut rendition, start + second * 15);
     let first = coded.iter().filter(|at| at.since(start) < second * 11);
     assert!(first.count() > 20, "{coded:?}");

@@ -113,13 +113,13 @@ pub(super) fn write(w: &mut Writer<'_>, report: &Report) {
     match report.outcome {
         Outcome::Displayed(fidelity) => {
             let how = match fidelity {
-                Fidelity::Whole => 0,
+                Fidelity::Complete => 0,
                 Fidelity::Concealed => 1,
                 Fidelity::Tainted => 2,
             };
             w.u8(how).u8(0);
         }
-        Outcome::Left => {
+        Outcome::SentUnacknowledged => {
             w.u8(LEFT).u8(0);
         }
         Outcome::Dropped { stage, why } => {
@@ -152,10 +152,10 @@ pub(super) fn parse(r: &mut Reader<'_>) -> Result<Report, Reject> {
     let how = r.u8()?;
     let stage = usize::from(r.u8()?);
     let outcome = match how {
-        0 => Outcome::Displayed(Fidelity::Whole),
+        0 => Outcome::Displayed(Fidelity::Complete),
         1 => Outcome::Displayed(Fidelity::Concealed),
         2 => Outcome::Displayed(Fidelity::Tainted),
-        LEFT => Outcome::Left,
+        LEFT => Outcome::SentUnacknowledged,
         16.. => Outcome::Dropped {
             stage: *Stage::ALL.get(stage).ok_or(Reject::Range("stage"))?,
             why: *DropCause::ALL

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::control::handshake::layout::{Confirm, Finish, NOISE_3, Reason, name_from_bytes};
 use crate::control::handshake::noise::{Keys, Noise, is_tagged, tag};
-use crate::control::handshake::{Established, HALF_OPEN_LIFE};
+use crate::control::handshake::{Established, HALF_OPEN_TIMEOUT};
 use crate::control::identity::{ClientId, PublicKey, sha256};
 use crate::id::PathId;
 use crate::time::Instant;
@@ -83,7 +83,7 @@ impl HostHandshake {
             finish: digest,
             reply: reply.clone(),
         };
-        half.expires = now + HALF_OPEN_LIFE;
+        half.expires = now + HALF_OPEN_TIMEOUT;
         self.halves.push_back(half);
         Some(Reaction {
             reply: Some(reply),

@@ -17,7 +17,7 @@ fn ticket() -> Ticket {
     Ticket {
         session: SESSION,
         role: Role::Observer,
-        holder: Holder::FirstToCome,
+        holder: Holder::FirstUse,
         not_after: UnixTime(TIME.0 + 60),
         id: [1; 16],
     }

@@ -14,32 +14,32 @@ pub const TYPICAL: usize = 16;
 /// Something that the policy decided, and why. Its `Display` is one line for logs, the live table
 /// and the client's overlay.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Decision {
+pub enum ControlEvent {
     /// The rate changes.
-    Rate(Change),
+    Rate(RateChange),
     /// A frame refers back to a sound one, past those that did not reach the player.
-    SkipBack {
+    ReferenceInvalidation {
         /// The frame.
         frame: FrameId,
         /// What it refers to.
         to: FrameId,
     },
     /// An intra refresh was asked for.
-    Refresh {
+    IntraRefresh {
         /// The frame with which it may begin.
         frame: FrameId,
         /// What did not arrive whole.
         lost: FrameId,
     },
     /// A key frame was made.
-    Key {
+    KeyFrame {
         /// The frame.
         frame: FrameId,
         /// Why.
-        why: KeyReason,
+        why: KeyFrameReason,
     },
     /// Frames are protected against loss in another way.
-    Protect {
+    Protection {
         /// Parity shards that a frame of [`TYPICAL`] datagrams gets.
         parity: u8,
         /// Whether what is missing is sent again.
@@ -50,7 +50,7 @@ pub enum Decision {
         round_trip: Duration,
     },
     /// New frames are held back.
-    Hold {
+    CongestionSkip {
         /// How long at least.
         wait: Duration,
     },
@@ -58,7 +58,7 @@ pub enum Decision {
 
 /// What changed, and why.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Change {
+pub enum RateChange {
     /// The link's queue grows: it carries `capacity`.
     Queue {
         /// The new target.
@@ -81,27 +81,27 @@ pub enum Change {
         to: Bitrate,
     },
     /// The link has room again: the target climbs from here.
-    Climb {
+    Increase {
         /// The new target.
         to: Bitrate,
     },
     /// The target is back at its highest.
-    Full {
+    Maximum {
         /// The new target.
         to: Bitrate,
     },
     /// The link was not full after all: the frames behind a cut contradict it.
-    TakenBack {
+    Reverted {
         /// The new target.
         to: Bitrate,
     },
     /// Frames came late, all at one moment: the link or a machine stood still. The target is not changed.
-    Pause {
+    Stall {
         /// How late.
         by: Duration,
     },
     /// Frames take longer, but not because of what is sent: the target is not changed.
-    Longer {
+    LongerPath {
         /// By how much.
         by: Duration,
     },
@@ -126,13 +126,13 @@ impl Loss {
 
 /// Why a key frame was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum KeyReason {
+pub enum KeyFrameReason {
     /// Somebody joined, or asked for one.
-    Asked,
+    Requested,
     /// No frame that the encoder remembers reached the player.
     NoReference,
     /// Two refreshes in a row were hit by a loss.
-    Futile,
+    RefreshFailed,
     /// It is one of every so many.
     Periodic,
     /// Nothing was coded before with these settings.
@@ -140,13 +140,13 @@ pub enum KeyReason {
 }
 
 // Its numbers are finite, and so equal to themselves.
-impl Eq for Decision {}
+impl Eq for ControlEvent {}
 
-impl fmt::Display for Decision {
+impl fmt::Display for ControlEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mbps = |rate: Bitrate| rate.0 as f64 / 1e6;
         match *self {
-            Decision::Rate(Change::Queue {
+            ControlEvent::Rate(RateChange::Queue {
                 to,
                 waited,
                 capacity,
@@ -157,63 +157,63 @@ impl fmt::Display for Decision {
                 waited.as_millis(),
                 mbps(capacity)
             ),
-            Decision::Rate(Change::Loss { to, lost }) => write!(
+            ControlEvent::Rate(RateChange::Loss { to, lost }) => write!(
                 f,
                 "rate down to {:.1} Mb/s: {:.0} % of the datagrams are lost",
                 mbps(to),
                 lost * 100.0
             ),
-            Decision::Rate(Change::Silence { to }) => {
+            ControlEvent::Rate(RateChange::Silence { to }) => {
                 write!(f, "rate down to {:.1} Mb/s: no report comes back", mbps(to))
             }
-            Decision::Rate(Change::Climb { to }) => {
+            ControlEvent::Rate(RateChange::Increase { to }) => {
                 write!(
                     f,
                     "rate up from {:.1} Mb/s: nothing waits any more",
                     mbps(to)
                 )
             }
-            Decision::Rate(Change::Full { to }) => {
+            ControlEvent::Rate(RateChange::Maximum { to }) => {
                 write!(f, "rate is back at {:.1} Mb/s", mbps(to))
             }
-            Decision::Rate(Change::TakenBack { to }) => write!(
+            ControlEvent::Rate(RateChange::Reverted { to }) => write!(
                 f,
                 "rate back to {:.1} Mb/s: the link carries more than it seemed to",
                 mbps(to)
             ),
-            Decision::Rate(Change::Pause { by }) => write!(
+            ControlEvent::Rate(RateChange::Stall { by }) => write!(
                 f,
                 "the rate stays: frames came {} ms late, all at once, after a pause",
                 by.as_millis()
             ),
-            Decision::Rate(Change::Longer { by }) => write!(
+            ControlEvent::Rate(RateChange::LongerPath { by }) => write!(
                 f,
                 "the rate stays: frames take {} ms longer, but wait in no queue of the link",
                 by.as_millis()
             ),
-            Decision::SkipBack { frame, to } => write!(
+            ControlEvent::ReferenceInvalidation { frame, to } => write!(
                 f,
                 "frame {} refers to {}: what is between did not arrive whole",
                 frame.0, to.0
             ),
-            Decision::Refresh { frame, lost } => write!(
+            ControlEvent::IntraRefresh { frame, lost } => write!(
                 f,
                 "from frame {} on the picture is refreshed part by part: frame {} did not arrive whole",
                 frame.0, lost.0
             ),
-            Decision::Key { frame, why } => write!(
+            ControlEvent::KeyFrame { frame, why } => write!(
                 f,
                 "frame {} is a key frame: {}",
                 frame.0,
                 match why {
-                    KeyReason::Asked => "a client asked for one",
-                    KeyReason::NoReference => "no remembered frame arrived whole",
-                    KeyReason::Futile => "two refreshes in a row were hit by losses",
-                    KeyReason::Periodic => "it is time for one",
-                    KeyReason::First => "it is the first",
+                    KeyFrameReason::Requested => "a client asked for one",
+                    KeyFrameReason::NoReference => "no remembered frame arrived whole",
+                    KeyFrameReason::RefreshFailed => "two refreshes in a row were hit by losses",
+                    KeyFrameReason::Periodic => "it is time for one",
+                    KeyFrameReason::First => "it is the first",
                 }
             ),
-            Decision::Protect {
+            ControlEvent::Protection {
                 parity,
                 resend,
                 loss,
@@ -233,7 +233,7 @@ impl fmt::Display for Decision {
                     round_trip.as_secs_f64() * 1e3
                 )
             }
-            Decision::Hold { wait } => write!(
+            ControlEvent::CongestionSkip { wait } => write!(
                 f,
                 "frames are held back for {} ms: the link's queue drains",
                 wait.as_millis()
@@ -251,25 +251,25 @@ mod tests {
 
     #[test]
     fn a_pause_and_a_cut_taken_back_are_told_with_their_cause() {
-        let words = |change| Decision::Rate(change).to_string();
+        let words = |change| ControlEvent::Rate(change).to_string();
         assert_eq!(
-            words(Change::Pause { by: MS * 63 }),
+            words(RateChange::Stall { by: MS * 63 }),
             "the rate stays: frames came 63 ms late, all at once, after a pause"
         );
         assert_eq!(
-            words(Change::TakenBack { to: TO }),
+            words(RateChange::Reverted { to: TO }),
             "rate back to 7.5 Mb/s: the link carries more than it seemed to"
         );
         assert_eq!(
-            words(Change::Longer { by: MS * 12 }),
+            words(RateChange::LongerPath { by: MS * 12 }),
             "the rate stays: frames take 12 ms longer, but wait in no queue of the link"
         );
     }
 
     #[test]
     fn a_cut_is_told_with_its_cause() {
-        let words = |change| Decision::Rate(change).to_string();
-        let queue = Change::Queue {
+        let words = |change| ControlEvent::Rate(change).to_string();
+        let queue = RateChange::Queue {
             to: TO,
             waited: MS * 41,
             capacity: Bitrate(8_870_000),
@@ -280,11 +280,11 @@ mod tests {
         );
         let lost = 0.117;
         assert_eq!(
-            words(Change::Loss { to: TO, lost }),
+            words(RateChange::Loss { to: TO, lost }),
             "rate down to 7.5 Mb/s: 12 % of the datagrams are lost"
         );
         assert_eq!(
-            words(Change::Silence { to: TO }),
+            words(RateChange::Silence { to: TO }),
             "rate down to 7.5 Mb/s: no report comes back"
         );
     }

@@ -1,4 +1,4 @@
-//! The link ladder: the exchange that shows that a transport ([`Rung`]) carries a stream.
+//! The link ladder: the exchange that shows that a transport ([`TransportKind`]) carries a stream.
 //!
 //! The client asks over a transport for a burst of full datagrams, and the host answers with one
 //! over the same way. Only what has arrived so counts: that a socket opened, or that small
@@ -10,8 +10,8 @@
 use std::time::Duration;
 
 use crate::id::PathId;
-pub use crate::rung::Rung;
 use crate::time::Instant;
+pub use crate::transport::TransportKind;
 
 /// Datagrams of an answer: a slice or two at 20 Mb/s.
 pub const BURST: u8 = 8;
@@ -29,7 +29,7 @@ const TIMEOUT: Duration = Duration::from_millis(150);
 
 /// One way that is being tried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Step {
+pub struct ProbeTarget {
     /// The way.
     pub path: PathId,
     /// Whether the host may let the kernel cut the burst.
@@ -38,16 +38,16 @@ pub struct Step {
 
 /// What came of trying a way: `None` if no answer came, else what the host answered with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Found {
+pub struct ProbeResult {
     /// What was tried.
-    pub step: Step,
+    pub target: ProbeTarget,
     /// What the host answered with; a number that this program does not know is `None` inside.
-    pub answer: Option<Option<Rung>>,
+    pub answer: Option<Option<TransportKind>>,
 }
 
 /// The client's side of one exchange.
 pub(crate) struct Probe {
-    step: Step,
+    target: ProbeTarget,
     token: u32,
     tries: u8,
     ask_at: Instant,
@@ -57,9 +57,9 @@ pub(crate) struct Probe {
 
 impl Probe {
     /// Begins; `token` must differ from that of the probe before by at least [`TRIES`].
-    pub(crate) fn new(now: Instant, step: Step, token: u32) -> Probe {
+    pub(crate) fn new(now: Instant, target: ProbeTarget, token: u32) -> Probe {
         Probe {
-            step,
+            target,
             token,
             tries: 0,
             ask_at: now,
@@ -74,13 +74,13 @@ impl Probe {
 
     /// The token of a question that is to be asked now, and where; the end if it was asked often
     /// enough.
-    pub(crate) fn poll(&mut self, now: Instant) -> Result<Option<(u32, Step)>, Found> {
+    pub(crate) fn poll(&mut self, now: Instant) -> Result<Option<(u32, ProbeTarget)>, ProbeResult> {
         if now < self.ask_at {
             return Ok(None);
         }
         if self.tries == TRIES {
-            return Err(Found {
-                step: self.step,
+            return Err(ProbeResult {
+                target: self.target,
                 answer: None,
             });
         }
@@ -88,48 +88,53 @@ impl Probe {
         self.token = self.token.wrapping_add(1);
         self.pieces = 0;
         self.ask_at = now + TIMEOUT;
-        Ok(Some((self.token, self.step)))
+        Ok(Some((self.token, self.target)))
     }
 
     /// A datagram of an answer came.
-    pub(crate) fn answered(&mut self, token: u32, piece: u8, rung: Option<Rung>) -> Option<Found> {
+    pub(crate) fn answered(
+        &mut self,
+        token: u32,
+        piece: u8,
+        transport: Option<TransportKind>,
+    ) -> Option<ProbeResult> {
         if token != self.token || self.tries == 0 || piece >= BURST {
             return None;
         }
         self.pieces |= 1 << piece;
-        (self.pieces.count_ones() >= ENOUGH).then_some(Found {
-            step: self.step,
-            answer: Some(rung),
+        (self.pieces.count_ones() >= ENOUGH).then_some(ProbeResult {
+            target: self.target,
+            answer: Some(transport),
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{BURST, Found, Probe, Rung, Step, TIMEOUT, TRIES};
+    use super::{BURST, Probe, ProbeResult, ProbeTarget, TIMEOUT, TRIES, TransportKind};
     use crate::id::PathId;
     use crate::time::Instant;
 
-    const STEP: Step = Step {
+    const TARGET: ProbeTarget = ProbeTarget {
         path: PathId([7; PathId::LEN]),
         segmented: true,
     };
 
     #[test]
     fn half_a_burst_of_the_newest_answer_is_enough_and_less_is_not() {
-        let mut probe = Probe::new(Instant(0), STEP, 9);
+        let mut probe = Probe::new(Instant(0), TARGET, 9);
         assert_eq!(probe.answered(9, 0, None), None, "nothing was asked yet");
         let (first, _) = probe.poll(Instant(0)).unwrap().unwrap();
         for piece in [0, 1, 2, 2, 2, BURST, 255] {
-            assert_eq!(probe.answered(first, piece, Some(Rung::Raw)), None);
+            assert_eq!(probe.answered(first, piece, Some(TransportKind::Raw)), None);
         }
         let later = Instant(0) + TIMEOUT;
         assert_eq!(
             probe.poll(later - std::time::Duration::from_nanos(1)),
             Ok(None)
         );
-        let (second, step) = probe.poll(later).unwrap().unwrap();
-        assert_eq!(step, STEP);
+        let (second, target) = probe.poll(later).unwrap().unwrap();
+        assert_eq!(target, TARGET);
         // What is left of the first answer does not add up with the second.
         for (token, piece) in [
             (first, 3),
@@ -140,26 +145,29 @@ mod tests {
         ] {
             assert_eq!(probe.answered(token, piece, None), None);
         }
-        assert_eq!(probe.answered(second, 5, Some(Rung::Raw)), None);
-        assert_eq!(probe.answered(second, 6, Some(Rung::Raw)), None);
-        let found = Found {
-            step: STEP,
-            answer: Some(Some(Rung::Raw)),
+        assert_eq!(probe.answered(second, 5, Some(TransportKind::Raw)), None);
+        assert_eq!(probe.answered(second, 6, Some(TransportKind::Raw)), None);
+        let result = ProbeResult {
+            target: TARGET,
+            answer: Some(Some(TransportKind::Raw)),
         };
-        assert_eq!(probe.answered(second, 7, Some(Rung::Raw)), Some(found));
+        assert_eq!(
+            probe.answered(second, 7, Some(TransportKind::Raw)),
+            Some(result)
+        );
     }
 
     #[test]
     fn a_way_that_brings_nothing_is_given_up() {
-        let mut probe = Probe::new(Instant(0), STEP, u32::MAX);
+        let mut probe = Probe::new(Instant(0), TARGET, u32::MAX);
         let mut asked = 0;
-        let found = loop {
+        let result = loop {
             match probe.poll(probe.next_timeout()) {
                 Ok(question) => asked += u8::from(question.is_some()),
-                Err(found) => break found,
+                Err(result) => break result,
             }
         };
-        assert_eq!((asked, found.answer), (TRIES, None));
+        assert_eq!((asked, result.answer), (TRIES, None));
         assert_eq!(
             probe.next_timeout(),
             Instant(0) + TIMEOUT * u32::from(TRIES)

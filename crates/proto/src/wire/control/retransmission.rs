@@ -6,7 +6,7 @@ use crate::id::{FrameId, ViewId};
 
 /// What a client lacks of a frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ResendRequest {
+pub struct RetransmissionRequest {
     /// The view.
     pub view: ViewId,
     /// Its frame.
@@ -15,7 +15,7 @@ pub struct ResendRequest {
     pub ranges: Vec<MissingRange>,
 }
 
-impl ResendRequest {
+impl RetransmissionRequest {
     /// Whether it asks for this fragment.
     #[must_use]
     pub fn wants(&self, frame: FrameId, slice: u8, fragment: u16) -> bool {
@@ -38,7 +38,7 @@ pub struct MissingRange {
 /// Ranges in one request at most: what is missing beyond them is asked for next time.
 pub const MAX_RANGES: usize = 64;
 
-pub(super) fn write(w: &mut Writer<'_>, request: &ResendRequest) {
+pub(super) fn write(w: &mut Writer<'_>, request: &RetransmissionRequest) {
     let ranges = &request.ranges[..request.ranges.len().min(MAX_RANGES)];
     view::write(w, request.view)
         .u32(request.frame.0)
@@ -48,7 +48,7 @@ pub(super) fn write(w: &mut Writer<'_>, request: &ResendRequest) {
     }
 }
 
-pub(super) fn parse(r: &mut Reader<'_>) -> Result<ResendRequest, Reject> {
+pub(super) fn parse(r: &mut Reader<'_>) -> Result<RetransmissionRequest, Reject> {
     let view = view::parse(r)?;
     let frame = FrameId(r.u32()?);
     let count = usize::from(r.u8()?);
@@ -63,7 +63,7 @@ pub(super) fn parse(r: &mut Reader<'_>) -> Result<ResendRequest, Reject> {
             last: r.u16()?,
         });
     }
-    Ok(ResendRequest {
+    Ok(RetransmissionRequest {
         view,
         frame,
         ranges,

@@ -11,7 +11,7 @@ use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::{Host, HostEvent};
 use openuvr_proto::id::{FrameId, PathId, ViewId};
 use openuvr_proto::time::Instant;
-use openuvr_proto::wire::control::ResendRequest;
+use openuvr_proto::wire::control::RetransmissionRequest;
 use support::{established, host, offer};
 
 const PATH: PathId = PathId([1; PathId::LEN]);
@@ -24,7 +24,7 @@ fn asked(host: &mut Host, client: &mut ClientSession, now: Instant) -> usize {
         host.handle_datagram(now, PATH, &out).unwrap();
     }
     let events = std::iter::from_fn(|| host.poll_event());
-    let asks = events.filter(|event| matches!(event, HostEvent::ResendWanted(..)));
+    let asks = events.filter(|event| matches!(event, HostEvent::RetransmissionRequested(..)));
     asks.count()
 }
 
@@ -41,7 +41,7 @@ fn wishes_without_end_are_not_all_heard_but_the_next_are() {
         let mut of_frame = 0;
         for _ in 0..100 {
             let frame = FrameId(n + 1);
-            client.resend(ResendRequest {
+            client.resend(RetransmissionRequest {
                 view: ViewId::FIRST,
                 frame,
                 ranges: Vec::new(),
@@ -53,7 +53,7 @@ fn wishes_without_end_are_not_all_heard_but_the_next_are() {
         // Afterwards an honest client's two are heard.
         let later = now + std::time::Duration::from_millis(12);
         for _ in 0..2 {
-            client.resend(ResendRequest {
+            client.resend(RetransmissionRequest {
                 view: ViewId::FIRST,
                 frame: FrameId(n + 1),
                 ranges: Vec::new(),

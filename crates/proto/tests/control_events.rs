@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use openuvr_proto::client::{ClientEvent, ClientSession};
 use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::decision::{Change, Decision};
+use openuvr_proto::control_event::{ControlEvent, RateChange};
 use openuvr_proto::host::Host;
 use openuvr_proto::id::{FrameId, PathId};
 use openuvr_proto::time::Instant;
@@ -37,7 +37,7 @@ fn talk(host: &mut Host, client: &mut ClientSession) {
 fn what_was_decided_reaches_the_player_as_a_value() {
     let mut host = host(1);
     // Nobody listens yet.
-    host.decided(Decision::Hold {
+    host.control_event(ControlEvent::CongestionSkip {
         wait: Duration::from_millis(1),
     });
     host.established(NOW, PATH, &established());
@@ -45,24 +45,24 @@ fn what_was_decided_reaches_the_player_as_a_value() {
     let mut client = ClientSession::new(NOW, &established(), offer);
     talk(&mut host, &mut client);
     let to = Bitrate::from_mbps(8);
-    let decisions = [
-        Decision::Rate(Change::Climb { to }),
-        Decision::SkipBack {
+    let events = [
+        ControlEvent::Rate(RateChange::Increase { to }),
+        ControlEvent::ReferenceInvalidation {
             frame: FrameId(7),
             to: FrameId(5),
         },
     ];
-    for decision in decisions {
-        host.decided(decision);
+    for decision in events {
+        host.control_event(decision);
     }
     talk(&mut host, &mut client);
-    let arrived: Vec<Decision> = std::iter::from_fn(|| client.poll_event())
+    let arrived: Vec<ControlEvent> = std::iter::from_fn(|| client.poll_event())
         .filter_map(|event| match event {
-            ClientEvent::Decided(decision) => Some(decision),
+            ClientEvent::ControlEvent(decision) => Some(decision),
             _ => None,
         })
         .collect();
-    assert_eq!(arrived, decisions);
+    assert_eq!(arrived, events);
     assert_eq!(
         arrived[0].to_string(),
         "rate up from 8.0 Mb/s: nothing waits any more"
@@ -71,7 +71,7 @@ fn what_was_decided_reaches_the_player_as_a_value() {
 
 #[test]
 fn a_decision_of_a_newer_host_is_skipped() {
-    let known = Message::Decision(Decision::Hold {
+    let known = Message::ControlEvent(ControlEvent::CongestionSkip {
         wait: Duration::from_millis(1),
     });
     let mut body = Vec::new();

@@ -15,12 +15,12 @@ use crate::control::clock::ClockMap;
 use crate::control::identity::PublicKey;
 use crate::control::negotiate::{Refusal, Role};
 use crate::control::plane::{Wakeup, earlier};
+use crate::control_event::ControlEvent;
 use crate::controller::{self, Controllers, Haptic};
-use crate::decision::Decision;
 use crate::display::Display;
 use crate::id::{FrameId, InputSeq, PoseId, SubscriberId, ViewId};
 use crate::input::event::InputEvent;
-use crate::input::inbox::Arrived;
+use crate::input::inbox::ReceivedInput;
 use crate::input::pad::{MAX_PADS, PadId, Rumble};
 use crate::pose::Pose;
 use crate::send::rendition::FrameOutcome;
@@ -53,7 +53,7 @@ pub(super) struct Due {
     pub(super) mouse: bool,
     pub(super) shape: bool,
     pub(super) moved: bool,
-    pub(super) decision: Option<Decision>,
+    pub(super) control_event: Option<ControlEvent>,
     pub(super) ways: bool,
     pub(super) clipboard: Option<ClipboardText>,
     /// What each pad is to feel, and for how many milliseconds.
@@ -75,7 +75,7 @@ impl Due {
 
     fn is_anything(&self) -> bool {
         let state = self.shown || self.mouse || self.shape || self.moved || self.ways;
-        let said = self.role.is_some() || self.decision.is_some() || self.clipboard.is_some();
+        let said = self.role.is_some() || self.control_event.is_some() || self.clipboard.is_some();
         let feels =
             self.rumbles.iter().any(Option::is_some) || self.haptics.iter().any(Option::is_some);
         state || said || feels || self.ended.is_some()
@@ -83,7 +83,7 @@ impl Due {
 }
 
 /// One of them.
-pub(super) struct Other {
+pub(super) struct External {
     pub(super) member: Member,
     pub(super) due: Due,
     /// The device that it runs on, where the host knows it.
@@ -115,14 +115,14 @@ impl Host {
         }
         let grant = self.roles.request(id, request.role, request.take_over)?;
         self.settle_roles();
-        self.others.push(Other {
+        self.others.push(External {
             member: Member::new(id, request.reports),
             due: Due {
                 shown: !self.source_shown,
                 mouse: self.cursor.relative_mouse(),
                 shape: self.cursor.shape().is_some(),
                 moved: self.cursor.at().is_some(),
-                ways: self.clipboard_ways.any(),
+                ways: self.clipboard_directions.any(),
                 ..Due::default()
             },
             device: request.device,
@@ -194,8 +194,8 @@ impl Host {
         reason: GoodbyeReason,
         which: impl Fn(&[u8; 32]) -> bool,
     ) {
-        let here = |other: &&Other| !other.member.is_over();
-        let of = |other: &Other| other.device.is_some_and(|device| which(&device.0));
+        let here = |other: &&External| !other.member.is_over();
+        let of = |other: &External| other.device.is_some_and(|device| which(&device.0));
         let ends = self.others.iter().filter(here).filter(|other| of(other));
         let ends: Vec<SubscriberId> = ends.map(|other| other.member.id).collect();
         if ends.is_empty() {
@@ -226,8 +226,8 @@ impl Host {
         self.events.push_back(HostEvent::Ended(id, ending));
     }
 
-    pub(super) fn other(&mut self, id: SubscriberId) -> Option<&mut Other> {
-        let here = |other: &&mut Other| other.member.id == id && !other.member.is_over();
+    pub(super) fn other(&mut self, id: SubscriberId) -> Option<&mut External> {
+        let here = |other: &&mut External| other.member.id == id && !other.member.is_over();
         self.others.iter_mut().find(here)
     }
 
@@ -246,7 +246,7 @@ impl Host {
         let plays = self.roles.player() == Some(id);
         let busy = self.inputs_waiting >= MAX_WAITING;
         if plays && busy {
-            self.heard_from(now, id);
+            self.on_activity(now, id);
             return Err(InputRefused::Busy);
         }
         let Some(other) = self.other(id) else {
@@ -259,7 +259,7 @@ impl Host {
             return Err(InputRefused::NotPlayer);
         }
         other.member.did(&event);
-        let arrived = Arrived {
+        let arrived = ReceivedInput {
             seq: other.input,
             event,
             sampled,
@@ -270,7 +270,7 @@ impl Host {
             arrived,
             received: now,
         });
-        self.heard_from(now, id);
+        self.on_activity(now, id);
         Ok(arrived.seq)
     }
 
@@ -284,7 +284,7 @@ impl Host {
         sampled: PeerInstant,
     ) {
         let plays = self.roles.player() == Some(id);
-        self.heard_from(now, id);
+        self.on_activity(now, id);
         if let Some(other) = self.other(id).filter(|_| plays) {
             other.member.pose(now, pose, sampled, &other.clock);
         }
@@ -299,7 +299,7 @@ impl Host {
         sampled: PeerInstant,
     ) {
         let plays = self.roles.player() == Some(id);
-        self.heard_from(now, id);
+        self.on_activity(now, id);
         if let Some(other) = self.other(id).filter(|_| plays) {
             let before = other.member.controlled.map_or(0, |before| before.number);
             let held = (before.wrapping_add(1), controller::in_place(states));
@@ -308,18 +308,18 @@ impl Host {
     }
 
     /// What its display is like; what has an older number changes nothing.
-    pub fn shows_on(&mut self, now: Instant, id: SubscriberId, display: (u32, Display)) {
-        self.heard_from(now, id);
+    pub fn set_display(&mut self, now: Instant, id: SubscriberId, display: (u32, Display)) {
+        self.on_activity(now, id);
         if let Some(other) = self.other(id) {
-            other.member.shows_on(now, display, &other.clock);
+            other.member.set_display(now, display, &other.clock);
         }
     }
 
     /// Its client was heard from, whatever it said: no key repeats of a player that is silent for 100 ms,
     /// and one that is silent for 1.5 s holds none any more. Input, poses and feedback say so themselves.
     /// Whether that is an event to be polled: its keys may repeat again.
-    pub fn heard_from(&mut self, now: Instant, id: SubscriberId) -> bool {
-        let here = |other: &&mut Other| other.member.id == id && !other.member.is_over();
+    pub fn on_activity(&mut self, now: Instant, id: SubscriberId) -> bool {
+        let here = |other: &&mut External| other.member.id == id && !other.member.is_over();
         let Some(other) = self.others.iter_mut().find(here) else {
             return false;
         };
@@ -331,7 +331,7 @@ impl Host {
 
     /// What it says of a frame, or of clocks. What else it says the rendition wants to hear.
     pub fn feedback(&mut self, now: Instant, id: SubscriberId, feedback: &Feedback) {
-        self.heard_from(now, id);
+        self.on_activity(now, id);
         let Some(other) = self.other(id) else { return };
         match *feedback {
             Feedback::Frame(report) => {
@@ -369,7 +369,7 @@ impl Host {
 
     /// One for whom there is something new: ask [`Host::poll_update`].
     pub fn poll_updated(&mut self) -> Option<SubscriberId> {
-        let due = |other: &&mut Other| !other.woken && other.due.is_anything();
+        let due = |other: &&mut External| !other.woken && other.due.is_anything();
         let other = self.others.iter_mut().find(due)?;
         other.woken = true;
         Some(other.member.id)
@@ -380,8 +380,15 @@ impl Host {
         let place = self.others.iter().position(|o| o.member.id == id)?;
         let due = &mut self.others[place].due;
         let take = |flag: &mut bool| std::mem::take(flag);
-        let update = if let Some(Grant { role, watching }) = due.role.take() {
-            Update::Role { role, watching }
+        let update = if let Some(Grant {
+            role,
+            observer_reason,
+        }) = due.role.take()
+        {
+            Update::Role {
+                role,
+                observer_reason,
+            }
         } else if take(&mut due.shown) {
             Update::SourceShown(self.source_shown)
         } else if take(&mut due.mouse) {
@@ -390,10 +397,10 @@ impl Host {
             Update::CursorShape(shape.clone())
         } else if take(&mut due.moved) {
             Update::CursorMoved(self.cursor.at())
-        } else if let Some(decision) = due.decision.take() {
-            Update::Decision(decision)
+        } else if let Some(control_event) = due.control_event.take() {
+            Update::ControlEvent(control_event)
         } else if take(&mut due.ways) {
-            Update::ClipboardWays(self.clipboard_ways)
+            Update::ClipboardDirections(self.clipboard_directions)
         } else if let Some(rumble) = due.rumble() {
             rumble
         } else if let Some(haptic) = due.haptics.iter_mut().find_map(Option::take) {
@@ -411,7 +418,7 @@ impl Host {
     }
 }
 
-impl Other {
+impl External {
     /// When it is silent for too long to hold anything.
     pub(super) fn release_at(&self) -> Option<Instant> {
         let holds = self.member.holds_input && !self.member.is_over();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::id::FrameId;
 use crate::time::Instant;
-use crate::wire::control::ResendRequest;
+use crate::wire::control::RetransmissionRequest;
 
 /// Nothing older is sent again: six frame intervals at 60 frames/s, far behind any deadline.
 const KEPT_FOR: Duration = Duration::from_millis(100);
@@ -75,7 +75,7 @@ impl SentBodies {
     pub(super) fn asked(
         &mut self,
         now: Instant,
-        request: &ResendRequest,
+        request: &RetransmissionRequest,
     ) -> impl Iterator<Item = &[u8]> {
         self.expire(now);
         let wanted = |b: &&mut Body| b.again < AGAIN && request.wants(b.frame, b.slice, b.fragment);

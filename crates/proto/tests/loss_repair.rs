@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use openuvr_proto::id::{ConfigEpoch, FrameId, ViewId};
 use openuvr_proto::recv::plane::MediaReceiver;
-use openuvr_proto::recv::reassemble::{REORDER_WAIT, Step};
-use openuvr_proto::send::fec::{ParityLevel, ParityPlan};
+use openuvr_proto::recv::reassemble::{REORDER_WAIT, VideoOutput};
+use openuvr_proto::send::fec::{FecLevel, FecPlan};
 use openuvr_proto::send::loss::Loss;
 use openuvr_proto::send::packetize::{Protection, SendBuf, VideoSender};
 use openuvr_proto::send::plane::MediaSender;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, Fidelity};
 use openuvr_proto::units::Size;
-use openuvr_proto::wire::control::{MissingRange, ResendRequest};
+use openuvr_proto::wire::control::{MissingRange, RetransmissionRequest};
 use openuvr_proto::wire::video::{Configuration, Extensions, FrameHeader, InputEcho, SlicePlace};
 use proptest::prelude::*;
 use support::established;
@@ -46,7 +46,7 @@ impl Sender {
             ..Protection::default()
         };
         if parity {
-            protection.parity = ParityPlan::of(loss, ParityLevel::Standard);
+            protection.parity = FecPlan::of(loss, FecLevel::Standard);
         }
         media.protect(&protection);
         let slices = Vec::new();
@@ -100,7 +100,7 @@ impl Sender {
         (datagrams, parity + out.parity())
     }
 
-    fn again(&mut self, now: Instant, request: &ResendRequest) -> Vec<Vec<u8>> {
+    fn again(&mut self, now: Instant, request: &RetransmissionRequest) -> Vec<Vec<u8>> {
         let mut out = SendBuf::default();
         self.media.resend(now, request, &mut out);
         out.iter().map(<[u8]>::to_vec).collect()
@@ -112,12 +112,12 @@ fn ends(receiver: &mut MediaReceiver, now: Instant, sender: &Sender) -> Vec<(u32
     let mut ends = Vec::new();
     while let Some(step) = receiver.first().poll(now) {
         match step {
-            Step::Slice {
+            VideoOutput::Slice {
                 macroblocks, bytes, ..
             } => assert_eq!(bytes, sender.slices[usize::from(macroblocks.0 / 40)]),
-            Step::End(end) => ends.push((end.header.frame.0, end.fidelity)),
-            Step::Missing { .. } => {}
-            Step::Dropped { frame, why, .. } => panic!("{frame:?} was dropped: {why:?}"),
+            VideoOutput::End(end) => ends.push((end.header.frame.0, end.fidelity)),
+            VideoOutput::Missing { .. } => {}
+            VideoOutput::Dropped { frame, why, .. } => panic!("{frame:?} was dropped: {why:?}"),
         }
     }
     receiver.check_invariants();
@@ -160,7 +160,7 @@ proptest! {
             datagrams.swap(i, pick.index(count));
         }
         take(&mut receiver, ms(1), &datagrams);
-        prop_assert_eq!(ends(&mut receiver, ms(1), &sender), [(1, Fidelity::Whole)]);
+        prop_assert_eq!(ends(&mut receiver, ms(1), &sender), [(1, Fidelity::Complete)]);
         prop_assert_eq!(receiver.first().next_timeout(), None);
     }
 
@@ -205,7 +205,7 @@ proptest! {
         }
         prop_assert_eq!(out.len(), 1);
         let all = arrived == datagrams.len();
-        let whole = out[0].1 == Fidelity::Whole;
+        let whole = out[0].1 == Fidelity::Complete;
         prop_assert!(whole || !(answered || all));
         prop_assert!(!all || asked == 0);
         prop_assert!(asked <= 2);
@@ -243,7 +243,10 @@ fn parity_goes_before_asking() {
     assert_eq!(again.len(), 5);
     // With the parity, as many are enough as it does not replace.
     take(&mut receiver, ms(8), &again[..5 - parity]);
-    assert_eq!(ends(&mut receiver, ms(8), &sender), [(1, Fidelity::Whole)]);
+    assert_eq!(
+        ends(&mut receiver, ms(8), &sender),
+        [(1, Fidelity::Complete)]
+    );
 }
 
 #[test]
@@ -256,7 +259,7 @@ fn a_host_that_does_not_send_again_is_not_waited_for() {
     assert_eq!(receiver.first().poll_request(ms(2)), None);
     let at = ms(0) + REORDER_WAIT;
     assert_eq!(ends(&mut receiver, at, &sender), [(1, Fidelity::Concealed)]);
-    let request = ResendRequest {
+    let request = RetransmissionRequest {
         view: ViewId::FIRST,
         frame: FrameId(1),
         ranges: Vec::new(),
@@ -271,7 +274,10 @@ fn a_whole_frame_comes_back() {
     let mut receiver = receiver();
     let (first, _) = sender.frame(1, 0, &[3000; 3]);
     take(&mut receiver, ms(0), &first);
-    assert_eq!(ends(&mut receiver, ms(0), &sender), [(1, Fidelity::Whole)]);
+    assert_eq!(
+        ends(&mut receiver, ms(0), &sender),
+        [(1, Fidelity::Complete)]
+    );
     let (lost, _) = sender.frame(2, 1, &[3000; 3]);
     let slices = sender.slices.clone();
     let (third, _) = sender.frame(3, 2, &[3000; 3]);
@@ -288,12 +294,12 @@ fn a_whole_frame_comes_back() {
     let third = std::mem::replace(&mut sender.slices, slices);
     let mut out = Vec::new();
     while let Some(step) = receiver.first().poll(ms(13)) {
-        if let Step::End(end) = step {
+        if let VideoOutput::End(end) = step {
             out.push((end.header.frame.0, end.fidelity, end.resent));
             sender.slices.clone_from(&third);
         }
     }
-    let whole = Fidelity::Whole;
+    let whole = Fidelity::Complete;
     assert_eq!(out, [(2, whole, lost.len() as u16), (3, whole, 0)]);
 }
 
@@ -301,7 +307,7 @@ fn a_whole_frame_comes_back() {
 fn a_body_is_sent_again_twice_and_not_when_it_is_old() {
     let mut sender = Sender::new(false, true);
     let (datagrams, _) = sender.frame(1, 0, &[5000]);
-    let one = ResendRequest {
+    let one = RetransmissionRequest {
         view: ViewId::FIRST,
         frame: FrameId(1),
         ranges: vec![MissingRange {
@@ -310,7 +316,7 @@ fn a_body_is_sent_again_twice_and_not_when_it_is_old() {
             last: 2,
         }],
     };
-    let all = ResendRequest {
+    let all = RetransmissionRequest {
         view: ViewId::FIRST,
         frame: FrameId(1),
         ranges: Vec::new(),
@@ -348,8 +354,8 @@ fn a_frame_is_as_sound_as_the_one_that_it_refers_to() {
         now = now + INTERVAL;
         while let Some(step) = receiver.first().poll(now) {
             match step {
-                Step::End(end) => ended.push((end.header.frame.0, Some(end.fidelity))),
-                Step::Dropped { frame, why, .. } => {
+                VideoOutput::End(end) => ended.push((end.header.frame.0, Some(end.fidelity))),
+                VideoOutput::Dropped { frame, why, .. } => {
                     assert_eq!(why, DropCause::Lost);
                     ended.push((frame.0, None));
                 }
@@ -359,10 +365,10 @@ fn a_frame_is_as_sound_as_the_one_that_it_refers_to() {
         let last = ended.last().and_then(|(_, fidelity)| *fidelity);
         assert_eq!(
             receiver.first().picture().broken,
-            last != Some(Fidelity::Whole)
+            last != Some(Fidelity::Complete)
         );
     }
-    let (whole, tainted) = (Some(Fidelity::Whole), Some(Fidelity::Tainted));
+    let (whole, tainted) = (Some(Fidelity::Complete), Some(Fidelity::Tainted));
     let expected = [
         (1, whole),
         (2, whole),
@@ -392,7 +398,7 @@ fn a_frame_that_is_not_needed_any_more_is_given_up() {
     let (third, _) = sender.frame(3, 1, &[500; 2]);
     take(&mut receiver, ms(2), &third);
     let ended = ends(&mut receiver, ms(2), &sender);
-    assert_eq!(ended, [(2, Fidelity::Concealed), (3, Fidelity::Whole)]);
+    assert_eq!(ended, [(2, Fidelity::Concealed), (3, Fidelity::Complete)]);
 }
 
 /// Frames to which a frame does not refer are waited for no longer than what is reordered.
@@ -412,7 +418,10 @@ fn frames_that_are_not_needed_are_not_waited_for() {
     assert_eq!(ends(&mut receiver, ms(1), &sender), []);
     let until = ms(1) + REORDER_WAIT;
     assert_eq!(receiver.first().next_timeout(), Some(until));
-    assert_eq!(ends(&mut receiver, until, &sender), [(4, Fidelity::Whole)]);
+    assert_eq!(
+        ends(&mut receiver, until, &sender),
+        [(4, Fidelity::Complete)]
+    );
     sender.slices = late;
     take(&mut receiver, until, &third);
     assert_eq!(ends(&mut receiver, until, &sender), []);

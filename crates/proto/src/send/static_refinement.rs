@@ -52,7 +52,7 @@ pub struct Improvement {
 
 /// How good each macroblock of the picture is, and what is done about it.
 #[derive(Clone, Debug, Default)]
-pub struct TopUp {
+pub struct StaticRefinement {
     /// With which quantiser each macroblock was coded.
     qps: Vec<u8>,
     /// And with which frame.
@@ -70,16 +70,16 @@ pub struct TopUp {
     at: Instant,
 }
 
-impl TopUp {
+impl StaticRefinement {
     /// A new encoder for pictures of `mbs` macroblocks: nothing was coded yet. `parts` says whether
     /// it can code some of them and leave the others as the decoder has them.
     pub fn opened(&mut self, mbs: u16, parts: bool) {
-        *self = TopUp {
+        *self = StaticRefinement {
             // Nothing can be improved before something was coded.
             qps: vec![0; usize::from(mbs)],
             since: vec![FrameId::NONE; usize::from(mbs)],
             parts,
-            ..TopUp::default()
+            ..StaticRefinement::default()
         };
     }
 
@@ -256,23 +256,26 @@ mod tests {
     const INTERVAL: Duration = Duration::from_millis(16);
 
     /// A picture of 1000 macroblocks, coded with `qp`.
-    fn coded(parts: bool, qp: u8) -> TopUp {
-        let mut top_up = TopUp::default();
-        top_up.opened(1000, parts);
-        assert_eq!(top_up.due(TARGET), None, "nothing was coded yet");
-        top_up.coded(Instant(0), FrameId(1), qp, 100_000);
-        top_up
+    fn coded(parts: bool, qp: u8) -> StaticRefinement {
+        let mut static_refinement = StaticRefinement::default();
+        static_refinement.opened(1000, parts);
+        assert_eq!(static_refinement.due(TARGET), None, "nothing was coded yet");
+        static_refinement.coded(Instant(0), FrameId(1), qp, 100_000);
+        static_refinement
     }
 
     /// Improves to the end, where a macroblock costs so many bits; what was done, and when.
-    fn to_the_end(top_up: &mut TopUp, cost: u64) -> Vec<(Instant, Improvement)> {
+    fn to_the_end(
+        static_refinement: &mut StaticRefinement,
+        cost: u64,
+    ) -> Vec<(Instant, Improvement)> {
         let mut done = Vec::new();
-        while let Some(at) = top_up.due(TARGET) {
-            let what = top_up.next(TARGET).expect("it is due");
+        while let Some(at) = static_refinement.due(TARGET) {
+            let what = static_refinement.next(TARGET).expect("it is due");
             done.push((at, what));
             let bits = u64::from(what.mbs) * cost;
             let frame = FrameId(u32::try_from(done.len()).expect("few") + 1);
-            top_up.improved(at, frame, &what, bits, TARGET, INTERVAL);
+            static_refinement.improved(at, frame, &what, bits, TARGET, INTERVAL);
             assert!(done.len() < 10_000, "no end");
         }
         done
@@ -280,8 +283,8 @@ mod tests {
 
     #[test]
     fn each_macroblock_becomes_good_then_exact_then_nothing_is_due() {
-        let mut top_up = coded(true, 40);
-        let done = to_the_end(&mut top_up, 100);
+        let mut static_refinement = coded(true, 40);
+        let done = to_the_end(&mut static_refinement, 100);
         assert_eq!(done[0].0, Instant(0) + STILL);
         for goal in [GOOD_QP, EXACT_QP] {
             let parts = done.iter().filter(|(_, what)| what.qp == goal);
@@ -292,15 +295,15 @@ mod tests {
             assert_eq!(mbs, (0..1000).collect::<Vec<_>>(), "each once, in order");
         }
         assert!(done.is_sorted_by_key(|(_, what)| std::cmp::Reverse(what.qp)));
-        assert_eq!(top_up.due(TARGET), None);
-        assert_eq!(top_up.worst(), EXACT_QP);
+        assert_eq!(static_refinement.due(TARGET), None);
+        assert_eq!(static_refinement.worst(), EXACT_QP);
     }
 
     #[test]
     fn improvements_take_half_of_the_rate() {
         for cost in [10, 300, 3000] {
-            let mut top_up = coded(true, 32);
-            let done = to_the_end(&mut top_up, cost);
+            let mut static_refinement = coded(true, 32);
+            let done = to_the_end(&mut static_refinement, cost);
             let last = done.last().expect("something").0;
             let bits = 2 * 1000 * cost;
             let takes = (last - STILL).since(Instant(0)).as_secs_f64();
@@ -316,15 +319,15 @@ mod tests {
 
     #[test]
     fn what_has_not_changed_is_not_improved_again() {
-        let mut top_up = coded(true, 40);
-        to_the_end(&mut top_up, 100);
+        let mut static_refinement = coded(true, 40);
+        to_the_end(&mut static_refinement, 100);
         let mut unchanged = Vec::new();
-        top_up.mark(30, &mut unchanged, |mb| (500..510).contains(&mb));
+        static_refinement.mark(30, &mut unchanged, |mb| (500..510).contains(&mb));
         assert_eq!(unchanged.iter().filter(|same| !**same).count(), 10);
         let now = Instant(1_000_000_000);
-        top_up.coded_in_part(now, FrameId(99), 30, 5000, &unchanged);
-        assert_eq!(top_up.due(TARGET), Some(now + STILL));
-        let done = to_the_end(&mut top_up, 100);
+        static_refinement.coded_in_part(now, FrameId(99), 30, 5000, &unchanged);
+        assert_eq!(static_refinement.due(TARGET), Some(now + STILL));
+        let done = to_the_end(&mut static_refinement, 100);
         let within = |(_, what): &(Instant, Improvement)| {
             (500..510).contains(&what.first_mb) && what.first_mb + what.mbs <= 510
         };
@@ -333,31 +336,31 @@ mod tests {
 
     #[test]
     fn what_was_coded_worse_is_looked_at() {
-        let mut top_up = coded(true, 30);
+        let mut static_refinement = coded(true, 30);
         let mut unchanged = Vec::new();
-        top_up.mark(29, &mut unchanged, |_| false);
+        static_refinement.mark(29, &mut unchanged, |_| false);
         assert!(unchanged.iter().all(|same| !same));
-        top_up.mark(30, &mut unchanged, |_| false);
+        static_refinement.mark(30, &mut unchanged, |_| false);
         assert!(unchanged.iter().all(|same| *same));
-        let first = top_up.next(TARGET).expect("an improvement");
-        top_up.improved(Instant(0), FrameId(2), &first, 1000, TARGET, INTERVAL);
-        top_up.mark(25, &mut unchanged, |_| false);
+        let first = static_refinement.next(TARGET).expect("an improvement");
+        static_refinement.improved(Instant(0), FrameId(2), &first, 1000, TARGET, INTERVAL);
+        static_refinement.mark(25, &mut unchanged, |_| false);
         let better = unchanged.iter().filter(|same| **same).count();
         assert_eq!(better, usize::from(first.mbs));
     }
 
     #[test]
     fn only_what_was_lost_is_improved_again() {
-        let mut top_up = coded(true, 30);
-        let done = to_the_end(&mut top_up, 1000);
+        let mut static_refinement = coded(true, 30);
+        let done = to_the_end(&mut static_refinement, 1000);
         // The last three improvements never arrived.
         let lost = &done[done.len() - 3..];
         let sound = FrameId(u32::try_from(done.len()).expect("few") - 2);
         let mut unchanged = Vec::new();
-        top_up.mark_back(sound, &mut unchanged, |_| false);
+        static_refinement.mark_back(sound, &mut unchanged, |_| false);
         let (now, frame) = (Instant(9_000_000_000), FrameId(1000));
-        top_up.coded_in_part(now, frame, 30, 1000, &unchanged);
-        let again = to_the_end(&mut top_up, 1000);
+        static_refinement.coded_in_part(now, frame, 30, 1000, &unchanged);
+        let again = to_the_end(&mut static_refinement, 1000);
         let first = lost[0].1.first_mb;
         assert!(again.iter().all(|(_, what)| what.first_mb >= first));
         let exact = again.iter().filter(|(_, what)| what.qp == EXACT_QP);
@@ -367,18 +370,18 @@ mod tests {
 
     #[test]
     fn a_full_link_puts_an_improvement_off() {
-        let mut top_up = coded(true, 30);
+        let mut static_refinement = coded(true, 30);
         let until = Instant(0) + STILL * 5;
-        top_up.wait(until);
-        assert_eq!(top_up.due(TARGET), Some(until));
-        top_up.wait(Instant(0));
-        assert_eq!(top_up.due(TARGET), Some(until));
+        static_refinement.wait(until);
+        assert_eq!(static_refinement.due(TARGET), Some(until));
+        static_refinement.wait(Instant(0));
+        assert_eq!(static_refinement.due(TARGET), Some(until));
     }
 
     #[test]
     fn a_whole_picture_is_improved_as_far_as_the_link_takes_it() {
-        let mut top_up = coded(false, 32);
-        let done = to_the_end(&mut top_up, 200);
+        let mut static_refinement = coded(false, 32);
+        let done = to_the_end(&mut static_refinement, 200);
         let steps: Vec<u8> = done.iter().map(|(_, what)| what.qp).collect();
         assert_eq!(steps, [27, 22, 20, 15, 10, 6]);
         assert!(
@@ -386,8 +389,8 @@ mod tests {
                 .all(|(_, what)| (what.first_mb, what.mbs) == (0, 1000))
         );
         // The last one took 2 Mbit; 2.5 in 250 ms would be the most, and the next may take 4.
-        let mut top_up = coded(false, 32);
-        let done = to_the_end(&mut top_up, 2000);
+        let mut static_refinement = coded(false, 32);
+        let done = to_the_end(&mut static_refinement, 2000);
         let steps: Vec<u8> = done.iter().map(|(_, what)| what.qp).collect();
         assert_eq!(steps, [27, 22, 20]);
     }

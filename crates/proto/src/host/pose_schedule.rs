@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::display::Refresh;
+use crate::display::RefreshTiming;
 use crate::id::SubscriberId;
 use crate::time::{Instant, PeerInstant};
 use crate::wire::control::Message;
@@ -22,23 +22,23 @@ const MOVED: Duration = Duration::from_micros(500);
 struct Said {
     to: SubscriberId,
     at: Instant,
-    wanted: Refresh<Instant>,
+    wanted: RefreshTiming<Instant>,
 }
 
 /// What was said last.
 #[derive(Default)]
-pub(super) struct PosesWanted {
+pub(super) struct PoseSchedule {
     said: Option<Said>,
     number: u32,
 }
 
-impl PosesWanted {
+impl PoseSchedule {
     /// Poses are wanted at these moments of our clock; what the player `to` is to be told of it now.
     pub(super) fn say(
         &mut self,
         now: Instant,
         to: SubscriberId,
-        wanted: Refresh<Instant>,
+        wanted: RefreshTiming<Instant>,
     ) -> Option<Message<'static>> {
         let wanted = wanted.sane()?;
         let known = self.said.filter(|said| said.to == to).is_some_and(|said| {
@@ -54,9 +54,9 @@ impl PosesWanted {
             wanted,
         });
         self.number = self.number.wrapping_add(1);
-        Some(Message::PosesWanted {
+        Some(Message::PoseSchedule {
             number: self.number,
-            at: Refresh {
+            at: RefreshTiming {
                 phase: PeerInstant(wanted.phase.0),
                 period: wanted.period,
             },
@@ -65,7 +65,7 @@ impl PosesWanted {
 }
 
 /// Whether the moments are others than what follows from before.
-fn moved(before: Refresh<Instant>, now: Refresh<Instant>) -> bool {
+fn moved(before: RefreshTiming<Instant>, now: RefreshTiming<Instant>) -> bool {
     let period = i64::try_from(before.period.as_nanos()).unwrap_or(i64::MAX);
     let apart = now
         .phase
@@ -86,15 +86,15 @@ mod tests {
     fn it_is_said_once_a_second_and_when_it_has_moved() {
         let us = |us: i64| Instant(us * 1000);
         let to = |id| SubscriberId::Session(SessionId(id));
-        let wanted = |phase| Refresh {
+        let wanted = |phase| RefreshTiming {
             phase: us(phase),
             period: Duration::from_millis(10),
         };
-        let mut poses = PosesWanted::default();
+        let mut poses = PoseSchedule::default();
         let mut numbers = Vec::new();
         let mut say = |at, id, phase| {
             let said = poses.say(us(at), to(id), wanted(phase));
-            if let Some(Message::PosesWanted { number, .. }) = said {
+            if let Some(Message::PoseSchedule { number, .. }) = said {
                 numbers.push((at, number));
             }
         };
@@ -114,7 +114,7 @@ mod tests {
             (2_520_000, 5),
         ];
         assert_eq!(numbers, said);
-        let never = Refresh {
+        let never = RefreshTiming {
             period: Duration::from_secs(1),
             ..wanted(0)
         };

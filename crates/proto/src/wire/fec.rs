@@ -28,13 +28,13 @@ pub const BLOCK: usize = 160;
 pub const MAX_PARITY: usize = BLOCK / 2;
 
 /// Bytes of the fixed part of a parity datagram's body.
-pub const PARITY_HEADER: usize = size_of::<Layout>();
+pub const FEC_HEADER: usize = size_of::<Layout>();
 
 /// Bytes in front of a body in its shard.
 pub const SHARD_LENGTH: usize = 2;
 
 /// Bytes of the longest shard.
-pub const MAX_SHARD: usize = MAX_DATAGRAM - HEADER - TAG - PARITY_HEADER;
+pub const MAX_SHARD: usize = MAX_DATAGRAM - HEADER - TAG - FEC_HEADER;
 
 /// Bytes of the longest video body: it must fit into a shard.
 pub const MAX_SHARD_BODY: usize = MAX_SHARD - SHARD_LENGTH;
@@ -43,7 +43,7 @@ const _: () = assert!(MAX_SHARD.is_multiple_of(2) && BLOCK + MAX_PARITY <= 255);
 
 /// A parity shard and its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Parity<'a> {
+pub struct FecRepair<'a> {
     /// Which video stream of the session.
     pub stream: u8,
     /// Which eye or view of the stream.
@@ -78,14 +78,14 @@ struct Layout {
     parity: u8,
 }
 
-const _: () = assert!(PARITY_HEADER == 12);
+const _: () = assert!(FEC_HEADER == 12);
 const LAST: u8 = 1;
 
-impl<'a> Parity<'a> {
+impl<'a> FecRepair<'a> {
     /// Appends the body to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         let layout = Layout {
-            kind: media::PARITY,
+            kind: media::FEC_REPAIR,
             stream: self.stream,
             view: self.view,
             flags: if self.last { LAST } else { 0 },
@@ -103,9 +103,9 @@ impl<'a> Parity<'a> {
     ///
     /// # Errors
     /// [`Reject`] if it is no parity or a field is out of its range.
-    pub fn parse(body: &'a [u8]) -> Result<Parity<'a>, Reject> {
+    pub fn parse(body: &'a [u8]) -> Result<FecRepair<'a>, Reject> {
         let (l, shard) = Layout::ref_from_prefix(body).map_err(|_| Reject::Truncated)?;
-        if l.kind != media::PARITY {
+        if l.kind != media::FEC_REPAIR {
             return Err(Reject::Kind(l.kind));
         }
         range(l.frame.get() != 0, "frame id")?;
@@ -115,7 +115,7 @@ impl<'a> Parity<'a> {
         let length = SHARD_LENGTH + VIDEO_HEADER..=MAX_SHARD;
         let even = shard.len().is_multiple_of(2);
         range(even && length.contains(&shard.len()), "shard length")?;
-        Ok(Parity {
+        Ok(FecRepair {
             stream: l.stream,
             view: l.view,
             last: l.flags & LAST != 0,

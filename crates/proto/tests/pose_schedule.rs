@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use openuvr_proto::client::ClientSession;
 use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::display::Refresh;
+use openuvr_proto::display::RefreshTiming;
 use openuvr_proto::id::PathId;
 use openuvr_proto::time::Instant;
 use support::{established, host, offer};
@@ -31,16 +31,16 @@ fn a_client_knows_on_its_own_clock_when_poses_are_wanted() {
     let period = Duration::from_millis(11);
     let phase = |now: Instant| now + Duration::from_millis(4);
     let mut said = 0;
-    assert_eq!(client.poses_wanted(here(now)), None, "nobody has said it");
+    assert_eq!(client.pose_schedule(here(now)), None, "nobody has said it");
     for _ in 0..300 {
         while client.poll_transmit(here(now), &mut out) {
             host.handle_datagram(now, path, &out).unwrap();
         }
-        let wanted = Refresh {
+        let wanted = RefreshTiming {
             phase: phase(now),
             period,
         };
-        said += u32::from(host.poses_wanted(now, wanted));
+        said += u32::from(host.pose_schedule(now, wanted));
         while let Some(to) = host.poll_transmit(now, &mut out) {
             assert_eq!(to, path);
             client.handle_datagram(here(now), path, &out).unwrap();
@@ -49,7 +49,7 @@ fn a_client_knows_on_its_own_clock_when_poses_are_wanted() {
         host.handle_timeout(now);
         client.handle_timeout(here(now));
     }
-    let wanted = client.poses_wanted(here(now)).unwrap();
+    let wanted = client.pose_schedule(here(now)).unwrap();
     assert_eq!(wanted.period, period);
     let off = (wanted.phase.0 - here(phase(now)).0).rem_euclid(11_000_000);
     assert!(off.min(11_000_000 - off) < 1_000_000, "{off}");

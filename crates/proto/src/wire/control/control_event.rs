@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::bytes::{Reader, Reject, Writer};
-use crate::decision::{Change, Decision, KeyReason, Loss};
+use crate::control_event::{ControlEvent, KeyFrameReason, Loss, RateChange};
 use crate::id::FrameId;
 use crate::units::Bitrate;
 
@@ -23,12 +23,12 @@ mod kind {
     pub(super) const PAUSE: u8 = 13;
 }
 
-const KEY_REASONS: [KeyReason; 5] = [
-    KeyReason::Asked,
-    KeyReason::NoReference,
-    KeyReason::Futile,
-    KeyReason::Periodic,
-    KeyReason::First,
+const KEY_REASONS: [KeyFrameReason; 5] = [
+    KeyFrameReason::Requested,
+    KeyFrameReason::NoReference,
+    KeyFrameReason::RefreshFailed,
+    KeyFrameReason::Periodic,
+    KeyFrameReason::First,
 ];
 
 /// A share of 1 on the wire.
@@ -37,17 +37,19 @@ const WHOLE: f64 = u16::MAX as f64;
 /// Runs are told in hundredths.
 const RUN: f64 = 100.0;
 
-pub(super) fn write(w: &mut Writer<'_>, decision: &Decision) {
-    match *decision {
-        Decision::Rate(change) => write_change(w, change),
-        Decision::SkipBack { frame, to } => w.u8(kind::SKIP_BACK).u32(frame.0).u32(to.0),
-        Decision::Refresh { frame, lost } => w.u8(kind::REFRESH).u32(frame.0).u32(lost.0),
-        Decision::Key { frame, why } => {
+pub(super) fn write(w: &mut Writer<'_>, event: &ControlEvent) {
+    match *event {
+        ControlEvent::Rate(change) => write_change(w, change),
+        ControlEvent::ReferenceInvalidation { frame, to } => {
+            w.u8(kind::SKIP_BACK).u32(frame.0).u32(to.0)
+        }
+        ControlEvent::IntraRefresh { frame, lost } => w.u8(kind::REFRESH).u32(frame.0).u32(lost.0),
+        ControlEvent::KeyFrame { frame, why } => {
             let why = KEY_REASONS.iter().position(|known| *known == why);
             let why = why.and_then(|why| u8::try_from(why).ok()).unwrap_or(0);
             w.u8(kind::KEY).u32(frame.0).u8(why)
         }
-        Decision::Protect {
+        ControlEvent::Protection {
             parity,
             resend,
             loss,
@@ -56,13 +58,13 @@ pub(super) fn write(w: &mut Writer<'_>, decision: &Decision) {
             .u16(fixed(loss.rate, WHOLE))
             .u16(fixed(loss.run, RUN))
             .u32(micros(round_trip)),
-        Decision::Hold { wait } => w.u8(kind::HOLD).u32(micros(wait)),
+        ControlEvent::CongestionSkip { wait } => w.u8(kind::HOLD).u32(micros(wait)),
     };
 }
 
-fn write_change<'a, 'b>(w: &'a mut Writer<'b>, change: Change) -> &'a mut Writer<'b> {
+fn write_change<'a, 'b>(w: &'a mut Writer<'b>, change: RateChange) -> &'a mut Writer<'b> {
     match change {
-        Change::Queue {
+        RateChange::Queue {
             to,
             waited,
             capacity,
@@ -71,43 +73,43 @@ fn write_change<'a, 'b>(w: &'a mut Writer<'b>, change: Change) -> &'a mut Writer
             .u64(to.0)
             .u32(micros(waited))
             .u64(capacity.0),
-        Change::Loss { to, lost } => w.u8(kind::LOSS).u64(to.0).u16(fixed(lost, WHOLE)),
-        Change::Silence { to } => w.u8(kind::SILENCE).u64(to.0),
-        Change::Climb { to } => w.u8(kind::CLIMB).u64(to.0),
-        Change::Full { to } => w.u8(kind::FULL).u64(to.0),
-        Change::Longer { by } => w.u8(kind::LONGER).u32(micros(by)),
-        Change::TakenBack { to } => w.u8(kind::TAKEN_BACK).u64(to.0),
-        Change::Pause { by } => w.u8(kind::PAUSE).u32(micros(by)),
+        RateChange::Loss { to, lost } => w.u8(kind::LOSS).u64(to.0).u16(fixed(lost, WHOLE)),
+        RateChange::Silence { to } => w.u8(kind::SILENCE).u64(to.0),
+        RateChange::Increase { to } => w.u8(kind::CLIMB).u64(to.0),
+        RateChange::Maximum { to } => w.u8(kind::FULL).u64(to.0),
+        RateChange::LongerPath { by } => w.u8(kind::LONGER).u32(micros(by)),
+        RateChange::Reverted { to } => w.u8(kind::TAKEN_BACK).u64(to.0),
+        RateChange::Stall { by } => w.u8(kind::PAUSE).u32(micros(by)),
     }
 }
 
 /// `None` for what a newer host decides: nothing follows from it, it is only shown.
-pub(super) fn parse(r: &mut Reader<'_>) -> Result<Option<Decision>, Reject> {
+pub(super) fn parse(r: &mut Reader<'_>) -> Result<Option<ControlEvent>, Reject> {
     let rate = |r: &mut Reader<'_>| Ok::<_, Reject>(Bitrate(r.u64()?));
     let span = |r: &mut Reader<'_>| Ok::<_, Reject>(Duration::from_micros(r.u32()?.into()));
     let frame = |r: &mut Reader<'_>| Ok::<_, Reject>(FrameId(r.u32()?));
     let share = |r: &mut Reader<'_>, one: f64| Ok::<_, Reject>(f64::from(r.u16()?) / one);
     Ok(Some(match r.u8()? {
-        kind::QUEUE => Decision::Rate(Change::Queue {
+        kind::QUEUE => ControlEvent::Rate(RateChange::Queue {
             to: rate(r)?,
             waited: span(r)?,
             capacity: rate(r)?,
         }),
-        kind::LOSS => Decision::Rate(Change::Loss {
+        kind::LOSS => ControlEvent::Rate(RateChange::Loss {
             to: rate(r)?,
             lost: share(r, WHOLE)?,
         }),
-        kind::SILENCE => Decision::Rate(Change::Silence { to: rate(r)? }),
-        kind::CLIMB => Decision::Rate(Change::Climb { to: rate(r)? }),
-        kind::FULL => Decision::Rate(Change::Full { to: rate(r)? }),
-        kind::LONGER => Decision::Rate(Change::Longer { by: span(r)? }),
-        kind::TAKEN_BACK => Decision::Rate(Change::TakenBack { to: rate(r)? }),
-        kind::PAUSE => Decision::Rate(Change::Pause { by: span(r)? }),
-        kind::SKIP_BACK => Decision::SkipBack {
+        kind::SILENCE => ControlEvent::Rate(RateChange::Silence { to: rate(r)? }),
+        kind::CLIMB => ControlEvent::Rate(RateChange::Increase { to: rate(r)? }),
+        kind::FULL => ControlEvent::Rate(RateChange::Maximum { to: rate(r)? }),
+        kind::LONGER => ControlEvent::Rate(RateChange::LongerPath { by: span(r)? }),
+        kind::TAKEN_BACK => ControlEvent::Rate(RateChange::Reverted { to: rate(r)? }),
+        kind::PAUSE => ControlEvent::Rate(RateChange::Stall { by: span(r)? }),
+        kind::SKIP_BACK => ControlEvent::ReferenceInvalidation {
             frame: frame(r)?,
             to: frame(r)?,
         },
-        kind::REFRESH => Decision::Refresh {
+        kind::REFRESH => ControlEvent::IntraRefresh {
             frame: frame(r)?,
             lost: frame(r)?,
         },
@@ -116,9 +118,9 @@ pub(super) fn parse(r: &mut Reader<'_>) -> Result<Option<Decision>, Reject> {
             let Some(why) = KEY_REASONS.get(why).copied() else {
                 return Ok(None);
             };
-            Decision::Key { frame, why }
+            ControlEvent::KeyFrame { frame, why }
         }
-        kind::PROTECT => Decision::Protect {
+        kind::PROTECT => ControlEvent::Protection {
             parity: r.u8()?,
             resend: r.u8()? != 0,
             loss: Loss {
@@ -127,7 +129,7 @@ pub(super) fn parse(r: &mut Reader<'_>) -> Result<Option<Decision>, Reject> {
             },
             round_trip: span(r)?,
         },
-        kind::HOLD => Decision::Hold { wait: span(r)? },
+        kind::HOLD => ControlEvent::CongestionSkip { wait: span(r)? },
         _ => return Ok(None),
     }))
 }
