@@ -48,12 +48,12 @@ const REMEMBERED: usize = 64;
 
 /// One direction of the link.
 #[derive(Default)]
-struct Way {
+struct LinkDirection {
     queue: VecDeque<Vec<u8>>,
     old: VecDeque<Vec<u8>>,
 }
 
-impl Way {
+impl LinkDirection {
     fn send(&mut self, datagram: &[u8]) {
         if self.queue.len() < UNDER_WAY {
             self.queue.push_back(datagram.to_vec());
@@ -75,8 +75,8 @@ struct Talk {
     client: ClientSession,
     receiver: MediaReceiver,
     sender: Option<Box<VideoSender>>,
-    up: Way,
-    down: Way,
+    up: LinkDirection,
+    down: LinkDirection,
     /// Whether both sessions still go on.
     alive: bool,
     captured: BTreeSet<FrameId>,
@@ -128,8 +128,8 @@ impl Talk {
             client: ClientSession::new(now, &e, offer),
             receiver: MediaReceiver::new(&e),
             sender: None,
-            up: Way::default(),
-            down: Way::default(),
+            up: LinkDirection::default(),
+            down: LinkDirection::default(),
             alive: true,
             captured: BTreeSet::new(),
             ended: BTreeSet::new(),
@@ -192,7 +192,7 @@ impl Talk {
         }
     }
 
-    fn way(&mut self, upwards: bool) -> &mut Way {
+    fn way(&mut self, upwards: bool) -> &mut LinkDirection {
         if upwards {
             &mut self.up
         } else {

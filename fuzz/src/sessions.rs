@@ -48,7 +48,7 @@ impl Peer {
         }
     }
 
-    fn say(&mut self, body: &[u8]) -> Vec<u8> {
+    fn seal(&mut self, body: &[u8]) -> Vec<u8> {
         let mut datagram = vec![0; HEADER];
         datagram.extend_from_slice(body);
         datagram.extend_from_slice(&[0; TAG]);
@@ -67,7 +67,7 @@ impl Peer {
         }
         .write(&mut body);
         self.offset += bytes.len() as u64;
-        self.say(&body)
+        self.seal(&body)
     }
 
     /// Whatever comes to mind.
@@ -121,7 +121,7 @@ impl Peer {
                 body.extend_from_slice(content);
             }
         }
-        self.say(&body)
+        self.seal(&body)
     }
 }
 
@@ -498,7 +498,7 @@ pub(crate) fn client(bytes: &[u8]) {
             }
             10 => {
                 // What the host would say of a session that it does not know, altered or not.
-                let mut datagram = peer.say(&[]);
+                let mut datagram = peer.seal(&[]);
                 datagram[..8].copy_from_slice(&[1, 1, 0, 0, 1, 0, 0, 0]);
                 datagram[16..24].copy_from_slice(&now.0.to_le_bytes());
                 let mut answer = no_session::answer_to(&datagram).expect("a control datagram");
@@ -510,7 +510,7 @@ pub(crate) fn client(bytes: &[u8]) {
                 let token = draw.u64(8);
                 let mut body = Vec::new();
                 Message::PathChallenge { token }.write(&mut body);
-                let datagram = peer.say(&body);
+                let datagram = peer.seal(&body);
                 let from = PathId([draw.u8(); PathId::LEN]);
                 let _ = client.handle_datagram(now, from, &datagram);
             }

@@ -41,31 +41,31 @@ use crate::wire::seal::Direction;
 use self::view::View;
 
 /// Unacknowledged input is sent again after a round trip, but not before this (guess).
-const INPUT_AGAIN: Duration = Duration::from_millis(5);
+const INPUT_RESEND_MIN: Duration = Duration::from_millis(5);
 
 /// … and after this at the latest: a round trip that was measured while a machine stood still says
 /// nothing of now (guess).
-const INPUT_LATEST: Duration = Duration::from_millis(250);
+const INPUT_RESEND_MAX: Duration = Duration::from_millis(250);
 
 /// While keys are down the host hears of it this often, if nothing else is said: it lets no key of one who
 /// is silent repeat, so that a tap whose release is lost is one press. A quarter of what it waits.
-const HELD_AGAIN: Duration = Duration::from_millis(25);
+const PRESSED_KEYS_INTERVAL: Duration = Duration::from_millis(25);
 
 /// What the display is like is said so often: it drifts against the host's clock, and one may be lost.
-const DISPLAY_AGAIN: Duration = Duration::from_secs(1);
+const DISPLAY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Poses of which it is known when they were sampled: half a second of the most that leave.
-const REMEMBERED_POSES: usize = 1024;
+const MAX_KEPT_POSES: usize = 1024;
 
 /// Challenges that wait for their answer at most: a host asks about two ways at a time.
 const MAX_CHALLENGES: usize = 4;
 
 /// Somebody says that the host does not know this session: a host that does answers by then, or after
 /// four round trips (guess: far more than a busy machine takes).
-const DOUBT: Duration = Duration::from_millis(250);
+const NO_SESSION_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// What such a word may be about: a datagram that left within this time.
-const FRESH: Duration = Duration::from_secs(2);
+const NO_SESSION_MAX_AGE: Duration = Duration::from_secs(2);
 
 /// Something for the runtime.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -129,12 +129,12 @@ pub struct ClientSession {
     input_again: Option<Instant>,
     poses: pose::LatestSender<Pose>,
     /// The newest poses that left, and when they were sampled.
-    posed: VecDeque<(PoseId, Instant)>,
+    sent_poses: VecDeque<(PoseId, Instant)>,
     controllers: pose::LatestSender<Controllers>,
     display: Option<Display>,
     display_number: u32,
     /// When that was said last.
-    display_said: Option<Instant>,
+    display_sent_at: Option<Instant>,
     /// What is said of each view; the first one is always there.
     views: Vec<View>,
     cursor_serial: Option<u32>,
@@ -159,7 +159,7 @@ pub struct ClientSession {
     challenges: VecDeque<(PathId, u64)>,
     session: SessionId,
     /// Since when it is in doubt whether the host knows this session.
-    doubt: Option<Instant>,
+    no_session_since: Option<Instant>,
     events: VecDeque<ClientEvent>,
     over: bool,
 }
@@ -177,11 +177,11 @@ impl ClientSession {
             epoch: ConfigEpoch(0),
             input_again: None,
             poses: pose::LatestSender::default(),
-            posed: VecDeque::new(),
+            sent_poses: VecDeque::new(),
             controllers: pose::LatestSender::default(),
             display: None,
             display_number: 0,
-            display_said: None,
+            display_sent_at: None,
             views: vec![View::new(ViewId::FIRST)],
             cursor_serial: None,
             window_size_due: None,
@@ -196,7 +196,7 @@ impl ClientSession {
             probe_token: 0,
             challenges: VecDeque::new(),
             session: established.session,
-            doubt: None,
+            no_session_since: None,
             events: VecDeque::new(),
             over: false,
         }
@@ -212,9 +212,9 @@ impl ClientSession {
         from: PathId,
         datagram: &[u8],
     ) -> Result<(), Reject> {
-        self.notice_own_silence(now);
+        self.detect_own_silence(now);
         let heard = self.plane.handle(now, datagram)?;
-        self.doubt = None;
+        self.no_session_since = None;
         for heard in heard {
             match heard {
                 PlaneEvent::Negotiation(negotiation) => self.negotiated(negotiation),
@@ -236,20 +236,20 @@ impl ClientSession {
             return;
         };
         let left = Instant(left);
-        let fresh = left <= now && now.since(left) <= FRESH;
-        if session == self.session.0 && fresh && self.doubt.is_none() {
-            self.doubt = Some(now);
+        let fresh = left <= now && now.since(left) <= NO_SESSION_MAX_AGE;
+        if session == self.session.0 && fresh && self.no_session_since.is_none() {
+            self.no_session_since = Some(now);
             self.plane.ping_burst(now);
         }
     }
 
     /// When the doubt becomes certainty.
-    fn doubted_until(&self) -> Option<Instant> {
-        Some(self.doubt? + DOUBT.max(self.plane.round_trip() * 4))
+    fn no_session_deadline(&self) -> Option<Instant> {
+        Some(self.no_session_since? + NO_SESSION_TIMEOUT.max(self.plane.round_trip() * 4))
     }
 
     /// A host that has not heard of us for so long has ended the session: we slept, or were stopped.
-    fn notice_own_silence(&mut self, now: Instant) {
+    fn detect_own_silence(&mut self, now: Instant) {
         if self.plane.own_silence(now) >= SILENCE {
             self.end(None);
         }
@@ -366,13 +366,13 @@ impl ClientSession {
                 transport,
                 ..
             } => {
-                let found = self
+                let result = self
                     .probe
                     .as_mut()
                     .and_then(|p| p.answered(token, piece, transport));
-                if let Some(found) = found {
+                if let Some(result) = result {
                     self.probe = None;
-                    self.events.push_back(ClientEvent::Probed(found));
+                    self.events.push_back(ClientEvent::Probed(result));
                 }
             }
             Message::ControlEvent(decision) => {
@@ -405,15 +405,18 @@ impl ClientSession {
     }
 
     /// When to say again which keys are down.
-    fn held_again(&self) -> Option<Instant> {
+    fn next_pressed_keys(&self) -> Option<Instant> {
         let holds = self.outbox.is_empty() && self.outbox.holds_keys();
-        holds.then(|| self.plane.last_sent() + HELD_AGAIN)
+        holds.then(|| self.plane.last_sent() + PRESSED_KEYS_INTERVAL)
     }
 
     fn send_input(&mut self, now: Instant) {
         self.plane
             .queue(&Message::Input(self.outbox.batch(self.epoch)));
-        let wait = self.plane.round_trip().clamp(INPUT_AGAIN, INPUT_LATEST);
+        let wait = self
+            .plane
+            .round_trip()
+            .clamp(INPUT_RESEND_MIN, INPUT_RESEND_MAX);
         self.input_again = Some(now + wait);
     }
 
@@ -428,10 +431,10 @@ impl ClientSession {
 
     fn send_pose(&mut self, now: Instant) {
         if let Some((id, sampled, pose)) = self.poses.poll(now) {
-            if self.posed.len() == REMEMBERED_POSES {
-                self.posed.pop_front();
+            if self.sent_poses.len() == MAX_KEPT_POSES {
+                self.sent_poses.pop_front();
             }
-            self.posed.push_back((id, sampled));
+            self.sent_poses.push_back((id, sampled));
             let sampled = PeerInstant(sampled.0);
             self.plane.queue(&Message::Pose { id, sampled, pose });
         }
@@ -458,10 +461,10 @@ impl ClientSession {
     fn send_display(&mut self, now: Instant) {
         let Some(display) = self.display else { return };
         if self
-            .display_said
-            .is_none_or(|said| now >= said + DISPLAY_AGAIN)
+            .display_sent_at
+            .is_none_or(|said| now >= said + DISPLAY_INTERVAL)
         {
-            self.display_said = Some(now);
+            self.display_sent_at = Some(now);
             self.display_number = self.display_number.wrapping_add(1);
             let number = self.display_number;
             self.plane.queue(&Message::Display { number, display });
@@ -471,7 +474,7 @@ impl ClientSession {
     /// When a pose was sampled that left not long ago.
     #[must_use]
     pub fn pose_sampled(&self, pose: PoseId) -> Option<Instant> {
-        let mut newest = self.posed.iter().rev();
+        let mut newest = self.sent_poses.iter().rev();
         newest.find(|(id, _)| *id == pose).map(|(_, at)| *at)
     }
 
@@ -578,9 +581,9 @@ impl ClientSession {
                     .seal_alone(now, &Message::Probe { token, segmented }, out);
                 Some(step.path)
             }
-            Err(found) => {
+            Err(result) => {
                 self.probe = None;
-                self.events.push_back(ClientEvent::Probed(found));
+                self.events.push_back(ClientEvent::Probed(result));
                 None
             }
         }
@@ -604,14 +607,14 @@ impl ClientSession {
         if self.over {
             return;
         }
-        self.notice_own_silence(now);
-        let doubted = self.doubted_until().is_some_and(|until| until <= now);
+        self.detect_own_silence(now);
+        let doubted = self.no_session_deadline().is_some_and(|until| until <= now);
         if doubted || self.plane.silence(now) >= SILENCE {
             self.end(None);
         }
         if self.input_again.is_some_and(|at| at <= now) {
             self.send_input(now);
-        } else if self.held_again().is_some_and(|at| at <= now) {
+        } else if self.next_pressed_keys().is_some_and(|at| at <= now) {
             // Which keys are down, without an event.
             let held = self.outbox.batch(self.epoch);
             self.plane.queue(&Message::Input(held));
@@ -627,7 +630,7 @@ impl ClientSession {
     /// Replaces what is in `out` by the next datagram to send; whether there was one.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
         if !self.over {
-            self.notice_own_silence(now);
+            self.detect_own_silence(now);
             if let Some(size) = self.window_size_due.filter(|_| self.plane.is_settled()) {
                 let said = self.plane.negotiate(&Negotiation::WindowSize(size));
                 self.window_size_due.take_if(|_| said);
@@ -685,10 +688,10 @@ impl ClientSession {
             return None;
         }
         let input = self.input_again.map(|at| (at, Wakeup::InputAgain));
-        let held = self.held_again().map(|at| (at, Wakeup::PressedKeys));
+        let held = self.next_pressed_keys().map(|at| (at, Wakeup::PressedKeys));
         let input = earlier(input, held);
-        let display = self.display.and(self.display_said);
-        let display = display.map(|said| said + DISPLAY_AGAIN);
+        let display = self.display.and(self.display_sent_at);
+        let display = display.map(|said| said + DISPLAY_INTERVAL);
         let states = [
             self.poses.next_timeout(),
             self.controllers.next_timeout(),
@@ -703,11 +706,11 @@ impl ClientSession {
         let key = key.map(|at| (at, Wakeup::KeyFrameRequest));
         let probe = self.probe.as_ref();
         let probe = probe.map(|p| (p.next_timeout(), Wakeup::Probe));
-        let doubt = self.doubted_until().map(|at| (at, Wakeup::Silence));
+        let no_session_since = self.no_session_deadline().map(|at| (at, Wakeup::Silence));
         let piece = self.sent_text.is_due() && self.plane.is_settled();
         let waits = !self.challenges.is_empty() || piece;
         let answer = waits.then_some((Instant(i64::MIN), Wakeup::Transmit));
-        let probe = earlier(probe, earlier(doubt, answer));
+        let probe = earlier(probe, earlier(no_session_since, answer));
         earlier(
             earlier(earlier(self.plane.next_timeout(), probe), input),
             earlier(report, key),

@@ -168,14 +168,14 @@ impl Host {
 
     /// The application takes poses at these moments, of which the time that a pose is under way is taken off; whether
     /// the player's client is to hear it now.
-    pub fn pose_schedule(&mut self, now: Instant, wanted: RefreshTiming<Instant>) -> bool {
+    pub fn pose_schedule(&mut self, now: Instant, timing: RefreshTiming<Instant>) -> bool {
         let Some(player) = self.roles.player() else {
             return false;
         };
         let mut sessions = self.sessions.iter_mut();
         let session = sessions.find(|s| s.member.id == player && s.is_active());
         let said = session.and_then(|session| {
-            let message = self.pose_schedule.say(now, player, wanted)?;
+            let message = self.pose_schedule.update(now, player, timing)?;
             session.plane.queue(&message);
             Some(())
         });
@@ -218,7 +218,7 @@ impl Host {
                     if let Some(session) = self.sessions.iter_mut().find(is) {
                         let _ = session.plane.negotiate(&granted);
                         session.send_clipboard_directions(grant.role, self.clipboard_directions);
-                        session.say_pads_taken(grant.role, self.pads_taken);
+                        session.send_pads_taken(grant.role, self.pads_taken);
                     }
                     if let Some(other) = self.others.iter_mut().find(|o| o.member.id == id) {
                         other.due.role = Some(grant);
@@ -312,7 +312,7 @@ impl Host {
                 other.member.released();
                 self.events.push_back(HostEvent::ReleaseInput);
             }
-            other.tell_repeats(now, &mut self.events);
+            other.push_key_repeat(now, &mut self.events);
         }
         self.reap();
     }

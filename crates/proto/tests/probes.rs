@@ -59,7 +59,7 @@ impl Pair {
     }
 
     /// The client asks, and shows that it hears; what the host is asked.
-    fn ask(&mut self) -> Vec<ProbeRequest> {
+    fn probe_requests(&mut self) -> Vec<ProbeRequest> {
         let mut asked = Vec::new();
         while let Some(to) = self.client.poll_on_path(self.now, &mut self.out) {
             self.host.handle_datagram(self.now, to, &self.out).unwrap();
@@ -85,9 +85,9 @@ impl Pair {
         }
     }
 
-    fn found(&mut self) -> Option<Option<Option<TransportKind>>> {
+    fn result(&mut self) -> Option<Option<Option<TransportKind>>> {
         std::iter::from_fn(|| self.client.poll_event()).find_map(|event| match event {
-            ClientEvent::Probed(found) => Some(found.answer),
+            ClientEvent::Probed(result) => Some(result.answer),
             _ => None,
         })
     }
@@ -114,17 +114,17 @@ fn a_probe_is_answered_on_its_own_way_and_moves_nobody() {
             segmented: true,
         },
     );
-    let asked = pair.ask();
+    let asked = pair.probe_requests();
     assert_eq!(asked.len(), 1);
     assert_eq!((asked[0].path, asked[0].segmented), (NEW, true));
     pair.answer(&asked[0], TransportKind::Raw, 8);
-    assert_eq!(pair.found(), Some(Some(Some(TransportKind::Raw))));
+    assert_eq!(pair.result(), Some(Some(Some(TransportKind::Raw))));
     assert_eq!(moves(&pair.talk()), [], "the session stays where it was");
 
     pair.path = NEW;
     pair.client.moved(pair.now);
     assert_eq!(moves(&pair.talk()), [(NEW, true)], "the host hears at once");
-    assert_eq!(pair.ask(), [], "one question was enough");
+    assert_eq!(pair.probe_requests(), [], "one question was enough");
 }
 
 #[test]
@@ -139,21 +139,21 @@ fn half_an_answer_is_enough_and_less_is_asked_for_again() {
                 segmented: true,
             },
         );
-        let asked = pair.ask();
+        let asked = pair.probe_requests();
         pair.answer(&asked[0], TransportKind::UdpGso, arrive);
-        assert_eq!(pair.found(), want, "{arrive} of 8");
+        assert_eq!(pair.result(), want, "{arrive} of 8");
         // Four questions, and a second later the verdict.
         let mut questions = 1;
         for _ in 0..20 {
             pair.now.0 += 50 * MS;
-            questions += pair.ask().len();
+            questions += pair.probe_requests().len();
         }
         let (more, verdict) = if want.is_some() {
             (1, None)
         } else {
             (4, Some(None))
         };
-        assert_eq!((questions, pair.found()), (more, verdict));
+        assert_eq!((questions, pair.result()), (more, verdict));
     }
 }
 
@@ -167,7 +167,7 @@ fn a_client_that_gets_no_segments_is_sent_datagrams() {
             segmented,
         };
         pair.client.probe(pair.now, target);
-        let asked = pair.ask();
+        let asked = pair.probe_requests();
         assert_eq!(asked[0].segmented, segmented);
         pair.now.0 += MS;
     }
@@ -208,7 +208,7 @@ fn probes_without_end_are_answered_a_few_times_a_second() {
         let segmented = n % 2 == 0;
         let path = if n % 3 == 0 { NEW } else { OLD };
         pair.client.probe(pair.now, ProbeTarget { path, segmented });
-        answered += pair.ask().len();
+        answered += pair.probe_requests().len();
     }
     assert!((5..=72).contains(&answered), "{answered} in ten seconds");
     let changes = moves(&pair.talk()).len();
@@ -225,7 +225,7 @@ fn a_whole_climb_is_answered_without_a_wait() {
         let segmented = true;
         pair.client.probe(pair.now, ProbeTarget { path, segmented });
         for _ in 0..4 {
-            asked += pair.ask().len();
+            asked += pair.probe_requests().len();
             pair.now.0 += 150 * MS;
         }
     }

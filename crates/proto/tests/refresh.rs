@@ -216,7 +216,7 @@ impl Host {
             coded: BTreeMap::new(),
         };
         assert_eq!(host.code(), Coded::Key);
-        host.heard(1, WHOLE);
+        host.report(1, WHOLE);
         host
     }
 
@@ -261,7 +261,7 @@ impl Host {
         }
     }
 
-    fn heard(&mut self, frame: u32, outcome: Outcome) {
+    fn report(&mut self, frame: u32, outcome: Outcome) {
         let report = Report::new(FrameId(frame), outcome);
         self.policy.on_report(self.now(), &report, None);
     }
@@ -281,7 +281,7 @@ fn a_loss_costs_a_refresh_and_no_key_frame() {
     let mut host = Host::new();
     for frame in 2..=5 {
         assert_eq!(host.code(), Coded::Plain);
-        host.heard(frame, if frame == 4 { LOST } else { WHOLE });
+        host.report(frame, if frame == 4 { LOST } else { WHOLE });
         if frame == 4 {
             break;
         }
@@ -290,13 +290,13 @@ fn a_loss_costs_a_refresh_and_no_key_frame() {
     for (at, frame) in (5..).enumerate().take(COLUMNS) {
         assert_eq!(host.code(), Coded::Refresh(at));
         // What was on its way comes back as tainted, and the client wishes.
-        host.heard(frame, TAINTED);
+        host.report(frame, TAINTED);
         host.policy
             .request_key_frame(KeyFrameRequester::Player, FrameId(3), FrameId(frame));
         assert_eq!(host.policy.due().is_some(), at + 1 < COLUMNS, "{at}");
     }
     assert_eq!(host.code(), Coded::Plain);
-    host.heard(9, WHOLE);
+    host.report(9, WHOLE);
     assert_eq!(host.code(), Coded::Plain);
     let (frame, lost) = (FrameId(5), FrameId(4));
     let events = host.events();
@@ -312,7 +312,7 @@ fn a_loss_costs_a_refresh_and_no_key_frame() {
 fn two_refreshes_hit_in_a_row_are_followed_by_a_key_frame() {
     let mut host = Host::new();
     host.code();
-    host.heard(2, CONCEALED);
+    host.report(2, CONCEALED);
     let keys = |host: &mut Host| {
         let all = host.events().into_iter();
         let why = all.filter_map(|event| match event {
@@ -326,7 +326,7 @@ fn two_refreshes_hit_in_a_row_are_followed_by_a_key_frame() {
     for refresh in 0..2 {
         assert_eq!(host.code(), Coded::Refresh(0), "refresh {refresh}");
         assert_eq!(host.code(), Coded::Refresh(1));
-        host.heard(host.newest, LOST);
+        host.report(host.newest, LOST);
         if refresh == 0 {
             for at in 2..COLUMNS {
                 assert_eq!(host.code(), Coded::Refresh(at));
@@ -345,7 +345,7 @@ fn what_was_not_shown_or_not_coded_is_no_loss() {
         (3, Stage::Converted, DropCause::CongestionSkipped),
     ] {
         assert_eq!(host.code(), Coded::Plain);
-        host.heard(frame, dropped(stage, why));
+        host.report(frame, dropped(stage, why));
     }
     assert_eq!(host.code(), Coded::Plain);
     assert_eq!(host.events().len(), 1, "the first key frame");
@@ -356,7 +356,7 @@ fn a_client_that_can_not_begin_gets_a_key_frame() {
     for why in [DropCause::AwaitingKeyFrame, DropCause::DecodeFailed] {
         let mut host = Host::new();
         host.code_all(9);
-        host.heard(9, dropped(Stage::Decoded, why));
+        host.report(9, dropped(Stage::Decoded, why));
         assert_eq!(host.code(), Coded::Key, "{why:?}");
     }
     let mut host = Host::new();

@@ -18,7 +18,7 @@ const PATH: PathId = PathId([1; PathId::LEN]);
 const MS: i64 = 1_000_000;
 
 /// Has the client say all that it has to say; how often the host was asked to send again.
-fn asked(host: &mut Host, client: &mut ClientSession, now: Instant) -> usize {
+fn exchange(host: &mut Host, client: &mut ClientSession, now: Instant) -> usize {
     let mut out = Vec::new();
     while client.poll_transmit(now, &mut out) {
         host.handle_datagram(now, PATH, &out).unwrap();
@@ -34,7 +34,7 @@ fn wishes_without_end_are_not_all_heard_but_the_next_are() {
     host.established(Instant(0), PATH, &established());
     let offer = offer(Role::Observer, 1 << 1);
     let mut client = ClientSession::new(Instant(0), &established(), offer);
-    assert_eq!(asked(&mut host, &mut client, Instant(0)), 0);
+    assert_eq!(exchange(&mut host, &mut client, Instant(0)), 0);
     // For each frame of a second a hundred wishes.
     for n in 0..60_u32 {
         let now = Instant(i64::from(n) * 16 * MS);
@@ -46,7 +46,7 @@ fn wishes_without_end_are_not_all_heard_but_the_next_are() {
                 frame,
                 ranges: Vec::new(),
             });
-            of_frame += asked(&mut host, &mut client, now);
+            of_frame += exchange(&mut host, &mut client, now);
         }
         // Two may be of the time that began with the frame before.
         assert!((30..=32).contains(&of_frame), "{of_frame} of frame {n}");
@@ -59,6 +59,6 @@ fn wishes_without_end_are_not_all_heard_but_the_next_are() {
                 ranges: Vec::new(),
             });
         }
-        assert_eq!(asked(&mut host, &mut client, later), 2);
+        assert_eq!(exchange(&mut host, &mut client, later), 2);
     }
 }

@@ -26,7 +26,7 @@ fn pair() -> (Host, ClientSession) {
 }
 
 /// Carries what both say, until they are silent; the sizes that the host heard.
-fn heard(host: &mut Host, client: &mut ClientSession, now: Instant) -> Vec<Size> {
+fn exchange(host: &mut Host, client: &mut ClientSession, now: Instant) -> Vec<Size> {
     let mut sizes = Vec::new();
     let mut out = Vec::new();
     loop {
@@ -57,10 +57,10 @@ fn the_latest_size_arrives_behind_the_offer() {
     // Before the offer has arrived, and one that another takes the place of.
     client.window_size(first);
     client.window_size(last);
-    assert_eq!(heard(&mut host, &mut client, Instant(0)), [last]);
-    assert_eq!(heard(&mut host, &mut client, Instant(MS)), []);
+    assert_eq!(exchange(&mut host, &mut client, Instant(0)), [last]);
+    assert_eq!(exchange(&mut host, &mut client, Instant(MS)), []);
     client.window_size(first);
-    assert_eq!(heard(&mut host, &mut client, Instant(2 * MS)), [first]);
+    assert_eq!(exchange(&mut host, &mut client, Instant(2 * MS)), [first]);
     client.check_invariants();
 }
 
@@ -71,10 +71,13 @@ fn sizes_without_end_are_not_all_heard_but_later_ones_are() {
     for n in 0..500_u32 {
         client.window_size(Size::new(640, 1 + n));
         let now = Instant(i64::from(n) * MS);
-        count += heard(&mut host, &mut client, now).len();
+        count += exchange(&mut host, &mut client, now).len();
     }
     assert_eq!(count, 20, "within a second");
     let later = Size::new(800, 600);
     client.window_size(later);
-    assert_eq!(heard(&mut host, &mut client, Instant(1500 * MS)), [later]);
+    assert_eq!(
+        exchange(&mut host, &mut client, Instant(1500 * MS)),
+        [later]
+    );
 }

@@ -14,7 +14,7 @@ use crate::wire::control::{Message, Report};
 const MAX_REPORTS: usize = 256;
 
 /// Reports in one datagram at most: 25 of 54 bytes each, and 9 bytes that say which one they follow.
-const REPORTS_AT_ONCE: usize = 25;
+const REPORTS_PER_DATAGRAM: usize = 25;
 
 /// A new report takes so many with it that are not acknowledged: two datagrams in a row may be
 /// lost without a wait for the next repetition (guess).
@@ -70,7 +70,7 @@ impl View {
         let mut after = before.map(|(r, _)| r.frame);
         let view = self.id;
         let rest = &mut self.reports.make_contiguous()[first..];
-        for some in rest.chunks_mut(REPORTS_AT_ONCE) {
+        for some in rest.chunks_mut(REPORTS_PER_DATAGRAM) {
             let reports = some.iter().map(|(report, _)| Message::Report(*report));
             let follow = after.map(|frame| Message::ReportsAfter { view, frame });
             plane.queue_together(follow.into_iter().chain(reports));
@@ -100,11 +100,11 @@ impl View {
         if !state.broken {
             self.key_frame_again = None;
         } else if news || self.key_frame_again.is_none() {
-            self.want_key_frame(now, plane);
+            self.request_key_frame(now, plane);
         }
     }
 
-    fn want_key_frame(&mut self, now: Instant, plane: &mut ControlPlane) {
+    fn request_key_frame(&mut self, now: Instant, plane: &mut ControlPlane) {
         let PictureState {
             last_good, newest, ..
         } = self.picture;
@@ -122,7 +122,7 @@ impl View {
             self.send_reports(now, plane);
         }
         if self.key_frame_again.is_some_and(|at| at <= now) {
-            self.want_key_frame(now, plane);
+            self.request_key_frame(now, plane);
         }
     }
 

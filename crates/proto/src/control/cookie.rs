@@ -62,7 +62,7 @@ impl CookieJar {
     ///
     /// # Errors
     /// [`NoRandomness`] if it was time for a new key and the system has none.
-    pub fn bake(
+    pub fn create(
         &mut self,
         now: Instant,
         from: PathId,
@@ -79,7 +79,7 @@ impl CookieJar {
     /// Whether `cookie` was baked here for the client at `from` that said `nonce`, a short while
     /// ago. Costs at most one HMAC.
     #[must_use]
-    pub fn is_ours(
+    pub fn is_valid(
         &self,
         now: Instant,
         from: PathId,
@@ -143,37 +143,37 @@ mod tests {
     #[test]
     fn a_cookie_is_good_for_its_path_nonce_and_time() {
         let mut jar = CookieJar::new().unwrap();
-        let cookie = jar.bake(NOW, FROM, &NONCE).unwrap();
-        assert!(jar.is_ours(NOW, FROM, &NONCE, &cookie));
-        assert!(jar.is_ours(NOW + BUCKET, FROM, &NONCE, &cookie));
-        assert!(!jar.is_ours(NOW + BUCKET * 2, FROM, &NONCE, &cookie));
-        assert!(!jar.is_ours(NOW, PathId([4; PathId::LEN]), &NONCE, &cookie));
-        assert!(!jar.is_ours(NOW, FROM, &[8; 16], &cookie));
+        let cookie = jar.create(NOW, FROM, &NONCE).unwrap();
+        assert!(jar.is_valid(NOW, FROM, &NONCE, &cookie));
+        assert!(jar.is_valid(NOW + BUCKET, FROM, &NONCE, &cookie));
+        assert!(!jar.is_valid(NOW + BUCKET * 2, FROM, &NONCE, &cookie));
+        assert!(!jar.is_valid(NOW, PathId([4; PathId::LEN]), &NONCE, &cookie));
+        assert!(!jar.is_valid(NOW, FROM, &[8; 16], &cookie));
         for bit in 0..COOKIE * 8 {
             let mut flipped = cookie;
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(!jar.is_ours(NOW, FROM, &NONCE, &flipped), "bit {bit}");
+            assert!(!jar.is_valid(NOW, FROM, &NONCE, &flipped), "bit {bit}");
         }
         let other = CookieJar::new().unwrap();
-        assert!(!other.is_ours(NOW, FROM, &NONCE, &cookie));
+        assert!(!other.is_valid(NOW, FROM, &NONCE, &cookie));
     }
 
     #[test]
     fn keys_rotate_and_the_last_cookie_of_a_key_stays_good() {
         let mut jar = CookieJar::new().unwrap();
         let end_of_key = Instant(0) + BUCKET * (BUCKETS_PER_KEY - 1);
-        let cookie = jar.bake(end_of_key, FROM, &NONCE).unwrap();
+        let cookie = jar.create(end_of_key, FROM, &NONCE).unwrap();
         let old = jar.current.bytes.clone();
-        let next = jar.bake(end_of_key + BUCKET, FROM, &NONCE).unwrap();
+        let next = jar.create(end_of_key + BUCKET, FROM, &NONCE).unwrap();
         assert_ne!(*old, *jar.current.bytes);
-        assert!(jar.is_ours(end_of_key + BUCKET, FROM, &NONCE, &cookie));
-        assert!(jar.is_ours(end_of_key + BUCKET, FROM, &NONCE, &next));
+        assert!(jar.is_valid(end_of_key + BUCKET, FROM, &NONCE, &cookie));
+        assert!(jar.is_valid(end_of_key + BUCKET, FROM, &NONCE, &next));
     }
 
     #[test]
     fn the_layout_is_golden() {
         let mut jar = CookieJar::with_key([0x0b; 32], 0);
-        let cookie = jar.bake(Instant(17_000_000_000), FROM, &NONCE).unwrap();
+        let cookie = jar.create(Instant(17_000_000_000), FROM, &NONCE).unwrap();
         // Checked against: HMAC-SHA256 of Python's hmac module over the same bytes.
         assert_eq!(cookie[..4], [2, 0, 0, 0]);
         assert_eq!(cookie[4..], GOLDEN);

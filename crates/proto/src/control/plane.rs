@@ -478,7 +478,7 @@ mod tests {
     }
 
     /// What `from` has to say, in its next datagram, with `behind` behind it.
-    fn tell(
+    fn transfer(
         from: &mut ControlPlane,
         to: &mut ControlPlane,
         behind: &[u8],
@@ -507,18 +507,18 @@ mod tests {
         assert!(client.negotiate(&refused));
         client.queue(&Message::Ping { asked: 5 });
         client.queue(&quit);
-        assert!(tell(&mut client, &mut host, &BAD).is_err());
+        assert!(transfer(&mut client, &mut host, &BAD).is_err());
         assert!(host.waiting.is_empty(), "nothing is answered");
         assert_eq!(host.incoming.through(), 0);
         client.queue(&quit);
-        let heard = tell(&mut client, &mut host, &[]);
+        let heard = transfer(&mut client, &mut host, &[]);
         assert_eq!(heard, Ok(vec![PlaneEvent::Message(quit)]));
         // Sent again, the stream goes on.
         let again = client.outgoing.next_timeout().unwrap_or_default();
         let (offset, bytes) = client.outgoing.poll(again, Duration::ZERO).unwrap();
         let bytes = &bytes;
         client.queue(&Message::Segment { offset, bytes });
-        let heard = tell(&mut client, &mut host, &[]);
+        let heard = transfer(&mut client, &mut host, &[]);
         assert_eq!(heard, Ok(vec![PlaneEvent::Negotiation(refused)]));
     }
 
@@ -530,7 +530,7 @@ mod tests {
             offset: u64::MAX,
             bytes: b"x",
         });
-        assert!(tell(&mut client, &mut host, &[]).is_err());
+        assert!(transfer(&mut client, &mut host, &[]).is_err());
         assert!(host.waiting.is_empty(), "nothing is answered");
     }
 
@@ -553,7 +553,7 @@ mod tests {
             through: FrameId(3),
         };
         client.queue(&seen);
-        let heard = tell(&mut client, &mut host, &[]).unwrap();
+        let heard = transfer(&mut client, &mut host, &[]).unwrap();
         let twice = PlaneEvent::Negotiation(granted);
         assert_eq!(heard, [PlaneEvent::Message(seen), twice.clone(), twice]);
     }

@@ -73,7 +73,7 @@ impl Due {
         })
     }
 
-    fn is_anything(&self) -> bool {
+    fn is_any(&self) -> bool {
         let state = self.shown || self.mouse || self.shape || self.moved || self.ways;
         let said = self.role.is_some() || self.control_event.is_some() || self.clipboard.is_some();
         let feels =
@@ -89,7 +89,7 @@ pub(super) struct External {
     /// The device that it runs on, where the host knows it.
     device: Option<PublicKey>,
     /// Its gateway knows that something is due.
-    woken: bool,
+    notified: bool,
     /// The clock of its stamps.
     clock: ClockMap,
     input: InputSeq,
@@ -126,7 +126,7 @@ impl Host {
                 ..Due::default()
             },
             device: request.device,
-            woken: false,
+            notified: false,
             clock: ClockMap::default(),
             input: InputSeq::default(),
             heard: now,
@@ -325,7 +325,7 @@ impl Host {
         };
         let events = self.events.len();
         other.heard = now;
-        other.tell_repeats(now, &mut self.events);
+        other.push_key_repeat(now, &mut self.events);
         self.events.len() > events
     }
 
@@ -369,9 +369,9 @@ impl Host {
 
     /// One for whom there is something new: ask [`Host::poll_update`].
     pub fn poll_updated(&mut self) -> Option<SubscriberId> {
-        let due = |other: &&mut External| !other.woken && other.due.is_anything();
+        let due = |other: &&mut External| !other.notified && other.due.is_any();
         let other = self.others.iter_mut().find(due)?;
-        other.woken = true;
+        other.notified = true;
         Some(other.member.id)
     }
 
@@ -411,7 +411,7 @@ impl Host {
             self.others.remove(place);
             return Some(Update::Ended(reason));
         } else {
-            self.others[place].woken = false;
+            self.others[place].notified = false;
             return None;
         };
         Some(update)
@@ -426,7 +426,7 @@ impl External {
     }
 
     /// Whether its keys may repeat, if that has changed, behind what was heard of it.
-    pub(super) fn tell_repeats(&mut self, now: Instant, events: &mut VecDeque<HostEvent>) {
+    pub(super) fn push_key_repeat(&mut self, now: Instant, events: &mut VecDeque<HostEvent>) {
         let repeats = self.member.poll_repeats(now, self.heard);
         events.extend(repeats.map(HostEvent::KeyRepeat));
     }

@@ -119,12 +119,12 @@ struct Newest {
     reported: Option<Instant>,
     /// … and when a frame last ended without a report that should have come.
     unreported: Option<Instant>,
-    frames: VecDeque<Shown>,
+    frames: VecDeque<DisplayedFrame>,
 }
 
 /// A frame that was displayed whole.
 #[derive(Clone, Copy, Debug)]
-struct Shown {
+struct DisplayedFrame {
     at: Instant,
     latency: Option<Micros>,
 }
@@ -205,7 +205,7 @@ impl Newest {
             if self.frames.len() == FRAMES {
                 self.since = self.frames.pop_front().map(|oldest| oldest.at);
             }
-            self.frames.push_back(Shown {
+            self.frames.push_back(DisplayedFrame {
                 at: now,
                 latency: record.captured_to_last().map(Micros::of),
             });

@@ -10,13 +10,13 @@ use crate::time::Instant;
 use crate::wire::control::Message;
 
 /// How often a vibration is said …
-const TIMES: u8 = 3;
+const REPEATS: u8 = 3;
 
 /// … so far apart (guess: a burst of losses is over, and nobody feels the difference).
-const APART: Duration = Duration::from_millis(8);
+const SPACING: Duration = Duration::from_millis(8);
 
 #[derive(Clone, Copy)]
-struct Saying {
+struct PendingHaptic {
     serial: u32,
     haptic: Haptic,
     due: Instant,
@@ -24,14 +24,14 @@ struct Saying {
 }
 
 /// What is said of a hand.
-pub(super) struct Said {
+pub(super) struct HapticMessage {
     serial: u32,
     pub(super) haptic: Haptic,
     /// It was not said before.
     pub(super) is_new: bool,
 }
 
-impl Said {
+impl HapticMessage {
     /// To a client of our own.
     pub(super) fn message(&self) -> Message<'static> {
         let (serial, haptic) = (self.serial, self.haptic);
@@ -42,7 +42,7 @@ impl Said {
 /// Of both hands.
 #[derive(Default)]
 pub(super) struct Haptics {
-    hands: [Option<Saying>; 2],
+    hands: [Option<PendingHaptic>; 2],
     serial: u32,
 }
 
@@ -50,35 +50,36 @@ impl Haptics {
     /// A hand is to feel this now, in place of what it felt.
     pub(super) fn set(&mut self, now: Instant, haptic: Haptic) {
         self.serial = self.serial.wrapping_add(1);
-        self.hands[haptic.hand.index()] = Some(Saying {
+        self.hands[haptic.hand.index()] = Some(PendingHaptic {
             serial: self.serial,
             haptic,
             due: now,
-            left: TIMES,
+            left: REPEATS,
         });
     }
 
     /// What is to be said next, if it is due.
-    pub(super) fn poll(&mut self, now: Instant) -> Option<Said> {
-        let is_due = |hand: &Hand| self.hands[hand.index()].is_some_and(|said| said.due <= now);
+    pub(super) fn poll(&mut self, now: Instant) -> Option<HapticMessage> {
+        let is_due =
+            |hand: &Hand| self.hands[hand.index()].is_some_and(|pending| pending.due <= now);
         let hand = Hand::ALL.into_iter().find(is_due)?;
         let place = &mut self.hands[hand.index()];
-        let saying = (*place)?;
-        *place = (saying.left > 1).then_some(Saying {
-            due: now + APART,
-            left: saying.left - 1,
-            ..saying
+        let pending = (*place)?;
+        *place = (pending.left > 1).then_some(PendingHaptic {
+            due: now + SPACING,
+            left: pending.left - 1,
+            ..pending
         });
-        Some(Said {
-            serial: saying.serial,
-            haptic: saying.haptic,
-            is_new: saying.left == TIMES,
+        Some(HapticMessage {
+            serial: pending.serial,
+            haptic: pending.haptic,
+            is_new: pending.left == REPEATS,
         })
     }
 
     /// When [`Haptics::poll`] has something.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
-        self.hands.iter().flatten().map(|said| said.due).min()
+        self.hands.iter().flatten().map(|pending| pending.due).min()
     }
 
     /// Another plays: the one before is told nothing more.
@@ -100,18 +101,18 @@ mod tests {
         };
         let mut haptics = Haptics::default();
         haptics.set(at(0), buzz(1));
-        let mut said = Vec::new();
+        let mut pending = Vec::new();
         for now in 0..100 {
             if now == 10 {
                 haptics.set(at(now), buzz(2));
             }
             while let Some(next) = haptics.poll(at(now)) {
-                said.push((now, next.serial, next.haptic.amplitude, next.is_new));
+                pending.push((now, next.serial, next.haptic.amplitude, next.is_new));
             }
         }
         let first = [(0, 1, 1, true), (8, 1, 1, false)];
         let second = [(10, 2, 2, true), (18, 2, 2, false), (26, 2, 2, false)];
-        assert_eq!(said, [&first[..], &second].concat());
+        assert_eq!(pending, [&first[..], &second].concat());
         assert_eq!(haptics.next_timeout(), None);
     }
 }

@@ -10,55 +10,55 @@ use crate::time::{Instant, PeerInstant};
 use crate::wire::control::Message;
 
 /// Said again so often: the clocks drift, and one may be lost.
-const AGAIN: Duration = Duration::from_secs(1);
+const REPEAT_EVERY: Duration = Duration::from_secs(1);
 
 /// Not more often, however much they move.
-const SOONEST: Duration = Duration::from_millis(50);
+const MIN_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Less is no news (a guess: as old a pose is by half the interval at 1000 samples a second).
-const MOVED: Duration = Duration::from_micros(500);
+const TOLERANCE: Duration = Duration::from_micros(500);
 
 #[derive(Clone, Copy)]
-struct Said {
+struct SentSchedule {
     to: SubscriberId,
     at: Instant,
-    wanted: RefreshTiming<Instant>,
+    timing: RefreshTiming<Instant>,
 }
 
 /// What was said last.
 #[derive(Default)]
 pub(super) struct PoseSchedule {
-    said: Option<Said>,
+    sent: Option<SentSchedule>,
     number: u32,
 }
 
 impl PoseSchedule {
     /// Poses are wanted at these moments of our clock; what the player `to` is to be told of it now.
-    pub(super) fn say(
+    pub(super) fn update(
         &mut self,
         now: Instant,
         to: SubscriberId,
-        wanted: RefreshTiming<Instant>,
+        timing: RefreshTiming<Instant>,
     ) -> Option<Message<'static>> {
-        let wanted = wanted.sane()?;
-        let known = self.said.filter(|said| said.to == to).is_some_and(|said| {
-            let since = now.since(said.at);
-            since < SOONEST || since < AGAIN && !moved(said.wanted, wanted)
+        let timing = timing.sane()?;
+        let known = self.sent.filter(|sent| sent.to == to).is_some_and(|sent| {
+            let since = now.since(sent.at);
+            since < MIN_INTERVAL || since < REPEAT_EVERY && !moved(sent.timing, timing)
         });
         if known {
             return None;
         }
-        self.said = Some(Said {
+        self.sent = Some(SentSchedule {
             to,
             at: now,
-            wanted,
+            timing,
         });
         self.number = self.number.wrapping_add(1);
         Some(Message::PoseSchedule {
             number: self.number,
             at: RefreshTiming {
-                phase: PeerInstant(wanted.phase.0),
-                period: wanted.period,
+                phase: PeerInstant(timing.phase.0),
+                period: timing.period,
             },
         })
     }
@@ -73,8 +73,8 @@ fn moved(before: RefreshTiming<Instant>, now: RefreshTiming<Instant>) -> bool {
         .saturating_sub(before.phase.0)
         .rem_euclid(period);
     let apart = apart.min(period - apart);
-    before.period.abs_diff(now.period) > MOVED / 10
-        || u128::from(apart.unsigned_abs()) > MOVED.as_nanos()
+    before.period.abs_diff(now.period) > TOLERANCE / 10
+        || u128::from(apart.unsigned_abs()) > TOLERANCE.as_nanos()
 }
 
 #[cfg(test)]
@@ -86,15 +86,15 @@ mod tests {
     fn it_is_said_once_a_second_and_when_it_has_moved() {
         let us = |us: i64| Instant(us * 1000);
         let to = |id| SubscriberId::Session(SessionId(id));
-        let wanted = |phase| RefreshTiming {
+        let timing = |phase| RefreshTiming {
             phase: us(phase),
             period: Duration::from_millis(10),
         };
         let mut poses = PoseSchedule::default();
         let mut numbers = Vec::new();
         let mut say = |at, id, phase| {
-            let said = poses.say(us(at), to(id), wanted(phase));
-            if let Some(Message::PoseSchedule { number, .. }) = said {
+            let sent = poses.update(us(at), to(id), timing(phase));
+            if let Some(Message::PoseSchedule { number, .. }) = sent {
                 numbers.push((at, number));
             }
         };
@@ -106,18 +106,18 @@ mod tests {
         say(2_510_000, 1, 2_518_000);
         // Another player.
         say(2_520_000, 2, 2_528_000);
-        let said = [
+        let sent = [
             (0, 1),
             (1_000_000, 2),
             (2_000_000, 3),
             (2_500_000, 4),
             (2_520_000, 5),
         ];
-        assert_eq!(numbers, said);
+        assert_eq!(numbers, sent);
         let never = RefreshTiming {
             period: Duration::from_secs(1),
-            ..wanted(0)
+            ..timing(0)
         };
-        assert_eq!(poses.say(us(9_000_000), to(2), never), None);
+        assert_eq!(poses.update(us(9_000_000), to(2), never), None);
     }
 }

@@ -10,10 +10,10 @@ use crate::time::Instant;
 use crate::wire::control::Message;
 
 /// While a motor runs this is said again …
-const AGAIN: Duration = Duration::from_millis(100);
+const REPEAT_EVERY: Duration = Duration::from_millis(100);
 
 /// … and holds for so many milliseconds (guess: two of three may be lost).
-const HOLDS: u16 = 350;
+const HOLD_MS: u16 = 350;
 
 /// No two messages of a pad are closer (guess: a motor takes some ten times as long to start).
 const SPACING: Duration = Duration::from_millis(5);
@@ -27,20 +27,20 @@ struct Motors {
     /// When something is to be said next.
     due: Option<Instant>,
     /// When something was said last.
-    said: Option<Instant>,
+    sent_at: Option<Instant>,
     /// How often a stop is still to be said.
     stops: u8,
 }
 
 /// What is said of a pad.
-pub(super) struct Said {
+pub(super) struct RumbleMessage {
     serial: u32,
     pub(super) pad: PadId,
     pub(super) rumble: Rumble,
     pub(super) millis: u16,
 }
 
-impl Said {
+impl RumbleMessage {
     /// To a client of our own.
     pub(super) fn message(&self) -> Message<'static> {
         Message::Rumble {
@@ -67,25 +67,25 @@ impl Rumbles {
             return;
         }
         motors.stops = STOPS;
-        motors.due = Some(motors.said.map_or(now, |said| now.max(said + SPACING)));
+        motors.due = Some(motors.sent_at.map_or(now, |sent| now.max(sent + SPACING)));
     }
 
     /// What is to be said next, if it is due.
-    pub(super) fn poll(&mut self, now: Instant) -> Option<Said> {
+    pub(super) fn poll(&mut self, now: Instant) -> Option<RumbleMessage> {
         let is_due = |motors: &Motors| motors.due.is_some_and(|due| due <= now);
         let pad = PadId::all().find(|pad| is_due(&self.pads[pad.index()]))?;
         let motors = &mut self.pads[pad.index()];
-        motors.said = Some(now);
+        motors.sent_at = Some(now);
         let (after, millis) = match motors.rumble {
             Rumble::OFF => {
                 motors.stops = motors.stops.saturating_sub(1);
                 ((motors.stops > 0).then_some(SPACING * 4), 0)
             }
-            _ => (Some(AGAIN), HOLDS),
+            _ => (Some(REPEAT_EVERY), HOLD_MS),
         };
         motors.due = after.map(|after| now + after);
         self.serial = self.serial.wrapping_add(1);
-        Some(Said {
+        Some(RumbleMessage {
             serial: self.serial,
             pad,
             rumble: motors.rumble,
@@ -118,7 +118,7 @@ mod tests {
     }
 
     /// What is said until `end`, with the milliseconds at which it is.
-    fn said(rumbles: &mut Rumbles, end: u32) -> Vec<(u32, u8, Rumble, u16)> {
+    fn messages(rumbles: &mut Rumbles, end: u32) -> Vec<(u32, u8, Rumble, u16)> {
         let mut all = Vec::new();
         for now in 0..=end {
             while let Some(said) = rumbles.poll(at(now)) {
@@ -133,10 +133,10 @@ mod tests {
         let (mut rumbles, pad) = (Rumbles::default(), PadId(1));
         rumbles.set(at(0), pad, HARD);
         let run = [(0, 1, HARD, 350), (100, 1, HARD, 350), (200, 1, HARD, 350)];
-        assert_eq!(said(&mut rumbles, 250), run);
+        assert_eq!(messages(&mut rumbles, 250), run);
         rumbles.set(at(250), pad, Rumble::OFF);
         let off = |at| (at, 1, Rumble::OFF, 0);
-        let stops: Vec<_> = said(&mut rumbles, 1000);
+        let stops: Vec<_> = messages(&mut rumbles, 1000);
         assert_eq!(stops, [off(250), off(270), off(290)]);
         assert_eq!(rumbles.next_timeout(), None);
     }

@@ -23,10 +23,10 @@ pub(super) const OFFER_TIMEOUT: Duration = Duration::from_secs(5);
 /// ClientConstraints of a client (a key frame, parts of a frame again) that are heard within [`WISHES_IN`]. Each
 /// has the media thread look through what it sent lately; a client on a bad link has one for a slice
 /// that it lacks, and 32 are four frames of eight slices.
-const WISHES: u32 = 32;
+const FEEDBACK_REQUESTS: u32 = 32;
 
 /// See [`WISHES`]: a frame at 100 a second.
-const WISHES_IN: Duration = Duration::from_millis(10);
+const FEEDBACK_REQUESTS_PERIOD: Duration = Duration::from_millis(10);
 
 /// Probes of a client that are heard within [`PROBES_IN`]: what a whole climb asks (three ways, four
 /// times each) where nothing is answered. Each draws a burst of full datagrams, so that these are
@@ -34,14 +34,14 @@ const WISHES_IN: Duration = Duration::from_millis(10);
 const PROBES: u32 = 12;
 
 /// See [`PROBES`].
-const PROBES_IN: Duration = Duration::from_secs(2);
+const PROBES_PERIOD: Duration = Duration::from_secs(2);
 
 /// Sizes of a client's window that are heard within [`WINDOW_SIZES_IN`]: one each 150 ms is what ours says
 /// while its window is dragged.
 const WINDOW_SIZES: u32 = 20;
 
 /// See [`WINDOW_SIZES`].
-const WINDOW_SIZES_IN: Duration = Duration::from_secs(1);
+const WINDOW_SIZES_PERIOD: Duration = Duration::from_secs(1);
 
 /// How often something may be asked for: what a client asks without end must not hold up the others.
 /// What is not heard is asked for again, like what was lost.
@@ -95,7 +95,7 @@ pub(super) struct Session {
     /// The same for whether the source is shown.
     pub(super) shown_due: bool,
     /// ClientConstraints and probes that are heard.
-    pub(super) wishes: Allowance,
+    pub(super) feedback_requests: Allowance,
     pub(super) probes: Allowance,
     /// The same for the window's size.
     pub(super) window_sizes: Allowance,
@@ -103,7 +103,7 @@ pub(super) struct Session {
     pub(super) sent_text: SentText,
     pub(super) received_text: ReceivedText,
     /// What it asked last and nobody answered yet, and whether it lets the kernel cut.
-    pub(super) asked: Option<ProbeRequest>,
+    pub(super) probe_request: Option<ProbeRequest>,
     pub(super) segmented: bool,
 }
 
@@ -125,18 +125,18 @@ impl Session {
             shape_due: false,
             mouse_due: false,
             shown_due: false,
-            wishes: Allowance::new(now, WISHES, WISHES_IN),
-            probes: Allowance::new(now, PROBES, PROBES_IN),
-            window_sizes: Allowance::new(now, WINDOW_SIZES, WINDOW_SIZES_IN),
+            feedback_requests: Allowance::new(now, FEEDBACK_REQUESTS, FEEDBACK_REQUESTS_PERIOD),
+            probes: Allowance::new(now, PROBES, PROBES_PERIOD),
+            window_sizes: Allowance::new(now, WINDOW_SIZES, WINDOW_SIZES_PERIOD),
             sent_text: SentText::default(),
             received_text: ReceivedText::default(),
-            asked: None,
+            probe_request: None,
             segmented: true,
         }
     }
 
     /// Behind each grant: a player hears how many pads are taken, if any are.
-    pub(super) fn say_pads_taken(&mut self, role: Role, most: u8) {
+    pub(super) fn send_pads_taken(&mut self, role: Role, most: u8) {
         if role == Role::Player && most > 0 {
             // Two bytes behind a grant that had room.
             let _ = self.plane.negotiate(&Negotiation::PadsTaken(most));
@@ -176,7 +176,7 @@ impl Session {
                     if !self.probes.take(now) {
                         continue;
                     }
-                    self.asked = Some(ProbeRequest {
+                    self.probe_request = Some(ProbeRequest {
                         session: self.id,
                         path: from,
                         segmented: *segmented,
@@ -192,27 +192,28 @@ impl Session {
         }
         // Not one that was on its way since before the last move.
         let moves = !tries && self.plane.heard_in_order();
-        changed | self.paths.heard(now, from, bytes, moves)
+        changed | self.paths.on_datagram(now, from, bytes, moves)
     }
 
     /// What it asks, once it has shown that it receives the answer.
-    pub(super) fn poll_asked(&mut self) -> Option<ProbeRequest> {
+    pub(super) fn poll_probe_request(&mut self) -> Option<ProbeRequest> {
         let paths = &self.paths;
-        self.asked.take_if(|asked| paths.is_shown(asked.path))
+        self.probe_request
+            .take_if(|request| paths.is_validated(request.path))
     }
 
     /// Whether what is only said in its newest state may be said now.
-    pub(super) fn can_say_state(&self) -> bool {
+    pub(super) fn can_send_state(&self) -> bool {
         let due = self.shape_due || self.shown_due;
         due && self.is_active() && self.plane.is_settled()
     }
 
     /// Whether a piece of clipboard text may be said now: nothing else waits behind more than one.
-    pub(super) fn can_say_text(&self) -> bool {
+    pub(super) fn can_send_text(&self) -> bool {
         self.sent_text.is_due() && self.is_active() && self.plane.is_settled()
     }
 
-    pub(super) fn can_say_mouse(&self) -> bool {
+    pub(super) fn can_send_mouse(&self) -> bool {
         self.mouse_due && self.is_active()
     }
 

@@ -118,7 +118,7 @@ impl Host {
                 s.plane.queue(&Message::ReportsAcked { view, through });
             }
         }
-        self.sessions[i].tell_repeats(now, &mut self.events);
+        self.sessions[i].push_key_repeat(now, &mut self.events);
         self.reap();
         Ok(())
     }
@@ -171,7 +171,7 @@ impl Host {
             let _ = session.plane.negotiate(&grants);
         }
         session.send_clipboard_directions(grant.role, self.clipboard_directions);
-        session.say_pads_taken(grant.role, self.pads_taken);
+        session.send_pads_taken(grant.role, self.pads_taken);
         session.shape_due = self.cursor.shape().is_some();
         session.mouse_due = self.cursor.relative_mouse();
         session.shown_due = !self.source_shown;
@@ -261,7 +261,7 @@ impl Host {
                 view,
                 last_good,
                 newest,
-            } if s.wishes.take(now) => {
+            } if s.feedback_requests.take(now) => {
                 self.events.push_back(HostEvent::KeyFrameRequested {
                     session: s.id,
                     view: *view,
@@ -269,10 +269,10 @@ impl Host {
                     newest: *newest,
                 });
             }
-            Message::AudioReport(report) if s.wishes.take(now) => {
+            Message::AudioReport(report) if s.feedback_requests.take(now) => {
                 self.events.push_back(HostEvent::AudioReport(s.id, *report));
             }
-            Message::RetransmissionRequest(request) if s.wishes.take(now) => {
+            Message::RetransmissionRequest(request) if s.feedback_requests.take(now) => {
                 self.events
                     .push_back(HostEvent::RetransmissionRequested(s.id, request.clone()));
             }
@@ -292,10 +292,10 @@ impl Host {
 
     /// Replaces what is in `out` by the next datagram to send; where to, if there was one.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<PathId> {
-        self.say_rumble(now);
+        self.send_rumble(now);
         let mut i = 0;
         while let Some(s) = self.sessions.get_mut(i) {
-            if s.can_say_state() {
+            if s.can_send_state() {
                 if let Some(shape) = self.cursor.shaped().filter(|_| s.shape_due) {
                     s.shape_due = !s.plane.negotiate(&shape);
                 }
@@ -304,11 +304,11 @@ impl Host {
                     s.shown_due = !s.plane.negotiate(&shown);
                 }
             }
-            if s.can_say_mouse() {
+            if s.can_send_mouse() {
                 let mouse = Negotiation::RelativeMouse(self.cursor.relative_mouse());
                 s.mouse_due = !s.plane.negotiate(&mouse);
             }
-            if s.can_say_text()
+            if s.can_send_text()
                 && let Some(piece) = s.sent_text.piece()
                 && s.plane.negotiate(&Negotiation::ClipboardPiece(piece))
             {
@@ -340,7 +340,7 @@ impl Host {
     }
 
     /// The player's client is told what its pads and hands are to feel.
-    fn say_rumble(&mut self, now: Instant) {
+    fn send_rumble(&mut self, now: Instant) {
         let player = self.roles.player();
         let mut sessions = self.sessions.iter_mut();
         let session = sessions.find(|s| Some(s.member.id) == player && s.is_active());
@@ -372,7 +372,9 @@ impl Host {
 
     /// A way that a client asks about: one at which it has shown that it receives.
     pub fn poll_probe(&mut self) -> Option<ProbeRequest> {
-        self.sessions.iter_mut().find_map(Session::poll_asked)
+        self.sessions
+            .iter_mut()
+            .find_map(Session::poll_probe_request)
     }
 
     /// Replaces what is in `out` by the answer: [`BURST`] datagrams of the length returned, one
@@ -426,7 +428,7 @@ impl Host {
                 s.member.released();
                 self.events.push_back(HostEvent::ReleaseInput);
             }
-            s.tell_repeats(now, &mut self.events);
+            s.push_key_repeat(now, &mut self.events);
             for view in s.member.views.iter_mut() {
                 if let Some(beacon) = view.poll_beacon(now) {
                     s.plane.queue(&beacon);
@@ -441,7 +443,7 @@ impl Host {
 impl Session {
     /// Whether its keys may repeat, if that has changed, behind what was heard of it. While some are down
     /// it is asked whether it is there.
-    fn tell_repeats(&mut self, now: Instant, events: &mut VecDeque<HostEvent>) {
+    fn push_key_repeat(&mut self, now: Instant, events: &mut VecDeque<HostEvent>) {
         let member = &mut self.member;
         let repeats = member.poll_repeats(now, self.plane.last_heard());
         events.extend(repeats.map(HostEvent::KeyRepeat));
@@ -450,7 +452,7 @@ impl Session {
 
     pub(super) fn next_timeout(&self) -> Option<(Instant, Wakeup)> {
         let over = self.member.is_over() && !self.lingers_at_all();
-        if over || self.can_say_state() || self.can_say_text() {
+        if over || self.can_send_state() || self.can_send_text() {
             return Some((Instant(i64::MIN), Wakeup::Transmit));
         }
         let beacon = self.member.views.iter().filter_map(View::next_beacon);

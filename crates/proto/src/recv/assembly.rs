@@ -17,10 +17,10 @@ const KEPT_BYTES: usize = 4 << 20;
 
 /// What is missing is asked for when it was overtaken this long ago: most links that reorder at all
 /// have it done by then, and what is asked for in vain costs a datagram (guess).
-const ASK_AFTER: Duration = Duration::from_millis(1);
+const REQUEST_AFTER: Duration = Duration::from_millis(1);
 
 /// How often the same is asked for at most: the first answer may be lost like what it answers.
-const ASKS: u8 = 2;
+const MAX_REQUESTS: u8 = 2;
 
 /// How a fragment came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,7 +39,7 @@ pub(super) struct RetransmitTiming {
     /// The shortest round trip lately.
     pub(super) round_trip: Duration,
     /// How long the host's answer is waited for.
-    pub(super) answer_takes: Duration,
+    pub(super) answer_timeout: Duration,
     /// Between two frames.
     pub(super) interval: Duration,
 }
@@ -47,24 +47,24 @@ pub(super) struct RetransmitTiming {
 impl RetransmitTiming {
     /// When something should be asked for that was overtaken at `since`, and was asked for then and
     /// so often; `None` if the answer would come behind `deadline`.
-    pub(super) fn ask_at(
+    pub(super) fn request_at(
         &self,
         since: Instant,
-        asked: Option<(Instant, u8)>,
+        requested: Option<(Instant, u8)>,
         deadline: Instant,
     ) -> Option<Instant> {
-        let at = match asked {
-            None => since + ASK_AFTER,
-            Some((at, asks)) if asks < ASKS => at + self.answer_takes,
+        let at = match requested {
+            None => since + REQUEST_AFTER,
+            Some((at, requests)) if requests < MAX_REQUESTS => at + self.answer_timeout,
             Some(_) => return None,
         };
         (at + self.round_trip <= deadline).then_some(at)
     }
 
     /// Until when an answer may come to what was asked for then and so often, or to the next ask.
-    pub(super) fn answer_by(&self, (at, asks): (Instant, u8), deadline: Instant) -> Instant {
-        let next = self.ask_at(at, Some((at, asks)), deadline);
-        next.unwrap_or(at) + self.answer_takes
+    pub(super) fn answer_by(&self, (at, requests): (Instant, u8), deadline: Instant) -> Instant {
+        let next = self.request_at(at, Some((at, requests)), deadline);
+        next.unwrap_or(at) + self.answer_timeout
     }
 }
 
@@ -83,7 +83,7 @@ pub(super) struct SliceAssembly {
     /// Since when a fragment behind the first missing one is here.
     gap_since: Option<Instant>,
     /// When it was asked for last, and how often.
-    asked: Option<(Instant, u8)>,
+    requested: Option<(Instant, u8)>,
     /// First macroblock and number of macroblocks, once a fragment said so.
     pub(super) macroblocks: Option<(u16, u16)>,
 }
@@ -324,30 +324,31 @@ impl Assembly {
     }
 
     /// When it should be asked for something.
-    pub(super) fn next_ask(&self, timing: &RetransmitTiming) -> Option<Instant> {
+    pub(super) fn next_request(&self, timing: &RetransmitTiming) -> Option<Instant> {
         let deadline = self.waited_since + timing.interval;
-        let asks = self
-            .lacking()
-            .filter_map(|(i, since, _)| timing.ask_at(since, self.slices[i].asked, deadline));
-        asks.min()
+        let requests = self.lacking().filter_map(|(i, since, _)| {
+            timing.request_at(since, self.slices[i].requested, deadline)
+        });
+        requests.min()
     }
 
     /// What should be asked for now.
-    pub(super) fn ask(
+    pub(super) fn request_missing(
         &mut self,
         now: Instant,
         timing: &RetransmitTiming,
     ) -> Option<RetransmissionRequest> {
-        if self.next_ask(timing).is_none_or(|at| at > now) {
+        if self.next_request(timing).is_none_or(|at| at > now) {
             return None;
         }
         let deadline = self.waited_since + timing.interval;
         let mut ranges = Vec::new();
         for (i, since, all) in self.lacking().collect::<Vec<_>>() {
             let slice = &mut self.slices[i];
-            let due = timing.ask_at(since, slice.asked, deadline);
+            let due = timing.request_at(since, slice.requested, deadline);
             if due.is_some_and(|at| at <= now) && ranges.len() < MAX_RANGES {
-                slice.asked = Some((now, slice.asked.map_or(0, |(_, asks)| asks) + 1));
+                slice.requested =
+                    Some((now, slice.requested.map_or(0, |(_, requests)| requests) + 1));
                 slice.missing_ranges(u8::try_from(i).unwrap_or(u8::MAX), all, &mut ranges);
             }
         }
@@ -362,8 +363,12 @@ impl Assembly {
     pub(super) fn answer_by(&self, timing: &RetransmitTiming) -> Option<Instant> {
         let deadline = self.waited_since + timing.interval;
         let slices = self.slices[..self.count].iter();
-        let asked = slices.filter(|s| !s.is_complete()).filter_map(|s| s.asked);
-        asked.map(|asked| timing.answer_by(asked, deadline)).max()
+        let requested = slices
+            .filter(|s| !s.is_complete())
+            .filter_map(|s| s.requested);
+        requested
+            .map(|requested| timing.answer_by(requested, deadline))
+            .max()
     }
 
     /// How many macroblocks are missing from [`Self::next_mb`] up to slice `until`; `total` is

@@ -131,7 +131,7 @@ impl VideoReceiver {
         self.resends = flags.resend;
         if kept && flags.parity {
             // The shard is what was sent at first.
-            body[Flags::AT] &= !Flags::AGAIN;
+            body[Flags::AT] &= !Flags::RETRANSMITTED;
             self.repair.data(frame, place, body);
         }
         Ok(())

@@ -23,7 +23,7 @@ pub struct IntraRefresh {
     /// Frames until that refresh is through.
     left: u16,
     /// One was asked for and has not begun.
-    asked: bool,
+    requested: bool,
     /// Answers to a loss that were hit themselves, in a row.
     hit: u8,
 }
@@ -42,7 +42,7 @@ impl IntraRefresh {
 
     /// A refresh begins with `frame`, and is through so many frames later.
     pub fn start(&mut self, frame: FrameId, frames: u16) {
-        self.asked = false;
+        self.requested = false;
         self.began = frame;
         self.left = frames;
     }
@@ -65,9 +65,9 @@ impl IntraRefresh {
 
     /// The next frame is about to be coded: if it should begin a refresh, the loss that it answers, and
     /// whether no frame before was asked to.
-    pub fn ask(&mut self) -> Option<(FrameId, bool)> {
+    pub fn request(&mut self) -> Option<(FrameId, bool)> {
         let lost = self.unanswered();
-        let before = std::mem::replace(&mut self.asked, lost.is_some());
+        let before = std::mem::replace(&mut self.requested, lost.is_some());
         lost.map(|lost| (lost, !before))
     }
 
@@ -101,23 +101,23 @@ mod tests {
     fn a_loss_starts_one_refresh_and_a_loss_within_it_another() {
         let mut refreshes = IntraRefresh::default();
         refreshes.key_frame(FrameId(1));
-        assert_eq!(refreshes.ask(), None);
+        assert_eq!(refreshes.request(), None);
         refreshes.whole(FrameId(3));
         refreshes.lose(FrameId(4));
-        assert_eq!(refreshes.ask(), Some((FrameId(4), true)));
+        assert_eq!(refreshes.request(), Some((FrameId(4), true)));
         assert_eq!(
-            refreshes.ask(),
+            refreshes.request(),
             Some((FrameId(4), false)),
             "it has not begun"
         );
         refreshes.start(FrameId(9), 3);
-        assert_eq!(refreshes.ask(), None);
+        assert_eq!(refreshes.request(), None);
         assert!(refreshes.needs_frames());
         // What was lost before it began is in its way.
         refreshes.lose(FrameId(7));
-        assert_eq!(refreshes.ask(), None);
+        assert_eq!(refreshes.request(), None);
         refreshes.lose(FrameId(10));
-        assert_eq!(refreshes.ask(), Some((FrameId(10), true)));
+        assert_eq!(refreshes.request(), Some((FrameId(10), true)));
         refreshes.start(FrameId(13), 3);
         assert!(refreshes.needs_frames());
         (0..3).for_each(|_| refreshes.frame());
@@ -143,7 +143,7 @@ mod tests {
         refreshes.key_frame(FrameId(40));
         assert!(!refreshes.is_futile());
         refreshes.lose(FrameId(40));
-        assert_eq!(refreshes.ask(), Some((FrameId(40), true)));
+        assert_eq!(refreshes.request(), Some((FrameId(40), true)));
         assert!(!refreshes.is_futile());
     }
 
@@ -155,8 +155,8 @@ mod tests {
         refreshes.start(FrameId(30), 29);
         assert!(!refreshes.needs_frames(), "nobody needs it");
         refreshes.lose(FrameId(29));
-        assert!(refreshes.needs_frames() && refreshes.ask().is_none());
+        assert!(refreshes.needs_frames() && refreshes.request().is_none());
         refreshes.lose(FrameId(35));
-        assert!(refreshes.needs_frames() && refreshes.ask().is_some());
+        assert!(refreshes.needs_frames() && refreshes.request().is_some());
     }
 }

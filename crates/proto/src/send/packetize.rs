@@ -294,11 +294,11 @@ impl VideoSender {
     /// twice, and nothing that is older than 100 ms.
     pub fn resend(&mut self, now: Instant, request: &RetransmissionRequest, out: &mut SendBuf) {
         out.clear();
-        for body in self.bodies.asked(now, request) {
+        for body in self.bodies.requested(now, request) {
             out.push(now, &mut self.sealer, |bytes| {
                 let start = bytes.len();
                 bytes.extend_from_slice(body);
-                bytes[start + Flags::AT] |= Flags::AGAIN;
+                bytes[start + Flags::AT] |= Flags::RETRANSMITTED;
             });
         }
     }

@@ -414,7 +414,7 @@ impl Policy {
         if !self.refreshes() {
             return NextFrame::Predicted(to);
         }
-        let Some((lost, news)) = self.intra_refresh.ask() else {
+        let Some((lost, news)) = self.intra_refresh.request() else {
             return NextFrame::Predicted(to);
         };
         if news {

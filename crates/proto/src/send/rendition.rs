@@ -186,7 +186,7 @@ impl<S: Subscriber> Rendition<S> {
     pub fn limit(&mut self, highest: Bitrate) {
         self.allowed = self.allowed.up_to(highest);
         self.policy
-            .set_range(self.allowed.wished(self.constraints.bitrate));
+            .set_range(self.allowed.limited_to(self.constraints.bitrate));
     }
 
     /// What is known of everybody's link now: [`Feedback::Link`] of those of whom `look` knows something.

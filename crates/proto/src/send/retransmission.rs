@@ -18,7 +18,7 @@ const KEPT: usize = 2048;
 
 /// How often a body is sent again at most: a client that asks without end costs three times the
 /// video's rate.
-const AGAIN: u8 = 2;
+const MAX_RETRANSMISSIONS: u8 = 2;
 
 /// A body that was sent.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ struct Body {
     slice: u8,
     fragment: u16,
     at: Instant,
-    again: u8,
+    retransmissions: u8,
     bytes: Vec<u8>,
 }
 
@@ -56,7 +56,7 @@ impl SentBodies {
         body.bytes.clear();
         body.bytes.extend_from_slice(bytes);
         (body.frame, body.slice, body.fragment) = (frame, slice, fragment);
-        (body.at, body.again) = (now, 0);
+        (body.at, body.retransmissions) = (now, 0);
         self.kept.push_back(body);
     }
 
@@ -72,15 +72,17 @@ impl SentBodies {
     }
 
     /// The bodies that are asked for, young, and were not sent again too often.
-    pub(super) fn asked(
+    pub(super) fn requested(
         &mut self,
         now: Instant,
         request: &RetransmissionRequest,
     ) -> impl Iterator<Item = &[u8]> {
         self.expire(now);
-        let wanted = |b: &&mut Body| b.again < AGAIN && request.wants(b.frame, b.slice, b.fragment);
+        let wanted = |b: &&mut Body| {
+            b.retransmissions < MAX_RETRANSMISSIONS && request.wants(b.frame, b.slice, b.fragment)
+        };
         self.kept.iter_mut().filter(wanted).map(|body| {
-            body.again += 1;
+            body.retransmissions += 1;
             body.bytes.as_slice()
         })
     }

@@ -124,10 +124,10 @@ impl Flags {
     /// Where they lie in a body.
     pub(crate) const AT: usize = 3;
     /// The bit of [`Flags::again`].
-    pub(crate) const AGAIN: u8 = 4;
+    pub(crate) const RETRANSMITTED: u8 = 4;
 
     fn to_wire(self) -> u8 {
-        let again = if self.again { Self::AGAIN } else { 0 };
+        let again = if self.again { Self::RETRANSMITTED } else { 0 };
         u8::from(self.resend) | u8::from(self.parity) << 1 | again
     }
 
@@ -135,7 +135,7 @@ impl Flags {
         Flags {
             resend: bits & 1 != 0,
             parity: bits & 2 != 0,
-            again: bits & Self::AGAIN != 0,
+            again: bits & Self::RETRANSMITTED != 0,
         }
     }
 }

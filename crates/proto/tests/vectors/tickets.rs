@@ -48,7 +48,7 @@ fn ticket(holder: Holder) -> SignedTicket {
 }
 
 /// What makes a handshake the one that it is.
-struct Given {
+struct Inputs {
     nonce: [u8; 16],
     cookie: [u8; 20],
     /// Of the client, of the host.
@@ -57,7 +57,7 @@ struct Given {
     key: [u8; 32],
 }
 
-const GIVEN: Given = Given {
+const INPUTS: Inputs = Inputs {
     nonce: [0x22; 16],
     cookie: [0x33; 20],
     ephemeral: [[0x44; 32], [0x55; 32]],
@@ -65,17 +65,17 @@ const GIVEN: Given = Given {
 };
 
 /// One side's state of Noise: the host's if `peer` is none.
-fn noise(own: &Identity, peer: Option<&Identity>, given: &Given) -> HandshakeState {
+fn noise(own: &Identity, peer: Option<&Identity>, inputs: &Inputs) -> HandshakeState {
     // Pattern, nonce, the versions of client and host, the one agreed on.
     let prologue = [
         b"openuvr handshake".as_slice(),
         &[3],
-        &given.nonce,
+        &inputs.nonce,
         &[1, 1, 1, 1, 1],
     ]
     .concat();
     let secret = own.to_bytes();
-    let ephemeral = given.ephemeral[usize::from(peer.is_none())];
+    let ephemeral = inputs.ephemeral[usize::from(peer.is_none())];
     let builder = Builder::new("Noise_IK_25519_ChaChaPoly_BLAKE2s".parse().unwrap())
         .prologue(&prologue)
         .unwrap()
@@ -127,18 +127,18 @@ fn tagged(mut message: Vec<u8>, key: &[u8]) -> Vec<u8> {
     message
 }
 
-fn hello(given: &Given) -> Vec<u8> {
+fn hello(inputs: &Inputs) -> Vec<u8> {
     [
         head(0, 3, 0),
         VERSIONS.to_vec(),
-        given.nonce.to_vec(),
+        inputs.nonce.to_vec(),
         vec![0; 64],
     ]
     .concat()
 }
 
-fn challenge(given: &Given) -> Vec<u8> {
-    let parts = [VERSIONS.as_slice(), &given.nonce, &given.cookie];
+fn challenge(inputs: &Inputs) -> Vec<u8> {
+    let parts = [VERSIONS.as_slice(), &inputs.nonce, &inputs.cookie];
     [head(0, 5, 0), parts.concat()].concat()
 }
 
@@ -153,26 +153,26 @@ fn begin_payload(ticket: &SignedTicket) -> Vec<u8> {
     payload
 }
 
-fn begin(
+fn begin_message(
     noise: &mut HandshakeState,
-    given: &Given,
+    inputs: &Inputs,
     host: &Identity,
     ticket: &SignedTicket,
 ) -> Vec<u8> {
     let sealed = write(noise, &begin_payload(ticket));
-    let parts = [VERSIONS.as_slice(), &given.nonce, &given.cookie, &sealed];
+    let parts = [VERSIONS.as_slice(), &inputs.nonce, &inputs.cookie, &sealed];
     let key = mac(&host.public().0, b"openuvr ticket begin");
     tagged([head(0, 6, 3), parts.concat()].concat(), &key)
 }
 
 /// What the host seals for the client: the session, the key of the next tag, and 33 zeros where a pairing has more.
-fn answer_payload(given: &Given) -> Vec<u8> {
-    [SESSION.to_le_bytes().as_slice(), &given.key, &[0; 33]].concat()
+fn answer_payload(inputs: &Inputs) -> Vec<u8> {
+    [SESSION.to_le_bytes().as_slice(), &inputs.key, &[0; 33]].concat()
 }
 
-fn answer(noise: &mut HandshakeState, given: &Given) -> Vec<u8> {
-    let sealed = write(noise, &answer_payload(given));
-    let mut bytes = [head(SESSION, 9, 3), given.nonce.to_vec(), sealed].concat();
+fn answer(noise: &mut HandshakeState, inputs: &Inputs) -> Vec<u8> {
+    let sealed = write(noise, &answer_payload(inputs));
+    let mut bytes = [head(SESSION, 9, 3), inputs.nonce.to_vec(), sealed].concat();
     bytes.resize(193, 0);
     bytes
 }
@@ -256,27 +256,27 @@ pub(crate) fn tickets(v: &mut Vectors) {
         v.bytes(&format!("{name}'s secret key"), &*identity.to_bytes());
         v.bytes(&format!("{name}'s public key"), &identity.public().0);
     }
-    let [of_client, of_host] = &GIVEN.ephemeral;
+    let [of_client, of_host] = &INPUTS.ephemeral;
     v.bytes("client's ephemeral secret", of_client);
     v.bytes("host's ephemeral secret", of_host);
-    let mut at_client = noise(&client, Some(&host), &GIVEN);
-    let mut at_host = noise(&host, None, &GIVEN);
-    v.bytes("hello", &hello(&GIVEN));
-    v.bytes("challenge", &challenge(&GIVEN));
+    let mut at_client = noise(&client, Some(&host), &INPUTS);
+    let mut at_host = noise(&host, None, &INPUTS);
+    v.bytes("hello", &hello(&INPUTS));
+    v.bytes("challenge", &challenge(&INPUTS));
     v.bytes("begin payload", &begin_payload(&own));
-    let begin = begin(&mut at_client, &GIVEN, &host, &own);
+    let begin = begin_message(&mut at_client, &INPUTS, &host, &own);
     v.bytes("begin", &begin);
     let sealed = &begin[52..begin.len() - 32];
     assert_eq!(read(&mut at_host, sealed), begin_payload(&own));
     assert_eq!(at_host.get_remote_static().unwrap(), client.public().0);
-    v.bytes("answer payload", &answer_payload(&GIVEN));
-    let answer = answer(&mut at_host, &GIVEN);
+    v.bytes("answer payload", &answer_payload(&INPUTS));
+    let answer = answer(&mut at_host, &INPUTS);
     v.bytes("answer", &answer);
     assert_eq!(
         read(&mut at_client, &answer[28..145]),
-        answer_payload(&GIVEN)
+        answer_payload(&INPUTS)
     );
-    v.bytes("finish", &finish(SESSION, &GIVEN.key));
+    v.bytes("finish", &finish(SESSION, &INPUTS.key));
     let [secret, tag] = keys(&mut at_host);
     assert_eq!(keys(&mut at_client), [secret, tag]);
     v.bytes("ticket session secret", &secret);
@@ -297,12 +297,12 @@ fn a_host_takes_the_client_of_the_vectors() {
         let unknown = |_: &ClientId| DeviceStatus::Unknown;
         real.handle_datagram(now, PathId([1; PathId::LEN]), datagram, &unknown)
     };
-    let challenged = says(&hello(&GIVEN)).reply.unwrap();
-    let mut given = GIVEN;
-    given.cookie.copy_from_slice(&challenged[32..52]);
-    assert_eq!(challenged, challenge(&given));
-    let mut at_client = noise(&client, Some(&host), &given);
-    let begin = begin(&mut at_client, &given, &host, &own);
+    let challenged = says(&hello(&INPUTS)).reply.unwrap();
+    let mut inputs = INPUTS;
+    inputs.cookie.copy_from_slice(&challenged[32..52]);
+    assert_eq!(challenged, challenge(&inputs));
+    let mut at_client = noise(&client, Some(&host), &inputs);
+    let begin = begin_message(&mut at_client, &inputs, &host, &own);
     let answered = says(&begin).reply.unwrap();
     assert_eq!(answered[..4], [1, 0, 0, 0]);
     assert_eq!((answered.len(), &answered[8..12]), (193, &[9, 3, 0, 0][..]));
@@ -333,11 +333,11 @@ fn a_client_takes_the_host_of_the_vectors() {
         ticket: own,
     };
     let mut real = ClientHandshake::new(now, &client, DeviceName::new(NAME), trust).unwrap();
-    let mut given = GIVEN;
+    let mut inputs = INPUTS;
     let greeted = real.poll_transmit(now).unwrap();
-    given.nonce.copy_from_slice(&greeted[16..32]);
-    assert_eq!(greeted, hello(&given));
-    let none = real.handle_datagram(now, &challenge(&given)).unwrap();
+    inputs.nonce.copy_from_slice(&greeted[16..32]);
+    assert_eq!(greeted, hello(&inputs));
+    let none = real.handle_datagram(now, &challenge(&inputs)).unwrap();
     assert!(none.is_none());
     let begun = real.poll_transmit(now).unwrap();
     let (body, tag) = begun.split_at(begun.len() - 32);
@@ -348,19 +348,19 @@ fn a_client_takes_the_host_of_the_vectors() {
     let before = [
         head(0, 6, 3),
         VERSIONS.to_vec(),
-        given.nonce.to_vec(),
-        given.cookie.to_vec(),
+        inputs.nonce.to_vec(),
+        inputs.cookie.to_vec(),
     ];
     assert_eq!(body[..52], before.concat());
-    let mut at_host = noise(&host, None, &given);
+    let mut at_host = noise(&host, None, &inputs);
     assert_eq!(read(&mut at_host, &body[52..]), begin_payload(&own));
     let none = real
-        .handle_datagram(now, &answer(&mut at_host, &given))
+        .handle_datagram(now, &answer(&mut at_host, &inputs))
         .unwrap();
     assert!(none.is_none());
     assert_eq!(
         real.poll_transmit(now).unwrap(),
-        finish(SESSION, &given.key)
+        finish(SESSION, &inputs.key)
     );
     let [secret, tag] = keys(&mut at_host);
     let established = real

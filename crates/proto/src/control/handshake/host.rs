@@ -328,7 +328,7 @@ impl HostHandshake {
         if self.versions.agree(hello.versions.into()).is_none() {
             return Some(self.refused(hello.nonce, &Refusal(Reason::Version, 0)));
         }
-        let cookie = self.cookies.bake(now, from, &hello.nonce).ok()?;
+        let cookie = self.cookies.create(now, from, &hello.nonce).ok()?;
         let challenge = Challenge::new(self.versions, hello.nonce, cookie);
         Some(challenge.as_bytes().to_vec())
     }
@@ -341,7 +341,10 @@ impl HostHandshake {
         standing: &dyn Fn(&ClientId) -> DeviceStatus,
     ) -> Option<Vec<u8>> {
         let begin = ReceivedBegin::parse(datagram)?;
-        if !self.cookies.is_ours(now, from, &begin.nonce, &begin.cookie) {
+        if !self
+            .cookies
+            .is_valid(now, from, &begin.nonce, &begin.cookie)
+        {
             return None;
         }
         let digest = sha256(&[datagram]);

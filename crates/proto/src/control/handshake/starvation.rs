@@ -54,7 +54,7 @@ impl World {
         (world, host_identity)
     }
 
-    fn ask(&mut self, from: PathId, datagram: &[u8]) -> Reaction {
+    fn send(&mut self, from: PathId, datagram: &[u8]) -> Reaction {
         let key = self.identity.public();
         let known = ClientId::of(&key);
         let standing = |id: &ClientId| match *id == known {
@@ -72,7 +72,7 @@ impl World {
             let from = PathId([100 + n; PathId::LEN]);
             let nonce = [n; 16];
             let hello = Hello::new(Versions::OURS, nonce);
-            let challenge = self.ask(from, hello.as_bytes()).reply.unwrap();
+            let challenge = self.send(from, hello.as_bytes()).reply.unwrap();
             let cookie = Challenge::parse(&challenge).unwrap().cookie;
             self.shown.push((from, nonce, cookie));
         }
@@ -99,7 +99,7 @@ impl World {
         if matches!(opening, Opening::Reconnection(_)) {
             begin.tag = [n.to_le_bytes()[0]; 32];
         }
-        let reaction = self.ask(from, begin.as_bytes());
+        let reaction = self.send(from, begin.as_bytes());
         assert!(reaction.established.is_none());
         self.answered += usize::from(reaction.reply.is_some());
     }
@@ -121,7 +121,7 @@ impl World {
             }
             client.handle_timeout(self.now).unwrap();
             while let Some(datagram) = client.poll_transmit(self.now) {
-                let Some(reply) = self.ask(HONEST, &datagram).reply else {
+                let Some(reply) = self.send(HONEST, &datagram).reply else {
                     continue;
                 };
                 if let Some(met) = client.handle_datagram(self.now, &reply).unwrap() {
@@ -176,17 +176,17 @@ fn a_tagged_begin_is_good_from_its_own_address_alone() {
     let name = DeviceName::default();
     let mut client = ClientHandshake::new(world.now, &world.identity, name, trust).unwrap();
     let hello = client.poll_transmit(world.now).unwrap();
-    let challenge = world.ask(HONEST, &hello).reply.unwrap();
+    let challenge = world.send(HONEST, &hello).reply.unwrap();
     client.handle_datagram(world.now, &challenge).unwrap();
     let begin = client.poll_transmit(world.now).unwrap();
     // Somebody who saw it sends it from elsewhere, with a cookie of its own.
     let elsewhere = PathId([100; PathId::LEN]);
-    let own = world.ask(elsewhere, &hello).reply.unwrap();
+    let own = world.send(elsewhere, &hello).reply.unwrap();
     let mut copied = *Begin::parse(&begin).unwrap().0;
     copied.cookie = Challenge::parse(&own).unwrap().cookie;
-    assert!(world.ask(elsewhere, copied.as_bytes()).reply.is_none());
+    assert!(world.send(elsewhere, copied.as_bytes()).reply.is_none());
     assert_eq!(world.host.half_open(), 0);
-    assert!(world.ask(HONEST, &begin).reply.is_some());
+    assert!(world.send(HONEST, &begin).reply.is_some());
 }
 
 /// Who has a network of addresses has no more than one who has one.

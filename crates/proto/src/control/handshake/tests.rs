@@ -305,7 +305,7 @@ fn bad_weather_ends_in_agreement_or_in_a_clear_error() {
 }
 
 /// What was said of the pairing window.
-fn said(host: &mut HostHandshake) -> Vec<PairingEvent> {
+fn pairing_events(host: &mut HostHandshake) -> Vec<PairingEvent> {
     std::iter::from_fn(|| host.poll_event()).collect()
 }
 
@@ -317,7 +317,7 @@ fn wrong_pins_are_told_delayed_and_three_are_taken() {
         from: CLIENT,
         tries_left,
     };
-    assert_eq!(said(&mut world.host), [wrong(2)]);
+    assert_eq!(pairing_events(&mut world.host), [wrong(2)]);
     for (delay, tries_left) in [(1, 1), (2, 0)] {
         let retry_after = Duration::from_secs(delay);
         // The right PIN has to wait too, or the delay would tell right from wrong.
@@ -325,10 +325,10 @@ fn wrong_pins_are_told_delayed_and_three_are_taken() {
             world.again("123456"),
             Err(HandshakeError::Busy { retry_after })
         );
-        assert_eq!(said(&mut world.host), []);
+        assert_eq!(pairing_events(&mut world.host), []);
         world.now = world.now + retry_after;
         assert_eq!(world.again("000000"), Err(HandshakeError::WrongPin));
-        assert_eq!(said(&mut world.host), [wrong(tries_left)]);
+        assert_eq!(pairing_events(&mut world.host), [wrong(tries_left)]);
     }
     assert_eq!(world.again("123456"), Err(HandshakeError::PairingClosed));
     assert!(world.at_host.is_empty() && world.at_client.is_empty());
@@ -373,7 +373,7 @@ fn an_honest_client_pairs_amid_a_flood_of_wrong_pins() {
     world.assert_agreed();
     assert_eq!(guessed, 7 * 3);
     // Each is told, and nothing else.
-    let told = said(&mut world.host);
+    let told = pairing_events(&mut world.host);
     assert_eq!(told.len(), 7 * 3);
     let wrong = |event: &PairingEvent| matches!(event, PairingEvent::WrongPin { .. });
     assert!(told.iter().all(wrong));
@@ -385,7 +385,7 @@ fn the_end_of_a_pairing_window_is_told_once() {
     let mut world = World::pairing("123456");
     world.host.handle_timeout(world.now + MINUTE);
     world.host.handle_timeout(world.now + MINUTE * 2);
-    assert_eq!(said(&mut world.host), [PairingEvent::Expired]);
+    assert_eq!(pairing_events(&mut world.host), [PairingEvent::Expired]);
     // By wrong PINs.
     world.host.open_pairing(world.now, pin("123456"), MINUTE);
     for n in 0..MAX_TRIES {
@@ -395,17 +395,17 @@ fn the_end_of_a_pairing_window_is_told_once() {
         let (_, finish) = up_to_finish(&mut world.host, now, from, "000000");
         (world.host).handle_datagram(now, from, &finish, &no_device);
     }
-    let mut told = said(&mut world.host);
+    let mut told = pairing_events(&mut world.host);
     assert_eq!(told.pop(), Some(PairingEvent::TooManyWrong));
     assert_eq!(told.len(), usize::try_from(MAX_TRIES).unwrap());
     world.host.handle_timeout(world.now + MINUTE);
-    assert_eq!(said(&mut world.host), []);
+    assert_eq!(pairing_events(&mut world.host), []);
     assert_eq!(world.again("123456"), Err(HandshakeError::PairingClosed));
     // By success: that is told otherwise.
     world.host.open_pairing(world.now, pin("123456"), MINUTE);
     world.again("123456").unwrap();
     world.host.handle_timeout(world.now + MINUTE);
-    assert_eq!(said(&mut world.host), []);
+    assert_eq!(pairing_events(&mut world.host), []);
 }
 
 #[test]
@@ -423,7 +423,7 @@ fn a_finish_without_confirm_is_a_wrong_pin() {
         from: CLIENT,
         tries_left: 2,
     };
-    assert_eq!(said(&mut world.host), [tried]);
+    assert_eq!(pairing_events(&mut world.host), [tried]);
     let tries_left = world.host.pairing(world.now).unwrap().tries_left;
     assert_eq!(tries_left, MAX_TRIES - 1);
 }

@@ -136,9 +136,9 @@ fn act() -> impl Strategy<Value = Act> {
 
 /// What everybody was told, as each of them would know it.
 #[derive(Default)]
-struct Told(std::collections::HashMap<SubscriberId, Role>);
+struct KnownRoles(std::collections::HashMap<SubscriberId, Role>);
 
-impl Told {
+impl KnownRoles {
     fn follow(&mut self, roles: &mut Roles) {
         for change in changes(roles) {
             match change {
@@ -167,7 +167,7 @@ proptest! {
         acts in prop::collection::vec(act(), 0..60),
     ) {
         let mut roles = Roles::new(second, room);
-        let mut told = Told::default();
+        let mut told = KnownRoles::default();
         for act in acts {
             match act {
                 Act::FrameRequest(id, wanted, take_over) => {

@@ -46,7 +46,8 @@ impl VideoReceiver {
         let (frame, since, deadline) = self.lacked()?;
         let sought = self.sought.filter(|(sought, ..)| *sought == frame);
         let answer = sought.zip(self.retransmit_timing());
-        let until = answer.map(|((_, at, asks), timing)| timing.answer_by((at, asks), deadline));
+        let until =
+            answer.map(|((_, at, requests), timing)| timing.answer_by((at, requests), deadline));
         Some(
             until
                 .map_or(since, |until| until.min(deadline))
@@ -90,11 +91,11 @@ impl VideoReceiver {
         if let Some((frame, at)) = self.seek_at(&timing)
             && at <= now
         {
-            let asks = match self.sought {
-                Some((sought, _, asks)) if sought == frame => asks,
+            let requests = match self.sought {
+                Some((sought, _, requests)) if sought == frame => requests,
                 _ => 0,
             };
-            self.sought = Some((frame, now, asks + 1));
+            self.sought = Some((frame, now, requests + 1));
             return Some(RetransmissionRequest {
                 view: self.view,
                 frame,
@@ -104,22 +105,22 @@ impl VideoReceiver {
         self.frames
             .iter_mut()
             .filter(|frame| frame.recoverable.is_none())
-            .find_map(|frame| frame.ask(now, &timing))
+            .find_map(|frame| frame.request_missing(now, &timing))
     }
 
     /// When a frame of which nothing is here should be asked for.
     fn seek_at(&self, timing: &RetransmitTiming) -> Option<(FrameId, Instant)> {
         let (frame, since, deadline) = self.lacked()?;
-        let asked = self.sought.filter(|(sought, ..)| *sought == frame);
-        let asked = asked.map(|(_, at, asks)| (at, asks));
-        Some((frame, timing.ask_at(since, asked, deadline)?))
+        let requested = self.sought.filter(|(sought, ..)| *sought == frame);
+        let requested = requested.map(|(_, at, requests)| (at, requests));
+        Some((frame, timing.request_at(since, requested, deadline)?))
     }
 
     fn retransmit_timing(&self) -> Option<RetransmitTiming> {
         let round_trip = self.round_trip.filter(|_| self.resends)?;
         Some(RetransmitTiming {
             round_trip,
-            answer_takes: round_trip + ANSWER_WAIT,
+            answer_timeout: round_trip + ANSWER_WAIT,
             interval: self.interval(),
         })
     }
@@ -128,14 +129,14 @@ impl VideoReceiver {
     /// nothing arrives: when something that is missing is asked for or given up.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
-        let asking = self.retransmit_timing().and_then(|timing| {
+        let request = self.retransmit_timing().and_then(|timing| {
             let seek = self.seek_at(&timing).map(|(_, at)| at);
             let frames = self.frames.iter().filter(|f| f.recoverable.is_none());
             seek.into_iter()
-                .chain(frames.filter_map(|f| f.next_ask(&timing)))
+                .chain(frames.filter_map(|f| f.next_request(&timing)))
                 .min()
         });
-        self.gives_up_at().into_iter().chain(asking).min()
+        self.gives_up_at().into_iter().chain(request).min()
     }
 
     fn gives_up_at(&self) -> Option<Instant> {

@@ -27,8 +27,8 @@ impl Range {
     /// As far as a client's wish goes that the rate be at most `wished`: what it may be at least
     /// stays.
     #[must_use]
-    pub fn wished(self, wished: Option<Bitrate>) -> Range {
-        let max = wished.map_or(self.max, |wished| wished.clamp(self.min, self.max));
+    pub fn limited_to(self, limit: Option<Bitrate>) -> Range {
+        let max = limit.map_or(self.max, |limit| limit.clamp(self.min, self.max));
         Range {
             start: self.start.min(max),
             max,

@@ -28,7 +28,7 @@ fn without_references_each_frame_is_a_key_frame() {
         policy.sent(at(frame), FrameId(frame), Some(1000));
     }
     assert_eq!(policy.poll_control_event(), None);
-    heard(&mut policy, 4, 2, LOST);
+    report_frame(&mut policy, 4, 2, LOST);
     assert_eq!(policy.due(), None, "frame 3 has mended it");
     policy.request_key_frame(KeyFrameRequester::Player, FrameId(1), FrameId(3));
     assert!(
@@ -43,7 +43,7 @@ fn report(frame: u32, outcome: Outcome) -> Report {
     Report::new(FrameId(frame), outcome)
 }
 
-fn heard(policy: &mut Policy, now: u32, frame: u32, outcome: Outcome) {
+fn report_frame(policy: &mut Policy, now: u32, frame: u32, outcome: Outcome) {
     policy.on_report(at(now), &report(frame, outcome), None);
 }
 
@@ -73,16 +73,16 @@ fn a_lost_frame_costs_no_key_frame() {
             NextFrame::Predicted(FrameId(frame - 1))
         );
     }
-    heard(&mut policy, 5, 2, WHOLE);
-    heard(&mut policy, 5, 3, LOST);
+    report_frame(&mut policy, 5, 2, WHOLE);
+    report_frame(&mut policy, 5, 3, LOST);
     assert!(policy.due().is_some_and(|due| due <= at(8)));
     assert_eq!(code(&mut policy, 6), NextFrame::Predicted(FrameId(2)));
     assert_eq!(policy.due(), None);
     // What was on its way comes back as tainted, and changes nothing; nor does the wish.
     let tainted = Outcome::Displayed(Fidelity::Tainted);
-    heard(&mut policy, 6, 4, tainted);
+    report_frame(&mut policy, 6, 4, tainted);
     policy.request_key_frame(KeyFrameRequester::Player, FrameId(2), FrameId(4));
-    heard(&mut policy, 6, 5, tainted);
+    report_frame(&mut policy, 6, 5, tainted);
     assert_eq!(code(&mut policy, 7), NextFrame::Predicted(FrameId(6)));
     let decisions: Vec<_> = std::iter::from_fn(|| policy.poll_control_event()).collect();
     let (frame, to) = (FrameId(6), FrameId(2));
@@ -99,9 +99,9 @@ fn without_a_sound_frame_in_memory_a_key_frame_follows_once() {
     for frame in 2..=12 {
         code(&mut policy, frame);
     }
-    heard(&mut policy, 12, 3, LOST);
+    report_frame(&mut policy, 12, 3, LOST);
     assert_eq!(code(&mut policy, 13), NextFrame::Key);
-    heard(&mut policy, 13, 13, LOST);
+    report_frame(&mut policy, 13, 13, LOST);
     // Within the hold-off whatever is sent is tainted.
     assert_eq!(code(&mut policy, 14), NextFrame::Predicted(FrameId(13)));
     assert_eq!(code(&mut policy, 15), NextFrame::Key);

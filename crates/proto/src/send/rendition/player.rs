@@ -40,7 +40,7 @@ impl<S: Subscriber> Rendition<S> {
         }
         if before.bitrate != constraints.bitrate {
             self.policy
-                .set_range(self.allowed.wished(constraints.bitrate));
+                .set_range(self.allowed.limited_to(constraints.bitrate));
         }
         if player != self.player {
             // The next player counts its input anew, and has another link.

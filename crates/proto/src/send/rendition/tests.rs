@@ -18,7 +18,7 @@ const THIRD: SubscriberId = SubscriberId::Other(3);
 
 /// What a subscriber was told.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Told {
+enum Call {
     Begin(FrameId, InputEcho),
     Slice(u8),
     End,
@@ -29,7 +29,7 @@ enum Told {
 /// that the frame has left.
 #[derive(Default)]
 struct Recorder {
-    told: Vec<Told>,
+    calls: Vec<Call>,
     answers: VecDeque<Progress>,
     capacity: Option<Bitrate>,
     intake: Option<Intake>,
@@ -42,16 +42,16 @@ impl Subscriber for Recorder {
 
     fn start_frame(&mut self, _: Instant, frame: &Frame) {
         self.capacity = frame.capacity;
-        self.told
-            .push(Told::Begin(frame.header.frame, frame.header.echo));
+        self.calls
+            .push(Call::Begin(frame.header.frame, frame.header.echo));
     }
 
     fn slice(&mut self, _: Instant, slice: &Slice<'_>) {
-        self.told.push(Told::Slice(slice.place.index));
+        self.calls.push(Call::Slice(slice.place.index));
     }
 
     fn end(&mut self, now: Instant) -> Progress {
-        self.told.push(Told::End);
+        self.calls.push(Call::End);
         self.answers
             .pop_front()
             .unwrap_or(Progress::Left(Departure {
@@ -64,7 +64,7 @@ impl Subscriber for Recorder {
     }
 
     fn dropped(&mut self, _: Instant, frame: FrameId, stage: Stage, why: DropCause) {
-        self.told.push(Told::Dropped(frame, stage, why));
+        self.calls.push(Call::Dropped(frame, stage, why));
     }
 }
 
@@ -166,7 +166,7 @@ fn words(ends: &[FrameOutcome]) -> Vec<(SubscriberId, u32, Option<DropCause>)> {
         .collect()
 }
 
-fn told(rendition: &mut Rendition<Recorder>, id: SubscriberId) -> Vec<Told> {
+fn calls(rendition: &mut Rendition<Recorder>, id: SubscriberId) -> Vec<Call> {
     let recorder = rendition.subscriber(id).expect("it subscribes");
     std::mem::take(&mut recorder.told)
 }
@@ -205,9 +205,9 @@ fn each_frame_ends_once_for_everybody_who_was_there() {
     );
     let waiting = |frame| {
         let (stage, why) = (Stage::FirstSent, DropCause::AwaitingKeyFrame);
-        Told::Dropped(FrameId(frame), stage, why)
+        Call::Dropped(FrameId(frame), stage, why)
     };
-    assert_eq!(told(&mut rendition, THIRD), [waiting(4), waiting(5)]);
+    assert_eq!(calls(&mut rendition, THIRD), [waiting(4), waiting(5)]);
 }
 
 #[test]
@@ -278,8 +278,8 @@ fn the_player_is_waited_for_and_told_again_at_its_deadline() {
         Some(at(1)),
         "it did not wait for the player"
     );
-    let all = [Told::Slice(0), Told::Slice(1), Told::End];
-    assert_eq!(told(&mut rendition, OBSERVER)[1..], all);
+    let all = [Call::Slice(0), Call::Slice(1), Call::End];
+    assert_eq!(calls(&mut rendition, OBSERVER)[1..], all);
 }
 
 #[test]
@@ -315,10 +315,10 @@ fn an_observer_that_waits_or_misses_holds_nobody_up() {
         rendition.feedback(at(4), OBSERVER, wish);
         let due = rendition.next_deadline().expect("it is wished for");
         assert!(due <= at(1) + OBSERVER_BUDGET, "{due:?}");
-        told(&mut rendition, OBSERVER);
+        calls(&mut rendition, OBSERVER);
         assert!(code(&mut rendition, due));
-        let begun = &told(&mut rendition, OBSERVER)[0];
-        assert_eq!(*begun, Told::Begin(FrameId(4), InputEcho::default()));
+        let begun = &calls(&mut rendition, OBSERVER)[0];
+        assert_eq!(*begun, Call::Begin(FrameId(4), InputEcho::default()));
     }
 }
 
@@ -344,16 +344,16 @@ fn input_is_echoed_to_the_player_whose_it_is_and_stamped_once() {
         start_frame(&mut rendition, at(now));
         assert_eq!(rendition.end(at(now)), None);
     }
-    let echoes = |told: Vec<Told>| -> Vec<InputEcho> {
-        let echo = |told: &Told| match told {
-            Told::Begin(_, echo) => Some(*echo),
+    let echoes = |calls: Vec<Call>| -> Vec<InputEcho> {
+        let echo = |told: &Call| match told {
+            Call::Begin(_, echo) => Some(*echo),
             _ => None,
         };
         told.iter().filter_map(echo).collect()
     };
     let none = InputEcho::default();
-    assert_eq!(echoes(told(&mut rendition, PLAYER)), [echo, echo, none]);
-    assert_eq!(echoes(told(&mut rendition, OBSERVER)), [none; 3]);
+    assert_eq!(echoes(calls(&mut rendition, PLAYER)), [echo, echo, none]);
+    assert_eq!(echoes(calls(&mut rendition, OBSERVER)), [none; 3]);
     let ends = ends(&mut rendition);
     let stamped = ends.iter().map(|e| e.stamps.at(Stage::InputInjected));
     let stamped: Vec<_> = stamped.step_by(2).collect();

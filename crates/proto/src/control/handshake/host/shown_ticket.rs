@@ -24,7 +24,7 @@ impl HostHandshake {
         let keys = noise.keys()?;
         let ticket = claim.ticket;
         let role = ticket.and_then(|ticket| self.redeem(&ticket, &claim.device));
-        let role = self.heard(from, role)?;
+        let role = self.report_refusal(from, role)?;
         let name = claim.name;
         Ok((keys, claim.device, Paired::Ticket { name, role }))
     }
@@ -40,7 +40,7 @@ impl HostHandshake {
         key: &PublicKey,
     ) -> Result<Role, TicketRefused> {
         let role = ticket.parse().and_then(|ticket| self.redeem(&ticket, key));
-        self.heard(from, role)
+        self.report_refusal(from, role)
     }
 
     fn redeem(&mut self, ticket: &SignedTicket, key: &PublicKey) -> Result<Role, TicketRefused> {
@@ -50,7 +50,7 @@ impl HostHandshake {
     }
 
     /// Tells of a ticket that lets nobody in.
-    fn heard(
+    fn report_refusal(
         &mut self,
         from: PathId,
         role: Result<Role, TicketRefused>,
