@@ -1,12 +1,11 @@
-//! The paths of one session as the host sees them: which it uses, and which its client has shown that
-//! it receives at.
+//! Path validation of one session at the host: its current path and the validated ones.
 //!
-//! An authentic datagram shows who made it, not where it was sent from: somebody on the way can have
-//! it arrive from any address. So a path is asked with a challenge that has to come back the same way
-//! (the idea of RFC 9000, section 8.2) before the session goes there, and until then at most
-//! [`AMPLIFICATION`] times the bytes that came from there go there (section 8.1).
+//! An authentic datagram proves its author, not its source: an on-path attacker can forward it from any
+//! address. So a new path must return a challenge (compare RFC 9000, section 8.2) before the session moves
+//! there, and until then the host sends at most [`AMPLIFICATION`] times the bytes received from it (section
+//! 8.1).
 //!
-//! What it is not: it does not know what travels, nor where a path leads.
+//! The module knows neither the payload nor the meaning of a path.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,30 +15,30 @@ use crate::id::PathId;
 use crate::time::Instant;
 use crate::wire::header::{HEADER, TAG};
 
-/// Times the bytes from an address that may go there before it has answered.
+/// Anti-amplification limit before validation: bytes sent per byte received.
 const AMPLIFICATION: usize = 3;
 
-/// A challenge that gets no answer is sent again after this time, and so often for each datagram that
-/// comes from there (guess): three lost in a row are rare.
+/// Retransmission interval of an unanswered challenge. Each datagram from the path allows [`MAX_TRIES`]
+/// challenges (guess): three losses in a row are rare.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
-/// See [`AGAIN`].
+/// See [`RETRY_AFTER`].
 const MAX_TRIES: u8 = 3;
 
-/// Paths that are kept as shown: those of the ladder, and of a machine that changes between two
+/// Validated paths that are kept: enough for all transports, and for a machine that alternates between two
 /// networks.
 const MAX_VALIDATED: usize = 4;
 
-/// Paths that are asked at a time; one more takes the place of the one that was silent longest.
+/// Concurrent challenges; a further one evicts the path that was silent longest.
 const MAX_PENDING: usize = 2;
 
 /// Bytes of a datagram with a challenge: kind, length and eight bytes, sealed.
 pub(crate) const CHALLENGE: usize = HEADER + 3 + 8 + TAG;
 
 pub(crate) struct Paths {
-    /// The newest last; [`Paths::now`] is one of them.
+    /// Newest last; contains [`Paths::now`].
     validated: VecDeque<PathId>,
     now: PathId,
-    /// Where the newest datagram that moves a session came from.
+    /// The source of the newest datagram that moves the session.
     target: PathId,
     pending: VecDeque<PendingChallenge>,
 }
@@ -54,7 +53,7 @@ struct PendingChallenge {
 }
 
 impl Paths {
-    /// The handshake has shown the first one.
+    /// The handshake has validated the first path.
     pub(crate) fn new(path: PathId) -> Paths {
         Paths {
             validated: VecDeque::from([path]),
@@ -64,7 +63,7 @@ impl Paths {
         }
     }
 
-    /// Where the session is.
+    /// The current path.
     pub(crate) fn now(&self) -> PathId {
         self.now
     }
@@ -73,8 +72,8 @@ impl Paths {
         self.validated.contains(&path)
     }
 
-    /// An authentic datagram of so many bytes came from `path`; `moves` if the session is to follow
-    /// it. Whether the session is elsewhere now.
+    /// An authentic datagram of `bytes` bytes arrived from `path`; `moves` if it moves the session. Returns
+    /// whether the current path changed.
     pub(crate) fn on_datagram(
         &mut self,
         now: Instant,
@@ -101,7 +100,7 @@ impl Paths {
                 challenge
             }
             None => {
-                // Without randomness the client could answer unseen: the path stays unshown.
+                // Without randomness a client could predict the token: the path stays unvalidated.
                 let Ok(token) = random() else { return };
                 PendingChallenge {
                     path,
@@ -119,7 +118,7 @@ impl Paths {
         self.pending.push_back(challenge);
     }
 
-    /// An answer came from `path`. Whether the session is elsewhere now.
+    /// A challenge's response arrived from `path`. Returns whether the current path changed.
     pub(crate) fn answered(&mut self, path: PathId, token: u64) -> bool {
         let fits = |a: &PendingChallenge| a.path == path && a.token == token;
         let Some(index) = self.pending.iter().position(fits) else {
@@ -134,7 +133,7 @@ impl Paths {
         self.settle()
     }
 
-    /// Goes where it is wanted, if that is shown.
+    /// Moves to the target path if it is validated.
     fn settle(&mut self) -> bool {
         let elsewhere = self.target != self.now && self.is_validated(self.target);
         if elsewhere {
@@ -143,7 +142,7 @@ impl Paths {
         elsewhere
     }
 
-    /// The challenge that is due, and where to. It counts as sent.
+    /// The next challenge and its path. It counts as sent.
     pub(crate) fn poll(&mut self, now: Instant) -> Option<(PathId, u64)> {
         let challenge = self
             .pending
@@ -170,7 +169,7 @@ impl Paths {
 }
 
 impl PendingChallenge {
-    /// When the next challenge may go there, if one may.
+    /// When the next challenge may be sent, if the limits allow one.
     fn due(&self) -> Option<Instant> {
         let may = self.tries < MAX_TRIES && self.sent + CHALLENGE <= AMPLIFICATION * self.received;
         may.then_some(self.next)
@@ -207,13 +206,13 @@ mod tests {
         assert!(!paths.answered(path(2), token ^ 1), "another one");
         assert!(paths.answered(path(2), token));
         assert_eq!(paths.now(), path(2));
-        // The one before is shown, too: no challenge, no wait.
+        // The earlier path is still validated: no challenge, no wait.
         assert!(paths.on_datagram(Instant(1), path(1), 100, true));
         assert_eq!((paths.now(), paths.next_timeout()), (path(1), None));
     }
 
     #[test]
-    fn a_path_that_was_only_tried_moves_nobody() {
+    fn a_probed_path_does_not_move_the_session() {
         let mut paths = Paths::new(path(1));
         assert!(!paths.on_datagram(Instant(0), path(2), 100, false));
         let (_, token) = paths.poll(Instant(0)).unwrap();
@@ -223,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn at_most_three_times_what_came_goes_to_who_never_answered() {
+    fn an_unvalidated_path_gets_at_most_three_times_its_bytes() {
         for bytes in [1, 16, 17, 18, 34, 51, 1400] {
             let mut paths = Paths::new(path(1));
             for n in 0..50 {
@@ -231,13 +230,16 @@ mod tests {
             }
             let sent = challenges(&mut paths).len() * CHALLENGE;
             assert!(sent <= 3 * 50 * bytes, "{sent} for 50 times {bytes}");
-            assert!(sent <= 3 * CHALLENGE, "only so often for one datagram");
+            assert!(
+                sent <= 3 * CHALLENGE,
+                "at most three challenges for one datagram"
+            );
             assert_eq!(paths.now(), path(1));
         }
     }
 
     #[test]
-    fn a_lost_challenge_is_said_again() {
+    fn a_lost_challenge_is_retransmitted() {
         let mut paths = Paths::new(path(1));
         paths.on_datagram(Instant(0), path(2), 100, true);
         let (_, token) = paths.poll(Instant(0)).unwrap();

@@ -1,11 +1,10 @@
-//! The link ladder: the exchange that shows that a transport ([`TransportKind`]) carries a stream.
+//! Transport probes: the exchange that shows that a transport ([`TransportKind`]) carries a stream.
 //!
-//! The client asks over a transport for a burst of full datagrams, and the host answers with one
-//! over the same way. Only what has arrived so counts: that a socket opened, or that small
-//! datagrams pass, says nothing about a frame. Neither the question nor the answer moves the
-//! session; the first other datagram over the new way does.
+//! The client requests a burst of full datagrams over a transport, and the host answers over the same path.
+//! Only a received burst counts: an open socket, or small datagrams that arrive, prove nothing about a frame.
+//! Neither the request nor the answer moves the session; the first other datagram over the new path does.
 //!
-//! What it is not: it does not choose what to try (crate `runtime`), and knows no addresses.
+//! The module does not select transports (crate `runtime`), and knows no addresses.
 
 use std::time::Duration;
 
@@ -16,32 +15,32 @@ pub use crate::transport::TransportKind;
 /// Datagrams of an answer: a slice or two at 20 Mb/s.
 pub const BURST: u8 = 8;
 
-/// So many of them suffice: on a link that loses a tenth of everything, less than one answer in
-/// 2000 has fewer.
+/// Datagrams that suffice: on a link that loses a tenth, less than one answer in 2000 has fewer.
 const ENOUGH: u32 = 4;
 
-/// A question is asked this often …
+/// Number of requests.
 const TRIES: u8 = 4;
 
-/// … and waits this long for its answer: far more than a round trip on a local network, so that a
-/// busy machine is not taken for a bad link (guess).
+/// Timeout of a request: far more than a round trip on a local network, so that a busy machine does not count
+/// as a bad link (guess).
 const TIMEOUT: Duration = Duration::from_millis(150);
 
-/// One way that is being tried.
+/// A path to probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProbeTarget {
-    /// The way.
+    /// The path.
     pub path: PathId,
-    /// Whether the host may let the kernel cut the burst.
+    /// Whether the host may use segmentation offload for the burst.
     pub segmented: bool,
 }
 
-/// What came of trying a way: `None` if no answer came, else what the host answered with.
+/// The result of a probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProbeResult {
-    /// What was tried.
+    /// The probed path.
     pub target: ProbeTarget,
-    /// What the host answered with; a number that this program does not know is `None` inside.
+    /// The host's transport; `None` without an answer, `Some(None)` for a number that this program does not
+    /// know.
     pub answer: Option<Option<TransportKind>>,
 }
 
@@ -51,12 +50,12 @@ pub(crate) struct Probe {
     token: u32,
     tries: u8,
     ask_at: Instant,
-    /// Which datagrams of the answer to the newest question came, a bit each.
+    /// Received datagrams of the answer to the newest request, one bit each.
     pieces: u32,
 }
 
 impl Probe {
-    /// Begins; `token` must differ from that of the probe before by at least [`TRIES`].
+    /// Starts a probe; `token` must differ from the previous probe's by at least [`TRIES`].
     pub(crate) fn new(now: Instant, target: ProbeTarget, token: u32) -> Probe {
         Probe {
             target,
@@ -67,13 +66,12 @@ impl Probe {
         }
     }
 
-    /// When something is due.
+    /// The next deadline.
     pub(crate) fn next_timeout(&self) -> Instant {
         self.ask_at
     }
 
-    /// The token of a question that is to be asked now, and where; the end if it was asked often
-    /// enough.
+    /// The token and target of a request that is due, or the final result after the last timeout.
     pub(crate) fn poll(&mut self, now: Instant) -> Result<Option<(u32, ProbeTarget)>, ProbeResult> {
         if now < self.ask_at {
             return Ok(None);
@@ -91,7 +89,7 @@ impl Probe {
         Ok(Some((self.token, self.target)))
     }
 
-    /// A datagram of an answer came.
+    /// A datagram of an answer arrived.
     pub(crate) fn answered(
         &mut self,
         token: u32,
@@ -123,7 +121,7 @@ mod tests {
     #[test]
     fn half_a_burst_of_the_newest_answer_is_enough_and_less_is_not() {
         let mut probe = Probe::new(Instant(0), TARGET, 9);
-        assert_eq!(probe.answered(9, 0, None), None, "nothing was asked yet");
+        assert_eq!(probe.answered(9, 0, None), None, "no request was sent yet");
         let (first, _) = probe.poll(Instant(0)).unwrap().unwrap();
         for piece in [0, 1, 2, 2, 2, BURST, 255] {
             assert_eq!(probe.answered(first, piece, Some(TransportKind::Raw)), None);
@@ -135,7 +133,7 @@ mod tests {
         );
         let (second, target) = probe.poll(later).unwrap().unwrap();
         assert_eq!(target, TARGET);
-        // What is left of the first answer does not add up with the second.
+        // Late datagrams of the first answer do not count for the second.
         for (token, piece) in [
             (first, 3),
             (first, 4),

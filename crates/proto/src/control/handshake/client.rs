@@ -1,4 +1,4 @@
-//! The client's side: asks until it is answered, and ends in a session or in one clear reason.
+//! The client's side: retransmits until answered, and ends in a session or in one clear error.
 
 use std::time::Duration;
 
@@ -18,33 +18,33 @@ use crate::control::ticket::{SignedTicket, TicketRefused};
 use crate::id::SessionId;
 use crate::time::Instant;
 
-/// The first wait for an answer; each further one is half as long again, up to
-/// [`SLOWEST_RESEND`]. A local network answers in a few milliseconds, a slow host's X25519 in ten.
+/// The first retransmission timeout; it grows by half each time, up to [`SLOWEST_RESEND`]. A local network
+/// answers in a few milliseconds, a slow host's X25519 in ten.
 const FIRST_RESEND: Duration = Duration::from_millis(250);
 
-/// The longest wait for an answer: a host that is started again is found within it.
+/// The longest retransmission timeout: a restarted host is found within it.
 const SLOWEST_RESEND: Duration = Duration::from_millis(500);
 
-/// Unanswered sends of Begin or Finish after which the client starts again from Hello: its cookie
-/// may have been damaged or grown old, or the host may have evicted it.
+/// Unanswered sends of Begin or Finish after which the client restarts from Hello: its cookie may be damaged
+/// or expired, or the host may have evicted it.
 const SENDS_BEFORE_RESTART: u32 = 4;
 
-/// How long a Refused without a tag is only a rumour: anybody on the path can write one, and an
-/// honest host's answer overtakes it.
+/// Time for which an untagged Refused is not believed: an on-path attacker can forge it, and an honest host's
+/// answer arrives earlier.
 const RUMOUR: Duration = Duration::from_millis(500);
 
-/// What a client trusts.
+/// How a client authenticates the host.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// The PIN that the host shows: a first meeting.
+    /// By the host's PIN: the first pairing.
     Pin(Pin),
-    /// The key that the host had when they met.
+    /// By the host's key from an earlier pairing.
     Known(PublicKey),
-    /// A portal's word: the host has this key, and takes this ticket.
+    /// By a portal: the host has this key and accepts this ticket.
     Ticket {
         /// The host's key.
         host: PublicKey,
-        /// What it is shown, sealed for that key.
+        /// The ticket, sent sealed for that key.
         ticket: SignedTicket,
     },
 }
@@ -60,13 +60,13 @@ pub struct ClientHandshake {
     nonce: [u8; 16],
     gives_up: Instant,
     stage: Stage,
-    /// What is sent until it is answered.
+    /// The current message, retransmitted until it is answered.
     datagram: Vec<u8>,
     next_send: Instant,
     wait: Duration,
     sends: u32,
     rumour: Option<(Instant, HandshakeError)>,
-    /// Challenges came, but no Answer.
+    /// Challenges arrived, but no Answer.
     unproven: bool,
 }
 
@@ -80,7 +80,7 @@ enum Stage {
 struct Begun {
     noise: Noise,
     version: u8,
-    /// The PIN's exchange, at pairing. Taken by the Answer that is proven to be the host's.
+    /// The SPAKE2 exchange at pairing; taken when an Answer is proven authentic.
     exchange: Option<PinExchange>,
 }
 
@@ -93,8 +93,7 @@ struct Finishing {
 }
 
 impl ClientHandshake {
-    /// Starts at `now`; the first datagram is due at once. `name` is what the host will list this
-    /// device as.
+    /// Starts at `now`; the first datagram is due at once. The host lists this device as `name`.
     ///
     /// # Errors
     /// [`HandshakeError::NoRandomness`].
@@ -136,7 +135,7 @@ impl ClientHandshake {
         })
     }
 
-    /// A datagram for the host, if one is due at `now`.
+    /// The datagram to send at `now`, if one is due.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Vec<u8>> {
         if matches!(self.stage, Stage::Over) || now < self.next_send {
             return None;
@@ -150,7 +149,7 @@ impl ClientHandshake {
         Some(self.datagram.clone())
     }
 
-    /// When something is due: a datagram to send, or the end of patience. `None` once it is over.
+    /// The next deadline: a retransmission or the timeout. `None` once the handshake is over.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         if matches!(self.stage, Stage::Over) {
@@ -160,12 +159,11 @@ impl ClientHandshake {
         Some(self.next_send.min(self.gives_up).min(rumour))
     }
 
-    /// Ends the handshake if it is time to.
+    /// Ends the handshake on timeout.
     ///
     /// # Errors
-    /// Why there is no session: [`HandshakeError::TimedOut`], [`HandshakeError::NotTheHost`],
-    /// [`HandshakeError::Unconfirmed`], or what the host refused it for.
-    /// The handshake is over then.
+    /// The reason for failure: [`HandshakeError::TimedOut`], [`HandshakeError::NotTheHost`],
+    /// [`HandshakeError::Unconfirmed`], or the host's refusal. The handshake is over then.
     pub fn handle_timeout(&mut self, now: Instant) -> Result<(), HandshakeError> {
         if matches!(self.stage, Stage::Over) {
             return Ok(());
@@ -189,11 +187,10 @@ impl ClientHandshake {
         Ok(())
     }
 
-    /// Takes a datagram that came from the host's address. What is not for this handshake, or was
-    /// damaged or forged, changes nothing.
+    /// Handles a datagram from the host's address. Foreign, damaged and forged datagrams have no effect.
     ///
     /// # Errors
-    /// Why there is no session; the handshake is over then.
+    /// The reason for failure; the handshake is over then.
     pub fn handle_datagram(
         &mut self,
         now: Instant,
@@ -291,8 +288,7 @@ impl ClientHandshake {
         else {
             return Ok(());
         };
-        // snow can read another second message after one that failed: it derives that message's
-        // keys anew.
+        // snow can read another second message after a failed one: it derives that message's keys again.
         let Some(sealed) = begun.noise.read(answer.noise()) else {
             return Ok(());
         };
@@ -304,8 +300,8 @@ impl ClientHandshake {
             zerocopy::FromBytes::ref_from_bytes(&sealed).map_err(|_| HandshakeError::Crypto)?;
         let session = SessionId(payload.session.get());
         if session != answer.head.session() {
-            // The head was changed on its way. The rest was good and can't be read twice, so the
-            // next send starts again from Hello.
+            // The head was changed in transit. The rest was valid and cannot be read twice, so the next send
+            // restarts from Hello.
             self.restart(now);
             return Ok(());
         }
@@ -385,13 +381,13 @@ impl ClientHandshake {
             Reason::Busy => HandshakeError::Busy {
                 retry_after: Duration::from_secs(refused.retry_after.get().into()),
             },
-            // Only the host that has run the exchange may say what the PIN is worth, and only the
-            // one that this device has proven its key to, that it is forbidden.
+            // Only a peer that completed the exchange may reject the PIN, and only the host to which this
+            // device proved its key may forbid it.
             Reason::PairingFailed | Reason::Forbidden if !proven => return Ok(()),
             Reason::PairingFailed => HandshakeError::WrongPin,
             Reason::Forbidden => HandshakeError::Forbidden,
             reason => match reason.of_ticket() {
-                // Said before the host has shown its key, as it costs it nothing.
+                // Valid before the host has proven its key, because this refusal costs it nothing.
                 Some(why) if proven || why == TicketRefused::NotTaken => {
                     HandshakeError::Ticket(why)
                 }
@@ -406,8 +402,7 @@ impl ClientHandshake {
         Ok(())
     }
 
-    /// A Finish under a PIN lets its receiver test one guess at that PIN, so a client sends only
-    /// one for each PIN that was typed.
+    /// A Finish under a PIN lets its receiver test one guess, so a client sends only one for each typed PIN.
     fn may_restart(&self) -> bool {
         match (&self.stage, &self.trust) {
             (Stage::Begun(_), _)
@@ -424,8 +419,7 @@ impl ClientHandshake {
         }
     }
 
-    /// Begins `stage` and what it sends. An Answer shows that what was refused before was not the
-    /// host's last word.
+    /// Enters `stage` and sends `datagram`. An Answer overrides an earlier untagged refusal.
     fn enter(&mut self, now: Instant, stage: Stage, datagram: Vec<u8>) {
         if matches!(stage, Stage::Finishing(_)) {
             self.rumour = None;

@@ -1,4 +1,4 @@
-//! Many Begins from few addresses, and an honest client that has to come through, on a virtual clock.
+//! A flood of Begins from few addresses must not starve an honest client; on a virtual clock.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use crate::time::Instant;
 const HONEST: PathId = PathId([1; PathId::LEN]);
 const ATTACKERS: u8 = 8;
 const A_SECOND: u32 = 3000;
-/// In which an honest client has to be through.
+/// Deadline for the honest client.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What the attackers begin with.
+/// The credential in the attackers' Begins.
 #[derive(Clone, Copy, Debug)]
 enum Attack {
-    /// PINs, while the host waits for one.
+    /// PINs, while a pairing window is open.
     Pairing,
-    /// The honest client's id, which anybody on the way can read, and no key.
+    /// The honest client's id, which an on-path attacker can read, without its key.
     ItsId,
-    /// Ids that nobody has.
+    /// Unknown ids.
     Ids,
 }
 
@@ -30,7 +30,7 @@ struct World {
     now: Instant,
     host: HostHandshake,
     identity: Identity,
-    /// Nonces and cookies of the attackers, which they got as anybody does.
+    /// Nonces and cookies of the attackers, obtained by normal Hellos.
     shown: Vec<(PathId, [u8; 16], [u8; crate::control::cookie::COOKIE])>,
     /// Begins that the host answered.
     answered: usize,
@@ -65,7 +65,7 @@ impl World {
             .handle_datagram(self.now, from, datagram, &standing)
     }
 
-    /// The attackers show their addresses once more.
+    /// Renews the attackers' cookies.
     fn show(&mut self) {
         self.shown.clear();
         for n in 0..ATTACKERS {
@@ -104,7 +104,7 @@ impl World {
         self.answered += usize::from(reaction.reply.is_some());
     }
 
-    /// How long the client takes beside the attack.
+    /// The client's time to reconnect during the attack.
     fn reconnects_in(&mut self, attack: Attack, trust: &Trust) -> Duration {
         let began = self.now;
         let name = DeviceName::default();
@@ -141,7 +141,7 @@ fn a_known_client_comes_through_3000_begins_a_second() {
     for attack in [Attack::Pairing, Attack::ItsId, Attack::Ids] {
         let (mut world, host) = World::new();
         let trust = Trust::Known(host.public());
-        // Again and again, as on a bad link: what is kept for it is not used up either.
+        // Repeated, as on a lossy link: the client's own budget must not run out either.
         for _ in 0..5 {
             let took = world.reconnects_in(attack, &trust);
             assert!(took < Duration::from_millis(100), "{attack:?}: {took:?}");
@@ -160,7 +160,7 @@ fn one_that_pairs_comes_through_3000_begins_a_second() {
 }
 
 #[test]
-fn who_lacks_the_key_of_a_device_is_not_worked_for() {
+fn begins_without_the_devices_key_cost_no_work() {
     let (mut world, _) = World::new();
     world.show();
     for n in 0..A_SECOND {
@@ -179,7 +179,7 @@ fn a_tagged_begin_is_good_from_its_own_address_alone() {
     let challenge = world.send(HONEST, &hello).reply.unwrap();
     client.handle_datagram(world.now, &challenge).unwrap();
     let begin = client.poll_transmit(world.now).unwrap();
-    // Somebody who saw it sends it from elsewhere, with a cookie of its own.
+    // An eavesdropper replays it from another address with its own cookie.
     let elsewhere = PathId([100; PathId::LEN]);
     let own = world.send(elsewhere, &hello).reply.unwrap();
     let mut copied = *Begin::parse(&begin).unwrap().0;
@@ -189,7 +189,7 @@ fn a_tagged_begin_is_good_from_its_own_address_alone() {
     assert!(world.send(HONEST, &begin).reply.is_some());
 }
 
-/// Who has a network of addresses has no more than one who has one.
+/// Many addresses in one network get no more than one address.
 #[test]
 fn addresses_of_one_network_share() {
     let path = |bytes: &[u8]| {

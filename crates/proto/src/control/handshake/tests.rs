@@ -28,7 +28,7 @@ fn no_device(_: &ClientId) -> DeviceStatus {
     DeviceStatus::Unknown
 }
 
-/// How a channel treats datagrams: chances in percent, delays in milliseconds.
+/// Link conditions: chances in percent, delays in milliseconds.
 #[derive(Clone, Copy)]
 struct Weather {
     loss: u64,
@@ -60,7 +60,7 @@ struct World {
     random: u64,
     sent: u64,
     flying: BTreeMap<(Instant, u64), (To, Vec<u8>)>,
-    /// Bits to flip in copies that arrive before the first datagram of a kind does.
+    /// Bits to flip in copies that arrive before the first datagram of a kind.
     flips: Option<(Kind, std::ops::Range<usize>)>,
     at_client: Vec<Established>,
     at_host: Vec<(Established, Paired)>,
@@ -104,7 +104,7 @@ impl World {
         world
     }
 
-    /// A client and a host that know each other.
+    /// A client and a host that are paired.
     fn reconnection() -> World {
         let mut world = World::new(|host| Trust::Known(host.public()));
         world.standing = DeviceStatus::Allowed(world.client_identity.public());
@@ -120,7 +120,7 @@ impl World {
         self.run()
     }
 
-    /// Until the client has a session or an error.
+    /// Runs until the client has a session or an error.
     fn run(&mut self) -> Result<(), HandshakeError> {
         loop {
             while let Some(datagram) = self.client.poll_transmit(self.now) {
@@ -195,7 +195,7 @@ impl World {
                 if let Some(reply) = reaction.reply {
                     assert!(
                         reply.len() <= datagram.len(),
-                        "an answer longer than its question"
+                        "the reply is longer than the request"
                     );
                     self.send(To::Client, reply);
                 }
@@ -221,7 +221,7 @@ impl World {
         self.draw() % 100 < percent
     }
 
-    /// Both sides have exactly one session, and it is the same one.
+    /// Both sides have exactly one session, the same one.
     fn assert_agreed(&self) -> &Paired {
         assert_eq!((self.at_client.len(), self.at_host.len()), (1, 1));
         let (client, (host, paired)) = (&self.at_client[0], &self.at_host[0]);
@@ -280,7 +280,7 @@ fn bad_weather_ends_in_agreement_or_in_a_clear_error() {
         };
         match world.run() {
             Ok(()) => {
-                // Whatever still flies, and the client's late duplicates, open nothing more.
+                // Datagrams in flight and late duplicates open no further session.
                 agreed += 1;
                 let client = world.at_client[0].clone();
                 let twin = world
@@ -289,7 +289,7 @@ fn bad_weather_ends_in_agreement_or_in_a_clear_error() {
                     .find(|(host, _)| host.session == client.session);
                 assert!(twin.is_some_and(|(host, _)| host.secret == client.secret));
             }
-            // A pairing whose Confirm was lost for good finds the window closed by its own success.
+            // If the Confirm of a pairing is lost for good, the window is already closed.
             Err(
                 HandshakeError::TimedOut { .. }
                 | HandshakeError::NotTheHost
@@ -304,13 +304,13 @@ fn bad_weather_ends_in_agreement_or_in_a_clear_error() {
     assert!(agreed >= 135, "{agreed} of 150");
 }
 
-/// What was said of the pairing window.
+/// The events of the pairing window.
 fn pairing_events(host: &mut HostHandshake) -> Vec<PairingEvent> {
     std::iter::from_fn(|| host.poll_event()).collect()
 }
 
 #[test]
-fn wrong_pins_are_told_delayed_and_three_are_taken() {
+fn wrong_pins_are_reported_delayed_and_limited() {
     let mut world = World::pairing("654321");
     assert_eq!(world.run(), Err(HandshakeError::WrongPin));
     let wrong = |tries_left| PairingEvent::WrongPin {
@@ -320,7 +320,7 @@ fn wrong_pins_are_told_delayed_and_three_are_taken() {
     assert_eq!(pairing_events(&mut world.host), [wrong(2)]);
     for (delay, tries_left) in [(1, 1), (2, 0)] {
         let retry_after = Duration::from_secs(delay);
-        // The right PIN has to wait too, or the delay would tell right from wrong.
+        // The right PIN is delayed too; otherwise the delay would reveal it.
         assert_eq!(
             world.again("123456"),
             Err(HandshakeError::Busy { retry_after })
@@ -332,12 +332,12 @@ fn wrong_pins_are_told_delayed_and_three_are_taken() {
     }
     assert_eq!(world.again("123456"), Err(HandshakeError::PairingClosed));
     assert!(world.at_host.is_empty() && world.at_client.is_empty());
-    // Somebody else has their own tries.
+    // Another client has its own tries.
     let (mut client, finish) = up_to_finish(&mut world.host, world.now, OTHER, "123456");
     let reaction = (world.host).handle_datagram(world.now, OTHER, &finish, &no_device);
     let confirmed = client.handle_datagram(world.now, &reaction.reply.unwrap());
     assert!(reaction.established.is_some() && confirmed.unwrap().is_some());
-    // A new window starts afresh.
+    // A new window has new tries.
     world.host.open_pairing(world.now, pin("123456"), MINUTE);
     world.again("123456").unwrap();
     world.assert_agreed();
@@ -347,7 +347,7 @@ fn wrong_pins_are_told_delayed_and_three_are_taken() {
 fn an_honest_client_pairs_amid_a_flood_of_wrong_pins() {
     let mut world = World::pairing("123456");
     let mut guessed = 0;
-    // Seven addresses guess whenever the host takes it, for 20 s.
+    // Seven addresses guess as fast as the host allows, for 20 s.
     for n in 0..400_u32 {
         let now = world.now + Duration::from_millis(50) * n;
         let mut from = OTHER;
@@ -372,7 +372,7 @@ fn an_honest_client_pairs_amid_a_flood_of_wrong_pins() {
     world.again("123456").unwrap();
     world.assert_agreed();
     assert_eq!(guessed, 7 * 3);
-    // Each is told, and nothing else.
+    // Each wrong PIN emits one event.
     let told = pairing_events(&mut world.host);
     assert_eq!(told.len(), 7 * 3);
     let wrong = |event: &PairingEvent| matches!(event, PairingEvent::WrongPin { .. });
@@ -380,8 +380,8 @@ fn an_honest_client_pairs_amid_a_flood_of_wrong_pins() {
 }
 
 #[test]
-fn the_end_of_a_pairing_window_is_told_once() {
-    // By its time.
+fn the_end_of_a_pairing_window_is_reported_once() {
+    // By timeout.
     let mut world = World::pairing("123456");
     world.host.handle_timeout(world.now + MINUTE);
     world.host.handle_timeout(world.now + MINUTE * 2);
@@ -401,7 +401,7 @@ fn the_end_of_a_pairing_window_is_told_once() {
     world.host.handle_timeout(world.now + MINUTE);
     assert_eq!(pairing_events(&mut world.host), []);
     assert_eq!(world.again("123456"), Err(HandshakeError::PairingClosed));
-    // By success: that is told otherwise.
+    // By success, which has its own event.
     world.host.open_pairing(world.now, pin("123456"), MINUTE);
     world.again("123456").unwrap();
     world.host.handle_timeout(world.now + MINUTE);
@@ -410,13 +410,13 @@ fn the_end_of_a_pairing_window_is_told_once() {
 
 #[test]
 fn a_finish_without_confirm_is_a_wrong_pin() {
-    // At the client: whoever got it may have tested a guess.
+    // At the client: the receiver of its Finish may have tested a guess.
     let mut world = World::pairing("123456");
     let now = world.now;
     let (mut client, _) = up_to_finish(&mut world.host, now, OTHER, "123456");
     let outcome = client.handle_timeout(now + HANDSHAKE_TIMEOUT);
     assert_eq!(outcome, Err(HandshakeError::Unconfirmed));
-    // At the host: also a forbidden device's, which has the right one.
+    // At the host: also from a forbidden device with the right PIN.
     world.standing = DeviceStatus::Forbidden(world.client_identity.public());
     assert_eq!(world.run(), Err(HandshakeError::Forbidden));
     let tried = PairingEvent::ForbiddenTried {
@@ -428,7 +428,7 @@ fn a_finish_without_confirm_is_a_wrong_pin() {
     assert_eq!(tries_left, MAX_TRIES - 1);
 }
 
-/// A client with the PIN `typed` and its Begin; `None` if the host takes no Hello.
+/// A client with the PIN `typed` and its Begin; `None` if the host rejects its Hello.
 fn begin_with(
     host: &mut HostHandshake,
     now: Instant,
@@ -445,7 +445,7 @@ fn begin_with(
     Some((client, begin))
 }
 
-/// A client that has got an Answer and whose Finish waits to be sent.
+/// A client that has received an Answer, and its unsent Finish.
 fn up_to_finish(
     host: &mut HostHandshake,
     now: Instant,
@@ -524,10 +524,10 @@ fn a_repeated_wrong_finish_is_one_try() {
 }
 
 #[test]
-fn a_window_that_is_over_pairs_nobody() {
+fn a_closed_window_pairs_no_client() {
     let mut world = World::pairing("123456");
     let (_, finish) = up_to_finish(&mut world.host, world.now, OTHER, "123456");
-    // As long as nothing: it is over at once.
+    // A window of zero length.
     let over = Duration::ZERO;
     world.host.open_pairing(world.now, pin("123456"), over);
     let reaction = world
@@ -540,7 +540,7 @@ fn a_window_that_is_over_pairs_nobody() {
     world.now = world.now + MINUTE;
     assert_eq!(world.again("123456"), Err(HandshakeError::PairingClosed));
 
-    // A Begin from the window before doesn't finish in the next, not even with the same PIN.
+    // A Begin of one window cannot finish in the next, even with the same PIN.
     let mut world = World::pairing("123456");
     let (mut client, finish) = up_to_finish(&mut world.host, world.now, OTHER, "123456");
     world.host.open_pairing(world.now, pin("123456"), MINUTE);
@@ -559,13 +559,13 @@ fn unknown_and_forbidden_devices_are_refused() {
     world.standing = DeviceStatus::Unknown;
     assert_eq!(world.run(), Err(HandshakeError::UnknownDevice));
     assert_eq!(world.host.half_open(), 0);
-    // Forbidden, but with its key, or with the right PIN.
+    // Forbidden with its key, and with the right PIN.
     for mut world in [World::reconnection(), World::pairing("123456")] {
         world.standing = DeviceStatus::Forbidden(world.client_identity.public());
         assert_eq!(world.run(), Err(HandshakeError::Forbidden));
         assert!(world.at_host.is_empty());
     }
-    // Who has only a forbidden device's id hears what it hears of one that is allowed.
+    // A client with only a forbidden device's id gets the same reply as with an allowed one's.
     for standing in [DeviceStatus::Forbidden, DeviceStatus::Allowed] {
         let mut world = World::reconnection();
         world.standing = standing(Identity::generate().unwrap().public());
@@ -576,7 +576,7 @@ fn unknown_and_forbidden_devices_are_refused() {
             .filter(|(_, d)| Kind::of(d) == Some(Kind::Challenge));
         assert_eq!(heard.clone().count(), challenges.count());
     }
-    // One that is forbidden between its Begin and its Finish.
+    // A device that is forbidden between its Begin and its Finish.
     let mut world = World::reconnection();
     let (now, key) = (world.now, world.client_identity.public());
     let mut last = Ok(None);
@@ -591,7 +591,7 @@ fn unknown_and_forbidden_devices_are_refused() {
         last = world.client.handle_datagram(now, &reaction.reply.unwrap());
     }
     assert_eq!(last.unwrap_err(), HandshakeError::Forbidden);
-    // Another's id, without its key.
+    // Another device's id without its key.
     let mut world = World::reconnection();
     world.standing = DeviceStatus::Allowed(Identity::generate().unwrap().public());
     assert_eq!(world.run(), Err(HandshakeError::NotTheHost));
@@ -633,7 +633,7 @@ fn versions_agree_on_the_older_or_say_why_not() {
 }
 
 #[test]
-fn nobody_there_is_said_after_ten_seconds() {
+fn no_answer_is_reported_after_ten_seconds() {
     let mut world = World::pairing("123456");
     world.weather.loss = 100;
     let start = world.now;
@@ -673,8 +673,8 @@ fn no_flipped_bit_establishes_or_kills_the_honest_handshake() {
             world.assert_agreed();
         };
         for (kind, length) in lengths {
-            // A client takes one Challenge and reads one Answer's head, so there each flipped bit
-            // gets a handshake of its own, and has to make the client start again.
+            // A client accepts one Challenge and one Answer head, so each flipped bit there gets a handshake
+            // of its own and must make the client restart.
             let alone = match kind {
                 Kind::Challenge => length * 8,
                 Kind::Answer => 12 * 8,
@@ -698,7 +698,7 @@ fn replayed_messages_open_nothing() {
             .host
             .handle_datagram(world.now, from, datagram, &|_| standing)
     };
-    // At once: the same answers, no second session; from elsewhere: nothing.
+    // Immediately: the same answers and no second session; from another path: nothing.
     for ((_, ask), (_, answer)) in seen.iter().zip(&seen[1..]).skip(2).step_by(2) {
         let again = reply(&mut world, CLIENT, ask);
         assert_eq!(again.reply.as_ref(), Some(answer));
@@ -706,14 +706,14 @@ fn replayed_messages_open_nothing() {
         let elsewhere = reply(&mut world, OTHER, ask);
         assert!(elsewhere.reply.is_none() && elsewhere.established.is_none());
     }
-    // Once the host has forgotten it: Begin may open anew, Finish fits nothing.
+    // After expiry: Begin may open a new handshake, Finish matches none.
     world.now = world.now + HALF_OPEN_TIMEOUT;
     for (to, datagram) in &seen {
         let again = reply(&mut world, CLIENT, datagram);
         assert!(again.established.is_none());
         assert!(*to == To::Host || again.reply.is_none());
     }
-    // And the client takes no second Confirm.
+    // The client ignores a second Confirm.
     let confirm = &seen[5].1;
     assert!(
         world
@@ -759,7 +759,7 @@ fn half_open_handshakes_are_bounded_and_expire() {
     for n in 0..MAX_HALF_OPEN + 10 {
         let mut from = OTHER;
         from.0[0] = u8::try_from(n).unwrap();
-        // As fast as the host works.
+        // At the rate limit of the host.
         world.now =
             world.now + Duration::from_secs(1) / u32::try_from(PAIRINGS_PER_SECOND).unwrap();
         last = Some((
@@ -770,7 +770,7 @@ fn half_open_handshakes_are_bounded_and_expire() {
     }
     let due = world.now + HALF_OPEN_TIMEOUT;
     assert!(world.host.next_timeout().unwrap() < due);
-    // The newest is still there.
+    // The newest is still open.
     let (from, (mut client, finish)) = last.unwrap();
     let reaction = world
         .host
@@ -783,7 +783,7 @@ fn half_open_handshakes_are_bounded_and_expire() {
     assert_eq!(world.host.next_timeout(), None);
 }
 
-/// A Begin from `from`, made as an honest client makes it.
+/// A valid Begin from `from`.
 fn up_to_begin(host: &mut HostHandshake, now: Instant, from: PathId) -> Vec<u8> {
     let identity = Identity::generate().unwrap();
     let trust = Trust::Pin(pin("000000"));
@@ -795,13 +795,13 @@ fn up_to_begin(host: &mut HostHandshake, now: Instant, from: PathId) -> Vec<u8> 
 }
 
 #[test]
-fn one_address_gets_little_work_and_evicts_nobody() {
+fn one_address_gets_little_work_and_evicts_no_other() {
     let mut world = World::pairing("123456");
     let (mut client, finish) = up_to_finish(&mut world.host, world.now, CLIENT, "123456");
     let mut worked = 0;
     for n in 0..160_u64 {
         let now = world.now + Duration::from_millis(25 * n);
-        // Its port is no address.
+        // Ports do not count as addresses.
         let mut from = OTHER;
         from.0[16] = u8::try_from(n).unwrap();
         let begin = up_to_begin(&mut world.host, now, from);
@@ -809,7 +809,7 @@ fn one_address_gets_little_work_and_evicts_nobody() {
         worked += usize::from(reply.reply.is_some());
     }
     assert_eq!(worked, 4 * PAIRINGS_PER_NETWORK);
-    // The person who was there before gets in.
+    // The earlier client still gets in.
     world.now = world.now + Duration::from_secs(4);
     let reaction = world
         .host
@@ -819,9 +819,9 @@ fn one_address_gets_little_work_and_evicts_nobody() {
     assert!(confirmed.unwrap().is_some());
 }
 
-/// A few addresses fill the memory as fast as the host works for them: their own make room.
+/// A few addresses fill the memory at the rate limit; they evict their own handshakes.
 #[test]
-fn who_holds_most_makes_room() {
+fn the_owner_with_most_handshakes_is_evicted() {
     let mut world = World::pairing("123456");
     let (_, finish) = up_to_finish(&mut world.host, world.now, CLIENT, "123456");
     for n in 0..18_u8 {
@@ -855,7 +855,7 @@ fn work_that_came_to_nothing_counts_too() {
         damaged[110] ^= u8::try_from(n).unwrap();
         assert!(!ask(OTHER, &damaged));
     }
-    assert!(!ask(OTHER, &begin), "the host has worked enough for it");
+    assert!(!ask(OTHER, &begin), "its budget is used up");
     world.now = world.now + Duration::from_secs(1);
     let reaction = (world.host).handle_datagram(world.now, OTHER, &begin, &no_device);
     assert!(reaction.reply.is_some());
@@ -874,7 +874,7 @@ fn many_addresses_share_a_budget() {
         worked += usize::from(reply.reply.is_some());
     }
     assert_eq!(worked, PAIRINGS_PER_SECOND);
-    // And a moment later there is some for anybody.
+    // Later the budget is available again.
     world.now = world.now + Duration::from_secs(2);
     world.run().unwrap();
     world.assert_agreed();

@@ -1,4 +1,4 @@
-//! Tickets are taken for what they are, once, in time, by whom they are for.
+//! Tickets are redeemed once, in time, by their holder.
 
 use proptest::prelude::*;
 
@@ -30,7 +30,7 @@ fn gate() -> TicketGate {
     TicketGate::new(signer().public(), SESSION)
 }
 
-/// What a fresh gate says of a ticket by the portal.
+/// The result of redeeming the portal's ticket at a new gate.
 fn redeemed(ticket: &Ticket, by: u8, now: UnixTime) -> Result<Role, TicketRefused> {
     gate().redeem(now, &ticket.sign(&signer()), &device(by))
 }
@@ -54,7 +54,7 @@ fn signing_is_that_of_rfc_8032() {
 }
 
 #[test]
-fn a_ticket_lets_its_device_in_and_nobody_else() {
+fn a_ticket_admits_its_device_only() {
     let mut gate = gate();
     let signed = ticket(1).sign(&signer());
     let other = gate.redeem(NOW, &signed, &device(2));
@@ -65,12 +65,12 @@ fn a_ticket_lets_its_device_in_and_nobody_else() {
     let id = ClientId::of(&device(1));
     assert_eq!(gate.admitted_key(&id), Some(device(1)));
     assert_eq!(gate.admitted_key(&ClientId::of(&device(2))), None);
-    // An answer was lost.
+    // The reply was lost.
     assert_eq!(gate.redeem(NOW, &signed, &device(1)), Ok(Role::Player));
 }
 
 #[test]
-fn a_ticket_names_one_session_whoever_signed_it() {
+fn a_ticket_names_one_session_for_any_signer() {
     for signer in [signer(), TicketSigner::generate().unwrap()] {
         let signed = ticket(1).sign(&signer);
         assert!(signed.names(SESSION));
@@ -152,7 +152,7 @@ fn a_token_is_no_ticket_and_a_ticket_no_token() {
 }
 
 #[test]
-fn a_token_allows_what_it_says() {
+fn a_token_permits_its_actions_only() {
     let key = signer().public();
     let token = ControlToken {
         session: SESSION,
@@ -300,7 +300,7 @@ fn any_ticket() -> impl Strategy<Value = Ticket> {
 
 proptest! {
     #[test]
-    fn what_is_signed_is_read_back(ticket in any_ticket()) {
+    fn signed_tickets_are_read_back(ticket in any_ticket()) {
         let text = ticket.sign(&signer()).to_string();
         let read = text.parse::<SignedTicket>().unwrap();
         prop_assert_eq!(read.verify(&signer().public()), Ok(ticket));

@@ -1,4 +1,4 @@
-//! A client with a portal's ticket and a host that takes them.
+//! A client with a portal's ticket, and a host that accepts tickets.
 
 use super::*;
 use crate::control::negotiate::Role;
@@ -23,7 +23,7 @@ fn ticket() -> Ticket {
     }
 }
 
-/// A host that takes tickets, and a client that shows this one.
+/// A host that accepts tickets, and a client with this ticket.
 fn showing(ticket: &Ticket) -> World {
     let signed = ticket.sign(&signer());
     let mut world = World::new(|host| Trust::Ticket {
@@ -36,7 +36,7 @@ fn showing(ticket: &Ticket) -> World {
     world
 }
 
-/// The same client asks anew.
+/// The same client connects again.
 fn asks_with(world: &mut World, trust: Trust) -> Result<(), HandshakeError> {
     let name = DeviceName::new("x");
     let client = ClientHandshake::new(world.now, &world.client_identity, name, trust);
@@ -45,7 +45,7 @@ fn asks_with(world: &mut World, trust: Trust) -> Result<(), HandshakeError> {
 }
 
 #[test]
-fn a_ticket_lets_a_stranger_in_who_is_known_then() {
+fn a_ticket_admits_a_stranger_who_then_reconnects() {
     let mut world = showing(&ticket());
     world.run().unwrap();
     let name = DeviceName::new("the attic");
@@ -53,7 +53,7 @@ fn a_ticket_lets_a_stranger_in_who_is_known_then() {
     assert_eq!(world.assert_agreed(), &Paired::Ticket { name, role });
     let key = world.client_identity.public();
     assert_eq!(world.host.admitted(&key), Some(Role::Observer));
-    // It comes back by its key, after the ticket's time.
+    // It reconnects by its key after the ticket has expired.
     world.host.time_of_day(UnixTime(TIME.0 + 10_000));
     let host = world.host_identity.public();
     asks_with(&mut world, Trust::Known(host)).unwrap();
@@ -62,7 +62,7 @@ fn a_ticket_lets_a_stranger_in_who_is_known_then() {
 }
 
 #[test]
-fn what_travels_in_the_clear_holds_no_ticket() {
+fn cleartext_contains_no_ticket() {
     let mut world = showing(&ticket());
     world.run().unwrap();
     let signed = ticket().sign(&signer());
@@ -165,7 +165,7 @@ fn a_ticket_for_another_host_is_not_answered() {
     world.host.take_tickets(gate);
     world.host.time_of_day(TIME);
     assert_eq!(world.run(), Err(HandshakeError::TicketUnanswered));
-    assert_eq!(world.host.half_open(), 0, "nothing was done for it");
+    assert_eq!(world.host.half_open(), 0, "no state was kept");
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn a_begin_that_is_repeated_elsewhere_uses_nothing_up() {
         .iter()
         .find(|(to, datagram)| *to == To::Host && Kind::of(datagram) == Some(Kind::Begin));
     let begin = begin.unwrap().1.clone();
-    // A cookie is for one address; and the ticket counts at the Finish alone.
+    // A cookie is valid for one address, and a ticket is redeemed at the Finish.
     let reaction = world
         .host
         .handle_datagram(world.now, OTHER, &begin, &no_device);
