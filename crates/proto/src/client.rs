@@ -1,8 +1,8 @@
-//! The client's session: what the control plane says and hears, as a value.
+//! The client's session: a sans-I/O state machine over the control plane.
 //!
-//! Media do not pass through here; [`MediaReceiver`](crate::recv::plane::MediaReceiver) takes them, in
-//! the media thread. Both threads of a client call this session under one lock.
-//! Any order of calls is legal; outputs queue until they are polled.
+//! Media datagrams go to [`MediaReceiver`](crate::recv::plane::MediaReceiver) in the media thread. Both
+//! threads of a client call this session under one lock. Any order of calls is legal; outputs are queued
+//! until they are polled.
 
 pub mod playout;
 mod view;
@@ -40,56 +40,57 @@ use crate::wire::seal::Direction;
 
 use self::view::View;
 
-/// Unacknowledged input is sent again after a round trip, but not before this (guess).
+/// Minimum retransmission timeout of unacknowledged input; otherwise one round trip (guess).
 const INPUT_RESEND_MIN: Duration = Duration::from_millis(5);
 
-/// … and after this at the latest: a round trip that was measured while a machine stood still says
-/// nothing of now (guess).
+/// Maximum retransmission timeout of input: a round trip measured while a machine was suspended is
+/// meaningless (guess).
 const INPUT_RESEND_MAX: Duration = Duration::from_millis(250);
 
-/// While keys are down the host hears of it this often, if nothing else is said: it lets no key of one who
-/// is silent repeat, so that a tap whose release is lost is one press. A quarter of what it waits.
+/// Maximum interval between datagrams while keys are pressed. The host stops key repeat of a silent client,
+/// so that a lost key release does not repeat the key. A quarter of the host's timeout.
 const PRESSED_KEYS_INTERVAL: Duration = Duration::from_millis(25);
 
-/// What the display is like is said so often: it drifts against the host's clock, and one may be lost.
+/// Interval of display messages: the display's phase drifts against the host's clock, and a message may be
+/// lost.
 const DISPLAY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Poses of which it is known when they were sampled: half a second of the most that leave.
+/// Poses with a remembered sampling time: half a second at the maximum rate.
 const MAX_KEPT_POSES: usize = 1024;
 
-/// Challenges that wait for their answer at most: a host asks about two ways at a time.
+/// Maximum pending path challenges: a host validates two paths at a time.
 const MAX_CHALLENGES: usize = 4;
 
-/// Somebody says that the host does not know this session: a host that does answers by then, or after
-/// four round trips (guess: far more than a busy machine takes).
+/// Timeout after a reply that the host does not know this session, or four round trips: a host that knows it
+/// answers by then (guess: far more than a busy machine takes).
 const NO_SESSION_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// What such a word may be about: a datagram that left within this time.
+/// Maximum age of the datagram that such a reply may answer.
 const NO_SESSION_MAX_AGE: Duration = Duration::from_secs(2);
 
-/// Something for the runtime.
+/// An event for the runtime.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ClientEvent {
-    /// The host granted a role (at the start, and when it changes).
+    /// The host granted a role, at the start or after a change.
     Granted {
         /// The role.
         role: Role,
         /// The host's name.
         host: String,
-        /// How its application reads keys, if the person says nothing else.
+        /// How its application reads keys, unless the user sets it.
         keys: Keys,
         /// Why an observer does not play.
         observer_reason: Option<ObserverReason>,
     },
-    /// The host granted these streams beside the first view of its video: hand them to the media receiver.
+    /// The granted streams beside the first view of the video: pass them to the media receiver.
     Streams(Vec<Grant>),
-    /// The host granted nothing; the session is over.
+    /// The host refused the offer; the session is over.
     Refused(Refusal),
-    /// A view's newest frame at the host: hand it to the view's receiver.
+    /// The newest frame that the host sent of a view: pass it to the view's receiver.
     Announced(ViewId, FrameId),
-    /// The pointer's new place.
+    /// The cursor's new position.
     CursorMoved(Option<(u16, u16)>),
-    /// The pointer's new shape.
+    /// The cursor's new shape.
     CursorShape {
         /// Pixels per row and rows.
         size: Size,
@@ -98,26 +99,26 @@ pub enum ClientEvent {
         /// Premultiplied ARGB.
         argb: Vec<u32>,
     },
-    /// Whether the host's application wants to hear how far the mouse moves, not where the pointer is.
+    /// Whether the host's application wants relative instead of absolute mouse motion.
     RelativeMouse(bool),
-    /// Whether what is streamed is to be seen at the host: if not, no pictures come for now.
+    /// Whether the streamed source is visible; while it is not, no pictures are sent.
     SourceShown(bool),
-    /// Clipboard text goes these ways until the next [`ClientEvent::Granted`].
+    /// The clipboard directions until the next [`ClientEvent::Granted`].
     ClipboardDirections(ClipboardDirections),
-    /// This was copied at the host.
+    /// Text copied at the host.
     Clipboard(ClipboardText),
-    /// The host takes this many pads of this player until the next [`ClientEvent::Granted`], and knows of none
-    /// yet: say which there are.
+    /// The number of pads that the host accepts until the next [`ClientEvent::Granted`]. The host knows none
+    /// yet: announce the connected ones.
     PadsTaken(u8),
-    /// A pad's motors are to run like this, for so long unless something else is said.
+    /// Run a pad's motors for this time, unless a later event changes it.
     Rumble(PadId, Rumble, Duration),
-    /// A hand is to feel this now, in place of what it feels.
+    /// Start a vibration of a controller, replacing the previous one.
     Haptic(Haptic),
-    /// What the host's policy decided last.
+    /// The newest event of the host's policy.
     ControlEvent(ControlEvent),
-    /// What came of [`ClientSession::probe`].
+    /// The result of [`ClientSession::probe`].
     Probed(ProbeResult),
-    /// The session is over: the host said goodbye, or fell silent (`None`).
+    /// The session is over: the host said goodbye or timed out (`None`).
     Ended(Option<GoodbyeReason>),
 }
 
@@ -128,44 +129,44 @@ pub struct ClientSession {
     epoch: ConfigEpoch,
     input_again: Option<Instant>,
     poses: pose::LatestSender<Pose>,
-    /// The newest poses that left, and when they were sampled.
+    /// The newest sent poses with their sampling times.
     sent_poses: VecDeque<(PoseId, Instant)>,
     controllers: pose::LatestSender<Controllers>,
     display: Option<Display>,
     display_number: u32,
-    /// When that was said last.
+    /// When the display was sent last.
     display_sent_at: Option<Instant>,
-    /// What is said of each view; the first one is always there.
+    /// The feedback state of each view; the first always exists.
     views: Vec<View>,
     cursor_serial: Option<u32>,
-    /// The window's size that the host was not told yet. It is when what was said before has arrived, so
-    /// that a window that is dragged fills no queue: the latest wins.
+    /// The unsent window size. It is sent once the previous messages are acknowledged, so that resizing fills
+    /// no queue: the latest wins.
     window_size_due: Option<Size>,
-    /// Which ways clipboard text goes.
+    /// The enabled clipboard directions.
     clipboard_directions: ClipboardDirections,
     sent_text: SentText,
     received_text: ReceivedText,
-    /// How many pads the host takes.
+    /// The number of pads that the host accepts.
     pads_taken: u8,
-    /// The newest that was heard of what each is to feel.
+    /// The newest rumble message of each pad.
     rumbles: [Option<u32>; MAX_PADS as usize],
-    /// The same of both hands.
+    /// The newest haptic message of each hand.
     haptics: [Option<u32>; 2],
-    /// When the host's application takes poses, and the message's number.
+    /// When the host's application takes poses, with the message's number.
     pose_schedule: Option<(u32, RefreshTiming<PeerInstant>)>,
     probe: Option<Probe>,
     probe_token: u32,
-    /// Where the host asked whether it is heard, and its tokens.
+    /// Pending path challenges: path and token.
     challenges: VecDeque<(PathId, u64)>,
     session: SessionId,
-    /// Since when it is in doubt whether the host knows this session.
+    /// When a reply said that the host does not know this session.
     no_session_since: Option<Instant>,
     events: VecDeque<ClientEvent>,
     over: bool,
 }
 
 impl ClientSession {
-    /// A session that begins now and asks for what `offer` says.
+    /// Starts a session with this offer.
     #[must_use]
     pub fn new(now: Instant, established: &Established, offer: Offer) -> ClientSession {
         let mut plane = ControlPlane::new(now, established, Direction::ClientToHost);
@@ -202,10 +203,10 @@ impl ClientSession {
         }
     }
 
-    /// Takes a datagram of the control plane in, which came from `from`.
+    /// Handles a datagram of the control plane from `from`.
     ///
     /// # Errors
-    /// [`Reject`] if it is not authentic, was seen before, or is absurd.
+    /// [`Reject`] if it is not authentic, a duplicate, or invalid.
     pub fn handle_datagram(
         &mut self,
         now: Instant,
@@ -228,9 +229,8 @@ impl ClientSession {
         Ok(())
     }
 
-    /// Takes a datagram in that is not sealed: the host may say that it does not know this session,
-    /// and so may anybody else. Then the host is asked, and the session is over if it does not answer
-    /// within a fraction of a second.
+    /// Handles an unsealed datagram: the host's reply for an unknown session, which anyone can forge. The
+    /// client pings the host and ends the session if there is no answer within a fraction of a second.
     pub fn handle_unsealed(&mut self, now: Instant, datagram: &[u8]) {
         let Some((session, left)) = no_session::parse(datagram) else {
             return;
@@ -243,12 +243,13 @@ impl ClientSession {
         }
     }
 
-    /// When the doubt becomes certainty.
+    /// When an unanswered no-session reply ends the session.
     fn no_session_deadline(&self) -> Option<Instant> {
         Some(self.no_session_since? + NO_SESSION_TIMEOUT.max(self.plane.round_trip() * 4))
     }
 
-    /// A host that has not heard of us for so long has ended the session: we slept, or were stopped.
+    /// Ends the session after a long own silence (a suspended or stopped process): the host has ended it
+    /// already.
     fn detect_own_silence(&mut self, now: Instant) {
         if self.plane.own_silence(now) >= SILENCE {
             self.end(None);
@@ -263,11 +264,11 @@ impl ClientSession {
                 keys,
                 observer_reason,
             } => {
-                // The host says anew which ways a player's clipboard goes.
+                // Directions follow each grant again.
                 self.clipboard_directions = ClipboardDirections::default();
                 self.sent_text.forget();
                 self.received_text.forget();
-                // As it does of pads.
+                // So does the number of pads.
                 self.pads_taken = 0;
                 ClientEvent::Granted {
                     role,
@@ -340,7 +341,7 @@ impl ClientSession {
                 self.rumbles[pad.index()] = Some(serial);
                 let lasts = Duration::from_millis(millis.into());
                 let event = ClientEvent::Rumble(pad, rumble, lasts);
-                // Of what was not asked for yet the latest counts.
+                // Only the latest unpolled event counts.
                 self.events.retain(
                     |event| !matches!(event, ClientEvent::Rumble(other, ..) if *other == pad),
                 );
@@ -351,7 +352,7 @@ impl ClientSession {
             {
                 self.haptics[haptic.hand.index()] = Some(serial);
                 let same = |event: &ClientEvent| matches!(event, ClientEvent::Haptic(other) if other.hand == haptic.hand);
-                // Of what was not asked for yet the latest counts.
+                // Only the latest unpolled event counts.
                 self.events.retain(|event| !same(event));
                 self.events.push_back(ClientEvent::Haptic(haptic));
             }
@@ -390,8 +391,8 @@ impl ClientSession {
         }
     }
 
-    /// The person did something; it leaves with the next datagram. Its number comes back in the
-    /// frames that follow it. What is done on a pad that the host does not take is not sent.
+    /// Queues an input event for the next datagram. Frames that show it echo its number. Events of pads that
+    /// the host does not accept are not sent.
     pub fn input(&mut self, now: Instant, event: InputEvent, sampled: Instant) -> InputSeq {
         if event
             .pad()
@@ -404,7 +405,7 @@ impl ClientSession {
         seq
     }
 
-    /// When to say again which keys are down.
+    /// When to repeat the pressed keys.
     fn next_pressed_keys(&self) -> Option<Instant> {
         let holds = self.outbox.is_empty() && self.outbox.holds_keys();
         holds.then(|| self.plane.last_sent() + PRESSED_KEYS_INTERVAL)
@@ -420,9 +421,9 @@ impl ClientSession {
         self.input_again = Some(now + wait);
     }
 
-    /// The person's head is here, at `sampled`; it leaves with the next datagram, or
-    /// [`POSE_INTERVAL`](pose::POSE_INTERVAL) after the one before unless a newer one takes its
-    /// place. Its number.
+    /// Queues the head pose at `sampled` for the next datagram, at least
+    /// [`POSE_INTERVAL`](pose::POSE_INTERVAL) after the previous one; a newer pose replaces it. Returns its
+    /// number.
     pub fn pose(&mut self, now: Instant, pose: Pose, sampled: Instant) -> PoseId {
         let id = self.poses.push(sampled, pose);
         self.send_pose(now);
@@ -440,8 +441,8 @@ impl ClientSession {
         }
     }
 
-    /// At which moments of our clock a pose is to be sampled, so that it is there when the host's application takes
-    /// one; `None` of a host that has not said it, and while the clocks are not known well enough.
+    /// The local times at which to sample poses so that they arrive when the host's application takes one;
+    /// `None` if the host has not sent them or the clocks are not known well enough.
     #[must_use]
     pub fn pose_schedule(&self, now: Instant) -> Option<RefreshTiming<Instant>> {
         let (_, RefreshTiming { phase, period }) = self.pose_schedule?;
@@ -452,7 +453,7 @@ impl ClientSession {
         })
     }
 
-    /// The display that shows the pictures is like this. The host hears the latest, once a second.
+    /// Sets the state of the client's display. The latest is sent once a second.
     pub fn display(&mut self, now: Instant, display: Display) {
         self.display = Some(display.sane());
         self.send_display(now);
@@ -471,14 +472,14 @@ impl ClientSession {
         }
     }
 
-    /// When a pose was sampled that left not long ago.
+    /// The sampling time of a recently sent pose.
     #[must_use]
     pub fn pose_sampled(&self, pose: PoseId) -> Option<Instant> {
         let mut newest = self.sent_poses.iter().rev();
         newest.find(|(id, _)| *id == pose).map(|(_, at)| *at)
     }
 
-    /// The person holds these, at `sampled`; they leave as poses do. Their number.
+    /// Queues the controller states at `sampled`, with the timing of poses. Returns their number.
     pub fn controllers(&mut self, now: Instant, states: Controllers, sampled: Instant) -> u32 {
         let id = self.controllers.push(sampled, controller::in_place(states));
         self.send_controllers(now);
@@ -495,32 +496,32 @@ impl ClientSession {
         }
     }
 
-    /// The window that shows the pictures has this size now, in pixels. The host is told the latest.
+    /// Sets the window's size in pixels. The latest is sent to the host.
     pub fn window_size(&mut self, size: Size) {
         self.window_size_due = Some(size);
     }
 
-    /// When an input event was sampled.
+    /// The sampling time of an input event.
     #[must_use]
     pub fn sampled(&self, seq: InputSeq) -> Option<Instant> {
         self.outbox.sampled(seq)
     }
 
-    /// What became of a frame of a view that was granted. Report a view's frames in their order, each
-    /// once: when the host hears of a frame, it takes those before it of which it never heard for lost.
+    /// Queues the report of a frame. Report a view's frames in order, each once: the host takes a skipped
+    /// frame as lost.
     pub fn report(&mut self, now: Instant, report: Report) {
         if let Some(view) = self.views.iter_mut().find(|v| v.id == report.view) {
             view.report(now, report, &mut self.plane);
         }
     }
 
-    /// How a stream of sound is played: leaves with the next datagram, and only once.
+    /// Queues a report on an audio stream; it is not retransmitted.
     pub fn report_audio(&mut self, report: AudioReport) {
         self.plane.queue(&Message::AudioReport(report));
     }
 
-    /// The state of a view's picture and the configuration that is shown. While it is broken, a key
-    /// frame is asked for now and again.
+    /// Sets the state of a view's picture and its configuration. While it is broken, key-frame requests are
+    /// repeated.
     pub fn picture(&mut self, now: Instant, view: ViewId, state: PictureState, epoch: ConfigEpoch) {
         if view == ViewId::FIRST {
             self.epoch = epoch;
@@ -544,27 +545,27 @@ impl ClientSession {
         }
     }
 
-    /// Parts of a frame are missing: the host is asked to send them again.
+    /// Requests retransmission of parts of a frame.
     pub fn resend(&mut self, request: RetransmissionRequest) {
         self.plane.queue(&Message::RetransmissionRequest(request));
     }
 
-    /// The shortest round trip seen lately; `None` before the first.
+    /// The shortest recent round trip; `None` before the first.
     #[must_use]
     pub fn round_trip(&self) -> Option<Duration> {
         self.plane.clock.round_trip()
     }
 
-    /// Tries whether a way carries a stream: [`ClientSession::poll_on_path`] says what to send there,
-    /// [`ClientEvent::Probed`] what came of it. A try that is under way is forgotten.
+    /// Probes a path. [`ClientSession::poll_on_path`] returns its datagrams, [`ClientEvent::Probed`] its
+    /// result. Cancels a running probe.
     pub fn probe(&mut self, now: Instant, step: ProbeTarget) {
-        // Far from the tokens of the try before.
+        // Distinct from the tokens of the previous probe.
         self.probe_token = self.probe_token.wrapping_add(1 << 8);
         self.probe = Some(Probe::new(now, step, self.probe_token));
     }
 
-    /// Replaces what is in `out` by the next datagram that has a way of its own, which is returned:
-    /// an answer to a challenge, or part of a try.
+    /// Replaces `out` by the next datagram for a specific path and returns the path: a challenge's response
+    /// or a probe.
     pub fn poll_on_path(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<PathId> {
         if let Some((path, token)) = self.challenges.pop_front() {
             out.clear();
@@ -589,20 +590,20 @@ impl ClientSession {
         }
     }
 
-    /// This was copied here: the host hears it, in place of what it has not heard to its end. `false` if
-    /// it is not to hear it: it wants none of this client, or the text is empty or longer than
+    /// Sends text copied at the client, replacing unfinished text. Returns `false` if it is not sent: the
+    /// direction is disabled, or the text is empty or longer than
     /// [`MAX_TEXT`](crate::control::clipboard::MAX_TEXT).
     pub fn clipboard(&mut self, text: ClipboardText) -> bool {
         self.clipboard_directions.to_host && self.sent_text.start(text)
     }
 
-    /// Says goodbye. Send what is polled afterwards, then forget the session.
+    /// Says goodbye. Send the polled datagrams, then drop the session.
     pub fn goodbye(&mut self, reason: GoodbyeReason) {
         self.plane.queue_thrice(&Message::Goodbye { reason });
         self.over = true;
     }
 
-    /// Time has passed: see [`ClientSession::next_timeout`].
+    /// Handles a timeout: see [`ClientSession::next_timeout`].
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.over {
             return;
@@ -615,7 +616,7 @@ impl ClientSession {
         if self.input_again.is_some_and(|at| at <= now) {
             self.send_input(now);
         } else if self.next_pressed_keys().is_some_and(|at| at <= now) {
-            // Which keys are down, without an event.
+            // The pressed keys without an event.
             let held = self.outbox.batch(self.epoch);
             self.plane.queue(&Message::Input(held));
         }
@@ -627,7 +628,7 @@ impl ClientSession {
         }
     }
 
-    /// Replaces what is in `out` by the next datagram to send; whether there was one.
+    /// Replaces `out` by the next datagram; returns whether there was one.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
         if !self.over {
             self.detect_own_silence(now);
@@ -645,29 +646,29 @@ impl ClientSession {
         self.plane.poll_transmit(now, out)
     }
 
-    /// What happened.
+    /// The next event.
     pub fn poll_event(&mut self) -> Option<ClientEvent> {
         self.events.pop_front()
     }
 
-    /// The host's clock.
+    /// The map of the host's clock.
     #[must_use]
     pub fn clock(&self) -> &ClockMap {
         &self.plane.clock
     }
 
-    /// The session goes another way from now on: the host is to hear of it at once.
+    /// The session's path changed: notifies the host at once.
     pub fn moved(&mut self, now: Instant) {
         self.plane.ping_now(now);
     }
 
-    /// How long none of our pings has been answered.
+    /// Time since the last answered ping.
     #[must_use]
     pub fn unanswered(&self, now: Instant) -> Duration {
         self.plane.unanswered(now)
     }
 
-    /// How long the host has been silent.
+    /// Time since the host's last datagram.
     #[must_use]
     pub fn silence(&self, now: Instant) -> Duration {
         self.plane.silence(now)

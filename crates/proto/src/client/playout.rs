@@ -1,7 +1,7 @@
-//! What a received frame becomes, and what is reported of it.
+//! From received frames to reports.
 //!
-//! A value: the client's media thread and the deterministic world of the tests are this with a decoder,
-//! a display and a clock of their own.
+//! Sans-I/O: the client's media thread and the tests' deterministic simulation add a decoder, a display and a
+//! clock.
 
 #[cfg(test)]
 mod tests;
@@ -20,33 +20,32 @@ use crate::trace::{DisplayLatency, DropCause, Outcome, Stage};
 use crate::wire::control::Report;
 use crate::wire::video::EchoKind;
 
-/// A session's media, from their datagrams to the reports on each view's frames.
+/// A session's media, from datagrams to frame reports.
 pub struct Playout {
-    /// Makes slices and payloads of datagrams. What a view's receiver says of a frame's end goes to
-    /// [`Playout::finish`].
+    /// Turns datagrams into slices and payloads. Pass its frame results to [`Playout::finish`].
     pub media: MediaReceiver,
-    /// What was reported of the datagrams.
+    /// The counters at the last report.
     counted: Counters,
-    /// The newest input that a displayed frame was the first to show.
+    /// The newest input that was echoed by a displayed frame.
     shown_input: InputSeq,
-    /// The newest pose that a displayed frame was drawn with.
+    /// The newest pose of a displayed frame.
     shown_pose: Option<PoseId>,
 }
 
-/// The end of a frame at the receiver.
+/// The result of a frame at the receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "one for each frame, which moves once: a box would be an allocation for each"
+    reason = "one per frame, moved once: boxing would allocate per frame"
 )]
 pub enum FrameResult {
-    /// It came out.
+    /// Slices were delivered.
     Completed(FrameEnd),
-    /// Nothing of it did.
+    /// Nothing was delivered.
     Dropped {
         /// The frame.
         frame: FrameId,
-        /// Why.
+        /// The cause.
         why: DropCause,
         /// When its first datagram arrived, if one did.
         first_received: Option<Instant>,
@@ -54,7 +53,7 @@ pub enum FrameResult {
 }
 
 impl FrameResult {
-    /// The end that a step is, if it is one.
+    /// The frame result in this output, if it is one.
     #[must_use]
     pub fn of(step: &VideoOutput<'_>) -> Option<FrameResult> {
         match *step {
@@ -73,14 +72,14 @@ impl FrameResult {
     }
 }
 
-/// What decoder and display made of a frame that came out.
+/// The outcome of decoding and display.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Presentation {
-    /// When its picture was there.
+    /// When decoding completed.
     pub decoded: Option<Instant>,
     /// When it was handed to the display.
     pub submitted: Option<Instant>,
-    /// The stage that did not happen, and why, if one did not.
+    /// The stage that did not happen, with the cause.
     pub failure: Option<(Stage, DropCause)>,
 }
 
@@ -96,8 +95,8 @@ impl Playout {
         }
     }
 
-    /// Tells the session what it has to ask for, and learns from it how far the host is. Call it whenever
-    /// something arrived, and when [`MediaReceiver::next_timeout`](crate::recv::plane::MediaReceiver::next_timeout) is over.
+    /// Updates the session's requests and the receiver's state. Call it after each datagram, and at
+    /// [`MediaReceiver::next_timeout`](crate::recv::plane::MediaReceiver::next_timeout).
     pub fn consult(&mut self, now: Instant, session: &mut ClientSession) {
         for view in self.media.views_mut() {
             session.picture(now, view.view(), view.picture(), view.epoch());
@@ -108,7 +107,7 @@ impl Playout {
         }
     }
 
-    /// A frame of a view is over: what is reported of it.
+    /// Reports a finished frame.
     pub fn finish(
         &mut self,
         now: Instant,
@@ -175,7 +174,7 @@ impl Playout {
         report
     }
 
-    /// A frame that is the first to show a pose, and names no input: its motion is the head's.
+    /// For the first frame with a new pose and no new input: motion to photon of the head pose.
     fn first_of_pose(&mut self, report: &mut Report, end: &FrameEnd) {
         let Some(echo) = end.pose else { return };
         let shown = self.shown_pose.replace(echo.pose);
@@ -194,7 +193,7 @@ impl Playout {
         presentation: &Presentation,
     ) -> Option<Duration> {
         let echo = end.header.echo;
-        // An older one was shown by an earlier frame, whatever that one said.
+        // An earlier frame has already shown this input.
         if echo.kind == EchoKind::None || echo.seq <= self.shown_input {
             return None;
         }
@@ -203,7 +202,7 @@ impl Playout {
     }
 }
 
-/// How old what it shows is.
+/// The age of the displayed content.
 fn age(
     now: Instant,
     session: &ClientSession,
@@ -230,8 +229,7 @@ fn age(
     }
 }
 
-/// How the frame ended. One that waits for a key frame arrived, as far as it was looked at, and could not
-/// be decoded.
+/// The frame's outcome. A frame that waits for a key frame has arrived, but cannot be decoded.
 fn outcome(fate: &FrameResult, presentation: &Presentation) -> Outcome {
     let (stage, why) = match fate {
         FrameResult::Completed(end) => match presentation.failure {

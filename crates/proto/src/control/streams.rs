@@ -27,7 +27,7 @@ pub struct StreamOffer {
     pub to_client: bool,
     /// It can go from the client to the host.
     pub to_host: bool,
-    /// The supported formats: bit n for number n of the kind. Unused for video, whose codec is negotiated for
+    /// The supported formats: bit n for number n of the kind. Unused for video: its codec is negotiated for
     /// all views.
     pub formats: u32,
     /// Number of views of a video stream, 1 or more.

@@ -1,5 +1,5 @@
-//! Tickets: admission to one session of one host, signed by a portal whose key the host got at start-up. A
-//! client with a ticket needs no PIN and is not stored in the host's device list.
+//! Tickets: admission to one session of one host, signed by a portal. The host got the portal's key at
+//! start-up. A client with a ticket needs no PIN and is not stored in the host's device list.
 //!
 //! A ticket names a session, a role, its holder and its expiry, and has an id, so that it is redeemed once
 //! ([`TicketGate`]). A [`ControlToken`] of the same key is for the portal itself: it queries, renews and
@@ -148,8 +148,8 @@ impl KeyHash {
 /// The holder of a ticket.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Holder {
-    /// The first device that shows it, whose key it is bound to from then on. Such a ticket is a bearer token
-    /// until its first use, and lives [`MAX_OPEN_TICKET_LIFE`] at most.
+    /// The first device that shows it; the ticket is bound to that device's key from then on. It is a bearer
+    /// token until its first use, and lives [`MAX_OPEN_TICKET_LIFE`] at most.
     FirstUse,
     /// The device with this key.
     Key(KeyHash),
@@ -201,7 +201,7 @@ impl Ticket {
         SignedTicket(bytes)
     }
 
-    /// Parses the signed part, whose signature was verified.
+    /// Parses the signed part after its signature was verified.
     fn parse(body: &[u8]) -> Option<Ticket> {
         let (head, rest) = body.split_first_chunk::<4>()?;
         let (session, rest) = rest.split_first_chunk()?;

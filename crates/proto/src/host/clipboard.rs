@@ -1,5 +1,4 @@
-//! The clipboard of the host's display and that of the player: text goes the ways that the host allows, to
-//! and from the player alone.
+//! Clipboard sharing between the host's display and the player, in the directions that the host allows.
 
 use super::session::Session;
 use super::{Host, HostEvent};
@@ -8,14 +7,13 @@ use crate::control::negotiate::{Negotiation, Role};
 use crate::id::SubscriberId;
 
 impl Host {
-    /// Clipboard text goes these directions, for sessions that begin, roles that change, and whoever subscribes from
-    /// now on; at first none.
+    /// Sets the clipboard directions for new sessions and subscribers, and for role changes; initially none.
     pub fn clipboard_directions(&mut self, directions: ClipboardDirections) {
         self.clipboard_directions = directions;
     }
 
-    /// This was copied at the host: the player hears it, in place of what it has not heard to its end.
-    /// `false` if nobody is to hear it: it goes another way, nobody plays, or it is empty or longer than
+    /// Sends text copied at the host to the player, replacing unfinished text. Returns `false` if it is not
+    /// sent: the direction is disabled, there is no player, or the text is empty or longer than
     /// [`MAX_TEXT`](crate::control::clipboard::MAX_TEXT).
     pub fn clipboard(&mut self, text: ClipboardText) -> bool {
         let Some(player) = self.roles.player() else {
@@ -33,8 +31,8 @@ impl Host {
         session.is_some_and(|session| session.sent_text.start(text))
     }
 
-    /// A piece of a text came from a subscriber that is no session; whether a text is whole with it. Who does not
-    /// play shares nothing.
+    /// Takes a fragment from an external subscriber; returns whether it completes a text. Fragments from
+    /// observers are ignored.
     pub fn clipboard_piece_from(&mut self, id: SubscriberId, piece: &ClipboardPiece) -> bool {
         let plays = self.roles.player() == Some(id);
         let goes = plays && self.clipboard_directions.to_host;
@@ -47,7 +45,7 @@ impl Host {
         is_complete
     }
 
-    /// A piece of a text came from a session.
+    /// Takes a fragment from a session.
     pub(super) fn clipboard_piece(&mut self, i: usize, piece: &ClipboardPiece) {
         let session = &mut self.sessions[i];
         let plays = self.roles.role(session.member.id) == Some(Role::Player);
@@ -61,8 +59,7 @@ impl Host {
         self.copied(id, text);
     }
 
-    /// Of several texts that nobody took yet the newest counts, so that one who copies without end fills no
-    /// queue.
+    /// Keeps only the newest unpolled text, so that a flood of copies fills no queue.
     fn copied(&mut self, from: SubscriberId, text: ClipboardText) {
         let older =
             |event: &HostEvent| matches!(event, HostEvent::Clipboard(other, _) if *other == from);
@@ -72,8 +69,7 @@ impl Host {
 }
 
 impl Session {
-    /// Behind each grant: a player hears which ways there are, if there are any; an observer, or who was
-    /// the player, hears nothing more of what was copied.
+    /// Follows each grant: sends a player the enabled directions, and cancels unsent text for other roles.
     pub(super) fn send_clipboard_directions(
         &mut self,
         role: Role,
@@ -82,7 +78,7 @@ impl Session {
         self.sent_text.forget();
         self.received_text.forget();
         if role == Role::Player && directions.any() {
-            // A few bytes behind a grant that had room.
+            // A few bytes after a grant that had room.
             let _ = self
                 .plane
                 .negotiate(&Negotiation::ClipboardDirections(directions));

@@ -1,7 +1,7 @@
-//! What the player's hands are to feel, on its way to its client.
+//! Haptic messages for the player's controllers.
 //!
-//! A message may be lost, and a short vibration is over before anybody could ask: each is said three times, with
-//! one number, so that the client plays it once.
+//! A message may be lost, and a short vibration ends before a retransmission could arrive. So each is sent
+//! three times with the same serial, and the client plays it once.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::controller::{Hand, Haptic};
 use crate::time::Instant;
 use crate::wire::control::Message;
 
-/// How often a vibration is said …
+/// Transmissions of a vibration.
 const REPEATS: u8 = 3;
 
-/// … so far apart (guess: a burst of losses is over, and nobody feels the difference).
+/// Interval between them (guess: longer than a burst of losses, too short to feel).
 const SPACING: Duration = Duration::from_millis(8);
 
 #[derive(Clone, Copy)]
@@ -23,23 +23,23 @@ struct PendingHaptic {
     left: u8,
 }
 
-/// What is said of a hand.
+/// A message for one controller.
 pub(super) struct HapticMessage {
     serial: u32,
     pub(super) haptic: Haptic,
-    /// It was not said before.
+    /// The first transmission.
     pub(super) is_new: bool,
 }
 
 impl HapticMessage {
-    /// To a client of our own.
+    /// The control message for a session.
     pub(super) fn message(&self) -> Message<'static> {
         let (serial, haptic) = (self.serial, self.haptic);
         Message::Haptic { serial, haptic }
     }
 }
 
-/// Of both hands.
+/// The pending vibrations of both controllers.
 #[derive(Default)]
 pub(super) struct Haptics {
     hands: [Option<PendingHaptic>; 2],
@@ -47,7 +47,7 @@ pub(super) struct Haptics {
 }
 
 impl Haptics {
-    /// A hand is to feel this now, in place of what it felt.
+    /// Starts a vibration, replacing the previous one.
     pub(super) fn set(&mut self, now: Instant, haptic: Haptic) {
         self.serial = self.serial.wrapping_add(1);
         self.hands[haptic.hand.index()] = Some(PendingHaptic {
@@ -58,7 +58,7 @@ impl Haptics {
         });
     }
 
-    /// What is to be said next, if it is due.
+    /// The next message that is due.
     pub(super) fn poll(&mut self, now: Instant) -> Option<HapticMessage> {
         let is_due =
             |hand: &Hand| self.hands[hand.index()].is_some_and(|pending| pending.due <= now);
@@ -82,7 +82,7 @@ impl Haptics {
         self.hands.iter().flatten().map(|pending| pending.due).min()
     }
 
-    /// Another plays: the one before is told nothing more.
+    /// Cancels all for a new player.
     pub(super) fn forget(&mut self) {
         self.hands = [None; 2];
     }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_is_said_three_times_and_the_latest_counts() {
+    fn each_is_sent_three_times_and_the_latest_counts() {
         let at = |ms: i64| Instant(ms * 1_000_000);
         let buzz = |amplitude| Haptic {
             amplitude,

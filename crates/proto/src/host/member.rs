@@ -1,4 +1,4 @@
-//! What a host keeps of each subscriber, whatever kind it is.
+//! The state of a subscriber, common to all kinds.
 
 use super::REPEAT_WITHIN;
 use super::event::Ending;
@@ -21,21 +21,21 @@ use crate::wire::control::Report;
 pub(super) struct Member {
     pub(super) id: SubscriberId,
     pub(super) views: Views,
-    /// What the reports on all of them say of the link.
+    /// The link's loss from the reports of all views.
     pub(super) loss: LossMeter,
-    /// Whether it did something as the player since everything was released.
+    /// Whether it sent input as the player since the last release.
     pub(super) holds_input: bool,
-    /// The keys and buttons that are down.
+    /// Its pressed keys and buttons.
     pressed: Pressed,
     /// Whether they may repeat.
     repeats: bool,
-    /// The newest pose since it became the player.
+    /// Its newest pose as the player.
     pub(super) posed: Option<ReceivedPose>,
-    /// What it holds, as it said last.
+    /// Its newest controller states.
     pub(super) controlled: Option<ReceivedControllers>,
-    /// The number of what was said of its display last, and that: its phase on both clocks.
+    /// The number and content of its newest display message, with the phase on both clocks.
     display: Option<(u32, PlayerDisplay)>,
-    /// Set when it is over.
+    /// Set when it has ended.
     pub(super) ending: Option<Ending>,
 }
 
@@ -59,20 +59,20 @@ impl Member {
         self.ending.is_some()
     }
 
-    /// Of frames that left nobody will say more.
+    /// No more reports follow on its sent frames.
     pub(super) fn end_frames(&mut self) {
         self.views.iter_mut().for_each(|view| view.ledger.end());
     }
 
-    /// Its client reported on a frame; on one of a view that it does not get, it says nothing.
+    /// Handles a frame report; unknown views are ignored.
     pub(super) fn reported(&mut self, now: Instant, report: &Report, clock: &ClockMap) {
         if let Some(view) = self.views.get(report.view) {
             (view.ledger).reported(now, report, clock, &mut self.loss);
         }
     }
 
-    /// How a frame ended here, for its ledger; `in_hand`: one that left was handed over. Of one that is
-    /// over nobody will say more.
+    /// Records a frame's outcome at the host; `in_hand`: a sent frame was handed over. An ended member
+    /// reports nothing more.
     pub(super) fn record(
         &mut self,
         now: Instant,
@@ -104,42 +104,42 @@ impl Member {
         }
     }
 
-    /// It did this as the player.
+    /// Records input as the player.
     pub(super) fn did(&mut self, event: &InputEvent) {
         self.holds_input = true;
         self.pressed.note(event);
     }
 
-    /// Everything that it holds is released.
+    /// All of its input was released.
     pub(super) fn released(&mut self) {
         self.holds_input = false;
         self.pressed = Pressed::default();
     }
 
-    /// Whether keys or buttons of it are down.
+    /// Whether any of its keys or buttons are pressed.
     pub(super) fn holds_keys(&self) -> bool {
         !self.pressed.held().is_empty()
     }
 
-    /// Whether its keys may repeat now that it was heard last at `heard`, if that is news.
+    /// Whether its keys may repeat, given the last activity at `heard`; `None` if unchanged.
     pub(super) fn poll_repeats(&mut self, now: Instant, heard: Instant) -> Option<bool> {
         let may = !self.holds_keys() || now.since(heard) < REPEAT_WITHIN;
         (std::mem::replace(&mut self.repeats, may) != may).then_some(may)
     }
 
-    /// When they may not repeat any more, if nothing is heard until then.
+    /// When key repeat ends without further activity.
     pub(super) fn repeats_until(&self, heard: Instant) -> Option<Instant> {
         (self.repeats && self.holds_keys()).then(|| heard + REPEAT_WITHIN)
     }
 
-    /// It is the player no more.
+    /// It lost the player's role.
     pub(super) fn displaced(&mut self) {
         self.released();
         self.posed = None;
         self.controlled = None;
     }
 
-    /// The player holds these now; older ones than the newest change nothing.
+    /// Sets the player's controllers; older states are ignored.
     pub(super) fn controls(
         &mut self,
         now: Instant,
@@ -160,12 +160,12 @@ impl Member {
         }
     }
 
-    /// What its display is like, if it has said so.
+    /// Its display, if known.
     pub(super) fn display(&self) -> Option<PlayerDisplay> {
         self.display.map(|(_, display)| display)
     }
 
-    /// Its display is like this.
+    /// Sets its display.
     pub(super) fn set_display(
         &mut self,
         now: Instant,
@@ -185,7 +185,7 @@ impl Member {
         self.display = Some((number, PlayerDisplay { refresh, eyes }));
     }
 
-    /// The player's head is there now; an older pose than the newest changes nothing.
+    /// Sets the player's pose; older poses are ignored.
     pub(super) fn pose(
         &mut self,
         now: Instant,

@@ -1,6 +1,6 @@
-//! When the host's application takes poses, on its way to the player's client.
+//! Pose schedule messages: when the host's application takes poses.
 //!
-//! The latest wins, and one that is lost is said again: once a second, and when the moments have moved.
+//! The latest wins. The message is repeated once a second and when the times shift, since it may be lost.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use crate::id::SubscriberId;
 use crate::time::{Instant, PeerInstant};
 use crate::wire::control::Message;
 
-/// Said again so often: the clocks drift, and one may be lost.
+/// Repetition interval: the clocks drift, and a message may be lost.
 const REPEAT_EVERY: Duration = Duration::from_secs(1);
 
-/// Not more often, however much they move.
+/// Minimum interval.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Less is no news (a guess: as old a pose is by half the interval at 1000 samples a second).
+/// Smaller shifts are ignored (guess: the mean age of a pose at 1000 samples a second).
 const TOLERANCE: Duration = Duration::from_micros(500);
 
 #[derive(Clone, Copy)]
@@ -25,7 +25,7 @@ struct SentSchedule {
     timing: RefreshTiming<Instant>,
 }
 
-/// What was said last.
+/// The last sent schedule.
 #[derive(Default)]
 pub(super) struct PoseSchedule {
     sent: Option<SentSchedule>,
@@ -33,7 +33,8 @@ pub(super) struct PoseSchedule {
 }
 
 impl PoseSchedule {
-    /// Poses are wanted at these moments of our clock; what the player `to` is to be told of it now.
+    /// Takes the times at which poses are needed (local clock), and returns a message for player `to` if one
+    /// is due.
     pub(super) fn update(
         &mut self,
         now: Instant,
@@ -64,7 +65,7 @@ impl PoseSchedule {
     }
 }
 
-/// Whether the moments are others than what follows from before.
+/// Whether the times differ from the extrapolated earlier ones.
 fn moved(before: RefreshTiming<Instant>, now: RefreshTiming<Instant>) -> bool {
     let period = i64::try_from(before.period.as_nanos()).unwrap_or(i64::MAX);
     let apart = now
@@ -83,7 +84,7 @@ mod tests {
     use crate::id::SessionId;
 
     #[test]
-    fn it_is_said_once_a_second_and_when_it_has_moved() {
+    fn it_is_sent_once_a_second_and_after_a_shift() {
         let us = |us: i64| Instant(us * 1000);
         let to = |id| SubscriberId::Session(SessionId(id));
         let timing = |phase| RefreshTiming {
@@ -99,7 +100,7 @@ mod tests {
             }
         };
         for frame in 0..250 {
-            // A little uneven, as frames are.
+            // With jitter, like real frames.
             say(frame * 10_000, 1, frame * 10_000 + frame % 3 * 100);
         }
         say(2_500_000, 1, 2_504_000);

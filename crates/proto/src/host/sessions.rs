@@ -1,5 +1,4 @@
-//! The OpenUVR sessions of a host: who shakes hands, asks, reports and goes, and what the control plane
-//! says to each.
+//! The OpenUVR sessions of a host: handshakes, offers, reports, and their control messages.
 
 use std::collections::VecDeque;
 
@@ -20,20 +19,19 @@ use crate::time::Instant;
 use crate::wire::control::{GoodbyeReason, MAX_CONTROL_BODY, Message, RetransmissionRequest};
 use crate::wire::header::{Header, Plane};
 
-/// What makes the answer to a probe a full datagram: kind, length and six bytes are beside it.
+/// The padding that makes a probe's answer a full datagram, beside kind, length and six bytes.
 #[expect(clippy::cast_possible_truncation, reason = "a datagram has 1400 bytes")]
 const PROBED_PADDING: u16 = (MAX_CONTROL_BODY - 9) as u16;
 
 impl Host {
-    /// A handshake succeeded: the peer at `path` is to say what it wants. A session that the same
-    /// device had before ends.
+    /// Adds a session after a handshake with the peer at `path`, and ends the device's earlier session.
     pub fn established(&mut self, now: Instant, path: PathId, established: &Established) {
         let (peer, new) = (established.peer.0, established.session.into());
         for old in &mut self.sessions {
             if old.peer == peer && !old.member.is_over() {
                 self.roles.succeed(old.member.id, new);
-                // One that lost its link has other keys by now and can't hear this; a second
-                // program of the same device must not come back and replace the first in turn.
+                // A client that lost its link has new keys and can't receive this; a second program of the
+                // same device must not reconnect and replace the first in turn.
                 old.end(GoodbyeReason::TakenOver, Ending::Replaced);
             }
         }
@@ -41,17 +39,17 @@ impl Host {
         self.reap();
     }
 
-    /// The client of this session, which has not said yet what it wants, may watch and no more.
+    /// Restricts a session without an offer yet to observing.
     pub fn only_watches(&mut self, session: SessionId) {
         if let Some(session) = self.sessions.iter_mut().find(|s| s.id == session) {
             session.only_watches = true;
         }
     }
 
-    /// Takes a sealed datagram in.
+    /// Handles a sealed datagram.
     ///
     /// # Errors
-    /// [`Reject`] if it belongs to no session, is not authentic, was seen before, or is absurd.
+    /// [`Reject`] if it belongs to no session, is not authentic, a duplicate, or invalid.
     pub fn handle_datagram(
         &mut self,
         now: Instant,
@@ -123,7 +121,7 @@ impl Host {
         Ok(())
     }
 
-    /// What to send back to `from`, whose datagram was rejected with [`Reject::Session`].
+    /// The reply to a datagram from `from` that was rejected with [`Reject::Session`].
     pub fn answer_unknown_session(
         &mut self,
         now: Instant,
@@ -195,7 +193,7 @@ impl Host {
         }
     }
 
-    /// What a client is told of its role.
+    /// The grant message for a client.
     pub(super) fn granted(&self, grant: Grant) -> Negotiation {
         Negotiation::Granted {
             role: grant.role,
@@ -228,7 +226,7 @@ impl Host {
                     through: s.inbox.through(),
                 });
             }
-            // An observer's input goes nowhere, but need not be sent again.
+            // An observer's input is acknowledged, so that it is not retransmitted, but ignored.
             Message::Input(batch) => {
                 s.inbox.skip(batch);
                 s.plane.queue(&Message::InputAcked {
@@ -253,7 +251,7 @@ impl Host {
             Message::Report(report) => {
                 s.member.reported(now, report, &s.plane.clock);
             }
-            // Of a view that it does not get nothing is wanted.
+            // Requests for views that it does not get are ignored.
             Message::KeyFrameRequest { view, .. }
             | Message::RetransmissionRequest(RetransmissionRequest { view, .. })
                 if s.member.views.get(*view).is_none() => {}
@@ -280,7 +278,7 @@ impl Host {
         }
     }
 
-    /// Ends the sessions and other subscribers that `which` picks by the device's public key, saying why.
+    /// Ends the sessions and external subscriptions that `which` selects by the device's public key.
     pub fn end(&mut self, reason: GoodbyeReason, which: impl Fn(&[u8; 32]) -> bool) {
         for s in &mut self.sessions {
             if !s.member.is_over() && which(&s.peer) {
@@ -290,7 +288,7 @@ impl Host {
         self.dismiss_devices(reason, which);
     }
 
-    /// Replaces what is in `out` by the next datagram to send; where to, if there was one.
+    /// Replaces `out` by the next datagram; returns its destination.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<PathId> {
         self.send_rumble(now);
         let mut i = 0;
@@ -339,7 +337,7 @@ impl Host {
         None
     }
 
-    /// The player's client is told what its pads and hands are to feel.
+    /// Queues rumble and haptic messages for the player's client.
     fn send_rumble(&mut self, now: Instant) {
         let player = self.roles.player();
         let mut sessions = self.sessions.iter_mut();
@@ -363,22 +361,22 @@ impl Host {
             if let Some(plane) = &mut plane {
                 plane.queue(&said.message());
             }
-            // What is told here is not lost.
+            // Updates are not lost, so repetitions are not needed.
             if let Some(due) = due.as_mut().filter(|_| said.is_new) {
                 due.haptics[said.haptic.hand.index()] = Some(said.haptic);
             }
         }
     }
 
-    /// A way that a client asks about: one at which it has shown that it receives.
+    /// A client's probe of a validated path.
     pub fn poll_probe(&mut self) -> Option<ProbeRequest> {
         self.sessions
             .iter_mut()
             .find_map(Session::poll_probe_request)
     }
 
-    /// Replaces what is in `out` by the answer: [`BURST`] datagrams of the length returned, one
-    /// behind the other, to be sent with `transport` in one call. Zero if the session is gone.
+    /// Replaces `out` by the answer: [`BURST`] consecutive datagrams of the returned length, to send over
+    /// `transport` in one call. Zero if the session is gone.
     pub fn answer_probe(
         &mut self,
         now: Instant,
@@ -402,7 +400,7 @@ impl Host {
         out.len() / usize::from(BURST)
     }
 
-    /// What is known of the link to a subscriber by its session; `None` if it has none.
+    /// The link state of a subscriber with a session; otherwise `None`.
     #[must_use]
     pub fn link(&self, now: Instant, id: SubscriberId) -> Option<LinkState> {
         let session = self.sessions.iter().find(|s| s.member.id == id)?;
@@ -412,7 +410,7 @@ impl Host {
         })
     }
 
-    /// Time has passed for a session.
+    /// Handles a session's timeout.
     pub(super) fn session_timeout(&mut self, now: Instant) {
         for s in &mut self.sessions {
             if s.member.is_over() {
@@ -432,7 +430,7 @@ impl Host {
             for view in s.member.views.iter_mut() {
                 if let Some(beacon) = view.poll_beacon(now) {
                     s.plane.queue(&beacon);
-                    // Its last move may be lost like a last frame.
+                    // The last cursor position may be lost, like a last frame.
                     s.plane.queue(&self.cursor.moved());
                 }
             }
@@ -441,8 +439,8 @@ impl Host {
 }
 
 impl Session {
-    /// Whether its keys may repeat, if that has changed, behind what was heard of it. While some are down
-    /// it is asked whether it is there.
+    /// Emits a change of key repeat, after the events that caused it. While keys are pressed, a silent client
+    /// is pinged sooner.
     fn push_key_repeat(&mut self, now: Instant, events: &mut VecDeque<HostEvent>) {
         let member = &mut self.member;
         let repeats = member.poll_repeats(now, self.plane.last_heard());
@@ -467,7 +465,7 @@ impl Session {
         let unreported = self.member.views.next_timeout();
         let unreported = unreported.map(|at| (at, Wakeup::Unreported));
         let patience = (!self.joined).then_some((self.began + OFFER_TIMEOUT, Wakeup::Silence));
-        // Who is over is followed nowhere.
+        // An ended session's path is not validated any more.
         let path = (self.paths.next_timeout()).filter(|_| !self.member.is_over());
         let path = path.map(|at| (at, Wakeup::Path));
         let own = earlier(earlier(beacon, release), earlier(unreported, patience));

@@ -28,7 +28,7 @@ fn client() -> (Playout, ClientSession) {
     (Playout::new(&established), session)
 }
 
-/// A frame that came out at `at`, and echoes this input.
+/// A frame that completed at `at` and echoes input `seq`.
 fn out(frame: u32, at: Instant, seq: u32) -> FrameResult {
     FrameResult::Completed(FrameEnd {
         header: FrameHeader {
@@ -59,7 +59,7 @@ fn at(ms: u32) -> Instant {
     Instant(0) + MS * ms
 }
 
-/// Presentation two milliseconds after it came.
+/// Presentation two milliseconds after arrival.
 fn shown(came: Instant) -> Presentation {
     Presentation {
         decoded: Some(came + MS),
@@ -92,7 +92,7 @@ fn a_frame_is_reported_with_stages_and_first_shown_input() {
     assert_eq!(spans, (Some(MS), Some(MS), Some(MS * 2)));
     assert_eq!((first.repaired, first.resent), (1, 2));
     assert_eq!(first.motion_to_photon, Some(MS * 22), "from 20 to 42");
-    // Presentation before; older than what was shown; new.
+    // Presentation before submission; older than the shown input; new.
     let motion = [finish(2, 50, 2), finish(3, 60, 1), finish(4, 70, 3)];
     let motion = motion.map(|report| report.motion_to_photon);
     assert_eq!(motion, [None, None, Some(MS * 42)]);
@@ -105,7 +105,7 @@ fn ages_from_the_hosts_clock_carry_the_larger_bound() {
     let there = |ms: u32| PeerInstant(at(1000 + ms).0);
     let mut finish = |session: &mut ClientSession, frame, times| {
         let FrameResult::Completed(mut end) = out(frame, at(40), 0) else {
-            unreachable!("it came out");
+            unreachable!("it completed");
         };
         end.times = times;
         let (now, shown) = (at(42), shown(at(40)));
@@ -124,7 +124,7 @@ fn ages_from_the_hosts_clock_carry_the_larger_bound() {
     };
     let unknown = finish(&mut session, 1, both);
     assert_eq!(unknown, DisplayLatency::default(), "no clock, no age");
-    // An exchange of 4 ms, half of which either way may have taken.
+    // An exchange of 4 ms; its asymmetry is unknown.
     session.plane.clock.note(at(0), there(2), there(2), at(4));
     let age = finish(&mut session, 2, both);
     assert_eq!(age.predict_to_display, Some(MS * 22));
@@ -146,7 +146,7 @@ fn ages_from_the_hosts_clock_carry_the_larger_bound() {
 }
 
 #[test]
-fn what_was_not_shown_shows_no_input_and_says_where_it_ended() {
+fn undisplayed_frames_report_their_stage_and_no_input() {
     let (mut playout, mut session) = client();
     session.input(at(10), InputEvent::ReleaseAll, at(10));
     let superseded = (Stage::Submitted, DropCause::Superseded);
@@ -178,7 +178,7 @@ fn what_was_not_shown_shows_no_input_and_says_where_it_ended() {
     );
     let (stage, why) = (Stage::Decoded, DropCause::DecodeFailed);
     assert_eq!(report.outcome, Outcome::Dropped { stage, why });
-    // The next one that is shown is the first.
+    // The next displayed frame is the first to show it.
     let report = playout.finish(
         at(62),
         ViewId::FIRST,

@@ -19,7 +19,7 @@ fn ended(of: SubscriberId, outcome: Outcome) -> FrameRecord {
     FrameRecord::new(of, (ViewId::FIRST, FrameId(1)), outcome)
 }
 
-/// A frame that was displayed so long after its capture.
+/// A frame displayed with this latency.
 fn displayed(of: SubscriberId, latency: Duration) -> FrameRecord {
     let mut record = ended(of, Outcome::Displayed(Fidelity::Complete));
     record.host.stamp(Stage::Captured, at(1000));
@@ -43,7 +43,7 @@ fn one(figures: &Figures, now: Instant) -> SubscriberFigures {
     all[0]
 }
 
-/// A player that has displayed 50 frames a second from 0 to `until` milliseconds.
+/// A player that displayed 50 frames a second from 0 to `until` milliseconds.
 fn playing(until: u64) -> Figures {
     let mut figures = Figures::default();
     figures.joined(PLAYER, SubscriberKind::Client, Role::Player);
@@ -54,14 +54,14 @@ fn playing(until: u64) -> Figures {
 }
 
 #[test]
-fn who_does_not_report_is_known_and_its_figures_are_not() {
+fn subscribers_without_reports_have_no_figures() {
     let mut figures = Figures::default();
     figures.joined(PLAYER, SubscriberKind::Client, Role::Observer);
     figures.joined(WATCHER, SubscriberKind::VideoPlayer, Role::Observer);
     figures.role_changed(PLAYER, Role::Player);
     for frame in 0..100 {
         figures.note(at(frame * 20), &ended(WATCHER, Outcome::SentUnacknowledged));
-        // Of one that is not here (any more).
+        // A subscriber that has left.
         figures.note(at(frame * 20), &displayed(SubscriberId::Other(2), ms(9)));
     }
     let unknown = |kind, role| SubscriberFigures {
@@ -80,7 +80,7 @@ fn who_does_not_report_is_known_and_its_figures_are_not() {
 #[test]
 fn figures_are_those_of_the_newest_seconds() {
     let mut figures = playing(10_000);
-    // The worst of 100 is forgotten; of the newest 250 frames three are late.
+    // The worst of 100 has expired; of the newest 250 frames three are late.
     figures.note(at(10_010), &displayed(PLAYER, ms(90)));
     for frame in 1..=250 {
         let late = frame > 247;
@@ -95,7 +95,7 @@ fn figures_are_those_of_the_newest_seconds() {
         bound: Duration::from_micros(300),
     };
     assert_eq!(known.latency, Some(latency));
-    // After one second more four fifths of them are left.
+    // One second later four fifths remain.
     assert_eq!(one(&figures, at(16_010)).frames_per_second, Some(40.0));
 }
 
@@ -113,7 +113,7 @@ fn a_still_picture_is_known_and_a_silent_client_is_not() {
     let mut figures = playing(2000);
     let still = one(&figures, at(60_000));
     assert_eq!((still.frames_per_second, still.latency), (Some(0.0), None));
-    // Single reports that are lost say nothing of it.
+    // Single lost reports do not matter.
     figures.note(at(2100), &unreported(PLAYER));
     assert!(one(&figures, at(2100)).frames_per_second.is_some());
     figures.note(at(6999), &unreported(PLAYER));
@@ -125,7 +125,7 @@ fn a_still_picture_is_known_and_a_silent_client_is_not() {
 }
 
 #[test]
-fn what_was_not_displayed_whole_counts_as_no_frame() {
+fn incompletely_displayed_frames_are_not_counted() {
     let mut figures = playing(0);
     for frame in 1..=50 {
         let now = at(frame * 20);
@@ -157,7 +157,7 @@ fn a_frame_without_both_times_counts_and_has_no_latency() {
 }
 
 #[test]
-fn a_group_has_what_is_worst_in_it() {
+fn a_group_has_the_worst_of_its_members() {
     let one = |kind, role, rate, latency: Option<[u64; 2]>| SubscriberFigures {
         kind,
         role,

@@ -54,7 +54,7 @@ fn a_browser_takes_over_and_gives_the_role_back_when_it_leaves() {
         [watches(DESK, ObserverReason::TakenOver)]
     );
     assert_eq!(roles.player(), Some(BROWSER));
-    // Who lost it comes before who waited.
+    // A displaced player comes before a waiting one.
     assert!(roles.leave(BROWSER));
     assert_eq!(changes(&mut roles), [plays(DESK)]);
     assert!(roles.leave(DESK));
@@ -62,7 +62,7 @@ fn a_browser_takes_over_and_gives_the_role_back_when_it_leaves() {
 }
 
 #[test]
-fn who_watches_may_ask_to_play_and_the_player_to_watch() {
+fn observers_may_request_to_play_and_players_to_watch() {
     let mut roles = Roles::new(SecondPlayer::TakeOver, 2);
     assert!(roles.request(DESK, Role::Player, false).is_ok());
     assert!(roles.request(BROWSER, Role::Observer, false).is_ok());
@@ -75,7 +75,7 @@ fn who_watches_may_ask_to_play_and_the_player_to_watch() {
     let granted = roles.request(BROWSER, Role::Observer, false);
     assert_eq!(granted, Ok(observes(ObserverReason::Requested)));
     assert_eq!(changes(&mut roles), [plays(DESK)]);
-    // It asked to watch: nothing waits for it any more.
+    // It requested to observe, so it has no claim.
     assert!(roles.leave(DESK));
     assert_eq!(changes(&mut roles), []);
 }
@@ -101,14 +101,14 @@ fn the_role_of_a_device_that_connects_again_waits_for_it() {
     assert_eq!(changes(&mut roles), []);
     let granted = roles.request(SOFA, Role::Player, false);
     assert_eq!(granted.map(|g| g.role), Ok(Role::Player));
-    // One that never asks keeps it from nobody once it is gone.
+    // A successor that sends no request frees the role when it leaves.
     roles.succeed(SOFA, DESK);
     assert!(roles.leave(SOFA));
     assert!(!roles.leave(DESK));
     assert_eq!(changes(&mut roles), [plays(BROWSER)]);
 }
 
-/// What somebody does.
+/// An action of a subscriber.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     FrameRequest(SubscriberId, Role, bool),
@@ -134,7 +134,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// What everybody was told, as each of them would know it.
+/// The roles that the subscribers know from grants and changes.
 #[derive(Default)]
 struct KnownRoles(std::collections::HashMap<SubscriberId, Role>);
 
@@ -144,8 +144,12 @@ impl KnownRoles {
             match change {
                 RoleChange::Granted(id, grant) => {
                     let before = self.0.insert(id, grant.role);
-                    assert_ne!(before, None, "{id} is told though it is not here");
-                    assert_ne!(before, Some(grant.role), "{id} is told what it knows");
+                    assert_ne!(before, None, "{id} is notified after it left");
+                    assert_ne!(
+                        before,
+                        Some(grant.role),
+                        "{id} is notified of its known role"
+                    );
                 }
                 RoleChange::Removed(id) => assert_eq!(self.0.remove(&id), Some(Role::Player)),
             }
@@ -154,10 +158,10 @@ impl KnownRoles {
 }
 
 proptest! {
-    /// However subscribers of both kinds come, ask, take over and go: one plays at most, everybody knows
-    /// its role, and nobody who waits is left waiting ([`Roles::check_invariants`]).
+    /// After any sequence of actions there is at most one player, every member knows its role, and no claim
+    /// is left while the role is free ([`Roles::check_invariants`]).
     #[test]
-    fn any_order_leaves_one_player_and_nobody_waiting(
+    fn any_order_leaves_one_player_and_no_open_claim(
         second in prop::sample::select(vec![
             SecondPlayer::Refuse,
             SecondPlayer::Observe,
@@ -188,7 +192,7 @@ proptest! {
                     prop_assert_eq!(roles.leave(id), played);
                 }
                 Act::Succeed(before, id) => {
-                    // A session's number is new.
+                    // Session numbers are unique.
                     if !roles.members.iter().any(|(member, _)| *member == id) {
                         roles.succeed(before, id);
                     }

@@ -13,7 +13,7 @@ use crate::id::PathId;
 use crate::time::Instant;
 
 impl HostHandshake {
-    /// Answers a Finish whose tag proves knowledge of an Answer's key; a repeated Finish gets the same reply.
+    /// Answers a Finish if its tag proves knowledge of an Answer's key; a repeated Finish gets the same reply.
     pub(super) fn answer_finish(
         &mut self,
         now: Instant,

@@ -45,7 +45,7 @@ fn asks_with(world: &mut World, trust: Trust) -> Result<(), HandshakeError> {
 }
 
 #[test]
-fn a_ticket_admits_a_stranger_who_then_reconnects() {
+fn a_ticket_admits_a_stranger_that_then_reconnects() {
     let mut world = showing(&ticket());
     world.run().unwrap();
     let name = DeviceName::new("the attic");
