@@ -1,9 +1,8 @@
-//! When a key frame is sent: at most as often as it helps.
+//! Key-frame requests and their rate limits.
 //!
-//! The rule of the OpenUVR paper (section IV-B): once a request is fulfilled, further ones are
-//! ignored for a while, since a burst of large frames makes a bad link worse. Requests name the
-//! newest frame that the client knew, so a request that left before the key frame arrived is
-//! recognised and ignored however late it comes.
+//! As in the OpenUVR paper (section IV-B), further requests are ignored for a while after a key frame, since
+//! a burst of large frames makes a bad link worse. Requests name the client's newest frame, so a request sent
+//! before the key frame arrived is recognised and ignored, however late it is.
 
 use std::time::Duration;
 
@@ -12,22 +11,21 @@ use crate::id::FrameId;
 use crate::send::intake::Intake;
 use crate::time::Instant;
 
-/// Observers' wishes are gathered into one key frame in this time, so that they can't slow the
-/// player (architecture, section 1).
+/// Interval of key frames for observers, so that they cannot slow the player (architecture, section 1).
 pub const OBSERVER_BUDGET: Duration = Duration::from_secs(2);
 
-/// Those of recorders likewise: until it comes nothing is in the file. Half of what observers wait
-/// (guess): a recorder asks only when half of its queue is free again.
+/// Interval of key frames for recorders: their files are incomplete until then. Half of the observers' interval
+/// (guess): a recorder requests one only when half of its queue is free again.
 pub const RECORDER_BUDGET: Duration = Duration::from_secs(1);
 
-/// From which budget a key frame comes.
+/// The rate limit that a key-frame request falls under.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyFrameRequester {
-    /// As often as it helps.
+    /// Limited by the hold-off only.
     Player,
-    /// One for all in [`OBSERVER_BUDGET`].
+    /// One for all within [`OBSERVER_BUDGET`].
     Observer,
-    /// One for all in [`RECORDER_BUDGET`].
+    /// One for all within [`RECORDER_BUDGET`].
     Recorder,
 }
 
@@ -43,7 +41,7 @@ impl KeyFrameRequester {
     }
 }
 
-/// A budget that subscribers share.
+/// A rate limit shared by several subscribers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Shared {
     waits: bool,
@@ -57,7 +55,7 @@ impl Shared {
             .then(|| self.last.map_or(Instant(i64::MIN), spent))
     }
 
-    /// A key frame was sent; `for_them`: because of a wish from here.
+    /// A key frame was sent; `for_them`: for a request under this limit.
     fn sent(&mut self, now: Instant, for_them: bool) {
         if std::mem::take(&mut self.waits) && for_them {
             self.last = Some(now);
@@ -65,7 +63,7 @@ impl Shared {
     }
 }
 
-/// Decides when the next frame must be a key frame.
+/// Decides which frames are key frames.
 #[derive(Debug, Default)]
 pub struct KeyFramePolicy {
     player_waits: bool,
@@ -76,8 +74,8 @@ pub struct KeyFramePolicy {
 }
 
 impl KeyFramePolicy {
-    /// A policy that makes every `frames`-th frame a key frame besides: a group of pictures of
-    /// that size, as encoders without feedback have (OpenUVR paper, section IV-B3). `None`: none.
+    /// Also makes every `frames`-th frame a key frame: a GOP of that size, for encoders without feedback
+    /// (OpenUVR paper, section IV-B3).
     #[must_use]
     pub fn with_one_every(frames: Option<u32>) -> KeyFramePolicy {
         KeyFramePolicy {
@@ -86,7 +84,7 @@ impl KeyFramePolicy {
         }
     }
 
-    /// Whether `next` must be a key frame by its number alone.
+    /// Whether `next` is a key frame by the GOP size alone.
     #[must_use]
     pub fn is_periodic(&self, next: FrameId) -> bool {
         self.every
@@ -94,7 +92,7 @@ impl KeyFramePolicy {
             .is_some_and(|(every, (key, _))| next.0.wrapping_sub(key.0) >= every)
     }
 
-    /// Somebody's picture is broken, and `newest` is the newest frame that they had heard of.
+    /// A client's picture is broken, and `newest` is the newest frame that it knew.
     pub fn request(&mut self, requester: KeyFrameRequester, newest: FrameId) {
         if self.last.is_some_and(|(key, _)| newest < key) {
             return;
@@ -102,7 +100,7 @@ impl KeyFramePolicy {
         self.join(requester);
     }
 
-    /// Somebody starts to watch.
+    /// A subscriber joined.
     pub fn join(&mut self, requester: KeyFrameRequester) {
         match requester {
             KeyFrameRequester::Player => self.player_waits = true,
@@ -111,8 +109,8 @@ impl KeyFramePolicy {
         }
     }
 
-    /// When the next key frame is due, if one is wanted; `hold_off` is how long a fulfilled
-    /// request silences the next.
+    /// When a requested key frame is due; `hold_off` is the time after a key frame in which requests are
+    /// ignored.
     #[must_use]
     pub fn due(&self, hold_off: Duration) -> Option<Instant> {
         let long_ago = Instant(i64::MIN);
@@ -126,13 +124,13 @@ impl KeyFramePolicy {
         Some(held.max(due))
     }
 
-    /// A frame could not be encoded: whatever was known is void, and a key frame is wanted at once.
+    /// A frame could not be encoded: a key frame is due at once.
     pub fn failed(&mut self) {
         self.player_waits = true;
         self.last = None;
     }
 
-    /// A key frame was sent, whoever wanted it.
+    /// A key frame was sent for any reason.
     pub fn sent(&mut self, now: Instant, frame: FrameId) {
         let for_them = !std::mem::take(&mut self.player_waits);
         self.observers.sent(now, for_them);
@@ -141,8 +139,8 @@ impl KeyFramePolicy {
     }
 }
 
-/// How long a fulfilled request silences the next: until the key frame can have arrived and its
-/// acknowledgement come back, two frame intervals more for its size, within 30–500 ms (guess).
+/// The hold-off: until the key frame's acknowledgement can arrive, with two frame intervals for its size,
+/// within 30–500 ms (guess).
 #[must_use]
 pub fn hold_off(round_trip: Duration, frame_interval: Duration) -> Duration {
     (round_trip + frame_interval * 2).clamp(Duration::from_millis(30), Duration::from_millis(500))
@@ -216,12 +214,12 @@ mod tests {
         assert_eq!(policy.due(HOLD), Some(Instant(0) + HOLD));
         let first = Instant(0) + HOLD;
         policy.sent(first, FrameId(6));
-        // It has a budget all the same, and what it spends is none of the observers'.
+        // Recorders have their own limit, separate from the observers'.
         policy.request(KeyFrameRequester::Recorder, FrameId(7));
         assert_eq!(policy.due(HOLD), Some(first + RECORDER_BUDGET));
         policy.request(KeyFrameRequester::Observer, FrameId(7));
         assert_eq!(policy.due(HOLD), Some(first + RECORDER_BUDGET));
         policy.sent(first + RECORDER_BUDGET, FrameId(8));
-        assert_eq!(policy.due(HOLD), None, "one key frame is for both");
+        assert_eq!(policy.due(HOLD), None, "one key frame serves both");
     }
 }

@@ -1,4 +1,4 @@
-//! From encoded slices to sealed datagrams, and how good and how often they may be.
+//! From encoded slices to sealed datagrams, with rate and loss control.
 
 pub mod congestion;
 pub mod fec;

@@ -1,9 +1,8 @@
-//! A picture that stands still is made better, part by part, until it cannot be told from its source.
+//! Static refinement: a still picture is improved in parts until it matches its source.
 //!
-//! It knows with which quantiser each macroblock was coded last, and says what is coded anew, how well
-//! and when; each part is as large as half of the rate carries in a frame's time. When nothing is left
-//! to improve, nothing is due. Whether the link is full is the policy's to know, and what has changed
-//! the caller's. A value without a clock: `now` comes in.
+//! It tracks the quantiser of each macroblock and decides what to code again, with which quantiser and when;
+//! each part takes half of the rate in a frame's time. When all is refined, nothing is due. The policy
+//! decides whether the link is full, and the caller knows the changed macroblocks. Sans-I/O: `now` is an argument.
 
 use std::time::Duration;
 
@@ -11,71 +10,69 @@ use crate::id::FrameId;
 use crate::time::Instant;
 use crate::units::Bitrate;
 
-/// A picture that has not changed for this long is improved: six frames at 60 a second, so that a
-/// short pause costs nothing (guess).
+/// Time without changes before the first refinement: six frames at 60 a second, so that a short pause costs
+/// nothing (guess).
 const STILL: Duration = Duration::from_millis(100);
 
-/// The first goal for each macroblock, at which a moving picture looks good (guess).
+/// The first target quantiser, good for a moving picture (guess).
 const GOOD_QP: u8 = 20;
 
-/// The last one. H.264's quantiser step is 1.25 there (ITU-T H.264, table 8-15): the difference from
-/// the source is one level of luma. Measured: 54 dB of luma PSNR on text, gradients and noise.
+/// The final target quantiser. H.264's quantiser step is 1.25 there (ITU-T H.264, table 8-15): the error is
+/// one level of luma. Measured: 54 dB of luma PSNR on text, gradients and noise.
 const EXACT_QP: u8 = 6;
 
-/// By how much a whole picture is improved at once where it can't be done in parts: 6 would double
-/// the bits.
+/// Quantiser step of refinements for encoders that cannot code parts: 6 would double the bits.
 const STEP: u8 = 5;
 
-/// A whole picture is not improved beyond [`GOOD_QP`] if it would take the link longer than this
-/// (guess): what moves next would have to wait for it.
+/// Complete pictures are not refined beyond [`GOOD_QP`] if that takes the link longer than this (guess): the
+/// next change would have to wait.
 const WHOLE_TAKES: Duration = Duration::from_millis(250);
 
-/// The first part of a picture, of which nothing is known: this share of its macroblocks (guess).
+/// The first part of a picture, when costs are unknown: one n-th of its macroblocks (guess).
 const FIRST_SHARE: u16 = 8;
 
-/// The smallest part, in macroblocks: below it a frame's headers are most of it (guess).
+/// The smallest part in macroblocks: below it a frame's headers dominate (guess).
 const SMALLEST: f64 = 8.0;
 
-/// A part takes at most this many times the macroblocks of the one before (guess).
+/// Maximum growth from one part to the next (guess).
 const GROWTH: f64 = 4.0;
 
-/// What is to be coded anew.
+/// A part to code again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Improvement {
     /// The quantiser.
     pub qp: u8,
     /// The first macroblock, in raster order.
     pub first_mb: u16,
-    /// How many macroblocks, among them some that are good enough already.
+    /// The number of macroblocks, some of which may be good enough already.
     pub mbs: u16,
 }
 
-/// How good each macroblock of the picture is, and what is done about it.
+/// The quality of each macroblock, and the next refinement.
 #[derive(Clone, Debug, Default)]
 pub struct StaticRefinement {
-    /// With which quantiser each macroblock was coded.
+    /// The quantiser of each macroblock.
     qps: Vec<u8>,
-    /// And with which frame.
+    /// The frame that coded each macroblock.
     since: Vec<FrameId>,
-    /// Whether the encoder can leave macroblocks as they are.
+    /// Whether the encoder can skip macroblocks.
     parts: bool,
-    /// Where the next part may begin: all macroblocks before it have reached the goal.
+    /// Start of the next part: all macroblocks before it have reached the target.
     from: usize,
-    /// How many macroblocks the next part has, and the goal for which that was found out.
+    /// Size of the next part in macroblocks, and the target that it was measured for.
     many: f64,
     goal: u8,
-    /// Bits of the newest frame, if the picture is improved as a whole.
+    /// Bits of the newest frame, if complete pictures are refined.
     bits: u64,
-    /// When the next improvement may begin.
+    /// When the next refinement may start.
     at: Instant,
 }
 
 impl StaticRefinement {
-    /// A new encoder for pictures of `mbs` macroblocks: nothing was coded yet. `parts` says whether
-    /// it can code some of them and leave the others as the decoder has them.
+    /// A new encoder for pictures of `mbs` macroblocks. `parts`: it can skip macroblocks.
     pub fn opened(&mut self, mbs: u16, parts: bool) {
         *self = StaticRefinement {
-            // Nothing can be improved before something was coded.
+            // Nothing can be refined before the first coded frame.
             qps: vec![0; usize::from(mbs)],
             since: vec![FrameId::NONE; usize::from(mbs)],
             parts,
@@ -83,24 +80,22 @@ impl StaticRefinement {
         };
     }
 
-    /// All of the picture was coded with `qp`, as `frame`, and took `bits`. What it was before does not
-    /// count.
+    /// The complete picture was coded with `qp` as `frame` and took `bits`.
     pub fn coded(&mut self, now: Instant, frame: FrameId, qp: u8, bits: u64) {
         self.qps.fill(qp);
         self.since.fill(frame);
         self.restart(now, bits);
     }
 
-    /// Writes into `unchanged` which macroblocks a frame of quantiser `qp` need not look at: those
-    /// that have not `changed` and were coded at least as well.
+    /// Marks in `unchanged` the macroblocks that a frame of quantiser `qp` may skip: not `changed`, and coded
+    /// at least as well.
     pub fn mark(&self, qp: u8, unchanged: &mut Vec<bool>, changed: impl Fn(usize) -> bool) {
         unchanged.clear();
         let known = self.qps.iter().enumerate();
         unchanged.extend(known.map(|(mb, known)| *known <= qp && !changed(mb)));
     }
 
-    /// The same for a frame that refers back to `reference`, past others that were lost: those that
-    /// have not `changed` and were not coded again since.
+    /// The same for a frame with an older `reference` after a loss: not `changed`, and not coded since.
     pub fn mark_back(
         &self,
         reference: FrameId,
@@ -112,8 +107,7 @@ impl StaticRefinement {
         unchanged.extend(since.map(|(mb, since)| *since <= reference && !changed(mb)));
     }
 
-    /// `frame` was coded with `qp` and took `bits`; the macroblocks that are `unchanged` are as good as
-    /// they were.
+    /// `frame` was coded with `qp` and took `bits`; the `unchanged` macroblocks keep their quality.
     pub fn coded_in_part(
         &mut self,
         now: Instant,
@@ -134,23 +128,23 @@ impl StaticRefinement {
         self.at = now + STILL;
     }
 
-    /// When something is to be improved, if anything can be at this rate.
+    /// When the next refinement is due at this rate, if any.
     #[must_use]
     pub fn due(&self, target: Bitrate) -> Option<Instant> {
         let goal = if self.parts {
             self.next_goal().is_some()
         } else {
-            self.whole(target).is_some()
+            self.full_picture_qp(target).is_some()
         };
         goal.then_some(self.at)
     }
 
-    /// The link has no room before `until`.
+    /// The link has no capacity before `until`.
     pub fn wait(&mut self, until: Instant) {
         self.at = self.at.max(until);
     }
 
-    /// The goal that is not reached yet, and the first macroblock that has not reached it.
+    /// The next target quantiser, and the first macroblock that has not reached it.
     fn next_goal(&self) -> Option<(u8, usize)> {
         let worse = |goal: u8, from: usize| {
             let rest = self.qps.get(from..)?;
@@ -163,8 +157,8 @@ impl StaticRefinement {
         }
     }
 
-    /// The quantiser with which the whole picture is coded next.
-    fn whole(&self, target: Bitrate) -> Option<u8> {
+    /// The quantiser for the next complete picture.
+    fn full_picture_qp(&self, target: Bitrate) -> Option<u8> {
         let worst = self.qps.iter().copied().max()?;
         if worst <= EXACT_QP {
             return None;
@@ -177,12 +171,12 @@ impl StaticRefinement {
         (self.bits as f64 * 2.0 <= room).then_some(better.max(EXACT_QP))
     }
 
-    /// What to improve now. The caller codes it as a frame that refers to the newest one, and says
-    /// what became of it.
+    /// The next refinement. The caller codes it as a frame that refers to the newest one, and reports the
+    /// result.
     pub fn next(&mut self, target: Bitrate) -> Option<Improvement> {
         if !self.parts {
             let all = u16::try_from(self.qps.len()).unwrap_or(u16::MAX);
-            return self.whole(target).map(|qp| Improvement {
+            return self.full_picture_qp(target).map(|qp| Improvement {
                 qp,
                 first_mb: 0,
                 mbs: all,
@@ -211,8 +205,7 @@ impl StaticRefinement {
         })
     }
 
-    /// An improvement was coded as `frame` and took `bits`; frames are `interval` apart, and `target` may be
-    /// sent.
+    /// A refinement was coded as `frame` and took `bits`; frames are `interval` apart at the rate `target`.
     pub fn improved(
         &mut self,
         now: Instant,
@@ -241,7 +234,7 @@ impl StaticRefinement {
         self.at = now + interval.max(takes);
     }
 
-    /// The coarsest quantiser that anything was coded with.
+    /// The coarsest quantiser of all macroblocks.
     #[must_use]
     pub fn worst(&self) -> u8 {
         self.qps.iter().copied().max().unwrap_or_default()
@@ -264,7 +257,7 @@ mod tests {
         static_refinement
     }
 
-    /// Improves to the end, where a macroblock costs so many bits; what was done, and when.
+    /// Refines completely with a cost per macroblock; returns the steps with their times.
     fn to_the_end(
         static_refinement: &mut StaticRefinement,
         cost: u64,
@@ -307,7 +300,7 @@ mod tests {
             let last = done.last().expect("something").0;
             let bits = 2 * 1000 * cost;
             let takes = (last - STILL).since(Instant(0)).as_secs_f64();
-            // But for what the last part takes.
+            // Except for the last part.
             let most = 5e6 * (takes + 1.0 / 60.0) + 150_000.0;
             assert!(bits as f64 <= most, "{cost}: {bits} bits in {takes} s");
             for (_, what) in done.iter().skip(1) {
@@ -318,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_changed_is_not_improved_again() {
+    fn unchanged_macroblocks_are_not_refined_again() {
         let mut static_refinement = coded(true, 40);
         to_the_end(&mut static_refinement, 100);
         let mut unchanged = Vec::new();
@@ -335,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_coded_worse_is_looked_at() {
+    fn coarser_macroblocks_are_not_skipped() {
         let mut static_refinement = coded(true, 30);
         let mut unchanged = Vec::new();
         static_refinement.mark(29, &mut unchanged, |_| false);
@@ -350,10 +343,10 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_lost_is_improved_again() {
+    fn only_lost_macroblocks_are_refined_again() {
         let mut static_refinement = coded(true, 30);
         let done = to_the_end(&mut static_refinement, 1000);
-        // The last three improvements never arrived.
+        // The last three refinements were lost.
         let lost = &done[done.len() - 3..];
         let sound = FrameId(u32::try_from(done.len()).expect("few") - 2);
         let mut unchanged = Vec::new();
@@ -388,7 +381,7 @@ mod tests {
             done.iter()
                 .all(|(_, what)| (what.first_mb, what.mbs) == (0, 1000))
         );
-        // The last one took 2 Mbit; 2.5 in 250 ms would be the most, and the next may take 4.
+        // The last one took 2 Mbit; 2.5 in 250 ms are the limit, and the next may take 4.
         let mut static_refinement = coded(false, 32);
         let done = to_the_end(&mut static_refinement, 2000);
         let steps: Vec<u8> = done.iter().map(|(_, what)| what.qp).collect();

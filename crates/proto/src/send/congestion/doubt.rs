@@ -1,41 +1,40 @@
-//! Whether a cut was right: what the frames behind it say of the link.
+//! Verification of a decrease by the frames after it.
 //!
-//! A link that carries as little as the cut assumed spreads the smaller frames that follow, too. One that
-//! does not was never full: a machine was busy, or the link stood still for a moment. Then the rate goes
-//! back to where it was, at once.
+//! A link with the assumed capacity spreads the smaller frames that follow, too. If it does not, it was never
+//! full: a machine was busy, or the link stalled briefly. Then the earlier rate is restored at once.
 
 use std::time::Duration;
 
-/// So many frames in a row have to contradict the cut: at 60 frames/s 0.13 s, so that the rate is back
-/// within a second after a round trip of any usual link.
+/// Consecutive contradicting frames that revert a decrease: 0.13 s at 60 frames/s, so that the rate is
+/// restored within a second and a usual round trip.
 const CONTRADICTIONS: u32 = 8;
-/// A frame that crossed in less than this share of the time that it should have taken contradicts …
+/// A frame with less than this share of the expected crossing time contradicts.
 const FASTER: f64 = 0.5;
-/// … and one that took more than this share confirms.
+/// A frame with more than this share confirms.
 const AS_SLOW: f64 = 0.75;
 
-/// A cut that may have been wrong.
+/// A decrease that can still be reverted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Doubt {
     before: f64,
-    /// What the link was taken to carry; `None` if nothing was heard of it.
+    /// The assumed capacity; `None` after a silence.
     capacity: Option<f64>,
     against: u32,
 }
 
-/// How a frame crossed the link that was on time.
+/// The transit of a frame that was on time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OnTime {
-    /// Bits behind its first datagram; zero if it had no other.
+    /// Bits after its first datagram; zero if it had only one.
     pub(super) bits: f64,
     /// From its first datagram to its last.
     pub(super) spread: Duration,
-    /// Whether the link spread it beyond how it was sent.
+    /// Whether the link spread it beyond the sending time.
     pub(super) spread_by_link: bool,
 }
 
 impl Doubt {
-    /// After a cut from `before`, for a link that was taken to carry `capacity`.
+    /// For a decrease from `before` with the assumed `capacity`.
     pub(super) fn new(before: f64, capacity: Option<f64>) -> Doubt {
         Doubt {
             before,
@@ -44,25 +43,25 @@ impl Doubt {
         }
     }
 
-    /// What the rate was before this cut.
+    /// The rate before the decrease.
     pub(super) fn before(&self) -> f64 {
         self.before
     }
 
-    /// A frame that left after the cut was not on time, or not whole.
+    /// A frame sent after the decrease was late or incomplete.
     pub(super) fn harmed(&mut self) {
         self.against = 0;
     }
 
-    /// A frame that left after the cut was on time. `Some(true)`: the cut was wrong; `Some(false)`: it was
-    /// right.
+    /// A frame sent after the decrease was on time. `Some(true)`: the decrease was wrong; `Some(false)`: it
+    /// was right.
     pub(super) fn on_time(&mut self, frame: &OnTime) -> Option<bool> {
         let Some(capacity) = self.capacity else {
             self.against += 1;
             return (self.against >= CONTRADICTIONS).then_some(true);
         };
         if frame.bits <= 0.0 {
-            // One datagram alone is never spread.
+            // A single datagram has no spread.
             return None;
         }
         let share = frame.spread.as_secs_f64() * capacity / frame.bits;

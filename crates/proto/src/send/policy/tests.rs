@@ -29,11 +29,11 @@ fn without_references_each_frame_is_a_key_frame() {
     }
     assert_eq!(policy.poll_control_event(), None);
     report_frame(&mut policy, 4, 2, LOST);
-    assert_eq!(policy.due(), None, "frame 3 has mended it");
+    assert_eq!(policy.due(), None, "frame 3 has repaired it");
     policy.request_key_frame(KeyFrameRequester::Player, FrameId(1), FrameId(3));
     assert!(
         policy.due().is_some(),
-        "frame 3 is lost too, and nothing moves"
+        "frame 3 is lost too, and the source is still"
     );
     assert_eq!(policy.next(at(9), FrameId(9)), NextFrame::Key);
     assert_eq!(policy.due(), None);
@@ -78,7 +78,7 @@ fn a_lost_frame_costs_no_key_frame() {
     assert!(policy.due().is_some_and(|due| due <= at(8)));
     assert_eq!(code(&mut policy, 6), NextFrame::Predicted(FrameId(2)));
     assert_eq!(policy.due(), None);
-    // What was on its way comes back as tainted, and changes nothing; nor does the wish.
+    // Frames in flight are reported as tainted; neither these reports nor the request change anything.
     let tainted = Outcome::Displayed(Fidelity::Tainted);
     report_frame(&mut policy, 6, 4, tainted);
     policy.request_key_frame(KeyFrameRequester::Player, FrameId(2), FrameId(4));
@@ -102,7 +102,7 @@ fn without_a_sound_frame_in_memory_a_key_frame_follows_once() {
     report_frame(&mut policy, 12, 3, LOST);
     assert_eq!(code(&mut policy, 13), NextFrame::Key);
     report_frame(&mut policy, 13, 13, LOST);
-    // Within the hold-off whatever is sent is tainted.
+    // Within the hold-off all frames are tainted.
     assert_eq!(code(&mut policy, 14), NextFrame::Predicted(FrameId(13)));
     assert_eq!(code(&mut policy, 15), NextFrame::Key);
 }
@@ -135,7 +135,7 @@ fn an_encoder_that_remembers_nothing_gets_key_frames() {
 }
 
 #[test]
-fn an_observers_wish_is_for_a_key_frame_of_which_there_are_few() {
+fn observers_requests_for_key_frames_are_rate_limited() {
     let mut policy = policy();
     code(&mut policy, 1);
     policy.join(KeyFrameRequester::Observer);
@@ -144,7 +144,7 @@ fn an_observers_wish_is_for_a_key_frame_of_which_there_are_few() {
     assert!(due.is_some_and(|at| at > self::at(2)), "{due:?}");
 }
 
-/// A policy that follows the link between 1 and 20 Mb/s.
+/// An adaptive policy between 1 and 20 Mb/s.
 fn following() -> Policy {
     let rate = Bitrate::from_mbps;
     Policy::new(Settings {
@@ -157,7 +157,7 @@ fn following() -> Policy {
     })
 }
 
-/// A frame of 20 datagrams left; what became of it.
+/// Sends a frame of 20 datagrams and reports its outcome.
 fn sent(policy: &mut Policy, now: u32, frame: u32, outcome: Outcome, missing: u16) {
     let mut arrival = report(frame, outcome);
     arrival.missing = missing;
@@ -181,7 +181,7 @@ fn a_client_that_says_nothing_does_not_free_the_link() {
     for frame in 1..=300 {
         policy.held_until(at(frame));
         policy.sent(at(frame), FrameId(frame), Some(20_000));
-        // Two seconds later the ledger gives it up.
+        // Two seconds later the ledger gives up on it.
         if let Some(old @ 1..) = frame.checked_sub(120) {
             let unreported = Outcome::Dropped {
                 stage: Stage::FirstReceived,
@@ -196,11 +196,11 @@ fn a_client_that_says_nothing_does_not_free_the_link() {
 }
 
 #[test]
-fn what_whole_frames_lost_counts() {
+fn losses_of_complete_frames_are_counted() {
     let mut policy = following();
     for frame in 1..=60 {
         policy.sent(at(frame), FrameId(frame), Some(20_000));
-        // Two of ten frames vanish; the next report says how much that was.
+        // Two of ten frames are lost completely; the next report counts their datagrams.
         let (outcome, missing) = match frame % 10 {
             1 | 2 => (LOST, 0),
             3 => (WHOLE, 40),

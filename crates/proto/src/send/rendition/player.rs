@@ -1,28 +1,28 @@
-//! Who plays, and what follows from it: the player's constraints are granted, and its feedback counts.
+//! The player of a rendition: its constraints and its feedback apply.
 
 use super::{ClientConstraints, InputSeq, Rendition, Subscriber, SubscriberId};
 
 impl<S: Subscriber> Rendition<S> {
-    /// Who plays.
+    /// The current player.
     #[must_use]
     pub fn player(&self) -> Option<SubscriberId> {
         self.player
     }
 
-    /// The highest number of frames a second that the player has a use for.
+    /// Maximum frames a second for the player's display.
     #[must_use]
     pub fn fps(&self) -> f64 {
         self.settings.policy.fps
     }
 
-    /// What the player wants of the video.
+    /// The player's constraints.
     #[must_use]
     pub fn constraints(&self) -> ClientConstraints {
         self.constraints
     }
 
-    /// After who subscribes, or in which role, has changed.
-    pub(super) fn who_plays(&mut self) {
+    /// Updates the player after a change of subscribers or roles.
+    pub(super) fn update_player(&mut self) {
         self.subscribers.sort();
         let player = self.subscribers.player();
         let constraints =
@@ -30,8 +30,8 @@ impl<S: Subscriber> Rendition<S> {
         let player = player.map(|member| member.id);
         let before = std::mem::replace(&mut self.constraints, constraints);
         if before.fps != constraints.fps && self.settings.follows_display {
-            // Never more than usual: each frame gets its share of the bit rate, and an application that draws
-            // no faster would leave the rest of the rate unused.
+            // Not above the usual rate: each frame gets its share of the bit rate, and an application that
+            // draws no faster would leave the rest unused.
             let usual = self.usual_fps;
             let fps = (constraints.fps).map_or(usual, |fps| f64::from(fps.get()).min(usual));
             self.settings.policy.fps = fps;
@@ -43,7 +43,7 @@ impl<S: Subscriber> Rendition<S> {
                 .set_range(self.allowed.limited_to(constraints.bitrate));
         }
         if player != self.player {
-            // The next player counts its input anew, and has another link.
+            // The next player has its own input numbers and another link.
             self.player = player;
             self.policy.player_changed();
             self.last_echo = InputSeq::default();

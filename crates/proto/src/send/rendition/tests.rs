@@ -16,7 +16,7 @@ const PLAYER: SubscriberId = SubscriberId::Other(1);
 const OBSERVER: SubscriberId = SubscriberId::Other(2);
 const THIRD: SubscriberId = SubscriberId::Other(3);
 
-/// What a subscriber was told.
+/// A call of the subscriber trait.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Call {
     Begin(FrameId, InputEcho),
@@ -25,8 +25,7 @@ enum Call {
     Dropped(FrameId, Stage, DropCause),
 }
 
-/// Writes down what it is told; what it says at the end of a frame is what is in `answers`, and then
-/// that the frame has left.
+/// Records its calls; at the end of a frame it returns the next of `answers`, then a transmission.
 #[derive(Default)]
 struct Recorder {
     calls: Vec<Call>,
@@ -54,7 +53,7 @@ impl Subscriber for Recorder {
         self.calls.push(Call::End);
         self.answers
             .pop_front()
-            .unwrap_or(Progress::Left(Departure {
+            .unwrap_or(Progress::Sent(Departure {
                 first: Some(now),
                 last: Some(now),
                 datagrams: 20,
@@ -97,7 +96,7 @@ fn at(frame: u32) -> Instant {
     Instant(i64::from(frame) * 16_666_667)
 }
 
-/// Begins to code a captured frame; whether it is a key frame.
+/// Starts coding a captured frame; returns whether it is a key frame.
 fn start_frame(rendition: &mut Rendition<Recorder>, now: Instant) -> bool {
     if rendition.needs_encoder(SIZE) {
         rendition.encoder_opened(OpenedEncoder {
@@ -130,7 +129,7 @@ fn start_frame(rendition: &mut Rendition<Recorder>, now: Instant) -> bool {
     key
 }
 
-/// Captures and codes a frame that does not have to wait; whether it is a key frame.
+/// Captures and codes a frame without waiting; returns whether it is a key frame.
 fn code(rendition: &mut Rendition<Recorder>, now: Instant) -> bool {
     assert!(rendition.captured(now, true));
     let key = start_frame(rendition, now);
@@ -143,7 +142,7 @@ fn ends(rendition: &mut Rendition<Recorder>) -> Vec<FrameOutcome> {
     std::iter::from_fn(|| rendition.poll_end()).collect()
 }
 
-/// Codes the picture that stands still whenever a frame of it is due, up to a moment; when that was.
+/// Codes a still picture whenever a frame is due, until `until`; returns the times.
 fn stands_still(rendition: &mut Rendition<Recorder>, until: Instant) -> Vec<Instant> {
     let mut coded = Vec::new();
     while let Some(due) = rendition.next_deadline().filter(|due| *due < until) {
@@ -158,7 +157,7 @@ fn stands_still(rendition: &mut Rendition<Recorder>, until: Instant) -> Vec<Inst
     coded
 }
 
-/// Who, which frame, and why it did not leave.
+/// Subscriber, frame, and the cause if it was not sent.
 fn words(ends: &[FrameOutcome]) -> Vec<(SubscriberId, u32, Option<DropCause>)> {
     let why = |end: &FrameOutcome| end.end.err().map(|(_, why)| why);
     ends.iter()
@@ -172,13 +171,13 @@ fn calls(rendition: &mut Rendition<Recorder>, id: SubscriberId) -> Vec<Call> {
 }
 
 #[test]
-fn each_frame_ends_once_for_everybody_who_was_there() {
+fn each_frame_ends_once_for_all_present_subscribers() {
     let mut rendition = rendition();
-    assert!(!rendition.captured(at(1), true), "nobody watches");
+    assert!(!rendition.captured(at(1), true), "no subscriber");
     join(&mut rendition, PLAYER, Role::Player);
     assert!(code(&mut rendition, at(2)));
     join(&mut rendition, OBSERVER, Role::Observer);
-    // Within the hold-off there is no key frame for it.
+    // Within the hold-off there is no key frame.
     assert!(!code(&mut rendition, at(3)));
     assert!(rendition.captured(at(60), true));
     assert!(start_frame(&mut rendition, at(60)), "the budget has room");
@@ -224,7 +223,7 @@ fn a_failed_frame_ends_for_all_and_a_key_frame_follows() {
         words(&ends(&mut rendition))[2..],
         [(PLAYER, 2, failed), (OBSERVER, 2, failed)]
     );
-    // A picture that stands still is tried again, but not at once.
+    // A still picture is retried, but not at once.
     assert_eq!(rendition.next_deadline(), Some(at(2) + TRY_AGAIN));
     assert!(rendition.needs_encoder(SIZE));
     assert!(code(&mut rendition, at(3)));
@@ -235,7 +234,7 @@ fn a_failed_frame_ends_for_all_and_a_key_frame_follows() {
 fn a_superseded_picture_is_a_frame_that_ends_for_everybody() {
     let mut rendition = rendition();
     rendition.superseded(at(0));
-    assert_eq!(ends(&mut rendition), [], "nobody was there");
+    assert_eq!(ends(&mut rendition), [], "no subscriber was present");
     join(&mut rendition, PLAYER, Role::Player);
     join(&mut rendition, OBSERVER, Role::Observer);
     assert!(code(&mut rendition, at(1)), "a key frame");
@@ -243,7 +242,7 @@ fn a_superseded_picture_is_a_frame_that_ends_for_everybody() {
     rendition.superseded(at(2));
     assert!(
         !code(&mut rendition, at(3)),
-        "it builds on what was coded, and needs no key frame"
+        "it refers to the coded frame and needs no key frame"
     );
     let superseded = Some(DropCause::Superseded);
     let all = [(1, None), (2, superseded), (3, superseded), (4, None)];
@@ -253,14 +252,14 @@ fn a_superseded_picture_is_a_frame_that_ends_for_everybody() {
 }
 
 #[test]
-fn the_player_is_waited_for_and_told_again_at_its_deadline() {
+fn the_player_is_waited_for_until_its_deadline() {
     let mut rendition = rendition();
     join(&mut rendition, OBSERVER, Role::Observer);
     join(&mut rendition, PLAYER, Role::Player);
     assert!(rendition.captured(at(1), true));
     let waits = [
-        Progress::Waits(at(1) + MS * 3),
-        Progress::Waits(at(1) + MS * 5),
+        Progress::Deferred(at(1) + MS * 3),
+        Progress::Deferred(at(1) + MS * 5),
     ];
     let player = rendition.subscriber(PLAYER).expect("it plays");
     player.answers.extend(waits);
@@ -283,14 +282,14 @@ fn the_player_is_waited_for_and_told_again_at_its_deadline() {
 }
 
 #[test]
-fn an_observer_that_waits_or_misses_holds_nobody_up() {
-    for answer in [Progress::Waits(at(1000)), Progress::Missed] {
+fn an_observer_that_waits_or_misses_delays_no_other() {
+    for answer in [Progress::Deferred(at(1000)), Progress::Missed] {
         let mut rendition = rendition();
         join(&mut rendition, PLAYER, Role::Player);
         join(&mut rendition, OBSERVER, Role::Observer);
         code(&mut rendition, at(1));
         rendition.subscriber(OBSERVER).expect("it observes").answers = [answer].into();
-        // The player's frame is over at once.
+        // The player's frame ends at once.
         code(&mut rendition, at(2));
         code(&mut rendition, at(3));
         let missed = (
@@ -306,14 +305,14 @@ fn an_observer_that_waits_or_misses_holds_nobody_up() {
                 (OBSERVER, 3, missed.1),
             ]
         );
-        // No key frame without its wish, and then within the budget.
+        // A key frame only on request, and within the budget.
         assert_eq!(rendition.next_deadline(), None);
         let wish = Feedback::KeyFrame {
             last_good: FrameId(1),
             newest: FrameId(2),
         };
         rendition.feedback(at(4), OBSERVER, wish);
-        let due = rendition.next_deadline().expect("it is wished for");
+        let due = rendition.next_deadline().expect("it was requested");
         assert!(due <= at(1) + OBSERVER_BUDGET, "{due:?}");
         calls(&mut rendition, OBSERVER);
         assert!(code(&mut rendition, due));
@@ -323,7 +322,7 @@ fn an_observer_that_waits_or_misses_holds_nobody_up() {
 }
 
 #[test]
-fn input_is_echoed_to_the_player_whose_it_is_and_stamped_once() {
+fn input_is_echoed_to_its_player_and_stamped_once() {
     let mut rendition = rendition();
     join(&mut rendition, PLAYER, Role::Player);
     join(&mut rendition, OBSERVER, Role::Observer);
@@ -377,7 +376,11 @@ fn there_is_one_player_and_its_link_alone_counts() {
     assert_eq!(rendition.player(), Some(PLAYER));
     assert_eq!(rendition.subscribers.round_trip(), MS * 10);
     join(&mut rendition, THIRD, Role::Player);
-    assert_eq!(rendition.player(), Some(THIRD), "the newest one plays");
+    assert_eq!(
+        rendition.player(),
+        Some(THIRD),
+        "the newest one is the player"
+    );
     rendition.set_role(THIRD, Role::Observer);
     assert_eq!(rendition.player(), None);
     rendition.set_role(OBSERVER, Role::Player);
@@ -406,7 +409,7 @@ fn a_loss_counts_if_the_frame_was_meant_for_the_player() {
     code(&mut rendition, at(1));
     join(&mut rendition, PLAYER, Role::Player);
     code(&mut rendition, at(2));
-    // It begins with a key frame, the third; what was before it never knew.
+    // It starts with a key frame, the third; it never knew earlier frames.
     assert!(code(&mut rendition, at(10)));
     rendition.feedback(at(10), PLAYER, lost(2));
     assert_eq!(reference(&mut rendition, 11), FrameId(3));
@@ -418,7 +421,7 @@ fn a_loss_counts_if_the_frame_was_meant_for_the_player() {
     assert_eq!(
         reference(&mut rendition, 13),
         FrameId(3),
-        "past what was lost"
+        "past the lost frames"
     );
 }
 
@@ -442,7 +445,7 @@ fn the_rate_counts_a_frame_once_however_many_take_it() {
     assert!(rises[49] < rises[1], "it does follow: {rises:?}");
 }
 
-/// The host sends no more frames than the player's display shows, where it was not told otherwise.
+/// The frame rate is limited to the refresh rate of the player's display.
 #[test]
 fn frames_a_second_follow_the_players_display() {
     let mut settings = rendition().settings;
@@ -460,7 +463,7 @@ fn frames_a_second_follow_the_players_display() {
             ..ClientConstraints::default()
         };
         rendition.subscribe(OBSERVER, Role::Observer, constraints, Recorder::default());
-        assert_eq!(rendition.fps(), 60.0, "an observer's are not heard");
+        assert_eq!(rendition.fps(), 60.0, "an observer's are ignored");
         rendition.subscribe(PLAYER, Role::Player, constraints, Recorder::default());
         assert_eq!(rendition.fps(), expected);
         drop(rendition.unsubscribe(PLAYER));
@@ -469,7 +472,7 @@ fn frames_a_second_follow_the_players_display() {
 }
 
 #[test]
-fn a_still_picture_is_sent_again_to_those_who_need_it() {
+fn a_still_picture_is_repeated_for_those_that_need_it() {
     let start = at(0);
     let second = MS * 1000;
     let mut rendition = rendition();
@@ -478,7 +481,7 @@ fn a_still_picture_is_sent_again_to_those_who_need_it() {
     assert_eq!(
         rendition.next_deadline(),
         None,
-        "for a player of ours nothing is due"
+        "nothing is due for an OpenUVR client"
     );
     // A recorder: twice a second, from its key frame on.
     let recorder = Recorder {
@@ -498,7 +501,7 @@ fn a_still_picture_is_sent_again_to_those_who_need_it() {
         coded.windows(2).map(gap).all(|gap| gap == MS * 500),
         "{coded:?}"
     );
-    // A video player looks at some twenty frames before it shows one.
+    // A video player probes about twenty frames before it displays one.
     let player = Recorder {
         intake: Some(Intake::Steady),
         ..Recorder::default()
@@ -512,7 +515,7 @@ fn a_still_picture_is_sent_again_to_those_who_need_it() {
         "{coded:?}"
     );
     assert!(coded.len() < 50, "then it is seldom: {}", coded.len());
-    // They are none for whoever does not need them any more.
+    // The repetitions end when their subscribers leave.
     rendition.unsubscribe(OBSERVER);
     rendition.unsubscribe(THIRD);
     assert_eq!(rendition.next_deadline(), None);
