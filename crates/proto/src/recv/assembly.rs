@@ -1,4 +1,4 @@
-//! One frame on its way in: its slices, and the fragments of each.
+//! Reassembly of one frame: its slices and their fragments.
 
 use std::time::Duration;
 
@@ -8,45 +8,45 @@ use crate::time::Instant;
 use crate::wire::control::{MAX_RANGES, MissingRange, RetransmissionRequest};
 use crate::wire::video::{Extensions, Flags, Fragment, FrameHeader};
 
-/// Bytes that one frame may take: a raw BGRX picture of 4096 × 2160 and a little more. An honest
-/// host never sends more; a dishonest one can't make the client's memory grow beyond it.
+/// Maximum bytes of one frame: a raw BGRX picture of 4096 × 2160 and a little more. An honest host never
+/// sends more; a dishonest one cannot grow the client's memory beyond it.
 pub const MAX_FRAME_BYTES: usize = 48 << 20;
 
-/// Storage of a frame that is larger than this is given back after its frame.
+/// Larger frame storage is freed after its frame.
 const KEPT_BYTES: usize = 4 << 20;
 
-/// What is missing is asked for when it was overtaken this long ago: most links that reorder at all
-/// have it done by then, and what is asked for in vain costs a datagram (guess).
+/// Delay of a request after later data overtook a gap: most links have finished reordering by then, and a
+/// needless request costs a datagram (guess).
 const REQUEST_AFTER: Duration = Duration::from_millis(1);
 
-/// How often the same is asked for at most: the first answer may be lost like what it answers.
+/// Maximum requests for the same data: the first answer may be lost too.
 const MAX_REQUESTS: u8 = 2;
 
-/// How a fragment came.
+/// How a fragment arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Arrival {
     /// As it was sent.
     Sent,
-    /// Because it was asked for.
+    /// As a retransmission.
     Resent,
-    /// Out of parity.
+    /// By FEC repair.
     Repaired,
 }
 
-/// When asking for something again helps.
+/// When a retransmission request can still succeed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RetransmitTiming {
-    /// The shortest round trip lately.
+    /// The shortest recent round trip.
     pub(super) round_trip: Duration,
-    /// How long the host's answer is waited for.
+    /// Timeout of the host's answer.
     pub(super) answer_timeout: Duration,
-    /// Between two frames.
+    /// The frame interval.
     pub(super) interval: Duration,
 }
 
 impl RetransmitTiming {
-    /// When something should be asked for that was overtaken at `since`, and was asked for then and
-    /// so often; `None` if the answer would come behind `deadline`.
+    /// When to request data that was overtaken at `since`, given the last request and its count; `None` if
+    /// the answer would miss `deadline`.
     pub(super) fn request_at(
         &self,
         since: Instant,
@@ -61,30 +61,29 @@ impl RetransmitTiming {
         (at + self.round_trip <= deadline).then_some(at)
     }
 
-    /// Until when an answer may come to what was asked for then and so often, or to the next ask.
+    /// Until when an answer to the last or next request may arrive.
     pub(super) fn answer_by(&self, (at, requests): (Instant, u8), deadline: Instant) -> Instant {
         let next = self.request_at(at, Some((at, requests)), deadline);
         next.unwrap_or(at) + self.answer_timeout
     }
 }
 
-/// A slice on its way in.
+/// A slice in reassembly.
 #[derive(Debug, Default)]
 pub(super) struct SliceAssembly {
     bytes: Vec<u8>,
     arrived: Vec<bool>,
     missing: usize,
-    /// Fragments that are here without a gap from the first on, and one more than the last that
-    /// is here.
+    /// Number of leading fragments without a gap, and one more than the last received fragment.
     prefix: usize,
     end: usize,
-    /// When its first fragment came.
+    /// Arrival of its first fragment.
     began: Option<Instant>,
-    /// Since when a fragment behind the first missing one is here.
+    /// When a fragment after the first missing one arrived.
     gap_since: Option<Instant>,
-    /// When it was asked for last, and how often.
+    /// Time and count of requests.
     requested: Option<(Instant, u8)>,
-    /// First macroblock and number of macroblocks, once a fragment said so.
+    /// First macroblock and number of macroblocks, once known from a fragment.
     pub(super) macroblocks: Option<(u16, u16)>,
 }
 
@@ -106,8 +105,7 @@ impl SliceAssembly {
         while self.arrived.get(self.prefix).is_some_and(|a| *a) {
             self.prefix += 1;
         }
-        // A gap that comes to light when the one before it closes is waited for anew: on a link
-        // that reorders all the time there is always one.
+        // The next gap starts a new wait: a link with steady reordering always has one.
         if self.prefix == self.end {
             self.gap_since = None;
         } else if self.prefix != before || self.gap_since.is_none() {
@@ -115,7 +113,7 @@ impl SliceAssembly {
         }
     }
 
-    /// Appends what is missing of it, `all` of it or what is in front of what is here.
+    /// Appends its missing ranges: `all`, or those before the last received fragment.
     fn missing_ranges(&self, slice: u8, all: bool, ranges: &mut Vec<MissingRange>) {
         if self.macroblocks.is_none() {
             let (first, last) = (0, u16::MAX);
@@ -158,7 +156,7 @@ impl SliceAssembly {
     }
 }
 
-/// A frame on its way in. Reused from frame to frame.
+/// A frame in reassembly. Reused from frame to frame.
 #[derive(Debug)]
 pub(super) struct Assembly {
     pub(super) header: FrameHeader,
@@ -166,24 +164,23 @@ pub(super) struct Assembly {
     pub(super) extensions: Extensions,
     pub(super) slices: Vec<SliceAssembly>,
     pub(super) count: usize,
-    /// The next slice to hand out, and the macroblock behind the last one handed out.
+    /// The next slice to deliver, and the macroblock after the last delivered one.
     pub(super) cursor: usize,
     pub(super) next_mb: u16,
-    pub(super) patched: bool,
-    /// When the first of it was looked at: what it lacks is waited for from then on.
+    pub(super) concealed: bool,
+    /// Processing time of its first datagram: the start of its waits.
     pub(super) first_seen: Instant,
-    /// When the first of it arrived.
+    /// Arrival time of its first datagram.
     pub(super) first_received: Instant,
-    /// When the first of it or of a later frame came: what waits for it must not wait for long.
+    /// Arrival of the first datagram of this or a later frame, which bounds the wait.
     pub(super) waited_since: Instant,
-    /// When the last of it arrived.
+    /// Arrival time of its last datagram.
     pub(super) recoverable: Option<Instant>,
-    /// Since when something of a later frame is here, or the host has said that there is no more
-    /// of this one.
+    /// When a datagram of a later frame arrived, or the host signalled the end of this one.
     pub(super) overtaken: Option<Instant>,
-    /// Bytes that its slices take.
+    /// Bytes of its slices.
     pub(super) bytes: usize,
-    /// Fragments that parity brought back, and that came because they were asked for.
+    /// Fragments from FEC repair and from retransmission.
     pub(super) repaired: u16,
     pub(super) resent: u16,
 }
@@ -207,7 +204,7 @@ impl Assembly {
             count,
             cursor: 0,
             next_mb: 0,
-            patched: false,
+            concealed: false,
             first_seen: times.now,
             first_received: times.arrived,
             waited_since: times.now,
@@ -219,7 +216,7 @@ impl Assembly {
         }
     }
 
-    /// Gives the storage back for the next frame.
+    /// Returns the storage for reuse.
     pub(super) fn into_storage(mut self) -> Vec<SliceAssembly> {
         let kept: usize = self.slices.iter().map(SliceAssembly::capacity).sum();
         if kept > KEPT_BYTES {
@@ -231,10 +228,10 @@ impl Assembly {
         self.slices
     }
 
-    /// Takes a fragment in; `room` is how many bytes the frame may grow by.
+    /// Adds a fragment; `room` is the number of bytes by which the frame may grow.
     ///
     /// # Errors
-    /// [`Reject::Range`] if it contradicts the frame's other fragments, or the frame grows beyond
+    /// [`Reject::Range`] if it contradicts the frame's other fragments, or the frame exceeds
     /// [`MAX_FRAME_BYTES`] or `room`; nothing changes then.
     pub(super) fn insert(
         &mut self,
@@ -295,7 +292,7 @@ impl Assembly {
         Ok(())
     }
 
-    /// Since when the next slice lacks something although something behind it is here.
+    /// Since when the next slice is incomplete although later data arrived.
     pub(super) fn hole_since(&self) -> Option<Instant> {
         let slices = &self.slices[..self.count];
         let next = slices.get(self.cursor)?;
@@ -306,9 +303,9 @@ impl Assembly {
         behind.chain(next.gap_since).chain(self.overtaken).min()
     }
 
-    /// The slices, from the last one on, that lack something that was sent before what is here:
-    /// since when that is known, and whether all that is missing of it is meant. Of a protected
-    /// frame it is known only when parity did not help: that comes behind everything else.
+    /// The incomplete slices, from the last one on, that later data overtook: since when, and whether all of
+    /// their gaps are meant. FEC repair data comes after all else, so a protected frame counts as overtaken
+    /// only if repair failed.
     fn lacking(&self) -> impl Iterator<Item = (usize, Instant, bool)> {
         let mut behind = self.overtaken;
         (self.cursor..self.count).rev().filter_map(move |i| {
@@ -323,7 +320,7 @@ impl Assembly {
         })
     }
 
-    /// When it should be asked for something.
+    /// When the next request is due.
     pub(super) fn next_request(&self, timing: &RetransmitTiming) -> Option<Instant> {
         let deadline = self.waited_since + timing.interval;
         let requests = self.lacking().filter_map(|(i, since, _)| {
@@ -332,7 +329,7 @@ impl Assembly {
         requests.min()
     }
 
-    /// What should be asked for now.
+    /// The request that is due now.
     pub(super) fn request_missing(
         &mut self,
         now: Instant,
@@ -359,7 +356,7 @@ impl Assembly {
         })
     }
 
-    /// Until when answers may come to what it was asked for.
+    /// Until when answers to the requests may arrive.
     pub(super) fn answer_by(&self, timing: &RetransmitTiming) -> Option<Instant> {
         let deadline = self.waited_since + timing.interval;
         let slices = self.slices[..self.count].iter();
@@ -371,8 +368,7 @@ impl Assembly {
             .max()
     }
 
-    /// How many macroblocks are missing from [`Self::next_mb`] up to slice `until`; `total` is
-    /// how many the picture has.
+    /// The macroblocks missing from [`Self::next_mb`] up to slice `until`, of `total` in the picture.
     pub(super) fn missing_mbs(&self, until: usize, total: u16) -> u16 {
         let end = self.slices[..self.count]
             .get(until)

@@ -1,11 +1,10 @@
-//! One view's datagrams become slices, in order, each as soon as it is whole; what is missing is named.
+//! Reassembly of one view: datagrams become ordered slices, each delivered as soon as it is complete.
 //!
-//! Frames come out in order, and within a frame its slices. A slice that is overtaken by later
-//! data is waited for, but not for long ([`REORDER_WAIT`]), or, where parity or an answer of the
-//! host may still bring it, until the next frame is due; then it comes out as [`VideoOutput::Missing`],
-//! and the frame goes on. A frame that refers to one that never came lets [`VideoOutput::Dropped`] go
-//! ahead of it. Frame numbers may have gaps that mean nothing (the host skips numbers of frames
-//! that it does not send); what was lost is known from the references.
+//! Frames are delivered in order, and slices in order within a frame. A slice that later data overtook is
+//! awaited for [`REORDER_WAIT`] or, if FEC repair or a retransmission may still complete it, until the next
+//! frame is due; then it is reported as [`VideoOutput::Missing`], and the frame continues. A frame with a
+//! missing reference is preceded by [`VideoOutput::Dropped`]. Frame numbers may have gaps without meaning
+//! (the host skips numbers of unsent frames); losses are detected by the references.
 
 mod deadlines;
 
@@ -24,47 +23,46 @@ use crate::trace::{DropCause, Fidelity};
 use crate::wire::fec::FecRepair;
 use crate::wire::video::{Configuration, Flags, Fragment};
 
-/// How long something missing is waited for once later data has overtaken it: the OpenUVR
-/// implementation gave up a frame after 3 ms without a packet; links that reorder (Wi-Fi block
-/// acknowledgement, multi-queue cards) do it within one or two.
+/// Wait for missing data after later data arrived: the OpenUVR implementation gave up a frame after 3 ms
+/// without a packet; links that reorder (Wi-Fi block acknowledgement, multi-queue cards) do so within one or
+/// two.
 pub const REORDER_WAIT: Duration = Duration::from_millis(3);
 
-/// Frames under way at most. Beyond it the oldest is finished as it is.
+/// Maximum frames in reassembly. Beyond it the oldest is finished incomplete.
 const MAX_FRAMES: usize = 16;
 
-/// Frames that one call may leave behind before the next [`VideoReceiver::poll`]: beyond it
-/// datagrams of new frames are refused.
+/// Maximum frames before the next [`VideoReceiver::poll`]: beyond it datagrams of new frames are rejected.
 const MAX_UNPOLLED: usize = 2 * MAX_FRAMES;
 
-/// Bytes that all frames under way may take: two of the largest, since one is often shown while
-/// the next arrives.
+/// Maximum bytes of all frames in reassembly: two of the largest, since one is often displayed while the next
+/// arrives.
 pub const MAX_BYTES: usize = 2 * MAX_FRAME_BYTES;
 
-/// Storages of finished frames that are kept for the next ones.
+/// Frame storages kept for reuse.
 const KEPT_FRAMES: usize = 4;
 
 /// Side of a macroblock in pixels (ITU-T H.264, section 3).
 const MACROBLOCK: u32 = 16;
 
-/// Reassembles one view's video. [`MediaReceiver`](super::plane::MediaReceiver) hands it the bodies.
+/// Reassembles one view's video. [`MediaReceiver`](super::plane::MediaReceiver) passes it the bodies.
 pub struct VideoReceiver {
     view: ViewId,
-    /// What parity brings back, body by body.
+    /// Bodies from FEC repair.
     restored: Vec<u8>,
     frames: VecDeque<Assembly>,
     storage: Vec<Vec<SliceAssembly>>,
     finished: Option<Assembly>,
     configuration: Option<(ConfigEpoch, Configuration)>,
-    /// The newest frame that came out, whatever became of it.
+    /// The newest delivered frame, whatever its outcome.
     done: FrameId,
     state: PictureState,
     history: History,
     announced: Option<(FrameId, Instant)>,
     repair: Repair,
-    /// Whether the host sends again what it is asked for, and how long its answer takes.
+    /// Whether the host retransmits, and its round trip.
     resends: bool,
     round_trip: Option<Duration>,
-    /// A frame of which nothing came, when it was asked for last, and how often.
+    /// A completely missing frame, with time and count of requests.
     sought: Option<(FrameId, Instant, u8)>,
 }
 
@@ -96,10 +94,10 @@ impl VideoReceiver {
         self.view
     }
 
-    /// Takes the body of a fragment in. Call [`VideoReceiver::poll`] afterwards.
+    /// Handles the body of a fragment. Call [`VideoReceiver::poll`] afterwards.
     ///
     /// # Errors
-    /// [`Reject`] if it is absurd; nothing changes then.
+    /// [`Reject`] if it is invalid; nothing changes then.
     pub(super) fn handle_fragment(
         &mut self,
         times: ArrivalTimes,
@@ -110,10 +108,10 @@ impl VideoReceiver {
         outcome
     }
 
-    /// Takes a body of parity in. Call [`VideoReceiver::poll`] afterwards.
+    /// Handles the body of an FEC repair datagram. Call [`VideoReceiver::poll`] afterwards.
     ///
     /// # Errors
-    /// [`Reject`] if it is absurd; nothing changes then.
+    /// [`Reject`] if it is invalid; nothing changes then.
     pub(super) fn handle_parity(&mut self, times: ArrivalTimes, body: &[u8]) -> Result<(), Reject> {
         let outcome = FecRepair::parse(body).map(|parity| self.parity(times.now, &parity));
         self.take_restored(times);
@@ -130,7 +128,7 @@ impl VideoReceiver {
         let kept = self.insert(times, &fragment, arrival)?;
         self.resends = flags.resend;
         if kept && flags.parity {
-            // The shard is what was sent at first.
+            // The FEC shard is the original transmission.
             body[Flags::AT] &= !Flags::RETRANSMITTED;
             self.repair.data(frame, place, body);
         }
@@ -147,16 +145,16 @@ impl VideoReceiver {
             self.repair.parity(parity);
         }
         if parity.last {
-            // What it says of the frame is what a beacon says.
+            // It announces its frame like a beacon.
             self.announce(now, parity.frame);
         }
     }
 
-    /// Takes in what parity brought back.
+    /// Inserts the repaired bodies.
     fn take_restored(&mut self, times: ArrivalTimes) {
         let mut body = std::mem::take(&mut self.restored);
         while let Some((frame, place)) = self.repair.take(&mut body) {
-            // What a host says of a body and what is in it may differ, if it is absurd.
+            // An invalid host may describe a body differently from its content.
             if let Ok(fragment) = Fragment::parse(&body)
                 && fragment.header.frame == frame
                 && fragment.header.view_id() == self.view
@@ -168,7 +166,7 @@ impl VideoReceiver {
         self.restored = body;
     }
 
-    /// Whether it is of use.
+    /// Inserts a fragment; returns whether it was useful.
     fn insert(
         &mut self,
         times: ArrivalTimes,
@@ -177,8 +175,8 @@ impl VideoReceiver {
     ) -> Result<bool, Reject> {
         let now = times.now;
         let frame = fragment.header.frame;
-        // A key frame comes out without waiting for what is before it; what then comes after all
-        // must not go between its slices.
+        // A key frame is delivered without waiting for earlier frames; late data of those must not go between
+        // its slices.
         let begun = self.frames.front().filter(|front| front.cursor > 0);
         if frame <= self.done || begun.is_some_and(|front| frame < front.header.frame) {
             return Ok(false);
@@ -208,7 +206,7 @@ impl VideoReceiver {
         Ok(true)
     }
 
-    /// The host says that `newest` is the newest frame that it sent here.
+    /// The host announced `newest` as its newest frame.
     pub fn announce(&mut self, now: Instant, newest: FrameId) {
         if newest <= self.done {
             return;
@@ -223,7 +221,7 @@ impl VideoReceiver {
         }
     }
 
-    /// What comes out next; call until `None`.
+    /// The next output; call it until `None`.
     pub fn poll(&mut self, now: Instant) -> Option<VideoOutput<'_>> {
         if let Some(finished) = self.finished.take()
             && self.storage.len() < KEPT_FRAMES
@@ -237,15 +235,15 @@ impl VideoReceiver {
         let crowded = self.frames.len() > MAX_FRAMES;
         let known = self.is_configured(front);
         if !header.is_key() && !known {
-            // Nothing to start from: neither a picture nor its configuration. A key frame that
-            // was overtaken may still come.
+            // Neither a picture nor its configuration: nothing to start from. A key frame may still arrive
+            // out of order.
             if !crowded && now < front.first_seen + REORDER_WAIT {
                 return None;
             }
             return Some(self.drop_front(DropCause::AwaitingKeyFrame));
         }
         if header.is_key() && !known && front.extensions.configuration.is_none() {
-            // Its first datagram, which carries the configuration, is missing.
+            // Its first datagram, with the configuration, is missing.
             let never_comes = front.slices[0].is_complete();
             if !never_comes && !self.front_is_due(now) {
                 return None;
@@ -267,7 +265,7 @@ impl VideoReceiver {
         self.poll_front(now)
     }
 
-    /// A frame never came.
+    /// Gives up a missing frame.
     fn give_up(&mut self, frame: FrameId) -> VideoOutput<'static> {
         self.done = frame;
         self.ended(Health::Broken);
@@ -278,10 +276,10 @@ impl VideoReceiver {
         }
     }
 
-    /// The frame [`VideoReceiver::done`] came to an end.
+    /// Records the end of frame [`VideoReceiver::done`].
     fn ended(&mut self, health: Health) {
         self.history.note(self.done, health);
-        self.state.broken = health != Health::WHOLE;
+        self.state.broken = health != Health::INTACT;
         self.repair.forget(self.done);
     }
 
@@ -290,10 +288,10 @@ impl VideoReceiver {
             .is_some_and(|(epoch, _)| epoch == frame.header.epoch)
     }
 
-    /// Whether what the front frame lacks will not be waited for any longer.
+    /// Whether the wait for the front frame's missing data is over.
     fn front_is_due(&self, now: Instant) -> bool {
         let overtaken = self.hole_until().is_some_and(|until| now >= until);
-        // A later frame that does not build on this one makes the rest of it worthless.
+        // A later frame without this one in its chain makes the rest useless.
         let superseded = self
             .frames
             .iter()
@@ -347,7 +345,7 @@ impl VideoReceiver {
         );
         front.next_mb = front.next_mb.saturating_add(macroblocks.1);
         front.cursor = until;
-        front.patched = true;
+        front.concealed = true;
         let last = until == front.count;
         Some(VideoOutput::Missing {
             header,
@@ -367,17 +365,17 @@ impl VideoReceiver {
             self.announced = None;
         }
         let header = front.header;
-        let health = match (header.is_key(), front.patched) {
+        let health = match (header.is_key(), front.concealed) {
             (_, true) => Health::Broken,
-            (true, _) => Health::WHOLE,
+            (true, _) => Health::INTACT,
             (false, _) => {
                 let before = self.history.of(header.reference);
                 before.after(front.extensions.clean_after)
             }
         };
-        let fidelity = match (front.patched, health) {
+        let fidelity = match (front.concealed, health) {
             (true, _) => Fidelity::Concealed,
-            (false, Health::WHOLE) => Fidelity::Complete,
+            (false, Health::INTACT) => Fidelity::Complete,
             (false, _) => Fidelity::Tainted,
         };
         let end = FrameEnd {
@@ -423,26 +421,25 @@ impl VideoReceiver {
         (frame > self.done).then(|| self.give_up(frame))
     }
 
-    /// The decoder could not use what came out: the picture is broken after all.
+    /// The decoder rejected the delivered data: the picture is broken.
     pub fn decoding_failed(&mut self) {
         if let Some(front) = self.frames.front_mut() {
-            // A key frame that was not decoded heals nothing.
-            front.patched = true;
+            // An undecoded key frame repairs nothing.
+            front.concealed = true;
         }
-        // Nor is it known what a decoder that failed still has of the frames before.
+        // The state of the decoder's references is unknown.
         self.history.clear();
         self.state.last_good = FrameId::NONE;
         self.state.broken = true;
     }
 
-    /// Whether a later frame is already here as a whole: showing the one before it would only
-    /// delay it.
+    /// Whether a later frame is complete: displaying an earlier one would only delay it.
     #[must_use]
     pub fn has_later(&self) -> bool {
         self.frames.iter().skip(1).any(|a| a.recoverable.is_some())
     }
 
-    /// Whether the picture is sound.
+    /// The state of the picture.
     #[must_use]
     pub fn picture(&self) -> PictureState {
         PictureState {
@@ -451,7 +448,7 @@ impl VideoReceiver {
         }
     }
 
-    /// The epoch of what came out last, that pointer places refer to.
+    /// The configuration epoch of the last output, for pointer positions.
     #[must_use]
     pub fn epoch(&self) -> ConfigEpoch {
         self.configuration

@@ -131,9 +131,9 @@ fn incompletely_displayed_frames_are_not_counted() {
         let now = at(frame * 20);
         let (stage, why) = (Stage::Recoverable, DropCause::Lost);
         figures.note(now, &ended(PLAYER, Outcome::Dropped { stage, why }));
-        let mut patched = displayed(PLAYER, ms(50));
-        patched.outcome = Outcome::Displayed(Fidelity::Concealed);
-        figures.note(now, &patched);
+        let mut concealed = displayed(PLAYER, ms(50));
+        concealed.outcome = Outcome::Displayed(Fidelity::Concealed);
+        figures.note(now, &concealed);
         let mut second_view = displayed(PLAYER, ms(50));
         second_view.view.view = 1;
         figures.note(now, &second_view);

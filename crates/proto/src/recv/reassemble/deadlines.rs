@@ -1,7 +1,7 @@
-//! For how long is waited for what is missing, and what is asked for meanwhile.
+//! Wait times for missing data, and retransmission requests.
 //!
-//! What waits must not wait beyond the moment when the frame after it is due: that would cost more
-//! frames than it saves. Within that, what parity or an answer may still bring is worth waiting for.
+//! A wait must not extend beyond the next frame's due time: that would cost more frames than it saves. Until
+//! then it is worth waiting for FEC repair or a retransmission.
 
 use std::time::Duration;
 
@@ -11,15 +11,14 @@ use crate::recv::assembly::RetransmitTiming;
 use crate::time::Instant;
 use crate::wire::control::RetransmissionRequest;
 
-/// How much later than a round trip an answer of the host may come: it may be encoding (guess).
+/// Maximum processing time of a request at the host, which may be encoding (guess).
 const ANSWER_WAIT: Duration = Duration::from_millis(3);
 
-/// Between two frames, before a host has said how fast they follow each other.
+/// Frame interval before the host has announced it.
 const INTERVAL: Duration = Duration::from_nanos(16_666_667);
 
 impl VideoReceiver {
-    /// Until when frames before the front one are waited for to which it does not refer: they may
-    /// only be late.
+    /// Until when to wait for frames before the front one that are not its references and may only be late.
     pub(super) fn gap_until(&self) -> Option<Instant> {
         let front = self.frames.front()?;
         let header = front.header;
@@ -28,8 +27,7 @@ impl VideoReceiver {
         gap.then(|| front.first_seen + REORDER_WAIT)
     }
 
-    /// A frame of which nothing is here although it is known to have been sent, and is needed;
-    /// since when that is known, and by when it must be here.
+    /// A needed frame without any data: since when it is known to be missing, and its deadline.
     fn lacked(&self) -> Option<(FrameId, Instant, Instant)> {
         let Some(front) = self.frames.front() else {
             let (frame, at) = self.announced.filter(|(frame, _)| *frame > self.done)?;
@@ -41,7 +39,7 @@ impl VideoReceiver {
         lacks.then_some((reference, front.first_seen, deadline))
     }
 
-    /// Until when that frame is waited for.
+    /// Until when to wait for that frame.
     pub(super) fn sought_until(&self) -> Option<Instant> {
         let (frame, since, deadline) = self.lacked()?;
         let sought = self.sought.filter(|(sought, ..)| *sought == frame);
@@ -55,7 +53,7 @@ impl VideoReceiver {
         )
     }
 
-    /// Between two frames.
+    /// The frame interval.
     fn interval(&self) -> Duration {
         let fps = self.configuration.map_or(0, |(_, c)| c.fps);
         if fps == 0 {
@@ -64,7 +62,7 @@ impl VideoReceiver {
         Duration::from_secs(1) / u32::from(fps)
     }
 
-    /// Until when the front frame's hole is waited for.
+    /// Until when to wait for the front frame's gap.
     pub(super) fn hole_until(&self) -> Option<Instant> {
         let front = self.frames.front()?;
         let since = front.hole_since()?;
@@ -80,12 +78,12 @@ impl VideoReceiver {
         Some(until.max(since + REORDER_WAIT))
     }
 
-    /// The shortest round trip to the host lately: without it nothing is asked for.
+    /// Sets the shortest recent round trip; without it nothing is requested.
     pub fn round_trip(&mut self, round_trip: Option<Duration>) {
         self.round_trip = round_trip;
     }
 
-    /// What the host should be asked for again; call until `None`, after [`VideoReceiver::poll`].
+    /// The next retransmission request; call it until `None`, after [`VideoReceiver::poll`].
     pub fn poll_request(&mut self, now: Instant) -> Option<RetransmissionRequest> {
         let timing = self.retransmit_timing()?;
         if let Some((frame, at)) = self.seek_at(&timing)
@@ -108,7 +106,7 @@ impl VideoReceiver {
             .find_map(|frame| frame.request_missing(now, &timing))
     }
 
-    /// When a frame of which nothing is here should be asked for.
+    /// When to request a frame without any data.
     fn seek_at(&self, timing: &RetransmitTiming) -> Option<(FrameId, Instant)> {
         let (frame, since, deadline) = self.lacked()?;
         let requested = self.sought.filter(|(sought, ..)| *sought == frame);
@@ -125,8 +123,8 @@ impl VideoReceiver {
         })
     }
 
-    /// When [`VideoReceiver::poll`] and [`VideoReceiver::poll_request`] must be called again although
-    /// nothing arrives: when something that is missing is asked for or given up.
+    /// When to call [`VideoReceiver::poll`] and [`VideoReceiver::poll_request`] without a datagram: a request
+    /// or the end of a wait is due.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         let request = self.retransmit_timing().and_then(|timing| {

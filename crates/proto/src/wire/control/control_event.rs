@@ -1,4 +1,4 @@
-//! What the host's policy decided, in bytes: kind (u8), then what belongs to it.
+//! The encoding of rate-control events: kind (u8), then the fields of that kind.
 
 use std::time::Duration;
 
@@ -31,10 +31,10 @@ const KEY_REASONS: [KeyFrameReason; 5] = [
     KeyFrameReason::First,
 ];
 
-/// A share of 1 on the wire.
+/// A ratio of 1 on the wire.
 const WHOLE: f64 = u16::MAX as f64;
 
-/// Runs are told in hundredths.
+/// Run lengths are encoded in hundredths.
 const RUN: f64 = 100.0;
 
 pub(super) fn write(w: &mut Writer<'_>, event: &ControlEvent) {
@@ -83,7 +83,7 @@ fn write_change<'a, 'b>(w: &'a mut Writer<'b>, change: RateChange) -> &'a mut Wr
     }
 }
 
-/// `None` for what a newer host decides: nothing follows from it, it is only shown.
+/// `None` for an event that only a newer host sends: it is for display only, so it can be skipped.
 pub(super) fn parse(r: &mut Reader<'_>) -> Result<Option<ControlEvent>, Reject> {
     let rate = |r: &mut Reader<'_>| Ok::<_, Reject>(Bitrate(r.u64()?));
     let span = |r: &mut Reader<'_>| Ok::<_, Reject>(Duration::from_micros(r.u32()?.into()));
@@ -134,12 +134,12 @@ pub(super) fn parse(r: &mut Reader<'_>) -> Result<Option<ControlEvent>, Reject> 
     }))
 }
 
-/// In whole microseconds; more than 71 minutes are 71 minutes.
+/// In whole microseconds; saturates at 71 minutes.
 fn micros(span: Duration) -> u32 {
     u32::try_from(span.as_micros()).unwrap_or(u32::MAX)
 }
 
-/// Parts of which `one` are 1; what is more than there is room for is the most that there is.
+/// Fixed-point value with `one` units for 1; saturates.
 fn fixed(value: f64, one: f64) -> u16 {
     #[expect(clippy::cast_possible_truncation, reason = "within 16 bits")]
     #[expect(clippy::cast_sign_loss, reason = "not below zero")]

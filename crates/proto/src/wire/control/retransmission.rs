@@ -1,22 +1,22 @@
-//! What a client lacks of a frame, and its bytes.
+//! A request for missing parts of a frame, and its encoding.
 
 use super::view;
 use crate::bytes::{Reader, Reject, Writer};
 use crate::id::{FrameId, ViewId};
 
-/// What a client lacks of a frame.
+/// The missing parts of a frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RetransmissionRequest {
     /// The view.
     pub view: ViewId,
     /// Its frame.
     pub frame: FrameId,
-    /// At most [`MAX_RANGES`]; none: all of the frame.
+    /// At most [`MAX_RANGES`]; none: the whole frame.
     pub ranges: Vec<MissingRange>,
 }
 
 impl RetransmissionRequest {
-    /// Whether it asks for this fragment.
+    /// Whether it requests this fragment.
     #[must_use]
     pub fn wants(&self, frame: FrameId, slice: u8, fragment: u16) -> bool {
         let within = |r: &MissingRange| r.slice == slice && (r.first..=r.last).contains(&fragment);
@@ -24,18 +24,18 @@ impl RetransmissionRequest {
     }
 }
 
-/// Fragments of a slice in a row.
+/// Consecutive fragments of a slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MissingRange {
     /// The slice.
     pub slice: u8,
     /// The first fragment.
     pub first: u16,
-    /// The last one; [`u16::MAX`]: to the end of the slice.
+    /// The last fragment; [`u16::MAX`]: to the end of the slice.
     pub last: u16,
 }
 
-/// Ranges in one request at most: what is missing beyond them is asked for next time.
+/// Maximum number of ranges in one request: further missing parts are requested later.
 pub const MAX_RANGES: usize = 64;
 
 pub(super) fn write(w: &mut Writer<'_>, request: &RetransmissionRequest) {
