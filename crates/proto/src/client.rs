@@ -318,7 +318,7 @@ impl ClientSession {
                 }
             }
             Message::InputAcked { through } => {
-                self.outbox.seen(through);
+                self.outbox.acknowledge(through);
                 if self.outbox.is_empty() {
                     self.input_again = None;
                 }

@@ -1,6 +1,6 @@
-//! What the policy decided and why, as a value: it becomes words where a person reads it.
+//! Rate-control events and their causes as values; converted to text for display only.
 //!
-//! Its bytes on the wire are in [`wire::control`](crate::wire::control).
+//! Their encoding is in [`wire::control`](crate::wire::control).
 
 use std::fmt;
 use std::time::Duration;
@@ -8,138 +8,138 @@ use std::time::Duration;
 use crate::id::FrameId;
 use crate::units::Bitrate;
 
-/// Datagrams of a frame at 10 Mb/s and 60 frames/s, by which parity is told.
+/// Datagrams of a frame at 10 Mb/s and 60 frames/s, for which the number of repair datagrams is reported.
 pub const TYPICAL: usize = 16;
 
-/// Something that the policy decided, and why. Its `Display` is one line for logs, the live table
-/// and the client's overlay.
+/// A rate-control event with its cause. Its `Display` is one line for logs, the live table and the client's
+/// overlay.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum ControlEvent {
     /// The rate changes.
     Rate(RateChange),
-    /// A frame refers back to a sound one, past those that did not reach the player.
+    /// A frame references an older intact frame, as newer ones did not reach the player.
     ReferenceInvalidation {
         /// The frame.
         frame: FrameId,
-        /// What it refers to.
+        /// The reference.
         to: FrameId,
     },
-    /// An intra refresh was asked for.
+    /// An intra refresh was requested.
     IntraRefresh {
-        /// The frame with which it may begin.
+        /// The earliest frame with which it can start.
         frame: FrameId,
-        /// What did not arrive whole.
+        /// The frame that did not arrive complete.
         lost: FrameId,
     },
-    /// A key frame was made.
+    /// A key frame was encoded.
     KeyFrame {
         /// The frame.
         frame: FrameId,
-        /// Why.
+        /// The reason.
         why: KeyFrameReason,
     },
-    /// Frames are protected against loss in another way.
+    /// The loss protection of frames changes.
     Protection {
-        /// Parity shards that a frame of [`TYPICAL`] datagrams gets.
+        /// Repair shards of a frame of [`TYPICAL`] datagrams.
         parity: u8,
-        /// Whether what is missing is sent again.
+        /// Whether missing fragments are retransmitted.
         resend: bool,
-        /// What the link loses.
+        /// The loss of the link.
         loss: Loss,
-        /// The round trip.
+        /// The round-trip time.
         round_trip: Duration,
     },
-    /// New frames are held back.
+    /// New frames are skipped.
     CongestionSkip {
-        /// How long at least.
+        /// The minimum duration.
         wait: Duration,
     },
 }
 
-/// What changed, and why.
+/// A change of the target rate, or a reason not to change it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum RateChange {
-    /// The link's queue grows: it carries `capacity`.
+    /// The link's queue grows: its capacity is `capacity`.
     Queue {
         /// The new target.
         to: Bitrate,
-        /// How long the newest frame waited in it.
+        /// The queue delay of the newest frame.
         waited: Duration,
-        /// What the link carries.
+        /// The estimated capacity of the link.
         capacity: Bitrate,
     },
-    /// More is lost than a radio link would lose by itself.
+    /// The loss exceeds the residual loss of a radio link.
     Loss {
         /// The new target.
         to: Bitrate,
-        /// The share that was lost.
+        /// The fraction of lost datagrams, 0–1.
         lost: f64,
     },
-    /// The client reports nothing any more.
+    /// The client's reports stopped.
     Silence {
         /// The new target.
         to: Bitrate,
     },
-    /// The link has room again: the target climbs from here.
+    /// The link has spare capacity again: the target increases from this value.
     Increase {
         /// The new target.
         to: Bitrate,
     },
-    /// The target is back at its highest.
+    /// The target is at its maximum again.
     Maximum {
         /// The new target.
         to: Bitrate,
     },
-    /// The link was not full after all: the frames behind a cut contradict it.
+    /// The link was not saturated: the frames after a rate decrease contradict it.
     Reverted {
         /// The new target.
         to: Bitrate,
     },
-    /// Frames came late, all at one moment: the link or a machine stood still. The target is not changed.
+    /// Frames arrived late in a burst: the link or a machine stalled. The target is unchanged.
     Stall {
-        /// How late.
+        /// The delay.
         by: Duration,
     },
-    /// Frames take longer, but not because of what is sent: the target is not changed.
+    /// The path delay has increased, but not due to the sent rate: the target is unchanged.
     LongerPath {
-        /// By how much.
+        /// The increase.
         by: Duration,
     },
 }
 
-/// What a link loses.
+/// The loss of a link.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Loss {
-    /// The share of datagrams that is lost, 0–1.
+    /// The fraction of lost datagrams, 0–1.
     pub rate: f64,
-    /// How many are lost in a row, in the mean; 1 or more.
+    /// Mean run length of lost datagrams; 1 or more.
     pub run: f64,
 }
 
 impl Loss {
-    /// Nothing is lost.
+    /// No loss.
     pub const NONE: Loss = Loss {
         rate: 0.0,
         run: 1.0,
     };
 }
 
-/// Why a key frame was made.
+/// The reason for a key frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyFrameReason {
-    /// Somebody joined, or asked for one.
+    /// Requested by a client, or for one that joined.
     Requested,
-    /// No frame that the encoder remembers reached the player.
+    /// No frame in the encoder's reference list reached the player.
     NoReference,
-    /// Two refreshes in a row were hit by a loss.
+    /// Two consecutive refreshes were damaged by loss.
     RefreshFailed,
-    /// It is one of every so many.
+    /// The periodic key frame.
     Periodic,
-    /// Nothing was coded before with these settings.
+    /// The first frame with these encoder settings.
     First,
 }
 
-// Its numbers are finite, and so equal to themselves.
+// All floating-point fields are finite, so equality is reflexive.
 impl Eq for ControlEvent {}
 
 impl fmt::Display for ControlEvent {
@@ -152,53 +152,49 @@ impl fmt::Display for ControlEvent {
                 capacity,
             }) => write!(
                 f,
-                "rate down to {:.1} Mb/s: frames wait {} ms in the link's queue, it carries {:.1}",
+                "rate down to {:.1} Mb/s: queue delay {} ms, link capacity {:.1} Mb/s",
                 mbps(to),
                 waited.as_millis(),
                 mbps(capacity)
             ),
             ControlEvent::Rate(RateChange::Loss { to, lost }) => write!(
                 f,
-                "rate down to {:.1} Mb/s: {:.0} % of the datagrams are lost",
+                "rate down to {:.1} Mb/s: {:.0} % packet loss",
                 mbps(to),
                 lost * 100.0
             ),
             ControlEvent::Rate(RateChange::Silence { to }) => {
-                write!(f, "rate down to {:.1} Mb/s: no report comes back", mbps(to))
+                write!(f, "rate down to {:.1} Mb/s: no reports arrive", mbps(to))
             }
             ControlEvent::Rate(RateChange::Increase { to }) => {
-                write!(
-                    f,
-                    "rate up from {:.1} Mb/s: nothing waits any more",
-                    mbps(to)
-                )
+                write!(f, "rate up from {:.1} Mb/s: no queue delay", mbps(to))
             }
             ControlEvent::Rate(RateChange::Maximum { to }) => {
-                write!(f, "rate is back at {:.1} Mb/s", mbps(to))
+                write!(f, "rate at its maximum of {:.1} Mb/s", mbps(to))
             }
             ControlEvent::Rate(RateChange::Reverted { to }) => write!(
                 f,
-                "rate back to {:.1} Mb/s: the link carries more than it seemed to",
+                "rate back to {:.1} Mb/s: the capacity was underestimated",
                 mbps(to)
             ),
             ControlEvent::Rate(RateChange::Stall { by }) => write!(
                 f,
-                "the rate stays: frames came {} ms late, all at once, after a pause",
+                "rate unchanged: frames arrived {} ms late in a burst after a stall",
                 by.as_millis()
             ),
             ControlEvent::Rate(RateChange::LongerPath { by }) => write!(
                 f,
-                "the rate stays: frames take {} ms longer, but wait in no queue of the link",
+                "rate unchanged: the path delay is {} ms longer, without queue delay",
                 by.as_millis()
             ),
             ControlEvent::ReferenceInvalidation { frame, to } => write!(
                 f,
-                "frame {} refers to {}: what is between did not arrive whole",
+                "frame {} references frame {}: the frames between did not arrive complete",
                 frame.0, to.0
             ),
             ControlEvent::IntraRefresh { frame, lost } => write!(
                 f,
-                "from frame {} on the picture is refreshed part by part: frame {} did not arrive whole",
+                "intra refresh from frame {}: frame {} did not arrive complete",
                 frame.0, lost.0
             ),
             ControlEvent::KeyFrame { frame, why } => write!(
@@ -206,11 +202,12 @@ impl fmt::Display for ControlEvent {
                 "frame {} is a key frame: {}",
                 frame.0,
                 match why {
-                    KeyFrameReason::Requested => "a client asked for one",
-                    KeyFrameReason::NoReference => "no remembered frame arrived whole",
-                    KeyFrameReason::RefreshFailed => "two refreshes in a row were hit by losses",
-                    KeyFrameReason::Periodic => "it is time for one",
-                    KeyFrameReason::First => "it is the first",
+                    KeyFrameReason::Requested => "requested by a client",
+                    KeyFrameReason::NoReference => "no reference frame arrived complete",
+                    KeyFrameReason::RefreshFailed =>
+                        "two consecutive refreshes were damaged by loss",
+                    KeyFrameReason::Periodic => "periodic",
+                    KeyFrameReason::First => "first frame",
                 }
             ),
             ControlEvent::Protection {
@@ -220,13 +217,13 @@ impl fmt::Display for ControlEvent {
                 round_trip,
             } => {
                 match parity {
-                    0 => f.write_str("no parity")?,
-                    n => write!(f, "{n} parity for {TYPICAL} datagrams")?,
+                    0 => f.write_str("no FEC")?,
+                    n => write!(f, "{n} repair datagrams per {TYPICAL}")?,
                 }
-                let again = if resend { "" } else { "not " };
+                let retransmission = if resend { "with" } else { "without" };
                 write!(
                     f,
-                    ", what is missing is {again}sent again: {:.1} % lost, {:.1} in a row, round \
+                    ", {retransmission} retransmission: {:.1} % loss, mean run {:.1}, round \
                      trip {:.1} ms",
                     loss.rate * 100.0,
                     loss.run,
@@ -235,7 +232,7 @@ impl fmt::Display for ControlEvent {
             }
             ControlEvent::CongestionSkip { wait } => write!(
                 f,
-                "frames are held back for {} ms: the link's queue drains",
+                "frames are skipped for {} ms: the link's queue drains",
                 wait.as_millis()
             ),
         }
@@ -250,24 +247,24 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn a_pause_and_a_cut_taken_back_are_told_with_their_cause() {
+    fn messages_of_a_stall_and_a_reverted_decrease_name_the_cause() {
         let words = |change| ControlEvent::Rate(change).to_string();
         assert_eq!(
             words(RateChange::Stall { by: MS * 63 }),
-            "the rate stays: frames came 63 ms late, all at once, after a pause"
+            "rate unchanged: frames arrived 63 ms late in a burst after a stall"
         );
         assert_eq!(
             words(RateChange::Reverted { to: TO }),
-            "rate back to 7.5 Mb/s: the link carries more than it seemed to"
+            "rate back to 7.5 Mb/s: the capacity was underestimated"
         );
         assert_eq!(
             words(RateChange::LongerPath { by: MS * 12 }),
-            "the rate stays: frames take 12 ms longer, but wait in no queue of the link"
+            "rate unchanged: the path delay is 12 ms longer, without queue delay"
         );
     }
 
     #[test]
-    fn a_cut_is_told_with_its_cause() {
+    fn messages_of_a_rate_decrease_name_the_cause() {
         let words = |change| ControlEvent::Rate(change).to_string();
         let queue = RateChange::Queue {
             to: TO,
@@ -276,16 +273,16 @@ mod tests {
         };
         assert_eq!(
             words(queue),
-            "rate down to 7.5 Mb/s: frames wait 41 ms in the link's queue, it carries 8.9"
+            "rate down to 7.5 Mb/s: queue delay 41 ms, link capacity 8.9 Mb/s"
         );
         let lost = 0.117;
         assert_eq!(
             words(RateChange::Loss { to: TO, lost }),
-            "rate down to 7.5 Mb/s: 12 % of the datagrams are lost"
+            "rate down to 7.5 Mb/s: 12 % packet loss"
         );
         assert_eq!(
             words(RateChange::Silence { to: TO }),
-            "rate down to 7.5 Mb/s: no report comes back"
+            "rate down to 7.5 Mb/s: no reports arrive"
         );
     }
 }

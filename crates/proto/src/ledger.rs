@@ -11,24 +11,25 @@ use crate::time::{Instant, PeerInstant};
 use crate::trace::{ClientStamps, DropCause, FrameCost, FrameRecord, Outcome, Stage, Stamps};
 use crate::wire::control::Report;
 
-/// A frame that the client has not reported on after this long, nor on a newer one, counts as
-/// unreported: a report is repeated each two round trips, so many were lost.
+/// A frame without a report after this time, and without one on a newer frame, counts as unreported: reports
+/// are repeated every two round trips, so several of them were lost.
 pub const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Frames that may wait for a report: [`REPORT_TIMEOUT`] at 240 frames/s. Those in hand are not counted: they have
-/// not left, and their number has the bound of what may wait for a subscriber (`send::intake`).
+/// Maximum number of frames without a report: [`REPORT_TIMEOUT`] at 240 frames/s. Frames in hand are not
+/// counted: they are not sent yet, and their number is limited by the queue of the subscriber
+/// (`send::intake`).
 const MAX_PENDING: usize = 512;
 
-/// A frame that left for a subscriber.
+/// A frame that was sent to a subscriber.
 #[derive(Clone, Copy, Debug)]
 pub struct SentFrame {
     /// The view.
     pub view: ViewId,
     /// Its frame.
     pub frame: FrameId,
-    /// The host's stamps, up to [`Stage::LastSent`].
+    /// The host's timestamps, up to [`Stage::LastSent`].
     pub stamps: Stamps,
-    /// What it cost.
+    /// Its cost.
     pub cost: FrameCost,
 }
 
@@ -46,8 +47,8 @@ impl SentFrame {
     }
 }
 
-/// The record of a frame as its client reports it; `here` maps the client's clock to the host's. What
-/// the host knows of the frame is not in it.
+/// The record of a frame as its client reports it; `here` maps the client's clock to the host's. It doesn't
+/// contain the host's data of the frame.
 pub fn of_report(
     subscriber: SubscriberId,
     report: &Report,
@@ -75,14 +76,14 @@ pub fn of_report(
     }
 }
 
-/// What was said of a frame that had left.
+/// An update on a frame after it was sent.
 #[derive(Clone, Copy, Debug)]
 enum FrameUpdate {
     /// The client reported on it.
     Report(Report),
-    /// Whoever was handed it has passed it on.
+    /// The component that took the frame has passed it on.
     Departed(FrameId, Departure),
-    /// Whoever was handed it did not take it.
+    /// The component did not accept the frame.
     Missed(FrameId, Stage, DropCause),
 }
 
@@ -95,17 +96,17 @@ impl FrameUpdate {
     }
 }
 
-/// Words on frames that may come before the media thread tells that they left: a rendition in a thread of its own tells
-/// it through the control thread, which may be late by some frames.
+/// Maximum number of updates on frames that arrive before the media thread reports the frames as sent: a
+/// rendition in its own thread reports through the control thread, which may be late by some frames.
 const MAX_EARLY: usize = 32;
 
-/// A frame of which more will be said.
+/// A frame without a final outcome.
 #[derive(Clone, Copy, Debug)]
 struct PendingFrame {
-    /// When it left; of one in hand, when it was handed over.
+    /// The send time; for a frame in hand, the time at which it was handed over.
     since: Instant,
     sent: SentFrame,
-    /// It was handed to somebody who has not passed it on yet: what is said of it has to wait.
+    /// It was handed to a component that has not passed it on yet: updates on it are deferred.
     in_hand: bool,
 }
 
@@ -114,12 +115,12 @@ struct PendingFrame {
 pub(crate) struct Ledger {
     subscriber: SubscriberId,
     view: ViewId,
-    /// Whether it reports on its frames; for one that does not, a frame that departed is over.
+    /// Whether it reports on its frames; otherwise a frame is closed when it departed.
     reports: bool,
     pending: VecDeque<PendingFrame>,
     newest_sent: FrameId,
     early: VecDeque<FrameUpdate>,
-    /// What became of all frames up to this one is known.
+    /// All frames up to this one are closed.
     reported_through: FrameId,
     closed: VecDeque<FrameRecord>,
 }
@@ -138,8 +139,8 @@ impl Ledger {
         }
     }
 
-    /// A frame left, or was handed to somebody who will [say](Ledger::departed) that it departed; what
-    /// becomes of it will be said.
+    /// A frame was sent, or was handed to a component that calls [`Ledger::departed`] later; further updates
+    /// follow.
     pub(crate) fn sent(
         &mut self,
         now: Instant,
@@ -160,7 +161,7 @@ impl Ledger {
         self.apply_early(now, sent.frame, clock, loss);
     }
 
-    /// Repeats what was said of a frame too early.
+    /// Applies the deferred updates on a frame.
     fn apply_early(
         &mut self,
         now: Instant,
@@ -168,7 +169,7 @@ impl Ledger {
         clock: &ClockMap,
         loss: &mut LossMeter,
     ) {
-        // Each once, in order: what is still too early goes behind the others.
+        // Each once, in order: updates that are still early move to the end.
         for _ in 0..self.early.len() {
             match self.early.pop_front() {
                 Some(update) if update.frame() == frame => self.apply(now, update, clock, loss),
@@ -190,8 +191,8 @@ impl Ledger {
         });
     }
 
-    /// The client reported on a frame, which `loss` learns from. A repeated report, or one on a frame that
-    /// never left, changes nothing.
+    /// The client reported on a frame; updates `loss`. A repeated report, or one on a frame that was never
+    /// sent, changes nothing.
     pub(crate) fn reported(
         &mut self,
         now: Instant,
@@ -202,7 +203,7 @@ impl Ledger {
         self.apply(now, FrameUpdate::Report(*report), clock, loss);
     }
 
-    /// Whoever was handed the frame has passed it on, and knows better when.
+    /// The component that took the frame has passed it on, and provides exact times.
     pub(crate) fn departed(
         &mut self,
         now: Instant,
@@ -214,7 +215,7 @@ impl Ledger {
         self.apply(now, FrameUpdate::Departed(frame, left), clock, loss);
     }
 
-    /// Whoever was handed the frame did not take it.
+    /// The component did not accept the frame.
     pub(crate) fn missed(
         &mut self,
         now: Instant,
@@ -251,7 +252,8 @@ impl Ledger {
         }
     }
 
-    /// Frames are passed on in order: older ones that are still in hand are over, and the word on them was lost.
+    /// Frames are passed on in order: older ones that are still in hand are closed, as the updates on them
+    /// were lost.
     fn close_older(&mut self, frame: FrameId) {
         let in_hand = |pending: &PendingFrame| pending.in_hand;
         while let Some(place) = self.pending.iter().position(in_hand)
@@ -263,7 +265,7 @@ impl Ledger {
         }
     }
 
-    /// What was said too early is sent again; at most one frame is between the link and [`Ledger::sent`].
+    /// Defers an early update; at most one frame is between the link and [`Ledger::sent`].
     fn keep(&mut self, update: FrameUpdate) {
         let same = |early: &FrameUpdate| {
             let kind = std::mem::discriminant(early) == std::mem::discriminant(&update);
@@ -307,15 +309,15 @@ impl Ledger {
         });
     }
 
-    /// A report on `frame` followed the one on `after` without a gap: if that one has arrived, the
-    /// client has never heard of what lies between.
+    /// A report on `frame` followed the one on `after` without a gap: if that one has arrived, no datagram of
+    /// the frames between reached the client.
     pub(crate) fn followed(&mut self, after: FrameId, frame: FrameId) {
         if after <= self.reported_through {
             self.reported_through = self.reported_through.max(frame);
         }
     }
 
-    /// Closes the frames of which the client has never heard.
+    /// Closes the frames of which no datagram reached the client.
     pub(crate) fn close_lost(&mut self) {
         let through = self.reported_through;
         while self.pending.front().is_some_and(|w| w.sent.frame < through) {
@@ -336,13 +338,13 @@ impl Ledger {
         }
     }
 
-    /// A frame in hand has no time: whoever has it says what becomes of it, however late.
+    /// A frame in hand has no timeout: its component reports the outcome, however late.
     fn front_due(&self) -> Option<Instant> {
         let front = self.pending.front().filter(|front| !front.in_hand)?;
         Some(front.since + REPORT_TIMEOUT)
     }
 
-    /// Closes what was not reported on in time.
+    /// Closes the frames with an expired timeout.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         while self.front_due().is_some_and(|at| at <= now) {
             self.close_front(DropCause::Unreported);

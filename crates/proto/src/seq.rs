@@ -1,4 +1,4 @@
-//! Wrap-around comparison, in this one place (RFC 1982 serial number arithmetic).
+//! Wrap-around comparison (RFC 1982 serial number arithmetic).
 
 /// Whether 32-bit serial number `a` is newer than `b`.
 #[must_use]

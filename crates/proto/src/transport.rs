@@ -1,11 +1,11 @@
-//! The transports by name: the rungs of the link ladder ([`ladder`](crate::control::transport_probe)).
+//! The names of the transports (selected in [`transport_probe`](crate::control::transport_probe)).
 
 /// A transport. The numbers are those on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TransportKind {
-    /// UDP, a datagram at a time.
+    /// UDP, one system call per datagram.
     Udp = 0,
-    /// UDP, batches cut by the kernel.
+    /// UDP with segmentation offload (GSO).
     UdpGso = 1,
     /// Raw Ethernet through packet sockets.
     Raw = 2,
@@ -37,8 +37,8 @@ impl TransportKind {
         }
     }
 
-    /// Whether its datagrams travel in Ethernet frames without IP. Such rungs are the same on the
-    /// wire, and differ only in how one end reaches its card.
+    /// Whether its datagrams are in Ethernet frames without IP. These transports are identical on the wire,
+    /// and differ only in the local interface to the network card.
     #[must_use]
     pub const fn is_ethernet(self) -> bool {
         matches!(
@@ -47,7 +47,7 @@ impl TransportKind {
         )
     }
 
-    /// The one with this number.
+    /// The transport with this number.
     #[must_use]
     pub fn of(number: u8) -> Option<TransportKind> {
         TransportKind::ALL

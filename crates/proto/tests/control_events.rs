@@ -65,7 +65,7 @@ fn what_was_decided_reaches_the_player_as_a_value() {
     assert_eq!(arrived, events);
     assert_eq!(
         arrived[0].to_string(),
-        "rate up from 8.0 Mb/s: nothing waits any more"
+        "rate up from 8.0 Mb/s: no queue delay"
     );
 }
 

@@ -304,7 +304,7 @@ fn a_loss_costs_a_refresh_and_no_key_frame() {
     assert!(
         events[1]
             .to_string()
-            .contains("frame 4 did not arrive whole")
+            .contains("frame 4 did not arrive complete")
     );
 }
 

@@ -1,4 +1,4 @@
-//! Input on its way in: each event is applied once, in order, and what is pressed is reconciled.
+//! Received input: each event is applied once, in order, and the pressed keys are reconciled.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use crate::id::{DeviceId, InputSeq};
 use crate::seq;
 use crate::time::PeerInstant;
 
-/// An event that is to be applied now.
+/// An event to be applied now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReceivedInput {
-    /// Its number; a release that reconciles carries the number of the newest event.
+    /// Its number; a reconciling release has the number of the newest event.
     pub seq: InputSeq,
-    /// What happened.
+    /// The event.
     pub event: InputEvent,
-    /// When it was sampled, on the client's clock.
+    /// Sampling time (client clock).
     pub sampled: PeerInstant,
 }
 
@@ -28,20 +28,19 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// The newest event that was taken.
+    /// The newest applied event.
     #[must_use]
     pub fn through(&self) -> InputSeq {
         InputSeq(self.through)
     }
 
-    /// Whether keys or buttons are down.
+    /// Whether keys or buttons are pressed.
     #[must_use]
     pub fn holds_keys(&self) -> bool {
         !self.pressed.held().is_empty()
     }
 
-    /// Passes over the events of `batch`: an observer's are not applied. What was pressed before is
-    /// not remembered.
+    /// Skips the events of `batch`: an observer's events are not applied. Forgets previously pressed keys.
     pub fn skip(&mut self, batch: &InputBatch) {
         self.pressed = Pressed::default();
         if seq::newer(batch.newest().0, self.through) {
@@ -49,9 +48,9 @@ impl Inbox {
         }
     }
 
-    /// The events of `batch` that are new, in order. A batch that starts behind a gap brings
-    /// nothing: the missing events come again, in front of these. The exception is a gap that
-    /// the client made when it gave up on old events; it starts with [`InputEvent::ReleaseAll`].
+    /// The new events of `batch`, in order. A batch that starts after a gap is skipped: the missing events
+    /// will be repeated before these. The exception is a gap from events that the client discarded; it starts
+    /// with [`InputEvent::ReleaseAll`].
     pub fn take(&mut self, batch: &InputBatch) -> Vec<ReceivedInput> {
         let expected = self.through.wrapping_add(1);
         let given_up = matches!(batch.events.first(), Some((InputEvent::ReleaseAll, _)));
@@ -96,7 +95,7 @@ impl Inbox {
     }
 }
 
-/// The end of what a device did at once.
+/// The end of simultaneous events of a device.
 fn report(device: DeviceId) -> InputEvent {
     InputEvent::Device {
         device,
@@ -136,7 +135,7 @@ mod tests {
         }
     }
 
-    /// What a person may do with the keyboard, a mouse and a pad.
+    /// Possible events of a keyboard, a mouse and a gamepad.
     fn anything() -> impl Strategy<Value = InputEvent> {
         let pad = (0_u8..3, 0_u16..4, 0_u16..8, any::<i32>());
         prop_oneof![
@@ -146,8 +145,8 @@ mod tests {
     }
 
     proptest! {
-        /// Batches may be lost, repeated and reordered, acknowledgements too: each event is
-        /// applied once, in order.
+        /// With lost, repeated and reordered batches and acknowledgements, each event is applied once, in
+        /// order.
         #[test]
         fn each_event_once_in_order(
             sent in prop::collection::vec(anything(), 1..120),
@@ -158,7 +157,7 @@ mod tests {
             let mut fate = fate.into_iter();
             let mut old = Vec::new();
             let mut got = Vec::new();
-            // A release that reconciles carries the number of the event before it.
+            // A reconciling release has the number of the previous event.
             let deliver = |inbox: &mut Inbox, b: &InputBatch, got: &mut Vec<InputEvent>| {
                 let mut newest = inbox.through().0;
                 for arrived in inbox.take(b) {
@@ -194,8 +193,8 @@ mod tests {
         }
     }
 
-    /// Each run of a device's relative motion by its sums: what of it is merged depends on what
-    /// has left.
+    /// Replaces each run of a device's relative motion by its sums: the degree of merging depends on which
+    /// events were sent already.
     fn merged(events: &[InputEvent]) -> Vec<(InputEvent, BTreeMap<u16, i64>)> {
         let mut runs: Vec<(InputEvent, BTreeMap<u16, i64>)> = Vec::new();
         for event in events {
@@ -234,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_releases_what_the_client_no_longer_holds() {
+    fn a_snapshot_releases_keys_that_are_no_longer_held() {
         let mut inbox = Inbox::default();
         let held = [
             key(30, true),
@@ -280,7 +279,7 @@ mod tests {
     fn a_client_that_gave_up_on_old_events_is_followed() {
         let mut out = Outbox::default();
         let mut inbox = Inbox::default();
-        // Wheel clicks: motion would be merged.
+        // Wheel clicks, as motion would be merged.
         for dy in 0..2000 {
             out.push(InputEvent::Wheel { dx: 0, dy }, Instant(0));
         }

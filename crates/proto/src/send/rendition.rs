@@ -40,7 +40,7 @@ pub use self::subscribers::FanOut;
 use self::subscribers::Subscribers;
 
 /// Retry interval of a still picture after a failed frame (guess).
-const TRY_AGAIN: Duration = Duration::from_millis(200);
+const RETRY_DELAY: Duration = Duration::from_millis(200);
 
 /// Retry interval of a skipped picture, a third of a frame (guess).
 const HELD_LOOK: Duration = Duration::from_millis(5);
@@ -251,7 +251,7 @@ impl<S: Subscriber> Rendition<S> {
                 .min()?
         };
         // A persistent failure would otherwise be retried in a busy loop.
-        let calm = self.failed_at.map(|since| since + TRY_AGAIN);
+        let calm = self.failed_at.map(|since| since + RETRY_DELAY);
         Some(calm.map_or(due, |calm| due.max(calm)))
     }
 

@@ -224,7 +224,7 @@ fn a_failed_frame_ends_for_all_and_a_key_frame_follows() {
         [(PLAYER, 2, failed), (OBSERVER, 2, failed)]
     );
     // A still picture is retried, but not at once.
-    assert_eq!(rendition.next_deadline(), Some(at(2) + TRY_AGAIN));
+    assert_eq!(rendition.next_deadline(), Some(at(2) + RETRY_DELAY));
     assert!(rendition.needs_encoder(SIZE));
     assert!(code(&mut rendition, at(3)));
     assert_eq!(rendition.next_deadline(), None);

@@ -32,7 +32,7 @@ const KEY_REASONS: [KeyFrameReason; 5] = [
 ];
 
 /// A ratio of 1 on the wire.
-const WHOLE: f64 = u16::MAX as f64;
+const ONE: f64 = u16::MAX as f64;
 
 /// Run lengths are encoded in hundredths.
 const RUN: f64 = 100.0;
@@ -55,7 +55,7 @@ pub(super) fn write(w: &mut Writer<'_>, event: &ControlEvent) {
             loss,
             round_trip,
         } => (w.u8(kind::PROTECT).u8(parity).u8(u8::from(resend)))
-            .u16(fixed(loss.rate, WHOLE))
+            .u16(fixed(loss.rate, ONE))
             .u16(fixed(loss.run, RUN))
             .u32(micros(round_trip)),
         ControlEvent::CongestionSkip { wait } => w.u8(kind::HOLD).u32(micros(wait)),
@@ -73,7 +73,7 @@ fn write_change<'a, 'b>(w: &'a mut Writer<'b>, change: RateChange) -> &'a mut Wr
             .u64(to.0)
             .u32(micros(waited))
             .u64(capacity.0),
-        RateChange::Loss { to, lost } => w.u8(kind::LOSS).u64(to.0).u16(fixed(lost, WHOLE)),
+        RateChange::Loss { to, lost } => w.u8(kind::LOSS).u64(to.0).u16(fixed(lost, ONE)),
         RateChange::Silence { to } => w.u8(kind::SILENCE).u64(to.0),
         RateChange::Increase { to } => w.u8(kind::CLIMB).u64(to.0),
         RateChange::Maximum { to } => w.u8(kind::FULL).u64(to.0),
@@ -97,7 +97,7 @@ pub(super) fn parse(r: &mut Reader<'_>) -> Result<Option<ControlEvent>, Reject> 
         }),
         kind::LOSS => ControlEvent::Rate(RateChange::Loss {
             to: rate(r)?,
-            lost: share(r, WHOLE)?,
+            lost: share(r, ONE)?,
         }),
         kind::SILENCE => ControlEvent::Rate(RateChange::Silence { to: rate(r)? }),
         kind::CLIMB => ControlEvent::Rate(RateChange::Increase { to: rate(r)? }),
@@ -124,7 +124,7 @@ pub(super) fn parse(r: &mut Reader<'_>) -> Result<Option<ControlEvent>, Reject> 
             parity: r.u8()?,
             resend: r.u8()? != 0,
             loss: Loss {
-                rate: share(r, WHOLE)?,
+                rate: share(r, ONE)?,
                 run: share(r, RUN)?,
             },
             round_trip: span(r)?,

@@ -77,7 +77,7 @@ impl Report {
 }
 
 impl From<&FrameRecord> for Report {
-    /// The report of the frame, or what is known of it without one.
+    /// The report of the frame, or the known part of it without one.
     fn from(record: &FrameRecord) -> Report {
         let client = record.client;
         Report {
