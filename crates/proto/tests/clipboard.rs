@@ -1,8 +1,8 @@
-//! Clipboard text between a host and its clients: the ways that the host allows, the player's alone, and
-//! nothing that waits behind it.
+//! Clipboard text between a host and its clients: the allowed directions, the player's exclusive access, and
+//! no blocking of later messages.
 #![allow(
     clippy::unwrap_used,
-    reason = "a test knows its numbers, and ends with a panic"
+    reason = "test values are known to fit, and a test may panic"
 )]
 
 mod support;
@@ -21,15 +21,15 @@ const BOTH: ClipboardDirections = ClipboardDirections {
     to_client: true,
 };
 
-/// A host and its clients, the first of which plays.
+/// A host and its clients, the first of which is the player.
 struct World {
     host: Host,
     clients: Vec<(PathId, ClientSession)>,
-    /// What was pasted at the host, and at each client.
+    /// The pasted text at the host, and at each client.
     at_host: Vec<ClipboardText>,
     at_client: Vec<Vec<ClipboardText>>,
-    /// Whether the host's application wants relative motion, as each client heard it, and how many
-    /// datagrams the client had then.
+    /// Each client's notification that the host's application uses relative motion, with the number of
+    /// datagrams that the client had received.
     mouse: Vec<(usize, usize)>,
     now: Instant,
 }
@@ -82,7 +82,7 @@ impl World {
         self.settle();
     }
 
-    /// Carries what all say, until they are silent.
+    /// Delivers all datagrams until none is sent.
     fn settle(&mut self) {
         let mut out = Vec::new();
         let mut datagrams = 0;
@@ -171,7 +171,7 @@ fn observers_neither_say_nor_hear_anything() {
     assert!(world.host_copies("for the player"));
     assert!(world.at_host.is_empty() && world.at_client[1].is_empty());
     assert_eq!(world.at_client[0].len(), 1);
-    // Who takes over is the player from then on, and the one before is not, in the middle of a text.
+    // The client that takes over becomes the player in the middle of a text of the previous one.
     assert!(world.clients[0].1.clipboard(long().as_str().into()));
     assert!(world.host.clipboard(long().as_str().into()));
     world.join(2, true);
@@ -195,20 +195,20 @@ fn the_newest_text_wins_over_one_under_way() {
     assert_eq!(world.at_host, ["mine".into()]);
 }
 
-/// What is said after a long text has begun overtakes its rest.
+/// A message sent after the start of a long text overtakes its rest.
 #[test]
-fn nothing_waits_behind_more_than_a_piece() {
+fn a_long_text_delays_others_by_one_piece_at_most() {
     let mut world = World::new(BOTH, 1);
     assert!(world.host.clipboard("x".repeat(MAX_TEXT).as_str().into()));
     let mut out = Vec::new();
-    // The first piece is under way.
+    // The first piece is being sent.
     assert!(world.host.poll_transmit(world.now, &mut out).is_some());
     let (path, client) = &mut world.clients[0];
     client.handle_datagram(world.now, *path, &out).unwrap();
     world.host.relative_mouse(true);
     world.settle();
     let &[(0, datagrams)] = &world.mouse[..] else {
-        panic!("it hears it once: {:?}", world.mouse);
+        panic!("expected one notification: {:?}", world.mouse);
     };
     assert!(datagrams < 10, "a piece has 7: {datagrams}");
     assert_eq!(world.at_client[0].len(), 1);

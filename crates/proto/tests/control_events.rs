@@ -1,5 +1,8 @@
-//! What the host decided about the stream reaches the person who watches.
-#![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
+//! Rate-control events of the host reach the client for display.
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "test values are known to fit"
+)]
 
 mod support;
 
@@ -18,7 +21,7 @@ use support::{established, host, offer};
 const NOW: Instant = Instant(1_000_000_000);
 const PATH: PathId = PathId([3; PathId::LEN]);
 
-/// Lets both say what they want to say, until neither does.
+/// Exchanges datagrams until none is sent.
 fn talk(host: &mut Host, client: &mut ClientSession) {
     let mut datagram = Vec::new();
     for _ in 0..10 {
@@ -34,9 +37,9 @@ fn talk(host: &mut Host, client: &mut ClientSession) {
 }
 
 #[test]
-fn what_was_decided_reaches_the_player_as_a_value() {
+fn control_events_reach_the_player_as_values() {
     let mut host = host(1);
-    // Nobody listens yet.
+    // No subscriber yet.
     host.control_event(ControlEvent::CongestionSkip {
         wait: Duration::from_millis(1),
     });
@@ -79,7 +82,7 @@ fn a_decision_of_a_newer_host_is_skipped() {
         body.extend([14, decision.len() as u8, 0]);
         body.extend(decision);
     };
-    // A kind, and a reason for a key frame, that this program does not know.
+    // An unknown kind, and an unknown reason for a key frame.
     unknown(&[200, 1, 2, 3]);
     unknown(&[9, 1, 0, 0, 0, 99]);
     known.write(&mut body);

@@ -1,6 +1,9 @@
-//! Parity and sending again, from [`MediaSender`] to [`MediaReceiver`]: what is lost comes back, as
-//! long as it can, and nothing wrong ever comes out.
-#![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
+//! FEC and retransmission, from [`MediaSender`] to [`MediaReceiver`]: losses are repaired as far as possible,
+//! and the output is never wrong.
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "test values are known to fit"
+)]
 
 mod support;
 
@@ -28,7 +31,7 @@ fn ms(ms: i64) -> Instant {
     Instant(ms * 1_000_000)
 }
 
-/// A sender, and what it sent of a frame.
+/// A sender, and its datagrams of a frame.
 struct Sender {
     media: VideoSender,
     slices: Vec<Vec<u8>>,
@@ -53,7 +56,7 @@ impl Sender {
         Sender { media, slices }
     }
 
-    /// The datagrams of a frame with slices of these lengths, and how many of them are parity.
+    /// The datagrams of a frame with slices of these lengths, and the number of repair datagrams among them.
     fn frame(&mut self, frame: u32, reference: u32, lengths: &[usize]) -> (Vec<Vec<u8>>, usize) {
         let header = FrameHeader {
             frame: FrameId(frame),
@@ -107,7 +110,7 @@ impl Sender {
     }
 }
 
-/// How the frames ended that came out, after checking every slice against what was sent.
+/// The results of the output frames; checks every slice against the sent one.
 fn ends(receiver: &mut MediaReceiver, now: Instant, sender: &Sender) -> Vec<(u32, Fidelity)> {
     let mut ends = Vec::new();
     while let Some(step) = receiver.first().poll(now) {
@@ -140,10 +143,10 @@ fn take(receiver: &mut MediaReceiver, now: Instant, datagrams: &[Vec<u8>]) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Of a block as many datagrams may be lost as it has parity, whichever they are and in which
-    /// order the others come: the frame is whole at once.
+    /// A block tolerates the loss of as many datagrams as it has repair shards, whichever they are and in any
+    /// order of the others: the frame is complete at once.
     #[test]
-    fn a_block_comes_back(
+    fn fec_recovers_a_block(
         lengths in prop::collection::vec(0_usize..9000, 1..8),
         picks in prop::collection::vec(any::<prop::sample::Index>(), 80),
         lost in any::<prop::sample::Index>(),
@@ -164,10 +167,10 @@ proptest! {
         prop_assert_eq!(receiver.first().next_timeout(), None);
     }
 
-    /// Whatever is lost and asked for, in the end the frame is whole if the answers arrive, and out
-    /// in time if they do not.
+    /// Whatever is lost and requested: the frame is complete if the retransmissions arrive, and ends in time
+    /// if they don't.
     #[test]
-    fn what_is_asked_for_comes_back(
+    fn requested_fragments_are_retransmitted(
         lengths in prop::collection::vec(0_usize..9000, 1..8),
         lost in prop::collection::vec(any::<bool>(), 1..40),
         parity: bool, answered: bool,
@@ -177,7 +180,7 @@ proptest! {
         let (datagrams, _) = sender.frame(1, 0, &lengths);
         let mut arrived = 0;
         for (i, datagram) in datagrams.iter().enumerate() {
-            // The first arrives: without its configuration there is nothing to show.
+            // The first datagram arrives: without its configuration the frame can't be displayed.
             if i == 0 || !lost[i % lost.len()] {
                 receiver.handle_datagram(ms(0), datagram).unwrap();
                 arrived += 1;
@@ -188,7 +191,7 @@ proptest! {
         let mut out = ends(&mut receiver, now, &sender);
         let mut asked = 0;
         while let Some(at) = receiver.first().next_timeout() {
-            prop_assert!(at > now, "a timer that leads to nothing");
+            prop_assert!(at > now, "an expired timer without effect");
             now = at;
             out.extend(ends(&mut receiver, now, &sender));
             while let Some(request) = receiver.first().poll_request(now) {
@@ -213,10 +216,10 @@ proptest! {
     }
 }
 
-/// More is lost than there is parity: what is missing is asked for when the parity is there, and
-/// not before.
+/// More losses than repair shards: missing fragments are requested after the repair shards have arrived, not
+/// before.
 #[test]
-fn parity_goes_before_asking() {
+fn requests_wait_for_repair_datagrams() {
     let mut sender = Sender::new(true, true);
     let mut receiver = receiver();
     let (datagrams, parity) = sender.frame(1, 0, &[1000; 12]);
@@ -227,13 +230,13 @@ fn parity_goes_before_asking() {
     assert_eq!(
         receiver.first().poll_request(ms(5)),
         None,
-        "parity may follow"
+        "repair datagrams may follow"
     );
     take(&mut receiver, ms(5), &datagrams[12..]);
     assert_eq!(
         receiver.first().poll_request(ms(5)),
         None,
-        "what is late may follow"
+        "late datagrams may follow"
     );
     let request = receiver
         .first()
@@ -241,7 +244,7 @@ fn parity_goes_before_asking() {
         .expect("five are missing");
     let again = sender.again(ms(7), &request);
     assert_eq!(again.len(), 5);
-    // With the parity, as many are enough as it does not replace.
+    // With the repair shards, fewer retransmissions are sufficient.
     take(&mut receiver, ms(8), &again[..5 - parity]);
     assert_eq!(
         ends(&mut receiver, ms(8), &sender),
@@ -267,9 +270,9 @@ fn a_host_that_does_not_send_again_is_not_waited_for() {
     assert!(sender.again(ms(3), &request).is_empty());
 }
 
-/// A frame of which nothing came is asked for as a whole, and waited for.
+/// A frame without any received datagram is requested as a whole, and waited for.
 #[test]
-fn a_whole_frame_comes_back() {
+fn an_entirely_lost_frame_is_retransmitted() {
     let mut sender = Sender::new(false, true);
     let mut receiver = receiver();
     let (first, _) = sender.frame(1, 0, &[3000; 3]);
@@ -328,10 +331,10 @@ fn a_body_is_sent_again_twice_and_not_when_it_is_old() {
     assert_eq!(sender.again(ms(101), &all).len(), 0);
 }
 
-/// After a loss the host may refer to an older frame that the client has: then the picture is
-/// sound again, without a key frame.
+/// After a loss the host can reference an older frame that the client has: then the picture is intact again,
+/// without a key frame.
 #[test]
-fn a_frame_is_as_sound_as_the_one_that_it_refers_to() {
+fn a_frame_has_the_fidelity_of_its_reference() {
     let mut sender = Sender::new(false, false);
     let mut receiver = receiver();
     let mut ended = Vec::new();
@@ -384,9 +387,9 @@ fn a_frame_is_as_sound_as_the_one_that_it_refers_to() {
     assert_eq!(receiver.first().picture().last_good, FrameId(9));
 }
 
-/// A frame that lacks something is not waited for when one that does without it is here.
+/// An incomplete frame is discarded when a frame that doesn't reference it is available.
 #[test]
-fn a_frame_that_is_not_needed_any_more_is_given_up() {
+fn an_unneeded_frame_is_discarded() {
     let mut sender = Sender::new(true, true);
     let mut receiver = receiver();
     let (first, _) = sender.frame(1, 0, &[500; 2]);
@@ -401,9 +404,9 @@ fn a_frame_that_is_not_needed_any_more_is_given_up() {
     assert_eq!(ended, [(2, Fidelity::Concealed), (3, Fidelity::Complete)]);
 }
 
-/// Frames to which a frame does not refer are waited for no longer than what is reordered.
+/// The wait for frames that are not referenced is limited to the reordering time.
 #[test]
-fn frames_that_are_not_needed_are_not_waited_for() {
+fn unreferenced_frames_are_waited_for_briefly() {
     let mut sender = Sender::new(false, false);
     let mut receiver = receiver();
     let (first, _) = sender.frame(1, 0, &[500; 2]);

@@ -1,6 +1,9 @@
-//! From the sender to the receiver, whatever the link does: [`MediaSender`] fragments and seals,
-//! the datagrams are shuffled, repeated, lost or damaged, [`MediaReceiver`] makes the best of it.
-#![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
+//! The media path under link impairments: [`MediaSender`] fragments and seals, the datagrams are shuffled,
+//! repeated, lost or damaged, [`MediaReceiver`] reassembles them.
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "test values are known to fit"
+)]
 
 mod support;
 
@@ -22,7 +25,7 @@ use openuvr_proto::wire::video::{Configuration, Extensions, FrameHeader, InputEc
 use proptest::prelude::*;
 use support::established;
 
-/// A frame: whether it is a key frame, how many numbers it skips, and its slices' lengths.
+/// A frame: whether it is a key frame, the number of skipped frame numbers, and its slices' lengths.
 #[derive(Clone, Debug)]
 struct Frame {
     key: bool,
@@ -50,14 +53,14 @@ fn bytes(frame: FrameId, index: usize, length: usize) -> Vec<u8> {
     std::iter::repeat_with(next).take(length).collect()
 }
 
-/// The pieces for a link are the datagrams: all of the same length but the last.
+/// The pieces for a link are the datagrams: all of the same length except the last.
 fn check_runs(out: &SendBuf) {
     let chunks = out.runs().flat_map(|(bytes, each)| bytes.chunks(each));
     assert!(chunks.eq(out.iter()));
     assert!(out.iter().all(|d| d.len() <= MAX_DATAGRAM));
 }
 
-/// What was sent: all datagrams in their order, and each frame's slices.
+/// Sent data: all datagrams in order, and each frame's slices.
 type Sent = (Vec<Vec<u8>>, BTreeMap<FrameId, Vec<Vec<u8>>>);
 
 fn send(frames: &[Frame]) -> Sent {
@@ -114,18 +117,18 @@ fn send_with(sender: &mut VideoSender, frames: &[Frame]) -> Sent {
     (datagrams, sent)
 }
 
-/// What came out of a receiver.
+/// The output of a receiver.
 #[derive(Default, Debug, PartialEq, Eq)]
 struct CameOut {
     /// Slices by frame and first macroblock.
     slices: BTreeMap<(FrameId, u16), Vec<u8>>,
     ends: Vec<(FrameId, Option<Fidelity>)>,
-    /// Where the next step of the frame that is coming out must begin.
+    /// The first macroblock of the next output of the current frame.
     next_mb: u16,
 }
 
 impl CameOut {
-    /// Takes out what there is, checking that it is in order.
+    /// Polls all outputs, checking that they are in order.
     fn drain(&mut self, receiver: &mut MediaReceiver, now: Instant) {
         let mut steps = 0;
         while let Some(step) = receiver.first().poll(now) {
@@ -170,13 +173,13 @@ impl CameOut {
         }
         assert!(
             receiver.first().next_timeout().is_none_or(|at| at > now),
-            "a timer that is due"
+            "an expired timer"
         );
         receiver.check_invariants();
     }
 }
 
-/// The datagrams in some order, each at least once, and a few again.
+/// The datagrams in some order, each at least once, and some repeated.
 fn shuffled(count: usize, order: &[usize]) -> Vec<usize> {
     let mut all: Vec<usize> = (0..count).collect();
     for (i, swap) in order.iter().enumerate() {
@@ -190,7 +193,7 @@ fn shuffled(count: usize, order: &[usize]) -> Vec<usize> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Any order and duplication within the wait for what is overtaken gives every frame, whole.
+    /// Any order and duplication within the reordering time results in all frames, complete.
     #[test]
     fn any_order_gives_the_same_frames(
         frames in frames(Just(false)),
@@ -218,8 +221,8 @@ proptest! {
         prop_assert!(!receiver.first().picture().broken);
     }
 
-    /// Whatever is lost, shuffled, repeated and late: no wrong byte, steps in order, each frame
-    /// ends at most once, whole is whole, and in the end nothing is waited for.
+    /// With any loss, reordering, duplication and delay: no wrong byte, outputs in order, each frame ends at
+    /// most once, complete frames are complete, and in the end there are no timers.
     #[test]
     fn any_subset_gives_no_wrong_byte(
         frames in frames(prop::bool::weighted(0.2)),
@@ -253,7 +256,7 @@ proptest! {
         }
         let newest = *sent.last_key_value().unwrap().0;
         receiver.first().announce(now, newest);
-        // What parity may bring is waited for until the next frame is due.
+        // Repair datagrams are waited for until the next frame is due.
         for _ in 0..12 * (sent.len() + 1) {
             now = now + REORDER_WAIT;
             out.drain(&mut receiver, now);
@@ -275,8 +278,7 @@ proptest! {
         }
     }
 
-    /// A datagram with any byte changed is refused, and the receiver goes on as if it had never
-    /// come.
+    /// A datagram with any byte changed is refused, and doesn't affect the receiver.
     #[test]
     fn a_changed_byte_is_refused(
         frames in frames(Just(false)),
@@ -323,9 +325,9 @@ fn a_slice_that_is_too_long_is_not_sent_cut() {
     assert_eq!(out.datagrams(), 0);
 }
 
-/// Steady reordering: there is always a gap, but each closes in time.
+/// Constant reordering: there is always a gap, but each closes in time.
 #[test]
-fn steady_reordering_costs_nothing() {
+fn constant_reordering_has_no_effect() {
     let frame = Frame {
         key: true,
         skips: 0,
@@ -334,7 +336,7 @@ fn steady_reordering_costs_nothing() {
     let (datagrams, _) = send(&[frame]);
     let mut receiver = MediaReceiver::new(&established());
     let mut out = CameOut::default();
-    // A datagram each 0.25 ms; every fifth is held back by 2 ms.
+    // A datagram each 0.25 ms; every fifth is delayed by 2 ms.
     let mut arrivals: Vec<_> = (0_i64..)
         .zip(&datagrams)
         .map(|(i, d)| (i * 250_000 + if i % 5 == 2 { 2_000_000 } else { 0 }, d))
@@ -347,9 +349,9 @@ fn steady_reordering_costs_nothing() {
     assert_eq!(out.ends, [(FrameId(1), Some(Fidelity::Complete))]);
 }
 
-/// Two holes in one frame are both given up in time, without waiting for the next frame.
+/// Two gaps in one frame are both closed in time, without waiting for the next frame.
 #[test]
-fn a_second_hole_does_not_wait_for_the_next_frame() {
+fn a_second_gap_does_not_wait_for_the_next_frame() {
     let frame = Frame {
         key: true,
         skips: 0,
@@ -364,7 +366,7 @@ fn a_second_hole_does_not_wait_for_the_next_frame() {
     ]);
     let mut receiver = MediaReceiver::new(&established());
     let mut out = CameOut::default();
-    // Of the second frame slices 1 and 4 are lost.
+    // Slices 1 and 4 of the second frame are lost.
     for (i, datagram) in datagrams.iter().enumerate() {
         if i != 7 && i != 10 {
             receiver.handle_datagram(Instant(0), datagram).unwrap();
@@ -379,10 +381,10 @@ fn a_second_hole_does_not_wait_for_the_next_frame() {
     assert_eq!(out.ends, ends);
 }
 
-/// A key frame that arrived whole but was not decoded leaves the picture broken: another is asked
-/// for.
+/// A key frame that arrived complete but was not decoded leaves the picture damaged: another one is
+/// requested.
 #[test]
-fn a_key_frame_that_was_not_decoded_heals_nothing() {
+fn a_key_frame_that_was_not_decoded_is_requested_again() {
     let key = Frame {
         key: true,
         skips: 0,

@@ -1,8 +1,8 @@
-//! Game pads between a client and its host: who hears of them and when, what is merged on the way, and what
-//! comes back.
+//! Gamepads between a client and its host: which clients are notified and when, merging of states on the
+//! path, and rumble.
 #![allow(
     clippy::unwrap_used,
-    reason = "a test knows its numbers, and ends with a panic"
+    reason = "test values are known to fit, and a test may panic"
 )]
 
 mod support;
@@ -20,13 +20,13 @@ use openuvr_proto::input::pads::Pads;
 use openuvr_proto::time::Instant;
 use support::established;
 
-/// A host and its clients, each with its pads as a runtime keeps them.
+/// A host and its clients, each with its gamepads as a runtime keeps them.
 struct World {
     host: Host,
     clients: Vec<(PathId, ClientSession, Pads)>,
-    /// What came out at the host.
+    /// The inputs at the host.
     inputs: Vec<InputEvent>,
-    /// What each client's pads were told, and when.
+    /// The rumble of each client's gamepads, with its time.
     felt: Vec<(usize, u64, PadId, Rumble)>,
     now: Instant,
     lossy: bool,
@@ -121,7 +121,7 @@ impl World {
         }
     }
 
-    /// Carries what all say, until they are silent; where the link is lossy, nothing to the host.
+    /// Delivers all datagrams until none is sent; with a lossy link, nothing reaches the host.
     fn settle(&mut self) {
         let mut out = Vec::new();
         loop {
@@ -190,7 +190,7 @@ fn a_player_says_its_pads_when_the_host_takes_them() {
     assert_eq!(world.inputs(), there);
     world.input(0, held(1, 0, 0));
     assert_eq!(world.inputs(), [held(1, 0, 0)]);
-    // More than are taken.
+    // More than the maximum.
     world.input(0, connected(2));
     world.input(0, held(2, SOUTH, 0));
     assert_eq!(world.inputs(), []);
@@ -210,14 +210,14 @@ fn a_host_without_pads_hears_of_none() {
 }
 
 #[test]
-fn pads_are_said_again_with_the_role() {
+fn pads_are_announced_again_with_the_role() {
     let mut world = World::new(4);
     world.join(pads(&[connected(0)]), false);
     assert_eq!(world.inputs(), [connected(0)]);
     world.join(pads(&[connected(3)]), true);
-    assert_eq!(world.inputs(), [connected(3)], "of who took over");
+    assert_eq!(world.inputs(), [connected(3)], "the new player's");
     world.input(0, held(0, SOUTH, 0));
-    assert_eq!(world.inputs(), [], "of who watches");
+    assert_eq!(world.inputs(), [], "the observer's");
     world.clients[1]
         .1
         .goodbye(openuvr_proto::wire::control::GoodbyeReason::Quit);
@@ -277,7 +277,7 @@ fn a_rumble_reaches_the_player_alone_and_ends_with_the_role() {
     world.host.rumble(world.now, pad(0), hard);
     world.pass(250);
     let told: Vec<_> = world.felt.drain(..).map(|(n, _, p, r)| (n, p, r)).collect();
-    assert_eq!(told, [(0, pad(0), hard); 3], "again while it lasts");
+    assert_eq!(told, [(0, pad(0), hard); 3], "repeated while it lasts");
     world.join(Pads::default(), true);
     world.pass(500);
     assert_eq!(world.felt, []);

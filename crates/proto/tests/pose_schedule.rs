@@ -1,7 +1,7 @@
-//! A host says when its application takes poses, and the client knows the moments on its own clock.
+//! The host announces when its application samples poses, and the client converts the times to its own clock.
 #![allow(
     clippy::unwrap_used,
-    reason = "a test knows its numbers, and ends with a panic"
+    reason = "test values are known to fit, and a test may panic"
 )]
 
 mod support;
@@ -15,7 +15,7 @@ use openuvr_proto::id::PathId;
 use openuvr_proto::time::Instant;
 use support::{established, host, offer};
 
-/// The client's clock is so far ahead of the host's.
+/// Offset of the client's clock from the host's.
 const AHEAD: i64 = 7_000_000_000;
 
 #[test]
@@ -31,7 +31,11 @@ fn a_client_knows_on_its_own_clock_when_poses_are_wanted() {
     let period = Duration::from_millis(11);
     let phase = |now: Instant| now + Duration::from_millis(4);
     let mut said = 0;
-    assert_eq!(client.pose_schedule(here(now)), None, "nobody has said it");
+    assert_eq!(
+        client.pose_schedule(here(now)),
+        None,
+        "no schedule received yet"
+    );
     for _ in 0..300 {
         while client.poll_transmit(here(now), &mut out) {
             host.handle_datagram(now, path, &out).unwrap();
@@ -55,6 +59,6 @@ fn a_client_knows_on_its_own_clock_when_poses_are_wanted() {
     assert!(off.min(11_000_000 - off) < 1_000_000, "{off}");
     assert!(
         (3..6).contains(&said),
-        "{said}: three seconds, as nothing moves"
+        "{said}: one a second, as the times are constant"
     );
 }

@@ -1,8 +1,8 @@
-//! Both sides of a probe: which way its datagrams go, and that nothing but the first datagram of
-//! another kind moves the session.
+//! Both sides of a probe: the path of its datagrams, and that only the first datagram of another kind
+//! migrates the session.
 #![allow(
     clippy::unwrap_used,
-    reason = "a test knows its numbers, and ends with a panic"
+    reason = "test values are known to fit, and a test may panic"
 )]
 
 mod support;
@@ -24,7 +24,7 @@ struct Pair {
     now: Instant,
     host: Host,
     client: ClientSession,
-    /// Where the client sends what is no probe.
+    /// The path of the client's datagrams other than probes.
     path: PathId,
     out: Vec<u8>,
 }
@@ -46,19 +46,19 @@ impl Pair {
         }
     }
 
-    /// Both say what they have to say, the client no probe. What the host tells its runtime.
+    /// Exchanges all datagrams except the client's probes. Returns the host's events.
     fn talk(&mut self) -> Vec<HostEvent> {
         while self.client.poll_transmit(self.now, &mut self.out) {
             let _ = self.host.handle_datagram(self.now, self.path, &self.out);
         }
         while let Some(to) = self.host.poll_transmit(self.now, &mut self.out) {
-            assert_eq!(to, self.path, "it goes where the client is");
+            assert_eq!(to, self.path, "sent to the client's path");
             let _ = self.client.handle_datagram(self.now, to, &self.out);
         }
         std::iter::from_fn(|| self.host.poll_event()).collect()
     }
 
-    /// The client asks, and shows that it hears; what the host is asked.
+    /// The client sends its probes, which show that it receives; returns the host's probe requests.
     fn probe_requests(&mut self) -> Vec<ProbeRequest> {
         let mut asked = Vec::new();
         while let Some(to) = self.client.poll_on_path(self.now, &mut self.out) {
@@ -71,7 +71,7 @@ impl Pair {
         asked
     }
 
-    /// The host answers, and the first `arrive` datagrams get there.
+    /// The host answers, and the first `arrive` datagrams are delivered.
     fn answer(&mut self, asked: &ProbeRequest, transport: TransportKind, arrive: usize) {
         let length = self
             .host
@@ -104,7 +104,7 @@ fn moves(events: &[HostEvent]) -> Vec<(PathId, bool)> {
 }
 
 #[test]
-fn a_probe_is_answered_on_its_own_way_and_moves_nobody() {
+fn a_probe_is_answered_on_its_path_without_migration() {
     let mut pair = Pair::new();
     pair.talk();
     pair.client.probe(
@@ -119,16 +119,20 @@ fn a_probe_is_answered_on_its_own_way_and_moves_nobody() {
     assert_eq!((asked[0].path, asked[0].segmented), (NEW, true));
     pair.answer(&asked[0], TransportKind::Raw, 8);
     assert_eq!(pair.result(), Some(Some(Some(TransportKind::Raw))));
-    assert_eq!(moves(&pair.talk()), [], "the session stays where it was");
+    assert_eq!(moves(&pair.talk()), [], "the session doesn't migrate");
 
     pair.path = NEW;
     pair.client.moved(pair.now);
-    assert_eq!(moves(&pair.talk()), [(NEW, true)], "the host hears at once");
-    assert_eq!(pair.probe_requests(), [], "one question was enough");
+    assert_eq!(
+        moves(&pair.talk()),
+        [(NEW, true)],
+        "the host migrates at once"
+    );
+    assert_eq!(pair.probe_requests(), [], "one request is sufficient");
 }
 
 #[test]
-fn half_an_answer_is_enough_and_less_is_asked_for_again() {
+fn half_a_response_suffices_and_less_is_requested_again() {
     for (arrive, want) in [(4, Some(Some(Some(TransportKind::UdpGso)))), (3, None)] {
         let mut pair = Pair::new();
         pair.talk();
@@ -142,7 +146,7 @@ fn half_an_answer_is_enough_and_less_is_asked_for_again() {
         let asked = pair.probe_requests();
         pair.answer(&asked[0], TransportKind::UdpGso, arrive);
         assert_eq!(pair.result(), want, "{arrive} of 8");
-        // Four questions, and a second later the verdict.
+        // Four requests, and the result a second later.
         let mut questions = 1;
         for _ in 0..20 {
             pair.now.0 += 50 * MS;
@@ -182,7 +186,7 @@ fn a_silent_way_shows_by_pings_without_an_answer() {
     pair.talk();
     let before = pair.client.unanswered(pair.now);
     assert!(before.as_millis() < 50, "{before:?}");
-    // The host's own pings still come: only the way there is dead.
+    // The host's own pings still arrive: only the path to it is down.
     for _ in 0..20 {
         pair.now.0 += 100 * MS;
         while pair.client.poll_transmit(pair.now, &mut pair.out) {}
@@ -197,9 +201,9 @@ fn a_silent_way_shows_by_pings_without_an_answer() {
     assert_eq!(pair.client.unanswered(pair.now).as_millis(), 0);
 }
 
-/// An observer that asks without end draws little: the answers are of the length of a frame.
+/// An observer with unlimited requests receives few responses: they have the length of a frame.
 #[test]
-fn probes_without_end_are_answered_a_few_times_a_second() {
+fn unlimited_probes_are_answered_a_few_times_a_second() {
     let mut pair = Pair::new();
     pair.talk();
     let mut answered = 0;
@@ -212,15 +216,18 @@ fn probes_without_end_are_answered_a_few_times_a_second() {
     }
     assert!((5..=72).contains(&answered), "{answered} in ten seconds");
     let changes = moves(&pair.talk()).len();
-    assert!(changes <= answered, "{changes} changes of what was heard");
+    assert!(
+        changes <= answered,
+        "{changes} changes of the client's state"
+    );
 }
 
 #[test]
-fn a_whole_climb_is_answered_without_a_wait() {
+fn a_complete_transport_search_is_answered_without_delay() {
     let mut pair = Pair::new();
     pair.talk();
     let mut asked = 0;
-    // Three ways, each asked four times in vain.
+    // Three paths, with four unanswered requests each.
     for path in [OLD, NEW, OLD] {
         let segmented = true;
         pair.client.probe(pair.now, ProbeTarget { path, segmented });

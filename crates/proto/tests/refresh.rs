@@ -1,6 +1,9 @@
-//! Intra refreshes, from the policy that asks for them to the receiver that counts a picture as
-//! whole again: not a frame too early.
-#![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
+//! Intra refreshes, from the policy that requests them to the receiver that reports the picture as complete
+//! again: not a frame too early.
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "test values are known to fit"
+)]
 
 mod support;
 
@@ -27,22 +30,22 @@ use support::established;
 
 const INTERVAL: Duration = Duration::from_micros(16_667);
 
-/// Columns of the picture, one of which each frame of a refresh codes without reference.
+/// Columns of the picture; each frame of a refresh codes one without reference.
 const COLUMNS: usize = 5;
 
-/// What a frame is.
+/// The coding of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Coded {
     Key,
-    /// The column of a refresh that is coded without reference; 0 begins it.
+    /// The column of a refresh that is coded without reference; 0 starts the refresh.
     Refresh(usize),
     Plain,
 }
 
-/// A decoder's picture: which columns are as they were captured.
+/// The state of a decoder's picture: which columns are correct.
 ///
-/// What a refresh has passed refers to nothing that it has not (ITU-T H.264 leaves that to the encoder,
-/// libx264 does so); everything else may refer to any part of the picture before.
+/// Refreshed columns reference only refreshed ones (ITU-T H.264 leaves that to the encoder, libx264 does so);
+/// everything else may reference any part of the previous picture.
 #[derive(Clone, Copy, Debug)]
 struct Picture {
     clean: [bool; COLUMNS],
@@ -53,7 +56,7 @@ impl Picture {
         self.clean == [true; COLUMNS]
     }
 
-    /// A frame is decoded, all of it or with holes.
+    /// Decodes a frame, complete or with missing parts.
     fn decode(&mut self, coded: Coded, holes: bool) {
         let before = *self;
         self.clean = match coded {
@@ -97,8 +100,8 @@ fn datagrams(media: &mut VideoSender, header: &FrameHeader, coded: Coded) -> Vec
     datagrams
 }
 
-/// What happens to a frame: what it is, which of its datagrams are lost (bit n: datagram n), and how
-/// many numbers are skipped in front of it.
+/// The coding of a frame, its lost datagrams (bit n: datagram n), and the number of skipped frame numbers
+/// before it.
 fn frames() -> impl Strategy<Value = Vec<(bool, bool, u8, u32)>> {
     let lost = prop_oneof![12 => Just(0_u8), 1 => 1_u8..16, 1 => Just(15_u8)];
     let skipped = prop_oneof![6 => Just(0_u32), 1 => 1_u32..4];
@@ -114,10 +117,9 @@ fn frames() -> impl Strategy<Value = Vec<(bool, bool, u8, u32)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Whatever is lost whenever: a frame counts as whole exactly if each column of the decoder's
-    /// picture is clean.
+    /// With any loss: a frame counts as complete exactly if each column of the decoder's picture is clean.
     #[test]
-    fn a_frame_is_whole_exactly_if_the_picture_is_clean(frames in frames()) {
+    fn a_frame_is_complete_exactly_if_the_picture_is_clean(frames in frames()) {
         let mut media = MediaSender::new(&established()).video();
         let mut receiver = MediaReceiver::new(&established());
         let mut picture = Picture { clean: [false; COLUMNS] };
@@ -155,7 +157,7 @@ proptest! {
             }
             receiver.first().announce(now, FrameId(frame));
             now = now + INTERVAL;
-            // Before a configuration is known there is no decoder.
+            // Without a configuration there is no decoder.
             known |= coded == Coded::Key && lost & 1 == 0;
             picture.decode(coded, lost != 0 || !known);
             let mut ended = None;
@@ -174,10 +176,10 @@ proptest! {
     }
 }
 
-/// A policy whose encoder makes refreshes of [`COLUMNS`] frames, and what became of its frames.
+/// A policy with an encoder that makes refreshes of [`COLUMNS`] frames, and the results of its frames.
 struct Host {
     policy: Policy,
-    /// Columns that the refresh under way has passed, and whether another one was asked for.
+    /// Completed columns of the current refresh, and whether another one was requested.
     at: Option<usize>,
     asked: bool,
     newest: u32,
@@ -286,10 +288,10 @@ fn a_loss_costs_a_refresh_and_no_key_frame() {
             break;
         }
     }
-    assert!(host.policy.due().is_some(), "nothing may move");
+    assert!(host.policy.due().is_some(), "a timer is required");
     for (at, frame) in (5..).enumerate().take(COLUMNS) {
         assert_eq!(host.code(), Coded::Refresh(at));
-        // What was on its way comes back as tainted, and the client wishes.
+        // Frames in flight are reported as tainted, and the client requests a key frame.
         host.report(frame, TAINTED);
         host.policy
             .request_key_frame(KeyFrameRequester::Player, FrameId(3), FrameId(frame));
@@ -322,7 +324,7 @@ fn two_refreshes_hit_in_a_row_are_followed_by_a_key_frame() {
         why.collect::<Vec<_>>()
     };
     assert_eq!(keys(&mut host), [KeyFrameReason::First]);
-    // The second frame of each refresh is lost; another refresh begins when this one is through.
+    // The second frame of each refresh is lost; another refresh starts when it ends.
     for refresh in 0..2 {
         assert_eq!(host.code(), Coded::Refresh(0), "refresh {refresh}");
         assert_eq!(host.code(), Coded::Refresh(1));
@@ -338,7 +340,7 @@ fn two_refreshes_hit_in_a_row_are_followed_by_a_key_frame() {
 }
 
 #[test]
-fn what_was_not_shown_or_not_coded_is_no_loss() {
+fn frames_not_displayed_or_not_coded_are_no_loss() {
     let mut host = Host::new();
     for (frame, stage, why) in [
         (2, Stage::Submitted, DropCause::Superseded),
@@ -366,7 +368,7 @@ fn a_client_that_can_not_begin_gets_a_key_frame() {
     assert_eq!(
         host.code(),
         Coded::Plain,
-        "it has a picture, and reports say what it lacks"
+        "it has a picture, and its reports contain the losses"
     );
     host.policy
         .request_key_frame(KeyFrameRequester::Player, FrameId::NONE, FrameId(10));

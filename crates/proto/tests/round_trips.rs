@@ -1,5 +1,8 @@
-//! Whatever is written is read back as it was.
-#![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
+//! Written values are read back unchanged.
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "test values are known to fit"
+)]
 
 use std::num::NonZeroU16;
 use std::time::Duration;
@@ -42,7 +45,7 @@ fn frame() -> impl Strategy<Value = FrameId> {
     any::<u32>().prop_map(FrameId)
 }
 
-/// Shares are parts of 65 535, runs hundredths, spans microseconds.
+/// Ratios are multiples of 1/65 535, run lengths hundredths, durations microseconds.
 fn decision() -> impl Strategy<Value = ControlEvent> {
     let rate = || any::<u64>().prop_map(Bitrate);
     let span = || any::<u32>().prop_map(|us| Duration::from_micros(us.into()));
@@ -127,7 +130,8 @@ fn peer_instant() -> impl Strategy<Value = PeerInstant> {
     any::<i64>().prop_map(PeerInstant)
 }
 
-/// A span that fits the wire: 32 bits of nanoseconds, less the value for "not measured".
+/// A duration within the range of the wire format: 32 bits of nanoseconds, without the value for "not
+/// measured".
 fn span() -> impl Strategy<Value = Option<Duration>> {
     prop::option::of((0..u32::MAX).prop_map(|ns| Duration::from_nanos(ns.into())))
 }
@@ -157,7 +161,7 @@ fn echo_kind() -> impl Strategy<Value = EchoKind> {
 }
 
 fn audio_report() -> impl Strategy<Value = AudioReport> {
-    // What is known is told in microseconds, up to an hour.
+    // Known values are in microseconds, up to an hour.
     let span = || (0..4_000_000_000_u32).prop_map(|us| Duration::from_micros(us.into()));
     let known = move || prop::option::of(span());
     let counts = any::<(u8, u64, u64, u32, u64, u64)>();
@@ -216,7 +220,7 @@ fn report() -> impl Strategy<Value = Report> {
 }
 
 fn pad() -> impl Strategy<Value = PadId> {
-    (0..MAX_PADS).prop_map(|number| PadId::new(number).expect("below the most"))
+    (0..MAX_PADS).prop_map(|number| PadId::new(number).expect("below the maximum"))
 }
 
 fn pad_event() -> impl Strategy<Value = InputEvent> {
@@ -406,7 +410,7 @@ fn extensions() -> impl Strategy<Value = Extensions> {
         )
 }
 
-/// Events in the order of their sampling, within the 4.29 s that the wire carries.
+/// Events in the order of their sampling, within the 4.29 s of the wire format.
 fn batch() -> impl Strategy<Value = InputBatch> {
     let events = prop::collection::vec((event(), 0_i64..50_000_000), 0..=MAX_EVENTS);
     let pressed = prop::collection::vec(held(), 0..=MAX_PRESSED);
@@ -517,8 +521,7 @@ fn negotiation() -> impl Strategy<Value = Negotiation> {
         Refusal::NoCommonCodec,
         Refusal::Full,
     ]);
-    // At most 255 bytes: 63 characters of any kind.
-    // What steers a terminal or turns a line does not arrive.
+    // At most 255 bytes: 63 characters of any kind. Unprintable characters don't arrive.
     let text = || "[^\\p{Cc}]{0,63}".prop_map(|text| printable(&text));
     prop_oneof![
         grants().prop_map(Negotiation::Streams),
@@ -659,7 +662,7 @@ proptest! {
         prop_assert_eq!(read, Ok(messages));
     }
 
-    /// A newer peer's messages are skipped, wherever they are.
+    /// A newer peer's messages are skipped, at any position.
     #[test]
     fn unknown_messages_are_skipped(
         before in message(), after in message(),
@@ -703,7 +706,7 @@ proptest! {
         fragment.write(&mut body);
         prop_assert_eq!(Fragment::parse(&body), Ok(fragment));
         prop_assert_eq!(Owner::of(&body), Ok(Some(Owner::Fragment(header.view_id()))));
-        // Their length is what the sender leaves room for.
+        // The sender reserves space for their length.
         let without = Fragment { extensions: Extensions::default(), ..fragment };
         let mut short = Vec::new();
         without.write(&mut short);
@@ -767,7 +770,7 @@ proptest! {
         }
     }
 
-    /// Whatever comes is read or refused.
+    /// Any bytes are parsed or rejected.
     #[test]
     fn timed_bodies_of_any_bytes(kind in 0_u8..8, bytes in prop::collection::vec(any::<u8>(), 0..90)) {
         let mut body = vec![kind];

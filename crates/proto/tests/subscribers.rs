@@ -1,5 +1,8 @@
-//! Subscribers of a host that are no sessions: input, silence, and the end of each of their frames.
-#![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
+//! Subscribers of a host that are not sessions: input, silence, and the outcome of each of their frames.
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "test values are known to fit"
+)]
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -43,7 +46,7 @@ fn at(ms: u64) -> Instant {
     START + Duration::from_millis(ms)
 }
 
-/// It joins to play, and takes over.
+/// It joins as player and takes over.
 fn join(host: &mut Host, id: SubscriberId) {
     let request = SubscribeRequest {
         take_over: true,
@@ -98,7 +101,7 @@ fn a_frame_in_hand_ends_when_it_is_passed_on_however_late() {
     }
     host.handle_timeout(at(60_000));
     assert_eq!(outcomes(&mut host), [], "they are in hand");
-    // Passed on in order; the word on one was lost.
+    // Passed on in order; the update of one was lost.
     for frame in (1..=900).filter(|frame| *frame != 500) {
         let left = Ok(Departure::default());
         host.departed(at(60_000), PLAYER, FrameId(frame), left);
@@ -118,7 +121,7 @@ fn a_frame_in_hand_ends_when_it_is_passed_on_however_late() {
 fn a_player_that_falls_silent_holds_no_key_any_more() {
     let mut host = host();
     join(&mut host, PLAYER);
-    assert_eq!(host.next_timeout(), None, "it holds nothing");
+    assert_eq!(host.next_timeout(), None, "no timers");
     assert_eq!(press(&mut host, at(0), PLAYER), Ok(InputSeq(1)));
     host.on_activity(at(700), PLAYER);
     host.handle_timeout(at(800));
@@ -129,7 +132,7 @@ fn a_player_that_falls_silent_holds_no_key_any_more() {
     assert_eq!(releases(&mut host), 1);
     host.handle_timeout(at(9000));
     assert_eq!((releases(&mut host), host.next_timeout()), (0, None));
-    // It goes on where it was.
+    // It continues with the previous numbers.
     assert_eq!(press(&mut host, at(9000), PLAYER), Ok(InputSeq(2)));
 }
 
@@ -153,11 +156,11 @@ fn no_key_repeats_of_a_player_that_is_silent() {
     host.handle_timeout(at(190));
     host.handle_timeout(at(500));
     assert_eq!(repeats(&mut host), [false]);
-    // The next is its end.
+    // The next timeout is its end.
     assert_eq!(host.next_timeout(), Some((at(1590), Wakeup::ReleaseInput)));
     assert!(host.on_activity(at(600), PLAYER));
     assert_eq!(repeats(&mut host), [true]);
-    // A release comes before the word that keys may repeat again.
+    // A release is sent before key repeat is enabled again.
     host.handle_timeout(at(700));
     assert_eq!(repeats(&mut host), [false]);
     let release = InputEvent::Key {
@@ -172,7 +175,7 @@ fn no_key_repeats_of_a_player_that_is_silent() {
         [HostEvent::Input { .. }, HostEvent::KeyRepeat(true)]
     );
     assert!(in_order);
-    // Who holds nothing may be silent.
+    // A subscriber without pressed keys may be silent.
     host.handle_timeout(at(1200));
     assert_eq!(repeats(&mut host), []);
 }
@@ -187,7 +190,7 @@ fn a_displaced_player_is_released_and_its_pose_forgotten() {
     assert_eq!(posed, Some((PLAYER, PoseId(7))));
     let _ = press(&mut host, at(2), PLAYER);
     join(&mut host, OTHER);
-    // In this order: what was typed, then its release, then the next one plays.
+    // In this order: the typed keys, then their release, then the next player.
     let kinds: Vec<&str> = events(&mut host)
         .iter()
         .map(|event| match event {
@@ -256,7 +259,7 @@ fn copied(host: &mut Host) -> Vec<(SubscriberId, ClipboardText)> {
 }
 
 #[test]
-fn what_is_copied_is_the_players_concern_alone() {
+fn only_the_player_uses_the_clipboard() {
     let mut host = host();
     let ways = ClipboardDirections {
         to_host: true,
@@ -265,19 +268,19 @@ fn what_is_copied_is_the_players_concern_alone() {
     host.clipboard_directions(ways);
     join(&mut host, PLAYER);
     join(&mut host, OTHER);
-    // Who watches may play later.
+    // An observer may become the player later.
     for id in [PLAYER, OTHER] {
         assert!(updates(&mut host, id).contains(&Update::ClipboardDirections(ways)));
     }
     assert!(host.clipboard("one".into()) && host.clipboard("two".into()));
     assert_eq!(updates(&mut host, PLAYER), []);
-    // The newest counts.
+    // Only the newest is kept.
     assert_eq!(updates(&mut host, OTHER), [Update::Clipboard("two".into())]);
     for id in [PLAYER, OTHER] {
         says(&mut host, id, "here");
     }
     assert_eq!(copied(&mut host), [(OTHER, "here".into())]);
-    // What a player was to hear and has begun to say goes with its role.
+    // A player's pending clipboard text is discarded with its role.
     assert!(host.clipboard("secret".into()));
     let [first, last] = pieces("half");
     host.clipboard_piece_from(OTHER, &first);
@@ -296,7 +299,7 @@ fn what_is_copied_is_the_players_concern_alone() {
 }
 
 #[test]
-fn who_is_put_out_hears_nothing_that_was_the_players() {
+fn a_removed_player_receives_no_more_player_data() {
     let mut host = host();
     host.clipboard_directions(ClipboardDirections {
         to_host: true,
@@ -311,13 +314,13 @@ fn who_is_put_out_hears_nothing_that_was_the_players() {
 }
 
 #[test]
-fn what_hands_hold_and_feel_is_the_players_alone() {
+fn only_the_player_has_controllers_and_haptics() {
     let mut host = host();
     join(&mut host, PLAYER);
     let _ = updates(&mut host, PLAYER);
     let trigger = |trigger| {
         let state = ControllerState::new(Hand::Left);
-        // In the wrong place it is of the hand whose place it is.
+        // At the wrong index, it gets the hand of that index.
         [None, Some(ControllerState { trigger, ..state })]
     };
     let held = |host: &Host| {
@@ -341,7 +344,11 @@ fn what_hands_hold_and_feel_is_the_players_alone() {
     assert!(host.poll_transmit(at(3), &mut out).is_none());
     assert_eq!(updates(&mut host, PLAYER), [Update::Haptic(buzz)]);
     assert!(host.poll_transmit(at(500), &mut out).is_none());
-    assert_eq!(updates(&mut host, PLAYER), [], "once: nothing is lost here");
+    assert_eq!(
+        updates(&mut host, PLAYER),
+        [],
+        "once: there is no loss here"
+    );
     host.haptic(at(600), buzz);
     join(&mut host, OTHER);
     assert!(host.poll_transmit(at(600), &mut out).is_none());
@@ -349,7 +356,7 @@ fn what_hands_hold_and_feel_is_the_players_alone() {
     assert!(!updates(&mut host, PLAYER).iter().any(felt));
     assert!(!updates(&mut host, OTHER).iter().any(felt));
     host.controlled(at(700), PLAYER, trigger(9), PeerInstant(7));
-    assert_eq!(held(&host), None, "nor does it play any more");
+    assert_eq!(held(&host), None, "it is no longer the player");
 }
 
 #[test]
@@ -374,13 +381,13 @@ fn a_players_pads_rumble_until_it_leaves_or_another_plays() {
         millis,
     };
     assert_eq!(updates(&mut host, PLAYER), [runs(hard, 350)]);
-    // Again while it lasts, and its end.
+    // Repeated while it lasts, and its end.
     assert!(host.poll_transmit(at(100), &mut out).is_none());
     assert_eq!(updates(&mut host, PLAYER), [runs(hard, 350)]);
     host.rumble(at(150), pad, Rumble::OFF);
     assert!(host.poll_transmit(at(150), &mut out).is_none());
     assert_eq!(updates(&mut host, PLAYER), [runs(Rumble::OFF, 0)]);
-    // It is due, and another plays: nobody feels it.
+    // It is due, but there is another player: no subscriber receives it.
     host.rumble(at(300), pad, hard);
     assert!(host.poll_transmit(at(300), &mut out).is_none());
     join(&mut host, OTHER);
@@ -388,7 +395,7 @@ fn a_players_pads_rumble_until_it_leaves_or_another_plays() {
     assert!(!updates(&mut host, PLAYER).iter().any(felt));
     assert!(host.poll_transmit(at(900), &mut out).is_none());
     assert!(!updates(&mut host, OTHER).iter().any(felt));
-    // Nor who follows one that has left.
+    // Also not a client that follows one that has left.
     host.rumble(at(1000), pad, hard);
     host.unsubscribe(OTHER, Ending::Silent);
     join(&mut host, PLAYER_AGAIN);
@@ -416,7 +423,7 @@ fn clipboard_text_goes_the_ways_that_the_host_allows() {
 }
 
 #[test]
-fn who_is_put_out_is_told_why_and_nothing_more() {
+fn a_removed_subscriber_receives_only_the_reason() {
     let mut host = host();
     join(&mut host, PLAYER);
     host.close(GoodbyeReason::SourceEnded);
@@ -427,10 +434,10 @@ fn who_is_put_out_is_told_why_and_nothing_more() {
     let ended = |event: &HostEvent| matches!(event, HostEvent::Ended(PLAYER, Ending::Closed));
     assert!(events(&mut host).iter().any(ended));
     host.unsubscribe(PLAYER, Ending::Silent);
-    assert!(events(&mut host).is_empty(), "it was gone");
+    assert!(events(&mut host).is_empty(), "it has left");
 }
 
-/// What becomes of a frame, a step at a time.
+/// The steps of a frame.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     DroppedHere,
@@ -450,8 +457,8 @@ fn fate() -> impl Strategy<Value = Vec<Fate>> {
 }
 
 proptest! {
-    /// Whatever is said of a frame, how often, and whether before or behind the word that it left; by
-    /// subscribers that report and that don't: it ends once.
+    /// Updates on a frame in any number, before or after it was sent, from subscribers with and without
+    /// reports: it ends once.
     #[test]
     fn each_frame_of_each_subscriber_ends_once(
         reports in any::<bool>(),

@@ -1,6 +1,9 @@
-//! Timed streams, from [`TimedSender`](openuvr_proto::send::timed::TimedSender) to the receiver that owns
-//! the stream, whatever the link does: each payload comes out once, in order, or is named as missing.
-#![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
+//! Timed streams, from [`TimedSender`](openuvr_proto::send::timed::TimedSender) to the receiver of the
+//! stream, with any link: each payload is output once, in order, or reported as missing.
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "test values are known to fit"
+)]
 
 mod support;
 
@@ -30,14 +33,14 @@ fn at(payload: u64) -> Instant {
     Instant(0) + EVERY * payload as u32
 }
 
-/// The content of a payload, which its number tells.
+/// The content of a payload, derived from its number.
 fn content(payload: u64, length: usize) -> Vec<u8> {
     (0..length as u64)
         .map(|i| (i * 7 + payload * 31) as u8)
         .collect()
 }
 
-/// A receiver to which the host granted sound.
+/// A receiver with a granted audio stream.
 fn hearing() -> MediaReceiver {
     let mut receiver = MediaReceiver::new(&established());
     receiver.granted(&[Grant {
@@ -50,7 +53,7 @@ fn hearing() -> MediaReceiver {
     receiver
 }
 
-/// The datagrams of payloads of these lengths, 5 ms apart, for a link that loses as `loss` says.
+/// The datagrams of payloads of these lengths, 5 ms apart, for a link with the loss `loss`.
 fn sent(loss: Loss, lengths: &[usize]) -> Vec<Vec<u8>> {
     let mut sender = MediaSender::new(&established()).timed(AUDIO);
     sender.follow(loss);
@@ -68,13 +71,13 @@ fn sent(loss: Loss, lengths: &[usize]) -> Vec<Vec<u8>> {
     datagrams.collect()
 }
 
-/// What came out: for each payload whether it did, from the first one on that was heard of.
+/// The output: for each payload whether it arrived, from the first known one on.
 #[derive(Default)]
 struct CameOut(Vec<bool>, u64);
 
 impl CameOut {
     fn drain(&mut self, receiver: &mut MediaReceiver, now: Instant, lengths: &[usize]) {
-        let stream = receiver.timed(AUDIO).expect("sound was granted");
+        let stream = receiver.timed(AUDIO).expect("audio was granted");
         while let Some(step) = stream.poll(now) {
             if let (TimedOutput::Payload(payload, _), true) = (&step, self.0.is_empty()) {
                 self.1 = payload.seq.0;
@@ -103,7 +106,8 @@ fn loss(rate: f64, run: f64) -> Loss {
 }
 
 proptest! {
-    /// Losses, late ones and repeated ones in any order: what arrived in time in any datagram comes out.
+    /// With losses, late and repeated datagrams in any order: a payload that arrived in time in any datagram
+    /// is output.
     #[test]
     fn payloads_come_out_once_in_order_or_are_named(
         lengths in prop::collection::vec(0_usize..600, 20..60),
@@ -111,7 +115,7 @@ proptest! {
         rate in 0.0..0.3_f64,
     ) {
         let datagrams = sent(loss(rate, 2.0), &lengths);
-        // When each arrives, in microseconds; the last one does, so that something ends it.
+        // Arrival times in microseconds; the last one arrives, which completes the stream.
         let mut arrivals: Vec<(i64, usize)> = Vec::new();
         for (payload, (fate, late)) in (0..datagrams.len()).zip(&fates) {
             let sent = at(payload as u64).0 / 1000;
@@ -139,7 +143,7 @@ proptest! {
         while let Some(due) = receiver.next_timeout() {
             came.drain(&mut receiver, due, &lengths);
         }
-        // The first that arrived may have been preceded by others: those were never heard of.
+        // The payloads before the first arrived one are unknown.
         let counted = receiver.timed(AUDIO).unwrap().counters();
         let (whole, missing) = (
             came.0.iter().filter(|came| **came).count() as u64,
@@ -150,11 +154,11 @@ proptest! {
 }
 
 #[test]
-fn a_repetition_brings_back_what_was_lost() {
+fn repeated_payloads_repair_losses() {
     let lengths = [100; 40];
     let datagrams = sent(loss(0.05, 3.0), &lengths);
     let (mut receiver, mut came) = (hearing(), CameOut::default());
-    // Three in a row, and one alone.
+    // Three consecutive ones, and a single one.
     let lost = [10, 11, 12, 30];
     for (payload, datagram) in datagrams.iter().enumerate() {
         if !lost.contains(&payload) {
@@ -174,7 +178,7 @@ fn a_repetition_brings_back_what_was_lost() {
 }
 
 #[test]
-fn what_is_lost_is_given_up_at_its_deadline_and_not_before() {
+fn lost_payloads_are_skipped_at_their_deadline() {
     let lengths = [1000; 4];
     let datagrams = sent(Loss::NONE, &lengths);
     let (mut receiver, mut came) = (hearing(), CameOut::default());
@@ -192,7 +196,7 @@ fn what_is_lost_is_given_up_at_its_deadline_and_not_before() {
     assert_eq!(came.0, [true]);
     came.drain(&mut receiver, due, &lengths);
     assert_eq!(came.0, [true, false, true, true]);
-    // Now it is too late for it.
+    // Now it is too late.
     receiver.handle_datagram(due, &datagrams[1]).unwrap();
     came.drain(&mut receiver, due, &lengths);
     assert_eq!((came.0.len(), receiver.next_timeout()), (4, None));
@@ -209,7 +213,7 @@ fn a_long_gap_ends_at_once_and_costs_no_memory() {
     let last = &datagrams[count - 1];
     receiver.handle_datagram(at(9), last).unwrap();
     came.drain(&mut receiver, at(9), &lengths);
-    // All that could not wait are given up, also one that was here; those that can are waited for.
+    // All that exceed the limit are skipped, including an arrived one; the others are waited for.
     assert_eq!(came.0.len(), count - MAX_WAITING as usize);
     let due = receiver.next_timeout().unwrap();
     came.drain(&mut receiver, due, &lengths);
@@ -229,7 +233,7 @@ fn the_worse_the_link_the_more_is_repeated() {
     assert_eq!(
         repeats(0.02, 2.0),
         8 - 1,
-        "half of those behind a lost one are lost"
+        "half of the datagrams after a lost one are lost"
     );
     assert_eq!(repeats(1.0, 50.0), MAX_BLOCKS - 1);
 }
@@ -250,7 +254,7 @@ fn unknown_and_ungranted_streams_are_counted_and_skipped() {
     let mut receiver = MediaReceiver::new(&established());
     let e = established();
     let mut sealer = Sealer::new(&e.secret, e.session, Direction::HostToClient, Plane::Media);
-    // A kind of the future, sound that nobody asked for, a view that was not granted.
+    // A kind of a newer version, audio that was not requested, a view that was not granted.
     for body in [[99, 0, 0, 7], [2, 0, 1, 0], [1, 0, 1, 0], [3, 5, 0, 0]] {
         let mut datagram = vec![0; HEADER];
         datagram.extend_from_slice(&body);

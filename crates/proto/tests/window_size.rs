@@ -1,7 +1,7 @@
-//! The size of a client's window reaches the host: the latest, and not more often than is heard.
+//! The size of a client's window reaches the host: the latest, and at a limited rate.
 #![allow(
     clippy::unwrap_used,
-    reason = "a test knows its numbers, and ends with a panic"
+    reason = "test values are known to fit, and a test may panic"
 )]
 
 mod support;
@@ -25,7 +25,7 @@ fn pair() -> (Host, ClientSession) {
     (host, client)
 }
 
-/// Carries what both say, until they are silent; the sizes that the host heard.
+/// Delivers all datagrams until none is sent; returns the sizes at the host.
 fn exchange(host: &mut Host, client: &mut ClientSession, now: Instant) -> Vec<Size> {
     let mut sizes = Vec::new();
     let mut out = Vec::new();
@@ -54,7 +54,7 @@ fn exchange(host: &mut Host, client: &mut ClientSession, now: Instant) -> Vec<Si
 fn the_latest_size_arrives_behind_the_offer() {
     let (mut host, mut client) = pair();
     let [first, last] = [Size::new(640, 360), Size::new(1280, 720)];
-    // Before the offer has arrived, and one that another takes the place of.
+    // Before the offer has arrived, and one that is replaced by another.
     client.window_size(first);
     client.window_size(last);
     assert_eq!(exchange(&mut host, &mut client, Instant(0)), [last]);
@@ -65,7 +65,7 @@ fn the_latest_size_arrives_behind_the_offer() {
 }
 
 #[test]
-fn sizes_without_end_are_not_all_heard_but_later_ones_are() {
+fn excess_sizes_are_dropped_and_later_ones_accepted() {
     let (mut host, mut client) = pair();
     let mut count = 0;
     for n in 0..500_u32 {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::INPUT_REPEAT;
+use super::INPUT_RESEND_MIN;
 use crate::control::plane::ControlPlane;
 use crate::id::{FrameId, ViewId};
 use crate::recv::reassemble::PictureState;
@@ -144,5 +144,5 @@ impl View {
 
 /// Retransmission timeout of a report.
 fn report_wait(plane: &ControlPlane) -> Duration {
-    plane.round_trip() * 2 + INPUT_REPEAT
+    plane.round_trip() * 2 + INPUT_RESEND_MIN
 }

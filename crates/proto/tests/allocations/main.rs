@@ -1,6 +1,9 @@
-//! After start-up no datagram costs an allocation: not in fragmenting, sealing and parity, nor in
-//! opening, reassembling and repairing.
-#![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
+//! After start-up, datagrams cause no allocations: neither in fragmentation, seals and FEC encoding, nor in
+//! opening, reassembly and repair.
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "test values are known to fit"
+)]
 
 mod figures;
 mod rendition;
@@ -22,8 +25,8 @@ use openuvr_proto::units::Size;
 use openuvr_proto::wire::video::{Configuration, Extensions, FrameHeader, InputEcho, SlicePlace};
 use support::established;
 
-/// Frames until everything has grown to its size: what is kept to be sent again is kept for 100 ms,
-/// and the largest frame must have come.
+/// Frames until all buffers have their final size: retransmission data is kept for 100 ms, and the largest
+/// frame must have been sent.
 const START_UP: u32 = 60;
 const FRAMES: u32 = 600;
 const SLICES: u8 = 8;
@@ -51,7 +54,7 @@ fn a_datagram_costs_no_allocation() {
             sys::count();
         }
         let now = Instant(i64::from(frame) * 16_666_667);
-        // A key frame now and then, and one large frame in start-up that has more than one block.
+        // An occasional key frame, and one large frame in start-up that has more than one block.
         let key = frame % 50 == 1;
         let length = match frame {
             5 => 40_000,
@@ -109,7 +112,7 @@ fn a_datagram_costs_no_allocation() {
         }
     }
     let counted = sys::counted();
-    assert_eq!(whole, START_UP + FRAMES, "so that all of it ran");
+    assert_eq!(whole, START_UP + FRAMES, "all frames are complete");
     assert!(
         lost > 300 && repaired > 200,
         "{lost} lost, {repaired} repaired"

@@ -1,4 +1,4 @@
-//! Nor does a frame's whole way through a rendition to a player and an observer.
+//! The path of a frame through a rendition to a player and an observer doesn't allocate.
 
 use openuvr_proto::control::negotiate::{ClientConstraints, Role};
 use openuvr_proto::id::{SessionId, SubscriberId, ViewId};
@@ -18,7 +18,7 @@ use openuvr_proto::wire::video::SlicePlace;
 use crate::support::established;
 use crate::{FRAMES, SLICES, sys};
 
-/// Frames until everything has grown to its size: congestion control looks back ten seconds.
+/// Frames until all buffers have their final size: congestion control has a history of ten seconds.
 const START_UP: u32 = 700;
 
 /// Counts datagrams.
@@ -87,7 +87,7 @@ fn a_frame_costs_no_allocation() {
                 first_mb: u16::from(index) * 450,
                 mbs: 450,
             };
-            // The largest ones come first.
+            // The largest ones are first.
             let length = match frame {
                 ..100 => 4000,
                 _ => 500 + (frame as usize * 977) % 3000,
@@ -113,7 +113,7 @@ fn a_frame_costs_no_allocation() {
         while rendition.poll_control_event().is_some() {}
     }
     assert_eq!(sys::counted(), 0, "allocations in {FRAMES} frames");
-    assert_eq!(ends, 2 * (START_UP + FRAMES), "so that all of it ran");
+    assert_eq!(ends, 2 * (START_UP + FRAMES), "all frames ended");
     for (_, session) in rendition.subscribers() {
         let all = (START_UP + FRAMES) as usize * usize::from(SLICES);
         assert!(

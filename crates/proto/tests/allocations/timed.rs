@@ -1,4 +1,4 @@
-//! Nor does a payload of a timed stream, although it is repeated and put into order.
+//! A payload of a timed stream doesn't allocate, although it is repeated and put into order.
 
 use openuvr_proto::control::streams::Grant;
 use openuvr_proto::recv::plane::MediaReceiver;
@@ -14,7 +14,7 @@ use crate::sys;
 
 const STREAM: StreamId = StreamId::first(StreamKind::Audio);
 
-/// Payloads until every place of the receiver was used.
+/// Payloads until every slot of the receiver was used.
 const START_UP: i64 = 200;
 const PAYLOADS: i64 = 2000;
 
@@ -43,7 +43,7 @@ fn a_payload_costs_no_allocation() {
         }
         let now = Instant(number * 2_500_000);
         sender.send(now, (now, 120), &bytes, &mut out).unwrap();
-        // Two in a row are lost now and then.
+        // Two consecutive payloads are lost periodically.
         if number % 20 > 1 {
             for datagram in out.iter() {
                 receiver.handle_datagram(now, datagram).unwrap();
@@ -55,6 +55,9 @@ fn a_payload_costs_no_allocation() {
         }
     }
     let counted = sys::counted();
-    assert!(heard >= PAYLOADS - 2, "so that all of it ran: {heard}");
+    assert!(
+        heard >= PAYLOADS - 2,
+        "nearly all payloads arrived: {heard}"
+    );
     assert_eq!(counted, 0, "allocations for {PAYLOADS} payloads");
 }

@@ -1,13 +1,12 @@
-//! The bytes of this version of the protocol, as `vectors/` has them for everybody who writes an
-//! implementation. A change of a byte fails here until [`PROTOCOL_VERSION`] is raised; then
-//! `UPDATE_VECTORS=1 cargo test -p openuvr-proto --test vectors` writes the new version's file. It
-//! never rewrites a file that is there.
+//! The bytes of this version of the protocol, published in `vectors/` for other implementations. A changed
+//! byte fails here until [`PROTOCOL_VERSION`] is raised; then `UPDATE_VECTORS=1 cargo test -p openuvr-proto
+//! --test vectors` writes the new version's file. It never overwrites an existing file.
 //!
-//! Keys and tags are computed a second time here, from `docs/protocol.md` and not by the crate.
+//! Keys and tags are computed independently here, from `docs/protocol.md` and not by the crate.
 #![allow(
     clippy::cast_possible_truncation,
     clippy::unwrap_used,
-    reason = "a test knows its numbers, and ends with a panic"
+    reason = "test values are known to fit, and a test may panic"
 )]
 
 mod messages;
@@ -96,7 +95,7 @@ fn expand<const N: usize>(secret: &[u8], label: &str) -> [u8; N] {
     out
 }
 
-/// Opens a datagram by the book.
+/// Opens a datagram according to the specification.
 fn open(key: [u8; 16], datagram: &[u8]) -> Vec<u8> {
     let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &key).unwrap());
     let mut nonce = [0; 12];
@@ -191,7 +190,7 @@ fn media(v: &mut Vectors) {
     timed(v);
 }
 
-/// An eye so far to the right.
+/// An eye at this distance to the right.
 fn eye(right: f32) -> View {
     View {
         pose: Pose::new([right, 1.75, -3.0], [0.0, 0.6, 0.0, 0.8]).unwrap(),
@@ -199,7 +198,7 @@ fn eye(right: f32) -> View {
     }
 }
 
-/// A frame whose picture has both eyes side by side.
+/// A frame with the views of both eyes side by side.
 fn both_eyes(v: &mut Vectors) {
     let mut sender = MediaSender::new(&established()).video();
     let mut out = SendBuf::default();
@@ -226,7 +225,7 @@ fn both_eyes(v: &mut Vectors) {
     v.seed("fragment", "both_eyes", &body);
 }
 
-/// A frame of view 1, which says with which pose it was drawn, and what it shows.
+/// A frame of view 1, with the pose with which it was drawn, and its field of view.
 fn right_eye(v: &mut Vectors) {
     let mut sender = MediaSender::new(&established()).video();
     let mut out = SendBuf::default();
@@ -266,7 +265,7 @@ fn right_eye(v: &mut Vectors) {
     v.seed("fragment", "right_eye", &body);
 }
 
-/// Two payloads of sound, the second with the first repeated; one of haptics.
+/// Two audio payloads, the second with the first repeated; one haptic payload.
 fn timed(v: &mut Vectors) {
     let media = MediaSender::new(&established());
     let mut out = SendBuf::default();
@@ -298,7 +297,7 @@ fn timed(v: &mut Vectors) {
     );
 }
 
-/// A frame of one slice with which an intra refresh begins.
+/// A frame of one slice with which an intra refresh starts.
 fn refresh(v: &mut Vectors) {
     let mut sender = MediaSender::new(&established()).video();
     let mut out = SendBuf::default();
@@ -327,7 +326,7 @@ fn refresh(v: &mut Vectors) {
     v.seed("fragment", "refresh", &body);
 }
 
-/// A frame of two slices with parity, of which the second slice is sent again.
+/// A frame of two slices with FEC; the second slice is retransmitted.
 fn protected(v: &mut Vectors, sender: &mut VideoSender) {
     let loss = Loss {
         rate: 0.01,

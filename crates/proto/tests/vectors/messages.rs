@@ -1,4 +1,4 @@
-//! The messages of the control plane whose bytes are published.
+//! The control messages with published bytes.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! A portal's ticket and control token, and the handshake that a ticket begins, computed a second time from the
-//! documentation of `control/ticket.rs` and `control/handshake.rs`: both sides, with ephemeral keys that are given.
-//! What is computed here, the crate's own client and host take, each in place of the other.
+//! A portal's ticket and control token, and the handshake that starts with a ticket, computed independently
+//! from the documentation of `control/ticket.rs` and `control/handshake.rs`: both sides, with given ephemeral
+//! keys. The crate's own client and host accept the computed messages, each in place of the other.
 
 use aws_lc_rs::signature::Ed25519KeyPair;
 use aws_lc_rs::{digest, hkdf, hmac};
@@ -47,13 +47,13 @@ fn ticket(holder: Holder) -> SignedTicket {
     ticket.sign(&portal())
 }
 
-/// What makes a handshake the one that it is.
+/// The parameters of the handshake.
 struct Inputs {
     nonce: [u8; 16],
     cookie: [u8; 20],
     /// Of the client, of the host.
     ephemeral: [[u8; 32]; 2],
-    /// What tags the Finish.
+    /// The key of the Finish's tag.
     key: [u8; 32],
 }
 
@@ -64,9 +64,9 @@ const INPUTS: Inputs = Inputs {
     key: [0x66; 32],
 };
 
-/// One side's state of Noise: the host's if `peer` is none.
+/// One side's Noise state: the host's if `peer` is none.
 fn noise(own: &Identity, peer: Option<&Identity>, inputs: &Inputs) -> HandshakeState {
-    // Pattern, nonce, the versions of client and host, the one agreed on.
+    // Pattern, nonce, the versions of client and host, the negotiated one.
     let prologue = [
         b"openuvr handshake".as_slice(),
         &[3],
@@ -142,7 +142,7 @@ fn challenge(inputs: &Inputs) -> Vec<u8> {
     [head(0, 5, 0), parts.concat()].concat()
 }
 
-/// What the client seals for the host: its name and the ticket, each with its length, then zeros.
+/// The client's sealed payload for the host: its name and the ticket, each with its length, then zeros.
 fn begin_payload(ticket: &SignedTicket) -> Vec<u8> {
     let mut payload = vec![NAME.len() as u8];
     payload.extend(NAME.as_bytes());
@@ -165,7 +165,8 @@ fn begin_message(
     tagged([head(0, 6, 3), parts.concat()].concat(), &key)
 }
 
-/// What the host seals for the client: the session, the key of the next tag, and 33 zeros where a pairing has more.
+/// The host's sealed payload for the client: the session, the key of the next tag, and 33 zeros where a
+/// pairing has more.
 fn answer_payload(inputs: &Inputs) -> Vec<u8> {
     [SESSION.to_le_bytes().as_slice(), &inputs.key, &[0; 33]].concat()
 }
@@ -181,7 +182,7 @@ fn finish(session: u32, key: &[u8]) -> Vec<u8> {
     tagged([head(session, 10, 3), vec![0; 129]].concat(), key)
 }
 
-/// The session's secret, and the key of the Confirm's tag.
+/// The session secret, and the key of the Confirm's tag.
 fn keys(noise: &mut HandshakeState) -> [[u8; 32]; 2] {
     let (first, second) = noise.dangerously_get_raw_split();
     let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, noise.get_handshake_hash());
@@ -199,8 +200,8 @@ fn confirm(session: u32, key: &[u8]) -> Vec<u8> {
     tagged(head(session, 12, 3), key)
 }
 
-/// A ticket or a token, signed behind the words that say which: what comes before the session, and what comes after
-/// the end of its life.
+/// A ticket or a token, signed after the string of its purpose: `before` precedes the session, and `after`
+/// follows the expiry.
 fn signed(purpose: &[u8], before: [u8; 4], id: [u8; 16], after: &[u8]) -> Vec<u8> {
     let until = (TIME.0 + 60).to_le_bytes();
     let body = [before.as_slice(), &uuid().0, &id, &until, after].concat();
@@ -284,7 +285,7 @@ pub(crate) fn tickets(v: &mut Vectors) {
     v.bytes("confirm", &confirm(SESSION, &tag));
 }
 
-/// The crate's host, which has chosen what it chooses by chance, takes what is computed here.
+/// The crate's host, with fixed values instead of random ones, accepts the computed handshake.
 #[test]
 fn a_host_takes_the_client_of_the_vectors() {
     let (client, host) = identities();
@@ -322,7 +323,7 @@ fn a_host_takes_the_client_of_the_vectors() {
     assert_eq!(paired, Paired::Ticket { name, role });
 }
 
-/// The crate's client takes the host that is computed here.
+/// The crate's client accepts the computed host.
 #[test]
 fn a_client_takes_the_host_of_the_vectors() {
     let (client, host) = identities();
