@@ -1,9 +1,9 @@
-//! A host and a client that talk over a link which the bytes decide: what is lost, repeated,
-//! reordered, damaged or forged, and what either does meanwhile.
+//! A host and a client connected by a link that the input controls: loss, repetition, reordering, damage and
+//! forgery, and the actions of both sides in between.
 //!
-//! Both are honest, so more can be asked of them than that they survive: what was altered or seen
-//! before is refused and changes nothing, input is applied in order and once, slices are the ones
-//! that were sent, and when the link is good again every captured frame has come to one end.
+//! Both sides are correct, so the checks go beyond robustness: altered or repeated datagrams are rejected
+//! without effect, input is applied in order and once, slices are equal to the sent ones, and after the link
+//! has recovered every captured frame has exactly one outcome.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -39,11 +39,11 @@ use crate::{Draw, established};
 const PATH: PathId = PathId([7; PathId::LEN]);
 const SESSION: SessionId = SessionId(1);
 
-/// Datagrams that may be under way in one direction; what is more is lost. Less than the replay
-/// window, so that none is refused for its age.
+/// Maximum number of datagrams in flight in one direction; further ones are lost. Less than the replay
+/// window, so that none is rejected for its age.
 const UNDER_WAY: usize = 128;
 
-/// Datagrams of the past that may come again.
+/// Number of kept past datagrams that may be repeated.
 const REMEMBERED: usize = 64;
 
 /// One direction of the link.
@@ -68,7 +68,7 @@ impl LinkDirection {
     }
 }
 
-/// Both ends, and what is known of them.
+/// Both ends and the expected state.
 struct Talk {
     now: Instant,
     host: Host,
@@ -77,11 +77,11 @@ struct Talk {
     sender: Option<Box<VideoSender>>,
     up: LinkDirection,
     down: LinkDirection,
-    /// Whether both sessions still go on.
+    /// Whether both sessions are active.
     alive: bool,
     captured: BTreeSet<FrameId>,
     ended: BTreeSet<FrameId>,
-    /// The newest frame whose slices or end came out at the client.
+    /// The newest frame with an output slice or a result at the client.
     shown: FrameId,
     typed: InputSeq,
     applied: InputSeq,
@@ -142,7 +142,7 @@ impl Talk {
         }
     }
 
-    /// One step, whatever it is.
+    /// One step.
     fn act(&mut self, draw: &mut Draw<'_>) {
         let what = draw.u8();
         let upwards = what & 16 != 0;
@@ -185,7 +185,7 @@ impl Talk {
                 self.posed = self.client.pose(self.now, pose, self.now);
             }
             _ => {
-                // Out of order if the number says so.
+                // Reorders the datagram depending on the input.
                 let place = usize::from(draw.u8() / 64);
                 self.deliver(upwards, place);
             }
@@ -211,18 +211,18 @@ impl Talk {
             return;
         };
         let taken = self.hand_over(upwards, &datagram);
-        // A client that has made no offer is forgotten without a word.
+        // A client without an offer is removed silently.
         self.alive &= taken != Err(Reject::Session);
-        // A receiver keeps only so many frames that are not whole.
+        // A receiver keeps a limited number of incomplete frames.
         let too_many = taken == Err(Reject::Range("frames under way"));
         assert!(
             taken.is_ok() || too_many || !self.alive,
-            "an honest datagram was refused: {taken:?}"
+            "a valid datagram was rejected: {taken:?}"
         );
         self.way(upwards).remember(datagram);
     }
 
-    /// A datagram of the past comes again.
+    /// Repeats a past datagram.
     fn again(&mut self, upwards: bool, n: u8) {
         let old = &self.way(upwards).old;
         let Some(datagram) = old.get(usize::from(n) % old.len().max(1)).cloned() else {
@@ -231,8 +231,7 @@ impl Talk {
         self.refused(upwards, &datagram);
     }
 
-    /// A datagram that is under way comes twice: as it was meant, and before that with some of it
-    /// changed.
+    /// Delivers a datagram in flight twice: unchanged, and before that with altered bytes.
     fn altered(&mut self, upwards: bool, draw: &mut Draw<'_>) {
         let Some(mut datagram) = self.way(upwards).queue.front().cloned() else {
             return;
@@ -248,13 +247,13 @@ impl Talk {
         self.refused(upwards, &datagram);
     }
 
-    /// Something that was not sent like this, now: it is refused and moves no timer.
+    /// Delivers a datagram that was not sent in this form: it is rejected and changes no timer.
     fn refused(&mut self, upwards: bool, datagram: &[u8]) {
         let before = (self.host.next_timeout(), self.client.next_timeout());
         let taken = self.hand_over(upwards, datagram);
-        assert!(taken.is_err(), "a forged or repeated datagram was taken");
+        assert!(taken.is_err(), "a forged or repeated datagram was accepted");
         let after = (self.host.next_timeout(), self.client.next_timeout());
-        assert_eq!(before, after, "it changed something");
+        assert_eq!(before, after, "it changed a timer");
     }
 
     fn hand_over(&mut self, upwards: bool, datagram: &[u8]) -> Result<(), Reject> {
@@ -341,7 +340,7 @@ impl Talk {
         self.host.record(self.now, &end);
     }
 
-    /// What threads do behind each step: timers, events, pictures, and all that is to be said.
+    /// The work of the threads after each step: timers, events, frames, and all transmissions.
     fn settle(&mut self) {
         self.host.handle_timeout(self.now);
         self.client.handle_timeout(self.now);
@@ -356,7 +355,7 @@ impl Talk {
         while self.client.poll_transmit(self.now, &mut datagram) {
             self.up.send(&datagram);
         }
-        // A session ends when its last word has left.
+        // A session ends when its last datagram has been sent.
         while let Some(event) = self.host.poll_event() {
             self.at_the_host(event);
         }
@@ -376,7 +375,7 @@ impl Talk {
         match event {
             HostEvent::Subscribed { media, .. } => self.sender = Some(Box::new(media.video())),
             HostEvent::Input { arrived, .. } => {
-                // A release that reconciles carries the number of the event before it.
+                // A reconciling release has the number of the previous event.
                 let next = arrived.seq.0 == self.applied.0 + 1;
                 assert!(next || arrived.seq == self.applied, "input out of order");
                 self.applied = arrived.seq;
@@ -416,7 +415,7 @@ impl Talk {
         }
     }
 
-    /// Takes out what has arrived, and reports it.
+    /// Takes the received outputs and reports them.
     fn show(&mut self) {
         while let Some(step) = self.receiver.first().poll(self.now) {
             let (frame, outcome, first) = match step {
@@ -459,8 +458,8 @@ impl Talk {
         (self.client).picture(self.now, ViewId::FIRST, picture, epoch);
     }
 
-    /// The link is good again, for as long as what is owed may take: acknowledgements, beacons,
-    /// what is sent again. The longest of these waits is a round trip that the bytes made long.
+    /// The link has no impairments until all pending transmissions are due: acknowledgements, beacons,
+    /// retransmissions. The longest of these waits is a round trip extended by the input.
     fn heal(&mut self) {
         for _ in 0..1000 {
             self.now = self.now + Duration::from_millis(20);
@@ -476,7 +475,7 @@ impl Talk {
             }
         }
         panic!(
-            "something never came: {:?} captured, {:?} ended, {:?} typed, {:?} applied",
+            "incomplete: {:?} captured, {:?} ended, {:?} typed, {:?} applied",
             self.captured, self.ended, self.typed, self.applied
         );
     }
@@ -484,7 +483,7 @@ impl Talk {
 
 const SLICES: u8 = 3;
 
-/// The bytes of a slice, which its name tells: two datagrams and less.
+/// The bytes of a slice, derived from frame and index: at most two datagrams.
 fn slice(frame: FrameId, index: u8) -> Vec<u8> {
     let length = 1 + (frame.0 as usize * 977 + usize::from(index) * 331) % 2000;
     let byte = |i: usize| (i as u32 ^ frame.0 ^ u32::from(index) << 4) as u8;

@@ -1,5 +1,5 @@
-//! An authentic host that says absurd things: fragments that contradict each other, refer to
-//! anything, and are never finished, and parity of what never was.
+//! An authentic host that sends inconsistent data: fragments that contradict each other, reference arbitrary
+//! frames and are never completed, and repair shards without their block.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use openuvr_proto::wire::video::{
 
 use crate::{Draw, established};
 
-/// What came out last.
+/// The last output.
 #[derive(Default)]
 struct Order {
     ended: FrameId,
@@ -78,7 +78,7 @@ pub(crate) fn receiver(bytes: &[u8]) {
             drain(&mut receiver, now, &mut order);
         }
     }
-    // In the end nothing is under way.
+    // In the end no frame is incomplete.
     for _ in 0..100 {
         drain(&mut receiver, now, &mut order);
         let Some(at) = receiver.first().next_timeout() else {
@@ -101,7 +101,7 @@ fn drain(receiver: &mut MediaReceiver, now: Instant, order: &mut Order) {
         }
     }
     for requests in 0.. {
-        assert!(requests < 10_000, "it asks without an end");
+        assert!(requests < 10_000, "unlimited requests");
         if receiver.first().poll_request(now).is_none() {
             break;
         }
@@ -109,12 +109,12 @@ fn drain(receiver: &mut MediaReceiver, now: Instant, order: &mut Order) {
     let due = receiver.first().next_timeout();
     assert!(
         due.is_none_or(|at| at > now),
-        "a timer that is due leads to nothing"
+        "an expired timer without effect"
     );
     receiver.check_invariants();
 }
 
-/// A sealed fragment of small numbers, so that they meet, and now and then of large ones.
+/// A sealed fragment with mostly small values, so that they collide, and sometimes large ones.
 fn absurd(draw: &mut Draw<'_>, sealer: &mut Sealer, base: u32, now: Instant) -> Vec<u8> {
     let flags = draw.u8();
     let places = draw.u8();
@@ -189,7 +189,7 @@ fn absurd(draw: &mut Draw<'_>, sealer: &mut Sealer, base: u32, now: Instant) -> 
     sealed(sealer, now, &body)
 }
 
-/// Parity of small blocks, right or wrong.
+/// Repair shards of small blocks, valid or not.
 fn absurd_parity(draw: &mut Draw<'_>, sealer: &mut Sealer, base: u32, now: Instant) -> Vec<u8> {
     let (shape, place) = (draw.u8(), draw.u8());
     let length = usize::from(draw.u8() / 4 * 2);
@@ -221,7 +221,7 @@ fn sealed(sealer: &mut Sealer, now: Instant, body: &[u8]) -> Vec<u8> {
     datagram
 }
 
-/// A client that says absurd things in what it streams to its host: authentic bodies, and bytes that are not.
+/// An authentic client with inconsistent streams to its host: valid bodies, and arbitrary bytes.
 pub(crate) fn uplink_receiver(bytes: &[u8]) {
     let mut draw = Draw(bytes);
     let session = established(1, 5);
@@ -244,8 +244,8 @@ pub(crate) fn uplink_receiver(bytes: &[u8]) {
     }
 }
 
-/// An authentic peer that says absurd things of a timed stream: each payload comes out once and in order,
-/// or is told of as missing.
+/// An authentic peer with inconsistent data of a timed stream: each payload is output once and in order, or
+/// is reported as missing.
 pub(crate) fn timed_receiver(bytes: &[u8]) {
     let mut draw = Draw(bytes);
     let stream = StreamId::first(StreamKind::Audio);
@@ -279,9 +279,9 @@ pub(crate) fn timed_receiver(bytes: &[u8]) {
         }
         take_out(&mut receiver, now, &mut next);
     }
-    // In the end nothing waits.
+    // In the end there are no timers.
     while let Some(at) = receiver.next_timeout() {
-        assert!(at > now, "a timer that is due leads to nothing");
+        assert!(at > now, "an expired timer without effect");
         now = at;
         take_out(&mut receiver, now, &mut next);
     }
@@ -292,7 +292,7 @@ fn take_out(receiver: &mut TimedReceiver, now: Instant, next: &mut Option<u64>) 
         assert!(steps < 10_000, "poll does not end");
         let (first, count) = match receiver.poll(now) {
             Some(TimedOutput::Payload(payload, arrived)) => {
-                assert!(arrived <= now, "it came before it was sent");
+                assert!(arrived <= now, "it arrived before it was sent");
                 (payload.seq.0, 1)
             }
             Some(TimedOutput::Missing { first, count }) => (first.0, count),

@@ -1,4 +1,4 @@
-//! Sessions under any order of calls, with peers that are authentic and say anything.
+//! Sessions with any order of calls, and authentic peers that send arbitrary messages.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ use openuvr_proto::wire::{MAX_DATAGRAM, Reject};
 
 use crate::{Draw, established};
 
-/// A peer that has the key and says anything.
+/// A peer with the key that sends arbitrary messages.
 struct Peer {
     session: SessionId,
     sealer: Sealer,
@@ -70,7 +70,7 @@ impl Peer {
         self.seal(&body)
     }
 
-    /// Whatever comes to mind.
+    /// A random action.
     fn anything(&mut self, draw: &mut Draw<'_>) -> Vec<u8> {
         let mut body = Vec::new();
         match draw.u8() % 10 {
@@ -251,7 +251,7 @@ pub(crate) fn host(bytes: &[u8]) {
     });
     let mut now = Instant(0);
     let mut peers: Vec<Peer> = Vec::new();
-    // Subscribers that are no sessions, until now.
+    // Number of subscribers so far that are not sessions.
     let mut others = 0;
     let mut books = Books::default();
     let mut out = Vec::new();
@@ -324,7 +324,7 @@ pub(crate) fn host(bytes: &[u8]) {
         }
         while let Some(id) = host.poll_updated() {
             for updates in 0.. {
-                assert!(updates < 10, "it is told the same without end");
+                assert!(updates < 10, "unlimited repetitions of an update");
                 if host.poll_update(id).is_none() {
                     break;
                 }
@@ -347,7 +347,7 @@ pub(crate) fn host(bytes: &[u8]) {
     }
 }
 
-/// A subscriber that is no session comes, goes, or says something.
+/// A subscriber that is not a session joins, leaves, or sends a message.
 fn other(host: &mut Host, now: Instant, others: &mut u32, draw: &mut Draw<'_>) {
     let what = draw.u8();
     let id = SubscriberId::Other(u32::from(what / 16) % (*others).max(1) + 1);
@@ -393,12 +393,12 @@ fn other(host: &mut Host, now: Instant, others: &mut u32, draw: &mut Draw<'_>) {
     }
 }
 
-/// Which frames of which subscriber ended.
+/// The frames that ended, per subscriber.
 #[derive(Default)]
 struct Books {
     captured: std::collections::HashSet<(SubscriberId, FrameId)>,
     ended: std::collections::HashSet<(SubscriberId, FrameId)>,
-    /// Who subscribed, and did not end yet.
+    /// Subscribers that have not ended yet.
     subscribed: std::collections::HashSet<SubscriberId>,
 }
 
@@ -497,7 +497,7 @@ pub(crate) fn client(bytes: &[u8]) {
                 let _ = client.handle_datagram(now, PathId::default(), &datagram);
             }
             10 => {
-                // What the host would say of a session that it does not know, altered or not.
+                // The host's response for an unknown session, altered or not.
                 let mut datagram = peer.seal(&[]);
                 datagram[..8].copy_from_slice(&[1, 1, 0, 0, 1, 0, 0, 0]);
                 datagram[16..24].copy_from_slice(&now.0.to_le_bytes());
