@@ -290,9 +290,9 @@ impl ClientSession {
                 self.add_views(&grants);
                 ClientEvent::Streams(grants)
             }
-            Negotiation::ClipboardDirections(ways) => {
-                self.clipboard_directions = ways;
-                ClientEvent::ClipboardDirections(ways)
+            Negotiation::ClipboardDirections(directions) => {
+                self.clipboard_directions = directions;
+                ClientEvent::ClipboardDirections(directions)
             }
             Negotiation::PadsTaken(most) => {
                 self.pads_taken = most;
@@ -463,7 +463,7 @@ impl ClientSession {
         let Some(display) = self.display else { return };
         if self
             .display_sent_at
-            .is_none_or(|said| now >= said + DISPLAY_INTERVAL)
+            .is_none_or(|sent| now >= sent + DISPLAY_INTERVAL)
         {
             self.display_sent_at = Some(now);
             self.display_number = self.display_number.wrapping_add(1);
@@ -609,8 +609,8 @@ impl ClientSession {
             return;
         }
         self.detect_own_silence(now);
-        let doubted = self.no_session_deadline().is_some_and(|until| until <= now);
-        if doubted || self.plane.silence(now) >= SILENCE {
+        let is_unknown = self.no_session_deadline().is_some_and(|until| until <= now);
+        if is_unknown || self.plane.silence(now) >= SILENCE {
             self.end(None);
         }
         if self.input_again.is_some_and(|at| at <= now) {
@@ -633,8 +633,8 @@ impl ClientSession {
         if !self.over {
             self.detect_own_silence(now);
             if let Some(size) = self.window_size_due.filter(|_| self.plane.is_settled()) {
-                let said = self.plane.negotiate(&Negotiation::WindowSize(size));
-                self.window_size_due.take_if(|_| said);
+                let queued = self.plane.negotiate(&Negotiation::WindowSize(size));
+                self.window_size_due.take_if(|_| queued);
             }
             if self.plane.is_settled()
                 && let Some(piece) = self.sent_text.piece()
@@ -692,7 +692,7 @@ impl ClientSession {
         let held = self.next_pressed_keys().map(|at| (at, Wakeup::PressedKeys));
         let input = earlier(input, held);
         let display = self.display.and(self.display_sent_at);
-        let display = display.map(|said| said + DISPLAY_INTERVAL);
+        let display = display.map(|sent| sent + DISPLAY_INTERVAL);
         let states = [
             self.poses.next_timeout(),
             self.controllers.next_timeout(),

@@ -171,19 +171,19 @@ impl Host {
         };
         let mut sessions = self.sessions.iter_mut();
         let session = sessions.find(|s| s.member.id == player && s.is_active());
-        let said = session.and_then(|session| {
+        let queued = session.and_then(|session| {
             let message = self.pose_schedule.update(now, player, timing)?;
             session.plane.queue(&message);
             Some(())
         });
-        said.is_some()
+        queued.is_some()
     }
 
     /// Releases the input of a player that lost its role.
-    fn displaced(&mut self, id: SubscriberId) {
+    fn on_demoted(&mut self, id: SubscriberId) {
         self.forget_vibrations();
         if let Some(member) = self.member(id) {
-            member.displaced();
+            member.on_demoted();
         }
         if let Some(other) = self.other(id) {
             other.due.clipboard = None;
@@ -223,7 +223,7 @@ impl Host {
                     let changed = HostEvent::RoleChanged(id, grant.role);
                     self.events.push_back(changed);
                     if grant.role == Role::Observer {
-                        self.displaced(id);
+                        self.on_demoted(id);
                     }
                 }
                 RoleChange::Removed(id) => {
@@ -233,7 +233,7 @@ impl Host {
                         session.end(reason, Ending::Closed);
                     }
                     self.dismiss(id, reason);
-                    self.displaced(id);
+                    self.on_demoted(id);
                 }
             }
         }
@@ -246,12 +246,12 @@ impl Host {
         if let Some(session) = self.sessions.iter_mut().find(|s| s.member.id == id) {
             // A subscriber that waits for its first key frame gets one without a request, and no frame refers
             // to a skipped one.
-            let unheard = [DropCause::AwaitingKeyFrame, DropCause::CongestionSkipped];
-            let told = match end.end {
+            let unsent = [DropCause::AwaitingKeyFrame, DropCause::CongestionSkipped];
+            let is_announced = match end.end {
                 Ok(_) => !session.member.is_over(),
-                Err((_, why)) => !unheard.contains(&why),
+                Err((_, why)) => !unsent.contains(&why),
             };
-            if told && let Some(view) = session.member.views.get(end.view) {
+            if is_announced && let Some(view) = session.member.views.get(end.view) {
                 view.announce(now, end.frame);
             }
             (session.member).record(now, end, false, &session.plane.clock);

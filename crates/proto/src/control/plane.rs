@@ -108,7 +108,7 @@ pub(crate) struct ControlPlane {
     peer_holds: bool,
     pings: u32,
     last_sent: Instant,
-    last_heard: Instant,
+    last_received: Instant,
     last_answer: Instant,
     in_order: bool,
 }
@@ -133,7 +133,7 @@ impl ControlPlane {
             peer_holds: false,
             pings: 0,
             last_sent: now,
-            last_heard: now,
+            last_received: now,
             last_answer: now,
             in_order: true,
         }
@@ -147,7 +147,7 @@ impl ControlPlane {
     ) -> Result<Vec<PlaneEvent>, Reject> {
         let mut body = std::mem::take(&mut self.body);
         let outcome = self.opener.open(datagram, &mut body).and_then(|opened| {
-            self.last_heard = now;
+            self.last_received = now;
             self.in_order = opened.newest;
             self.handle_body(now, &body)
         });
@@ -262,7 +262,7 @@ impl ControlPlane {
     }
 
     /// Whether the last handled datagram was the newest so far.
-    pub(crate) fn heard_in_order(&self) -> bool {
+    pub(crate) fn received_in_order(&self) -> bool {
         self.in_order
     }
 
@@ -317,7 +317,7 @@ impl ControlPlane {
         if !self.peer_holds {
             return self.next_ping;
         }
-        let silent = self.last_heard.max(self.last_ping) + HOLDING_PING_EVERY;
+        let silent = self.last_received.max(self.last_ping) + HOLDING_PING_EVERY;
         self.next_ping.min(silent)
     }
 
@@ -328,7 +328,7 @@ impl ControlPlane {
 
     /// Time since the peer's last datagram.
     pub(crate) fn silence(&self, now: Instant) -> Duration {
-        now.since(self.last_heard)
+        now.since(self.last_received)
     }
 
     /// Pings at once, and gives the peer time to answer.
@@ -357,8 +357,8 @@ impl ControlPlane {
         now.since(self.last_answer)
     }
 
-    pub(crate) fn last_heard(&self) -> Instant {
-        self.last_heard
+    pub(crate) fn last_received(&self) -> Instant {
+        self.last_received
     }
 
     pub(crate) fn check_invariants(&self) {
@@ -371,7 +371,7 @@ impl ControlPlane {
     pub(crate) fn next_timeout(&self) -> Option<(Instant, Wakeup)> {
         let waiting = (!self.waiting.is_empty()).then_some((Instant(i64::MIN), Wakeup::Transmit));
         let resend = self.outgoing.next_timeout().map(|at| (at, Wakeup::Resend));
-        let silence = Some((self.last_heard + SILENCE, Wakeup::Silence));
+        let silence = Some((self.last_received + SILENCE, Wakeup::Silence));
         let ping = Some((self.ping_at(), Wakeup::Ping));
         earlier(earlier(waiting, resend), earlier(silence, ping))
     }

@@ -16,7 +16,7 @@ pub use crate::transport::TransportKind;
 pub const BURST: u8 = 8;
 
 /// Datagrams that suffice: on a link that loses a tenth, less than one answer in 2000 has fewer.
-const ENOUGH: u32 = 4;
+const SUFFICIENT: u32 = 4;
 
 /// Number of requests.
 const TRIES: u8 = 4;
@@ -100,7 +100,7 @@ impl Probe {
             return None;
         }
         self.pieces |= 1 << piece;
-        (self.pieces.count_ones() >= ENOUGH).then_some(ProbeResult {
+        (self.pieces.count_ones() >= SUFFICIENT).then_some(ProbeResult {
             target: self.target,
             answer: Some(transport),
         })

@@ -53,7 +53,7 @@ pub(super) struct Due {
     pub(super) shape: bool,
     pub(super) moved: bool,
     pub(super) control_event: Option<ControlEvent>,
-    pub(super) ways: bool,
+    pub(super) directions: bool,
     pub(super) clipboard: Option<ClipboardText>,
     /// The rumble of each pad, and its duration in milliseconds.
     pub(super) rumbles: [Option<(Rumble, u16)>; MAX_PADS as usize],
@@ -73,11 +73,12 @@ impl Due {
     }
 
     fn is_any(&self) -> bool {
-        let state = self.shown || self.mouse || self.shape || self.moved || self.ways;
-        let said = self.role.is_some() || self.control_event.is_some() || self.clipboard.is_some();
+        let state = self.shown || self.mouse || self.shape || self.moved || self.directions;
+        let has_update =
+            self.role.is_some() || self.control_event.is_some() || self.clipboard.is_some();
         let feels =
             self.rumbles.iter().any(Option::is_some) || self.haptics.iter().any(Option::is_some);
-        state || said || feels || self.ended.is_some()
+        state || has_update || feels || self.ended.is_some()
     }
 }
 
@@ -121,7 +122,7 @@ impl Host {
                 mouse: self.cursor.relative_mouse(),
                 shape: self.cursor.shape().is_some(),
                 moved: self.cursor.at().is_some(),
-                ways: self.clipboard_directions.any(),
+                directions: self.clipboard_directions.any(),
                 ..Due::default()
             },
             device: request.device,
@@ -153,7 +154,7 @@ impl Host {
         let grant = self.roles.request(id, role, take_over)?;
         if grant.role != before {
             if before == Role::Player {
-                self.displaced(id);
+                self.on_demoted(id);
             }
             let changed = HostEvent::RoleChanged(id, grant.role);
             self.events.push_back(changed);
@@ -398,7 +399,7 @@ impl Host {
             Update::CursorMoved(self.cursor.at())
         } else if let Some(control_event) = due.control_event.take() {
             Update::ControlEvent(control_event)
-        } else if take(&mut due.ways) {
+        } else if take(&mut due.directions) {
             Update::ClipboardDirections(self.clipboard_directions)
         } else if let Some(rumble) = due.rumble() {
             rumble

@@ -133,7 +133,7 @@ impl Member {
     }
 
     /// It lost the player's role.
-    pub(super) fn displaced(&mut self) {
+    pub(super) fn on_demoted(&mut self) {
         self.released();
         self.posed = None;
         self.controlled = None;

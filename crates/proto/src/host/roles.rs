@@ -93,8 +93,9 @@ impl Roles {
     }
 
     pub(crate) fn observers(&self) -> usize {
-        let watches = |(_, standing): &&(_, Standing)| matches!(standing, Standing::Observer(_));
-        self.members.iter().filter(watches).count()
+        let is_observer =
+            |(_, standing): &&(_, Standing)| matches!(standing, Standing::Observer(_));
+        self.members.iter().filter(is_observer).count()
     }
 
     /// Adds the successor of `before`, which will send its request later: if `before` plays, the role is
@@ -128,7 +129,7 @@ impl Roles {
         };
         let standing = match (grant.role, wanted, was) {
             (Role::Player, _, _) => {
-                self.displace();
+                self.demote_player_to_observer();
                 Standing::Player
             }
             (Role::Observer, Role::Observer, _) => Standing::Observer(Claim::None),
@@ -179,7 +180,7 @@ impl Roles {
     }
 
     /// Makes the player an observer for a take-over; without room for another observer it is removed.
-    fn displace(&mut self) {
+    fn demote_player_to_observer(&mut self) {
         let room = self.observers() < self.max_observers;
         let plays = |(_, standing): &(_, Standing)| *standing == Standing::Player;
         let Some(place) = self.members.iter().position(plays) else {

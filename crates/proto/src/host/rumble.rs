@@ -121,8 +121,8 @@ mod tests {
     fn messages(rumbles: &mut Rumbles, end: u32) -> Vec<(u32, u8, Rumble, u16)> {
         let mut all = Vec::new();
         for now in 0..=end {
-            while let Some(said) = rumbles.poll(at(now)) {
-                all.push((now, said.pad.number(), said.rumble, said.millis));
+            while let Some(update) = rumbles.poll(at(now)) {
+                all.push((now, update.pad.number(), update.rumble, update.millis));
             }
         }
         all

@@ -82,7 +82,7 @@ pub(super) struct Session {
     /// Receives the client's streams.
     pub(super) uplink: Option<Box<UplinkReceiver>>,
     /// Whether it may only observe.
-    pub(super) only_watches: bool,
+    pub(super) observe_only: bool,
     /// Whether it has a role.
     pub(super) joined: bool,
     pub(super) inbox: Inbox,
@@ -118,7 +118,7 @@ impl Session {
             plane: ControlPlane::new(now, established, Direction::HostToClient),
             media: Some(Box::new(MediaSender::new(established))),
             uplink: Some(Box::new(UplinkReceiver::new(established))),
-            only_watches: false,
+            observe_only: false,
             joined: false,
             inbox: Inbox::default(),
             shape_due: false,
@@ -190,7 +190,7 @@ impl Session {
             }
         }
         // A reordered datagram from before the last move does not move it back.
-        let moves = !tries && self.plane.heard_in_order();
+        let moves = !tries && self.plane.received_in_order();
         changed | self.paths.on_datagram(now, from, bytes, moves)
     }
 
@@ -217,11 +217,11 @@ impl Session {
     }
 
     /// Whether a refused client may still wait for the reason.
-    pub(super) fn lingers_at_all(&self) -> bool {
+    pub(super) fn is_refusal_pending(&self) -> bool {
         matches!(self.member.ending, Some(Ending::Refused(_))) && !self.plane.is_settled()
     }
 
-    pub(super) fn lingers(&self, now: Instant) -> bool {
-        self.lingers_at_all() && now.since(self.began) < OFFER_TIMEOUT
+    pub(super) fn is_lingering(&self, now: Instant) -> bool {
+        self.is_refusal_pending() && now.since(self.began) < OFFER_TIMEOUT
     }
 }

@@ -40,9 +40,9 @@ impl Host {
     }
 
     /// Restricts a session without an offer yet to observing.
-    pub fn only_watches(&mut self, session: SessionId) {
+    pub fn observe_only(&mut self, session: SessionId) {
         if let Some(session) = self.sessions.iter_mut().find(|s| s.id == session) {
-            session.only_watches = true;
+            session.observe_only = true;
         }
     }
 
@@ -141,7 +141,7 @@ impl Host {
         }
         let decodes = offer.codecs & self.policy.codecs != 0;
         let granted = match decodes {
-            true if session.only_watches => {
+            true if session.observe_only => {
                 (self.roles).request(session.member.id, Role::Observer, false)
             }
             true => (self.roles).request(session.member.id, offer.role, offer.take_over),
@@ -322,7 +322,7 @@ impl Host {
                 (s.plane).seal_alone(now, &Message::PathChallenge { token }, out);
                 return Some(path);
             }
-            if let Some(ending) = s.member.ending.filter(|_| !s.lingers(now)) {
+            if let Some(ending) = s.member.ending.filter(|_| !s.is_lingering(now)) {
                 s.member.end_frames();
                 while let Some(record) = s.member.views.poll() {
                     self.events.push_back(HostEvent::Record(Box::new(record)));
@@ -349,21 +349,21 @@ impl Host {
         }
         let mut due = other.map(|other| &mut other.due);
         let mut plane = session.map(|session| &mut session.plane);
-        while let Some(said) = self.rumbles.poll(now) {
+        while let Some(update) = self.rumbles.poll(now) {
             if let Some(plane) = &mut plane {
-                plane.queue(&said.message());
+                plane.queue(&update.message());
             }
             if let Some(due) = &mut due {
-                due.rumbles[said.pad.index()] = Some((said.rumble, said.millis));
+                due.rumbles[update.pad.index()] = Some((update.rumble, update.millis));
             }
         }
-        while let Some(said) = self.haptics.poll(now) {
+        while let Some(update) = self.haptics.poll(now) {
             if let Some(plane) = &mut plane {
-                plane.queue(&said.message());
+                plane.queue(&update.message());
             }
             // Updates are not lost, so repetitions are not needed.
-            if let Some(due) = due.as_mut().filter(|_| said.is_new) {
-                due.haptics[said.haptic.hand.index()] = Some(said.haptic);
+            if let Some(due) = due.as_mut().filter(|_| update.is_new) {
+                due.haptics[update.haptic.hand.index()] = Some(update.haptic);
             }
         }
     }
@@ -443,32 +443,36 @@ impl Session {
     /// is pinged sooner.
     fn push_key_repeat(&mut self, now: Instant, events: &mut VecDeque<HostEvent>) {
         let member = &mut self.member;
-        let repeats = member.poll_repeats(now, self.plane.last_heard());
+        let repeats = member.poll_repeats(now, self.plane.last_received());
         events.extend(repeats.map(HostEvent::KeyRepeat));
         self.plane.peer_holds(member.holds_keys());
     }
 
     pub(super) fn next_timeout(&self) -> Option<(Instant, Wakeup)> {
-        let over = self.member.is_over() && !self.lingers_at_all();
+        let over = self.member.is_over() && !self.is_refusal_pending();
         if over || self.can_send_state() || self.can_send_text() {
             return Some((Instant(i64::MIN), Wakeup::Transmit));
         }
         let beacon = self.member.views.iter().filter_map(View::next_beacon);
         let beacon = beacon.min().map(|at| (at, Wakeup::Beacon));
         let release = (self.member.holds_input).then(|| {
-            let at = self.plane.last_heard() + RELEASE_AFTER;
+            let at = self.plane.last_received() + RELEASE_AFTER;
             (at, Wakeup::ReleaseInput)
         });
-        let repeat = self.member.repeats_until(self.plane.last_heard());
+        let repeat = self.member.repeats_until(self.plane.last_received());
         let repeat = repeat.map(|at| (at, Wakeup::StopRepeat));
         let release = earlier(release, repeat);
         let unreported = self.member.views.next_timeout();
         let unreported = unreported.map(|at| (at, Wakeup::Unreported));
-        let patience = (!self.joined).then_some((self.began + OFFER_TIMEOUT, Wakeup::Silence));
+        let offer_deadline =
+            (!self.joined).then_some((self.began + OFFER_TIMEOUT, Wakeup::Silence));
         // An ended session's path is not validated any more.
         let path = (self.paths.next_timeout()).filter(|_| !self.member.is_over());
         let path = path.map(|at| (at, Wakeup::Path));
-        let own = earlier(earlier(beacon, release), earlier(unreported, patience));
+        let own = earlier(
+            earlier(beacon, release),
+            earlier(unreported, offer_deadline),
+        );
         earlier(earlier(own, path), self.plane.next_timeout())
     }
 }

@@ -53,10 +53,10 @@ impl Inbox {
     /// with [`InputEvent::ReleaseAll`].
     pub fn take(&mut self, batch: &InputBatch) -> Vec<ReceivedInput> {
         let expected = self.through.wrapping_add(1);
-        let given_up = matches!(batch.events.first(), Some((InputEvent::ReleaseAll, _)));
+        let discarded = matches!(batch.events.first(), Some((InputEvent::ReleaseAll, _)));
         let known = if !seq::newer(batch.first.0, expected) {
             expected.wrapping_sub(batch.first.0) as usize
-        } else if given_up {
+        } else if discarded {
             0
         } else {
             return Vec::new();
@@ -176,7 +176,7 @@ mod tests {
                     _ => {
                         deliver(&mut inbox, &batch, &mut got);
                         if fate.next().unwrap_or(0) != 1 {
-                            out.seen(inbox.through());
+                            out.acknowledge(inbox.through());
                         }
                         if let Some(late) = old.pop() {
                             deliver(&mut inbox, &late, &mut got);
@@ -186,7 +186,7 @@ mod tests {
             }
             while !out.is_empty() {
                 deliver(&mut inbox, &out.batch(ConfigEpoch(1)), &mut got);
-                out.seen(inbox.through());
+                out.acknowledge(inbox.through());
             }
             prop_assert_eq!(inbox.through().0 as usize, got.len());
             prop_assert_eq!(merged(&got), merged(&sent));
@@ -286,7 +286,7 @@ mod tests {
         let mut got = Vec::new();
         while !out.is_empty() {
             got.extend(inbox.take(&out.batch(ConfigEpoch(1))));
-            out.seen(inbox.through());
+            out.acknowledge(inbox.through());
         }
         assert_eq!(got[0].event, InputEvent::ReleaseAll);
         assert_eq!(

@@ -293,7 +293,7 @@ impl Assembly {
     }
 
     /// Since when the next slice is incomplete although later data arrived.
-    pub(super) fn hole_since(&self) -> Option<Instant> {
+    pub(super) fn slice_gap_since(&self) -> Option<Instant> {
         let slices = &self.slices[..self.count];
         let next = slices.get(self.cursor)?;
         if next.is_complete() {
@@ -306,7 +306,7 @@ impl Assembly {
     /// The incomplete slices, from the last one on, that later data overtook: since when, and whether all of
     /// their gaps are meant. FEC repair data comes after all else, so a protected frame counts as overtaken
     /// only if repair failed.
-    fn lacking(&self) -> impl Iterator<Item = (usize, Instant, bool)> {
+    fn incomplete_slices(&self) -> impl Iterator<Item = (usize, Instant, bool)> {
         let mut behind = self.overtaken;
         (self.cursor..self.count).rev().filter_map(move |i| {
             let slice = &self.slices[i];
@@ -323,7 +323,7 @@ impl Assembly {
     /// When the next request is due.
     pub(super) fn next_request(&self, timing: &RetransmitTiming) -> Option<Instant> {
         let deadline = self.waited_since + timing.interval;
-        let requests = self.lacking().filter_map(|(i, since, _)| {
+        let requests = self.incomplete_slices().filter_map(|(i, since, _)| {
             timing.request_at(since, self.slices[i].requested, deadline)
         });
         requests.min()
@@ -340,7 +340,7 @@ impl Assembly {
         }
         let deadline = self.waited_since + timing.interval;
         let mut ranges = Vec::new();
-        for (i, since, all) in self.lacking().collect::<Vec<_>>() {
+        for (i, since, all) in self.incomplete_slices().collect::<Vec<_>>() {
             let slice = &mut self.slices[i];
             let due = timing.request_at(since, slice.requested, deadline);
             if due.is_some_and(|at| at <= now) && ranges.len() < MAX_RANGES {

@@ -170,7 +170,7 @@ pub struct JitterBuffer {
     concealed: u32,
     inserted: u32,
     /// All samples that replaced payloads, including silence.
-    lacking: u32,
+    gap_length: u32,
     /// When the device ran dry, and the sender's total pause by then.
     dry: Option<(i64, i64)>,
     /// The device's period.
@@ -336,8 +336,8 @@ impl JitterBuffer {
             }
             // Inserted samples have replaced a late payload. Before playback, and with a large excess, a
             // later start loses nothing.
-            let made_up = self.inserted > 0 || !self.playing;
-            if made_up && excess > length / 2 || excess > MAX_EXCESS {
+            let was_inserted = self.inserted > 0 || !self.playing;
+            if was_inserted && excess > length / 2 || excess > MAX_EXCESS {
                 self.error = real(excess - length);
                 self.discard();
                 continue;
@@ -393,14 +393,14 @@ impl JitterBuffer {
             let samples = i128::from(silent) * i128::from(RATE) / 1_000_000_000;
             self.lack(u32::try_from(samples).unwrap_or(u32::MAX));
         }
-        self.lacking = 0;
+        self.gap_length = 0;
     }
 
     /// Counts samples that replace payloads.
     fn lack(&mut self, samples: u32) {
-        self.lacking = self.lacking.saturating_add(samples);
+        self.gap_length = self.gap_length.saturating_add(samples);
         let longest = &mut self.counters.longest_concealment;
-        *longest = (*longest).max(self.lacking);
+        *longest = (*longest).max(self.gap_length);
     }
 
     fn play(&mut self, excess: i64) -> PlayoutAction<'_> {
@@ -511,7 +511,7 @@ impl JitterBuffer {
         }
         self.playing = false;
         (self.concealed, self.inserted, self.error) = (0, 0, 0.0);
-        (self.lacking, self.dry) = (0, None);
+        (self.gap_length, self.dry) = (0, None);
     }
 
     /// Panics if an invariant does not hold: for tests and fuzzing.

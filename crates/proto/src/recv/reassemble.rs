@@ -63,7 +63,7 @@ pub struct VideoReceiver {
     resends: bool,
     round_trip: Option<Duration>,
     /// A completely missing frame, with time and count of requests.
-    sought: Option<(FrameId, Instant, u8)>,
+    frame_requested: Option<(FrameId, Instant, u8)>,
 }
 
 impl VideoReceiver {
@@ -84,7 +84,7 @@ impl VideoReceiver {
             repair: Repair::default(),
             resends: false,
             round_trip: None,
-            sought: None,
+            frame_requested: None,
         }
     }
 
@@ -251,10 +251,14 @@ impl VideoReceiver {
             return Some(self.drop_front(DropCause::Lost));
         }
         if !header.is_key() && header.reference > self.done {
-            if !crowded && self.sought_until().is_some_and(|until| now < until) {
+            if !crowded
+                && self
+                    .frame_requested_until()
+                    .is_some_and(|until| now < until)
+            {
                 return None;
             }
-            return Some(self.give_up(header.reference));
+            return Some(self.drop_missing(header.reference));
         }
         if let Some(until) = self.gap_until() {
             if !crowded && now < until {
@@ -266,7 +270,7 @@ impl VideoReceiver {
     }
 
     /// Gives up a missing frame.
-    fn give_up(&mut self, frame: FrameId) -> VideoOutput<'static> {
+    fn drop_missing(&mut self, frame: FrameId) -> VideoOutput<'static> {
         self.done = frame;
         self.ended(Health::Broken);
         VideoOutput::Dropped {
@@ -290,7 +294,7 @@ impl VideoReceiver {
 
     /// Whether the wait for the front frame's missing data is over.
     fn front_is_due(&self, now: Instant) -> bool {
-        let overtaken = self.hole_until().is_some_and(|until| now >= until);
+        let overtaken = self.slice_gap_until().is_some_and(|until| now >= until);
         // A later frame without this one in its chain makes the rest useless.
         let superseded = self
             .frames
@@ -414,11 +418,14 @@ impl VideoReceiver {
 
     fn poll_announced(&mut self, now: Instant) -> Option<VideoOutput<'static>> {
         let (frame, _) = self.announced?;
-        if self.sought_until().is_some_and(|until| now < until) {
+        if self
+            .frame_requested_until()
+            .is_some_and(|until| now < until)
+        {
             return None;
         }
         self.announced = None;
-        (frame > self.done).then(|| self.give_up(frame))
+        (frame > self.done).then(|| self.drop_missing(frame))
     }
 
     /// The decoder rejected the delivered data: the picture is broken.

@@ -205,13 +205,13 @@ impl Repair {
         let Some(shape) = block.shape.filter(|_| !block.closed) else {
             return;
         };
-        let lacks = shape.data.saturating_sub(block.data.count);
-        if lacks > block.parity.count {
+        let missing_shards = shape.data.saturating_sub(block.data.count);
+        if missing_shards > block.parity.count {
             return;
         }
         block.closed = true;
         let growth = block.data.growth(shape.data - 1);
-        if lacks == 0 || growth > room {
+        if missing_shards == 0 || growth > room {
             return;
         }
         // Fails for inconsistent shards: one after the last, or longer than the rest.

@@ -70,7 +70,7 @@ pub struct TimedReceiver {
     /// The number of full slots.
     waiting: usize,
     /// Lost payloads before `next` that were not reported yet.
-    given_up: u64,
+    skipped: u64,
     counters: TimedCounters,
 }
 
@@ -84,7 +84,7 @@ impl TimedReceiver {
             next: None,
             slots: vec![Slot::default(); usize::try_from(MAX_WAITING).unwrap_or(0)],
             waiting: 0,
-            given_up: 0,
+            skipped: 0,
             counters: TimedCounters::default(),
         }
     }
@@ -118,7 +118,7 @@ impl TimedReceiver {
         if self.next.is_none() {
             self.next = timed.payloads().last().map(|oldest| oldest.seq.0);
         }
-        self.make_room_for(newest);
+        self.advance_window(newest);
         for payload in timed.payloads() {
             let repaired = payload.seq.0 != newest;
             self.take(now, &payload, repaired);
@@ -127,7 +127,7 @@ impl TimedReceiver {
     }
 
     /// Gives up the oldest payloads if there is no slot for payload `newest`.
-    fn make_room_for(&mut self, newest: u64) {
+    fn advance_window(&mut self, newest: u64) {
         let Some(next) = self.next else { return };
         let first = newest.saturating_sub(MAX_WAITING - 1);
         if first <= next {
@@ -137,14 +137,14 @@ impl TimedReceiver {
             let slot = &mut self.slots[Self::slot(number)];
             self.waiting -= usize::from(std::mem::take(&mut slot.full));
         }
-        self.give_up_before(first);
+        self.skip_until(first);
     }
 
-    fn give_up_before(&mut self, first: u64) {
+    fn skip_until(&mut self, first: u64) {
         let Some(next) = self.next.replace(first) else {
             return;
         };
-        self.given_up += first - next;
+        self.skipped += first - next;
         self.counters.missing += first - next;
     }
 
@@ -165,7 +165,7 @@ impl TimedReceiver {
     }
 
     /// The first payload that waits for an earlier one, and the earliest arrival among those waiting.
-    fn hole(&self) -> Option<(u64, Instant)> {
+    fn gap(&self) -> Option<(u64, Instant)> {
         let next = self.next.filter(|_| self.waiting > 0)?;
         let ahead = next..next.saturating_add(MAX_WAITING);
         let waits = ahead.filter(|number| self.slots[Self::slot(*number)].full);
@@ -178,15 +178,15 @@ impl TimedReceiver {
     /// The next output; call it until `None`.
     pub fn poll(&mut self, now: Instant) -> Option<TimedOutput<'_>> {
         let next = self.next?;
-        if self.given_up == 0 && !self.slots[Self::slot(next)].full {
-            let (first, since) = self.hole()?;
+        if self.skipped == 0 && !self.slots[Self::slot(next)].full {
+            let (first, since) = self.gap()?;
             if now < since + self.wait {
                 return None;
             }
-            self.give_up_before(first);
+            self.skip_until(first);
         }
-        if self.given_up > 0 {
-            let count = std::mem::take(&mut self.given_up);
+        if self.skipped > 0 {
+            let count = std::mem::take(&mut self.skipped);
             let first = PayloadSeq(self.next? - count);
             return Some(TimedOutput::Missing { first, count });
         }
@@ -208,7 +208,7 @@ impl TimedReceiver {
     /// When to call [`TimedReceiver::poll`] without a datagram: the wait for a missing payload ends.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
-        let (_, since) = self.hole()?;
+        let (_, since) = self.gap()?;
         Some(since + self.wait)
     }
 

@@ -14,8 +14,8 @@
 //! congestion: radio links lose datagrams without being full, and FEC handles that.
 
 mod delivered;
-mod doubt;
 mod range;
+mod tentative;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -25,8 +25,8 @@ use crate::id::FrameId;
 use crate::time::{Instant, PeerInstant};
 use crate::units::Bitrate;
 use delivered::Delivered;
-use doubt::{Doubt, OnTime};
 pub use range::Range;
+use tentative::{OnTime, TentativeDecrease};
 
 /// A frame's transit over the link, from the client's report and the host's records.
 #[derive(Clone, Copy, Debug)]
@@ -62,12 +62,12 @@ const LEAST_SPREAD: Duration = Duration::from_millis(1);
 const VERY_LATE: Duration = Duration::from_millis(60);
 /// Consecutive late but fast frames that are more than a hiccup. If all are late by the same amount, although
 /// the link has capacity or less was sent, the path has become longer.
-const STANDSTILL: usize = 8;
+const PLATEAU_FRAMES: usize = 8;
 /// Minimum arrival span of these frames: after a stall of a machine or link all arrive at once. Longer than
 /// the 0.1 s stalls in tests.
-const STANDSTILL_TAKES: Duration = Duration::from_millis(60);
+const MIN_PLATEAU: Duration = Duration::from_millis(60);
 /// Minimum interval of stall events.
-const PAUSES_TOLD: Duration = Duration::from_secs(5);
+const STALL_EVENT_INTERVAL: Duration = Duration::from_secs(5);
 /// Share of the measured capacity that becomes the target: the rest drains the queue. With 0.8 a tenth of the
 /// frames waits longer than 20 ms on the links of `crates/lab/tests/narrow.rs`, with this less.
 const BELOW_CAPACITY: f64 = 0.75;
@@ -85,7 +85,7 @@ const LOSS_MEMORY: u32 = 1000;
 /// Required excess over the threshold for a share counted over n datagrams, times √n: 2.5 standard deviations
 /// at the threshold, √(0.15 · 0.85) each. A link with 10 % loss exceeds 15 % over 200 datagrams once in a
 /// hundred samples, seven times a second; with this margin less than once an hour.
-const LOSS_DOUBT: f64 = 0.9;
+const LOSS_CONFIDENCE: f64 = 0.9;
 /// Interval of increases.
 const CLIMB_EVERY: Duration = Duration::from_millis(250);
 /// Normal increase (8 to 20 Mb/s in four seconds).
@@ -102,7 +102,7 @@ const REMEMBERED: Duration = Duration::from_secs(10);
 /// Window in seconds for the empty link's delay: clocks drift apart by 1 ms in it.
 const BASE_WINDOW: i64 = 10;
 /// Maximum interval between frames during a drain, so that the picture does not freeze.
-const HELD_AT_MOST: Duration = Duration::from_millis(100);
+const MAX_SKIP: Duration = Duration::from_millis(100);
 /// New frames are skipped while the queue is longer than this.
 const DRAINED: Duration = Duration::from_millis(20);
 /// Credit beyond the target on a recently full link (a key frame, a scene change); if even the coarsest
@@ -110,7 +110,7 @@ const DRAINED: Duration = Duration::from_millis(20);
 const OVERDRAWN: Duration = Duration::from_millis(100);
 /// A link counts as recently full for this long. FEC repair alone may exceed the credit, which is harmless on
 /// a link with capacity.
-const FULL_LATELY: Duration = Duration::from_secs(5);
+const RECENTLY_FULL: Duration = Duration::from_secs(5);
 /// Without a report for this long and two round trips, the link counts as full.
 const SILENT: Duration = Duration::from_millis(300);
 /// Maximum unreported frames in flight.
@@ -133,10 +133,10 @@ pub struct Congestion {
     spread: u32,
     delivered: Delivered,
     /// The newest decrease while it can be reverted; `taken_back` is the last revert.
-    doubt: Option<Doubt>,
+    tentative: Option<TentativeDecrease>,
     taken_back: Option<Instant>,
     paused: Option<Instant>,
-    /// First-datagram delays of the consecutive late frames sent after `eased`, at most [`STANDSTILL`].
+    /// First-datagram delays of the consecutive late frames sent after `eased`, at most [`PLATEAU_FRAMES`].
     level: VecDeque<i64>,
     /// The newest frame at the last decrease, while all later ones are late.
     eased: Option<FrameId>,
@@ -158,7 +158,7 @@ pub struct Congestion {
     /// When all sent data would have left at the target rate.
     paid_at: Instant,
     last_sent: Option<Instant>,
-    last_heard: Option<Instant>,
+    last_report: Option<Instant>,
     lost: (u32, u32),
     climbing: bool,
 }
@@ -177,10 +177,10 @@ impl Congestion {
             late: 0,
             spread: 0,
             delivered: Delivered::default(),
-            doubt: None,
+            tentative: None,
             taken_back: None,
             paused: None,
-            level: VecDeque::with_capacity(STANDSTILL),
+            level: VecDeque::with_capacity(PLATEAU_FRAMES),
             eased: None,
             last_wait: Duration::ZERO,
             moved_at: FrameId::NONE,
@@ -194,7 +194,7 @@ impl Congestion {
             draining: false,
             paid_at: Instant(i64::MIN),
             last_sent: None,
-            last_heard: None,
+            last_report: None,
             lost: (0, 0),
             climbing: false,
         }
@@ -241,7 +241,7 @@ impl Congestion {
         };
         self.paid_at = before + takes;
         self.last_sent = Some(now);
-        self.last_heard.get_or_insert(now);
+        self.last_report.get_or_insert(now);
     }
 
     /// Until when new frames are skipped, because earlier ones still wait in the link's queue or exceeded the
@@ -255,12 +255,12 @@ impl Congestion {
         };
         // At a fixed rate no frame is skipped.
         let reduced = self.target < self.range.max.0 as f64;
-        let overdrawn = match reduced && now < full_at + FULL_LATELY {
+        let overdrawn = match reduced && now < full_at + RECENTLY_FULL {
             true => self.paid_at.since(now).saturating_sub(OVERDRAWN),
             false => Duration::ZERO,
         };
         let until = now + queued.max(overdrawn);
-        let at_most = self.last_sent? + HELD_AT_MOST;
+        let at_most = self.last_sent? + MAX_SKIP;
         Some(until.min(at_most)).filter(|until| *until > now)
     }
 
@@ -279,7 +279,7 @@ impl Congestion {
         self.moved_at = self.newest;
         self.capacity = None;
         self.draining = false;
-        self.doubt = None;
+        self.tentative = None;
         self.crossed = (0.0, 0.0);
     }
 
@@ -290,7 +290,7 @@ impl Congestion {
 
     /// Handles the client's report on a frame.
     pub fn on_report(&mut self, now: Instant, transit: &FrameTransit) -> Option<RateChange> {
-        self.last_heard = Some(now);
+        self.last_report = Some(now);
         self.under_way.retain(|(frame, ..)| *frame > transit.frame);
         if !self.draining && self.capacity.is_some_and(|(_, at)| now > at + REMEMBERED) {
             self.capacity = None;
@@ -341,8 +341,8 @@ impl Congestion {
             return None;
         }
         let full = self.spread >= SPREAD_FRAMES && (growing || wait > VERY_LATE);
-        let long = self.delivered.span() >= STANDSTILL_TAKES;
-        let goes_on = self.level.len() == STANDSTILL && long;
+        let long = self.delivered.span() >= MIN_PLATEAU;
+        let goes_on = self.level.len() == PLATEAU_FRAMES && long;
         let delivered = self.delivered.rate().filter(|_| full || goes_on);
         let measured = slow.filter(|_| full).into_iter().chain(delivered);
         let Some(capacity) = measured.max_by(f64::total_cmp) else {
@@ -358,12 +358,12 @@ impl Congestion {
         }
         let before = self.target;
         // Without a spread, later frames cannot contradict a decrease.
-        let doubtful = slow.is_some();
+        let is_tentative = slow.is_some();
         if !self.cut(now, to, capacity) {
             return None;
         }
         self.counted = long;
-        self.doubt(now, before, doubtful.then_some(Some(capacity)));
+        self.set_tentative(now, before, is_tentative.then_some(Some(capacity)));
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -379,8 +379,10 @@ impl Congestion {
 
     /// A late frame without evidence of a full link.
     fn pause(&mut self, now: Instant, wait: Duration, crossed: Option<f64>) -> Option<RateChange> {
-        let told = self.paused.is_some_and(|at| now < at + PAUSES_TOLD);
-        if told || crossed.is_some() || wait <= self.interval.max(LATE) * 2 {
+        let is_reported = self
+            .paused
+            .is_some_and(|at| now < at + STALL_EVENT_INTERVAL);
+        if is_reported || crossed.is_some() || wait <= self.interval.max(LATE) * 2 {
             return None;
         }
         self.paused = Some(now);
@@ -406,7 +408,7 @@ impl Congestion {
         }
         let frame = transit.frame;
         if self.eased.is_none_or(|eased| frame > eased) {
-            if self.level.len() == STANDSTILL {
+            if self.level.len() == PLATEAU_FRAMES {
                 self.level.pop_front();
             }
             self.level.push_back(empty);
@@ -425,19 +427,19 @@ impl Congestion {
     /// amount, although the newest `crossed` as fast as on an idle link or less is sent already. A queue
     /// would have grown or drained.
     fn longer_path(&self, crossed: Option<f64>) -> Option<i64> {
-        let harmless = match crossed {
+        let within_limits = match crossed {
             Some(crossed) => crossed * BELOW_CAPACITY >= self.target,
             None => self.eased.is_some(),
         };
         // A full queue neither grows nor drains: it overflows.
         let (missing, all) = self.lost;
         let overflows = f64::from(missing) > HEAVY_LOSS * f64::from(all);
-        if !harmless || overflows || self.level.len() < STANDSTILL {
+        if !within_limits || overflows || self.level.len() < PLATEAU_FRAMES {
             return None;
         }
         // The minimum of each half excludes jitter.
-        let before = *self.level.iter().take(STANDSTILL / 2).min()?;
-        let after = *self.level.iter().skip(STANDSTILL / 2).min()?;
+        let before = *self.level.iter().take(PLATEAU_FRAMES / 2).min()?;
+        let after = *self.level.iter().skip(PLATEAU_FRAMES / 2).min()?;
         let apart = Duration::from_nanos(before.abs_diff(after));
         (apart <= self.interval.max(LATE)).then_some(before.min(after))
     }
@@ -453,29 +455,29 @@ impl Congestion {
 
     /// Records the decrease from `before` so that it can be reverted. `capacity` is the assumed capacity,
     /// unknown if `Some(None)`; `None`: the decrease is final. A second decrease within a while is final too.
-    fn doubt(&mut self, now: Instant, before: f64, capacity: Option<Option<f64>>) {
+    fn set_tentative(&mut self, now: Instant, before: f64, capacity: Option<Option<f64>>) {
         let lately = self.taken_back.is_some_and(|at| now < at + REMEMBERED);
         let first = self
-            .doubt
-            .map_or(before, |doubt| doubt.before().max(before));
+            .tentative
+            .map_or(before, |tentative| tentative.before().max(before));
         let capacity = capacity.filter(|_| !lately);
-        self.doubt = capacity.map(|capacity| Doubt::new(first, capacity));
+        self.tentative = capacity.map(|capacity| TentativeDecrease::new(first, capacity));
     }
 
     /// Reverts a decrease that later frames contradict.
     fn take_back(&mut self, now: Instant, transit: &FrameTransit) -> Option<RateChange> {
-        let doubt = self.doubt.as_mut()?;
+        let tentative = self.tentative.as_mut()?;
         if transit.frame <= self.lowered_at {
             return None;
         }
         let (Some(first), Some(last), 0) =
             (transit.first, transit.recoverable, transit.datagrams.1)
         else {
-            doubt.harmed();
+            tentative.on_bad_frame();
             return None;
         };
         if self.late > 0 {
-            doubt.harmed();
+            tentative.on_bad_frame();
             return None;
         }
         let spread = last.since(first);
@@ -484,9 +486,9 @@ impl Congestion {
             spread,
             spread_by_link: spread > sent_over(transit) + LEAST_SPREAD,
         };
-        let wrong = doubt.on_time(&frame)?;
-        let before = doubt.before();
-        self.doubt = None;
+        let wrong = tentative.on_time(&frame)?;
+        let before = tentative.before();
+        self.tentative = None;
         if !wrong || before <= self.target {
             return None;
         }
@@ -567,14 +569,14 @@ impl Congestion {
             self.lost = (0, 0);
         }
         let lost = f64::from(missing) / f64::from(all);
-        if lost <= HEAVY_LOSS + LOSS_DOUBT / f64::from(all).sqrt() {
+        if lost <= HEAVY_LOSS + LOSS_CONFIDENCE / f64::from(all).sqrt() {
             return None;
         }
         // Half of the loss, as in the draft; persistent loss is answered again.
         let to = self.target * (1.0 - lost / 2.0);
         let lower = self.cut(now, to, to);
         self.draining = false;
-        self.doubt = None;
+        self.tentative = None;
         lower.then_some(RateChange::Loss {
             to: self.target(),
             lost,
@@ -616,13 +618,13 @@ impl Congestion {
     /// Checks for missing reports; call it before each frame.
     pub fn quiet(&mut self, now: Instant, round_trip: Duration) -> Option<RateChange> {
         self.round_trip = round_trip;
-        let heard = self.last_heard?;
+        let last = self.last_report?;
         let oldest = self.under_way.front().map(|(_, at, _)| *at)?;
-        let since = now.since(heard.max(oldest));
+        let since = now.since(last.max(oldest));
         if since < SILENT + round_trip * 2 {
             return None;
         }
-        self.last_heard = Some(now);
+        self.last_report = Some(now);
         let to = self.target * SILENT_CUT;
         if self.target <= self.range.min.0 as f64 {
             return None;
@@ -631,7 +633,7 @@ impl Congestion {
         self.cut(now, to, to);
         // The drain of a dead link cannot be observed.
         self.draining = false;
-        self.doubt(now, before, Some(None));
+        self.set_tentative(now, before, Some(None));
         Some(RateChange::Silence { to: self.target() })
     }
 }

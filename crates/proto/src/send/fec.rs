@@ -149,9 +149,9 @@ fn fitting(loss: Loss, block_loss: f64) -> [u8; BLOCK + 1] {
     for n in 1..=BLOCK + MAX_PARITY {
         let mut above_bad = 0.0;
         for c in (0..=MOST).rev() {
-            let into_good = good[c] * (1.0 - enter) + bad[c] * leave;
+            let to_good = good[c] * (1.0 - enter) + bad[c] * leave;
             let lost = good[c] * enter + bad[c] * (1.0 - leave);
-            good[c] = into_good;
+            good[c] = to_good;
             if c == MOST {
                 above_bad = lost;
             } else {

@@ -64,12 +64,12 @@ impl Intake {
         }
     }
 
-    /// The repetition interval of a still picture, after `watched_for` of frames; `None`: no repetition.
+    /// The repetition interval of a still picture, after `observed_for` of frames; `None`: no repetition.
     #[must_use]
-    pub fn repeats(self, watched_for: Duration) -> Option<Duration> {
+    pub fn repeats(self, observed_for: Duration) -> Option<Duration> {
         match self {
             Intake::Newest => None,
-            Intake::Steady if watched_for < START => Some(REPEAT_AT_FIRST),
+            Intake::Steady if observed_for < START => Some(REPEAT_AT_FIRST),
             Intake::Steady | Intake::Complete => Some(REPEAT_EVERY),
         }
     }

@@ -113,8 +113,8 @@ impl KeyFramePolicy {
     /// ignored.
     #[must_use]
     pub fn due(&self, hold_off: Duration) -> Option<Instant> {
-        let long_ago = Instant(i64::MIN);
-        let held = self.last.map_or(long_ago, |(_, at)| at + hold_off);
+        let never = Instant(i64::MIN);
+        let held = self.last.map_or(never, |(_, at)| at + hold_off);
         if self.player_waits {
             return Some(held);
         }

@@ -38,21 +38,21 @@ pub struct LossMeter {
 impl LossMeter {
     /// Adds a report; call it once per report.
     pub fn note(&mut self, now: Instant, report: &Report) {
-        let keep = self.fading(now);
+        let keep = self.decay(now);
         self.received = self.received * keep + f64::from(report.datagrams);
         self.lost = self.lost * keep + f64::from(report.missing);
         self.runs = self.runs * keep + f64::from(report.runs);
         self.at = now;
     }
 
-    fn fading(&self, now: Instant) -> f64 {
+    fn decay(&self, now: Instant) -> f64 {
         (-now.since(self.at).as_secs_f64() / MEMORY.as_secs_f64()).exp()
     }
 
     /// The current loss estimate.
     #[must_use]
     pub fn loss(&self, now: Instant) -> Loss {
-        let keep = self.fading(now);
+        let keep = self.decay(now);
         let [received, lost, runs] = [self.received, self.lost, self.runs].map(|n| n * keep);
         Loss {
             rate: lost / (received + lost + TRUST),

@@ -13,7 +13,7 @@ use crate::units::Bitrate;
 const MOST: Duration = Duration::from_millis(50);
 
 /// Minimum sleep (guess): the link's queue absorbs less.
-const WORTH_A_SLEEP: Duration = Duration::from_millis(1);
+const MIN_SLEEP: Duration = Duration::from_millis(1);
 
 /// The token bucket.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,7 +31,7 @@ impl Pacer {
     }
 
     /// The wait before `bytes` of a frame may leave on a link with `capacity` (`None`: unknown), with a
-    /// bucket of `depth`. Zero, or at least [`WORTH_A_SLEEP`].
+    /// bucket of `depth`. Zero, or at least [`MIN_SLEEP`].
     pub fn wait(
         &mut self,
         now: Instant,
@@ -48,7 +48,7 @@ impl Pacer {
         self.free_at = now + ahead + Duration::from_secs_f64(seconds.min(1.0));
         let left = MOST.saturating_sub(self.waited);
         let wait = ahead.saturating_sub(depth).min(left);
-        if wait < WORTH_A_SLEEP {
+        if wait < MIN_SLEEP {
             return Duration::ZERO;
         }
         self.waited += wait;

@@ -218,7 +218,7 @@ impl Policy {
                 return;
             }
         } else if requester == KeyFrameRequester::Player {
-            self.references.only_good(last_good, newest);
+            self.references.invalidate(last_good, newest);
             if self.references.newest_sound(self.depth).is_some() {
                 return;
             }

@@ -84,9 +84,9 @@ impl References {
     }
 
     /// The player has only `last_good`, at the time when it knew `newest`.
-    pub fn only_good(&mut self, last_good: FrameId, newest: FrameId) {
-        let unfit = |c: &&mut Coded| c.frame > last_good && c.frame <= newest;
-        for coded in self.coded.iter_mut().filter(unfit) {
+    pub fn invalidate(&mut self, last_good: FrameId, newest: FrameId) {
+        let is_invalid = |c: &&mut Coded| c.frame > last_good && c.frame <= newest;
+        for coded in self.coded.iter_mut().filter(is_invalid) {
             coded.state = State::Broken;
         }
         self.break_descendants(1);
@@ -174,12 +174,12 @@ mod tests {
     #[test]
     fn a_request_names_the_last_good_frame() {
         let mut references = chain(9);
-        references.only_good(FrameId(5), FrameId(7));
+        references.invalidate(FrameId(5), FrameId(7));
         assert!(references.is_broken(), "8 and 9 build on 7");
         assert_eq!(references.newest_sound(7), Some(FrameId(5)));
         references.coded(FrameId(10), FrameId(5));
         // The repeated request is older than its answer.
-        references.only_good(FrameId(5), FrameId(9));
+        references.invalidate(FrameId(5), FrameId(9));
         assert!(!references.is_broken());
     }
 

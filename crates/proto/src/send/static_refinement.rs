@@ -26,7 +26,7 @@ const STEP: u8 = 5;
 
 /// Complete pictures are not refined beyond [`GOOD_QP`] if that takes the link longer than this (guess): the
 /// next change would have to wait.
-const WHOLE_TAKES: Duration = Duration::from_millis(250);
+const MAX_REFINEMENT_TIME: Duration = Duration::from_millis(250);
 
 /// The first part of a picture, when costs are unknown: one n-th of its macroblocks (guess).
 const FIRST_SHARE: u16 = 8;
@@ -167,7 +167,7 @@ impl StaticRefinement {
         if worst > GOOD_QP {
             return Some(better.max(GOOD_QP));
         }
-        let room = target.0 as f64 * WHOLE_TAKES.as_secs_f64();
+        let room = target.0 as f64 * MAX_REFINEMENT_TIME.as_secs_f64();
         (self.bits as f64 * 2.0 <= room).then_some(better.max(EXACT_QP))
     }
 

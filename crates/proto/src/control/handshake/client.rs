@@ -31,7 +31,7 @@ const SENDS_BEFORE_RESTART: u32 = 4;
 
 /// Time for which an untagged Refused is not believed: an on-path attacker can forge it, and an honest host's
 /// answer arrives earlier.
-const RUMOUR: Duration = Duration::from_millis(500);
+const REFUSAL_DELAY: Duration = Duration::from_millis(500);
 
 /// How a client authenticates the host.
 #[derive(Clone, Debug)]
@@ -58,14 +58,14 @@ pub struct ClientHandshake {
     trust: Trust,
     versions: Versions,
     nonce: [u8; 16],
-    gives_up: Instant,
+    deadline: Instant,
     stage: Stage,
     /// The current message, retransmitted until it is answered.
     datagram: Vec<u8>,
     next_send: Instant,
     wait: Duration,
     sends: u32,
-    rumour: Option<(Instant, HandshakeError)>,
+    pending_refusal: Option<(Instant, HandshakeError)>,
     /// Challenges arrived, but no Answer.
     unproven: bool,
 }
@@ -124,13 +124,13 @@ impl ClientHandshake {
             trust,
             versions,
             nonce,
-            gives_up: now + HANDSHAKE_TIMEOUT,
+            deadline: now + HANDSHAKE_TIMEOUT,
             stage: Stage::Asked,
             datagram: Hello::new(versions, nonce).as_bytes().to_vec(),
             next_send: now,
             wait: FIRST_RESEND,
             sends: 0,
-            rumour: None,
+            pending_refusal: None,
             unproven: false,
         })
     }
@@ -155,8 +155,8 @@ impl ClientHandshake {
         if matches!(self.stage, Stage::Over) {
             return None;
         }
-        let rumour = self.rumour.map_or(self.gives_up, |(due, _)| due);
-        Some(self.next_send.min(self.gives_up).min(rumour))
+        let pending_refusal = self.pending_refusal.map_or(self.deadline, |(due, _)| due);
+        Some(self.next_send.min(self.deadline).min(pending_refusal))
     }
 
     /// Ends the handshake on timeout.
@@ -168,12 +168,12 @@ impl ClientHandshake {
         if matches!(self.stage, Stage::Over) {
             return Ok(());
         }
-        if let Some((due, why)) = self.rumour
+        if let Some((due, why)) = self.pending_refusal
             && now >= due
         {
             return Err(self.fail(why));
         }
-        if now >= self.gives_up {
+        if now >= self.deadline {
             let why = match (&self.trust, &self.stage) {
                 (Trust::Known(_), _) if self.unproven => HandshakeError::NotTheHost,
                 (Trust::Ticket { .. }, _) if self.unproven => HandshakeError::TicketUnanswered,
@@ -397,8 +397,10 @@ impl ClientHandshake {
         if proven {
             return Err(why);
         }
-        let due = self.rumour.map_or(now + RUMOUR, |(due, _)| due);
-        self.rumour = Some((due, why));
+        let due = self
+            .pending_refusal
+            .map_or(now + REFUSAL_DELAY, |(due, _)| due);
+        self.pending_refusal = Some((due, why));
         Ok(())
     }
 
@@ -422,7 +424,7 @@ impl ClientHandshake {
     /// Enters `stage` and sends `datagram`. An Answer overrides an earlier untagged refusal.
     fn enter(&mut self, now: Instant, stage: Stage, datagram: Vec<u8>) {
         if matches!(stage, Stage::Finishing(_)) {
-            self.rumour = None;
+            self.pending_refusal = None;
         }
         self.stage = stage;
         self.datagram = datagram;

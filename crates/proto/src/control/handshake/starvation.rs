@@ -9,7 +9,7 @@ use super::*;
 use crate::id::PathId;
 use crate::time::Instant;
 
-const HONEST: PathId = PathId([1; PathId::LEN]);
+const LEGITIMATE: PathId = PathId([1; PathId::LEN]);
 const ATTACKERS: u8 = 8;
 const A_SECOND: u32 = 3000;
 /// Deadline for the honest client.
@@ -121,7 +121,7 @@ impl World {
             }
             client.handle_timeout(self.now).unwrap();
             while let Some(datagram) = client.poll_transmit(self.now) {
-                let Some(reply) = self.send(HONEST, &datagram).reply else {
+                let Some(reply) = self.send(LEGITIMATE, &datagram).reply else {
                     continue;
                 };
                 if let Some(met) = client.handle_datagram(self.now, &reply).unwrap() {
@@ -176,7 +176,7 @@ fn a_tagged_begin_is_good_from_its_own_address_alone() {
     let name = DeviceName::default();
     let mut client = ClientHandshake::new(world.now, &world.identity, name, trust).unwrap();
     let hello = client.poll_transmit(world.now).unwrap();
-    let challenge = world.send(HONEST, &hello).reply.unwrap();
+    let challenge = world.send(LEGITIMATE, &hello).reply.unwrap();
     client.handle_datagram(world.now, &challenge).unwrap();
     let begin = client.poll_transmit(world.now).unwrap();
     // An eavesdropper replays it from another address with its own cookie.
@@ -186,7 +186,7 @@ fn a_tagged_begin_is_good_from_its_own_address_alone() {
     copied.cookie = Challenge::parse(&own).unwrap().cookie;
     assert!(world.send(elsewhere, copied.as_bytes()).reply.is_none());
     assert_eq!(world.host.half_open(), 0);
-    assert!(world.send(HONEST, &begin).reply.is_some());
+    assert!(world.send(LEGITIMATE, &begin).reply.is_some());
 }
 
 /// Many addresses in one network get no more than one address.

@@ -373,10 +373,10 @@ fn an_honest_client_pairs_amid_a_flood_of_wrong_pins() {
     world.assert_agreed();
     assert_eq!(guessed, 7 * 3);
     // Each wrong PIN emits one event.
-    let told = pairing_events(&mut world.host);
-    assert_eq!(told.len(), 7 * 3);
+    let events = pairing_events(&mut world.host);
+    assert_eq!(events.len(), 7 * 3);
     let wrong = |event: &PairingEvent| matches!(event, PairingEvent::WrongPin { .. });
-    assert!(told.iter().all(wrong));
+    assert!(events.iter().all(wrong));
 }
 
 #[test]
@@ -395,9 +395,9 @@ fn the_end_of_a_pairing_window_is_reported_once() {
         let (_, finish) = up_to_finish(&mut world.host, now, from, "000000");
         (world.host).handle_datagram(now, from, &finish, &no_device);
     }
-    let mut told = pairing_events(&mut world.host);
-    assert_eq!(told.pop(), Some(PairingEvent::TooManyWrong));
-    assert_eq!(told.len(), usize::try_from(MAX_TRIES).unwrap());
+    let mut events = pairing_events(&mut world.host);
+    assert_eq!(events.pop(), Some(PairingEvent::TooManyWrong));
+    assert_eq!(events.len(), usize::try_from(MAX_TRIES).unwrap());
     world.host.handle_timeout(world.now + MINUTE);
     assert_eq!(pairing_events(&mut world.host), []);
     assert_eq!(world.again("123456"), Err(HandshakeError::PairingClosed));

@@ -168,12 +168,12 @@ fn a_group_has_the_worst_of_its_members() {
             bound: ms(1),
         }),
     };
-    let (watches, plays) = (Role::Observer, Role::Player);
+    let (observes, plays) = (Role::Observer, Role::Player);
     let all = [
-        one(SubscriberKind::Recorder, watches, None, None),
-        one(SubscriberKind::Browser, watches, Some(60.0), Some([7, 30])),
-        one(SubscriberKind::Browser, watches, None, None),
-        one(SubscriberKind::Browser, watches, Some(31.5), Some([9, 20])),
+        one(SubscriberKind::Recorder, observes, None, None),
+        one(SubscriberKind::Browser, observes, Some(60.0), Some([7, 30])),
+        one(SubscriberKind::Browser, observes, None, None),
+        one(SubscriberKind::Browser, observes, Some(31.5), Some([9, 20])),
         one(SubscriberKind::Browser, plays, Some(59.0), Some([5, 6])),
     ];
     let groups = grouped(&all);

@@ -171,7 +171,7 @@ proptest! {
         acts in prop::collection::vec(act(), 0..60),
     ) {
         let mut roles = Roles::new(second, room);
-        let mut told = KnownRoles::default();
+        let mut known = KnownRoles::default();
         for act in acts {
             match act {
                 Act::FrameRequest(id, wanted, take_over) => {
@@ -179,7 +179,7 @@ proptest! {
                     let player = roles.player();
                     match roles.request(id, wanted, take_over) {
                         Ok(grant) => {
-                            told.0.insert(id, grant.role);
+                            known.0.insert(id, grant.role);
                             let taken = player.is_some_and(|player| player != id)
                                 && grant.role == Role::Player;
                             prop_assert!(!taken || take_over && second == SecondPlayer::TakeOver);
@@ -188,7 +188,7 @@ proptest! {
                     }
                 }
                 Act::Leave(id) => {
-                    let played = told.0.remove(&id) == Some(Role::Player);
+                    let played = known.0.remove(&id) == Some(Role::Player);
                     prop_assert_eq!(roles.leave(id), played);
                 }
                 Act::Succeed(before, id) => {
@@ -198,9 +198,9 @@ proptest! {
                     }
                 }
             }
-            told.follow(&mut roles);
+            known.follow(&mut roles);
             roles.check_invariants();
-            for (id, role) in &told.0 {
+            for (id, role) in &known.0 {
                 prop_assert_eq!(roles.role(*id), Some(*role));
             }
         }

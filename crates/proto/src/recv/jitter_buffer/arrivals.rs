@@ -15,7 +15,7 @@ const NEAR: usize = 32;
 /// with the three after it arrives 20 ms late, as a repetition.
 const MISSED: i64 = 15_000_000;
 /// A longer stall may be unique (guess).
-const RARE: i64 = 50_000_000;
+const MAX_STALL: i64 = 50_000_000;
 
 /// Assumed jitter before a second of payloads has arrived (guess: a quiet wireless network).
 const UNKNOWN: i64 = 10_000_000;
@@ -79,7 +79,7 @@ impl Arrivals {
                 break;
             };
             if event == 0 {
-                let missed = transit.saturating_sub(self.fastest).min(RARE) - MISSED;
+                let missed = transit.saturating_sub(self.fastest).min(MAX_STALL) - MISSED;
                 latest = self.fastest.saturating_add(missed.max(0));
             }
             if event == TOLERATED {

@@ -170,8 +170,11 @@ impl World {
             PlayoutAction::Wait(next) => next.map(|next| next.0.max(now + 1)),
             _ => panic!("unexpected action after a wait"),
         };
-        let hole = self.receiver.next_timeout().map(|hole| hole.0.max(now + 1));
-        next.into_iter().chain(hole).min()
+        let deadline = self
+            .receiver
+            .next_timeout()
+            .map(|deadline| deadline.0.max(now + 1));
+        next.into_iter().chain(deadline).min()
     }
 
     fn moved(&self) -> i64 {

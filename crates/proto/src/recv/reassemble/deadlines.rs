@@ -28,22 +28,24 @@ impl VideoReceiver {
     }
 
     /// A needed frame without any data: since when it is known to be missing, and its deadline.
-    fn lacked(&self) -> Option<(FrameId, Instant, Instant)> {
+    fn missing_reference(&self) -> Option<(FrameId, Instant, Instant)> {
         let Some(front) = self.frames.front() else {
             let (frame, at) = self.announced.filter(|(frame, _)| *frame > self.done)?;
             return Some((frame, at, at + self.interval()));
         };
         let reference = front.header.reference;
-        let lacks = self.is_configured(front) && reference > self.done;
+        let is_missing = self.is_configured(front) && reference > self.done;
         let deadline = front.waited_since + self.interval();
-        lacks.then_some((reference, front.first_seen, deadline))
+        is_missing.then_some((reference, front.first_seen, deadline))
     }
 
     /// Until when to wait for that frame.
-    pub(super) fn sought_until(&self) -> Option<Instant> {
-        let (frame, since, deadline) = self.lacked()?;
-        let sought = self.sought.filter(|(sought, ..)| *sought == frame);
-        let answer = sought.zip(self.retransmit_timing());
+    pub(super) fn frame_requested_until(&self) -> Option<Instant> {
+        let (frame, since, deadline) = self.missing_reference()?;
+        let frame_requested = self
+            .frame_requested
+            .filter(|(frame_requested, ..)| *frame_requested == frame);
+        let answer = frame_requested.zip(self.retransmit_timing());
         let until =
             answer.map(|((_, at, requests), timing)| timing.answer_by((at, requests), deadline));
         Some(
@@ -63,9 +65,9 @@ impl VideoReceiver {
     }
 
     /// Until when to wait for the front frame's gap.
-    pub(super) fn hole_until(&self) -> Option<Instant> {
+    pub(super) fn slice_gap_until(&self) -> Option<Instant> {
         let front = self.frames.front()?;
-        let since = front.hole_since()?;
+        let since = front.slice_gap_since()?;
         let deadline = front.waited_since + self.interval();
         let parity = front.flags.parity.then(|| match front.overtaken {
             Some(at) => at + REORDER_WAIT,
@@ -86,14 +88,14 @@ impl VideoReceiver {
     /// The next retransmission request; call it until `None`, after [`VideoReceiver::poll`].
     pub fn poll_request(&mut self, now: Instant) -> Option<RetransmissionRequest> {
         let timing = self.retransmit_timing()?;
-        if let Some((frame, at)) = self.seek_at(&timing)
+        if let Some((frame, at)) = self.frame_request_at(&timing)
             && at <= now
         {
-            let requests = match self.sought {
-                Some((sought, _, requests)) if sought == frame => requests,
+            let requests = match self.frame_requested {
+                Some((frame_requested, _, requests)) if frame_requested == frame => requests,
                 _ => 0,
             };
-            self.sought = Some((frame, now, requests + 1));
+            self.frame_requested = Some((frame, now, requests + 1));
             return Some(RetransmissionRequest {
                 view: self.view,
                 frame,
@@ -107,9 +109,11 @@ impl VideoReceiver {
     }
 
     /// When to request a frame without any data.
-    fn seek_at(&self, timing: &RetransmitTiming) -> Option<(FrameId, Instant)> {
-        let (frame, since, deadline) = self.lacked()?;
-        let requested = self.sought.filter(|(sought, ..)| *sought == frame);
+    fn frame_request_at(&self, timing: &RetransmitTiming) -> Option<(FrameId, Instant)> {
+        let (frame, since, deadline) = self.missing_reference()?;
+        let requested = self
+            .frame_requested
+            .filter(|(frame_requested, ..)| *frame_requested == frame);
         let requested = requested.map(|(_, at, requests)| (at, requests));
         Some((frame, timing.request_at(since, requested, deadline)?))
     }
@@ -128,27 +132,28 @@ impl VideoReceiver {
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         let request = self.retransmit_timing().and_then(|timing| {
-            let seek = self.seek_at(&timing).map(|(_, at)| at);
+            let frame_request = self.frame_request_at(&timing).map(|(_, at)| at);
             let frames = self.frames.iter().filter(|f| f.recoverable.is_none());
-            seek.into_iter()
+            frame_request
+                .into_iter()
                 .chain(frames.filter_map(|f| f.next_request(&timing)))
                 .min()
         });
-        self.gives_up_at().into_iter().chain(request).min()
+        self.skip_at().into_iter().chain(request).min()
     }
 
-    fn gives_up_at(&self) -> Option<Instant> {
+    fn skip_at(&self) -> Option<Instant> {
         let Some(front) = self.frames.front() else {
             self.announced?;
-            return Some(self.sought_until().unwrap_or(Instant(i64::MIN)));
+            return Some(self.frame_requested_until().unwrap_or(Instant(i64::MIN)));
         };
         let header = front.header;
         if !header.is_key() && !self.is_configured(front) {
             return Some(front.first_seen + REORDER_WAIT);
         }
         if !header.is_key() && header.reference > self.done {
-            return self.sought_until();
+            return self.frame_requested_until();
         }
-        self.gap_until().or_else(|| self.hole_until())
+        self.gap_until().or_else(|| self.slice_gap_until())
     }
 }

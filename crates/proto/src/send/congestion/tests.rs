@@ -22,7 +22,7 @@ struct Path {
     /// Loss in percent.
     loss: u32,
     /// Whether reports come back.
-    deaf: bool,
+    without_reports: bool,
     /// The lowest target so far.
     least: Bitrate,
     /// The one-way delay in nanoseconds.
@@ -62,7 +62,7 @@ impl Path {
             displayed: Vec::new(),
             changes: Vec::new(),
             loss: 0,
-            deaf: false,
+            without_reports: false,
             least: max,
             delay: 5 * MS,
             round_trip: Duration::from_millis(10),
@@ -142,7 +142,7 @@ impl Path {
         if whole {
             self.displayed.push((done, (done - self.now) / MS));
         }
-        if !self.deaf {
+        if !self.without_reports {
             self.reports.push_back((done + self.delay, transit));
         }
     }
@@ -222,10 +222,10 @@ fn loss_that_a_radio_has_by_itself_is_no_congestion() {
 fn a_silent_client_is_sent_less_and_less_but_something() {
     let mut path = Path::new(20, 64 << 10);
     path.run(1_000, 50);
-    path.deaf = true;
+    path.without_reports = true;
     path.run(4_000, 50);
     assert_eq!(path.congestion.target(), Bitrate::from_mbps(1));
-    path.deaf = false;
+    path.without_reports = false;
     path.run(10_000, 50);
     assert_eq!(path.congestion.target(), Bitrate::from_mbps(20));
 }

@@ -119,7 +119,7 @@ fn a_group_of_pictures_ends_although_nothing_was_lost() {
         .filter(|frame| code(&mut policy, *frame) == NextFrame::Key)
         .collect();
     assert_eq!(keys, [1, 6, 11]);
-    let last = policy.decisions.back().map(ToString::to_string);
+    let last = policy.events.back().map(ToString::to_string);
     assert!(last.is_some_and(|words| words.ends_with("periodic")));
 }
 
@@ -192,7 +192,7 @@ fn a_client_that_says_nothing_does_not_free_the_link() {
     }
     assert_eq!(policy.target(), Bitrate::from_mbps(1));
     let rises = |d: &ControlEvent| matches!(d, ControlEvent::Rate(RateChange::Increase { .. }));
-    assert!(!policy.decisions.iter().any(rises));
+    assert!(!policy.events.iter().any(rises));
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub(super) struct Member<S> {
     /// Its first key frame: earlier frames are useless to it.
     pub(super) started: Option<FrameId>,
     /// When its first frame started.
-    watches_since: Option<Instant>,
+    observer_since: Option<Instant>,
     /// Whether it was subscribed at the newest capture, so that the frame gets an outcome for it.
     pub(super) present: bool,
     /// The state of the current frame; `None`: it does not get it.
@@ -77,7 +77,7 @@ impl<S: Subscriber> Subscribers<S> {
             constraints,
             link: None,
             started: None,
-            watches_since: None,
+            observer_since: None,
             present: false,
             progress: None,
             subscriber,
@@ -117,7 +117,7 @@ impl<S: Subscriber> Subscribers<S> {
     /// The shortest repetition interval of a still picture over all subscribers.
     pub(super) fn repeats(&self, newest: Instant) -> Option<Duration> {
         let wanted = |member: &Member<S>| {
-            let since = member.watches_since?;
+            let since = member.observer_since?;
             member.subscriber.intake().repeats(newest.since(since))
         };
         self.members.iter().filter_map(wanted).min()
@@ -142,13 +142,13 @@ impl<S: Subscriber> Subscribers<S> {
                 continue;
             }
             member.progress = Some(Phase::Begun);
-            member.watches_since.get_or_insert(now);
+            member.observer_since.get_or_insert(now);
             let plays = member.role == Role::Player;
             let frame = Frame {
                 // Input numbers are per session: the player's mean nothing to others.
                 header: match plays {
                     true => *header,
-                    false => unechoed(header),
+                    false => without_echo(header),
                 },
                 pose: frame.pose.filter(|_| plays),
                 link: member.link,
@@ -293,7 +293,7 @@ impl<S: Subscriber> FanOut<'_, S> {
     }
 }
 
-fn unechoed(header: &FrameHeader) -> FrameHeader {
+fn without_echo(header: &FrameHeader) -> FrameHeader {
     FrameHeader {
         echo: InputEcho::default(),
         ..*header

@@ -167,7 +167,7 @@ fn words(ends: &[FrameOutcome]) -> Vec<(SubscriberId, u32, Option<DropCause>)> {
 
 fn calls(rendition: &mut Rendition<Recorder>, id: SubscriberId) -> Vec<Call> {
     let recorder = rendition.subscriber(id).expect("it subscribes");
-    std::mem::take(&mut recorder.told)
+    std::mem::take(&mut recorder.calls)
 }
 
 #[test]
@@ -344,11 +344,11 @@ fn input_is_echoed_to_its_player_and_stamped_once() {
         assert_eq!(rendition.end(at(now)), None);
     }
     let echoes = |calls: Vec<Call>| -> Vec<InputEcho> {
-        let echo = |told: &Call| match told {
+        let echo = |call: &Call| match call {
             Call::Begin(_, echo) => Some(*echo),
             _ => None,
         };
-        told.iter().filter_map(echo).collect()
+        calls.iter().filter_map(echo).collect()
     };
     let none = InputEcho::default();
     assert_eq!(echoes(calls(&mut rendition, PLAYER)), [echo, echo, none]);

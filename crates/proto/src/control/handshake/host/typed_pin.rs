@@ -122,8 +122,8 @@ mod tests {
         assert_eq!(try_pin(&mut host, 3, "1234567"), Err(PinRefused::Wrong));
         assert_eq!(try_pin(&mut host, 9, "0000"), Err(PinRefused::Wrong));
         assert_eq!(try_pin(&mut host, 30, "123456"), Err(PinRefused::Closed));
-        let told = std::iter::from_fn(|| host.poll_event());
-        assert_eq!(told.count(), 3);
+        let events = std::iter::from_fn(|| host.poll_event());
+        assert_eq!(events.count(), 3);
         // Another network has its own tries.
         let pin = Pin::parse("123456").unwrap();
         let at = Instant(31_000_000_000);

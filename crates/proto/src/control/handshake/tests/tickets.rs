@@ -37,7 +37,7 @@ fn showing(ticket: &Ticket) -> World {
 }
 
 /// The same client connects again.
-fn asks_with(world: &mut World, trust: Trust) -> Result<(), HandshakeError> {
+fn attempt(world: &mut World, trust: Trust) -> Result<(), HandshakeError> {
     let name = DeviceName::new("x");
     let client = ClientHandshake::new(world.now, &world.client_identity, name, trust);
     world.client = client.unwrap();
@@ -56,7 +56,7 @@ fn a_ticket_admits_a_stranger_that_then_reconnects() {
     // It reconnects by its key after the ticket has expired.
     world.host.time_of_day(UnixTime(TIME.0 + 10_000));
     let host = world.host_identity.public();
-    asks_with(&mut world, Trust::Known(host)).unwrap();
+    attempt(&mut world, Trust::Known(host)).unwrap();
     assert_eq!(world.at_host[1].1, Paired::Known);
     assert!(world.host.poll_event().is_none());
 }
@@ -107,9 +107,9 @@ fn each_bad_ticket_is_refused_with_its_reason_at_both_ends() {
     ] {
         let mut world = showing(&ticket);
         assert_eq!(world.run(), Err(HandshakeError::Ticket(why)));
-        let told = world.host.poll_event();
+        let event = world.host.poll_event();
         let expected = PairingEvent::TicketRefused { from: CLIENT, why };
-        assert_eq!(told, Some(expected));
+        assert_eq!(event, Some(expected));
         assert!(world.at_host.is_empty());
     }
 }
@@ -123,7 +123,7 @@ fn a_used_ticket_lets_no_second_device_in() {
         host: world.host_identity.public(),
         ticket: ticket().sign(&signer()),
     };
-    let again = asks_with(&mut world, trust);
+    let again = attempt(&mut world, trust);
     assert_eq!(again, Err(HandshakeError::Ticket(TicketRefused::Used)));
     assert_eq!(world.at_host.len(), 1);
 }
@@ -137,7 +137,7 @@ fn a_forged_ticket_and_a_forbidden_device_stay_out() {
         host,
         ticket: forged,
     };
-    let outcome = asks_with(&mut world, trust);
+    let outcome = attempt(&mut world, trust);
     assert_eq!(outcome, Err(HandshakeError::Ticket(TicketRefused::Forged)));
     let mut world = showing(&ticket());
     world.standing = DeviceStatus::Forbidden(world.client_identity.public());

@@ -9,13 +9,13 @@ use std::time::Duration;
 /// restored within a second and a usual round trip.
 const CONTRADICTIONS: u32 = 8;
 /// A frame with less than this share of the expected crossing time contradicts.
-const FASTER: f64 = 0.5;
+const CONTRADICTS: f64 = 0.5;
 /// A frame with more than this share confirms.
-const AS_SLOW: f64 = 0.75;
+const CONFIRMS: f64 = 0.75;
 
 /// A decrease that can still be reverted.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Doubt {
+pub(super) struct TentativeDecrease {
     before: f64,
     /// The assumed capacity; `None` after a silence.
     capacity: Option<f64>,
@@ -33,10 +33,10 @@ pub(super) struct OnTime {
     pub(super) spread_by_link: bool,
 }
 
-impl Doubt {
+impl TentativeDecrease {
     /// For a decrease from `before` with the assumed `capacity`.
-    pub(super) fn new(before: f64, capacity: Option<f64>) -> Doubt {
-        Doubt {
+    pub(super) fn new(before: f64, capacity: Option<f64>) -> TentativeDecrease {
+        TentativeDecrease {
             before,
             capacity,
             against: 0,
@@ -49,7 +49,7 @@ impl Doubt {
     }
 
     /// A frame sent after the decrease was late or incomplete.
-    pub(super) fn harmed(&mut self) {
+    pub(super) fn on_bad_frame(&mut self) {
         self.against = 0;
     }
 
@@ -65,10 +65,10 @@ impl Doubt {
             return None;
         }
         let share = frame.spread.as_secs_f64() * capacity / frame.bits;
-        if share > AS_SLOW && frame.spread_by_link {
+        if share > CONFIRMS && frame.spread_by_link {
             return Some(false);
         }
-        if share < FASTER {
+        if share < CONTRADICTS {
             self.against += 1;
         }
         (self.against >= CONTRADICTIONS).then_some(true)
