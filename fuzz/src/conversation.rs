@@ -69,7 +69,7 @@ impl LinkDirection {
 }
 
 /// Both ends and the expected state.
-struct Talk {
+struct Conversation {
     now: Instant,
     host: Host,
     client: ClientSession,
@@ -78,30 +78,30 @@ struct Talk {
     up: LinkDirection,
     down: LinkDirection,
     /// Whether both sessions are active.
-    alive: bool,
+    is_active: bool,
     captured: BTreeSet<FrameId>,
     ended: BTreeSet<FrameId>,
     /// The newest frame with an output slice or a result at the client.
     shown: FrameId,
     typed: InputSeq,
     applied: InputSeq,
-    posed: PoseId,
-    seen: PoseId,
-    said: Vec<ControlEvent>,
+    sent_pose: PoseId,
+    newest_pose: PoseId,
+    control_events: Vec<ControlEvent>,
 }
 
 pub(crate) fn conversation(bytes: &[u8]) {
     let mut draw = Draw(bytes);
-    let mut talk = Talk::new();
+    let mut conversation = Conversation::new();
     while !draw.is_empty() {
-        talk.act(&mut draw);
-        talk.settle();
+        conversation.act(&mut draw);
+        conversation.settle();
     }
-    talk.heal();
+    conversation.drain();
 }
 
-impl Talk {
-    fn new() -> Talk {
+impl Conversation {
+    fn new() -> Conversation {
         let now = Instant(1_000_000_000);
         let e = established(1, SESSION.0);
         let mut host = Host::new(HostPolicy {
@@ -122,7 +122,7 @@ impl Talk {
             constraints: ClientConstraints::default(),
             streams: Vec::new(),
         };
-        Talk {
+        Conversation {
             now,
             host,
             client: ClientSession::new(now, &e, offer),
@@ -130,15 +130,15 @@ impl Talk {
             sender: None,
             up: LinkDirection::default(),
             down: LinkDirection::default(),
-            alive: true,
+            is_active: true,
             captured: BTreeSet::new(),
             ended: BTreeSet::new(),
             shown: FrameId::NONE,
             typed: InputSeq::default(),
-            posed: PoseId::default(),
-            seen: PoseId::default(),
+            sent_pose: PoseId::default(),
+            newest_pose: PoseId::default(),
             applied: InputSeq::default(),
-            said: Vec::new(),
+            control_events: Vec::new(),
         }
     }
 
@@ -169,12 +169,12 @@ impl Talk {
             3 | 4 => self.frame(draw),
             5 => self.host.cursor_moved(Some((draw.u16(), 9))),
             6 => {
-                let decision = ControlEvent::KeyFrame {
+                let event = ControlEvent::KeyFrame {
                     frame: FrameId(draw.u16().into()),
                     why: KeyFrameReason::Requested,
                 };
-                self.host.control_event(decision);
-                self.said.push(decision);
+                self.host.control_event(event);
+                self.control_events.push(event);
             }
             7 => self.lose(upwards, draw.u8()),
             8 => self.again(upwards, draw.u8()),
@@ -182,7 +182,7 @@ impl Talk {
             10 => {
                 let at = [f32::from(what), 0.0, 0.0];
                 let pose = Pose::new(at, [0.0, 0.0, 0.0, 1.0]).expect("a pose");
-                self.posed = self.client.pose(self.now, pose, self.now);
+                self.sent_pose = self.client.pose(self.now, pose, self.now);
             }
             _ => {
                 // Reorders the datagram depending on the input.
@@ -192,7 +192,7 @@ impl Talk {
         }
     }
 
-    fn way(&mut self, upwards: bool) -> &mut LinkDirection {
+    fn direction(&mut self, upwards: bool) -> &mut LinkDirection {
         if upwards {
             &mut self.up
         } else {
@@ -201,30 +201,30 @@ impl Talk {
     }
 
     fn lose(&mut self, upwards: bool, n: u8) {
-        let queue = &mut self.way(upwards).queue;
+        let queue = &mut self.direction(upwards).queue;
         let n = usize::from(n) % (queue.len() + 1);
         queue.drain(..n);
     }
 
     fn deliver(&mut self, upwards: bool, place: usize) {
-        let Some(datagram) = self.way(upwards).queue.remove(place) else {
+        let Some(datagram) = self.direction(upwards).queue.remove(place) else {
             return;
         };
         let taken = self.hand_over(upwards, &datagram);
         // A client without an offer is removed silently.
-        self.alive &= taken != Err(Reject::Session);
+        self.is_active &= taken != Err(Reject::Session);
         // A receiver keeps a limited number of incomplete frames.
         let too_many = taken == Err(Reject::Range("frames under way"));
         assert!(
-            taken.is_ok() || too_many || !self.alive,
+            taken.is_ok() || too_many || !self.is_active,
             "a valid datagram was rejected: {taken:?}"
         );
-        self.way(upwards).remember(datagram);
+        self.direction(upwards).remember(datagram);
     }
 
     /// Repeats a past datagram.
     fn again(&mut self, upwards: bool, n: u8) {
-        let old = &self.way(upwards).old;
+        let old = &self.direction(upwards).old;
         let Some(datagram) = old.get(usize::from(n) % old.len().max(1)).cloned() else {
             return;
         };
@@ -233,7 +233,7 @@ impl Talk {
 
     /// Delivers a datagram in flight twice: unchanged, and before that with altered bytes.
     fn altered(&mut self, upwards: bool, draw: &mut Draw<'_>) {
-        let Some(mut datagram) = self.way(upwards).queue.front().cloned() else {
+        let Some(mut datagram) = self.direction(upwards).queue.front().cloned() else {
             return;
         };
         match draw.u8() % 3 {
@@ -359,12 +359,12 @@ impl Talk {
         while let Some(event) = self.host.poll_event() {
             self.at_the_host(event);
         }
-        if let Some(posed) = self.host.pose() {
+        if let Some(pose) = self.host.pose() {
             assert!(
-                (self.seen..=self.posed).contains(&posed.id),
+                (self.newest_pose..=self.sent_pose).contains(&pose.id),
                 "an older pose"
             );
-            self.seen = posed.id;
+            self.newest_pose = pose.id;
         }
         self.host.check_invariants();
         self.client.check_invariants();
@@ -396,7 +396,7 @@ impl Talk {
                 assert!(self.ended.insert(frame), "{frame:?} ended twice");
             }
             HostEvent::Ended(..) => {
-                self.alive = false;
+                self.is_active = false;
                 self.sender = None;
                 assert_eq!(self.captured, self.ended, "frames without an end");
             }
@@ -407,10 +407,10 @@ impl Talk {
     fn at_the_client(&mut self, event: ClientEvent) {
         match event {
             ClientEvent::Announced(_, newest) => self.receiver.first().announce(self.now, newest),
-            ClientEvent::ControlEvent(decision) => {
-                assert!(self.said.contains(&decision), "{decision:?}");
+            ClientEvent::ControlEvent(event) => {
+                assert!(self.control_events.contains(&event), "{event:?}");
             }
-            ClientEvent::Ended(_) | ClientEvent::Refused(_) => self.alive = false,
+            ClientEvent::Ended(_) | ClientEvent::Refused(_) => self.is_active = false,
             _ => {}
         }
     }
@@ -460,17 +460,17 @@ impl Talk {
 
     /// The link has no impairments until all pending transmissions are due: acknowledgements, beacons,
     /// retransmissions. The longest of these waits is a round trip extended by the input.
-    fn heal(&mut self) {
+    fn drain(&mut self) {
         for _ in 0..1000 {
             self.now = self.now + Duration::from_millis(20);
             for upwards in [true, false] {
-                while !self.way(upwards).queue.is_empty() {
+                while !self.direction(upwards).queue.is_empty() {
                     self.deliver(upwards, 0);
                 }
             }
             self.settle();
             let settled = self.captured == self.ended && self.typed == self.applied;
-            if !self.alive || settled {
+            if !self.is_active || settled {
                 return;
             }
         }

@@ -27,7 +27,7 @@ struct World {
     down: VecDeque<Vec<u8>>,
     at_host: Vec<(Established, Paired)>,
     at_client: Vec<Established>,
-    told: u32,
+    events: u32,
 }
 
 /// The first bytes determine the knowledge of both sides, the rest the sequence of steps.
@@ -36,22 +36,22 @@ pub fn handshake(bytes: &[u8]) {
     let pin = |text: &str| Pin::parse(text).expect("digits");
     let host = Identity::from_bytes([7; 32]);
     let client = Identity::from_bytes([9; 32]);
-    let stranger = Identity::from_bytes([11; 32]);
-    let knows = draw.u8();
-    let trust = match knows % 4 {
+    let other_identity = Identity::from_bytes([11; 32]);
+    let choice = draw.u8();
+    let trust = match choice % 4 {
         0 => Trust::Pin(pin("123456")),
         1 => Trust::Pin(pin("000000")),
         2 => Trust::Known(host.public()),
-        _ => Trust::Known(stranger.public()),
+        _ => Trust::Known(other_identity.public()),
     };
-    let standing = match knows / 4 % 4 {
+    let standing = match choice / 4 % 4 {
         0 => DeviceStatus::Unknown,
         1 => DeviceStatus::Allowed(client.public()),
         2 => DeviceStatus::Forbidden(client.public()),
-        _ => DeviceStatus::Allowed(stranger.public()),
+        _ => DeviceStatus::Allowed(other_identity.public()),
     };
-    let may_pair = knows % 4 == 0 && !matches!(standing, DeviceStatus::Forbidden(_));
-    let may_return = standing == DeviceStatus::Allowed(client.public()) && knows % 4 == 2;
+    let may_pair = choice % 4 == 0 && !matches!(standing, DeviceStatus::Forbidden(_));
+    let may_return = standing == DeviceStatus::Allowed(client.public()) && choice % 4 == 2;
     let now = Instant(1_000_000_000);
     let made = ClientHandshake::new(now, &client, DeviceName::new("fuzz"), trust);
     let mut world = World {
@@ -63,14 +63,14 @@ pub fn handshake(bytes: &[u8]) {
         down: VecDeque::new(),
         at_host: Vec::new(),
         at_client: Vec::new(),
-        told: 0,
+        events: 0,
     };
     let window = Duration::from_secs(30);
     world.host.open_pairing(now, pin("123456"), window);
     while !draw.is_empty() {
         world.step(&mut draw);
     }
-    assert!(world.told <= MAX_TRIES + 1, "more events than possible");
+    assert!(world.events <= MAX_TRIES + 1, "more events than possible");
     for (established, paired) in &world.at_host {
         assert!(established.peer == client.public());
         let allowed = match paired {
@@ -79,7 +79,7 @@ pub fn handshake(bytes: &[u8]) {
             // This host accepts no tickets.
             Paired::Ticket { .. } => false,
         };
-        assert!(allowed, "{paired:?} with {knows}");
+        assert!(allowed, "{paired:?} with {choice}");
     }
     for established in &world.at_client {
         assert!(established.peer == host.public());
@@ -170,8 +170,8 @@ impl World {
         }
         while let Some(event) = self.host.poll_event() {
             let of_window = matches!(event, PairingEvent::Expired | PairingEvent::TooManyWrong);
-            assert!(of_window || self.told <= MAX_TRIES);
-            self.told += 1;
+            assert!(of_window || self.events <= MAX_TRIES);
+            self.events += 1;
         }
     }
 

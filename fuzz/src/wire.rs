@@ -115,7 +115,7 @@ pub(crate) fn stream_segments(bytes: &[u8]) {
                 let length = usize::from(draw.u16());
                 let _ = outgoing.push(&vec![7; length]);
             }
-            4 => outgoing.seen(now, draw.u64(3), round_trip),
+            4 => outgoing.acknowledge(now, draw.u64(3), round_trip),
             _ => now.0 += i64::from(draw.u32()),
         }
         let mut messages = 0;

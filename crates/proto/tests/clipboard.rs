@@ -87,18 +87,18 @@ impl World {
         let mut out = Vec::new();
         let mut datagrams = 0;
         loop {
-            let mut said = false;
+            let mut active = false;
             for (path, client) in &mut self.clients {
                 while client.poll_transmit(self.now, &mut out) {
                     self.host.handle_datagram(self.now, *path, &out).unwrap();
-                    said = true;
+                    active = true;
                 }
             }
             while let Some(to) = self.host.poll_transmit(self.now, &mut out) {
                 let client = self.clients.iter_mut().find(|(path, _)| *path == to);
                 let (path, client) = client.unwrap();
                 client.handle_datagram(self.now, *path, &out).unwrap();
-                (said, datagrams) = (true, datagrams + 1);
+                (active, datagrams) = (true, datagrams + 1);
             }
             while let Some(event) = self.host.poll_event() {
                 if let HostEvent::Clipboard(_, text) = event {
@@ -114,22 +114,22 @@ impl World {
                     }
                 }
             }
-            if !said {
+            if !active {
                 return;
             }
         }
     }
 
     fn copies(&mut self, client: usize, text: &str) -> bool {
-        let said = self.clients[client].1.clipboard(text.into());
+        let active = self.clients[client].1.clipboard(text.into());
         self.settle();
-        said
+        active
     }
 
     fn host_copies(&mut self, text: &str) -> bool {
-        let said = self.host.clipboard(text.into());
+        let active = self.host.clipboard(text.into());
         self.settle();
-        said
+        active
     }
 }
 

@@ -119,7 +119,7 @@ fn send_with(sender: &mut VideoSender, frames: &[Frame]) -> Sent {
 
 /// The output of a receiver.
 #[derive(Default, Debug, PartialEq, Eq)]
-struct CameOut {
+struct ReceiverOutput {
     /// Slices by frame and first macroblock.
     slices: BTreeMap<(FrameId, u16), Vec<u8>>,
     ends: Vec<(FrameId, Option<Fidelity>)>,
@@ -127,7 +127,7 @@ struct CameOut {
     next_mb: u16,
 }
 
-impl CameOut {
+impl ReceiverOutput {
     /// Polls all outputs, checking that they are in order.
     fn drain(&mut self, receiver: &mut MediaReceiver, now: Instant) {
         let mut steps = 0;
@@ -202,7 +202,7 @@ proptest! {
     ) {
         let (datagrams, sent) = send(&frames);
         let mut receiver = MediaReceiver::new(&established());
-        let mut out = CameOut::default();
+        let mut out = ReceiverOutput::default();
         let order = shuffled(datagrams.len(), &order);
         let span = REORDER_WAIT.as_nanos() as i64 - 1;
         for (i, datagram) in order.iter().enumerate() {
@@ -227,7 +227,7 @@ proptest! {
     fn any_subset_gives_no_wrong_byte(
         frames in frames(prop::bool::weighted(0.2)),
         order in prop::collection::vec(any::<usize>(), 0..200),
-        fate in prop::collection::vec((0_u8..4, 0_u64..4), 1..200),
+        deliveries in prop::collection::vec((0_u8..4, 0_u64..4), 1..200),
         parity: bool,
     ) {
         let mut sender = MediaSender::new(&established()).video();
@@ -238,10 +238,10 @@ proptest! {
         }
         let (datagrams, sent) = send_with(&mut sender, &frames);
         let mut receiver = MediaReceiver::new(&established());
-        let mut out = CameOut::default();
+        let mut out = ReceiverOutput::default();
         let mut now = Instant(0);
         for (i, datagram) in shuffled(datagrams.len(), &order).into_iter().enumerate() {
-            let (what, later) = fate[i % fate.len()];
+            let (what, later) = deliveries[i % deliveries.len()];
             match what {
                 0 => {} // lost
                 1 => {
@@ -286,7 +286,7 @@ proptest! {
     ) {
         let (datagrams, sent) = send(&frames);
         let mut receiver = MediaReceiver::new(&established());
-        let mut out = CameOut::default();
+        let mut out = ReceiverOutput::default();
         for (i, datagram) in datagrams.iter().enumerate() {
             let (place, flip) = damage[i % damage.len()];
             let mut damaged = datagram.clone();
@@ -335,7 +335,7 @@ fn constant_reordering_has_no_effect() {
     };
     let (datagrams, _) = send(&[frame]);
     let mut receiver = MediaReceiver::new(&established());
-    let mut out = CameOut::default();
+    let mut out = ReceiverOutput::default();
     // A datagram each 0.25 ms; every fifth is delayed by 2 ms.
     let mut arrivals: Vec<_> = (0_i64..)
         .zip(&datagrams)
@@ -365,7 +365,7 @@ fn a_second_gap_does_not_wait_for_the_next_frame() {
         },
     ]);
     let mut receiver = MediaReceiver::new(&established());
-    let mut out = CameOut::default();
+    let mut out = ReceiverOutput::default();
     // Slices 1 and 4 of the second frame are lost.
     for (i, datagram) in datagrams.iter().enumerate() {
         if i != 7 && i != 10 {

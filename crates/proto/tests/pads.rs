@@ -27,7 +27,7 @@ struct World {
     /// The inputs at the host.
     inputs: Vec<InputEvent>,
     /// The rumble of each client's gamepads, with its time.
-    felt: Vec<(usize, u64, PadId, Rumble)>,
+    rumbled: Vec<(usize, u64, PadId, Rumble)>,
     now: Instant,
     lossy: bool,
 }
@@ -77,7 +77,7 @@ impl World {
             host,
             clients: Vec::new(),
             inputs: Vec::new(),
-            felt: Vec::new(),
+            rumbled: Vec::new(),
             now: Instant(0),
             lossy: false,
         }
@@ -125,10 +125,10 @@ impl World {
     fn settle(&mut self) {
         let mut out = Vec::new();
         loop {
-            let mut said = false;
+            let mut active = false;
             for (path, client, _) in &mut self.clients {
                 while client.poll_transmit(self.now, &mut out) {
-                    said = true;
+                    active = true;
                     if !self.lossy {
                         self.host.handle_datagram(self.now, *path, &out).unwrap();
                     }
@@ -138,7 +138,7 @@ impl World {
                 let client = self.clients.iter_mut().find(|(path, ..)| *path == to);
                 let (path, client, _) = client.unwrap();
                 client.handle_datagram(self.now, *path, &out).unwrap();
-                said = true;
+                active = true;
             }
             while let Some(event) = self.host.poll_event() {
                 if let HostEvent::Input { arrived, .. } = event {
@@ -152,17 +152,17 @@ impl World {
                             for event in pads.announcements() {
                                 client.input(self.now, event, self.now);
                             }
-                            said = true;
+                            active = true;
                         }
                         ClientEvent::Rumble(pad, rumble, _) => {
                             let at = u64::try_from(self.now.0).unwrap() / 1_000_000;
-                            self.felt.push((n, at, pad, rumble));
+                            self.rumbled.push((n, at, pad, rumble));
                         }
                         _ => {}
                     }
                 }
             }
-            if !said {
+            if !active {
                 return;
             }
         }
@@ -276,21 +276,25 @@ fn a_rumble_reaches_the_player_alone_and_ends_with_the_role() {
     };
     world.host.rumble(world.now, pad(0), hard);
     world.pass(250);
-    let told: Vec<_> = world.felt.drain(..).map(|(n, _, p, r)| (n, p, r)).collect();
-    assert_eq!(told, [(0, pad(0), hard); 3], "repeated while it lasts");
+    let rumbles: Vec<_> = world
+        .rumbled
+        .drain(..)
+        .map(|(n, _, p, r)| (n, p, r))
+        .collect();
+    assert_eq!(rumbles, [(0, pad(0), hard); 3], "repeated while it lasts");
     world.join(Pads::default(), true);
     world.pass(500);
-    assert_eq!(world.felt, []);
+    assert_eq!(world.rumbled, []);
     world.host.rumble(world.now, pad(0), Rumble::OFF);
     world.pass(500);
-    assert_eq!(world.felt, [], "nothing ran");
+    assert_eq!(world.rumbled, [], "nothing ran");
     world.host.rumble(world.now, pad(0), hard);
     world.pass(1);
     world.host.rumble(world.now, pad(0), Rumble::OFF);
     world.pass(500);
-    let told: Vec<_> = world.felt.iter().map(|(n, _, _, r)| (*n, *r)).collect();
+    let rumbles: Vec<_> = world.rumbled.iter().map(|(n, _, _, r)| (*n, *r)).collect();
     assert_eq!(
-        told,
+        rumbles,
         [
             (2, hard),
             (2, Rumble::OFF),

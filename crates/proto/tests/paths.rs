@@ -42,8 +42,8 @@ struct World {
     seems: Box<dyn FnMut(u32) -> Option<PathId>>,
     sent: u32,
     /// Bytes received from each path, and sent to it.
-    heard: BTreeMap<[u8; PathId::LEN], usize>,
-    went: BTreeMap<[u8; PathId::LEN], usize>,
+    received_bytes: BTreeMap<[u8; PathId::LEN], usize>,
+    sent_bytes: BTreeMap<[u8; PathId::LEN], usize>,
     /// The path of the video.
     video: PathId,
     moved_at: Vec<Instant>,
@@ -62,8 +62,8 @@ impl World {
             at: HOME,
             seems: Box::new(|_| None),
             sent: 0,
-            heard: BTreeMap::new(),
-            went: BTreeMap::new(),
+            received_bytes: BTreeMap::new(),
+            sent_bytes: BTreeMap::new(),
             video: HOME,
             moved_at: Vec::new(),
             ended: false,
@@ -73,7 +73,7 @@ impl World {
     fn up(&mut self, datagram: &[u8]) {
         let from = (self.seems)(self.sent).unwrap_or(self.at);
         self.sent += 1;
-        *self.heard.entry(from.0).or_default() += datagram.len();
+        *self.received_bytes.entry(from.0).or_default() += datagram.len();
         let Some(host) = &mut self.host else { return };
         if host.handle_datagram(self.now, from, datagram) == Err(Reject::Session)
             && let Some(answer) = host.answer_unknown_session(self.now, from, datagram)
@@ -99,7 +99,7 @@ impl World {
             if let Some(host) = &mut self.host {
                 host.handle_timeout(self.now);
                 while let Some(to) = host.poll_transmit(self.now, &mut out) {
-                    *self.went.entry(to.0).or_default() += out.len();
+                    *self.sent_bytes.entry(to.0).or_default() += out.len();
                     if to == self.at {
                         let _ = self.client.handle_datagram(self.now, to, &out);
                     }
@@ -132,8 +132,12 @@ fn datagrams_from_an_address_that_never_answers_draw_little() {
     let first = world.sent;
     world.seems = Box::new(move |n| (n < first + 5 || n % 2 == 0).then_some(VICTIM));
     world.run(20_000);
-    let (heard, went) = (world.heard[&VICTIM.0], world.went[&VICTIM.0]);
-    assert!(went <= 3 * heard, "{went} bytes for {heard} received");
+    let (received_bytes, sent_bytes) =
+        (world.received_bytes[&VICTIM.0], world.sent_bytes[&VICTIM.0]);
+    assert!(
+        sent_bytes <= 3 * received_bytes,
+        "{sent_bytes} bytes for {received_bytes} received"
+    );
     assert_eq!(world.video, HOME, "no video is sent there");
     assert!(world.moved_at.is_empty() && !world.ended);
 }

@@ -30,7 +30,7 @@ fn a_client_knows_on_its_own_clock_when_poses_are_wanted() {
     let mut out = Vec::new();
     let period = Duration::from_millis(11);
     let phase = |now: Instant| now + Duration::from_millis(4);
-    let mut said = 0;
+    let mut sent = 0;
     assert_eq!(
         client.pose_schedule(here(now)),
         None,
@@ -44,7 +44,7 @@ fn a_client_knows_on_its_own_clock_when_poses_are_wanted() {
             phase: phase(now),
             period,
         };
-        said += u32::from(host.pose_schedule(now, wanted));
+        sent += u32::from(host.pose_schedule(now, wanted));
         while let Some(to) = host.poll_transmit(now, &mut out) {
             assert_eq!(to, path);
             client.handle_datagram(here(now), path, &out).unwrap();
@@ -58,7 +58,7 @@ fn a_client_knows_on_its_own_clock_when_poses_are_wanted() {
     let off = (wanted.phase.0 - here(phase(now)).0).rem_euclid(11_000_000);
     assert!(off.min(11_000_000 - off) < 1_000_000, "{off}");
     assert!(
-        (3..6).contains(&said),
-        "{said}: one a second, as the times are constant"
+        (3..6).contains(&sent),
+        "{sent}: one a second, as the times are constant"
     );
 }

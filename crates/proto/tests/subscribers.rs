@@ -29,7 +29,7 @@ use proptest::prelude::*;
 const START: Instant = Instant(1_000_000_000);
 const PLAYER: SubscriberId = SubscriberId::Other(1);
 const OTHER: SubscriberId = SubscriberId::Other(2);
-const PLAYER_AGAIN: SubscriberId = SubscriberId::Other(3);
+const SECOND_ID: SubscriberId = SubscriberId::Other(3);
 
 fn host() -> Host {
     Host::new(HostPolicy {
@@ -287,10 +287,10 @@ fn only_the_player_uses_the_clipboard() {
     let taken = host.request_role(PLAYER, Role::Player, true);
     assert_eq!(taken.map(|grant| grant.role), Ok(Role::Player));
     for (id, plays) in [(OTHER, Role::Observer), (PLAYER, Role::Player)] {
-        let told = updates(&mut host, id);
+        let received = updates(&mut host, id);
         assert!(
-            matches!(told[..], [Update::Role { role, .. }] if role == plays),
-            "{told:?}"
+            matches!(received[..], [Update::Role { role, .. }] if role == plays),
+            "{received:?}"
         );
     }
     let _ = host.request_role(OTHER, Role::Player, true);
@@ -398,9 +398,9 @@ fn a_players_pads_rumble_until_it_leaves_or_another_plays() {
     // Also not a client that follows one that has left.
     host.rumble(at(1000), pad, hard);
     host.unsubscribe(OTHER, Ending::Silent);
-    join(&mut host, PLAYER_AGAIN);
+    join(&mut host, SECOND_ID);
     assert!(host.poll_transmit(at(1100), &mut out).is_none());
-    assert!(!updates(&mut host, PLAYER_AGAIN).iter().any(felt));
+    assert!(!updates(&mut host, SECOND_ID).iter().any(felt));
 }
 
 #[test]
@@ -439,19 +439,19 @@ fn a_removed_subscriber_receives_only_the_reason() {
 
 /// The steps of a frame.
 #[derive(Clone, Copy, Debug)]
-enum Fate {
+enum FrameStep {
     DroppedHere,
-    Left,
+    Departed,
     Missed,
     Reported(bool),
 }
 
-fn fate() -> impl Strategy<Value = Vec<Fate>> {
+fn steps() -> impl Strategy<Value = Vec<FrameStep>> {
     let one = prop_oneof![
-        Just(Fate::DroppedHere),
-        Just(Fate::Left),
-        Just(Fate::Missed),
-        any::<bool>().prop_map(Fate::Reported),
+        Just(FrameStep::DroppedHere),
+        Just(FrameStep::Departed),
+        Just(FrameStep::Missed),
+        any::<bool>().prop_map(FrameStep::Reported),
     ];
     prop::collection::vec(one, 0..4)
 }
@@ -462,7 +462,7 @@ proptest! {
     #[test]
     fn each_frame_of_each_subscriber_ends_once(
         reports in any::<bool>(),
-        fates in prop::collection::vec((fate(), any::<bool>()), 1..40),
+        frame_steps in prop::collection::vec((steps(), any::<bool>()), 1..40),
         goes_at in 0_usize..50,
         gap in 0_u64..300,
     ) {
@@ -474,7 +474,7 @@ proptest! {
         host.subscribe(START, PLAYER, request).expect("there is room");
         let mut captured = 0;
         let mut now = START;
-        for (n, (fates, early)) in (1_u32..).zip(&fates) {
+        for (n, (frame_steps, early)) in (1_u32..).zip(&frame_steps) {
             now = now + Duration::from_millis(gap);
             let frame = FrameId(n);
             if n as usize == goes_at {
@@ -483,7 +483,7 @@ proptest! {
             if (n as usize) < goes_at || goes_at == 0 {
                 captured += 1;
             }
-            let here = fates.iter().any(|fate| matches!(fate, Fate::DroppedHere));
+            let here = frame_steps.iter().any(|step| matches!(step, FrameStep::DroppedHere));
             let end = FrameOutcome {
                 subscriber: PLAYER,
                 view: ViewId::FIRST,
@@ -497,15 +497,15 @@ proptest! {
             if !early {
                 host.record(now, &end);
             }
-            for fate in fates {
-                match *fate {
-                    Fate::DroppedHere => {}
-                    Fate::Left => host.departed(now, PLAYER, frame, Ok(Departure::default())),
-                    Fate::Missed => {
+            for step in frame_steps {
+                match *step {
+                    FrameStep::DroppedHere => {}
+                    FrameStep::Departed => host.departed(now, PLAYER, frame, Ok(Departure::default())),
+                    FrameStep::Missed => {
                         let why = (Stage::FirstSent, DropCause::SendBufferFull);
                         host.departed(now, PLAYER, frame, Err(why));
                     }
-                    Fate::Reported(whole) => {
+                    FrameStep::Reported(whole) => {
                         let how = if whole { Fidelity::Complete } else { Fidelity::Concealed };
                         let report = Report::new(frame, Outcome::Displayed(how));
                         host.feedback(now, PLAYER, &Feedback::Frame(report));

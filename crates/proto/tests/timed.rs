@@ -73,9 +73,9 @@ fn sent(loss: Loss, lengths: &[usize]) -> Vec<Vec<u8>> {
 
 /// The output: for each payload whether it arrived, from the first known one on.
 #[derive(Default)]
-struct CameOut(Vec<bool>, u64);
+struct Received(Vec<bool>, u64);
 
-impl CameOut {
+impl Received {
     fn drain(&mut self, receiver: &mut MediaReceiver, now: Instant, lengths: &[usize]) {
         let stream = receiver.timed(AUDIO).expect("audio was granted");
         while let Some(step) = stream.poll(now) {
@@ -111,43 +111,43 @@ proptest! {
     #[test]
     fn payloads_come_out_once_in_order_or_are_named(
         lengths in prop::collection::vec(0_usize..600, 20..60),
-        fates in prop::collection::vec((0..4_u8, 0_i64..30_000), 60),
+        deliveries in prop::collection::vec((0..4_u8, 0_i64..30_000), 60),
         rate in 0.0..0.3_f64,
     ) {
         let datagrams = sent(loss(rate, 2.0), &lengths);
         // Arrival times in microseconds; the last one arrives, which completes the stream.
         let mut arrivals: Vec<(i64, usize)> = Vec::new();
-        for (payload, (fate, late)) in (0..datagrams.len()).zip(&fates) {
+        for (payload, (delivery, late)) in (0..datagrams.len()).zip(&deliveries) {
             let sent = at(payload as u64).0 / 1000;
-            if *fate > 0 || payload + 1 == datagrams.len() {
+            if *delivery > 0 || payload + 1 == datagrams.len() {
                 arrivals.push((sent + late, payload));
             }
-            if *fate == 2 {
+            if *delivery == 2 {
                 arrivals.push((sent + late + 100, payload));
             }
         }
         arrivals.sort_unstable();
         let mut receiver = hearing();
-        let mut came = CameOut::default();
+        let mut received = Received::default();
         let mut seen = vec![false; datagrams.len()];
         for (us, payload) in arrivals {
             let now = Instant(us * 1000);
             while let Some(due) = receiver.next_timeout().filter(|due| *due <= now) {
-                came.drain(&mut receiver, due, &lengths);
+                received.drain(&mut receiver, due, &lengths);
             }
             let again = std::mem::replace(&mut seen[payload], true);
             let taken = receiver.handle_datagram(now, &datagrams[payload]);
             prop_assert_eq!(taken.is_err(), again);
-            came.drain(&mut receiver, now, &lengths);
+            received.drain(&mut receiver, now, &lengths);
         }
         while let Some(due) = receiver.next_timeout() {
-            came.drain(&mut receiver, due, &lengths);
+            received.drain(&mut receiver, due, &lengths);
         }
         // The payloads before the first arrived one are unknown.
         let counted = receiver.timed(AUDIO).unwrap().counters();
         let (whole, missing) = (
-            came.0.iter().filter(|came| **came).count() as u64,
-            came.0.iter().filter(|came| !**came).count() as u64,
+            received.0.iter().filter(|received| **received).count() as u64,
+            received.0.iter().filter(|received| !**received).count() as u64,
         );
         prop_assert_eq!((counted.delivered, counted.missing), (whole, missing));
     }
@@ -157,17 +157,17 @@ proptest! {
 fn repeated_payloads_repair_losses() {
     let lengths = [100; 40];
     let datagrams = sent(loss(0.05, 3.0), &lengths);
-    let (mut receiver, mut came) = (hearing(), CameOut::default());
+    let (mut receiver, mut received) = (hearing(), Received::default());
     // Three consecutive ones, and a single one.
     let lost = [10, 11, 12, 30];
     for (payload, datagram) in datagrams.iter().enumerate() {
         if !lost.contains(&payload) {
             let now = at(payload as u64);
             receiver.handle_datagram(now, datagram).unwrap();
-            came.drain(&mut receiver, now, &lengths);
+            received.drain(&mut receiver, now, &lengths);
         }
     }
-    assert_eq!(came.0, [true; 40]);
+    assert_eq!(received.0, [true; 40]);
     let counters = receiver.timed(AUDIO).unwrap().counters();
     let repaired = TimedCounters {
         delivered: 40,
@@ -181,25 +181,25 @@ fn repeated_payloads_repair_losses() {
 fn lost_payloads_are_skipped_at_their_deadline() {
     let lengths = [1000; 4];
     let datagrams = sent(Loss::NONE, &lengths);
-    let (mut receiver, mut came) = (hearing(), CameOut::default());
+    let (mut receiver, mut received) = (hearing(), Received::default());
     let wait = Duration::from_millis(12);
     receiver.timed(AUDIO).unwrap().set_wait(wait);
     receiver.handle_datagram(at(0), &datagrams[0]).unwrap();
     // Too long to be repeated: the second is lost.
     receiver.handle_datagram(at(2), &datagrams[2]).unwrap();
     receiver.handle_datagram(at(3), &datagrams[3]).unwrap();
-    came.drain(&mut receiver, at(3), &lengths);
-    assert_eq!(came.0, [true]);
+    received.drain(&mut receiver, at(3), &lengths);
+    assert_eq!(received.0, [true]);
     let due = at(2) + wait;
     assert_eq!(receiver.next_timeout(), Some(due));
-    came.drain(&mut receiver, Instant(due.0 - 1), &lengths);
-    assert_eq!(came.0, [true]);
-    came.drain(&mut receiver, due, &lengths);
-    assert_eq!(came.0, [true, false, true, true]);
+    received.drain(&mut receiver, Instant(due.0 - 1), &lengths);
+    assert_eq!(received.0, [true]);
+    received.drain(&mut receiver, due, &lengths);
+    assert_eq!(received.0, [true, false, true, true]);
     // Now it is too late.
     receiver.handle_datagram(due, &datagrams[1]).unwrap();
-    came.drain(&mut receiver, due, &lengths);
-    assert_eq!((came.0.len(), receiver.next_timeout()), (4, None));
+    received.drain(&mut receiver, due, &lengths);
+    assert_eq!((received.0.len(), receiver.next_timeout()), (4, None));
 }
 
 #[test]
@@ -207,17 +207,17 @@ fn a_long_gap_ends_at_once_and_costs_no_memory() {
     let count = 3 * MAX_WAITING as usize;
     let lengths = vec![20; count];
     let datagrams = sent(Loss::NONE, &lengths);
-    let (mut receiver, mut came) = (hearing(), CameOut::default());
+    let (mut receiver, mut received) = (hearing(), Received::default());
     receiver.handle_datagram(at(0), &datagrams[0]).unwrap();
     receiver.handle_datagram(at(9), &datagrams[9]).unwrap();
     let last = &datagrams[count - 1];
     receiver.handle_datagram(at(9), last).unwrap();
-    came.drain(&mut receiver, at(9), &lengths);
+    received.drain(&mut receiver, at(9), &lengths);
     // All that exceed the limit are skipped, including an arrived one; the others are waited for.
-    assert_eq!(came.0.len(), count - MAX_WAITING as usize);
+    assert_eq!(received.0.len(), count - MAX_WAITING as usize);
     let due = receiver.next_timeout().unwrap();
-    came.drain(&mut receiver, due, &lengths);
-    assert_eq!((came.0.len(), came.0[count - 1]), (count, true));
+    received.drain(&mut receiver, due, &lengths);
+    assert_eq!((received.0.len(), received.0[count - 1]), (count, true));
 }
 
 #[test]

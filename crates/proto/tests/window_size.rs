@@ -30,21 +30,21 @@ fn exchange(host: &mut Host, client: &mut ClientSession, now: Instant) -> Vec<Si
     let mut sizes = Vec::new();
     let mut out = Vec::new();
     loop {
-        let mut said = false;
+        let mut active = false;
         while client.poll_transmit(now, &mut out) {
             host.handle_datagram(now, PATH, &out).unwrap();
-            said = true;
+            active = true;
         }
         while host.poll_transmit(now, &mut out).is_some() {
             client.handle_datagram(now, PATH, &out).unwrap();
-            said = true;
+            active = true;
         }
         while let Some(event) = host.poll_event() {
             if let HostEvent::WindowSize(_, size) = event {
                 sizes.push(size);
             }
         }
-        if !said {
+        if !active {
             return sizes;
         }
     }

@@ -112,7 +112,7 @@ impl Playout {
         &mut self,
         now: Instant,
         view: ViewId,
-        fate: &FrameResult,
+        result: &FrameResult,
         presentation: &Presentation,
         session: &mut ClientSession,
     ) -> Report {
@@ -124,7 +124,7 @@ impl Playout {
         let mut report = Report {
             view,
             frame: FrameId::NONE,
-            outcome: outcome(fate, presentation),
+            outcome: outcome(result, presentation),
             first_received: None,
             recoverable: None,
             decoded: None,
@@ -140,7 +140,7 @@ impl Playout {
             pose: None,
             age: DisplayLatency::default(),
         };
-        match fate {
+        match result {
             FrameResult::Dropped {
                 frame,
                 first_received,
@@ -230,8 +230,8 @@ fn age(
 }
 
 /// The frame's outcome. A frame that waits for a key frame has arrived, but cannot be decoded.
-fn outcome(fate: &FrameResult, presentation: &Presentation) -> Outcome {
-    let (stage, why) = match fate {
+fn outcome(result: &FrameResult, presentation: &Presentation) -> Outcome {
+    let (stage, why) = match result {
         FrameResult::Completed(end) => match presentation.failure {
             Some(failure) => failure,
             None if presentation.submitted.is_some() => return Outcome::Displayed(end.fidelity),

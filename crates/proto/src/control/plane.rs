@@ -181,7 +181,7 @@ impl ControlPlane {
                 }
                 Message::SegmentsAcked { through } => {
                     let round_trip = self.round_trip();
-                    self.outgoing.seen(now, through, round_trip);
+                    self.outgoing.acknowledge(now, through, round_trip);
                 }
                 other => heard.extend(owned(other).map(PlaneEvent::Message)),
             }

@@ -81,7 +81,7 @@ impl Outgoing {
     }
 
     /// The peer acknowledged all bytes before `through`.
-    pub fn seen(&mut self, now: Instant, through: u64, round_trip: Duration) {
+    pub fn acknowledge(&mut self, now: Instant, through: u64, round_trip: Duration) {
         let end = self.start + self.unseen.len() as u64;
         if through <= self.start || through > end {
             return;
@@ -222,20 +222,20 @@ mod tests {
         #[test]
         fn messages_arrive_in_order(
             messages in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..4000), 1..8),
-            fate in prop::collection::vec(0_u8..4, 0..60),
+            deliveries in prop::collection::vec(0_u8..4, 0..60),
         ) {
             let mut out = Outgoing::default();
             let mut inc = Incoming::default();
             for m in &messages {
                 prop_assert!(out.push(m));
             }
-            let mut fate = fate.into_iter();
+            let mut deliveries = deliveries.into_iter();
             let mut held: Vec<(u64, Vec<u8>)> = Vec::new();
             let mut got = Vec::new();
             let mut now = Instant(0);
             for _ in 0..10_000 {
                 while let Some(segment) = out.poll(now, Duration::from_millis(1)) {
-                    match fate.next().unwrap_or(0) {
+                    match deliveries.next().unwrap_or(0) {
                         1 => {}                       // lost
                         2 => held.push(segment),      // reordered
                         3 => {                        // duplicated
@@ -248,8 +248,8 @@ mod tests {
                 for (offset, bytes) in held.drain(..) {
                     inc.segment(offset, &bytes).unwrap();
                 }
-                if fate.next().unwrap_or(0) != 1 {
-                    out.seen(now, inc.through(), Duration::from_millis(1));
+                if deliveries.next().unwrap_or(0) != 1 {
+                    out.acknowledge(now, inc.through(), Duration::from_millis(1));
                 }
                 while let Some(m) = inc.message().unwrap() {
                     got.push(m);

@@ -150,11 +150,11 @@ mod tests {
         #[test]
         fn each_event_once_in_order(
             sent in prop::collection::vec(anything(), 1..120),
-            fate in prop::collection::vec(0_u8..4, 0..300),
+            deliveries in prop::collection::vec(0_u8..4, 0..300),
         ) {
             let mut out = Outbox::default();
             let mut inbox = Inbox::default();
-            let mut fate = fate.into_iter();
+            let mut deliveries = deliveries.into_iter();
             let mut old = Vec::new();
             let mut got = Vec::new();
             // A reconciling release has the number of the previous event.
@@ -170,12 +170,12 @@ mod tests {
             for event in &sent {
                 out.push(*event, Instant(0));
                 let batch = out.batch(ConfigEpoch(1));
-                match fate.next().unwrap_or(0) {
+                match deliveries.next().unwrap_or(0) {
                     1 => {}
                     2 => old.push(batch),
                     _ => {
                         deliver(&mut inbox, &batch, &mut got);
-                        if fate.next().unwrap_or(0) != 1 {
+                        if deliveries.next().unwrap_or(0) != 1 {
                             out.acknowledge(inbox.through());
                         }
                         if let Some(late) = old.pop() {

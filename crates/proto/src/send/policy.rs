@@ -55,7 +55,7 @@ impl Settings {
 
     /// Frames a second, rounded up: 1–65 535.
     #[must_use]
-    pub fn whole_fps(&self) -> u16 {
+    pub fn rounded_fps(&self) -> u16 {
         #[expect(clippy::cast_possible_truncation, reason = "it is within 1–65 535")]
         #[expect(clippy::cast_sign_loss, reason = "it is within 1–65 535")]
         let fps = self.fps.ceil().clamp(1.0, 65_535.0) as u16;

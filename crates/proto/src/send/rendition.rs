@@ -455,7 +455,7 @@ impl<S: Subscriber> Rendition<S> {
             size: encoder.size,
             codec: encoder.codec,
             colour: encoder.colour,
-            fps: self.settings.policy.whole_fps(),
+            fps: self.settings.policy.rounded_fps(),
         });
         let frame = Frame {
             header,

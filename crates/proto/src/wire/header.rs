@@ -98,7 +98,7 @@ impl Header {
     /// The header of a captured datagram of a sealed plane, with `length` bytes, or of several that a network
     /// card segments or coalesces, of which `payload` is the beginning.
     #[must_use]
-    pub fn seen(payload: &[u8], length: usize) -> Option<&Header> {
+    pub fn from_capture(payload: &[u8], length: usize) -> Option<&Header> {
         let (header, _) = Header::ref_from_prefix(payload).ok()?;
         let is_sealed = matches!(header.plane & !PHASE, 1 | 2);
         (header.version == PROTOCOL_VERSION && is_sealed && length >= HEADER + TAG)

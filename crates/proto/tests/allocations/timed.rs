@@ -35,11 +35,11 @@ fn a_payload_costs_no_allocation() {
     }]);
     let mut out = SendBuf::default();
     let bytes = [7; 150];
-    let mut heard = 0;
+    let mut received = 0;
     for number in 0..START_UP + PAYLOADS {
         if number == START_UP {
             sys::count();
-            heard = 0;
+            received = 0;
         }
         let now = Instant(number * 2_500_000);
         sender.send(now, (now, 120), &bytes, &mut out).unwrap();
@@ -51,13 +51,13 @@ fn a_payload_costs_no_allocation() {
         }
         let stream = receiver.timed(STREAM).unwrap();
         while let Some(step) = stream.poll(now) {
-            heard += i64::from(matches!(step, TimedOutput::Payload(..)));
+            received += i64::from(matches!(step, TimedOutput::Payload(..)));
         }
     }
     let counted = sys::counted();
     assert!(
-        heard >= PAYLOADS - 2,
-        "nearly all payloads arrived: {heard}"
+        received >= PAYLOADS - 2,
+        "nearly all payloads arrived: {received}"
     );
     assert_eq!(counted, 0, "allocations for {PAYLOADS} payloads");
 }

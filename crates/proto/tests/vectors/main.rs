@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hkdf;
-use messages::{decisions, messages};
+use messages::{control_events, messages};
 use openuvr_proto::control::clipboard::{ClipboardDirections, ClipboardPiece};
 use openuvr_proto::control::negotiate::{
     ClientConstraints, Negotiation, ObserverReason, Offer, Refusal, Role,
@@ -401,9 +401,9 @@ fn rotation(v: &mut Vectors) {
 
 fn control(v: &mut Vectors) {
     v.title("Control messages, as they lie in a datagram's body");
-    let decisions = decisions().into_iter();
-    let decisions = decisions.map(|(name, decision)| (name, Message::ControlEvent(decision)));
-    for (name, message) in messages().into_iter().chain(decisions) {
+    let events = control_events().into_iter();
+    let events = events.map(|(name, event)| (name, Message::ControlEvent(event)));
+    for (name, message) in messages().into_iter().chain(events) {
         let mut bytes = Vec::new();
         message.write(&mut bytes);
         v.bytes(name, &bytes);

@@ -19,7 +19,7 @@ use openuvr_proto::wire::control::{
 };
 use openuvr_proto::wire::video::{EchoKind, FieldOfView};
 
-pub(crate) fn decisions() -> Vec<(&'static str, ControlEvent)> {
+pub(crate) fn control_events() -> Vec<(&'static str, ControlEvent)> {
     let ms = Duration::from_millis;
     let (to, capacity) = (Bitrate::from_mbps(8), Bitrate::from_mbps(10));
     let (frame, why) = (FrameId(9), KeyFrameReason::RefreshFailed);

@@ -76,11 +76,11 @@ fn a_frame_is_reported_with_stages_and_first_shown_input() {
         session.input(at(ms), moved, at(ms));
     }
     let mut finish = |frame, ms, seq| {
-        let fate = out(frame, at(ms), seq);
+        let result = out(frame, at(ms), seq);
         playout.finish(
             at(ms) + MS * 2,
             ViewId::FIRST,
-            &fate,
+            &result,
             &shown(at(ms)),
             &mut session,
         )
@@ -198,12 +198,12 @@ fn an_undecoded_frame_ended_where_it_was_looked_at_last() {
         (DropCause::AwaitingKeyFrame, Some(at(5)), Stage::Decoded),
         (DropCause::AwaitingKeyFrame, None, Stage::Decoded),
     ] {
-        let fate = FrameResult::Dropped {
+        let result = FrameResult::Dropped {
             frame: FrameId(9),
             why,
             first_received: first,
         };
-        let report = playout.finish(at(9), ViewId::FIRST, &fate, &shown(at(5)), &mut session);
+        let report = playout.finish(at(9), ViewId::FIRST, &result, &shown(at(5)), &mut session);
         assert_eq!(report.outcome, Outcome::Dropped { stage, why });
         assert_eq!(report.frame, FrameId(9));
         assert_eq!(report.first_received, first.map(|at| PeerInstant(at.0)));
