@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn hands_and_durations_that_are_none_are_refused() {
+    fn invalid_hands_and_durations_are_rejected() {
         let mut bytes = Vec::new();
         Haptic::stop(Hand::Right).write(&mut Writer(&mut bytes));
         assert_eq!(

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_leaves_and_not_too_often() {
+    fn the_newest_is_sent_at_a_limited_rate() {
         let mut sender = LatestSender::default();
         let at = |x| Pose::new([x, 0.0, 0.0], UP).unwrap();
         let us = |us: i64| Instant(us * 1000);

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_did_not_turn_sees_the_same() {
+    fn without_a_turn_reprojection_is_the_identity() {
         let camera = camera([-50.0, 40.0, 35.0, -55.0], 640);
         let same = Homography::re_aimed(&camera, &camera, Rotation::NONE).expect("a picture");
         for place in [[0.0, 0.0], [320.0, 12.5], [640.0, 640.0]] {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn known_angles_land_where_they_belong() {
+    fn known_angles_map_to_the_expected_pixels() {
         // Half a right angle to the left: the left edge moves to the centre.
         let to_left = Homography::re_aimed(&square(), &square(), yaw(45.0)).expect("a picture");
         assert!(at(to_left.source(320.0, 320.0), [0.0, 320.0]));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_margin_is_seen_when_the_head_turns_into_it() {
+    fn a_margin_becomes_visible_when_the_head_turns() {
         let drawn = square();
         let shown = Camera {
             view: without_margin(&drawn.view, 10f32.to_radians()),
@@ -224,7 +224,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn there_and_back_is_the_same_place(
+        fn the_inverse_maps_back_to_the_same_position(
             by in rotations(),
             x in 0.0f64..640.0,
             y in 0.0f64..640.0,
@@ -244,7 +244,7 @@ mod tests {
         }
 
         #[test]
-        fn a_direction_is_seen_where_the_eye_is_turned_to(by in rotations()) {
+        fn a_direction_maps_to_the_pixel_of_the_turned_eye(by in rotations()) {
             // The centre of the displayed picture is the drawn picture's pixel in the direction of the eye.
             let camera = square();
             let seen = Homography::re_aimed(&camera, &camera, by).expect("a picture");

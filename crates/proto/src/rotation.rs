@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn exponential_and_logarithm_undo_each_other() {
+    fn exponential_and_logarithm_are_inverse() {
         let vectors = [
             [0.0; 3],
             [1e-4, 0.0, 0.0],
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_looks_where_its_angles_say() {
+    fn head_angles_rotate_the_view_axis() {
         let ahead = |yaw: f32, pitch: f32, roll: f32| {
             let [yaw, pitch, roll] = [yaw, pitch, roll].map(f32::to_radians);
             Rotation::of_head(yaw, pitch, roll).turn([0.0, 0.0, -1.0])

@@ -12,7 +12,7 @@ mod tests {
     use super::newer;
 
     #[test]
-    fn newer_survives_the_wrap() {
+    fn newer_handles_the_wrap_around() {
         assert!(newer(1, 0));
         assert!(!newer(0, 1));
         assert!(!newer(7, 7));

@@ -138,7 +138,7 @@ fn long() -> String {
 }
 
 #[test]
-fn text_of_any_length_goes_both_ways() {
+fn text_of_any_length_is_sent_in_both_directions() {
     let mut world = World::new(BOTH, 1);
     for text in ["a", "Grüße 😀\n", &long(), &"x".repeat(MAX_TEXT)] {
         let text = ClipboardText::from(text);
@@ -154,7 +154,7 @@ fn text_of_any_length_goes_both_ways() {
 }
 
 #[test]
-fn only_the_ways_that_the_host_allows_are_gone() {
+fn text_is_sent_only_in_allowed_directions() {
     for (to_host, to_client) in [(false, false), (true, false), (false, true)] {
         let mut world = World::new(ClipboardDirections { to_host, to_client }, 1);
         assert_eq!(world.copies(0, "from the client"), to_host);
@@ -165,7 +165,7 @@ fn only_the_ways_that_the_host_allows_are_gone() {
 }
 
 #[test]
-fn observers_neither_say_nor_hear_anything() {
+fn observers_neither_send_nor_receive_clipboard_text() {
     let mut world = World::new(BOTH, 2);
     assert!(!world.copies(1, "of the observer"));
     assert!(world.host_copies("for the player"));
@@ -185,7 +185,7 @@ fn observers_neither_say_nor_hear_anything() {
 }
 
 #[test]
-fn the_newest_text_wins_over_one_under_way() {
+fn a_new_text_replaces_a_partly_received_one() {
     let mut world = World::new(BOTH, 1);
     assert!(world.host.clipboard(long().as_str().into()));
     assert!(world.host.clipboard("newest".into()));

@@ -73,7 +73,7 @@ fn control_events_reach_the_player_as_values() {
 }
 
 #[test]
-fn a_decision_of_a_newer_host_is_skipped() {
+fn a_control_event_of_a_newer_host_is_skipped() {
     let known = Message::ControlEvent(ControlEvent::CongestionSkip {
         wait: Duration::from_millis(1),
     });

@@ -253,7 +253,7 @@ fn requests_wait_for_repair_datagrams() {
 }
 
 #[test]
-fn a_host_that_does_not_send_again_is_not_waited_for() {
+fn without_retransmission_there_is_no_wait() {
     let mut sender = Sender::new(false, false);
     let mut receiver = receiver();
     let (datagrams, _) = sender.frame(1, 0, &[1000; 4]);
@@ -307,7 +307,7 @@ fn an_entirely_lost_frame_is_retransmitted() {
 }
 
 #[test]
-fn a_body_is_sent_again_twice_and_not_when_it_is_old() {
+fn a_body_is_retransmitted_twice_and_only_while_recent() {
     let mut sender = Sender::new(false, true);
     let (datagrams, _) = sender.frame(1, 0, &[5000]);
     let one = RetransmissionRequest {

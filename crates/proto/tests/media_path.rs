@@ -300,7 +300,7 @@ proptest! {
 }
 
 #[test]
-fn a_slice_that_is_too_long_is_not_sent_cut() {
+fn a_slice_that_is_too_long_is_not_truncated() {
     let mut sender = MediaSender::new(&established()).video();
     let header = FrameHeader {
         frame: FrameId(1),

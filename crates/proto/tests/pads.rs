@@ -183,7 +183,7 @@ fn pads(events: &[InputEvent]) -> Pads {
 const SOUTH: u32 = 1;
 
 #[test]
-fn a_player_says_its_pads_when_the_host_takes_them() {
+fn a_player_announces_its_pads_once_the_host_accepts_them() {
     let mut world = World::new(2);
     let there = [connected(1), held(1, SOUTH, 5)];
     world.join(pads(&there), false);
@@ -202,7 +202,7 @@ fn a_player_says_its_pads_when_the_host_takes_them() {
 }
 
 #[test]
-fn a_host_without_pads_hears_of_none() {
+fn a_host_without_pads_receives_no_pad_events() {
     let mut world = World::new(0);
     world.join(pads(&[connected(0)]), false);
     world.input(0, held(0, SOUTH, 0));
@@ -248,7 +248,7 @@ fn sticks_are_merged_on_a_bad_link_and_presses_are_not() {
 }
 
 #[test]
-fn a_host_that_was_silent_hears_of_the_pads_anew() {
+fn pads_are_announced_again_after_a_silence_of_the_host() {
     let mut world = World::new(4);
     world.join(pads(&[connected(0)]), false);
     world.inputs();

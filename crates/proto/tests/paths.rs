@@ -125,7 +125,7 @@ impl World {
 }
 
 #[test]
-fn datagrams_from_an_address_that_never_answers_draw_little() {
+fn an_unresponsive_address_receives_few_datagrams() {
     let mut world = World::new();
     world.run(100);
     // An attacker on the path forges the victim's address on five datagrams, then on every other one.
@@ -190,7 +190,7 @@ fn a_session_unknown_to_the_host_ends_at_once() {
 }
 
 #[test]
-fn a_session_survives_any_word_that_the_host_forgot_it() {
+fn a_session_survives_forged_unknown_session_replies() {
     let mut world = World::new();
     world.run(1000);
     let mut out = Vec::new();

@@ -19,7 +19,7 @@ use support::{established, host, offer};
 const AHEAD: i64 = 7_000_000_000;
 
 #[test]
-fn a_client_knows_on_its_own_clock_when_poses_are_wanted() {
+fn the_pose_schedule_is_converted_to_the_clients_clock() {
     let path = PathId([1; PathId::LEN]);
     let established = established();
     let mut host = host(2);

@@ -179,7 +179,7 @@ fn a_client_that_gets_no_segments_is_sent_datagrams() {
 }
 
 #[test]
-fn a_silent_way_shows_by_pings_without_an_answer() {
+fn a_dead_path_is_detected_by_unanswered_pings() {
     let mut pair = Pair::new();
     pair.talk();
     pair.now.0 += 300 * MS;

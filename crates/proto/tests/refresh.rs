@@ -354,7 +354,7 @@ fn frames_not_displayed_or_not_coded_are_no_loss() {
 }
 
 #[test]
-fn a_client_that_can_not_begin_gets_a_key_frame() {
+fn a_client_that_cannot_decode_gets_a_key_frame() {
     for why in [DropCause::AwaitingKeyFrame, DropCause::DecodeFailed] {
         let mut host = Host::new();
         host.code_all(9);

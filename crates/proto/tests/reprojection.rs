@@ -22,7 +22,7 @@ fn camera(degrees: &[f32]) -> Camera {
 }
 
 #[test]
-fn pictures_are_seen_where_the_vectors_say() {
+fn pictures_are_reprojected_as_in_the_vectors() {
     let mut count = 0;
     for line in VECTORS.lines() {
         if line.is_empty() || line.starts_with('#') {

@@ -76,7 +76,7 @@ fn releases(host: &mut Host) -> usize {
 
 /// A recorder's thread may be behind by more frames, and by more time, than a client's reports.
 #[test]
-fn a_frame_in_hand_ends_when_it_is_passed_on_however_late() {
+fn a_frame_in_hand_ends_when_it_is_passed_on() {
     let mut host = host();
     let request = SubscribeRequest::new(Role::Observer, "recorder");
     host.subscribe(START, PLAYER, request)
@@ -118,7 +118,7 @@ fn a_frame_in_hand_ends_when_it_is_passed_on_however_late() {
 }
 
 #[test]
-fn a_player_that_falls_silent_holds_no_key_any_more() {
+fn keys_of_a_silent_player_are_released() {
     let mut host = host();
     join(&mut host, PLAYER);
     assert_eq!(host.next_timeout(), None, "no timers");
@@ -404,7 +404,7 @@ fn a_players_pads_rumble_until_it_leaves_or_another_plays() {
 }
 
 #[test]
-fn clipboard_text_goes_the_ways_that_the_host_allows() {
+fn clipboard_text_is_limited_to_the_allowed_directions() {
     let mut host = host();
     join(&mut host, PLAYER);
     assert!(!host.clipboard("closed".into()));

@@ -221,7 +221,7 @@ fn a_long_gap_ends_at_once_and_costs_no_memory() {
 }
 
 #[test]
-fn the_worse_the_link_the_more_is_repeated() {
+fn more_loss_means_more_repetition() {
     let mut sender = MediaSender::new(&established()).timed(AUDIO);
     let mut repeats = |rate, run| {
         sender.follow(loss(rate, run));

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn one_gets_its_own_limit_and_many_share_the_whole() {
+    fn each_address_has_a_limit_and_all_share_another() {
         assert_eq!(done(&[100]), [40]);
         assert_eq!(done(&[100; 4]), [40; 4]);
         assert!(done(&[100; 20]).iter().sum::<usize>() <= 160);

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_text_takes_the_place_of_a_begun_one() {
+    fn a_new_text_replaces_a_started_one() {
         let mut sent = SentText::default();
         let mut received = ReceivedText::default();
         assert!(sent.start("x".repeat(PIECE + 1).as_str().into()));

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn contradicting_stamps_are_ignored() {
+    fn contradicting_timestamps_are_ignored() {
         let mut map = ClockMap::default();
         map.note(Instant(10), PeerInstant(5), PeerInstant(4), Instant(20));
         map.note(Instant(20), PeerInstant(5), PeerInstant(6), Instant(10));

@@ -141,7 +141,7 @@ mod tests {
     const NONCE: [u8; 16] = [9; 16];
 
     #[test]
-    fn a_cookie_is_good_for_its_path_nonce_and_time() {
+    fn a_cookie_is_valid_for_its_path_nonce_and_time() {
         let mut jar = CookieJar::new().unwrap();
         let cookie = jar.create(NOW, FROM, &NONCE).unwrap();
         assert!(jar.is_valid(NOW, FROM, &NONCE, &cookie));

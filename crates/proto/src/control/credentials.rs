@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn pairing_again_is_wanted_and_tried_once() {
+    fn pairing_again_is_attempted_once() {
         let mut host = HostCredentials::new(Some(KEY), pin(), true);
         let trust = host.trust().unwrap();
         assert_eq!(key_of(&trust), None);

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn names_stay_on_their_line() {
+    fn names_are_printed_on_one_line() {
         assert_eq!(
             DeviceName::new(" desk\n\u{1b}[2J\u{202e}top ").as_str(),
             "desk[2Jtop"

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_waits_for_itself_and_has_three_tries() {
+    fn an_address_has_its_own_delay_and_three_tries() {
         let (one, other) = ([1; 16], [2; 16]);
         let mut now = Instant(0);
         let pin = Pin::parse("1234").unwrap();
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_takes_so_many_wrong_pins_of_all() {
+    fn a_pairing_window_limits_the_wrong_pins_of_all_clients() {
         let now = Instant(0);
         let pin = Pin::parse("1234").unwrap();
         let mut window = PairingWindow::open(1, now, pin, Duration::from_secs(60));

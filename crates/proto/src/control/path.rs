@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_goes_where_the_challenge_came_back_from() {
+    fn a_session_migrates_to_the_path_of_the_response() {
         let mut paths = Paths::new(path(1));
         assert!(!paths.on_datagram(Instant(0), path(2), 100, true));
         assert_eq!(paths.now(), path(1));

@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absurd_segment_takes_nothing_else_into_effect() {
+    fn a_datagram_with_an_invalid_segment_has_no_effect() {
         let (mut host, mut client) = pair();
         client.queue(&Message::Ping { asked: 5 });
         client.queue(&Message::Segment {

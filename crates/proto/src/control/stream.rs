@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_never_ends_a_message_fills_no_memory() {
+    fn an_endless_message_has_bounded_memory() {
         let mut inc = Incoming::default();
         let (mut offset, mut refused) = (0, 0);
         for _ in 0..10_000 {

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_way_that_brings_nothing_is_given_up() {
+    fn a_path_without_responses_is_abandoned() {
         let mut probe = Probe::new(Instant(0), TARGET, u32::MAX);
         let mut asked = 0;
         let result = loop {

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_gave_up_on_old_events_is_followed() {
+    fn a_gap_of_discarded_events_is_accepted() {
         let mut out = Outbox::default();
         let mut inbox = Inbox::default();
         // Wheel clicks, as motion would be merged.

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn motion_that_no_datagram_had_room_for_is_one_event() {
+    fn unsent_motion_is_merged_into_one_event() {
         let step = InputEvent::PointerRelative { dx: 3, dy: -1 };
         let mut box_ = outbox(std::iter::repeat_n(step, 1000));
         let left = 1000 - MAX_EVENTS;

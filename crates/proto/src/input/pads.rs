@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn announcements_bring_another_side_to_the_same_pads() {
+    fn announcements_transfer_the_pads_to_another_side() {
         let identity = |name| PadIdentity {
             name: PadName::new(name),
             vendor: 1,

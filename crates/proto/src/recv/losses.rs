@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_across_settlings_is_one() {
+    fn a_run_across_two_evaluations_counts_once() {
         let (mut losses, mut mark) = (Losses::default(), Mark::default());
         losses.note(0);
         losses.note(5);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_of_any_length_costs_nothing() {
+    fn a_jump_of_any_length_takes_constant_time() {
         let (mut losses, mut mark) = (Losses::default(), Mark::default());
         losses.note(3);
         losses.note(u64::MAX - 1);

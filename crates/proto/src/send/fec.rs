@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn outages_are_left_alone() {
+    fn outages_do_not_change_the_delay() {
         let outages = Loss {
             rate: 0.03,
             run: 60.0,

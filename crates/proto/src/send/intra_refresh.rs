@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_are_hit_twice_in_a_row_are_futile() {
+    fn two_consecutive_damaged_refreshes_are_futile() {
         let mut refreshes = IntraRefresh::default();
         refreshes.key_frame(FrameId(1));
         refreshes.lose(FrameId(9));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refresh_begun_before_its_loss_was_known_answers_it() {
+    fn a_refresh_started_before_the_report_repairs_its_loss() {
         let mut refreshes = IntraRefresh::default();
         refreshes.key_frame(FrameId(1));
         refreshes.displayed(FrameId(28));

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_was_not_encoded_is_made_up_for_at_once() {
+    fn the_budget_of_an_unencoded_frame_is_used_at_once() {
         let mut policy = KeyFramePolicy::default();
         policy.join(KeyFrameRequester::Player);
         policy.sent(Instant(0), FrameId(1));

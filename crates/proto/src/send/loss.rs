@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn it_finds_rate_and_run_and_forgets() {
+    fn rate_and_run_length_are_estimated_and_decay() {
         let mut meter = LossMeter::default();
         assert_eq!(meter.loss(Instant(0)), Loss::NONE);
         let frame = Duration::from_micros(16_667);

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_of_which_nothing_is_known_is_not_paced() {
+    fn an_unmeasured_link_is_not_paced() {
         let mut pacer = Pacer::default();
         for _ in 0..1000 {
             assert_eq!(pacer.wait(Instant(0), 1400, None, FRAME), Duration::ZERO);

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_loss_the_newest_sound_frame_is_referred_to() {
+    fn after_a_loss_the_newest_intact_frame_is_referenced() {
         let mut references = chain(6);
         assert_eq!(references.newest_sound(7), Some(FrameId(6)));
         references.broken(FrameId(4));

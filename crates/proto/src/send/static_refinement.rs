@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_link_puts_an_improvement_off() {
+    fn a_full_link_delays_an_improvement() {
         let mut static_refinement = coded(true, 30);
         let until = Instant(0) + STILL * 5;
         static_refinement.wait(until);
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_picture_is_improved_as_far_as_the_link_takes_it() {
+    fn a_complete_picture_is_refined_up_to_the_link_capacity() {
         let mut static_refinement = coded(false, 32);
         let done = to_the_end(&mut static_refinement, 200);
         let steps: Vec<u8> = done.iter().map(|(_, what)| what.qp).collect();

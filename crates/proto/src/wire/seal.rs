@@ -444,7 +444,7 @@ mod tests {
         }
 
         #[test]
-        fn far_jumps_never_revive_an_old_number(
+        fn large_jumps_never_accept_an_old_number(
             numbers in prop::collection::vec(0_u64..10_000, 1..300)
         ) {
             let mut window = ReplayWindow::default();

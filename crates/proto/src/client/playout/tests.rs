@@ -190,7 +190,7 @@ fn undisplayed_frames_report_their_stage_and_no_input() {
 }
 
 #[test]
-fn an_undecoded_frame_ended_where_it_was_looked_at_last() {
+fn an_undecoded_frame_ends_at_its_last_stage() {
     let (mut playout, mut session) = client();
     for (why, first, stage) in [
         (DropCause::Lost, None, Stage::FirstReceived),

@@ -137,7 +137,7 @@ impl World {
 }
 
 #[test]
-fn a_known_client_comes_through_3000_begins_a_second() {
+fn a_known_client_connects_despite_3000_begins_a_second() {
     for attack in [Attack::Pairing, Attack::ItsId, Attack::Ids] {
         let (mut world, host) = World::new();
         let trust = Trust::Known(host.public());
@@ -152,7 +152,7 @@ fn a_known_client_comes_through_3000_begins_a_second() {
 }
 
 #[test]
-fn one_that_pairs_comes_through_3000_begins_a_second() {
+fn a_pairing_succeeds_despite_3000_begins_a_second() {
     let (mut world, _) = World::new();
     let trust = Trust::Pin(Pin::parse("123456").unwrap());
     let took = world.reconnects_in(Attack::Pairing, &trust);
@@ -170,7 +170,7 @@ fn begins_without_the_devices_key_cost_no_work() {
 }
 
 #[test]
-fn a_tagged_begin_is_good_from_its_own_address_alone() {
+fn a_tagged_begin_is_valid_only_from_its_own_address() {
     let (mut world, host) = World::new();
     let trust = Trust::Known(host.public());
     let name = DeviceName::default();

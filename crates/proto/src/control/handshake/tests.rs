@@ -265,7 +265,7 @@ fn a_known_client_reconnects_with_a_fresh_secret_each_time() {
 }
 
 #[test]
-fn bad_weather_ends_in_agreement_or_in_a_clear_error() {
+fn with_impairments_both_sides_agree_or_fail_with_an_error() {
     let mut agreed = 0;
     for seed in 0..150 {
         let mut world = match seed % 2 {
@@ -344,7 +344,7 @@ fn wrong_pins_are_reported_delayed_and_limited() {
 }
 
 #[test]
-fn an_honest_client_pairs_amid_a_flood_of_wrong_pins() {
+fn a_legitimate_client_pairs_despite_many_wrong_pins() {
     let mut world = World::pairing("123456");
     let mut guessed = 0;
     // Seven addresses guess as fast as the host allows, for 20 s.
@@ -469,7 +469,7 @@ fn up_to_finish(
 }
 
 #[test]
-fn exchanges_begun_side_by_side_get_no_extra_tries() {
+fn concurrent_exchanges_get_no_extra_tries() {
     let mut world = World::pairing("123456");
     let now = world.now;
     let guesses: Vec<_> = (0..PAIRINGS_PER_SECOND)
@@ -608,7 +608,7 @@ fn a_host_with_another_key_is_not_trusted() {
 }
 
 #[test]
-fn versions_agree_on_the_older_or_say_why_not() {
+fn versions_are_negotiated_or_refused_with_a_reason() {
     let range = |min, max| Versions { min, max };
     for (client, host, agreed) in [
         (range(1, 1), range(1, 3), 1),
@@ -795,7 +795,7 @@ fn up_to_begin(host: &mut HostHandshake, now: Instant, from: PathId) -> Vec<u8> 
 }
 
 #[test]
-fn one_address_gets_little_work_and_evicts_no_other() {
+fn one_address_has_a_limit_and_evicts_no_other() {
     let mut world = World::pairing("123456");
     let (mut client, finish) = up_to_finish(&mut world.host, world.now, CLIENT, "123456");
     let mut worked = 0;
@@ -843,7 +843,7 @@ fn the_owner_with_most_handshakes_is_evicted() {
 }
 
 #[test]
-fn work_that_came_to_nothing_counts_too() {
+fn failed_work_counts_too() {
     let mut world = World::pairing("123456");
     let begin = up_to_begin(&mut world.host, world.now, OTHER);
     let mut ask = |from, begin: &[u8]| {
@@ -881,7 +881,7 @@ fn many_addresses_share_a_budget() {
 }
 
 #[test]
-fn a_client_that_the_host_evicted_starts_again() {
+fn an_evicted_client_restarts_its_handshake() {
     let mut world = World::reconnection();
     let now = world.now;
     let standing = world.standing;
@@ -899,7 +899,7 @@ fn a_client_that_the_host_evicted_starts_again() {
 }
 
 #[test]
-fn a_rumour_of_refusal_loses_against_an_honest_answer() {
+fn a_forged_refusal_does_not_prevent_a_valid_answer() {
     let mut world = World::pairing("123456");
     let hello = world.client.poll_transmit(world.now).unwrap();
     let nonce = Hello::parse(&hello).unwrap().nonce;
@@ -965,7 +965,7 @@ fn layouts_are_golden() {
 }
 
 #[test]
-fn a_typed_pin_is_shown_to_the_host_once() {
+fn a_typed_pin_is_reported_to_the_host_once() {
     let mut world = World::pairing("123456");
     let now = world.now;
     let (mut client, finish) = up_to_finish(&mut world.host, now, OTHER, "123456");
@@ -993,7 +993,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn garbage_changes_nothing(
+    fn arbitrary_bytes_have_no_effect(
         kind in prop::sample::select(vec![3_u8, 5, 6, 9, 10, 12, 15, 0, 255]),
         length in prop::sample::select(vec![0_usize, 1, 11, 12, 44, 52, 68, 96, 173, 193, 1400]),
         fill in prop::collection::vec(any::<u8>(), 1400),

@@ -100,7 +100,7 @@ fn figures_are_those_of_the_newest_seconds() {
 }
 
 #[test]
-fn too_short_a_time_tells_no_rate() {
+fn no_rate_for_too_short_a_time() {
     let figures = playing(980);
     let known = one(&figures, at(999));
     assert_eq!(known.frames_per_second, None);
@@ -109,7 +109,7 @@ fn too_short_a_time_tells_no_rate() {
 }
 
 #[test]
-fn a_still_picture_is_known_and_a_silent_client_is_not() {
+fn a_still_picture_is_not_taken_for_a_silent_client() {
     let mut figures = playing(2000);
     let still = one(&figures, at(60_000));
     assert_eq!((still.frames_per_second, still.latency), (Some(0.0), None));
@@ -195,7 +195,7 @@ fn a_group_has_the_worst_of_its_members() {
 }
 
 #[test]
-fn memory_is_bounded_and_a_shorter_time_is_looked_at() {
+fn memory_is_bounded_by_a_shorter_window() {
     let mut figures = playing(0);
     // 1000 frames a second for 3 s.
     for frame in 1..=3000 {
@@ -207,7 +207,7 @@ fn memory_is_bounded_and_a_shorter_time_is_looked_at() {
 }
 
 #[test]
-fn a_display_that_says_when_it_shows_is_believed() {
+fn the_display_times_of_the_display_are_used() {
     let mut record = displayed(PLAYER, ms(9));
     assert_eq!(record.captured_to_last().unwrap().at, ms(9));
     record.client.presented = Some(ms(19));

@@ -81,7 +81,7 @@ fn observers_may_request_to_play_and_players_to_watch() {
 }
 
 #[test]
-fn without_room_for_an_observer_the_displaced_player_is_out() {
+fn a_displaced_player_leaves_if_observers_are_full() {
     let mut roles = Roles::new(SecondPlayer::TakeOver, 0);
     assert!(roles.request(BROWSER, Role::Player, false).is_ok());
     assert!(roles.request(DESK, Role::Player, true).is_ok());
@@ -92,7 +92,7 @@ fn without_room_for_an_observer_the_displaced_player_is_out() {
 }
 
 #[test]
-fn the_role_of_a_device_that_connects_again_waits_for_it() {
+fn the_role_is_reserved_for_a_reconnecting_device() {
     let mut roles = Roles::new(SecondPlayer::TakeOver, 2);
     assert!(roles.request(DESK, Role::Player, false).is_ok());
     assert!(roles.request(BROWSER, Role::Player, false).is_ok());

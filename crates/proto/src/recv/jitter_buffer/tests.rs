@@ -251,7 +251,7 @@ fn an_hour_of_two_clocks_has_no_gap_and_no_growth() {
 }
 
 #[test]
-fn a_quiet_link_is_played_with_little_delay() {
+fn a_link_without_jitter_has_a_short_play_out_delay() {
     let mut world = World::new(0.0, 0.0);
     world.run(MINUTE, |_| Some(0));
     let status = world.buffer.status();
@@ -294,7 +294,7 @@ fn one_percent_loss_with_repetition_is_hardly_audible() {
 
 /// Gilbert–Elliott: two percent loss, mean run length two.
 #[test]
-fn few_bursts_are_audible_for_longer_than_20_ms() {
+fn few_bursts_are_concealed_for_longer_than_20_ms() {
     for seed in 1..5 {
         let mut world = World::new(-20.0, 0.0);
         world.repeats = 7; // the sender's choice for such a link

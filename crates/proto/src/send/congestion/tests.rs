@@ -192,7 +192,7 @@ fn a_link_that_slows_and_recovers_causes_no_freeze() {
 }
 
 #[test]
-fn a_link_that_is_too_narrow_from_the_start_is_found_out() {
+fn a_link_that_is_too_narrow_from_the_start_is_detected() {
     let mut path = Path::new(20, 64 << 10);
     path.run(20_000, 5);
     let shown = path.since(path.now - 10_000 * MS).count();
@@ -219,7 +219,7 @@ fn loss_that_a_radio_has_by_itself_is_no_congestion() {
 }
 
 #[test]
-fn a_silent_client_is_sent_less_and_less_but_something() {
+fn the_rate_for_a_silent_client_decreases_to_the_minimum() {
     let mut path = Path::new(20, 64 << 10);
     path.run(1_000, 50);
     path.without_reports = true;
@@ -231,7 +231,7 @@ fn a_silent_client_is_sent_less_and_less_but_something() {
 }
 
 #[test]
-fn one_hiccup_is_made_up_for_quickly() {
+fn a_single_stall_is_compensated_quickly() {
     let mut path = Path::new(20, 256 << 10);
     path.run(2_000, 100);
     // The link stalls for 100 ms, then delivers everything at once.
@@ -249,7 +249,7 @@ fn one_hiccup_is_made_up_for_quickly() {
 /// With a longer or shorter path, a jump of the clock, or jitter, and on links with much or little capacity,
 /// the rate drops only briefly.
 #[test]
-fn a_path_that_becomes_longer_is_not_a_full_one() {
+fn a_longer_path_is_not_taken_for_a_full_link() {
     for (longer, mbps, jitter) in [
         (12, 50, 0),
         (20, 50, 0),
@@ -288,7 +288,7 @@ fn a_path_that_becomes_longer_is_not_a_full_one() {
 
 /// Late reports of the old path must not affect the new one.
 #[test]
-fn a_new_path_is_measured_afresh() {
+fn a_new_path_is_measured_again() {
     let mut path = Path::new(20, 256 << 10);
     path.run(3_000, 50);
     path.congestion.path_changed();
@@ -369,7 +369,7 @@ fn late_frames_of_a_few_datagrams_cut_nothing() {
 
 /// Losses within a round trip after a decrease were sent before it.
 #[test]
-fn a_loss_far_away_is_answered_once() {
+fn a_loss_with_a_long_round_trip_is_answered_once() {
     for delay in [5, 50, 150, 300] {
         let mut path = Path::new(20, 64 << 10);
         path.delay = delay * MS;

@@ -93,7 +93,7 @@ fn a_lost_frame_costs_no_key_frame() {
 }
 
 #[test]
-fn without_a_sound_frame_in_memory_a_key_frame_follows_once() {
+fn without_an_intact_reference_one_key_frame_follows() {
     let mut policy = policy();
     code(&mut policy, 1);
     for frame in 2..=12 {
@@ -108,7 +108,7 @@ fn without_a_sound_frame_in_memory_a_key_frame_follows_once() {
 }
 
 #[test]
-fn a_group_of_pictures_ends_although_nothing_was_lost() {
+fn a_group_of_pictures_ends_without_loss() {
     let mut policy = Policy::new(Settings {
         key_frame_every: Some(5),
         ..policy().settings
@@ -124,7 +124,7 @@ fn a_group_of_pictures_ends_although_nothing_was_lost() {
 }
 
 #[test]
-fn an_encoder_that_remembers_nothing_gets_key_frames() {
+fn an_encoder_without_references_gets_key_frames() {
     let mut policy = policy();
     policy.encoder_opened(1);
     code(&mut policy, 1);
@@ -176,7 +176,7 @@ fn sent(policy: &mut Policy, now: u32, frame: u32, outcome: Outcome, missing: u1
 }
 
 #[test]
-fn a_client_that_says_nothing_does_not_free_the_link() {
+fn missing_reports_do_not_count_as_capacity() {
     let mut policy = following();
     for frame in 1..=300 {
         policy.held_until(at(frame));

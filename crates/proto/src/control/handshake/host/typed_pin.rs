@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_ones_wait_and_are_counted_with_all_others() {
+    fn wrong_pins_are_delayed_and_counted_together() {
         let mut host = host();
         assert_eq!(try_pin(&mut host, 1, "654321"), Err(PinRefused::Wrong));
         assert_eq!(try_pin(&mut host, 1, "123456"), Err(PinRefused::Wait(1)));

@@ -73,7 +73,7 @@ fn cleartext_contains_no_ticket() {
 }
 
 #[test]
-fn bad_weather_costs_no_ticket() {
+fn impairments_do_not_consume_a_ticket() {
     for seed in 0..40 {
         let mut world = showing(&ticket());
         world.random = seed;
@@ -115,7 +115,7 @@ fn each_bad_ticket_is_refused_with_its_reason_at_both_ends() {
 }
 
 #[test]
-fn a_used_ticket_lets_no_second_device_in() {
+fn a_used_ticket_admits_no_second_device() {
     let mut world = showing(&ticket());
     world.run().unwrap();
     world.client_identity = Identity::generate().unwrap();
@@ -129,7 +129,7 @@ fn a_used_ticket_lets_no_second_device_in() {
 }
 
 #[test]
-fn a_forged_ticket_and_a_forbidden_device_stay_out() {
+fn forged_tickets_and_forbidden_devices_are_refused() {
     let mut world = showing(&ticket());
     let forged = ticket().sign(&TicketSigner::from_seed(&[6; 32]).unwrap());
     let host = world.host_identity.public();
@@ -145,7 +145,7 @@ fn a_forged_ticket_and_a_forbidden_device_stay_out() {
 }
 
 #[test]
-fn a_host_without_a_portal_says_so() {
+fn a_host_without_a_portal_refuses_tickets_with_a_reason() {
     let mut world = World::new(|host| Trust::Ticket {
         host: host.public(),
         ticket: ticket().sign(&signer()),
@@ -169,7 +169,7 @@ fn a_ticket_for_another_host_is_not_answered() {
 }
 
 #[test]
-fn a_begin_that_is_repeated_elsewhere_uses_nothing_up() {
+fn a_begin_repeated_from_another_address_consumes_nothing() {
     let mut world = showing(&ticket());
     world.run().unwrap();
     let begin = world
