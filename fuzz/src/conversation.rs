@@ -41,7 +41,7 @@ const SESSION: SessionId = SessionId(1);
 
 /// Maximum number of datagrams in flight in one direction; further ones are lost. Less than the replay
 /// window, so that none is rejected for its age.
-const UNDER_WAY: usize = 128;
+const MAX_IN_FLIGHT: usize = 128;
 
 /// Number of kept past datagrams that may be repeated.
 const REMEMBERED: usize = 64;
@@ -55,7 +55,7 @@ struct LinkDirection {
 
 impl LinkDirection {
     fn send(&mut self, datagram: &[u8]) {
-        if self.queue.len() < UNDER_WAY {
+        if self.queue.len() < MAX_IN_FLIGHT {
             self.queue.push_back(datagram.to_vec());
         }
     }
@@ -214,7 +214,7 @@ impl Conversation {
         // A client without an offer is removed silently.
         self.is_active &= taken != Err(Reject::Session);
         // A receiver keeps a limited number of incomplete frames.
-        let too_many = taken == Err(Reject::Range("frames under way"));
+        let too_many = taken == Err(Reject::Range("frames in flight"));
         assert!(
             taken.is_ok() || too_many || !self.is_active,
             "a valid datagram was rejected: {taken:?}"

@@ -82,7 +82,7 @@ pub enum ClientEvent {
         /// Why an observer does not play.
         observer_reason: Option<ObserverReason>,
     },
-    /// The granted streams beside the first view of the video: pass them to the media receiver.
+    /// The granted streams in addition to the first view of the video: pass them to the media receiver.
     Streams(Vec<Grant>),
     /// The host refused the offer; the session is over.
     Refused(Refusal),
@@ -118,7 +118,7 @@ pub enum ClientEvent {
     ControlEvent(ControlEvent),
     /// The result of [`ClientSession::probe`].
     Probed(ProbeResult),
-    /// The session is over: the host said goodbye or timed out (`None`).
+    /// The session is over: the host left or timed out (`None`).
     Ended(Option<GoodbyeReason>),
 }
 
@@ -159,7 +159,7 @@ pub struct ClientSession {
     /// Pending path challenges: path and token.
     challenges: VecDeque<(PathId, u64)>,
     session: SessionId,
-    /// When a reply said that the host does not know this session.
+    /// Time of a reply with which the host rejected this session as unknown.
     no_session_since: Option<Instant>,
     events: VecDeque<ClientEvent>,
     over: bool,
@@ -455,7 +455,7 @@ impl ClientSession {
 
     /// Sets the state of the client's display. The latest is sent once a second.
     pub fn display(&mut self, now: Instant, display: Display) {
-        self.display = Some(display.sane());
+        self.display = Some(display.valid_only());
         self.send_display(now);
     }
 

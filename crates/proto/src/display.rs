@@ -24,7 +24,7 @@ pub struct RefreshTiming<T> {
 
 impl<T> RefreshTiming<T> {
     /// `None` for values that no display has.
-    pub(crate) fn sane(self) -> Option<RefreshTiming<T>> {
+    pub(crate) fn valid_only(self) -> Option<RefreshTiming<T>> {
         (SHORTEST..=LONGEST).contains(&self.period).then_some(self)
     }
 }
@@ -67,10 +67,10 @@ pub struct Display {
 
 impl Display {
     /// Without invalid values.
-    pub(crate) fn sane(self) -> Display {
+    pub(crate) fn valid_only(self) -> Display {
         let eyes = |eyes: &Eyes| (0.0..=WIDEST).contains(&eyes.between);
         Display {
-            refresh: self.refresh.and_then(RefreshTiming::sane),
+            refresh: self.refresh.and_then(RefreshTiming::valid_only),
             eyes: self.eyes.filter(eyes),
         }
     }
@@ -103,7 +103,7 @@ impl Display {
                 fov.map(|fov| Eyes { fov, between })
             }
         };
-        Ok(Display { refresh, eyes }.sane())
+        Ok(Display { refresh, eyes }.valid_only())
     }
 }
 

@@ -69,7 +69,7 @@ pub struct HostPolicy {
     pub max_observers: usize,
     /// How its application reads keys, unless the user sets it.
     pub keys: Keys,
-    /// The streams that it supports beside the first view of its video.
+    /// The streams that it supports in addition to the first view of its video.
     pub streams: Vec<StreamOffer>,
 }
 

@@ -56,7 +56,7 @@ impl std::fmt::Display for ObserverReason {
     /// For the user: the reason, and how to play.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            ObserverReason::Requested => "watching only, as asked",
+            ObserverReason::Requested => "watching only, as requested",
             ObserverReason::PlayerPresent => {
                 "watching only: another client plays; ask to take over (--take-over), or wait until \
                  it leaves"
@@ -87,7 +87,7 @@ pub struct Offer {
     pub software: String,
     /// Its limits on the video.
     pub constraints: ClientConstraints,
-    /// The streams that it supports beside the first view of its video.
+    /// The streams that it supports in addition to the first view of its video.
     pub streams: Vec<StreamOffer>,
 }
 
@@ -161,7 +161,7 @@ pub enum Negotiation {
     /// Host to client: whether the streamed source is visible. Initially it is; while a window is minimised
     /// no pictures are sent.
     SourceShown(bool),
-    /// Host to client: the streams that the session carries beside the first view of its video. Sent once,
+    /// Host to client: the streams that the session carries in addition to the first view of its video. Sent once,
     /// after the first [`Negotiation::Granted`], and only if there are any.
     Streams(Vec<Grant>),
     /// Client to host: the window's new size in pixels. A host may resize its source to it.

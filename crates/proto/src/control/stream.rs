@@ -105,7 +105,7 @@ impl Outgoing {
         self.unseen.is_empty()
     }
 
-    /// Stream offset behind the last byte in the window.
+    /// Stream offset after the last byte in the window.
     fn limit(&self) -> u64 {
         let end = self.start + self.unseen.len() as u64;
         end.min(self.start + WINDOW)
@@ -125,7 +125,7 @@ impl Outgoing {
 #[derive(Debug, Default)]
 pub struct Incoming {
     ready: Vec<u8>,
-    /// Stream offset behind the last byte of `ready`.
+    /// Stream offset after the last byte of `ready`.
     through: u64,
     early: BTreeMap<u64, Vec<u8>>,
 }

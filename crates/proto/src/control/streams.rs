@@ -1,4 +1,4 @@
-//! The streams of a session: the client's offers beside the first view of its video, and the host's grants.
+//! The streams of a session: the client's offers in addition to the first view of its video, and the host's grants.
 //!
 //! Without offers, a session has only the first view of video stream 0, as every session does.
 
@@ -34,7 +34,7 @@ pub struct StreamOffer {
     pub views: u8,
 }
 
-/// The host's sound, as hosts and clients offer it.
+/// The host's audio, as hosts and clients offer it.
 pub const HOST_AUDIO: StreamOffer = StreamOffer {
     stream: StreamId::first(StreamKind::Audio),
     to_client: true,
@@ -59,9 +59,9 @@ pub const MICROPHONE: StreamOffer = StreamOffer {
 pub struct Grant {
     /// Its kind and number.
     pub stream: StreamId,
-    /// It goes from the host to the client.
+    /// From the host to the client.
     pub to_client: bool,
-    /// It goes from the client to the host.
+    /// From the client to the host.
     pub to_host: bool,
     /// Number of its format.
     pub format: u8,

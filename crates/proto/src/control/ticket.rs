@@ -73,7 +73,7 @@ impl UnixTime {
 }
 
 /// The id of a portal's session: a UUID (RFC 9562), the same on every launcher. Unlike
-/// [`SessionId`](crate::id::SessionId), which each connection has of its own.
+/// [`SessionId`](crate::id::SessionId), which is specific to each connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SessionUuid(pub [u8; 16]);
 
@@ -149,7 +149,7 @@ impl KeyHash {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Holder {
     /// The first device that shows it; the ticket is bound to that device's key from then on. It is a bearer
-    /// token until its first use, and lives [`MAX_OPEN_TICKET_LIFE`] at most.
+    /// token until its first use, and is valid for [`MAX_OPEN_TICKET_LIFE`] at most.
     FirstUse,
     /// The device with this key.
     Key(KeyHash),

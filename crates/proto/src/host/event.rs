@@ -16,7 +16,7 @@ use crate::wire::control::{AudioReport, GoodbyeReason, RetransmissionRequest};
 
 /// An event for the runtime.
 pub enum HostEvent {
-    /// A new session: its video goes to `path`, sealed by `media`, from the next key frame on.
+    /// A new session: its video is sent to `path`, sealed by `media`, from the next key frame on.
     Subscribed {
         /// Its session.
         session: SessionId,
@@ -30,7 +30,7 @@ pub enum HostEvent {
         role: Role,
         /// Its offer, with its name and software.
         offer: Box<Offer>,
-        /// The granted streams beside the first view of its video.
+        /// The granted streams in addition to the first view of its video.
         streams: Vec<Grant>,
         /// Makes the senders of its streams; the only owner of the media key.
         media: Box<MediaSender>,
@@ -111,7 +111,7 @@ pub struct ProbeRequest {
 /// Why a subscriber ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// It said goodbye.
+    /// It left.
     Goodbye(GoodbyeReason),
     /// It timed out.
     Silent,

@@ -36,7 +36,7 @@ const MAX_WAITING: usize = 1024;
 /// Why an input event was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum InputRefused {
-    /// The subscriber is not the player (any more).
+    /// The subscriber is not, or no longer, the player.
     #[error("only the player's input is applied")]
     NotPlayer,
     /// The queue is full: retry the event later.

@@ -197,7 +197,7 @@ impl Newest {
                 why: DropCause::Unreported,
                 ..
             } => self.unreported = Some(now),
-            // Outcomes at the host say nothing about the client.
+            // Outcomes at the host do not concern the client.
             Outcome::SentUnacknowledged | Outcome::Dropped { .. } => {}
         }
         if record.outcome.is_complete() {

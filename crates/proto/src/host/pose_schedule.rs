@@ -41,7 +41,7 @@ impl PoseSchedule {
         to: SubscriberId,
         timing: RefreshTiming<Instant>,
     ) -> Option<Message<'static>> {
-        let timing = timing.sane()?;
+        let timing = timing.valid_only()?;
         let known = self.sent.filter(|sent| sent.to == to).is_some_and(|sent| {
             let since = now.since(sent.at);
             since < MIN_INTERVAL || since < REPEAT_EVERY && !moved(sent.timing, timing)

@@ -19,7 +19,7 @@ use crate::time::Instant;
 use crate::wire::control::{GoodbyeReason, MAX_CONTROL_BODY, Message, RetransmissionRequest};
 use crate::wire::header::{Header, Plane};
 
-/// The padding that makes a probe's answer a full datagram, beside kind, length and six bytes.
+/// The padding that makes a probe's answer a full datagram, in addition to kind, length and six bytes.
 #[expect(clippy::cast_possible_truncation, reason = "a datagram has 1400 bytes")]
 const PROBED_PADDING: u16 = (MAX_CONTROL_BODY - 9) as u16;
 
@@ -466,7 +466,7 @@ impl Session {
         let unreported = unreported.map(|at| (at, Wakeup::Unreported));
         let offer_deadline =
             (!self.joined).then_some((self.began + OFFER_TIMEOUT, Wakeup::Silence));
-        // An ended session's path is not validated any more.
+        // An ended session's path is no longer validated.
         let path = (self.paths.next_timeout()).filter(|_| !self.member.is_over());
         let path = path.map(|at| (at, Wakeup::Path));
         let own = earlier(

@@ -189,7 +189,7 @@ impl VideoReceiver {
             Some(known) if known.header.frame == frame => {
                 known.insert(times, fragment, arrival, room)?;
             }
-            _ if full => return Err(Reject::Range("frames under way")),
+            _ if full => return Err(Reject::Range("frames in flight")),
             _ => {
                 let storage = self.storage.pop().unwrap_or_default();
                 let mut new = Assembly::new(times, fragment, storage);

@@ -25,7 +25,7 @@ const WAIT: Duration = Duration::from_millis(20);
 pub enum TimedOutput<'a> {
     /// The next payload and its arrival time.
     Payload(Payload<'a>, Instant),
-    /// Lost payloads; they will not be delivered any more.
+    /// Lost payloads; they will not be delivered later.
     Missing {
         /// The first of them.
         first: PayloadSeq,

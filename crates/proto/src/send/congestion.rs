@@ -127,7 +127,7 @@ pub struct Congestion {
     /// are meaningful.
     bases: VecDeque<(i64, i64)>,
     /// Unreported frames: send time and bytes.
-    under_way: VecDeque<(FrameId, Instant, u32)>,
+    in_flight: VecDeque<(FrameId, Instant, u32)>,
     late: u32,
     /// Consecutive late frames that the link spread; `delivered` covers all late ones.
     spread: u32,
@@ -173,7 +173,7 @@ impl Congestion {
             round_trip: Duration::ZERO,
             target: range.start.0.clamp(range.min.0, range.max.0) as f64,
             bases: VecDeque::new(),
-            under_way: VecDeque::new(),
+            in_flight: VecDeque::new(),
             late: 0,
             spread: 0,
             delivered: Delivered::default(),
@@ -228,10 +228,10 @@ impl Congestion {
 
     /// A frame was sent to the player.
     pub fn sent(&mut self, now: Instant, frame: FrameId, bytes: u32) {
-        if self.under_way.len() == KEPT {
-            self.under_way.pop_front();
+        if self.in_flight.len() == KEPT {
+            self.in_flight.pop_front();
         }
-        self.under_way.push_back((frame, now, bytes));
+        self.in_flight.push_back((frame, now, bytes));
         self.newest = frame;
         let takes = Duration::from_secs_f64((f64::from(bytes) * 8.0 / self.target).min(10.0));
         // An idle link accumulates no credit.
@@ -266,7 +266,7 @@ impl Congestion {
 
     /// Drain time of the link's queue: the data in flight beyond one round trip's worth.
     fn backlog(&self, capacity: f64) -> Duration {
-        let bytes: u64 = self.under_way.iter().map(|(.., b)| u64::from(*b)).sum();
+        let bytes: u64 = self.in_flight.iter().map(|(.., b)| u64::from(*b)).sum();
         let all = Duration::from_secs_f64((bytes as f64 * 8.0 / capacity.max(1.0)).min(10.0));
         all.saturating_sub(self.round_trip)
     }
@@ -285,13 +285,13 @@ impl Congestion {
 
     /// The ledger gave up on a frame; this is no report.
     pub fn unreported(&mut self, frame: FrameId) {
-        self.under_way.retain(|(f, ..)| *f > frame);
+        self.in_flight.retain(|(f, ..)| *f > frame);
     }
 
     /// Handles the client's report on a frame.
     pub fn on_report(&mut self, now: Instant, transit: &FrameTransit) -> Option<RateChange> {
         self.last_report = Some(now);
-        self.under_way.retain(|(frame, ..)| *frame > transit.frame);
+        self.in_flight.retain(|(frame, ..)| *frame > transit.frame);
         if !self.draining && self.capacity.is_some_and(|(_, at)| now > at + REMEMBERED) {
             self.capacity = None;
         }
@@ -619,7 +619,7 @@ impl Congestion {
     pub fn quiet(&mut self, now: Instant, round_trip: Duration) -> Option<RateChange> {
         self.round_trip = round_trip;
         let last = self.last_report?;
-        let oldest = self.under_way.front().map(|(_, at, _)| *at)?;
+        let oldest = self.in_flight.front().map(|(_, at, _)| *at)?;
         let since = now.since(last.max(oldest));
         if since < SILENT + round_trip * 2 {
             return None;

@@ -26,7 +26,7 @@ const RECORDER_BYTES: usize = 32 << 20;
 const NEWEST_AGE: Duration = Duration::from_millis(50);
 
 /// Maximum queueing time for a video player: machines were observed to stall for 100 ms, and a thread of
-/// normal priority to wait several times as long beside a build; players buffer half a second and more
+/// normal priority to wait several times as long during a build; players buffer half a second and more
 /// themselves.
 const STEADY_AGE: Duration = Duration::from_millis(500);
 

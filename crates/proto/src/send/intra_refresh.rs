@@ -2,7 +2,7 @@
 //!
 //! A refresh codes a part of each picture without reference until it has covered the picture. It costs little
 //! per frame, while a key frame has the bytes of several, but takes many frames. A loss during a refresh
-//! leaves damage behind the refreshed area and needs another refresh after this one.
+//! leaves damage outside the refreshed area and needs another refresh after this one.
 
 use crate::id::FrameId;
 

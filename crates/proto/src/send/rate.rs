@@ -119,7 +119,7 @@ impl RateControl {
                 return;
             }
         }
-        // Key frames alone say nothing about others, but must improve on an idle link.
+        // Key frames alone are no evidence for others, but must improve on an idle link.
         let most = if key_frame { 0.0 } else { STEP_UP };
         let step = GAIN * error.clamp(STEP_DOWN, most);
         self.qp = (self.qp + step).clamp(QP_MIN, QP_MAX);

@@ -16,7 +16,7 @@ const KEPT: usize = 64;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     /// Not reported yet; assumed to be intact.
-    UnderWay,
+    InFlight,
     /// Displayed completely.
     Sound,
     /// Lost, concealed, or a descendant of such a frame; or skipped, so that the encoder has dropped it.
@@ -46,7 +46,7 @@ impl References {
         if self.coded.len() == KEPT {
             self.coded.pop_front();
         }
-        let state = State::UnderWay;
+        let state = State::InFlight;
         self.coded.push_back(Coded {
             frame,
             reference,
@@ -68,8 +68,8 @@ impl References {
 
     /// The player displayed a frame completely.
     pub fn displayed(&mut self, frame: FrameId) {
-        let under_way = |c: &&mut Coded| c.frame == frame && c.state == State::UnderWay;
-        if let Some(coded) = self.coded.iter_mut().find(under_way) {
+        let in_flight = |c: &&mut Coded| c.frame == frame && c.state == State::InFlight;
+        if let Some(coded) = self.coded.iter_mut().find(in_flight) {
             coded.state = State::Sound;
         }
     }

@@ -1,4 +1,4 @@
-//! State updates from the host to each subscriber beside its frames.
+//! State updates from the host to each subscriber in addition to its frames.
 //!
 //! OpenUVR sessions get them as control messages; other subscribers through
 //! [`Subscriber::update`](super::subscriber::Subscriber::update). Only the newest of each kind counts, so

@@ -542,7 +542,7 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
         },
         kind::POSE_SCHEDULE => {
             let (number, at) = (r.u32()?, RefreshTiming::parse(&mut r)?);
-            let Some(at) = at.sane() else {
+            let Some(at) = at.valid_only() else {
                 // Not a reason to discard the rest of the datagram.
                 return Ok(None);
             };

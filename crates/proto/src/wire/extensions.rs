@@ -2,7 +2,6 @@
 //!
 //! Each is type (u8), length (u16), bytes, on fragment 0 of slice 0. Readers skip unknown types, and bytes
 //! after the last known field.
-//! know, and bytes behind the last field that they know.
 
 use crate::bytes::{Reader, Reject, Writer, range};
 use crate::id::PoseId;

@@ -30,13 +30,13 @@ fn no_device(_: &ClientId) -> DeviceStatus {
 
 /// Link conditions: chances in percent, delays in milliseconds.
 #[derive(Clone, Copy)]
-struct Weather {
+struct Impairments {
     loss: u64,
     twice: u64,
     delay: u64,
 }
 
-const FINE: Weather = Weather {
+const PERFECT: Impairments = Impairments {
     loss: 0,
     twice: 0,
     delay: 1,
@@ -56,7 +56,7 @@ struct World {
     client: ClientHandshake,
     host: HostHandshake,
     standing: DeviceStatus,
-    weather: Weather,
+    impairments: Impairments,
     random: u64,
     sent: u64,
     flying: BTreeMap<(Instant, u64), (To, Vec<u8>)>,
@@ -86,7 +86,7 @@ impl World {
             standing: DeviceStatus::Unknown,
             client_identity,
             host_identity,
-            weather: FINE,
+            impairments: PERFECT,
             random: 7,
             sent: 0,
             flying: BTreeMap::new(),
@@ -145,14 +145,14 @@ impl World {
     fn send(&mut self, to: To, datagram: Vec<u8>) {
         assert!(datagram.len() <= 1400);
         self.seen.push((to, datagram.clone()));
-        let copies = if self.chance(self.weather.twice) {
+        let copies = if self.chance(self.impairments.twice) {
             2
         } else {
             1
         };
         for _ in 0..copies {
-            if !self.chance(self.weather.loss) {
-                let delay = Duration::from_millis(1 + self.draw() % self.weather.delay);
+            if !self.chance(self.impairments.loss) {
+                let delay = Duration::from_millis(1 + self.draw() % self.impairments.delay);
                 self.sent += 1;
                 let key = (self.now + delay, self.sent);
                 self.flying.insert(key, (to, datagram.clone()));
@@ -273,7 +273,7 @@ fn with_impairments_both_sides_agree_or_fail_with_an_error() {
             _ => World::reconnection(),
         };
         world.random = seed;
-        world.weather = Weather {
+        world.impairments = Impairments {
             loss: 20,
             twice: 20,
             delay: 400,
@@ -283,11 +283,11 @@ fn with_impairments_both_sides_agree_or_fail_with_an_error() {
                 // Datagrams in flight and late duplicates open no further session.
                 agreed += 1;
                 let client = world.at_client[0].clone();
-                let twin = world
+                let host_session = world
                     .at_host
                     .iter()
                     .find(|(host, _)| host.session == client.session);
-                assert!(twin.is_some_and(|(host, _)| host.secret == client.secret));
+                assert!(host_session.is_some_and(|(host, _)| host.secret == client.secret));
             }
             // If the Confirm of a pairing is lost for good, the window is already closed.
             Err(
@@ -600,8 +600,8 @@ fn unknown_and_forbidden_devices_are_refused() {
 
 #[test]
 fn a_host_with_another_key_is_not_trusted() {
-    let stranger = Identity::generate().unwrap().public();
-    let mut world = World::new(|_| Trust::Known(stranger));
+    let other_host = Identity::generate().unwrap().public();
+    let mut world = World::new(|_| Trust::Known(other_host));
     world.standing = DeviceStatus::Allowed(world.client_identity.public());
     assert_eq!(world.run(), Err(HandshakeError::NotTheHost));
     assert!(world.at_host.is_empty());
@@ -635,7 +635,7 @@ fn versions_are_negotiated_or_refused_with_a_reason() {
 #[test]
 fn no_answer_is_reported_after_ten_seconds() {
     let mut world = World::pairing("123456");
-    world.weather.loss = 100;
+    world.impairments.loss = 100;
     let start = world.now;
     assert_eq!(
         world.run(),

@@ -105,11 +105,11 @@ fn each_refusal_has_its_reason() {
     };
     let refused = redeemed(&elsewhere, 1, NOW);
     assert_eq!(refused, Err(TicketRefused::OtherSession));
-    let eternal = Ticket {
+    let unlimited = Ticket {
         not_after: UnixTime(u64::MAX),
         ..ticket(1)
     };
-    let refused = redeemed(&eternal, 1, NOW);
+    let refused = redeemed(&unlimited, 1, NOW);
     assert_eq!(refused, Err(TicketRefused::TooLong));
     let open_long = Ticket {
         holder: Holder::FirstUse,

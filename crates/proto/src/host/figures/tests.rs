@@ -5,7 +5,7 @@ use crate::time::PeerInstant;
 use crate::trace::{Fidelity, Stage};
 
 const PLAYER: SubscriberId = SubscriberId::Session(SessionId(7));
-const WATCHER: SubscriberId = SubscriberId::Other(1);
+const OBSERVER_ID: SubscriberId = SubscriberId::Other(1);
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -57,10 +57,13 @@ fn playing(until: u64) -> Figures {
 fn subscribers_without_reports_have_no_figures() {
     let mut figures = Figures::default();
     figures.joined(PLAYER, SubscriberKind::Client, Role::Observer);
-    figures.joined(WATCHER, SubscriberKind::VideoPlayer, Role::Observer);
+    figures.joined(OBSERVER_ID, SubscriberKind::VideoPlayer, Role::Observer);
     figures.role_changed(PLAYER, Role::Player);
     for frame in 0..100 {
-        figures.note(at(frame * 20), &ended(WATCHER, Outcome::SentUnacknowledged));
+        figures.note(
+            at(frame * 20),
+            &ended(OBSERVER_ID, Outcome::SentUnacknowledged),
+        );
         // A subscriber that has left.
         figures.note(at(frame * 20), &displayed(SubscriberId::Other(2), ms(9)));
     }
@@ -71,10 +74,10 @@ fn subscribers_without_reports_have_no_figures() {
         latency: None,
     };
     let player = unknown(SubscriberKind::Client, Role::Player);
-    let watcher = unknown(SubscriberKind::VideoPlayer, Role::Observer);
-    assert_eq!(figures.read(at(2000)), [player, watcher]);
+    let observer = unknown(SubscriberKind::VideoPlayer, Role::Observer);
+    assert_eq!(figures.read(at(2000)), [player, observer]);
     figures.left(PLAYER);
-    assert_eq!(figures.read(at(2000)), [watcher]);
+    assert_eq!(figures.read(at(2000)), [observer]);
 }
 
 #[test]

@@ -19,11 +19,11 @@ const OFFSET: i64 = 987_654_321_000;
 const DELAY: i64 = 3 * MS;
 
 /// A deterministic random generator (xorshift64*, Vigna).
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     /// A random number from 0 to 1.
-    fn roll(&mut self) -> f64 {
+    fn draw(&mut self) -> f64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -223,8 +223,8 @@ const MINUTE: u64 = 60 * SECOND;
 fn an_hour_of_two_clocks_has_no_gap_and_no_growth() {
     for (sender, device) in [(100.0, 0.0), (-50.0, 50.0)] {
         let mut world = World::new(sender, device);
-        let mut dice = Dice(7);
-        let mut link = |_| Some(whole(dice.roll() * 2e6));
+        let mut rng = Rng(7);
+        let mut link = |_| Some(whole(rng.draw() * 2e6));
         world.run(MINUTE, &mut link);
         let (early, gaps) = (world.delay(6000, 0.5), world.sink.gaps);
         world.run(59 * MINUTE, &mut link);
@@ -266,8 +266,8 @@ fn a_link_without_jitter_has_a_short_play_out_delay() {
 fn one_percent_lost_is_concealed_by_single_payloads() {
     let mut world = World::new(20.0, 0.0);
     world.repeats = 0;
-    let mut dice = Dice(11);
-    world.run(10 * MINUTE, |_| (dice.roll() >= 0.01).then_some(0));
+    let mut rng = Rng(11);
+    world.run(10 * MINUTE, |_| (rng.draw() >= 0.01).then_some(0));
     let counters = world.buffer.counters();
     let lost = 10 * MINUTE - counters.played;
     assert!((1000..1500).contains(&lost), "{counters:?}");
@@ -280,8 +280,8 @@ fn one_percent_lost_is_concealed_by_single_payloads() {
 #[test]
 fn one_percent_loss_with_repetition_is_hardly_audible() {
     let mut world = World::new(20.0, 0.0);
-    let mut dice = Dice(12);
-    world.run(10 * MINUTE, |_| (dice.roll() >= 0.01).then_some(0));
+    let mut rng = Rng(12);
+    world.run(10 * MINUTE, |_| (rng.draw() >= 0.01).then_some(0));
     let counters = world.buffer.counters();
     assert_eq!(world.sink.gaps, 0);
     assert!(counters.concealed < 60 * FRAME, "{counters:?}");
@@ -298,11 +298,11 @@ fn few_bursts_are_concealed_for_longer_than_20_ms() {
     for seed in 1..5 {
         let mut world = World::new(-20.0, 0.0);
         world.repeats = 7; // the sender's choice for such a link
-        let mut dice = Dice(seed);
+        let mut rng = Rng(seed);
         let mut bad = false;
         let mut lost = 0;
         let mut link = |_| {
-            bad = dice.roll() < if bad { 0.5 } else { 0.0102 };
+            bad = rng.draw() < if bad { 0.5 } else { 0.0102 };
             lost += u64::from(bad);
             (!bad).then_some(0)
         };

@@ -21,7 +21,7 @@ struct Path {
     changes: Vec<(i64, RateChange)>,
     /// Loss in percent.
     loss: u32,
-    /// Whether reports come back.
+    /// Whether reports arrive.
     without_reports: bool,
     /// The lowest target so far.
     least: Bitrate,
@@ -350,7 +350,7 @@ fn one_frame_with_a_pause_in_it_cuts_nothing() {
     assert_eq!(path.least, Bitrate::from_mbps(20), "{:?}", path.changes);
 }
 
-/// Late frames of one or two datagrams say nothing about a link.
+/// Late frames of one or two datagrams are no evidence about a link.
 #[test]
 fn late_frames_of_a_few_datagrams_cut_nothing() {
     for most in [1, 2] {
@@ -427,7 +427,7 @@ fn a_link_narrower_than_the_least_rate_drains() {
         let (narrow, before) = (path.now, path.frame);
         path.run(10_000, mbps);
         let (sent, whole) = (path.frame - before, path.since(narrow).count());
-        let what = format!("{least} Mb/s over {mbps}: {whole} whole of {sent} of 600");
+        let what = format!("{least} Mb/s over {mbps}: {whole} complete of {sent} of 600");
         assert!(whole >= at_least && sent <= at_most, "{what}");
     }
 }

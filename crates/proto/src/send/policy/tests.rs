@@ -181,7 +181,7 @@ fn missing_reports_do_not_count_as_capacity() {
     for frame in 1..=300 {
         policy.held_until(at(frame));
         policy.sent(at(frame), FrameId(frame), Some(20_000));
-        // Two seconds later the ledger gives up on it.
+        // Two seconds later the ledger closes it.
         if let Some(old @ 1..) = frame.checked_sub(120) {
             let unreported = Outcome::Dropped {
                 stage: Stage::FirstReceived,

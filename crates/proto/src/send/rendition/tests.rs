@@ -266,7 +266,7 @@ fn the_player_is_waited_for_until_its_deadline() {
     start_frame(&mut rendition, at(1));
     assert_eq!(rendition.end(at(1)), Some(at(1) + MS * 3));
     assert_eq!(rendition.end(at(1) + MS * 3), Some(at(1) + MS * 5));
-    assert_eq!(ends(&mut rendition), [], "it is under way");
+    assert_eq!(ends(&mut rendition), [], "it is being encoded");
     assert_eq!(rendition.end(at(1) + MS * 5), None);
     let ends = ends(&mut rendition);
     assert_eq!(words(&ends), [(PLAYER, 1, None), (OBSERVER, 1, None)]);

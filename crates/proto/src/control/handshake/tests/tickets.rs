@@ -77,7 +77,7 @@ fn impairments_do_not_consume_a_ticket() {
     for seed in 0..40 {
         let mut world = showing(&ticket());
         world.random = seed;
-        world.weather = Weather {
+        world.impairments = Impairments {
             loss: 30,
             twice: 20,
             delay: 40,
@@ -95,14 +95,14 @@ fn each_bad_ticket_is_refused_with_its_reason_at_both_ends() {
     elsewhere.session = SessionUuid([7; 16]);
     let mut old = ticket();
     old.not_after = UnixTime(TIME.0 - 31);
-    let mut eternal = ticket();
-    eternal.not_after = UnixTime(u64::MAX);
+    let mut unlimited = ticket();
+    unlimited.not_after = UnixTime(u64::MAX);
     let mut of_another = ticket();
     of_another.holder = Holder::Key(KeyHash::of(&PublicKey([1; 32])));
     for (ticket, why) in [
         (elsewhere, TicketRefused::OtherSession),
         (old, TicketRefused::Expired),
-        (eternal, TicketRefused::TooLong),
+        (unlimited, TicketRefused::TooLong),
         (of_another, TicketRefused::OtherKey),
     ] {
         let mut world = showing(&ticket);
