@@ -13,8 +13,8 @@ pub fn gateway_messages(bytes: &[u8]) {
         let again = GatewayMessage::read(&written).expect("written messages are valid");
         assert_eq!(again.to_bytes(), written);
     }
-    if let Ok(told) = HostMessage::read(bytes) {
-        let written = told.to_bytes();
+    if let Ok(message) = HostMessage::read(bytes) {
+        let written = message.to_bytes();
         let again = HostMessage::read(&written).expect("written messages are valid");
         assert_eq!(again.to_bytes(), written);
     }

@@ -135,9 +135,9 @@ pub(crate) fn host(bytes: &[u8]) {
                     sound(openuvr_next_input(context, &mut input));
                 }
                 8 => {
-                    let mut told = std::mem::zeroed::<openuvr_statistics>();
-                    told.size = size::<openuvr_statistics>(from);
-                    sound(openuvr_statistics(context, &mut told));
+                    let mut statistics = std::mem::zeroed::<openuvr_statistics>();
+                    statistics.size = size::<openuvr_statistics>(from);
+                    sound(openuvr_statistics(context, &mut statistics));
                 }
                 9 => {
                     let mut text = [0x55; 16];
