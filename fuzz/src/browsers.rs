@@ -1,5 +1,5 @@
-//! What browsers send to the gateway, and what it makes of slices for them. Their input is in
-//! `control_messages`: the same messages as a client's.
+//! The gateway's parsers of browser input, and its packetisation of slices. Browser input events are covered
+//! by `control_messages`: the same messages as a client's.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use openuvr_gateway::packetise::{MAX_PAYLOAD, payloads};
 use openuvr_gateway::reflexive::{Heard, Reflexive};
 use openuvr_gateway::signalling::{Reply, Request};
 
-/// What is read as a request has a connection's id that a reply can carry.
+/// A parsed request has a connection id that a reply can contain.
 pub fn signalling(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -29,13 +29,13 @@ pub fn signalling(bytes: &[u8]) {
     assert_eq!(again, Request::Connect { connection });
 }
 
-/// No log-in without a signature over its challenge, which the fuzzer does not find.
+/// No log-in without a signature over its challenge, which the fuzzer can't produce.
 pub fn log_in(bytes: &[u8]) {
     let _ = login::read(bytes, "https://host:4711");
 }
 
-/// What a reverse proxy says of where a browser is, and the texts that name proxies and origins. An address comes out in
-/// any case; what is read as a proxy or an origin is written as one that says the same.
+/// The address of a browser from a reverse proxy's headers, and the configuration of proxies and origins. The
+/// headers always result in an address; a parsed proxy or origin is written in an equivalent form.
 pub fn forwarded(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let proxies = ["127.0.0.1".parse(), "10.0.0.0/8".parse()].map(|one| one.expect("a network"));
@@ -52,7 +52,7 @@ pub fn forwarded(bytes: &[u8]) {
     }
 }
 
-/// Each payload fits, the last is said to be it, and fragments cost no more than their headers.
+/// Each payload fits, the last one is marked, and fragments add only their headers.
 pub fn packetise(bytes: &[u8]) {
     let (mut sum, mut count, mut ends) = (0, 0, 0);
     payloads(bytes, |payload, last| {
@@ -65,8 +65,8 @@ pub fn packetise(bytes: &[u8]) {
     assert!(sum <= bytes.len() + 2 * count);
 }
 
-/// What comes from the address of a STUN server, with the transaction of the question that is open: one address at most
-/// follows from it, and none from what is no answer.
+/// Datagrams from the address of a STUN server, with the transaction of the pending request: they result in
+/// one address at most, and in none if they are not a response.
 pub fn stun_answers(bytes: &[u8]) {
     let now = Instant::now();
     let server = ([198, 51, 100, 1], 3478).into();
@@ -75,7 +75,7 @@ pub fn stun_answers(bytes: &[u8]) {
     let mut question = Vec::new();
     asked.poll(now, |_, datagram| question = datagram.to_vec());
     let mut datagram = bytes.to_vec();
-    // The magic cookie and the transaction (RFC 8489 section 5), which the fuzzer does not find.
+    // The magic cookie and the transaction (RFC 8489 section 5), which the fuzzer can't guess.
     if let Some(known) = datagram.get_mut(4..20) {
         known.copy_from_slice(&question[4..20]);
     }

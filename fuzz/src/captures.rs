@@ -1,4 +1,4 @@
-//! Captures that anybody may hand over: files, and datagrams of any content within a whole file.
+//! Untrusted captures: files, and datagrams with arbitrary content in a valid file.
 
 use std::io::{Cursor, Read};
 
@@ -8,8 +8,8 @@ use openuvr_lab::traffic::{analyse, join};
 
 use crate::Draw;
 
-/// Any bytes as a capture; or as datagrams with their times and lengths, of which some are joined. What is
-/// analysed accounts for every datagram that it says there is.
+/// Arbitrary bytes as a capture; or as datagrams with their times and lengths, some of them coalesced. The
+/// analysis accounts for every datagram that it reports.
 pub fn captures(bytes: &[u8]) {
     let Some((which, bytes)) = bytes.split_first() else {
         return;
@@ -58,7 +58,7 @@ fn datagrams(bytes: &[u8]) -> Vec<u8> {
             let length = usize::from(draw.u8());
             draw.take(length).to_vec()
         };
-        // The same again and again looks like what an offload has joined.
+        // Repeated content has the form of datagrams coalesced by an offload.
         while payload.len() < length && !payload.is_empty() {
             payload.extend_from_within(..payload.len().min(length - payload.len()));
         }

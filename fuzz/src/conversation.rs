@@ -1,16 +1,16 @@
-//! A host and a client that talk over a link which the bytes decide: what is lost, repeated,
-//! reordered, damaged or forged, and what either does meanwhile.
+//! A host and a client connected by a link that the input controls: loss, repetition, reordering, damage and
+//! forgery, and the actions of both sides in between.
 //!
-//! Both are honest, so more can be asked of them than that they survive: what was altered or seen
-//! before is refused and changes nothing, input is applied in order and once, slices are the ones
-//! that were sent, and when the link is good again every captured frame has come to one end.
+//! Both sides are correct, so the checks go beyond robustness: altered or repeated datagrams are rejected
+//! without effect, input is applied in order and once, slices are equal to the sent ones, and after the link
+//! has recovered every captured frame has exactly one outcome.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use openuvr_proto::client::{ClientEvent, ClientSession};
-use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
-use openuvr_proto::decision::{Decision, KeyReason};
+use openuvr_proto::control::negotiate::{ClientConstraints, Offer, Role};
+use openuvr_proto::control_event::{ControlEvent, KeyFrameReason};
 use openuvr_proto::host::{Host, HostEvent, HostPolicy, SecondPlayer};
 use openuvr_proto::id::{
     ConfigEpoch, DeviceId, FrameId, InputSeq, PathId, PoseId, SessionId, ViewId,
@@ -19,8 +19,8 @@ use openuvr_proto::input::event::{InputEvent, KeyCode};
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::recv::plane::MediaReceiver;
-use openuvr_proto::recv::reassemble::Step;
-use openuvr_proto::send::fec::{ParityLevel, ParityPlan};
+use openuvr_proto::recv::reassemble::VideoOutput;
+use openuvr_proto::send::fec::{FecLevel, FecPlan};
 use openuvr_proto::send::loss::Loss;
 use openuvr_proto::send::packetize::{Protection, SendBuf, VideoSender};
 use openuvr_proto::send::rendition::FrameOutcome;
@@ -39,23 +39,23 @@ use crate::{Draw, established};
 const PATH: PathId = PathId([7; PathId::LEN]);
 const SESSION: SessionId = SessionId(1);
 
-/// Datagrams that may be under way in one direction; what is more is lost. Less than the replay
-/// window, so that none is refused for its age.
-const UNDER_WAY: usize = 128;
+/// Maximum number of datagrams in flight in one direction; further ones are lost. Less than the replay
+/// window, so that none is rejected for its age.
+const MAX_IN_FLIGHT: usize = 128;
 
-/// Datagrams of the past that may come again.
+/// Number of kept past datagrams that may be repeated.
 const REMEMBERED: usize = 64;
 
 /// One direction of the link.
 #[derive(Default)]
-struct Way {
+struct LinkDirection {
     queue: VecDeque<Vec<u8>>,
     old: VecDeque<Vec<u8>>,
 }
 
-impl Way {
+impl LinkDirection {
     fn send(&mut self, datagram: &[u8]) {
-        if self.queue.len() < UNDER_WAY {
+        if self.queue.len() < MAX_IN_FLIGHT {
             self.queue.push_back(datagram.to_vec());
         }
     }
@@ -68,40 +68,40 @@ impl Way {
     }
 }
 
-/// Both ends, and what is known of them.
-struct Talk {
+/// Both ends and the expected state.
+struct Conversation {
     now: Instant,
     host: Host,
     client: ClientSession,
     receiver: MediaReceiver,
     sender: Option<Box<VideoSender>>,
-    up: Way,
-    down: Way,
-    /// Whether both sessions still go on.
-    alive: bool,
+    up: LinkDirection,
+    down: LinkDirection,
+    /// Whether both sessions are active.
+    is_active: bool,
     captured: BTreeSet<FrameId>,
     ended: BTreeSet<FrameId>,
-    /// The newest frame whose slices or end came out at the client.
+    /// The newest frame with an output slice or a result at the client.
     shown: FrameId,
     typed: InputSeq,
     applied: InputSeq,
-    posed: PoseId,
-    seen: PoseId,
-    said: Vec<Decision>,
+    sent_pose: PoseId,
+    newest_pose: PoseId,
+    control_events: Vec<ControlEvent>,
 }
 
 pub(crate) fn conversation(bytes: &[u8]) {
     let mut draw = Draw(bytes);
-    let mut talk = Talk::new();
+    let mut conversation = Conversation::new();
     while !draw.is_empty() {
-        talk.act(&mut draw);
-        talk.settle();
+        conversation.act(&mut draw);
+        conversation.settle();
     }
-    talk.heal();
+    conversation.drain();
 }
 
-impl Talk {
-    fn new() -> Talk {
+impl Conversation {
+    fn new() -> Conversation {
         let now = Instant(1_000_000_000);
         let e = established(1, SESSION.0);
         let mut host = Host::new(HostPolicy {
@@ -119,30 +119,30 @@ impl Talk {
             codecs: 2,
             name: String::new(),
             software: String::new(),
-            wishes: Wishes::default(),
+            constraints: ClientConstraints::default(),
             streams: Vec::new(),
         };
-        Talk {
+        Conversation {
             now,
             host,
             client: ClientSession::new(now, &e, offer),
             receiver: MediaReceiver::new(&e),
             sender: None,
-            up: Way::default(),
-            down: Way::default(),
-            alive: true,
+            up: LinkDirection::default(),
+            down: LinkDirection::default(),
+            is_active: true,
             captured: BTreeSet::new(),
             ended: BTreeSet::new(),
             shown: FrameId::NONE,
             typed: InputSeq::default(),
-            posed: PoseId::default(),
-            seen: PoseId::default(),
+            sent_pose: PoseId::default(),
+            newest_pose: PoseId::default(),
             applied: InputSeq::default(),
-            said: Vec::new(),
+            control_events: Vec::new(),
         }
     }
 
-    /// One step, whatever it is.
+    /// One step.
     fn act(&mut self, draw: &mut Draw<'_>) {
         let what = draw.u8();
         let upwards = what & 16 != 0;
@@ -169,12 +169,12 @@ impl Talk {
             3 | 4 => self.frame(draw),
             5 => self.host.cursor_moved(Some((draw.u16(), 9))),
             6 => {
-                let decision = Decision::Key {
+                let event = ControlEvent::KeyFrame {
                     frame: FrameId(draw.u16().into()),
-                    why: KeyReason::Asked,
+                    why: KeyFrameReason::Requested,
                 };
-                self.host.decided(decision);
-                self.said.push(decision);
+                self.host.control_event(event);
+                self.control_events.push(event);
             }
             7 => self.lose(upwards, draw.u8()),
             8 => self.again(upwards, draw.u8()),
@@ -182,17 +182,17 @@ impl Talk {
             10 => {
                 let at = [f32::from(what), 0.0, 0.0];
                 let pose = Pose::new(at, [0.0, 0.0, 0.0, 1.0]).expect("a pose");
-                self.posed = self.client.pose(self.now, pose, self.now);
+                self.sent_pose = self.client.pose(self.now, pose, self.now);
             }
             _ => {
-                // Out of order if the number says so.
+                // Reorders the datagram depending on the input.
                 let place = usize::from(draw.u8() / 64);
                 self.deliver(upwards, place);
             }
         }
     }
 
-    fn way(&mut self, upwards: bool) -> &mut Way {
+    fn direction(&mut self, upwards: bool) -> &mut LinkDirection {
         if upwards {
             &mut self.up
         } else {
@@ -201,40 +201,39 @@ impl Talk {
     }
 
     fn lose(&mut self, upwards: bool, n: u8) {
-        let queue = &mut self.way(upwards).queue;
+        let queue = &mut self.direction(upwards).queue;
         let n = usize::from(n) % (queue.len() + 1);
         queue.drain(..n);
     }
 
     fn deliver(&mut self, upwards: bool, place: usize) {
-        let Some(datagram) = self.way(upwards).queue.remove(place) else {
+        let Some(datagram) = self.direction(upwards).queue.remove(place) else {
             return;
         };
         let taken = self.hand_over(upwards, &datagram);
-        // A client that has made no offer is forgotten without a word.
-        self.alive &= taken != Err(Reject::Session);
-        // A receiver keeps only so many frames that are not whole.
-        let too_many = taken == Err(Reject::Range("frames under way"));
+        // A client without an offer is removed silently.
+        self.is_active &= taken != Err(Reject::Session);
+        // A receiver keeps a limited number of incomplete frames.
+        let too_many = taken == Err(Reject::Range("frames in flight"));
         assert!(
-            taken.is_ok() || too_many || !self.alive,
-            "an honest datagram was refused: {taken:?}"
+            taken.is_ok() || too_many || !self.is_active,
+            "a valid datagram was rejected: {taken:?}"
         );
-        self.way(upwards).remember(datagram);
+        self.direction(upwards).remember(datagram);
     }
 
-    /// A datagram of the past comes again.
+    /// Repeats a past datagram.
     fn again(&mut self, upwards: bool, n: u8) {
-        let old = &self.way(upwards).old;
+        let old = &self.direction(upwards).old;
         let Some(datagram) = old.get(usize::from(n) % old.len().max(1)).cloned() else {
             return;
         };
         self.refused(upwards, &datagram);
     }
 
-    /// A datagram that is under way comes twice: as it was meant, and before that with some of it
-    /// changed.
+    /// Delivers a datagram in flight twice: unchanged, and before that with altered bytes.
     fn altered(&mut self, upwards: bool, draw: &mut Draw<'_>) {
-        let Some(mut datagram) = self.way(upwards).queue.front().cloned() else {
+        let Some(mut datagram) = self.direction(upwards).queue.front().cloned() else {
             return;
         };
         match draw.u8() % 3 {
@@ -248,13 +247,13 @@ impl Talk {
         self.refused(upwards, &datagram);
     }
 
-    /// Something that was not sent like this, now: it is refused and moves no timer.
+    /// Delivers a datagram that was not sent in this form: it is rejected and changes no timer.
     fn refused(&mut self, upwards: bool, datagram: &[u8]) {
         let before = (self.host.next_timeout(), self.client.next_timeout());
         let taken = self.hand_over(upwards, datagram);
-        assert!(taken.is_err(), "a forged or repeated datagram was taken");
+        assert!(taken.is_err(), "a forged or repeated datagram was accepted");
         let after = (self.host.next_timeout(), self.client.next_timeout());
-        assert_eq!(before, after, "it changed something");
+        assert_eq!(before, after, "it changed a timer");
     }
 
     fn hand_over(&mut self, upwards: bool, datagram: &[u8]) -> Result<(), Reject> {
@@ -313,7 +312,7 @@ impl Talk {
             run: 1.0,
         };
         sender.protect(&Protection {
-            parity: ParityPlan::of(loss, ParityLevel::Standard),
+            parity: FecPlan::of(loss, FecLevel::Standard),
             resend: how & 16 != 0,
         });
         let mut buffer = SendBuf::default();
@@ -341,7 +340,7 @@ impl Talk {
         self.host.record(self.now, &end);
     }
 
-    /// What threads do behind each step: timers, events, pictures, and all that is to be said.
+    /// The work of the threads after each step: timers, events, frames, and all transmissions.
     fn settle(&mut self) {
         self.host.handle_timeout(self.now);
         self.client.handle_timeout(self.now);
@@ -356,16 +355,16 @@ impl Talk {
         while self.client.poll_transmit(self.now, &mut datagram) {
             self.up.send(&datagram);
         }
-        // A session ends when its last word has left.
+        // A session ends when its last datagram has been sent.
         while let Some(event) = self.host.poll_event() {
             self.at_the_host(event);
         }
-        if let Some(posed) = self.host.pose() {
+        if let Some(pose) = self.host.pose() {
             assert!(
-                (self.seen..=self.posed).contains(&posed.id),
+                (self.newest_pose..=self.sent_pose).contains(&pose.id),
                 "an older pose"
             );
-            self.seen = posed.id;
+            self.newest_pose = pose.id;
         }
         self.host.check_invariants();
         self.client.check_invariants();
@@ -376,12 +375,12 @@ impl Talk {
         match event {
             HostEvent::Subscribed { media, .. } => self.sender = Some(Box::new(media.video())),
             HostEvent::Input { arrived, .. } => {
-                // A release that reconciles carries the number of the event before it.
+                // A reconciling release has the number of the previous event.
                 let next = arrived.seq.0 == self.applied.0 + 1;
                 assert!(next || arrived.seq == self.applied, "input out of order");
                 self.applied = arrived.seq;
             }
-            HostEvent::ResendWanted(_, request) => {
+            HostEvent::RetransmissionRequested(_, request) => {
                 let mut buffer = SendBuf::default();
                 if let Some(sender) = self.sender.as_mut() {
                     sender.resend(self.now, &request, &mut buffer);
@@ -397,7 +396,7 @@ impl Talk {
                 assert!(self.ended.insert(frame), "{frame:?} ended twice");
             }
             HostEvent::Ended(..) => {
-                self.alive = false;
+                self.is_active = false;
                 self.sender = None;
                 assert_eq!(self.captured, self.ended, "frames without an end");
             }
@@ -408,19 +407,19 @@ impl Talk {
     fn at_the_client(&mut self, event: ClientEvent) {
         match event {
             ClientEvent::Announced(_, newest) => self.receiver.first().announce(self.now, newest),
-            ClientEvent::Decided(decision) => {
-                assert!(self.said.contains(&decision), "{decision:?}");
+            ClientEvent::ControlEvent(event) => {
+                assert!(self.control_events.contains(&event), "{event:?}");
             }
-            ClientEvent::Ended(_) | ClientEvent::Refused(_) => self.alive = false,
+            ClientEvent::Ended(_) | ClientEvent::Refused(_) => self.is_active = false,
             _ => {}
         }
     }
 
-    /// Takes out what has arrived, and reports it.
+    /// Takes the received outputs and reports them.
     fn show(&mut self) {
         while let Some(step) = self.receiver.first().poll(self.now) {
             let (frame, outcome, first) = match step {
-                Step::Slice {
+                VideoOutput::Slice {
                     header,
                     macroblocks,
                     bytes,
@@ -431,13 +430,13 @@ impl Talk {
                     assert!(bytes == slice(header.frame, index), "other bytes");
                     continue;
                 }
-                Step::Missing { .. } => continue,
-                Step::End(end) => (
+                VideoOutput::Missing { .. } => continue,
+                VideoOutput::End(end) => (
                     end.header.frame,
                     Outcome::Displayed(end.fidelity),
                     Some(end.first_received),
                 ),
-                Step::Dropped {
+                VideoOutput::Dropped {
                     frame,
                     why,
                     first_received,
@@ -459,24 +458,24 @@ impl Talk {
         (self.client).picture(self.now, ViewId::FIRST, picture, epoch);
     }
 
-    /// The link is good again, for as long as what is owed may take: acknowledgements, beacons,
-    /// what is sent again. The longest of these waits is a round trip that the bytes made long.
-    fn heal(&mut self) {
+    /// The link has no impairments until all pending transmissions are due: acknowledgements, beacons,
+    /// retransmissions. The longest of these waits is a round trip extended by the input.
+    fn drain(&mut self) {
         for _ in 0..1000 {
             self.now = self.now + Duration::from_millis(20);
             for upwards in [true, false] {
-                while !self.way(upwards).queue.is_empty() {
+                while !self.direction(upwards).queue.is_empty() {
                     self.deliver(upwards, 0);
                 }
             }
             self.settle();
             let settled = self.captured == self.ended && self.typed == self.applied;
-            if !self.alive || settled {
+            if !self.is_active || settled {
                 return;
             }
         }
         panic!(
-            "something never came: {:?} captured, {:?} ended, {:?} typed, {:?} applied",
+            "incomplete: {:?} captured, {:?} ended, {:?} typed, {:?} applied",
             self.captured, self.ended, self.typed, self.applied
         );
     }
@@ -484,7 +483,7 @@ impl Talk {
 
 const SLICES: u8 = 3;
 
-/// The bytes of a slice, which its name tells: two datagrams and less.
+/// The bytes of a slice, derived from frame and index: at most two datagrams.
 fn slice(frame: FrameId, index: u8) -> Vec<u8> {
     let length = 1 + (frame.0 as usize * 977 + usize::from(index) * 331) % 2000;
     let byte = |i: usize| (i as u32 ^ frame.0 ^ u32::from(index) << 4) as u8;

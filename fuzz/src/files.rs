@@ -1,5 +1,5 @@
-//! What this user's other programs and hands may write: the lines between `openuvr run` and its hook,
-//! the files of keys and of trust, what is known of game pads, and what a game asks of one.
+//! Files and lines from other programs of the same user: the lines between `openuvr run` and its hook, the
+//! files of keys and of trust, the gamepad database, and the requests of a game to a gamepad.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
@@ -12,25 +12,25 @@ use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
 use openuvr_runtime::line::{Line, Order};
 use openuvr_runtime::trust_store::{DeviceStore, HostStore, LONGEST_WINDOW};
 
-/// What is read as a line or an order is written as one that says the same.
+/// A parsed line or order is written in an equivalent form.
 pub fn hook_lines(bytes: &[u8]) {
     if let Ok(text) = std::str::from_utf8(bytes)
         && let Some(line) = Line::read(text)
     {
         let written = line.text();
-        let again = Line::read(&written).expect("what was written is read");
+        let again = Line::read(&written).expect("written lines are valid");
         assert_eq!(again.text(), written);
     }
     if let Ok(order) = Order::read(bytes)
         && let Ok(written) = order.text()
     {
-        let again = Order::read(written.as_bytes()).expect("what was written is read");
+        let again = Order::read(written.as_bytes()).expect("written orders are valid");
         assert_eq!(again.text().as_ref(), Ok(&written));
     }
 }
 
-/// Any bytes as a file of devices, of hosts, or of a key: it is refused and left alone, or what was in
-/// it survives a change.
+/// Arbitrary bytes as a file of devices, of hosts, or of a key: it is rejected and not changed, or its
+/// content is preserved by an update.
 pub fn trust_files(bytes: &[u8]) {
     let Some((which, bytes)) = bytes.split_first() else {
         return;
@@ -77,7 +77,7 @@ fn hosts(folder: &Path, bytes: &[u8]) {
     assert_eq!(again.key("fuzz:4710"), Some(key));
 }
 
-/// A request for a pairing window: at most one is told, with a PIN.
+/// A request for a pairing window: at most one is reported, with a PIN.
 fn pairing(folder: &Path, bytes: &[u8]) {
     let mut requests = {
         let _ = fs::remove_file(folder.join("pairing.toml"));
@@ -100,17 +100,17 @@ fn key(folder: &Path, bytes: &[u8]) {
         let again = load_or_create(folder, KeyOwner::Host).expect("it was read before");
         assert!(again.public() == identity.public());
     }
-    // Whatever was in it is still there.
+    // The content is unchanged.
     assert_eq!(fs::read(&file).expect("there"), bytes);
 }
 
-/// Writes a file that nobody else can read or change, as they must be.
+/// Writes a file with access for the owner only, as required.
 fn put(file: &Path, bytes: &[u8]) {
     fs::write(file, bytes).expect("written");
     fs::set_permissions(file, fs::Permissions::from_mode(0o600)).expect("ours");
 }
 
-/// A folder for this process, in memory where there is such a place.
+/// A folder for this process, in memory where possible.
 fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -122,12 +122,12 @@ fn folder() -> &'static Path {
         let folder = parent.join(format!("openuvr-fuzz-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         let made = fs::DirBuilder::new().mode(0o700).create(&folder);
-        made.expect("a folder of our own");
+        made.expect("a private folder");
         folder
     })
 }
 
-/// A database of game pads: any text; complaints are few.
+/// A database of gamepads: arbitrary text; the number of errors is limited.
 pub fn pad_database(bytes: &[u8]) {
     use openuvr_media::input_source::pads::mapping::Database;
     let (mut database, mut complaints) = (Database::default(), Vec::new());
@@ -137,7 +137,7 @@ pub fn pad_database(bytes: &[u8]) {
     assert!(database.len() <= text.lines().count());
 }
 
-/// What programs ask of a game pad: a byte for who asks, one for the time that passed, and a request.
+/// Requests of programs to a gamepad: a byte for the program, one for the elapsed time, and a request.
 pub fn pad_requests(bytes: &[u8]) {
     use openuvr_media::pad::force_feedback::ForceFeedback;
     use openuvr_media::pad::requests::{LENGTH, Request};
@@ -156,7 +156,7 @@ pub fn pad_requests(bytes: &[u8]) {
     }
 }
 
-/// A link of a portal, which anybody can write into a page: read or refused, and what is read is written the same.
+/// A portal link from an untrusted page: parsed or rejected, and a parsed link is written identically.
 pub fn portal_link(bytes: &[u8]) {
     use openuvr_runtime::client::link::PortalLink;
     let Ok(text) = std::str::from_utf8(bytes) else {

@@ -1,6 +1,6 @@
-//! A handshake between a client and a host, over a network that loses, repeats, delays, alters and
-//! invents datagrams: nobody comes in who does not know the PIN or own a key that is allowed, and both
-//! sides agree or none has a session.
+//! A handshake between a client and a host, over a network that loses, repeats, delays, alters and forges
+//! datagrams: no client is accepted without the PIN or an allowed key, and either both sides agree or there
+//! is no session.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use openuvr_proto::time::Instant;
 
 use crate::Draw;
 
-/// Datagrams that wait on one way; more are lost.
+/// Maximum number of datagrams in flight in one direction; further ones are lost.
 const WAITING: usize = 16;
 
 struct World {
@@ -22,36 +22,36 @@ struct World {
     host: HostHandshake,
     client: ClientHandshake,
     standing: DeviceStatus,
-    /// What the client sent and the host did not get yet, and the other way.
+    /// Sent by the client and not yet delivered to the host, and the opposite direction.
     up: VecDeque<Vec<u8>>,
     down: VecDeque<Vec<u8>>,
     at_host: Vec<(Established, Paired)>,
     at_client: Vec<Established>,
-    told: u32,
+    events: u32,
 }
 
-/// What is drawn first says who knows what of whom; then one thing after the other happens.
+/// The first bytes determine the knowledge of both sides, the rest the sequence of steps.
 pub fn handshake(bytes: &[u8]) {
     let mut draw = Draw(bytes);
     let pin = |text: &str| Pin::parse(text).expect("digits");
     let host = Identity::from_bytes([7; 32]);
     let client = Identity::from_bytes([9; 32]);
-    let stranger = Identity::from_bytes([11; 32]);
-    let knows = draw.u8();
-    let trust = match knows % 4 {
+    let other_identity = Identity::from_bytes([11; 32]);
+    let choice = draw.u8();
+    let trust = match choice % 4 {
         0 => Trust::Pin(pin("123456")),
         1 => Trust::Pin(pin("000000")),
         2 => Trust::Known(host.public()),
-        _ => Trust::Known(stranger.public()),
+        _ => Trust::Known(other_identity.public()),
     };
-    let standing = match knows / 4 % 4 {
+    let standing = match choice / 4 % 4 {
         0 => DeviceStatus::Unknown,
         1 => DeviceStatus::Allowed(client.public()),
         2 => DeviceStatus::Forbidden(client.public()),
-        _ => DeviceStatus::Allowed(stranger.public()),
+        _ => DeviceStatus::Allowed(other_identity.public()),
     };
-    let may_pair = knows % 4 == 0 && !matches!(standing, DeviceStatus::Forbidden(_));
-    let may_return = standing == DeviceStatus::Allowed(client.public()) && knows % 4 == 2;
+    let may_pair = choice % 4 == 0 && !matches!(standing, DeviceStatus::Forbidden(_));
+    let may_return = standing == DeviceStatus::Allowed(client.public()) && choice % 4 == 2;
     let now = Instant(1_000_000_000);
     let made = ClientHandshake::new(now, &client, DeviceName::new("fuzz"), trust);
     let mut world = World {
@@ -63,23 +63,23 @@ pub fn handshake(bytes: &[u8]) {
         down: VecDeque::new(),
         at_host: Vec::new(),
         at_client: Vec::new(),
-        told: 0,
+        events: 0,
     };
     let window = Duration::from_secs(30);
     world.host.open_pairing(now, pin("123456"), window);
     while !draw.is_empty() {
         world.step(&mut draw);
     }
-    assert!(world.told <= MAX_TRIES + 1, "more is told than can happen");
+    assert!(world.events <= MAX_TRIES + 1, "more events than possible");
     for (established, paired) in &world.at_host {
         assert!(established.peer == client.public());
         let allowed = match paired {
             Paired::New { .. } => may_pair,
             Paired::Known => may_return,
-            // This host takes none.
+            // This host accepts no tickets.
             Paired::Ticket { .. } => false,
         };
-        assert!(allowed, "{paired:?} with {knows}");
+        assert!(allowed, "{paired:?} with {choice}");
     }
     for established in &world.at_client {
         assert!(established.peer == host.public());
@@ -87,7 +87,7 @@ pub fn handshake(bytes: &[u8]) {
         let same = |twin: &Established| {
             twin.session == established.session && twin.secret == established.secret
         };
-        assert!(twins.any(same), "a session that the host knows nothing of");
+        assert!(twins.any(same), "a session unknown to the host");
     }
     assert!(world.at_client.len() <= 1);
 }
@@ -111,7 +111,7 @@ impl World {
             7 => {
                 self.now = self.now + Duration::from_millis(u64::from(draw.u16() % 2048));
                 self.host.handle_timeout(self.now);
-                // Its end is as good as any.
+                // Any result is valid.
                 let _ = self.client.handle_timeout(self.now);
             }
             8 => {
@@ -129,7 +129,7 @@ impl World {
                 }
             }
             9 => {
-                // Once more, perhaps from elsewhere.
+                // Repeated, possibly from another path.
                 let from = PathId([1 + draw.u8() % 3; PathId::LEN]);
                 if let Some(datagram) = self.up.front().cloned() {
                     self.to_host(from, &datagram);
@@ -139,7 +139,7 @@ impl World {
                 }
             }
             _ => {
-                // What somebody writes who knows the layout: a true head and any bytes.
+                // A forgery with a valid header and arbitrary bytes.
                 let mut datagram =
                     vec![1, 0, 0, 0, 0, 0, 0, 0, draw.u8() % 18, draw.u8() % 3, 0, 0];
                 let longest = usize::from(draw.u8());
@@ -160,7 +160,7 @@ impl World {
         if let Some(reply) = reaction.reply {
             assert!(
                 reply.len() <= datagram.len(),
-                "an answer longer than its question"
+                "a response longer than its request"
             );
             keep(&mut self.down, reply);
         }
@@ -170,8 +170,8 @@ impl World {
         }
         while let Some(event) = self.host.poll_event() {
             let of_window = matches!(event, PairingEvent::Expired | PairingEvent::TooManyWrong);
-            assert!(of_window || self.told <= MAX_TRIES);
-            self.told += 1;
+            assert!(of_window || self.events <= MAX_TRIES);
+            self.events += 1;
         }
     }
 

@@ -1,10 +1,10 @@
-//! Fuzz targets: plain functions over bytes, in one table, driven by libFuzzer.
+//! Fuzz targets: functions of a byte slice, in one table, driven by libFuzzer.
 //!
-//! A target takes any bytes and must return: a panic, an overflow, a hang or unbounded memory is a
-//! finding. A new one is a function and a line in [`TARGETS`]; its seeds are the files of
-//! `vectors/` whose path contains its name. `fuzz/run` builds this and starts it.
+//! A target accepts any bytes and must return: a panic, an overflow, a hang or unbounded memory is a finding.
+//! A new one is a function and a line in [`TARGETS`]; its seeds are the files of `vectors/` with a path that
+//! contains its name. `fuzz/run` builds this program and starts it.
 //!
-//! What it is not: a test of what the parsers return; that is the unit and property tests' work.
+//! The results of the parsers are checked by the unit and property tests, not here.
 #![no_main]
 
 mod browsers;
@@ -29,7 +29,7 @@ use openuvr_proto::seq;
 
 type Target = fn(&[u8]);
 
-/// Name on the command line of `fuzz/run`, and what runs.
+/// Name on the command line of `fuzz/run`, and the function.
 #[rustfmt::skip] // one line each: `fuzz/run` reads the names from here
 const TARGETS: &[(&str, Target)] = &[
     ("seq", seq_is_antisymmetric),
@@ -76,7 +76,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("capi_mud", sys::mud),
 ];
 
-/// Which target runs: libFuzzer owns the command line, so the name comes in the environment.
+/// The selected target: libFuzzer owns the command line, so the name is in the environment.
 const CHOICE: &str = "OPENUVR_FUZZ_TARGET";
 
 libfuzzer_sys::fuzz_target!(init: { chosen(); }, |bytes: &[u8]| chosen()(bytes));
@@ -88,7 +88,7 @@ fn chosen() -> Target {
         match TARGETS.iter().find(|(known, _)| *known == name) {
             Some((_, target)) => *target,
             None => {
-                eprintln!("{CHOICE}={name}: no such target; there are:");
+                eprintln!("{CHOICE}={name}: no such target; available:");
                 TARGETS.iter().for_each(|(known, _)| eprintln!("  {known}"));
                 std::process::exit(2);
             }
@@ -96,7 +96,7 @@ fn chosen() -> Target {
     })
 }
 
-/// A script of a link: what is read is written as one that says the same.
+/// A link script: a parsed one is written in an equivalent form.
 fn link_script(bytes: &[u8]) {
     use openuvr_lab::{link::Impairment, script};
     let Ok(text) = std::str::from_utf8(bytes) else {
@@ -108,7 +108,7 @@ fn link_script(bytes: &[u8]) {
     }
 }
 
-/// Values drawn from the fuzzer's bytes; zeros when they run out.
+/// Values from the fuzzer's bytes; zeros after their end.
 struct Draw<'a>(&'a [u8]);
 
 impl<'a> Draw<'a> {
@@ -142,7 +142,7 @@ impl<'a> Draw<'a> {
     }
 }
 
-/// What a handshake would leave in both hands.
+/// The result of a handshake for both sides.
 fn established(device: u8, session: u32) -> Established {
     Established {
         session: SessionId(session),
@@ -152,8 +152,8 @@ fn established(device: u8, session: u32) -> Established {
     }
 }
 
-/// Of two serial numbers at most one is newer, and exactly one unless they are the same or half the
-/// circle apart.
+/// Of two serial numbers at most one is newer, and exactly one unless they are equal or half the number range
+/// apart.
 fn seq_is_antisymmetric(bytes: &[u8]) {
     let Some((a, rest)) = bytes.split_first_chunk() else {
         return;

@@ -1,19 +1,19 @@
-//! An authentic host that says absurd things: fragments that contradict each other, refer to
-//! anything, and are never finished, and parity of what never was.
+//! An authentic host that sends inconsistent data: fragments that contradict each other, reference arbitrary
+//! frames and are never completed, and repair shards without their block.
 
 use std::time::Duration;
 
 use openuvr_proto::control::streams::{MICROPHONE, granted};
 use openuvr_proto::id::{ConfigEpoch, FrameId, PayloadSeq, SessionId};
 use openuvr_proto::recv::plane::MediaReceiver;
-use openuvr_proto::recv::reassemble::Step;
-use openuvr_proto::recv::timed::{TimedReceiver, TimedStep};
+use openuvr_proto::recv::reassemble::VideoOutput;
+use openuvr_proto::recv::timed::{TimedOutput, TimedReceiver};
 use openuvr_proto::recv::uplink::UplinkReceiver;
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::units::Size;
+use openuvr_proto::wire::fec::{FecRepair, SHARD_LENGTH};
 use openuvr_proto::wire::header::{HEADER, Plane, TAG};
 use openuvr_proto::wire::media::{StreamId, StreamKind};
-use openuvr_proto::wire::parity::{Parity, SHARD_LENGTH};
 use openuvr_proto::wire::seal::{Direction, Sealer};
 use openuvr_proto::wire::timed::{Payload, TimedWriter};
 use openuvr_proto::wire::video::{
@@ -23,7 +23,7 @@ use openuvr_proto::wire::video::{
 
 use crate::{Draw, established};
 
-/// What came out last.
+/// The last output.
 #[derive(Default)]
 struct Order {
     ended: FrameId,
@@ -78,7 +78,7 @@ pub(crate) fn receiver(bytes: &[u8]) {
             drain(&mut receiver, now, &mut order);
         }
     }
-    // In the end nothing is under way.
+    // In the end no frame is incomplete.
     for _ in 0..100 {
         drain(&mut receiver, now, &mut order);
         let Some(at) = receiver.first().next_timeout() else {
@@ -92,16 +92,16 @@ fn drain(receiver: &mut MediaReceiver, now: Instant, order: &mut Order) {
     for steps in 0.. {
         assert!(steps < 10_000, "poll does not end");
         match receiver.first().poll(now) {
-            Some(Step::Slice { header, .. } | Step::Missing { header, .. }) => {
+            Some(VideoOutput::Slice { header, .. } | VideoOutput::Missing { header, .. }) => {
                 order.slice(header.frame);
             }
-            Some(Step::End(end)) => order.end(end.header.frame),
-            Some(Step::Dropped { frame, .. }) => order.end(frame),
+            Some(VideoOutput::End(end)) => order.end(end.header.frame),
+            Some(VideoOutput::Dropped { frame, .. }) => order.end(frame),
             None => break,
         }
     }
     for requests in 0.. {
-        assert!(requests < 10_000, "it asks without an end");
+        assert!(requests < 10_000, "unlimited requests");
         if receiver.first().poll_request(now).is_none() {
             break;
         }
@@ -109,12 +109,12 @@ fn drain(receiver: &mut MediaReceiver, now: Instant, order: &mut Order) {
     let due = receiver.first().next_timeout();
     assert!(
         due.is_none_or(|at| at > now),
-        "a timer that is due leads to nothing"
+        "an expired timer without effect"
     );
     receiver.check_invariants();
 }
 
-/// A sealed fragment of small numbers, so that they meet, and now and then of large ones.
+/// A sealed fragment with mostly small values, so that they collide, and sometimes large ones.
 fn absurd(draw: &mut Draw<'_>, sealer: &mut Sealer, base: u32, now: Instant) -> Vec<u8> {
     let flags = draw.u8();
     let places = draw.u8();
@@ -189,7 +189,7 @@ fn absurd(draw: &mut Draw<'_>, sealer: &mut Sealer, base: u32, now: Instant) -> 
     sealed(sealer, now, &body)
 }
 
-/// Parity of small blocks, right or wrong.
+/// Repair shards of small blocks, valid or not.
 fn absurd_parity(draw: &mut Draw<'_>, sealer: &mut Sealer, base: u32, now: Instant) -> Vec<u8> {
     let (shape, place) = (draw.u8(), draw.u8());
     let length = usize::from(draw.u8() / 4 * 2);
@@ -197,7 +197,7 @@ fn absurd_parity(draw: &mut Draw<'_>, sealer: &mut Sealer, base: u32, now: Insta
     // As long as the shards of most of the fragments, or longer.
     let least = SHARD_LENGTH + VIDEO_HEADER + 8;
     shard.resize(shard.len().max(least), place);
-    let parity = Parity {
+    let parity = FecRepair {
         stream: 0,
         view: 0,
         last: shape & 128 != 0,
@@ -221,7 +221,7 @@ fn sealed(sealer: &mut Sealer, now: Instant, body: &[u8]) -> Vec<u8> {
     datagram
 }
 
-/// A client that says absurd things in what it streams to its host: authentic bodies, and bytes that are not.
+/// An authentic client with inconsistent streams to its host: valid bodies, and arbitrary bytes.
 pub(crate) fn uplink_receiver(bytes: &[u8]) {
     let mut draw = Draw(bytes);
     let session = established(1, 5);
@@ -244,8 +244,8 @@ pub(crate) fn uplink_receiver(bytes: &[u8]) {
     }
 }
 
-/// An authentic peer that says absurd things of a timed stream: each payload comes out once and in order,
-/// or is told of as missing.
+/// An authentic peer with inconsistent data of a timed stream: each payload is output once and in order, or
+/// is reported as missing.
 pub(crate) fn timed_receiver(bytes: &[u8]) {
     let mut draw = Draw(bytes);
     let stream = StreamId::first(StreamKind::Audio);
@@ -279,9 +279,9 @@ pub(crate) fn timed_receiver(bytes: &[u8]) {
         }
         take_out(&mut receiver, now, &mut next);
     }
-    // In the end nothing waits.
+    // In the end there are no timers.
     while let Some(at) = receiver.next_timeout() {
-        assert!(at > now, "a timer that is due leads to nothing");
+        assert!(at > now, "an expired timer without effect");
         now = at;
         take_out(&mut receiver, now, &mut next);
     }
@@ -291,11 +291,11 @@ fn take_out(receiver: &mut TimedReceiver, now: Instant, next: &mut Option<u64>) 
     for steps in 0.. {
         assert!(steps < 10_000, "poll does not end");
         let (first, count) = match receiver.poll(now) {
-            Some(TimedStep::Payload(payload, arrived)) => {
-                assert!(arrived <= now, "it came before it was sent");
+            Some(TimedOutput::Payload(payload, arrived)) => {
+                assert!(arrived <= now, "it arrived before it was sent");
                 (payload.seq.0, 1)
             }
-            Some(TimedStep::Missing { first, count }) => (first.0, count),
+            Some(TimedOutput::Missing { first, count }) => (first.0, count),
             None => break,
         };
         assert!(count > 0 && next.is_none_or(|next| next == first), "a gap");

@@ -1,26 +1,27 @@
-//! What a host in an application's process and its gateways outside tell each other, what becomes a recording, and
-//! what a head tracker says.
+//! The messages between a host in an application's process and its external gateways, recordings, and the
+//! datagrams of head trackers.
 
 use openuvr_gateway::record::fragments::{Fragments, Frame, Sound};
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_runtime::remote::wire::{GatewayMessage, HostMessage};
 
-/// What is read is written as a message that is read as the same.
+/// A parsed message is written as one that is parsed as the same.
 pub fn gateway_messages(bytes: &[u8]) {
     if let Ok(asked) = GatewayMessage::read(bytes) {
         let written = asked.to_bytes();
-        let again = GatewayMessage::read(&written).expect("what was written is read");
+        let again = GatewayMessage::read(&written).expect("written messages are valid");
         assert_eq!(again.to_bytes(), written);
     }
-    if let Ok(told) = HostMessage::read(bytes) {
-        let written = told.to_bytes();
-        let again = HostMessage::read(&written).expect("what was written is read");
+    if let Ok(message) = HostMessage::read(bytes) {
+        let written = message.to_bytes();
+        let again = HostMessage::read(&written).expect("written messages are valid");
         assert_eq!(again.to_bytes(), written);
     }
 }
 
-/// Whatever an encoder makes at whatever times: what is in the file is counted, and no larger than what came.
+/// An encoder with arbitrary output at arbitrary times: the content of the file is counted, and not larger
+/// than the input.
 pub fn recording(bytes: &[u8]) {
     let mut fragments = Fragments::new(true);
     let (mut frames, mut packets, mut came) = (0, 0, 0);
@@ -29,7 +30,7 @@ pub fn recording(bytes: &[u8]) {
         let [what, step, body @ ..] = piece else {
             continue;
         };
-        // Clocks may jump, also back.
+        // Clocks may jump, also backwards.
         now = Instant(now.0 + (i64::from(*step) - 32) * 5_000_000);
         came += body.len() + 512;
         match what % 4 {
@@ -80,7 +81,7 @@ pub fn recording(bytes: &[u8]) {
     assert!(length <= 4096 + came, "{length}");
 }
 
-/// A datagram at the port of a head tracker: it is refused, or a place that is near and angles that are.
+/// A datagram at the port of a head tracker: it is rejected, or contains a nearby position and valid angles.
 pub fn opentrack(bytes: &[u8]) {
     if let Some((at, angles)) = openuvr_media::head::opentrack::parse(bytes) {
         assert!(at.iter().all(|metres| metres.abs() <= 100.0));

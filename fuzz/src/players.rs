@@ -1,14 +1,14 @@
-//! What video players send to the gateway.
+//! Requests of video players to the gateway.
 
 use openuvr_gateway::rtsp::{
     Beginning, Heard, MediaPorts, ParameterSets, Received, Requests, Session, Streams, Track,
     Transport, parse_reports,
 };
 
-/// What a fuzzer's player knows.
+/// The token of the fuzzer's player.
 const TOKEN: &str = "fuzzer-s";
 
-/// A connection that has everything.
+/// A connection with all media.
 struct Has;
 
 impl Streams for Has {
@@ -31,13 +31,13 @@ impl Streams for Has {
     }
 }
 
-/// Every request is answered, and none keeps more than the longest.
+/// Every request is answered, and none keeps more than the maximum.
 pub fn rtsp(bytes: &[u8]) {
     let mut requests = Requests::default();
     let token = TOKEN.parse().expect("a token");
     let here = std::net::IpAddr::from([127, 0, 0, 1]);
     let mut session = Session::new(token, "host", true, here, 7);
-    // As it comes from a socket: in pieces.
+    // In pieces, as read from a socket.
     for piece in bytes.chunks(bytes.len() / 3 + 1) {
         requests.put(piece);
         loop {
@@ -56,7 +56,7 @@ pub fn rtsp(bytes: &[u8]) {
     }
 }
 
-/// A share is one, and a round trip no more than the half of what 32 bits can say (9.1 hours).
+/// The loss is a fraction of 0 to 1, and the round trip is at most half the range of 32 bits (9.1 hours).
 pub fn rtcp(bytes: &[u8]) {
     parse_reports(bytes, 0x1234_5678_9abc_def0, |heard| {
         if let Heard::Report {

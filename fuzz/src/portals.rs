@@ -1,9 +1,9 @@
-//! What a portal reads of others: of browsers, of the programs of sessions, of the operator's file of applications, of a provider
-//! of OpenID Connect, of the engines that sessions run on.
+//! A portal's parsers of data from others: browsers, session programs, the operator's file of applications,
+//! an OpenID Connect provider, and the engines that run sessions.
 
 use openuvr_portal::fuzzing;
 
-/// What the program of a session has said so far.
+/// The output of a session's program so far.
 pub fn session_endpoint(bytes: &[u8]) {
     fuzzing::endpoint(bytes);
 }
@@ -15,24 +15,24 @@ pub fn applications(bytes: &[u8]) {
     }
 }
 
-/// The claims of a token whose signature is right, or of a provider's answer.
+/// The claims of a token with a valid signature, or of a provider's response.
 pub fn oidc_claims(bytes: &[u8]) {
     fuzzing::claims(bytes);
 }
 
-/// The cookie by which a browser that logged in before is known.
+/// The cookie of a browser that logged in before.
 pub fn device_cookie(bytes: &[u8]) {
     if let Ok(text) = std::str::from_utf8(bytes) {
         fuzzing::device_cookie(text);
     }
 }
 
-/// What Slurm's commands print, which is read whatever it is.
+/// The output of Slurm's commands, which is accepted in any form.
 pub fn slurm_output(bytes: &[u8]) {
     fuzzing::slurm(&String::from_utf8_lossy(bytes));
 }
 
-/// A Pod, as Kubernetes describes it.
+/// A Pod description of Kubernetes.
 pub fn pods(bytes: &[u8]) {
     fuzzing::pod(bytes);
 }

@@ -1,13 +1,13 @@
-//! Sessions under any order of calls, with peers that are authentic and say anything.
+//! Sessions with any order of calls, and authentic peers that send arbitrary messages.
 
 use std::time::Duration;
 
 use openuvr_proto::client::ClientSession;
-use openuvr_proto::control::ladder::{Rung, Step};
-use openuvr_proto::control::negotiate::{Negotiation, Offer, Role, Wishes};
+use openuvr_proto::control::negotiate::{ClientConstraints, Negotiation, Offer, Role};
 use openuvr_proto::control::no_session;
 use openuvr_proto::control::streams::StreamOffer;
-use openuvr_proto::decision::{Decision, KeyReason};
+use openuvr_proto::control::transport_probe::{ProbeTarget, TransportKind};
+use openuvr_proto::control_event::{ControlEvent, KeyFrameReason};
 use openuvr_proto::host::{Ending, Host, HostEvent, HostPolicy, SecondPlayer, SubscribeRequest};
 use openuvr_proto::id::{
     ConfigEpoch, DeviceId, FrameId, PathId, PoseId, SessionId, SubscriberId, ViewId,
@@ -31,7 +31,7 @@ use openuvr_proto::wire::{MAX_DATAGRAM, Reject};
 
 use crate::{Draw, established};
 
-/// A peer that has the key and says anything.
+/// A peer with the key that sends arbitrary messages.
 struct Peer {
     session: SessionId,
     sealer: Sealer,
@@ -48,7 +48,7 @@ impl Peer {
         }
     }
 
-    fn say(&mut self, body: &[u8]) -> Vec<u8> {
+    fn seal(&mut self, body: &[u8]) -> Vec<u8> {
         let mut datagram = vec![0; HEADER];
         datagram.extend_from_slice(body);
         datagram.extend_from_slice(&[0; TAG]);
@@ -67,10 +67,10 @@ impl Peer {
         }
         .write(&mut body);
         self.offset += bytes.len() as u64;
-        self.say(&body)
+        self.seal(&body)
     }
 
-    /// Whatever comes to mind.
+    /// A random action.
     fn anything(&mut self, draw: &mut Draw<'_>) -> Vec<u8> {
         let mut body = Vec::new();
         match draw.u8() % 10 {
@@ -82,7 +82,7 @@ impl Peer {
             }
             .write(&mut body),
             2 => Message::Report(report(draw)).write(&mut body),
-            3 => Message::KeyFrameWanted {
+            3 => Message::KeyFrameRequest {
                 view: view(draw.u8()),
                 last_good: FrameId(draw.u8().into()),
                 newest: FrameId(draw.u32()),
@@ -92,7 +92,7 @@ impl Peer {
                 let length = usize::from(draw.u8());
                 return self.negotiate(draw.take(length));
             }
-            5 => Message::SegmentsSeen {
+            5 => Message::SegmentsAcked {
                 through: draw.u16().into(),
             }
             .write(&mut body),
@@ -101,7 +101,7 @@ impl Peer {
                 Message::ReportsAfter { view, frame }.write(&mut body);
                 Message::Report(report(draw)).write(&mut body);
             }
-            7 => Message::ReportsSeen {
+            7 => Message::ReportsAcked {
                 view: view(draw.u8()),
                 through: FrameId(draw.u8().into()),
             }
@@ -121,7 +121,7 @@ impl Peer {
                 body.extend_from_slice(content);
             }
         }
-        self.say(&body)
+        self.seal(&body)
     }
 }
 
@@ -162,7 +162,7 @@ fn offer(draw: &mut Draw<'_>) -> Offer {
         codecs: if choice & 4 == 0 { 2 } else { 0 },
         name: String::new(),
         software: String::new(),
-        wishes: Wishes {
+        constraints: ClientConstraints {
             bitrate: (choice & 8 != 0).then_some(Bitrate(u64::from(choice) * 1000)),
             size: (choice & 16 != 0).then_some(Size::new(choice.into(), 7)),
             fps: std::num::NonZeroU16::new(u16::from(choice) & 32),
@@ -251,7 +251,7 @@ pub(crate) fn host(bytes: &[u8]) {
     });
     let mut now = Instant(0);
     let mut peers: Vec<Peer> = Vec::new();
-    // Subscribers that are no sessions, until now.
+    // Number of subscribers so far that are not sessions.
     let mut others = 0;
     let mut books = Books::default();
     let mut out = Vec::new();
@@ -277,9 +277,9 @@ pub(crate) fn host(bytes: &[u8]) {
             }
             3 => host.cursor_shape(shape(draw.u8() % 80)),
             4 if what < 128 => host.cursor_moved(Some((draw.u16(), 0))),
-            4 => host.decided(Decision::Key {
+            4 => host.control_event(ControlEvent::KeyFrame {
                 frame: FrameId(draw.u32()),
-                why: KeyReason::Asked,
+                why: KeyFrameReason::Requested,
             }),
             5 if what >= 128 => other(&mut host, now, &mut others, &mut draw),
             5 if draw.u8() < 16 => host.end(GoodbyeReason::Quit, |peer| peer[0] == what / 16),
@@ -324,15 +324,15 @@ pub(crate) fn host(bytes: &[u8]) {
         }
         while let Some(id) = host.poll_updated() {
             for updates in 0.. {
-                assert!(updates < 10, "it is told the same without end");
+                assert!(updates < 10, "unlimited repetitions of an update");
                 if host.poll_update(id).is_none() {
                     break;
                 }
             }
         }
         while let Some(asked) = host.poll_probe() {
-            let rung = Rung::ALL[usize::from(asked.segmented)];
-            let length = host.answer_probe(now, &asked, rung, &mut out);
+            let transport = TransportKind::ALL[usize::from(asked.segmented)];
+            let length = host.answer_probe(now, &asked, transport, &mut out);
             assert!(length == 0 || length == MAX_DATAGRAM);
         }
         while let Some(event) = host.poll_event() {
@@ -347,7 +347,7 @@ pub(crate) fn host(bytes: &[u8]) {
     }
 }
 
-/// A subscriber that is no session comes, goes, or says something.
+/// A subscriber that is not a session joins, leaves, or sends a message.
 fn other(host: &mut Host, now: Instant, others: &mut u32, draw: &mut Draw<'_>) {
     let what = draw.u8();
     let id = SubscriberId::Other(u32::from(what / 16) % (*others).max(1) + 1);
@@ -387,18 +387,18 @@ fn other(host: &mut Host, now: Instant, others: &mut u32, draw: &mut Draw<'_>) {
             host.departed(now, id, frame, left);
         }
         _ => {
-            let report = Report::new(frame, Outcome::Left);
+            let report = Report::new(frame, Outcome::SentUnacknowledged);
             host.feedback(now, id, &Feedback::Frame(report));
         }
     }
 }
 
-/// Which frames of which subscriber ended.
+/// The frames that ended, per subscriber.
 #[derive(Default)]
 struct Books {
     captured: std::collections::HashSet<(SubscriberId, FrameId)>,
     ended: std::collections::HashSet<(SubscriberId, FrameId)>,
-    /// Who subscribed, and did not end yet.
+    /// Subscribers that have not ended yet.
     subscribed: std::collections::HashSet<SubscriberId>,
 }
 
@@ -484,7 +484,7 @@ pub(crate) fn client(bytes: &[u8]) {
             8 => {
                 let path = PathId([draw.u8(); PathId::LEN]);
                 let segmented = draw.u8() & 1 == 0;
-                client.probe(now, Step { path, segmented });
+                client.probe(now, ProbeTarget { path, segmented });
             }
             9 => client.moved(now),
             14 => {
@@ -497,8 +497,8 @@ pub(crate) fn client(bytes: &[u8]) {
                 let _ = client.handle_datagram(now, PathId::default(), &datagram);
             }
             10 => {
-                // What the host would say of a session that it does not know, altered or not.
-                let mut datagram = peer.say(&[]);
+                // The host's response for an unknown session, altered or not.
+                let mut datagram = peer.seal(&[]);
                 datagram[..8].copy_from_slice(&[1, 1, 0, 0, 1, 0, 0, 0]);
                 datagram[16..24].copy_from_slice(&now.0.to_le_bytes());
                 let mut answer = no_session::answer_to(&datagram).expect("a control datagram");
@@ -510,7 +510,7 @@ pub(crate) fn client(bytes: &[u8]) {
                 let token = draw.u64(8);
                 let mut body = Vec::new();
                 Message::PathChallenge { token }.write(&mut body);
-                let datagram = peer.say(&body);
+                let datagram = peer.seal(&body);
                 let from = PathId([draw.u8(); PathId::LEN]);
                 let _ = client.handle_datagram(now, from, &datagram);
             }

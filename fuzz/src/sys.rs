@@ -1,6 +1,6 @@
-//! Calls across the border of `libopenuvr` as a careless program in C makes them: configurations and
-//! structures of any bytes (but for their pointers, which are good or NULL), features and numbers of
-//! any value, in any order. Each call returns; none with a stopped panic.
+//! Calls of the C API of `libopenuvr` as from a careless program in C: configurations and structures of
+//! arbitrary bytes (except for their pointers, which are valid or NULL), and arbitrary features and numbers,
+//! in any order. Each call returns, without a caught panic.
 
 use std::ffi::{CString, c_char, c_int};
 use std::ptr::{null, null_mut};
@@ -16,7 +16,7 @@ use openuvr::{
 
 use crate::Draw;
 
-/// The encoder that needs no library: what works does not depend on the machine, and is quick.
+/// The encoder that needs no library: independent of the machine, and fast.
 const RGB: u32 = 3;
 
 /// Texts that a configuration points to.
@@ -41,28 +41,28 @@ impl Texts {
     }
 }
 
-/// A structure of the caller's bytes, or of zeros where they run out, that says its size.
+/// A structure of input bytes, or of zeros after their end, with its size field.
 fn structure<T: Copy>(from: &mut Draw, mut usual: T) -> T {
     let len = usize::from(from.u16()) % (size_of::<T>() + 1);
     let bytes = from.take(len);
-    // SAFETY: structures of the C border: any bytes are values of their fields. Pointers and
-    // functions are set by who calls this, before the structure is used.
+    // SAFETY: structures of the C API: any bytes are valid for their fields. The caller sets pointers and
+    // functions before the structure is used.
     unsafe {
         std::ptr::copy_nonoverlapping(bytes.as_ptr(), (&raw mut usual).cast::<u8>(), bytes.len());
     }
     usual
 }
 
-/// A size that is right most of the time.
+/// A size that is valid in most cases.
 fn size<T>(from: &mut Draw) -> u32 {
     match from.u8() {
-        // Never more than there is: the caller's promise.
+        // Never more than the real size, as the caller guarantees.
         say @ 0..=15 => u32::from(say) * size_of::<T>() as u32 / 16,
         _ => size_of::<T>() as u32,
     }
 }
 
-/// Below zero it is an error that has a text, and no stopped panic.
+/// A negative code is an error with a text, and not a caught panic.
 fn sound(code: c_int) -> c_int {
     assert_ne!(code, OPENUVR_ERROR::OPENUVR_ERROR_PANIC as c_int);
     assert!((-11..=1).contains(&code), "{code}");
@@ -80,7 +80,7 @@ pub(crate) fn host(bytes: &[u8]) {
         config = openuvr_config::default();
     }
     config.encoder = if from.u8() % 8 == 0 { from.u32() } else { RGB };
-    // Not those that probe hardware.
+    // Without those that probe hardware.
     if (1..=16).contains(&config.encoder) {
         config.encoder = RGB;
     }
@@ -93,7 +93,7 @@ pub(crate) fn host(bytes: &[u8]) {
     config.display = texts.get(4, from);
     let mut context = null_mut();
     let mut why = [0x55; 40];
-    // SAFETY: the pointers are good, and no structure is shorter than it says.
+    // SAFETY: the pointers are valid, and no structure is shorter than its size field.
     unsafe {
         let code = sound(openuvr_open(
             &config,
@@ -102,7 +102,10 @@ pub(crate) fn host(bytes: &[u8]) {
             why.len(),
         ));
         assert_eq!(code < 0, context.is_null());
-        assert!(code == 0 || why.contains(&0), "the reason has an end");
+        assert!(
+            code == 0 || why.contains(&0),
+            "the error text is terminated"
+        );
         while !from.is_empty() {
             let context = if from.u8() % 32 == 0 {
                 null_mut()
@@ -112,7 +115,7 @@ pub(crate) fn host(bytes: &[u8]) {
             match from.u8() % 12 {
                 0..=4 => {
                     let (feature, value) = (u32::from(from.u8()) % 16, from.u32() as c_int);
-                    // Not the encoder, which may be hardware.
+                    // Except the encoder, which may need hardware.
                     if feature != 12 {
                         sound(openuvr_set_feature(context, feature, value));
                     }
@@ -132,9 +135,9 @@ pub(crate) fn host(bytes: &[u8]) {
                     sound(openuvr_next_input(context, &mut input));
                 }
                 8 => {
-                    let mut told = std::mem::zeroed::<openuvr_statistics>();
-                    told.size = size::<openuvr_statistics>(from);
-                    sound(openuvr_statistics(context, &mut told));
+                    let mut statistics = std::mem::zeroed::<openuvr_statistics>();
+                    statistics.size = size::<openuvr_statistics>(from);
+                    sound(openuvr_statistics(context, &mut statistics));
                 }
                 9 => {
                     let mut text = [0x55; 16];
@@ -142,7 +145,7 @@ pub(crate) fn host(bytes: &[u8]) {
                     if sound(openuvr_last_error(context, text.as_mut_ptr(), room)) == 0 {
                         assert!(text[..room].contains(&0));
                     }
-                    assert!(text[room..].iter().all(|b| *b == 0x55), "beyond its room");
+                    assert!(text[room..].iter().all(|b| *b == 0x55), "beyond its buffer");
                 }
                 10 => {
                     let pin = texts.get(3, from);
@@ -179,7 +182,7 @@ pub(crate) fn mud(bytes: &[u8]) {
     config.name = texts.get(3, from);
     config.display = texts.get(4, from);
     let mut context = null_mut();
-    // SAFETY: the pointers are good, and no structure is shorter than it says.
+    // SAFETY: the pointers are valid, and no structure is shorter than its size field.
     unsafe {
         let code = sound(openuvr_open_mud(&config, &mut context, null_mut(), 0));
         assert_eq!(code < 0, context.is_null());

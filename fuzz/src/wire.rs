@@ -1,13 +1,13 @@
-//! Parsers of bytes: what they accept is written again and read again as the same.
+//! Parsers of wire data: accepted values are written and parsed again as the same.
 
 use openuvr_net::{MAX_DATAGRAM, ether};
 use openuvr_proto::control::negotiate::Negotiation;
 use openuvr_proto::control::stream::{Incoming, Outgoing, SEGMENT};
 use openuvr_proto::time::Instant;
 use openuvr_proto::wire::control::{Message, Messages};
+use openuvr_proto::wire::fec::FecRepair;
 use openuvr_proto::wire::header::{Header, Plane, plane_of};
 use openuvr_proto::wire::media::Owner;
-use openuvr_proto::wire::parity::Parity;
 use openuvr_proto::wire::timed::{Timed, TimedWriter};
 use openuvr_proto::wire::video::Fragment;
 
@@ -21,7 +21,7 @@ pub(crate) fn header(bytes: &[u8]) {
         let (sent, number) = (header.sent().0, header.number());
         let again = Header::new(parsed, header.phase(), header.session(), number, sent);
         let again = format!("{again:?}");
-        // All but the reserved bytes.
+        // Except the reserved bytes.
         assert_eq!(
             again.split("reserved").next(),
             format!("{header:?}").split("reserved").next()
@@ -47,11 +47,11 @@ pub(crate) fn fragment(bytes: &[u8]) {
 }
 
 pub(crate) fn parity(bytes: &[u8]) {
-    if let Ok(parity) = Parity::parse(bytes) {
-        assert!(matches!(Owner::of(bytes), Ok(Some(Owner::Parity(_)))));
+    if let Ok(parity) = FecRepair::parse(bytes) {
+        assert!(matches!(Owner::of(bytes), Ok(Some(Owner::FecRepair(_)))));
         let mut written = Vec::new();
         parity.write(&mut written);
-        assert_eq!(Parity::parse(&written), Ok(parity));
+        assert_eq!(FecRepair::parse(&written), Ok(parity));
     }
 }
 
@@ -63,10 +63,10 @@ pub(crate) fn timed(bytes: &[u8]) {
     let mut written = Vec::new();
     let mut writer = TimedWriter::new(&mut written, timed.stream, &payloads[0]);
     for payload in &payloads[1..] {
-        // A time that saturates at the clock's beginning is written as it is read.
-        assert!(writer.repeat(payload), "what was read has room");
+        // A saturated time at the clock's minimum is written unchanged.
+        assert!(writer.repeat(payload), "parsed payloads fit");
     }
-    let again = Timed::parse(&written).expect("what was written is read");
+    let again = Timed::parse(&written).expect("written bodies are valid");
     assert!(again.payloads().eq(payloads), "and is the same");
 }
 
@@ -75,9 +75,9 @@ pub(crate) fn control_messages(bytes: &[u8]) {
     let mut written = Vec::new();
     known.iter().for_each(|message| message.write(&mut written));
     let again: Result<Vec<_>, _> = Messages::new(&written).collect();
-    let again = again.expect("what was written is read");
+    let again = again.expect("written messages are valid");
     assert_eq!(known.len(), again.len());
-    // Sampling times that saturate may not come back; written once more, nothing changes.
+    // Saturated sampling times may change; a second round trip changes nothing.
     let mut twice = Vec::new();
     again.iter().for_each(|message| message.write(&mut twice));
     let third: Result<Vec<_>, _> = Messages::new(&twice).collect();
@@ -90,7 +90,7 @@ pub(crate) fn negotiation(bytes: &[u8]) {
     }
 }
 
-/// Segments anywhere, acknowledgements of anything.
+/// Segments at any offset, and arbitrary acknowledgements.
 pub(crate) fn stream_segments(bytes: &[u8]) {
     let mut draw = Draw(bytes);
     let mut incoming = Incoming::default();
@@ -115,7 +115,7 @@ pub(crate) fn stream_segments(bytes: &[u8]) {
                 let length = usize::from(draw.u16());
                 let _ = outgoing.push(&vec![7; length]);
             }
-            4 => outgoing.seen(now, draw.u64(3), round_trip),
+            4 => outgoing.acknowledge(now, draw.u64(3), round_trip),
             _ => now.0 += i64::from(draw.u32()),
         }
         let mut messages = 0;
@@ -134,7 +134,8 @@ pub(crate) fn stream_segments(bytes: &[u8]) {
     }
 }
 
-/// A ticket or a control token, as text or as bytes: read or refused, and what is read is written the same.
+/// A ticket or a control token, as text or as bytes: parsed or rejected, and a parsed one is written
+/// identically.
 pub fn tickets(bytes: &[u8]) {
     use openuvr_proto::control::identity::PublicKey;
     use openuvr_proto::control::ticket::{
@@ -145,7 +146,7 @@ pub fn tickets(bytes: &[u8]) {
     if let Ok(ticket) = SignedTicket::from_bytes(bytes) {
         assert_eq!(ticket.as_bytes().as_slice(), bytes);
         assert_eq!(ticket.to_string().parse(), Ok(ticket));
-        // Nobody has the key's other half.
+        // The fuzzer doesn't have the private key.
         let taken = gate.redeem(UnixTime(0), &ticket, &PublicKey([1; 32]));
         assert!(taken.is_err());
     }

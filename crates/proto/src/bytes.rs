@@ -1,43 +1,43 @@
-//! What reading and writing the protocol's bytes needs everywhere: how long a datagram may be, why bytes
-//! are refused, and cursors over little-endian fields of messages of variable length.
+//! Shared parts of the wire format: the maximum datagram size, the reasons to reject bytes, and cursors over
+//! little-endian fields of messages of variable length.
 
 use std::time::Duration;
 
-/// The largest datagram in bytes, the same over every link: what a 1500-byte Ethernet frame
-/// carries behind IPv6 and UDP headers (40 + 8 bytes), less room for a tunnel.
+/// Maximum datagram size in bytes, the same on every link: the payload of a 1500-byte Ethernet frame after
+/// IPv6 and UDP headers (40 + 8 bytes), minus space for a tunnel.
 pub const MAX_DATAGRAM: usize = 1400;
 
-/// Refuses a `field` whose value is not `ok`.
+/// Rejects an invalid `field`.
 pub(crate) fn range(ok: bool, field: &'static str) -> Result<(), Reject> {
     ok.then_some(()).ok_or(Reject::Range(field))
 }
 
-/// Why bytes from the network were refused. Never fatal: the datagram is counted and forgotten.
+/// The reason for which received bytes were rejected. Never fatal: the datagram is counted and discarded.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reject {
     /// Shorter than its fields need.
     #[error("truncated")]
     Truncated,
-    /// Longer than [`MAX_DATAGRAM`], or bytes behind the last field.
+    /// Longer than [`MAX_DATAGRAM`], or bytes after the last field.
     #[error("too long")]
     TooLong,
-    /// A protocol version that this build does not speak.
+    /// A protocol version that this build doesn't support.
     #[error("unknown protocol version {0}")]
     Version(u8),
-    /// A plane or kind that does not exist or does not belong here.
+    /// A plane or kind that doesn't exist or is not allowed here.
     #[error("unknown kind {0}")]
     Kind(u8),
-    /// No such session.
+    /// Unknown session.
     #[error("unknown session")]
     Session,
-    /// The tag does not fit: damaged, forged, or sealed under another key.
+    /// Invalid tag: damaged, forged, or sealed with another key.
     #[error("forged or damaged")]
     Forged,
-    /// A packet number that was seen already, or is older than the replay window.
+    /// A packet number that was received before, or is older than the replay window.
     #[error("replayed")]
     Replayed,
-    /// A field with a value outside its range.
+    /// A field with a value out of range.
     #[error("field out of range: {0}")]
     Range(&'static str),
 }
@@ -53,7 +53,7 @@ impl<'a> Reader<'a> {
         Reader(bytes)
     }
 
-    /// How many bytes are left.
+    /// Number of remaining bytes.
     #[must_use]
     pub fn remaining(&self) -> usize {
         self.0.len()
@@ -62,7 +62,7 @@ impl<'a> Reader<'a> {
     /// The next `n` bytes.
     ///
     /// # Errors
-    /// [`Reject::Truncated`] if fewer are left; so for all readers below.
+    /// [`Reject::Truncated`] if fewer remain; the same for all readers below.
     pub fn bytes(&mut self, n: usize) -> Result<&'a [u8], Reject> {
         let (head, tail) = self.0.split_at_checked(n).ok_or(Reject::Truncated)?;
         self.0 = tail;
@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
         self.array().map(i32::from_le_bytes)
     }
 
-    /// The next four bytes as an IEEE 754 number, which may be none.
+    /// The next four bytes as an IEEE 754 number, which may be NaN.
     ///
     /// # Errors
     /// See [`Reader::bytes`].
@@ -148,10 +148,10 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(self.bytes(n)?).map_err(|_| Reject::Range("text"))
     }
 
-    /// Says that nothing may follow.
+    /// Checks that nothing follows.
     ///
     /// # Errors
-    /// [`Reject::TooLong`] if something does.
+    /// [`Reject::TooLong`] if something follows.
     pub fn end(self) -> Result<(), Reject> {
         if self.0.is_empty() {
             Ok(())
@@ -166,7 +166,7 @@ impl<'a> Reader<'a> {
 pub struct Writer<'a>(pub &'a mut Vec<u8>);
 
 impl Writer<'_> {
-    /// Appends bytes as they are.
+    /// Appends bytes unchanged.
     pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
         self.0.extend_from_slice(bytes);
         self
@@ -212,7 +212,7 @@ impl Writer<'_> {
         self.bytes(&v.to_le_bytes())
     }
 
-    /// Appends a byte of length and the text, cut at a character boundary to 255 bytes.
+    /// Appends a byte of length and the text, truncated at a character boundary to 255 bytes.
     pub fn text(&mut self, text: &str) -> &mut Self {
         let cut = text.floor_char_boundary(255);
         self.u8(u8::try_from(cut).unwrap_or(0));
@@ -220,16 +220,16 @@ impl Writer<'_> {
     }
 }
 
-/// A span that was not measured, or is longer than 4.29 s.
+/// A duration that was not measured, or is longer than 4.29 s.
 const NO_SPAN: u32 = u32::MAX;
 
-/// A span in nanoseconds.
+/// A duration in nanoseconds.
 pub(crate) fn span_to_wire(span: Option<Duration>) -> u32 {
     span.and_then(|s| u32::try_from(s.as_nanos()).ok())
         .unwrap_or(NO_SPAN)
 }
 
-/// The same span.
+/// The inverse of [`span_to_wire`].
 pub(crate) fn span_from_wire(v: u32) -> Option<Duration> {
     (v != NO_SPAN).then(|| Duration::from_nanos(u64::from(v)))
 }

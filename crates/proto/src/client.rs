@@ -1,8 +1,8 @@
-//! The client's session: what the control plane says and hears, as a value.
+//! The client's session: a sans-I/O state machine over the control plane.
 //!
-//! Media do not pass through here; [`MediaReceiver`](crate::recv::plane::MediaReceiver) takes them, in
-//! the media thread. Both threads of a client call this session under one lock.
-//! Any order of calls is legal; outputs queue until they are polled.
+//! Media datagrams go to [`MediaReceiver`](crate::recv::plane::MediaReceiver) in the media thread. Both
+//! threads of a client call this session under one lock. Any order of calls is legal; outputs are queued
+//! until they are polled.
 
 pub mod playout;
 mod view;
@@ -11,18 +11,18 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::bytes::Reject;
-use crate::control::clipboard::{ClipboardText, ClipboardWays, ReceivedText, SentText};
+use crate::control::clipboard::{ClipboardDirections, ClipboardText, ReceivedText, SentText};
 use crate::control::clock::ClockMap;
 use crate::control::handshake::Established;
-use crate::control::ladder::{Found, Probe, Step};
-use crate::control::negotiate::{Negotiation, Offer, Refusal, Role, WatchReason};
+use crate::control::negotiate::{Negotiation, ObserverReason, Offer, Refusal, Role};
 use crate::control::no_session;
 pub use crate::control::plane::Wakeup;
-use crate::control::plane::{ControlEvent, ControlPlane, SILENCE, earlier};
+use crate::control::plane::{ControlPlane, PlaneEvent, SILENCE, earlier};
 use crate::control::streams::Grant;
+use crate::control::transport_probe::{Probe, ProbeResult, ProbeTarget};
+use crate::control_event::ControlEvent;
 use crate::controller::{self, Controllers, Haptic};
-use crate::decision::Decision;
-use crate::display::{Display, Refresh};
+use crate::display::{Display, RefreshTiming};
 use crate::id::{ConfigEpoch, FrameId, InputSeq, PathId, PoseId, SessionId, ViewId};
 use crate::input::event::InputEvent;
 use crate::input::keys::Keys;
@@ -34,62 +34,63 @@ use crate::recv::reassemble::PictureState;
 use crate::seq;
 use crate::time::{Instant, PeerInstant};
 use crate::units::Size;
-use crate::wire::control::{AudioReport, GoodbyeReason, Message, Report, ResendRequest};
+use crate::wire::control::{AudioReport, GoodbyeReason, Message, Report, RetransmissionRequest};
 use crate::wire::media::StreamKind;
 use crate::wire::seal::Direction;
 
 use self::view::View;
 
-/// Unacknowledged input is sent again after a round trip, but not before this (guess).
-const INPUT_AGAIN: Duration = Duration::from_millis(5);
+/// Minimum retransmission timeout of unacknowledged input; otherwise one round trip (guess).
+const INPUT_RESEND_MIN: Duration = Duration::from_millis(5);
 
-/// … and after this at the latest: a round trip that was measured while a machine stood still says
-/// nothing of now (guess).
-const INPUT_LATEST: Duration = Duration::from_millis(250);
+/// Maximum retransmission timeout of input: a round trip measured while a machine was suspended is
+/// meaningless (guess).
+const INPUT_RESEND_MAX: Duration = Duration::from_millis(250);
 
-/// While keys are down the host hears of it this often, if nothing else is said: it lets no key of one who
-/// is silent repeat, so that a tap whose release is lost is one press. A quarter of what it waits.
-const HELD_AGAIN: Duration = Duration::from_millis(25);
+/// Maximum interval between datagrams while keys are pressed. The host stops key repeat of a silent client,
+/// so that a lost key release does not repeat the key. A quarter of the host's timeout.
+const PRESSED_KEYS_INTERVAL: Duration = Duration::from_millis(25);
 
-/// What the display is like is said so often: it drifts against the host's clock, and one may be lost.
-const DISPLAY_AGAIN: Duration = Duration::from_secs(1);
+/// Interval of display messages: the display's phase drifts against the host's clock, and a message may be
+/// lost.
+const DISPLAY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Poses of which it is known when they were sampled: half a second of the most that leave.
-const REMEMBERED_POSES: usize = 1024;
+/// Poses with a remembered sampling time: half a second at the maximum rate.
+const MAX_KEPT_POSES: usize = 1024;
 
-/// Challenges that wait for their answer at most: a host asks about two ways at a time.
+/// Maximum pending path challenges: a host validates two paths at a time.
 const MAX_CHALLENGES: usize = 4;
 
-/// Somebody says that the host does not know this session: a host that does answers by then, or after
-/// four round trips (guess: far more than a busy machine takes).
-const DOUBT: Duration = Duration::from_millis(250);
+/// Timeout after a reply that the host does not know this session, or four round trips: a host that knows it
+/// answers by then (guess: far more than a busy machine takes).
+const NO_SESSION_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// What such a word may be about: a datagram that left within this time.
-const FRESH: Duration = Duration::from_secs(2);
+/// Maximum age of the datagram that such a reply may answer.
+const NO_SESSION_MAX_AGE: Duration = Duration::from_secs(2);
 
-/// Something for the runtime.
+/// An event for the runtime.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ClientEvent {
-    /// The host granted a role (at the start, and when it changes).
+    /// The host granted a role, at the start or after a change.
     Granted {
         /// The role.
         role: Role,
         /// The host's name.
         host: String,
-        /// How its application reads keys, if the person says nothing else.
+        /// How its application reads keys, unless the user sets it.
         keys: Keys,
         /// Why an observer does not play.
-        watching: Option<WatchReason>,
+        observer_reason: Option<ObserverReason>,
     },
-    /// The host granted these streams beside the first view of its video: hand them to the media receiver.
+    /// The granted streams in addition to the first view of the video: pass them to the media receiver.
     Streams(Vec<Grant>),
-    /// The host granted nothing; the session is over.
+    /// The host refused the offer; the session is over.
     Refused(Refusal),
-    /// A view's newest frame at the host: hand it to the view's receiver.
+    /// The newest frame that the host sent of a view: pass it to the view's receiver.
     Announced(ViewId, FrameId),
-    /// The pointer's new place.
+    /// The cursor's new position.
     CursorMoved(Option<(u16, u16)>),
-    /// The pointer's new shape.
+    /// The cursor's new shape.
     CursorShape {
         /// Pixels per row and rows.
         size: Size,
@@ -98,26 +99,26 @@ pub enum ClientEvent {
         /// Premultiplied ARGB.
         argb: Vec<u32>,
     },
-    /// Whether the host's application wants to hear how far the mouse moves, not where the pointer is.
+    /// Whether the host's application wants relative instead of absolute mouse motion.
     RelativeMouse(bool),
-    /// Whether what is streamed is to be seen at the host: if not, no pictures come for now.
+    /// Whether the streamed source is visible; while it is not, no pictures are sent.
     SourceShown(bool),
-    /// Clipboard text goes these ways until the next [`ClientEvent::Granted`].
-    ClipboardWays(ClipboardWays),
-    /// This was copied at the host.
+    /// The clipboard directions until the next [`ClientEvent::Granted`].
+    ClipboardDirections(ClipboardDirections),
+    /// Text copied at the host.
     Clipboard(ClipboardText),
-    /// The host takes this many pads of this player until the next [`ClientEvent::Granted`], and knows of none
-    /// yet: say which there are.
+    /// The number of pads that the host accepts until the next [`ClientEvent::Granted`]. The host knows none
+    /// yet: announce the connected ones.
     PadsTaken(u8),
-    /// A pad's motors are to run like this, for so long unless something else is said.
+    /// Run a pad's motors for this time, unless a later event changes it.
     Rumble(PadId, Rumble, Duration),
-    /// A hand is to feel this now, in place of what it feels.
+    /// Start a vibration of a controller, replacing the previous one.
     Haptic(Haptic),
-    /// What the host's policy decided last.
-    Decided(Decision),
-    /// What came of [`ClientSession::probe`].
-    Probed(Found),
-    /// The session is over: the host said goodbye, or fell silent (`None`).
+    /// The newest event of the host's policy.
+    ControlEvent(ControlEvent),
+    /// The result of [`ClientSession::probe`].
+    Probed(ProbeResult),
+    /// The session is over: the host left or timed out (`None`).
     Ended(Option<GoodbyeReason>),
 }
 
@@ -127,45 +128,45 @@ pub struct ClientSession {
     outbox: Outbox,
     epoch: ConfigEpoch,
     input_again: Option<Instant>,
-    poses: pose::Sending<Pose>,
-    /// The newest poses that left, and when they were sampled.
-    posed: VecDeque<(PoseId, Instant)>,
-    controllers: pose::Sending<Controllers>,
+    poses: pose::LatestSender<Pose>,
+    /// The newest sent poses with their sampling times.
+    sent_poses: VecDeque<(PoseId, Instant)>,
+    controllers: pose::LatestSender<Controllers>,
     display: Option<Display>,
     display_number: u32,
-    /// When that was said last.
-    display_said: Option<Instant>,
-    /// What is said of each view; the first one is always there.
+    /// When the display was sent last.
+    display_sent_at: Option<Instant>,
+    /// The feedback state of each view; the first always exists.
     views: Vec<View>,
     cursor_serial: Option<u32>,
-    /// The window's size that the host was not told yet. It is when what was said before has arrived, so
-    /// that a window that is dragged fills no queue: the latest wins.
+    /// The unsent window size. It is sent once the previous messages are acknowledged, so that resizing fills
+    /// no queue: the latest wins.
     window_size_due: Option<Size>,
-    /// Which ways clipboard text goes.
-    clipboard_ways: ClipboardWays,
+    /// The enabled clipboard directions.
+    clipboard_directions: ClipboardDirections,
     sent_text: SentText,
     received_text: ReceivedText,
-    /// How many pads the host takes.
+    /// The number of pads that the host accepts.
     pads_taken: u8,
-    /// The newest that was heard of what each is to feel.
+    /// The newest rumble message of each pad.
     rumbles: [Option<u32>; MAX_PADS as usize],
-    /// The same of both hands.
+    /// The newest haptic message of each hand.
     haptics: [Option<u32>; 2],
-    /// When the host's application takes poses, and the message's number.
-    poses_wanted: Option<(u32, Refresh<PeerInstant>)>,
+    /// When the host's application takes poses, with the message's number.
+    pose_schedule: Option<(u32, RefreshTiming<PeerInstant>)>,
     probe: Option<Probe>,
     probe_token: u32,
-    /// Where the host asked whether it is heard, and its tokens.
+    /// Pending path challenges: path and token.
     challenges: VecDeque<(PathId, u64)>,
     session: SessionId,
-    /// Since when it is in doubt whether the host knows this session.
-    doubt: Option<Instant>,
+    /// Time of a reply with which the host rejected this session as unknown.
+    no_session_since: Option<Instant>,
     events: VecDeque<ClientEvent>,
     over: bool,
 }
 
 impl ClientSession {
-    /// A session that begins now and asks for what `offer` says.
+    /// Starts a session with this offer.
     #[must_use]
     pub fn new(now: Instant, established: &Established, offer: Offer) -> ClientSession {
         let mut plane = ControlPlane::new(now, established, Direction::ClientToHost);
@@ -176,80 +177,80 @@ impl ClientSession {
             outbox: Outbox::default(),
             epoch: ConfigEpoch(0),
             input_again: None,
-            poses: pose::Sending::default(),
-            posed: VecDeque::new(),
-            controllers: pose::Sending::default(),
+            poses: pose::LatestSender::default(),
+            sent_poses: VecDeque::new(),
+            controllers: pose::LatestSender::default(),
             display: None,
             display_number: 0,
-            display_said: None,
+            display_sent_at: None,
             views: vec![View::new(ViewId::FIRST)],
             cursor_serial: None,
             window_size_due: None,
-            clipboard_ways: ClipboardWays::default(),
+            clipboard_directions: ClipboardDirections::default(),
             sent_text: SentText::default(),
             received_text: ReceivedText::default(),
             pads_taken: 0,
             rumbles: Default::default(),
             haptics: [None; 2],
-            poses_wanted: None,
+            pose_schedule: None,
             probe: None,
             probe_token: 0,
             challenges: VecDeque::new(),
             session: established.session,
-            doubt: None,
+            no_session_since: None,
             events: VecDeque::new(),
             over: false,
         }
     }
 
-    /// Takes a datagram of the control plane in, which came from `from`.
+    /// Handles a datagram of the control plane from `from`.
     ///
     /// # Errors
-    /// [`Reject`] if it is not authentic, was seen before, or is absurd.
+    /// [`Reject`] if it is not authentic, a duplicate, or invalid.
     pub fn handle_datagram(
         &mut self,
         now: Instant,
         from: PathId,
         datagram: &[u8],
     ) -> Result<(), Reject> {
-        self.notice_own_silence(now);
+        self.detect_own_silence(now);
         let heard = self.plane.handle(now, datagram)?;
-        self.doubt = None;
+        self.no_session_since = None;
         for heard in heard {
             match heard {
-                ControlEvent::Negotiation(negotiation) => self.negotiated(negotiation),
-                ControlEvent::Message(Message::PathChallenge { token }) => {
+                PlaneEvent::Negotiation(negotiation) => self.negotiated(negotiation),
+                PlaneEvent::Message(Message::PathChallenge { token }) => {
                     self.challenges.truncate(MAX_CHALLENGES - 1);
                     self.challenges.push_front((from, token));
                 }
-                ControlEvent::Message(message) => self.handle_message(message),
+                PlaneEvent::Message(message) => self.handle_message(message),
             }
         }
         Ok(())
     }
 
-    /// Takes a datagram in that is not sealed: the host may say that it does not know this session,
-    /// and so may anybody else. Then the host is asked, and the session is over if it does not answer
-    /// within a fraction of a second.
+    /// Handles an unsealed datagram: the host's reply for an unknown session, which anyone can forge. The
+    /// client pings the host and ends the session if there is no answer within a fraction of a second.
     pub fn handle_unsealed(&mut self, now: Instant, datagram: &[u8]) {
         let Some((session, left)) = no_session::parse(datagram) else {
             return;
         };
         let left = Instant(left);
-        let fresh = left <= now && now.since(left) <= FRESH;
-        if session == self.session.0 && fresh && self.doubt.is_none() {
-            self.doubt = Some(now);
+        let fresh = left <= now && now.since(left) <= NO_SESSION_MAX_AGE;
+        if session == self.session.0 && fresh && self.no_session_since.is_none() {
+            self.no_session_since = Some(now);
             self.plane.ping_burst(now);
         }
     }
 
-    /// When the doubt becomes certainty.
-    fn doubted_until(&self) -> Option<Instant> {
-        Some(self.doubt? + DOUBT.max(self.plane.round_trip() * 4))
+    /// When an unanswered no-session reply ends the session.
+    fn no_session_deadline(&self) -> Option<Instant> {
+        Some(self.no_session_since? + NO_SESSION_TIMEOUT.max(self.plane.round_trip() * 4))
     }
 
-    /// A host that has not heard of us for so long has ended the session: we slept, or were stopped.
-    fn notice_own_silence(&mut self, now: Instant) {
+    /// Ends the session after a long own silence (a suspended or stopped process): the host has ended it
+    /// already.
+    fn detect_own_silence(&mut self, now: Instant) {
         if self.plane.own_silence(now) >= SILENCE {
             self.end(None);
         }
@@ -261,19 +262,19 @@ impl ClientSession {
                 role,
                 host,
                 keys,
-                watching,
+                observer_reason,
             } => {
-                // The host says anew which ways a player's clipboard goes.
-                self.clipboard_ways = ClipboardWays::default();
+                // Directions follow each grant again.
+                self.clipboard_directions = ClipboardDirections::default();
                 self.sent_text.forget();
                 self.received_text.forget();
-                // As it does of pads.
+                // So does the number of pads.
                 self.pads_taken = 0;
                 ClientEvent::Granted {
                     role,
                     host,
                     keys,
-                    watching,
+                    observer_reason,
                 }
             }
             Negotiation::Refused(why) => {
@@ -289,16 +290,16 @@ impl ClientSession {
                 self.add_views(&grants);
                 ClientEvent::Streams(grants)
             }
-            Negotiation::ClipboardWays(ways) => {
-                self.clipboard_ways = ways;
-                ClientEvent::ClipboardWays(ways)
+            Negotiation::ClipboardDirections(directions) => {
+                self.clipboard_directions = directions;
+                ClientEvent::ClipboardDirections(directions)
             }
             Negotiation::PadsTaken(most) => {
                 self.pads_taken = most;
                 ClientEvent::PadsTaken(most)
             }
             Negotiation::ClipboardPiece(piece) => {
-                let wanted = self.clipboard_ways.to_client;
+                let wanted = self.clipboard_directions.to_client;
                 match wanted.then(|| self.received_text.take(&piece)).flatten() {
                     Some(text) => ClientEvent::Clipboard(text),
                     None => return,
@@ -311,13 +312,13 @@ impl ClientSession {
 
     fn handle_message(&mut self, message: Message<'static>) {
         match message {
-            Message::ReportsSeen { view, through } => {
+            Message::ReportsAcked { view, through } => {
                 if let Some(view) = self.views.iter_mut().find(|v| v.id == view) {
                     view.reports_seen(through, &self.plane);
                 }
             }
-            Message::InputSeen { through } => {
-                self.outbox.seen(through);
+            Message::InputAcked { through } => {
+                self.outbox.acknowledge(through);
                 if self.outbox.is_empty() {
                     self.input_again = None;
                 }
@@ -340,7 +341,7 @@ impl ClientSession {
                 self.rumbles[pad.index()] = Some(serial);
                 let lasts = Duration::from_millis(millis.into());
                 let event = ClientEvent::Rumble(pad, rumble, lasts);
-                // Of what was not asked for yet the latest counts.
+                // Only the latest unpolled event counts.
                 self.events.retain(
                     |event| !matches!(event, ClientEvent::Rumble(other, ..) if *other == pad),
                 );
@@ -351,28 +352,33 @@ impl ClientSession {
             {
                 self.haptics[haptic.hand.index()] = Some(serial);
                 let same = |event: &ClientEvent| matches!(event, ClientEvent::Haptic(other) if other.hand == haptic.hand);
-                // Of what was not asked for yet the latest counts.
+                // Only the latest unpolled event counts.
                 self.events.retain(|event| !same(event));
                 self.events.push_back(ClientEvent::Haptic(haptic));
             }
-            Message::PosesWanted { number, at }
-                if (self.poses_wanted).is_none_or(|(known, _)| seq::newer(number, known)) =>
+            Message::PoseSchedule { number, at }
+                if (self.pose_schedule).is_none_or(|(known, _)| seq::newer(number, known)) =>
             {
-                self.poses_wanted = Some((number, at));
+                self.pose_schedule = Some((number, at));
             }
             Message::Probed {
-                token, piece, rung, ..
+                token,
+                piece,
+                transport,
+                ..
             } => {
-                let found = self
+                let result = self
                     .probe
                     .as_mut()
-                    .and_then(|p| p.answered(token, piece, rung));
-                if let Some(found) = found {
+                    .and_then(|p| p.answered(token, piece, transport));
+                if let Some(result) = result {
                     self.probe = None;
-                    self.events.push_back(ClientEvent::Probed(found));
+                    self.events.push_back(ClientEvent::Probed(result));
                 }
             }
-            Message::Decision(decision) => self.events.push_back(ClientEvent::Decided(decision)),
+            Message::ControlEvent(decision) => {
+                self.events.push_back(ClientEvent::ControlEvent(decision))
+            }
             Message::Goodbye { reason } => self.end(Some(reason)),
             _ => {}
         }
@@ -385,8 +391,8 @@ impl ClientSession {
         }
     }
 
-    /// The person did something; it leaves with the next datagram. Its number comes back in the
-    /// frames that follow it. What is done on a pad that the host does not take is not sent.
+    /// Queues an input event for the next datagram. Frames that show it echo its number. Events of pads that
+    /// the host does not accept are not sent.
     pub fn input(&mut self, now: Instant, event: InputEvent, sampled: Instant) -> InputSeq {
         if event
             .pad()
@@ -399,22 +405,25 @@ impl ClientSession {
         seq
     }
 
-    /// When to say again which keys are down.
-    fn held_again(&self) -> Option<Instant> {
+    /// When to repeat the pressed keys.
+    fn next_pressed_keys(&self) -> Option<Instant> {
         let holds = self.outbox.is_empty() && self.outbox.holds_keys();
-        holds.then(|| self.plane.last_sent() + HELD_AGAIN)
+        holds.then(|| self.plane.last_sent() + PRESSED_KEYS_INTERVAL)
     }
 
     fn send_input(&mut self, now: Instant) {
         self.plane
             .queue(&Message::Input(self.outbox.batch(self.epoch)));
-        let wait = self.plane.round_trip().clamp(INPUT_AGAIN, INPUT_LATEST);
+        let wait = self
+            .plane
+            .round_trip()
+            .clamp(INPUT_RESEND_MIN, INPUT_RESEND_MAX);
         self.input_again = Some(now + wait);
     }
 
-    /// The person's head is here, at `sampled`; it leaves with the next datagram, or
-    /// [`POSE_INTERVAL`](pose::POSE_INTERVAL) after the one before unless a newer one takes its
-    /// place. Its number.
+    /// Queues the head pose at `sampled` for the next datagram, at least
+    /// [`POSE_INTERVAL`](pose::POSE_INTERVAL) after the previous one; a newer pose replaces it. Returns its
+    /// number.
     pub fn pose(&mut self, now: Instant, pose: Pose, sampled: Instant) -> PoseId {
         let id = self.poses.push(sampled, pose);
         self.send_pose(now);
@@ -423,54 +432,54 @@ impl ClientSession {
 
     fn send_pose(&mut self, now: Instant) {
         if let Some((id, sampled, pose)) = self.poses.poll(now) {
-            if self.posed.len() == REMEMBERED_POSES {
-                self.posed.pop_front();
+            if self.sent_poses.len() == MAX_KEPT_POSES {
+                self.sent_poses.pop_front();
             }
-            self.posed.push_back((id, sampled));
+            self.sent_poses.push_back((id, sampled));
             let sampled = PeerInstant(sampled.0);
             self.plane.queue(&Message::Pose { id, sampled, pose });
         }
     }
 
-    /// At which moments of our clock a pose is to be sampled, so that it is there when the host's application takes
-    /// one; `None` of a host that has not said it, and while the clocks are not known well enough.
+    /// The local times at which to sample poses so that they arrive when the host's application takes one;
+    /// `None` if the host has not sent them or the clocks are not known well enough.
     #[must_use]
-    pub fn poses_wanted(&self, now: Instant) -> Option<Refresh<Instant>> {
-        let (_, Refresh { phase, period }) = self.poses_wanted?;
+    pub fn pose_schedule(&self, now: Instant) -> Option<RefreshTiming<Instant>> {
+        let (_, RefreshTiming { phase, period }) = self.pose_schedule?;
         let phase = self.plane.clock.to_mine(phase, now)?;
-        (phase.bound <= period / 2).then_some(Refresh {
+        (phase.bound <= period / 2).then_some(RefreshTiming {
             phase: phase.at,
             period,
         })
     }
 
-    /// The display that shows the pictures is like this. The host hears the latest, once a second.
+    /// Sets the state of the client's display. The latest is sent once a second.
     pub fn display(&mut self, now: Instant, display: Display) {
-        self.display = Some(display.sane());
+        self.display = Some(display.valid_only());
         self.send_display(now);
     }
 
     fn send_display(&mut self, now: Instant) {
         let Some(display) = self.display else { return };
         if self
-            .display_said
-            .is_none_or(|said| now >= said + DISPLAY_AGAIN)
+            .display_sent_at
+            .is_none_or(|sent| now >= sent + DISPLAY_INTERVAL)
         {
-            self.display_said = Some(now);
+            self.display_sent_at = Some(now);
             self.display_number = self.display_number.wrapping_add(1);
             let number = self.display_number;
             self.plane.queue(&Message::Display { number, display });
         }
     }
 
-    /// When a pose was sampled that left not long ago.
+    /// The sampling time of a recently sent pose.
     #[must_use]
     pub fn pose_sampled(&self, pose: PoseId) -> Option<Instant> {
-        let mut newest = self.posed.iter().rev();
+        let mut newest = self.sent_poses.iter().rev();
         newest.find(|(id, _)| *id == pose).map(|(_, at)| *at)
     }
 
-    /// The person holds these, at `sampled`; they leave as poses do. Their number.
+    /// Queues the controller states at `sampled`, with the timing of poses. Returns their number.
     pub fn controllers(&mut self, now: Instant, states: Controllers, sampled: Instant) -> u32 {
         let id = self.controllers.push(sampled, controller::in_place(states));
         self.send_controllers(now);
@@ -487,32 +496,32 @@ impl ClientSession {
         }
     }
 
-    /// The window that shows the pictures has this size now, in pixels. The host is told the latest.
+    /// Sets the window's size in pixels. The latest is sent to the host.
     pub fn window_size(&mut self, size: Size) {
         self.window_size_due = Some(size);
     }
 
-    /// When an input event was sampled.
+    /// The sampling time of an input event.
     #[must_use]
     pub fn sampled(&self, seq: InputSeq) -> Option<Instant> {
         self.outbox.sampled(seq)
     }
 
-    /// What became of a frame of a view that was granted. Report a view's frames in their order, each
-    /// once: when the host hears of a frame, it takes those before it of which it never heard for lost.
+    /// Queues the report of a frame. Report a view's frames in order, each once: the host takes a skipped
+    /// frame as lost.
     pub fn report(&mut self, now: Instant, report: Report) {
         if let Some(view) = self.views.iter_mut().find(|v| v.id == report.view) {
             view.report(now, report, &mut self.plane);
         }
     }
 
-    /// How a stream of sound is played: leaves with the next datagram, and only once.
+    /// Queues a report on an audio stream; it is not retransmitted.
     pub fn report_audio(&mut self, report: AudioReport) {
         self.plane.queue(&Message::AudioReport(report));
     }
 
-    /// The state of a view's picture and the configuration that is shown. While it is broken, a key
-    /// frame is asked for now and again.
+    /// Sets the state of a view's picture and its configuration. While it is broken, key-frame requests are
+    /// repeated.
     pub fn picture(&mut self, now: Instant, view: ViewId, state: PictureState, epoch: ConfigEpoch) {
         if view == ViewId::FIRST {
             self.epoch = epoch;
@@ -536,27 +545,27 @@ impl ClientSession {
         }
     }
 
-    /// Parts of a frame are missing: the host is asked to send them again.
-    pub fn resend(&mut self, request: ResendRequest) {
-        self.plane.queue(&Message::Resend(request));
+    /// Requests retransmission of parts of a frame.
+    pub fn resend(&mut self, request: RetransmissionRequest) {
+        self.plane.queue(&Message::RetransmissionRequest(request));
     }
 
-    /// The shortest round trip seen lately; `None` before the first.
+    /// The shortest recent round trip; `None` before the first.
     #[must_use]
     pub fn round_trip(&self) -> Option<Duration> {
         self.plane.clock.round_trip()
     }
 
-    /// Tries whether a way carries a stream: [`ClientSession::poll_on_path`] says what to send there,
-    /// [`ClientEvent::Probed`] what came of it. A try that is under way is forgotten.
-    pub fn probe(&mut self, now: Instant, step: Step) {
-        // Far from the tokens of the try before.
+    /// Probes a path. [`ClientSession::poll_on_path`] returns its datagrams, [`ClientEvent::Probed`] its
+    /// result. Cancels a running probe.
+    pub fn probe(&mut self, now: Instant, step: ProbeTarget) {
+        // Distinct from the tokens of the previous probe.
         self.probe_token = self.probe_token.wrapping_add(1 << 8);
         self.probe = Some(Probe::new(now, step, self.probe_token));
     }
 
-    /// Replaces what is in `out` by the next datagram that has a way of its own, which is returned:
-    /// an answer to a challenge, or part of a try.
+    /// Replaces `out` by the next datagram for a specific path and returns the path: a challenge's response
+    /// or a probe.
     pub fn poll_on_path(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<PathId> {
         if let Some((path, token)) = self.challenges.pop_front() {
             out.clear();
@@ -573,41 +582,41 @@ impl ClientSession {
                     .seal_alone(now, &Message::Probe { token, segmented }, out);
                 Some(step.path)
             }
-            Err(found) => {
+            Err(result) => {
                 self.probe = None;
-                self.events.push_back(ClientEvent::Probed(found));
+                self.events.push_back(ClientEvent::Probed(result));
                 None
             }
         }
     }
 
-    /// This was copied here: the host hears it, in place of what it has not heard to its end. `false` if
-    /// it is not to hear it: it wants none of this client, or the text is empty or longer than
+    /// Sends text copied at the client, replacing unfinished text. Returns `false` if it is not sent: the
+    /// direction is disabled, or the text is empty or longer than
     /// [`MAX_TEXT`](crate::control::clipboard::MAX_TEXT).
     pub fn clipboard(&mut self, text: ClipboardText) -> bool {
-        self.clipboard_ways.to_host && self.sent_text.begin(text)
+        self.clipboard_directions.to_host && self.sent_text.start(text)
     }
 
-    /// Says goodbye. Send what is polled afterwards, then forget the session.
+    /// Says goodbye. Send the polled datagrams, then drop the session.
     pub fn goodbye(&mut self, reason: GoodbyeReason) {
         self.plane.queue_thrice(&Message::Goodbye { reason });
         self.over = true;
     }
 
-    /// Time has passed: see [`ClientSession::next_timeout`].
+    /// Handles a timeout: see [`ClientSession::next_timeout`].
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.over {
             return;
         }
-        self.notice_own_silence(now);
-        let doubted = self.doubted_until().is_some_and(|until| until <= now);
-        if doubted || self.plane.silence(now) >= SILENCE {
+        self.detect_own_silence(now);
+        let is_unknown = self.no_session_deadline().is_some_and(|until| until <= now);
+        if is_unknown || self.plane.silence(now) >= SILENCE {
             self.end(None);
         }
         if self.input_again.is_some_and(|at| at <= now) {
             self.send_input(now);
-        } else if self.held_again().is_some_and(|at| at <= now) {
-            // Which keys are down, without an event.
+        } else if self.next_pressed_keys().is_some_and(|at| at <= now) {
+            // The pressed keys without an event.
             let held = self.outbox.batch(self.epoch);
             self.plane.queue(&Message::Input(held));
         }
@@ -619,47 +628,47 @@ impl ClientSession {
         }
     }
 
-    /// Replaces what is in `out` by the next datagram to send; whether there was one.
+    /// Replaces `out` by the next datagram; returns whether there was one.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
         if !self.over {
-            self.notice_own_silence(now);
+            self.detect_own_silence(now);
             if let Some(size) = self.window_size_due.filter(|_| self.plane.is_settled()) {
-                let said = self.plane.negotiate(&Negotiation::WindowSize(size));
-                self.window_size_due.take_if(|_| said);
+                let queued = self.plane.negotiate(&Negotiation::WindowSize(size));
+                self.window_size_due.take_if(|_| queued);
             }
             if self.plane.is_settled()
                 && let Some(piece) = self.sent_text.piece()
                 && self.plane.negotiate(&Negotiation::ClipboardPiece(piece))
             {
-                self.sent_text.said();
+                self.sent_text.mark_sent();
             }
         }
         self.plane.poll_transmit(now, out)
     }
 
-    /// What happened.
+    /// The next event.
     pub fn poll_event(&mut self) -> Option<ClientEvent> {
         self.events.pop_front()
     }
 
-    /// The host's clock.
+    /// The map of the host's clock.
     #[must_use]
     pub fn clock(&self) -> &ClockMap {
         &self.plane.clock
     }
 
-    /// The session goes another way from now on: the host is to hear of it at once.
+    /// The session's path changed: notifies the host at once.
     pub fn moved(&mut self, now: Instant) {
         self.plane.ping_now(now);
     }
 
-    /// How long none of our pings has been answered.
+    /// Time since the last answered ping.
     #[must_use]
     pub fn unanswered(&self, now: Instant) -> Duration {
         self.plane.unanswered(now)
     }
 
-    /// How long the host has been silent.
+    /// Time since the host's last datagram.
     #[must_use]
     pub fn silence(&self, now: Instant) -> Duration {
         self.plane.silence(now)
@@ -680,10 +689,10 @@ impl ClientSession {
             return None;
         }
         let input = self.input_again.map(|at| (at, Wakeup::InputAgain));
-        let held = self.held_again().map(|at| (at, Wakeup::HeldAgain));
+        let held = self.next_pressed_keys().map(|at| (at, Wakeup::PressedKeys));
         let input = earlier(input, held);
-        let display = self.display.and(self.display_said);
-        let display = display.map(|said| said + DISPLAY_AGAIN);
+        let display = self.display.and(self.display_sent_at);
+        let display = display.map(|sent| sent + DISPLAY_INTERVAL);
         let states = [
             self.poses.next_timeout(),
             self.controllers.next_timeout(),
@@ -695,14 +704,14 @@ impl ClientSession {
         let report = self.views.iter().filter_map(View::next_report).min();
         let report = report.map(|at| (at, Wakeup::ReportAgain));
         let key = self.views.iter().filter_map(View::next_key_frame).min();
-        let key = key.map(|at| (at, Wakeup::KeyFrameWanted));
+        let key = key.map(|at| (at, Wakeup::KeyFrameRequest));
         let probe = self.probe.as_ref();
         let probe = probe.map(|p| (p.next_timeout(), Wakeup::Probe));
-        let doubt = self.doubted_until().map(|at| (at, Wakeup::Silence));
+        let no_session_since = self.no_session_deadline().map(|at| (at, Wakeup::Silence));
         let piece = self.sent_text.is_due() && self.plane.is_settled();
         let waits = !self.challenges.is_empty() || piece;
         let answer = waits.then_some((Instant(i64::MIN), Wakeup::Transmit));
-        let probe = earlier(probe, earlier(doubt, answer));
+        let probe = earlier(probe, earlier(no_session_since, answer));
         earlier(
             earlier(earlier(self.plane.next_timeout(), probe), input),
             earlier(report, key),

@@ -1,8 +1,8 @@
-//! What a person holds in each hand: where it is, what of it is pressed, and what the hand is to feel.
+//! The state of the controllers in a user's hands: poses, buttons and axes; and haptic effects for the hands.
 //!
-//! Names and conventions are those of OpenXR (1.0, sections 2.16 and 6.4). A state is no input event: as of
-//! poses only the newest counts, and one that is lost is not sent again. Of a touch of a button that is
-//! shorter than the time between two states nothing is heard.
+//! Names and conventions are those of OpenXR (1.0, sections 2.16 and 6.4). A state is not an input event: as
+//! with poses, only the newest matters and lost ones are not retransmitted. Touches of a button that are
+//! shorter than the interval between two states are not reported.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::id::SubscriberId;
 use crate::pose::Pose;
 use crate::time::{Instant, Mapped, PeerInstant};
 
-/// One of a person's hands.
+/// One of a user's hands.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Hand {
@@ -25,7 +25,7 @@ impl Hand {
     /// Both.
     pub const ALL: [Hand; 2] = [Hand::Left, Hand::Right];
 
-    /// Its place in lists of both.
+    /// Its index in arrays of both.
     #[must_use]
     pub fn index(self) -> usize {
         self as usize
@@ -34,14 +34,14 @@ impl Hand {
     /// The hand with this number on the wire.
     ///
     /// # Errors
-    /// There is none.
+    /// [`Reject`] if there is none.
     pub(crate) fn parse(number: u8) -> Result<Hand, Reject> {
         let hand = Hand::ALL.get(usize::from(number));
         hand.copied().ok_or(Reject::Range("hand"))
     }
 }
 
-/// Buttons of a controller that are pressed, and what of it is touched: a bit for each.
+/// Pressed and touched buttons of a controller, one bit each.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Buttons(pub u16);
 
@@ -65,40 +65,40 @@ impl Buttons {
     /// `thumbrest/touch`.
     pub const THUMBREST_TOUCH: Buttons = Buttons(1 << 8);
 
-    /// Whether all of `others` are among them.
+    /// Whether it contains all of `others`.
     #[must_use]
     pub fn contains(self, others: Buttons) -> bool {
         self.0 & others.0 == others.0
     }
 
-    /// These and `others`.
+    /// The union with `others`.
     #[must_use]
     pub fn with(self, others: Buttons) -> Buttons {
         Buttons(self.0 | others.0)
     }
 }
 
-/// All of a controller at one moment.
+/// The state of a controller at one time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ControllerState {
-    /// The hand that holds it.
+    /// The hand with the controller.
     pub hand: Hand,
-    /// `grip/pose`: the middle of the palm. In the space of the head's poses; `None`: not tracked.
+    /// `grip/pose`: the centre of the palm. In the space of the head poses; `None`: not tracked.
     pub grip: Option<Pose>,
-    /// `aim/pose`: the origin and direction of what it points with.
+    /// `aim/pose`: the origin and direction for pointing.
     pub aim: Option<Pose>,
-    /// What is pressed and touched.
+    /// Pressed and touched buttons.
     pub buttons: Buttons,
-    /// `trigger/value`; 65 535: pulled to the end. See [`ControllerState::pull`].
+    /// `trigger/value`; 65 535: fully pulled. See [`ControllerState::pull`].
     pub trigger: u16,
-    /// `squeeze/value`; 65 535: as hard as it goes.
+    /// `squeeze/value`; 65 535: maximum force.
     pub squeeze: u16,
     /// `thumbstick/x` and `/y`: to the right and up, ±32 767 at the rim. See [`ControllerState::deflection`].
     pub thumbstick: (i16, i16),
 }
 
 impl ControllerState {
-    /// One at rest, of which it is not known where it is.
+    /// At rest, with unknown poses.
     #[must_use]
     pub fn new(hand: Hand) -> ControllerState {
         ControllerState {
@@ -112,7 +112,7 @@ impl ControllerState {
         }
     }
 
-    /// A trigger or grip that is pulled so far: 0 to 1. What is no number counts as 0.
+    /// A trigger or grip value of 0 to 1. NaN counts as 0.
     #[must_use]
     #[allow(
         clippy::cast_possible_truncation,
@@ -123,7 +123,7 @@ impl ControllerState {
         (fraction.clamp(0.0, 1.0) * f32::from(u16::MAX)).round() as u16
     }
 
-    /// A stick on one axis, -1 to 1. What is no number counts as 0.
+    /// A thumbstick axis value of -1 to 1. NaN counts as 0.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, reason = "within its range")]
     pub fn deflection(fraction: f32) -> i16 {
@@ -142,8 +142,8 @@ impl ControllerState {
 
     fn parse(hand: Hand, r: &mut Reader<'_>) -> Result<ControllerState, Reject> {
         let tracked = r.u8()?;
-        range(tracked <= 3, "what of a controller is tracked")?;
-        // Numbers that are no pose say that it is not tracked.
+        range(tracked <= 3, "tracked poses of a controller")?;
+        // An invalid pose means that it is not tracked.
         let [grip, aim] = [1, 2].map(|bit| match tracked & bit {
             0 => Ok(None),
             _ => Pose::parse(r),
@@ -160,10 +160,10 @@ impl ControllerState {
     }
 }
 
-/// The controllers of the left and of the right hand; `None`: there is none.
+/// The controllers of the left and of the right hand; `None`: not present.
 pub type Controllers = [Option<ControllerState>; 2];
 
-/// Each in its hand's place.
+/// Each at its hand's index.
 pub(crate) fn write_both(states: &Controllers, w: &mut Writer<'_>) {
     let held = u8::from(states[0].is_some()) | u8::from(states[1].is_some()) << 1;
     w.u8(held);
@@ -182,47 +182,47 @@ pub(crate) fn parse_both(r: &mut Reader<'_>) -> Result<Controllers, Reject> {
     Ok([left?, right?])
 }
 
-/// Controllers in the order of the wire: each says that it is of the hand in whose place it stands.
+/// Controllers in wire order; sets the hand of each to that of its index.
 #[must_use]
 pub(crate) fn in_place(states: Controllers) -> Controllers {
     Hand::ALL.map(|hand| states[hand.index()].map(|state| ControllerState { hand, ..state }))
 }
 
-/// What the host heard last of the player's controllers.
+/// The newest controller states received from the player.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Controlled {
+pub struct ReceivedControllers {
     /// The player.
     pub subscriber: SubscriberId,
-    /// Counts up with each of this player's states.
+    /// Increases by one with each state of this player.
     pub number: u32,
     /// Left and right.
     pub states: Controllers,
-    /// When they were sampled, on the client's clock …
+    /// Sampling time (client clock) …
     pub sampled: PeerInstant,
-    /// … and on ours; `None` until the clocks have met.
+    /// … and on the host's clock; `None` until the clocks are synchronised.
     pub sampled_here: Option<Mapped<Instant>>,
-    /// When they arrived.
+    /// Receive time.
     pub received: Instant,
 }
 
-/// What a hand is to feel. One that comes before the last one is over takes its place.
+/// A haptic effect for one hand. A new one replaces the current one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Haptic {
     /// The hand.
     pub hand: Hand,
-    /// How hard; 65 535: as hard as it goes, 0: it stops. See [`ControllerState::pull`].
+    /// Strength; 65 535: maximum, 0: stop. See [`ControllerState::pull`].
     pub amplitude: u16,
-    /// In Hz; 0: whatever suits the device.
+    /// In Hz; 0: chosen by the device.
     pub frequency: u16,
-    /// How long; zero with an amplitude: as short as the device can.
+    /// Duration; zero with an amplitude: the shortest effect of the device.
     pub duration: Duration,
 }
 
-/// Longer ones are cut (a guess: nobody means more).
+/// Longer effects are truncated (guess: none are intended).
 const LONGEST: Duration = Duration::from_secs(60);
 
 impl Haptic {
-    /// Nothing any more.
+    /// Stops the current effect.
     #[must_use]
     pub fn stop(hand: Hand) -> Haptic {
         Haptic {
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn hands_and_durations_that_are_none_are_refused() {
+    fn invalid_hands_and_durations_are_rejected() {
         let mut bytes = Vec::new();
         Haptic::stop(Hand::Right).write(&mut Writer(&mut bytes));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What a client's display is like: when it shows pictures, and what each eye sees of it.
+//! Properties of a client's display: its refresh timing, and the field of view of each eye.
 
 use std::time::Duration;
 
@@ -6,71 +6,71 @@ use crate::bytes::{Reader, Reject, Writer};
 use crate::field_of_view::FieldOfView;
 use crate::time::{Instant, Mapped, PeerInstant};
 
-/// The eyes of nobody lie further apart, in metres.
+/// Maximum eye distance in metres.
 const WIDEST: f32 = 0.2;
 
-/// Refreshes that a display has, as time between them: 10 to 1000 a second.
+/// Valid refresh periods: 10 to 1000 refreshes a second.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(100);
 
-/// When a display shows pictures: at `phase`, and a multiple of `period` before and after.
+/// The refresh timing of a display: at `phase`, and a multiple of `period` before and after.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Refresh<T> {
-    /// A picture became visible then, or will.
+pub struct RefreshTiming<T> {
+    /// The time of one refresh, past or future.
     pub phase: T,
-    /// From one to the next.
+    /// The time between two refreshes.
     pub period: Duration,
 }
 
-impl<T> Refresh<T> {
-    /// Unless no display has it.
-    pub(crate) fn sane(self) -> Option<Refresh<T>> {
+impl<T> RefreshTiming<T> {
+    /// `None` for values that no display has.
+    pub(crate) fn valid_only(self) -> Option<RefreshTiming<T>> {
         (SHORTEST..=LONGEST).contains(&self.period).then_some(self)
     }
 }
 
-impl Refresh<PeerInstant> {
+impl RefreshTiming<PeerInstant> {
     pub(crate) fn write(&self, w: &mut Writer<'_>) {
         let nanos = u32::try_from(self.period.as_nanos()).unwrap_or(u32::MAX);
         w.i64(self.phase.0).u32(nanos);
     }
 
-    /// It may be one that can't be.
-    pub(crate) fn parse(r: &mut Reader<'_>) -> Result<Refresh<PeerInstant>, Reject> {
-        Ok(Refresh {
+    /// The result is not validated.
+    pub(crate) fn parse(r: &mut Reader<'_>) -> Result<RefreshTiming<PeerInstant>, Reject> {
+        Ok(RefreshTiming {
             phase: PeerInstant(r.i64()?),
             period: Duration::from_nanos(r.u32()?.into()),
         })
     }
 }
 
-/// What the eyes of a headset see.
+/// The geometry of a headset's views.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Eyes {
-    /// Of the left eye, and of the right one.
+    /// Fields of view of the left eye and of the right one.
     pub fov: [FieldOfView; 2],
-    /// How far apart they are, in metres: 0 to 0.2.
+    /// Eye distance in metres: 0 to 0.2.
     pub between: f32,
 }
 
-// Its numbers are finite, and so equal to themselves.
+// All floating-point fields are finite, so equality is reflexive.
 impl Eq for Eyes {}
 
-/// What a client says of its display.
+/// Properties of a client's display.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Display {
-    /// When it shows pictures, on the client's clock.
-    pub refresh: Option<Refresh<PeerInstant>>,
-    /// What each eye sees.
+    /// Refresh timing (client clock).
+    pub refresh: Option<RefreshTiming<PeerInstant>>,
+    /// The geometry of the views.
     pub eyes: Option<Eyes>,
 }
 
 impl Display {
-    /// Without what can't be.
-    pub(crate) fn sane(self) -> Display {
+    /// Without invalid values.
+    pub(crate) fn valid_only(self) -> Display {
         let eyes = |eyes: &Eyes| (0.0..=WIDEST).contains(&eyes.between);
         Display {
-            refresh: self.refresh.and_then(Refresh::sane),
+            refresh: self.refresh.and_then(RefreshTiming::valid_only),
             eyes: self.eyes.filter(eyes),
         }
     }
@@ -87,12 +87,12 @@ impl Display {
         }
     }
 
-    /// What can't be is left out.
+    /// Invalid values are omitted.
     pub(crate) fn parse(r: &mut Reader<'_>) -> Result<Display, Reject> {
         let has = r.u8()?;
         let refresh = match has & 1 {
             0 => None,
-            _ => Some(Refresh::parse(r)?),
+            _ => Some(RefreshTiming::parse(r)?),
         };
         let eyes = match has & 2 {
             0 => None,
@@ -103,16 +103,16 @@ impl Display {
                 fov.map(|fov| Eyes { fov, between })
             }
         };
-        Ok(Display { refresh, eyes }.sane())
+        Ok(Display { refresh, eyes }.valid_only())
     }
 }
 
-/// What the host knows of the player's display.
+/// Properties of the player's display, as known to the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct PlayersDisplay {
-    /// When it shows pictures, on the host's clock; `None` also until the clocks have met.
-    pub refresh: Option<Refresh<Mapped<Instant>>>,
-    /// What each eye sees.
+pub struct PlayerDisplay {
+    /// Refresh timing (host clock); also `None` until the clocks are synchronised.
+    pub refresh: Option<RefreshTiming<Mapped<Instant>>>,
+    /// The geometry of the views.
     pub eyes: Option<Eyes>,
 }
 
@@ -121,10 +121,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_display_has_is_left_out() {
+    fn invalid_display_properties_are_omitted() {
         let fov = FieldOfView::new(-0.8, 0.7, 0.7, -0.7).unwrap();
         let display = |nanos, between| Display {
-            refresh: Some(Refresh {
+            refresh: Some(RefreshTiming {
                 phase: PeerInstant(5),
                 period: Duration::from_nanos(nanos),
             }),

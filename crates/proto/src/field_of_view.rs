@@ -1,10 +1,10 @@
-//! What an eye sees, or a view shows, as angles.
+//! The field of view of an eye or a view, as angles.
 
 use crate::bytes::{Reader, Reject, Writer};
 use crate::pose::PoseError;
 
-/// What a view shows: the angles between its axis and its four sides, in radians, as OpenXR's
-/// `XrFovf` has them. Left and down are usually negative.
+/// A field of view: the angles between the view's axis and its four sides, in radians, as in OpenXR's
+/// `XrFovf`. Left and down are usually negative.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FieldOfView {
     left: f32,
@@ -13,17 +13,17 @@ pub struct FieldOfView {
     down: f32,
 }
 
-// Its numbers are finite, and so equal to themselves.
+// All fields are finite, so equality is reflexive.
 impl Eq for FieldOfView {}
 
 impl FieldOfView {
-    /// Bytes that it takes.
+    /// Its encoded size in bytes.
     pub(crate) const LEN: usize = 4 * 4;
 
     /// Half angles to the left, to the right, up and down, in radians.
     ///
     /// # Errors
-    /// [`PoseError::NotFinite`], also for an angle of 90° or more: nothing is seen there.
+    /// [`PoseError::NotFinite`], also for an angle of 90° or more, at which nothing is visible.
     pub fn new(left: f32, right: f32, up: f32, down: f32) -> Result<FieldOfView, PoseError> {
         let within = |angle: f32| angle.is_finite() && angle.abs() < std::f32::consts::FRAC_PI_2;
         let view = FieldOfView {
@@ -50,7 +50,7 @@ impl FieldOfView {
         }
     }
 
-    /// `None` if the numbers are no such angles.
+    /// `None` for invalid angles.
     pub(crate) fn parse(r: &mut Reader<'_>) -> Result<Option<FieldOfView>, Reject> {
         let [left, right] = [r.f32()?, r.f32()?];
         Ok(FieldOfView::new(left, right, r.f32()?, r.f32()?).ok())

@@ -1,21 +1,19 @@
-//! A host's subscribers: who plays and who watches, what each is told, what it says, and how each of its
-//! frames ended, as a value.
+//! A host's subscribers: their roles, input, updates and the outcome of each of their frames.
 //!
-//! OpenUVR sessions speak through the control plane here; what takes frames in another way
-//! ([`SubscribeRequest`]) speaks through its gateway. For roles, input and the
-//! [ledger](crate::ledger) both are the same. Video does not pass through here: a new session's
-//! [`MediaSender`](crate::send::plane::MediaSender) goes to the media thread, which tells the ledger
-//! what it sent. Several threads call this under one lock. Any order of calls is legal; outputs queue
+//! OpenUVR sessions use the control plane; other subscribers ([`SubscribeRequest`]) use a gateway. Both share
+//! roles, input and the [ledger](crate::ledger). Video does not pass through here: a new session's
+//! [`MediaSender`](crate::send::plane::MediaSender) goes to the media thread, which reports sent frames to
+//! the ledger. Several threads call this under one lock. Any order of calls is legal; outputs are queued
 //! until they are polled.
 
 mod clipboard;
 mod cursor;
 mod event;
+mod external;
 pub mod figures;
 mod haptics;
 mod member;
-mod others;
-mod poses_wanted;
+mod pose_schedule;
 mod request;
 mod roles;
 mod rumble;
@@ -27,65 +25,65 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use self::cursor::Cursor;
-pub use self::event::{Asked, Ending, HostEvent};
+pub use self::event::{Ending, HostEvent, ProbeRequest};
+use self::external::External;
+pub use self::external::InputRefused;
 use self::haptics::Haptics;
 use self::member::Member;
-pub use self::others::InputRefused;
-use self::others::Other;
-use self::poses_wanted::PosesWanted;
+use self::pose_schedule::PoseSchedule;
 pub use self::request::{SubscribeRequest, SubscriberKind};
-use self::roles::{Change, Roles};
 pub use self::roles::{Grant, SecondPlayer};
+use self::roles::{RoleChange, Roles};
 use self::rumble::Rumbles;
 use self::session::Session;
 use crate::control::budget::Budget;
-use crate::control::clipboard::ClipboardWays;
+use crate::control::clipboard::ClipboardDirections;
 use crate::control::negotiate::Role;
 pub use crate::control::plane::Wakeup;
 use crate::control::plane::earlier;
 use crate::control::streams::StreamOffer;
-use crate::controller::{Controlled, Haptic};
-use crate::decision::Decision;
-use crate::display::{PlayersDisplay, Refresh};
+use crate::control_event::ControlEvent;
+use crate::controller::{Haptic, ReceivedControllers};
+use crate::display::{PlayerDisplay, RefreshTiming};
 use crate::id::SubscriberId;
 use crate::input::keys::Keys;
 use crate::input::pad::{PadId, Rumble};
 pub use crate::ledger::SentFrame;
-use crate::pose::Posed;
+use crate::pose::ReceivedPose;
 pub use crate::send::loss::LinkState;
 use crate::send::rendition::FrameOutcome;
 use crate::time::Instant;
 use crate::trace::DropCause;
 use crate::wire::control::{GoodbyeReason, Message};
 
-/// How a host treats its subscribers.
+/// A host's policy towards subscribers.
 #[derive(Clone, Debug)]
 pub struct HostPolicy {
     /// The host's name, for the clients' windows.
     pub name: String,
     /// The codecs that it encodes: bit n for codec number n.
     pub codecs: u32,
-    /// What a second player gets, unless it asks to take over and may.
+    /// The treatment of a second player.
     pub second_player: SecondPlayer,
-    /// How many observers it serves.
+    /// The maximum number of observers.
     pub max_observers: usize,
-    /// How its application reads keys, if a client's person says nothing else.
+    /// How its application reads keys, unless the user sets it.
     pub keys: Keys,
-    /// The streams that it can carry beside the first view of its video.
+    /// The streams that it supports in addition to the first view of its video.
     pub streams: Vec<StreamOffer>,
 }
 
-/// A player who is silent for this long holds no key any more: three pings.
+/// Silence after which a player's keys are released: three pings.
 const RELEASE_AFTER: Duration = Duration::from_millis(1500);
 
-/// … and no key of one who is silent for this long repeats. A window system repeats a key after 200 ms and
-/// more; clients say what is down more often than this (`client::HELD_AGAIN`).
+/// Silence after which a player's keys do not repeat. A window system repeats a key after 200 ms or more;
+/// clients send their pressed keys more often than this (`client::PRESSED_KEYS_INTERVAL`).
 const REPEAT_WITHIN: Duration = Duration::from_millis(100);
 
-/// Of those who speak of a session that is not here, so many are told within a second …
+/// Maximum replies a second to datagrams of unknown sessions.
 const ANSWERS_PER_SECOND: usize = 16;
 
-/// … and so many of one network.
+/// Maximum replies a second to one network.
 const ANSWERS_PER_NETWORK: usize = 4;
 
 /// All subscribers of a host.
@@ -93,17 +91,17 @@ pub struct Host {
     policy: HostPolicy,
     roles: Roles,
     sessions: Vec<Session>,
-    others: Vec<Other>,
+    others: Vec<External>,
     cursor: Cursor,
     source_shown: bool,
-    clipboard_ways: ClipboardWays,
+    clipboard_directions: ClipboardDirections,
     pads_taken: u8,
     rumbles: Rumbles,
     haptics: Haptics,
-    poses_wanted: PosesWanted,
+    pose_schedule: PoseSchedule,
     unknown_sessions: Budget<[u8; 16]>,
     events: VecDeque<HostEvent>,
-    /// [`HostEvent::Input`]s among them.
+    /// Number of [`HostEvent::Input`]s among them.
     inputs_waiting: usize,
 }
 
@@ -118,24 +116,24 @@ impl Host {
             others: Vec::new(),
             cursor: Cursor::default(),
             source_shown: true,
-            clipboard_ways: ClipboardWays::default(),
+            clipboard_directions: ClipboardDirections::default(),
             pads_taken: 0,
             rumbles: Rumbles::default(),
             haptics: Haptics::default(),
-            poses_wanted: PosesWanted::default(),
+            pose_schedule: PoseSchedule::default(),
             unknown_sessions: Budget::new(ANSWERS_PER_SECOND, ANSWERS_PER_NETWORK),
             events: VecDeque::new(),
             inputs_waiting: 0,
         }
     }
 
-    /// Who plays.
+    /// The current player.
     #[must_use]
     pub fn player(&self) -> Option<SubscriberId> {
         self.roles.player()
     }
 
-    /// The role of a subscriber; `None` if it is not here, or has not asked for one.
+    /// The role of a subscriber; `None` if it is unknown or has no role yet.
     #[must_use]
     pub fn role(&self, id: SubscriberId) -> Option<Role> {
         self.roles.role(id)
@@ -150,43 +148,42 @@ impl Host {
         self.members().find(|member| member.id == id)
     }
 
-    /// So many pads of a player are taken, in sessions that begin and for roles that change from now on; at
-    /// first none.
+    /// Sets the number of accepted pads of a player, for later sessions and role changes; initially none.
     pub fn pads_taken(&mut self, most: u8) {
         self.pads_taken = most;
     }
 
-    /// What a pad of the player is to feel from now on; its client is told.
+    /// Sets the rumble of a player's pad and notifies its client.
     pub fn rumble(&mut self, now: Instant, pad: PadId, rumble: Rumble) {
         self.rumbles.set(now, pad, rumble);
     }
 
-    /// A hand of the player's is to feel this now; its client is told.
+    /// Starts a vibration of a player's controller and notifies its client.
     pub fn haptic(&mut self, now: Instant, haptic: Haptic) {
         self.haptics.set(now, haptic);
     }
 
-    /// The application takes poses at these moments, of which the time that a pose is under way is taken off; whether
-    /// the player's client is to hear it now.
-    pub fn poses_wanted(&mut self, now: Instant, wanted: Refresh<Instant>) -> bool {
+    /// Sets the times at which the application takes poses, less the transit time of a pose. Returns whether
+    /// a message for the player's client is due.
+    pub fn pose_schedule(&mut self, now: Instant, timing: RefreshTiming<Instant>) -> bool {
         let Some(player) = self.roles.player() else {
             return false;
         };
         let mut sessions = self.sessions.iter_mut();
         let session = sessions.find(|s| s.member.id == player && s.is_active());
-        let said = session.and_then(|session| {
-            let message = self.poses_wanted.say(now, player, wanted)?;
+        let queued = session.and_then(|session| {
+            let message = self.pose_schedule.update(now, player, timing)?;
             session.plane.queue(&message);
             Some(())
         });
-        said.is_some()
+        queued.is_some()
     }
 
-    /// The player lost its role: what it holds is released.
-    fn displaced(&mut self, id: SubscriberId) {
+    /// Releases the input of a player that lost its role.
+    fn on_demoted(&mut self, id: SubscriberId) {
         self.forget_vibrations();
         if let Some(member) = self.member(id) {
-            member.displaced();
+            member.on_demoted();
         }
         if let Some(other) = self.other(id) {
             other.due.clipboard = None;
@@ -197,8 +194,8 @@ impl Host {
         self.events.push_back(HostEvent::ReleaseInput);
     }
 
-    /// Takes sessions that are over out of their roles, and tells everybody whose role has changed although
-    /// they did not ask.
+    /// Removes ended sessions from the roles, and notifies subscribers of a role change that they did not
+    /// request.
     fn settle_roles(&mut self) {
         for session in self.sessions.iter_mut().filter(|s| s.member.is_over()) {
             session.joined = false;
@@ -212,13 +209,13 @@ impl Host {
         self.roles.promote();
         while let Some(change) = self.roles.poll_change() {
             match change {
-                Change::Granted(id, grant) => {
+                RoleChange::Granted(id, grant) => {
                     let granted = self.granted(grant);
                     let is = |session: &&mut Session| session.member.id == id;
                     if let Some(session) = self.sessions.iter_mut().find(is) {
                         let _ = session.plane.negotiate(&granted);
-                        session.say_clipboard_ways(grant.role, self.clipboard_ways);
-                        session.say_pads_taken(grant.role, self.pads_taken);
+                        session.send_clipboard_directions(grant.role, self.clipboard_directions);
+                        session.send_pads_taken(grant.role, self.pads_taken);
                     }
                     if let Some(other) = self.others.iter_mut().find(|o| o.member.id == id) {
                         other.due.role = Some(grant);
@@ -226,35 +223,35 @@ impl Host {
                     let changed = HostEvent::RoleChanged(id, grant.role);
                     self.events.push_back(changed);
                     if grant.role == Role::Observer {
-                        self.displaced(id);
+                        self.on_demoted(id);
                     }
                 }
-                Change::Removed(id) => {
+                RoleChange::Removed(id) => {
                     let reason = GoodbyeReason::TakenOver;
                     let is = |session: &&mut Session| session.member.id == id;
                     if let Some(session) = self.sessions.iter_mut().find(is) {
                         session.end(reason, Ending::Closed);
                     }
                     self.dismiss(id, reason);
-                    self.displaced(id);
+                    self.on_demoted(id);
                 }
             }
         }
     }
 
-    /// How a captured frame ended here for a subscriber. A client is told that there was one: what comes
-    /// later may refer to it, or nothing may come for long.
+    /// Records the outcome of a captured frame at the host. The frame is announced to the client, because a
+    /// later frame may refer to it, or none may follow for long.
     pub fn record(&mut self, now: Instant, end: &FrameOutcome) {
         let id = end.subscriber;
         if let Some(session) = self.sessions.iter_mut().find(|s| s.member.id == id) {
-            // One that waits for its first key frame is sent one without asking; to one that was
-            // held back nothing refers.
-            let unheard = [DropCause::AwaitingKeyFrame, DropCause::HeldBack];
-            let told = match end.end {
+            // A subscriber that waits for its first key frame gets one without a request, and no frame refers
+            // to a skipped one.
+            let unsent = [DropCause::AwaitingKeyFrame, DropCause::CongestionSkipped];
+            let is_announced = match end.end {
                 Ok(_) => !session.member.is_over(),
-                Err((_, why)) => !unheard.contains(&why),
+                Err((_, why)) => !unsent.contains(&why),
             };
-            if told && let Some(view) = session.member.views.get(end.view) {
+            if is_announced && let Some(view) = session.member.views.get(end.view) {
                 view.announce(now, end.frame);
             }
             (session.member).record(now, end, false, &session.plane.clock);
@@ -263,8 +260,7 @@ impl Host {
         }
     }
 
-    /// What is streamed is to be seen now, or not: a window that was minimised. Whether that is
-    /// news.
+    /// Sets whether the source is visible (a minimised window is not). Returns whether that changed.
     pub fn source_shown(&mut self, shown: bool) -> bool {
         let news = std::mem::replace(&mut self.source_shown, shown) != shown;
         if news {
@@ -278,20 +274,20 @@ impl Host {
         news
     }
 
-    /// The policy decided something for the player, which its client may show.
-    pub fn decided(&mut self, decision: Decision) {
+    /// Passes an event of the policy to the player's client.
+    pub fn control_event(&mut self, control_event: ControlEvent) {
         let Some(player) = self.roles.player() else {
             return;
         };
         if let Some(session) = self.sessions.iter_mut().find(|s| s.member.id == player) {
-            session.plane.queue(&Message::Decision(decision));
+            session.plane.queue(&Message::ControlEvent(control_event));
         }
         if let Some(other) = self.others.iter_mut().find(|o| o.member.id == player) {
-            other.due.decision = Some(decision);
+            other.due.control_event = Some(control_event);
         }
     }
 
-    /// Ends everything, and tells all why.
+    /// Ends all sessions and subscriptions with this reason.
     pub fn close(&mut self, reason: GoodbyeReason) {
         self.end(reason, |_| true);
         let others: Vec<SubscriberId> = self.others.iter().map(|o| o.member.id).collect();
@@ -301,7 +297,7 @@ impl Host {
         self.reap();
     }
 
-    /// Time has passed: see [`Host::next_timeout`].
+    /// Handles a timeout: see [`Host::next_timeout`].
     pub fn handle_timeout(&mut self, now: Instant) {
         for member in self.members() {
             member.views.handle_timeout(now);
@@ -312,12 +308,12 @@ impl Host {
                 other.member.released();
                 self.events.push_back(HostEvent::ReleaseInput);
             }
-            other.tell_repeats(now, &mut self.events);
+            other.push_key_repeat(now, &mut self.events);
         }
         self.reap();
     }
 
-    /// What follows from who is over, and what the ledgers know.
+    /// Removes ended members and collects the ledgers' records.
     fn reap(&mut self) {
         self.settle_roles();
         let sessions = self.sessions.iter_mut().map(|s| &mut s.member);
@@ -328,7 +324,7 @@ impl Host {
         }
     }
 
-    /// What happened.
+    /// The next event.
     pub fn poll_event(&mut self) -> Option<HostEvent> {
         self.reap();
         let event = self.events.pop_front();
@@ -350,7 +346,7 @@ impl Host {
             s.plane.check_invariants();
             s.member.views.check_invariants();
             s.paths.check_invariants();
-            // One that has a role has given its media key away, and nobody else has.
+            // The media key belongs to the runtime exactly if the session has a role.
             assert!(!s.joined || s.media.is_none());
             assert!(!s.is_active() || self.roles.role(s.member.id).is_some());
         }
@@ -361,21 +357,21 @@ impl Host {
         }
     }
 
-    /// The newest pose of the current player; `None` before its first.
+    /// The player's newest pose; `None` before its first.
     #[must_use]
-    pub fn pose(&self) -> Option<Posed> {
+    pub fn pose(&self) -> Option<ReceivedPose> {
         self.playing()?.posed
     }
 
-    /// What the current player holds; `None` before it said so.
+    /// The player's controllers; `None` before the first state.
     #[must_use]
-    pub fn controllers(&self) -> Option<Controlled> {
+    pub fn controllers(&self) -> Option<ReceivedControllers> {
         self.playing()?.controlled
     }
 
-    /// What the current player's display is like; `None` before it said so.
+    /// The player's display; `None` before the first message.
     #[must_use]
-    pub fn display(&self) -> Option<PlayersDisplay> {
+    pub fn display(&self) -> Option<PlayerDisplay> {
         self.playing()?.display()
     }
 
@@ -386,7 +382,7 @@ impl Host {
         members.find(|member| member.id == player)
     }
 
-    /// Who played is told nothing more of what it is to feel.
+    /// Cancels the pending vibrations of the previous player.
     fn forget_vibrations(&mut self) {
         self.rumbles.forget();
         self.haptics.forget();
@@ -396,7 +392,7 @@ impl Host {
     #[must_use]
     pub fn next_timeout(&self) -> Option<(Instant, Wakeup)> {
         let sessions = self.sessions.iter().map(Session::next_timeout);
-        let others = self.others.iter().map(Other::next_timeout);
+        let others = self.others.iter().map(External::next_timeout);
         let feels = [self.rumbles.next_timeout(), self.haptics.next_timeout()];
         let feels = feels.into_iter().flatten().min();
         let feels = feels.map(|at| (at, Wakeup::Rumble));

@@ -1,11 +1,11 @@
-//! Names for things that travel: integers never travel naked.
+//! Typed identifiers.
 
 use std::fmt;
 use std::num::ParseIntError;
 use std::str::FromStr;
 
-/// A captured frame, counted by its source from 1; 32 bits last two years at 60 frames/s.
-/// Zero means "no frame yet".
+/// A captured frame, numbered by its source from 1; 32 bits last two years at 60 frames/s. Zero means "no
+/// frame yet".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct FrameId(pub u32);
 
@@ -20,21 +20,21 @@ impl FrameId {
     }
 }
 
-/// One view of a video stream, as OpenXR has two for two eyes; each has frames of its own.
+/// One view of a video stream, as OpenXR has two for two eyes; each view has its own frames.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ViewId {
     /// The video stream's number in the session.
     pub stream: u8,
-    /// The view of that stream, counted from 0: the left eye comes first.
+    /// The view of the stream, counted from 0: the left eye comes first.
     pub view: u8,
 }
 
 impl ViewId {
-    /// The one that each session has.
+    /// The view that each session has.
     pub const FIRST: ViewId = ViewId { stream: 0, view: 0 };
 }
 
-/// A payload of a timed stream (audio, haptics, poses), counted by its sender from 0.
+/// A payload of a timed stream (audio, haptics, poses), numbered by its sender from 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct PayloadSeq(pub u64);
 
@@ -43,7 +43,7 @@ pub struct PayloadSeq(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ConfigEpoch(pub u16);
 
-/// A rendition of a host's source: one encoder and its configuration; counted by the host from 1.
+/// A rendition of a host's source: one encoder and its configuration; numbered by the host from 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RenditionId(pub u32);
 
@@ -53,21 +53,21 @@ impl std::fmt::Display for RenditionId {
     }
 }
 
-/// A session between one host and one client; chosen at random by the host, never zero.
+/// A session between one host and one client; random, chosen by the host, never zero.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct SessionId(pub u32);
 
-/// Somebody who takes a host's frames.
+/// A subscriber to a host's frames.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SubscriberId {
     /// An OpenUVR session.
     Session(SessionId),
-    /// Anybody else, counted from 1.
+    /// Another subscriber, numbered from 1.
     Other(u32),
 }
 
 impl SubscriberId {
-    /// The session, if it is one.
+    /// The session, if the subscriber is one.
     #[must_use]
     pub fn session(self) -> Option<SessionId> {
         match self {
@@ -78,8 +78,8 @@ impl SubscriberId {
 }
 
 impl SubscriberId {
-    /// A plain number, for interfaces that know no other (the C API, the trace). A session's is drawn
-    /// at random from 32 bits, so that it is that of another subscriber once in 4 billion.
+    /// A plain number, for interfaces without a richer type (the C API, the trace). A session's number is
+    /// random with 32 bits, so it equals that of another subscriber with a probability of 1 in 4 billion.
     #[must_use]
     pub fn number(self) -> u32 {
         match self {
@@ -88,7 +88,7 @@ impl SubscriberId {
     }
 }
 
-/// What others than sessions begin with in files and logs.
+/// The prefix of subscribers that are not sessions in files and logs.
 const OTHER: &str = "other-";
 
 impl fmt::Display for SubscriberId {
@@ -119,33 +119,33 @@ impl From<SessionId> for SubscriberId {
     }
 }
 
-/// An input event of one session, counted by the client from 1. Zero means "no input yet".
+/// An input event of one session, numbered by the client from 1. Zero means "no input yet".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct InputSeq(pub u32);
 
-/// A device that a client registered, under the number that its application gave it.
+/// A device that a client registered, with the number that its application assigned.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct DeviceId(pub u8);
 
-/// A pose of one session, counted by the client from 1. Zero means "no pose yet".
+/// A pose of one session, numbered by the client from 1. Zero means "no pose yet".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct PoseId(pub u32);
 
-/// Where a datagram came from or goes to, opaque to the protocol but for [`PathId::network`]: crate `net`
-/// writes a transport address into it (both ends of it, where the transport has two) and reads it back.
+/// The path of a datagram, opaque to the protocol except for [`PathId::network`]: crate `net` writes a
+/// transport address into it (both ends, where the transport has two) and reads it back.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PathId(pub [u8; PathId::LEN]);
 
 impl PathId {
-    /// Bytes of a path: two IPv6 addresses, a port, and a byte of crate `net`'s own.
+    /// Size of a path in bytes: two IPv6 addresses, a port, and a byte for use by crate `net`.
     pub const LEN: usize = 35;
 
-    /// The network of the peer: all addresses of it are as easy to have as one of them. Of IPv4 it is
-    /// the address, of IPv6 the first 64 bits, and all stations of an Ethernet interface are one, since
-    /// anybody there may take any Ethernet address.
+    /// The network of the peer: an attacker with one address of it can use all of them. For IPv4 it is the
+    /// address, for IPv6 the first 64 bits. All stations of an Ethernet interface are one network, since each
+    /// of them can use any Ethernet address.
     ///
-    /// The first 16 bytes of a path are the peer's address, of which crate `net` says how it lies
-    /// there: IPv4 mapped into IPv6; `ff`, an Ethernet address in bytes 2–7 and the interface behind it.
+    /// The first 16 bytes of a path are the peer's address in the format of crate `net`: IPv4 mapped into
+    /// IPv6; `ff`, an Ethernet address in bytes 2–7 and the interface after it.
     #[must_use]
     pub fn network(&self) -> [u8; 16] {
         const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];

@@ -11,24 +11,25 @@ use crate::time::{Instant, PeerInstant};
 use crate::trace::{ClientStamps, DropCause, FrameCost, FrameRecord, Outcome, Stage, Stamps};
 use crate::wire::control::Report;
 
-/// A frame that the client has not reported on after this long, nor on a newer one, counts as
-/// unreported: a report is repeated each two round trips, so many were lost.
+/// A frame without a report after this time, and without one on a newer frame, counts as unreported: reports
+/// are repeated every two round trips, so several of them were lost.
 pub const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Frames that may wait for a report: [`REPORT_TIMEOUT`] at 240 frames/s. Those in hand are not counted: they have
-/// not left, and their number has the bound of what may wait for a subscriber (`send::intake`).
-const MAX_WAITING: usize = 512;
+/// Maximum number of frames without a report: [`REPORT_TIMEOUT`] at 240 frames/s. Frames in hand are not
+/// counted: they are not sent yet, and their number is limited by the queue of the subscriber
+/// (`send::intake`).
+const MAX_PENDING: usize = 512;
 
-/// A frame that left for a subscriber.
+/// A frame that was sent to a subscriber.
 #[derive(Clone, Copy, Debug)]
 pub struct SentFrame {
     /// The view.
     pub view: ViewId,
     /// Its frame.
     pub frame: FrameId,
-    /// The host's stamps, up to [`Stage::LastSent`].
+    /// The host's timestamps, up to [`Stage::LastSent`].
     pub stamps: Stamps,
-    /// What it cost.
+    /// Its cost.
     pub cost: FrameCost,
 }
 
@@ -46,8 +47,8 @@ impl SentFrame {
     }
 }
 
-/// The record of a frame as its client reports it; `here` maps the client's clock to the host's. What
-/// the host knows of the frame is not in it.
+/// The record of a frame as its client reports it; `here` maps the client's clock to the host's. It doesn't
+/// contain the host's data of the frame.
 pub fn of_report(
     subscriber: SubscriberId,
     report: &Report,
@@ -75,37 +76,37 @@ pub fn of_report(
     }
 }
 
-/// What was said of a frame that had left.
+/// An update on a frame after it was sent.
 #[derive(Clone, Copy, Debug)]
-enum Said {
+enum FrameUpdate {
     /// The client reported on it.
     Report(Report),
-    /// Whoever was handed it has passed it on.
+    /// The component that took the frame has passed it on.
     Departed(FrameId, Departure),
-    /// Whoever was handed it did not take it.
+    /// The component did not accept the frame.
     Missed(FrameId, Stage, DropCause),
 }
 
-impl Said {
+impl FrameUpdate {
     fn frame(&self) -> FrameId {
         match self {
-            Said::Report(report) => report.frame,
-            Said::Departed(frame, _) | Said::Missed(frame, ..) => *frame,
+            FrameUpdate::Report(report) => report.frame,
+            FrameUpdate::Departed(frame, _) | FrameUpdate::Missed(frame, ..) => *frame,
         }
     }
 }
 
-/// Words on frames that may come before the media thread tells that they left: a rendition in a thread of its own tells
-/// it through the control thread, which may be late by some frames.
-const EARLY: usize = 32;
+/// Maximum number of updates on frames that arrive before the media thread reports the frames as sent: a
+/// rendition in its own thread reports through the control thread, which may be late by some frames.
+const MAX_EARLY: usize = 32;
 
-/// A frame of which more will be said.
+/// A frame without a final outcome.
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
-    /// When it left; of one in hand, when it was handed over.
+struct PendingFrame {
+    /// The send time; for a frame in hand, the time at which it was handed over.
     since: Instant,
     sent: SentFrame,
-    /// It was handed to somebody who has not passed it on yet: what is said of it has to wait.
+    /// It was handed to a component that has not passed it on yet: updates on it are deferred.
     in_hand: bool,
 }
 
@@ -114,12 +115,12 @@ struct Waiting {
 pub(crate) struct Ledger {
     subscriber: SubscriberId,
     view: ViewId,
-    /// Whether it reports on its frames; for one that does not, a frame that departed is over.
+    /// Whether it reports on its frames; otherwise a frame is closed when it departed.
     reports: bool,
-    waiting: VecDeque<Waiting>,
+    pending: VecDeque<PendingFrame>,
     newest_sent: FrameId,
-    early: VecDeque<Said>,
-    /// What became of all frames up to this one is known.
+    early: VecDeque<FrameUpdate>,
+    /// All frames up to this one are closed.
     reported_through: FrameId,
     closed: VecDeque<FrameRecord>,
 }
@@ -130,7 +131,7 @@ impl Ledger {
             subscriber,
             view,
             reports,
-            waiting: VecDeque::new(),
+            pending: VecDeque::new(),
             newest_sent: FrameId::NONE,
             early: VecDeque::new(),
             reported_through: FrameId::NONE,
@@ -138,8 +139,8 @@ impl Ledger {
         }
     }
 
-    /// A frame left, or was handed to somebody who will [say](Ledger::departed) that it departed; what
-    /// becomes of it will be said.
+    /// A frame was sent, or was handed to a component that calls [`Ledger::departed`] later; further updates
+    /// follow.
     pub(crate) fn sent(
         &mut self,
         now: Instant,
@@ -148,24 +149,30 @@ impl Ledger {
         clock: &ClockMap,
         loss: &mut LossMeter,
     ) {
-        if self.waiting.len() >= MAX_WAITING && self.waiting.front().is_some_and(|w| !w.in_hand) {
+        if self.pending.len() >= MAX_PENDING && self.pending.front().is_some_and(|w| !w.in_hand) {
             self.close_front(DropCause::Unreported);
         }
-        self.waiting.push_back(Waiting {
+        self.pending.push_back(PendingFrame {
             since: now,
             sent,
             in_hand,
         });
         self.newest_sent = self.newest_sent.max(sent.frame);
-        self.say_again(now, sent.frame, clock, loss);
+        self.apply_early(now, sent.frame, clock, loss);
     }
 
-    /// Repeats what was said of a frame too early.
-    fn say_again(&mut self, now: Instant, frame: FrameId, clock: &ClockMap, loss: &mut LossMeter) {
-        // Each once, in order: what is still too early goes behind the others.
+    /// Applies the deferred updates on a frame.
+    fn apply_early(
+        &mut self,
+        now: Instant,
+        frame: FrameId,
+        clock: &ClockMap,
+        loss: &mut LossMeter,
+    ) {
+        // Each once, in order: updates that are still early move to the end.
         for _ in 0..self.early.len() {
             match self.early.pop_front() {
-                Some(said) if said.frame() == frame => self.said(now, said, clock, loss),
+                Some(update) if update.frame() == frame => self.apply(now, update, clock, loss),
                 Some(other) => self.early.push_back(other),
                 None => break,
             }
@@ -184,8 +191,8 @@ impl Ledger {
         });
     }
 
-    /// The client reported on a frame, which `loss` learns from. A repeated report, or one on a frame that
-    /// never left, changes nothing.
+    /// The client reported on a frame; updates `loss`. A repeated report, or one on a frame that was never
+    /// sent, changes nothing.
     pub(crate) fn reported(
         &mut self,
         now: Instant,
@@ -193,10 +200,10 @@ impl Ledger {
         clock: &ClockMap,
         loss: &mut LossMeter,
     ) {
-        self.said(now, Said::Report(*report), clock, loss);
+        self.apply(now, FrameUpdate::Report(*report), clock, loss);
     }
 
-    /// Whoever was handed the frame has passed it on, and knows better when.
+    /// The component that took the frame has passed it on, and provides exact times.
     pub(crate) fn departed(
         &mut self,
         now: Instant,
@@ -205,10 +212,10 @@ impl Ledger {
         clock: &ClockMap,
         loss: &mut LossMeter,
     ) {
-        self.said(now, Said::Departed(frame, left), clock, loss);
+        self.apply(now, FrameUpdate::Departed(frame, left), clock, loss);
     }
 
-    /// Whoever was handed the frame did not take it.
+    /// The component did not accept the frame.
     pub(crate) fn missed(
         &mut self,
         now: Instant,
@@ -217,57 +224,58 @@ impl Ledger {
         clock: &ClockMap,
         loss: &mut LossMeter,
     ) {
-        self.said(now, Said::Missed(frame, stage, why), clock, loss);
+        self.apply(now, FrameUpdate::Missed(frame, stage, why), clock, loss);
     }
 
-    fn said(&mut self, now: Instant, said: Said, clock: &ClockMap, loss: &mut LossMeter) {
-        let frame = said.frame();
-        if !matches!(said, Said::Report(_)) {
-            self.passed_over(frame);
+    fn apply(&mut self, now: Instant, update: FrameUpdate, clock: &ClockMap, loss: &mut LossMeter) {
+        let frame = update.frame();
+        if !matches!(update, FrameUpdate::Report(_)) {
+            self.close_older(frame);
         }
-        let place = self.waiting.iter().position(|w| w.sent.frame == frame);
-        let waits = place.and_then(|place| self.waiting.get_mut(place));
-        match (said, waits) {
-            (Said::Report(_), Some(Waiting { in_hand: true, .. })) => self.keep(said),
-            (_, None) if frame > self.newest_sent => self.keep(said),
+        let place = self.pending.iter().position(|w| w.sent.frame == frame);
+        let entry = place.and_then(|place| self.pending.get_mut(place));
+        match (update, entry) {
+            (FrameUpdate::Report(_), Some(PendingFrame { in_hand: true, .. })) => self.keep(update),
+            (_, None) if frame > self.newest_sent => self.keep(update),
             (_, None) => {}
-            (Said::Departed(_, left), Some(waits)) if self.reports => {
-                (waits.in_hand, waits.since) = (false, now);
-                waits.sent.departed(&left);
-                self.say_again(now, frame, clock, loss);
+            (FrameUpdate::Departed(_, left), Some(pending)) if self.reports => {
+                (pending.in_hand, pending.since) = (false, now);
+                pending.sent.departed(&left);
+                self.apply_early(now, frame, clock, loss);
             }
-            (said, Some(_)) => {
-                let waits = place.and_then(|place| self.waiting.remove(place));
-                if let Some(waits) = waits {
-                    self.close(now, waits.sent, said, clock, loss);
+            (update, Some(_)) => {
+                let pending = place.and_then(|place| self.pending.remove(place));
+                if let Some(pending) = pending {
+                    self.close(now, pending.sent, update, clock, loss);
                 }
             }
         }
     }
 
-    /// Frames are passed on in order: older ones that are still in hand are over, and the word on them was lost.
-    fn passed_over(&mut self, frame: FrameId) {
-        let in_hand = |waits: &Waiting| waits.in_hand;
-        while let Some(place) = self.waiting.iter().position(in_hand)
-            && let Some(Waiting { sent, .. }) = self.waiting.get(place).copied()
+    /// Frames are passed on in order: older ones that are still in hand are closed, as the updates on them
+    /// were lost.
+    fn close_older(&mut self, frame: FrameId) {
+        let in_hand = |pending: &PendingFrame| pending.in_hand;
+        while let Some(place) = self.pending.iter().position(in_hand)
+            && let Some(PendingFrame { sent, .. }) = self.pending.get(place).copied()
             && sent.frame < frame
         {
-            self.waiting.remove(place);
+            self.pending.remove(place);
             self.close_sent(sent, DropCause::Unreported);
         }
     }
 
-    /// What was said too early is sent again; at most one frame is between the link and [`Ledger::sent`].
-    fn keep(&mut self, said: Said) {
-        let same = |early: &Said| {
-            let kind = std::mem::discriminant(early) == std::mem::discriminant(&said);
-            kind && early.frame() == said.frame()
+    /// Defers an early update; at most one frame is between the link and [`Ledger::sent`].
+    fn keep(&mut self, update: FrameUpdate) {
+        let same = |early: &FrameUpdate| {
+            let kind = std::mem::discriminant(early) == std::mem::discriminant(&update);
+            kind && early.frame() == update.frame()
         };
         if !self.early.iter().any(same) {
-            if self.early.len() == EARLY {
+            if self.early.len() == MAX_EARLY {
                 self.early.pop_front();
             }
-            self.early.push_back(said);
+            self.early.push_back(update);
         }
     }
 
@@ -275,22 +283,22 @@ impl Ledger {
         &mut self,
         now: Instant,
         mut sent: SentFrame,
-        said: Said,
+        update: FrameUpdate,
         clock: &ClockMap,
         loss: &mut LossMeter,
     ) {
         let (subscriber, view, frame) = (self.subscriber, self.view, sent.frame);
         self.early.retain(|early| early.frame() != frame);
-        let record = match said {
-            Said::Report(report) => {
+        let record = match update {
+            FrameUpdate::Report(report) => {
                 loss.note(now, &report);
                 of_report(subscriber, &report, |at| clock.to_mine(at, now))
             }
-            Said::Departed(_, left) => {
+            FrameUpdate::Departed(_, left) => {
                 sent.departed(&left);
-                FrameRecord::new(subscriber, (view, frame), Outcome::Left)
+                FrameRecord::new(subscriber, (view, frame), Outcome::SentUnacknowledged)
             }
-            Said::Missed(_, stage, why) => {
+            FrameUpdate::Missed(_, stage, why) => {
                 FrameRecord::new(subscriber, (view, frame), Outcome::Dropped { stage, why })
             }
         };
@@ -301,24 +309,24 @@ impl Ledger {
         });
     }
 
-    /// A report on `frame` followed the one on `after` without a gap: if that one has arrived, the
-    /// client has never heard of what lies between.
+    /// A report on `frame` followed the one on `after` without a gap: if that one has arrived, no datagram of
+    /// the frames between reached the client.
     pub(crate) fn followed(&mut self, after: FrameId, frame: FrameId) {
         if after <= self.reported_through {
             self.reported_through = self.reported_through.max(frame);
         }
     }
 
-    /// Closes the frames of which the client has never heard.
+    /// Closes the frames of which no datagram reached the client.
     pub(crate) fn close_lost(&mut self) {
         let through = self.reported_through;
-        while self.waiting.front().is_some_and(|w| w.sent.frame < through) {
+        while self.pending.front().is_some_and(|w| w.sent.frame < through) {
             self.close_front(DropCause::Lost);
         }
     }
 
     fn close_front(&mut self, why: DropCause) {
-        if let Some(Waiting { sent, .. }) = self.waiting.pop_front() {
+        if let Some(PendingFrame { sent, .. }) = self.pending.pop_front() {
             self.close_sent(sent, why);
         }
     }
@@ -330,13 +338,13 @@ impl Ledger {
         }
     }
 
-    /// A frame in hand has no time: whoever has it says what becomes of it, however late.
+    /// A frame in hand has no timeout: its component reports the outcome, however late.
     fn front_due(&self) -> Option<Instant> {
-        let front = self.waiting.front().filter(|front| !front.in_hand)?;
+        let front = self.pending.front().filter(|front| !front.in_hand)?;
         Some(front.since + REPORT_TIMEOUT)
     }
 
-    /// Closes what was not reported on in time.
+    /// Closes the frames with an expired timeout.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         while self.front_due().is_some_and(|at| at <= now) {
             self.close_front(DropCause::Unreported);
@@ -345,7 +353,7 @@ impl Ledger {
 
     /// The session is over: closes everything.
     pub(crate) fn end(&mut self) {
-        while !self.waiting.is_empty() {
+        while !self.pending.is_empty() {
             self.close_front(DropCause::SessionEnded);
         }
     }
@@ -360,9 +368,9 @@ impl Ledger {
     }
 
     pub(crate) fn check_invariants(&self) {
-        let left = self.waiting.iter().filter(|waits| !waits.in_hand);
-        assert!(left.count() <= MAX_WAITING);
-        assert!(self.early.len() <= EARLY);
+        let left = self.pending.iter().filter(|pending| !pending.in_hand);
+        assert!(left.count() <= MAX_PENDING);
+        assert!(self.early.len() <= MAX_EARLY);
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Instant> {

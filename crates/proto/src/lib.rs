@@ -1,23 +1,26 @@
-//! The OpenUVR protocol as a value.
+//! The OpenUVR protocol without I/O.
 //!
-//! Everything that can be decided without a clock, a socket, a thread or a device is decided
-//! here: the bytes on the wire, sealing, fragmenting and reassembly, loss, rate, pairing, clocks,
-//! and the two sessions that compose them. `now` comes in as an argument; `handle_*` takes what
-//! happened, `poll_*` says what to do. Tests of this crate never sleep.
+//! All parts that need no clock, socket, thread or device are here: wire format, seals, fragmentation and
+//! reassembly, loss repair, rate control, pairing, clocks, and the two sessions composed of them. `now` is an
+//! argument; `handle_*` methods take events, `poll_*` methods return actions. Tests of this crate never
+//! sleep.
 //!
-//! What it is not: it opens no socket (crate `net`), touches no device (crate `media`), and
-//! spawns no thread (crate `runtime`).
+//! It opens no sockets (crate `net`), uses no devices (crate `media`), and starts no threads (crate
+//! `runtime`).
 #![forbid(unsafe_code)]
 #![cfg_attr(
     test,
-    allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")
+    allow(
+        clippy::cast_possible_truncation,
+        reason = "test values are known to fit"
+    )
 )]
 
 pub mod bytes;
 pub mod client;
 pub mod control;
+pub mod control_event;
 pub mod controller;
-pub mod decision;
 pub mod display;
 pub mod field_of_view;
 pub mod host;
@@ -31,10 +34,10 @@ pub mod quantile;
 pub mod recv;
 pub mod reproject;
 pub mod rotation;
-pub mod rung;
 pub mod send;
 pub mod seq;
 pub mod time;
 pub mod trace;
+pub mod transport;
 pub mod units;
 pub mod wire;

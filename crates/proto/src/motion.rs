@@ -1,7 +1,7 @@
-//! Where a head or hand will be: the newest pose, carried on with constant velocity, of the position in metres and
-//! of the orientation along the logarithm of its quaternion.
+//! Pose prediction: extrapolates the newest pose with constant velocity, of the position in metres and of the
+//! orientation along the logarithm of its quaternion.
 //!
-//! How far that is off is measured by `openuvr bench prediction`. A value: whoever asks says what time it is.
+//! `openuvr bench prediction` measures the error. Times are arguments.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,32 +10,32 @@ use crate::pose::Pose;
 use crate::rotation::{Rotation, Vector};
 use crate::time::Instant;
 
-/// A pose is carried on by at most this many seconds: further the guess is worse than standing still (guess: a
-/// head changes its mind in less).
-pub const FURTHEST: f32 = 0.1;
+/// Maximum extrapolation in seconds: beyond it, the result is worse than no extrapolation (guess: a head
+/// changes its motion within less time).
+pub const MAX_EXTRAPOLATION_S: f32 = 0.1;
 
-/// Two poses further apart than this say nothing of a velocity, in seconds.
+/// Maximum time between two poses for a velocity estimate, in seconds.
 const APART: f32 = 0.1;
 
-/// A velocity is taken from poses this far apart at most, if there are such. A tracker's noise is divided by that span,
-/// and the velocity is that of half of it ago (guess: at 20 ms both are small against what nobody can foretell; a
-/// tracker's noise of 0.02° becomes 1.4° a second).
+/// Maximum time between the two poses of a velocity estimate, if such poses exist. It divides the noise of a
+/// tracker, and the velocity is that of half of it ago (guess: at 20 ms both errors are small relative to the
+/// unpredictable part; a noise of 0.02° becomes 1.4° a second).
 const BASELINE: Duration = Duration::from_millis(20);
 
-/// Poses that are kept: 2000 a second, the most that leave a client, for [`BASELINE`].
+/// Number of kept poses: 2000 a second, the maximum send rate of a client, for [`BASELINE`].
 const KEPT: usize = 40;
 
-/// How something moves, in the outer space.
+/// Linear and angular velocity, in the outer space.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Velocity {
-    /// Metres a second.
+    /// Metres per second.
     pub linear: Option<Vector>,
-    /// Radians a second around each axis.
+    /// Radians per second around each axis.
     pub angular: Option<Vector>,
 }
 
 impl Velocity {
-    /// What a pose says of itself.
+    /// The velocity that is part of a pose.
     #[must_use]
     pub fn of(pose: &Pose) -> Velocity {
         Velocity {
@@ -44,7 +44,7 @@ impl Velocity {
         }
     }
 
-    /// This, or where it says nothing the other.
+    /// This velocity, with missing parts from the other.
     #[must_use]
     pub fn or(self, other: Velocity) -> Velocity {
         Velocity {
@@ -53,7 +53,7 @@ impl Velocity {
         }
     }
 
-    /// From one pose to another `span` seconds later; nothing where that is no time at all, or too long.
+    /// From one pose to another `span` seconds later; empty if `span` is zero or too long.
     #[must_use]
     pub fn between(before: &Pose, after: &Pose, span: f32) -> Velocity {
         if !(span > 0.0 && span <= APART) {
@@ -68,18 +68,18 @@ impl Velocity {
     }
 }
 
-/// The newest poses of one tracker, for the velocity of one that says none.
+/// The newest poses of one tracker, for the velocity of poses without one.
 #[derive(Clone, Debug, Default)]
-pub struct Track(VecDeque<(Instant, Pose)>);
+pub struct PoseTrack(VecDeque<(Instant, Pose)>);
 
-impl Track {
-    /// It is at `pose` at `at`; how it moves, from the oldest pose that is 20 ms before this one at most, else from
-    /// the one before. Nothing after the first pose, and after a clock that went back.
+impl PoseTrack {
+    /// Adds the pose at time `at` and returns its velocity, from the newest pose that is at least 20 ms
+    /// older, else from the oldest one. Empty after the first pose, and after a clock that went back.
     pub fn moved(&mut self, at: Instant, pose: &Pose) -> Velocity {
         if self.0.back().is_some_and(|(newest, _)| *newest >= at) {
             self.0.clear();
         }
-        // One stays that is older, for a tracker that says little.
+        // Keeps one older pose, for a tracker with a low rate.
         while self.0.len() > 1 && (self.0.len() >= KEPT || at.since(self.0[0].0) > BASELINE) {
             self.0.pop_front();
         }
@@ -91,21 +91,21 @@ impl Track {
         moved.unwrap_or_default()
     }
 
-    /// Forgets it: what comes next is somewhere else.
+    /// Resets the track: the next pose is not continuous with it.
     pub fn jumped(&mut self) {
         self.0.clear();
     }
 }
 
-/// Where a pose is `later` seconds later, before or after it by [`FURTHEST`] at most.
+/// The pose `later` seconds later, at most [`MAX_EXTRAPOLATION_S`] before or after it.
 #[must_use]
-pub fn carried(pose: &Pose, velocity: &Velocity, later: f32) -> (Vector, Rotation) {
-    let later = later.clamp(-FURTHEST, FURTHEST);
+pub fn extrapolated(pose: &Pose, velocity: &Velocity, later: f32) -> (Vector, Rotation) {
+    let later = later.clamp(-MAX_EXTRAPOLATION_S, MAX_EXTRAPOLATION_S);
     let angular = velocity.angular.unwrap_or_default().map(|v| v * later);
     let linear = velocity.linear.unwrap_or_default();
     (
         plus(pose.position(), linear, later),
-        // The velocity is given in the outer space.
+        // The velocity is in the outer space.
         Rotation::around(angular).after(Rotation::of(pose)),
     )
 }
@@ -124,13 +124,13 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_motion_is_foretold_and_not_too_far() {
+    fn a_steady_motion_is_extrapolated_up_to_the_limit() {
         let (before, after) = (turned(0.0, 0.1), turned(0.01, 0.12));
         let velocity = Velocity::between(&before, &after, 0.01);
         let near = |a: f32, b: f32| (a - b).abs() < 1e-4;
-        let (at, rotation) = carried(&after, &velocity, 0.05);
+        let (at, rotation) = extrapolated(&after, &velocity, 0.05);
         assert!(near(at[0], 0.06) && near(rotation.vector()[1], 0.22));
-        let (at, rotation) = carried(&after, &velocity, 7.0);
+        let (at, rotation) = extrapolated(&after, &velocity, 7.0);
         assert!(near(at[0], 0.11) && near(rotation.vector()[1], 0.32));
         for span in [0.0, -0.01, 0.2, f32::NAN] {
             assert_eq!(
@@ -138,35 +138,35 @@ mod tests {
                 Velocity::default()
             );
         }
-        let (at, rotation) = carried(&after, &Velocity::default(), 0.05);
+        let (at, rotation) = extrapolated(&after, &Velocity::default(), 0.05);
         assert!(near(at[0], 0.01) && near(rotation.vector()[1], 0.12));
     }
 
     #[test]
     fn noise_counts_less_the_longer_the_baseline() {
         let at = |us: i64| Instant(us * 1000);
-        let mut track = Track::default();
+        let mut track = PoseTrack::default();
         assert_eq!(track.moved(at(0), &turned(0.0, 0.0)), Velocity::default());
-        // It turns by 1 radian a second and is said 500 times a second, now 0.001 too far, now not far enough.
+        // It turns by 1 radian a second with 500 poses a second, with an alternating error of ±0.001.
         let mut worst = 0.0_f32;
         for n in 1..200_i16 {
             let noise = if n % 2 == 0 { 0.001 } else { -0.001 };
             let pose = turned(0.0, f32::from(n) * 0.002 + noise);
             let velocity = track.moved(at(i64::from(n) * 2000), &pose);
-            let turns = velocity.angular.expect("there was one before");
+            let turns = velocity.angular.expect("there is a previous pose");
             if n > 20 {
                 worst = worst.max((turns[1] - 1.0).abs());
             }
             assert!(track.0.len() <= KEPT);
         }
-        // Two samples alone would be off by as much as it turns.
+        // The error of only two samples would be as large as the turn.
         assert!(worst < 0.11, "{worst}");
     }
 
     #[test]
     fn few_poses_have_a_velocity_and_a_jump_has_none() {
         let at = |ms: i64| Instant(ms * 1_000_000);
-        let mut track = Track::default();
+        let mut track = PoseTrack::default();
         track.moved(at(0), &turned(0.0, 0.0));
         let slow = track.moved(at(50), &turned(0.0, 0.05)).angular;
         assert!((slow.expect("one before")[1] - 1.0).abs() < 1e-3);

@@ -1,10 +1,10 @@
-//! Where a person's head is: position, orientation and, where they are known, velocities.
+//! The pose of a user's head: position, orientation and, where known, velocities.
 //!
-//! Conventions are those of OpenXR (1.0, section 2.16): right-handed, y up, -z forward, metres
-//! and seconds; the space is the client's, with an origin of its own. A pose is no input event:
-//! only the newest counts, and a lost one is not sent again.
+//! Conventions are those of OpenXR (1.0, section 2.16): right-handed, y up, -z forward, metres and seconds;
+//! the space is the client's, with its own origin. A pose is not an input event: only the newest matters, and
+//! lost ones are not retransmitted.
 //!
-//! What it is not: a prediction. Whoever draws extrapolates from `sampled` and the velocities.
+//! A pose is not a prediction: the application extrapolates from `sampled` and the velocities.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use crate::bytes::{Reader, Reject, Writer};
 use crate::id::{PoseId, SubscriberId};
 use crate::time::{Instant, Mapped, PeerInstant};
 
-/// Poses leave at most this often: twice the 1000 Hz of the fastest trackers of today (guess).
+/// Minimum interval between sent poses: twice the 1000 Hz of today's fastest trackers (guess).
 pub const POSE_INTERVAL: Duration = Duration::from_micros(500);
 
-/// By how much an orientation's length may differ from 1: OpenXR 1.0, section 2.16, says 1 %.
+/// Tolerance of an orientation's length of 1: OpenXR 1.0, section 2.16, specifies 1 %.
 const LENGTH_TOLERANCE: f32 = 0.01;
 
 const LINEAR: u8 = 1;
 const ANGULAR: u8 = 2;
 
-/// A pose all of whose numbers are finite and whose orientation is a rotation.
+/// A pose with finite fields and a unit quaternion as orientation.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Pose {
     position: [f32; 3],
@@ -30,17 +30,17 @@ pub struct Pose {
     angular: Option<[f32; 3]>,
 }
 
-// Its numbers are finite, and so equal to themselves.
+// All fields are finite, so equality is reflexive.
 impl Eq for Pose {}
 
-/// Why numbers are no pose.
+/// The reason for which values are not a valid pose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PoseError {
-    /// One is infinite or none at all.
-    #[error("a pose has only finite numbers")]
+    /// A value is infinite or NaN.
+    #[error("a pose has a value that is not finite")]
     NotFinite,
-    /// The quaternion is no rotation.
-    #[error("a pose's orientation is a quaternion of length 1, within 1 %")]
+    /// The quaternion is not a rotation.
+    #[error("a pose's orientation is not a quaternion of length 1, within 1 %")]
     NotUnit,
 }
 
@@ -65,7 +65,7 @@ impl Pose {
         })
     }
 
-    /// The same pose moving: in metres a second and in radians a second around each axis.
+    /// The same pose with velocities: in metres per second and in radians per second around each axis.
     ///
     /// # Errors
     /// [`PoseError::NotFinite`]
@@ -97,19 +97,19 @@ impl Pose {
         self.orientation
     }
 
-    /// Metres a second, if known.
+    /// Metres per second, if known.
     #[must_use]
     pub fn linear_velocity(&self) -> Option<[f32; 3]> {
         self.linear
     }
 
-    /// Radians a second, if known.
+    /// Radians per second, if known.
     #[must_use]
     pub fn angular_velocity(&self) -> Option<[f32; 3]> {
         self.angular
     }
 
-    /// The same pose, of whose velocities nothing is known.
+    /// The same pose with unknown velocities.
     #[must_use]
     pub fn still(self) -> Pose {
         Pose {
@@ -119,10 +119,10 @@ impl Pose {
         }
     }
 
-    /// Bytes that position and orientation take.
+    /// Encoded size of position and orientation in bytes.
     pub(crate) const PLACE_LEN: usize = 12 + 16;
 
-    /// Bytes that it takes.
+    /// Its encoded size in bytes.
     pub(crate) fn len(&self) -> usize {
         let three = |v: Option<_>| if v.is_some() { 12 } else { 0 };
         Pose::PLACE_LEN + 1 + three(self.linear) + three(self.angular)
@@ -135,7 +135,7 @@ impl Pose {
         }
     }
 
-    /// `None` if the numbers are no pose.
+    /// `None` for an invalid pose.
     pub(crate) fn parse_place(r: &mut Reader<'_>) -> Result<Option<Pose>, Reject> {
         let position = three(r)?;
         let [x, y, z] = three(r)?;
@@ -151,7 +151,7 @@ impl Pose {
         }
     }
 
-    /// `None` if the numbers are no pose.
+    /// `None` for an invalid pose.
     pub(crate) fn parse(r: &mut Reader<'_>) -> Result<Option<Pose>, Reject> {
         let place = Pose::parse_place(r)?;
         let flags = r.u8()?;
@@ -165,34 +165,34 @@ fn three(r: &mut Reader<'_>) -> Result<[f32; 3], Reject> {
     Ok([r.f32()?, r.f32()?, r.f32()?])
 }
 
-/// A pose that arrived at the host.
+/// A pose received by the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Posed {
+pub struct ReceivedPose {
     /// The player.
     pub subscriber: SubscriberId,
-    /// Its number, of those of this player.
+    /// Its number among the poses of this player.
     pub id: PoseId,
     /// The pose.
     pub pose: Pose,
-    /// When it was sampled, on the client's clock …
+    /// Sampling time (client clock) …
     pub sampled: PeerInstant,
-    /// … and on ours; `None` until the clocks have met.
+    /// … and on the host's clock; `None` until the clocks are synchronised.
     pub sampled_here: Option<Mapped<Instant>>,
-    /// When it arrived.
+    /// Receive time.
     pub received: Instant,
 }
 
-/// The client's side: poses, or other states of which only the newest waits, on their way out.
+/// The client's send queue of poses or other states: only the newest one is kept.
 #[derive(Clone, Debug)]
-pub(crate) struct Sending<T> {
+pub(crate) struct LatestSender<T> {
     newest: PoseId,
     waits: Option<(Instant, T)>,
     not_before: Option<Instant>,
 }
 
-impl<T> Default for Sending<T> {
-    fn default() -> Sending<T> {
-        Sending {
+impl<T> Default for LatestSender<T> {
+    fn default() -> LatestSender<T> {
+        LatestSender {
             newest: PoseId::default(),
             waits: None,
             not_before: None,
@@ -200,8 +200,8 @@ impl<T> Default for Sending<T> {
     }
 }
 
-impl<T> Sending<T> {
-    /// Takes one in, in place of one that waits; its number.
+impl<T> LatestSender<T> {
+    /// Adds a state, replacing a queued one; returns its number.
     pub(crate) fn push(&mut self, sampled: Instant, state: T) -> PoseId {
         if self.waits.replace((sampled, state)).is_none() {
             self.newest = PoseId(self.newest.0.wrapping_add(1).max(1));
@@ -209,7 +209,7 @@ impl<T> Sending<T> {
         self.newest
     }
 
-    /// The one that leaves now.
+    /// The state to be sent now.
     pub(crate) fn poll(&mut self, now: Instant) -> Option<(PoseId, Instant, T)> {
         if self.not_before.is_some_and(|at| at > now) {
             return None;
@@ -249,20 +249,17 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_leaves_and_not_too_often() {
-        let mut sending = Sending::default();
+    fn the_newest_is_sent_at_a_limited_rate() {
+        let mut sender = LatestSender::default();
         let at = |x| Pose::new([x, 0.0, 0.0], UP).unwrap();
         let us = |us: i64| Instant(us * 1000);
-        assert_eq!(sending.push(us(0), at(0.0)), PoseId(1));
-        assert_eq!(sending.poll(us(0)), Some((PoseId(1), us(0), at(0.0))));
-        assert_eq!(sending.push(us(100), at(1.0)), PoseId(2));
-        assert_eq!(sending.poll(us(100)), None, "too soon");
-        assert_eq!(sending.push(us(200), at(2.0)), PoseId(2));
-        assert_eq!(sending.next_timeout(), Some(us(500)));
-        assert_eq!(sending.poll(us(500)), Some((PoseId(2), us(200), at(2.0))));
-        assert_eq!(
-            (sending.poll(us(2000)), sending.next_timeout()),
-            (None, None)
-        );
+        assert_eq!(sender.push(us(0), at(0.0)), PoseId(1));
+        assert_eq!(sender.poll(us(0)), Some((PoseId(1), us(0), at(0.0))));
+        assert_eq!(sender.push(us(100), at(1.0)), PoseId(2));
+        assert_eq!(sender.poll(us(100)), None, "too soon");
+        assert_eq!(sender.push(us(200), at(2.0)), PoseId(2));
+        assert_eq!(sender.next_timeout(), Some(us(500)));
+        assert_eq!(sender.poll(us(500)), Some((PoseId(2), us(200), at(2.0))));
+        assert_eq!((sender.poll(us(2000)), sender.next_timeout()), (None, None));
     }
 }

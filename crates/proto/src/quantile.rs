@@ -1,7 +1,7 @@
-//! Quantiles by nearest rank: the smallest measured value that at least so many of a hundred values don't exceed.
-//! No value in between two is made up.
+//! Quantiles by nearest rank: the smallest measured value that at least the given percentage of the values
+//! don't exceed, without interpolation.
 
-/// The `percent`th percentile of `sorted`, in 0..=100; `None` of nothing.
+/// The `percent`th percentile of `sorted`, in 0..=100; `None` for an empty slice.
 #[must_use]
 pub fn nearest_rank<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
     let rank = sorted.len().saturating_mul(percent).div_ceil(100);

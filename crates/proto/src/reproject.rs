@@ -1,25 +1,25 @@
-//! Re-aiming a picture: which pixel of the picture that was drawn is seen where, once the head has turned.
+//! Reprojection: maps the pixels of a drawn picture to the display after the head has turned.
 //!
-//! A picture is what an eye sees from one place. If the head only turns, the same rays meet the same things,
-//! and the new picture is the old one under a homography: H = K · R · K'⁻¹, with K and K' the cameras of the
-//! drawn and of the shown picture, and R the rotation from the eye as it is now to the eye as it was. That
-//! undoes the rotation of the whole way from the pose to the display. It is not exact for a head that
-//! moves, and it stops no object that moves by itself: both would need the depth of each pixel.
+//! A picture shows the view of an eye from one position. If the head only turns, the same rays hit the same
+//! objects, and the new picture is the old one under a homography: H = K · R · K'⁻¹, with K and K' the
+//! cameras of the drawn and of the displayed picture, and R the rotation from the current eye to the eye for
+//! which it was drawn. It compensates the rotation between the pose and the display. It is not exact if the
+//! head moves, and it doesn't compensate moving objects: both would need the depth of each pixel.
 //!
 //! Conventions are those of OpenXR: right-handed, y up, -z forward. A pixel's centre is at one half; rows are
-//! counted from above.
+//! counted from the top.
 
 use crate::rotation::Rotation;
 use crate::units::Size;
 use crate::wire::video::FieldOfView;
 
-/// The least difference between the tangents of two opposite sides of a view: less than this is no picture.
+/// Minimum difference between the tangents of two opposite sides of a view: smaller views have no picture.
 const LEAST_SPAN: f64 = 1e-3;
 
-/// Of a view's angle, how much remains at least of what is drawn, whatever the overscan.
+/// Minimum fraction of a view's angle that remains, whatever the overscan.
 const LEAST_SHOWN: f32 = 0.25;
 
-/// What makes pixels of directions: a field of view and its size in pixels.
+/// A camera: a field of view and its size in pixels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Camera {
     /// The angles to its sides.
@@ -31,7 +31,7 @@ pub struct Camera {
 type Matrix = [[f64; 3]; 3];
 
 impl Camera {
-    /// Pixels in each unit of the plane one metre ahead, and the tangents of its left and upper side; `None` if
+    /// Pixels per unit of the plane one metre ahead, and the tangents of its left and upper side; `None` if
     /// there is no picture between its sides. Both may be negative: OpenXR allows mirrored views.
     fn plane(&self) -> Option<[f64; 4]> {
         let [left, right, up, down] = self.view.angles().map(|angle| f64::from(angle).tan());
@@ -56,16 +56,16 @@ impl Camera {
     }
 }
 
-/// From places of one picture to places of another, both in pixels.
+/// Maps positions of one picture to positions of another, both in pixels.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Homography(Matrix);
 
 impl Homography {
-    /// Each place to itself.
+    /// The identity.
     pub const SAME: Homography = Homography([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]);
 
-    /// From the picture that is shown to the one that was drawn, for an eye that has turned: `turned` is its
-    /// orientation now as the drawn eye sees it. `None` if a camera sees nothing.
+    /// From the displayed picture to the drawn one, for an eye that has turned: `turned` is its current
+    /// orientation relative to the drawn eye. `None` if a camera has an empty view.
     #[must_use]
     pub fn re_aimed(drawn: &Camera, shown: &Camera, turned: Rotation) -> Option<Homography> {
         let columns = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
@@ -80,15 +80,15 @@ impl Homography {
         Some(Homography(product(&drawn.projection()?, &rays)))
     }
 
-    /// Its rows: a place x, y of the shown picture belongs to the place X / Z, Y / Z of the drawn one, where
-    /// (X, Y, Z) is this matrix times (x, y, 1); for Z ≤ 0 it lies behind the drawn eye.
+    /// Its rows: a position x, y of the displayed picture maps to the position X / Z, Y / Z of the drawn one,
+    /// where (X, Y, Z) is this matrix times (x, y, 1); for Z ≤ 0 it is behind the drawn eye.
     #[must_use]
     pub fn rows(&self) -> [[f64; 3]; 3] {
         self.0
     }
 
-    /// The place of the drawn picture that is seen at a place of the shown one; `None` if that was behind the
-    /// eye.
+    /// The position in the drawn picture that corresponds to a position in the displayed one; `None` if it is
+    /// behind the eye.
     #[must_use]
     pub fn source(&self, x: f64, y: f64) -> Option<[f64; 2]> {
         let [x, y, z] = self.0.map(|[a, b, c]| a * x + b * y + c);
@@ -100,16 +100,16 @@ fn product(a: &Matrix, b: &Matrix) -> Matrix {
     a.map(|row| [0, 1, 2].map(|column| (0..3).map(|i| row[i] * b[i][column]).sum()))
 }
 
-/// The orientation of an eye now, as the eye that drew sees it. `head` is the head that was drawn with, `eye` its
-/// eye, and `now` the head as it is; the eye turns with the head.
+/// The current orientation of an eye relative to the eye for which the picture was drawn. `head` is the head
+/// of the drawn picture, `eye` its eye, and `now` the current head; the eye turns with the head.
 #[must_use]
 pub fn turned(head: Rotation, eye: Rotation, now: Rotation) -> Rotation {
     let eye_now = now.after(head.inverse()).after(eye);
     eye.inverse().after(eye_now)
 }
 
-/// The view without a margin at each side, in radians: what is shown of a picture that was drawn with overscan.
-/// At least a quarter of each angle remains.
+/// The view without a margin at each side, in radians: the displayed part of a picture with overscan. At
+/// least a quarter of each angle remains.
 #[must_use]
 pub fn without_margin(view: &FieldOfView, margin: f32) -> FieldOfView {
     let [left, right, up, down] = view.angles();
@@ -119,7 +119,7 @@ pub fn without_margin(view: &FieldOfView, margin: f32) -> FieldOfView {
         (low + margin, high - margin)
     };
     let ((left, right), (down, up)) = (cut(left, right), cut(down, up));
-    // They lie between angles that are allowed.
+    // They are between valid angles.
     FieldOfView::new(left, right, up, down).unwrap_or(*view)
 }
 
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_did_not_turn_sees_the_same() {
+    fn without_a_turn_reprojection_is_the_identity() {
         let camera = camera([-50.0, 40.0, 35.0, -55.0], 640);
         let same = Homography::re_aimed(&camera, &camera, Rotation::NONE).expect("a picture");
         for place in [[0.0, 0.0], [320.0, 12.5], [640.0, 640.0]] {
@@ -160,8 +160,8 @@ mod tests {
     }
 
     #[test]
-    fn known_angles_land_where_they_belong() {
-        // Half a right angle to the left: what was at the left edge is in the middle.
+    fn known_angles_map_to_the_expected_pixels() {
+        // Half a right angle to the left: the left edge moves to the centre.
         let to_left = Homography::re_aimed(&square(), &square(), yaw(45.0)).expect("a picture");
         assert!(at(to_left.source(320.0, 320.0), [0.0, 320.0]));
         // 10 degrees up: tan 10° of 320 pixels above the middle.
@@ -173,13 +173,13 @@ mod tests {
         let roll = Rotation::of_head(0.0, 0.0, 90f32.to_radians());
         let roll = Homography::re_aimed(&square(), &square(), roll).expect("a picture");
         assert!(at(roll.source(320.0, 0.0), [0.0, 320.0]));
-        // Behind: a head that turned round sees nothing of it.
+        // Behind: a head that turned round sees no part of it.
         let round = Homography::re_aimed(&square(), &square(), yaw(180.0)).expect("a picture");
         assert_eq!(round.source(320.0, 320.0), None);
     }
 
     #[test]
-    fn a_margin_is_seen_when_the_head_turns_into_it() {
+    fn a_margin_becomes_visible_when_the_head_turns() {
         let drawn = square();
         let shown = Camera {
             view: without_margin(&drawn.view, 10f32.to_radians()),
@@ -189,7 +189,7 @@ mod tests {
         assert!((left.to_degrees() + 35.0).abs() < 1e-3);
         let turned = Homography::re_aimed(&drawn, &shown, yaw(10.0)).expect("a picture");
         assert!(at(turned.source(0.0, 320.0), [0.0, 320.0]));
-        // Not more than is sensible, and a mirrored view stays one.
+        // Limited for large margins; a mirrored view stays mirrored.
         let [left, right, ..] = without_margin(&drawn.view, 3.0).angles();
         assert!((right - left).to_degrees() > 22.0);
         let mirrored = camera([45.0, -45.0, 45.0, -45.0], 64).view;
@@ -224,7 +224,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn there_and_back_is_the_same_place(
+        fn the_inverse_maps_back_to_the_same_position(
             by in rotations(),
             x in 0.0f64..640.0,
             y in 0.0f64..640.0,
@@ -238,14 +238,14 @@ mod tests {
                 && u.abs() < 1e4
                 && v.abs() < 1e4
             {
-                let [rx, ry] = back.source(u, v).expect("it came from there");
+                let [rx, ry] = back.source(u, v).expect("the inverse maps it back");
                 prop_assert!((rx - x).abs() < 0.05 && (ry - y).abs() < 0.05, "{rx} {ry}");
             }
         }
 
         #[test]
-        fn a_direction_is_seen_where_the_eye_is_turned_to(by in rotations()) {
-            // The middle of what is shown is the drawn picture's pixel in the direction that the eye has.
+        fn a_direction_maps_to_the_pixel_of_the_turned_eye(by in rotations()) {
+            // The centre of the displayed picture is the drawn picture's pixel in the direction of the eye.
             let camera = square();
             let seen = Homography::re_aimed(&camera, &camera, by).expect("a picture");
             let [x, y, z] = by.turn([0.0, 0.0, -1.0]).map(f64::from);

@@ -1,6 +1,6 @@
-//! Rotations of space as unit quaternions, right-handed, as OpenXR has them (1.0, section 2.16).
+//! Rotations of space as unit quaternions, right-handed, as in OpenXR (1.0, section 2.16).
 //!
-//! What it is not: a check of numbers from outside; that is [`Pose`]'s work.
+//! Values from peers are validated in [`Pose`], not here.
 
 use crate::pose::Pose;
 
@@ -12,10 +12,10 @@ pub type Vector = [f32; 3];
 pub struct Rotation(pub [f32; 4]);
 
 impl Rotation {
-    /// None.
+    /// The identity.
     pub const NONE: Rotation = Rotation([0.0, 0.0, 0.0, 1.0]);
 
-    /// The orientation of a pose, its length made exactly 1.
+    /// The orientation of a pose, normalised to length 1.
     #[must_use]
     pub fn of(pose: &Pose) -> Rotation {
         let turned = pose.orientation();
@@ -23,7 +23,7 @@ impl Rotation {
         Rotation(turned.map(|v| v / length))
     }
 
-    /// By the length of `vector` in radians around it: the exponential of half of it.
+    /// A rotation around `vector` by its length in radians: the exponential of half of it.
     #[must_use]
     pub fn around(vector: Vector) -> Rotation {
         let angle = vector.iter().map(|v| v * v).sum::<f32>().sqrt();
@@ -35,8 +35,8 @@ impl Rotation {
         Rotation([x, y, z, cos])
     }
 
-    /// A head that first turns to the left by `yaw`, then looks up by `pitch`, then leans to its left
-    /// shoulder by `roll`: intrinsic rotations around y, x and z, in radians.
+    /// The rotation of a head that first turns to the left by `yaw`, then looks up by `pitch`, then leans to
+    /// its left shoulder by `roll`: intrinsic rotations around y, x and z, in radians.
     #[must_use]
     pub fn of_head(yaw: f32, pitch: f32, roll: f32) -> Rotation {
         let [yaw, pitch, roll] = [[0.0, yaw, 0.0], [pitch, 0.0, 0.0], [0.0, 0.0, roll]];
@@ -44,7 +44,7 @@ impl Rotation {
         yaw.after(pitch).after(roll)
     }
 
-    /// The vector that [`Rotation::around`] makes this of, at most half a turn long.
+    /// The rotation vector, the inverse of [`Rotation::around`], at most half a turn long.
     #[must_use]
     pub fn vector(self) -> Vector {
         let [x, y, z, w] = self.0;
@@ -52,7 +52,7 @@ impl Rotation {
         if sin < 1e-8 {
             return [0.0; 3];
         }
-        // Of the two quaternions of a rotation the one that turns less.
+        // Of the two quaternions of a rotation, uses the one with the smaller angle.
         let sign = if w < 0.0 { -1.0 } else { 1.0 };
         let angle = 2.0 * sin.atan2(w * sign);
         [x, y, z].map(|v| v / sin * angle * sign)
@@ -72,14 +72,14 @@ impl Rotation {
         Rotation(product.map(|v| v / length))
     }
 
-    /// Back.
+    /// The inverse rotation.
     #[must_use]
     pub fn inverse(self) -> Rotation {
         let [x, y, z, w] = self.0;
         Rotation([-x, -y, -z, w])
     }
 
-    /// A vector, turned.
+    /// A rotated vector.
     #[must_use]
     pub fn turn(self, [x, y, z]: Vector) -> Vector {
         let [qx, qy, qz, w] = self.0;
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn exponential_and_logarithm_undo_each_other() {
+    fn exponential_and_logarithm_are_inverse() {
         let vectors = [
             [0.0; 3],
             [1e-4, 0.0, 0.0],
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_looks_where_its_angles_say() {
+    fn head_angles_rotate_the_view_axis() {
         let ahead = |yaw: f32, pitch: f32, roll: f32| {
             let [yaw, pitch, roll] = [yaw, pitch, roll].map(f32::to_radians);
             Rotation::of_head(yaw, pitch, roll).turn([0.0, 0.0, -1.0])

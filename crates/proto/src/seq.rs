@@ -1,4 +1,4 @@
-//! Wrap-around comparison, in this one place (RFC 1982 serial number arithmetic).
+//! Wrap-around comparison (RFC 1982 serial number arithmetic).
 
 /// Whether 32-bit serial number `a` is newer than `b`.
 #[must_use]
@@ -12,7 +12,7 @@ mod tests {
     use super::newer;
 
     #[test]
-    fn newer_survives_the_wrap() {
+    fn newer_handles_the_wrap_around() {
         assert!(newer(1, 0));
         assert!(!newer(0, 1));
         assert!(!newer(7, 7));

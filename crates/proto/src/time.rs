@@ -1,9 +1,8 @@
-//! Two clocks, two types.
+//! Separate types for the local clock and the peer's clock.
 //!
-//! [`Instant`] is always this machine's monotonic clock, [`PeerInstant`] always the other
-//! machine's. Nothing converts one into the other except
-//! [`ClockMap`](crate::control::clock::ClockMap), and that returns an error bound.
-//! Both are plain nanosecond counts, so tests can construct them and the wire can carry them.
+//! [`Instant`] is always this machine's monotonic clock, [`PeerInstant`] always the peer's. Only
+//! [`ClockMap`](crate::control::clock::ClockMap) converts one into the other, with an error bound. Both are
+//! plain nanosecond counts, so tests can construct them and the wire format can encode them.
 
 use std::ops::{Add, Sub};
 use std::time::Duration;
@@ -16,12 +15,12 @@ pub struct Instant(pub i64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct PeerInstant(pub i64);
 
-/// An instant of the other clock, or a span that ends there, and how wrong it may be.
+/// An instant converted from the other clock, or a duration that ends at one, with its error bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mapped<T> {
-    /// The converted instant, or the span.
+    /// The converted instant, or the duration.
     pub at: T,
-    /// It is off by at most this much.
+    /// The maximum error.
     pub bound: Duration,
 }
 
@@ -30,7 +29,7 @@ fn nanos(span: Duration) -> i64 {
 }
 
 impl Instant {
-    /// The span since `earlier`, zero if `earlier` is later.
+    /// The duration since `earlier`, zero if `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Instant) -> Duration {
         Duration::from_nanos(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
@@ -38,7 +37,7 @@ impl Instant {
 }
 
 impl PeerInstant {
-    /// The span since `earlier`, zero if `earlier` is later.
+    /// The duration since `earlier`, zero if `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: PeerInstant) -> Duration {
         Instant(self.0).since(Instant(earlier.0))

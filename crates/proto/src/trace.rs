@@ -1,7 +1,7 @@
-//! The vocabulary of a frame's journey: one word per stage, everywhere.
+//! The stages of a frame, with one name each in all outputs.
 //!
-//! The same words appear in the CSV, the Perfetto trace, the live table and the plots. A stage
-//! that was not measured is `None`, never zero and never "now".
+//! The CSV, the Perfetto trace, the live table and the plots use the same names. A stage that was not
+//! measured is `None`, never zero and never "now".
 
 use std::time::Duration;
 
@@ -11,22 +11,22 @@ use crate::time::{Instant, Mapped, PeerInstant};
 
 macro_rules! stages {
     ($($(#[doc = $doc:literal])+ $name:ident $side:ident,)+) => {
-        /// A point in a frame's journey.
+        /// A stage in a frame's path.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[repr(u8)]
         pub enum Stage { $($(#[doc = $doc])+ $name,)+ }
 
         impl Stage {
-            /// All stages in the order of the journey.
+            /// All stages in order.
             pub const ALL: &[Stage] = &[$(Stage::$name,)+];
 
-            /// The stage's one word.
+            /// The stage's name.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Stage::$name => stringify!($name),)+ }
             }
 
-            /// Whose clock stamps it.
+            /// The machine with the clock of its timestamp.
             #[must_use]
             pub const fn side(self) -> Side {
                 match self { $(Stage::$name => Side::$side,)+ }
@@ -35,12 +35,12 @@ macro_rules! stages {
     };
 }
 
-/// Whose clock a stage is stamped with.
+/// The machine with the clock of a stage's timestamp.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
     /// The machine where the application runs.
     Host,
-    /// The machine that shows it.
+    /// The machine with the display.
     Client,
 }
 
@@ -53,9 +53,9 @@ stages! {
     InputInjected Host,
     /// The application took it (application API and OpenXR only).
     InputConsumed Host,
-    /// The application took the pose and began the frame (application API and OpenXR only).
+    /// The application took the pose and started the frame (application API and OpenXR only).
     RenderBegun Host,
-    /// The pixels are ours.
+    /// The pixels are in a buffer of the host.
     Captured Host,
     /// Colour conversion done.
     Converted Host,
@@ -69,80 +69,80 @@ stages! {
     LastSent Host,
     /// First datagram in.
     FirstReceived Client,
-    /// Enough for the whole frame.
+    /// Enough data for the complete frame was received.
     Recoverable Client,
     /// Picture available.
     Decoded Client,
     /// Handed to the display.
     Submitted Client,
-    /// The display says that it is (or will be) visible, where it can say so.
+    /// The display reports the time at which it is visible, past or future, where the display supports it.
     Presented Client,
 }
 
-/// How many stages there are.
+/// Number of stages.
 pub const STAGES: usize = Stage::ALL.len();
 
-/// The stamps that one side took of one frame, on its own clock.
+/// The timestamps of one machine for one frame, on its own clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stamps([Option<Instant>; STAGES]);
 
 impl Stamps {
-    /// Notes that `stage` happened at `at`; the first stamp of a stage stays.
+    /// Sets the time of `stage`; the first timestamp of a stage is kept.
     pub fn stamp(&mut self, stage: Stage, at: Instant) {
         self.0[stage as usize].get_or_insert(at);
     }
 
-    /// Forgets when `stage` happened: who knows better will say.
+    /// Removes the time of `stage`, before a more exact one is set.
     pub fn clear(&mut self, stage: Stage) {
         self.0[stage as usize] = None;
     }
 
-    /// When `stage` happened, if it was measured.
+    /// The time of `stage`, if it was measured.
     #[must_use]
     pub fn at(&self, stage: Stage) -> Option<Instant> {
         self.0[stage as usize]
     }
 }
 
-/// How a displayed picture relates to what was captured.
+/// How a displayed picture relates to the captured one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Fidelity {
-    /// Every byte arrived, and so did every byte of what it refers to.
-    Whole,
-    /// Something of it was missing and was patched.
+    /// All data of the frame and of its references arrived.
+    Complete,
+    /// A missing part was concealed.
     Concealed,
-    /// It arrived whole but builds on a picture that was not.
+    /// It arrived complete but references a damaged picture.
     Tainted,
 }
 
-/// Why a frame was not displayed.
+/// The reason for which a frame was not displayed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum DropCause {
-    /// A newer frame took its place before this stage ran.
+    /// A newer frame replaced it before this stage.
     Superseded,
-    /// It was held back while the link's queue drained.
-    HeldBack,
-    /// The encoder failed on it.
+    /// It was skipped while the link's queue drained.
+    CongestionSkipped,
+    /// The encoder failed.
     EncodeFailed,
     /// The link's send buffer was full.
     SendBufferFull,
-    /// None or too little of it arrived before its deadline.
+    /// It did not arrive before its deadline, or only in part.
     Lost,
-    /// The decoder could not use it.
+    /// The decoder failed.
     DecodeFailed,
-    /// The client was not (yet) able to take it: it waits for a key frame.
+    /// The client could not decode it: it waits for a key frame.
     AwaitingKeyFrame,
     /// The session ended before the client could report on it.
     SessionEnded,
-    /// The client never reported on it although the session went on.
+    /// The client never reported on it although the session continued.
     Unreported,
 }
 
 impl DropCause {
-    /// All, in the order of their numbers on the wire, from 0 on.
+    /// All, in the order of their numbers on the wire, from 0.
     pub const ALL: [DropCause; 9] = [
         DropCause::Superseded,
-        DropCause::HeldBack,
+        DropCause::CongestionSkipped,
         DropCause::EncodeFailed,
         DropCause::SendBufferFull,
         DropCause::Lost,
@@ -153,16 +153,16 @@ impl DropCause {
     ];
 }
 
-/// The one end of a captured frame, per subscriber.
+/// The outcome of a captured frame, per subscriber.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Outcome {
-    /// It was handed to the display.
+    /// It was submitted to the display.
     Displayed(Fidelity),
-    /// It left whole for a subscriber that says nothing of its frames (a recorder): no more is known.
-    Left,
-    /// It ended at `stage` (the stage that did not happen), because of `why`.
+    /// It was sent completely to a subscriber without reports (a recorder): its further path is unknown.
+    SentUnacknowledged,
+    /// It ended before `stage`, because of `why`.
     Dropped {
-        /// The stage that did not happen.
+        /// The first stage that was not reached.
         stage: Stage,
         /// The cause.
         why: DropCause,
@@ -170,19 +170,19 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Whether it counts as latency and as a frame per second: displayed whole.
+    /// Whether it counts for latency and frame rate: displayed complete.
     #[must_use]
-    pub const fn is_whole(self) -> bool {
-        matches!(self, Outcome::Displayed(Fidelity::Whole))
+    pub const fn is_complete(self) -> bool {
+        matches!(self, Outcome::Displayed(Fidelity::Complete))
     }
 }
 
-/// The stamps that the client took of one frame, as the host hears of them.
+/// The client's timestamps of one frame, as reported to the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ClientStamps {
-    /// [`Stage::FirstReceived`] on the client's clock …
+    /// [`Stage::FirstReceived`] (client clock) …
     pub first_received: Option<PeerInstant>,
-    /// … and on the host's, with its bound.
+    /// … and on the host's clock, with its error bound.
     pub first_received_here: Option<Mapped<Instant>>,
     /// From [`Stage::FirstReceived`] to [`Stage::Recoverable`].
     pub recoverable: Option<Duration>,
@@ -208,7 +208,7 @@ impl ClientStamps {
         }
     }
 
-    /// `stage` on the host's clock, with its bound.
+    /// `stage` on the host's clock, with its error bound.
     #[must_use]
     pub fn here(&self, stage: Stage) -> Option<Mapped<Instant>> {
         let base = self.first_received_here?;
@@ -220,22 +220,23 @@ impl ClientStamps {
     }
 }
 
-/// How old a frame is when its client hands it to the display, in ILLIXR's words. The first lies on the client's
-/// clock alone and is exact; the others begin on the host's, and are as exact as the clocks are known.
+/// The age of a frame when its client submits it to the display, with the names of ILLIXR. The first value is
+/// measured on the client's clock alone and exact; the others start on the host's clock and have the error of
+/// the clock estimate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DisplayLatency {
-    /// From the sampling of the pose that it was drawn with: motion to photon.
+    /// From the sampling of the pose with which it was drawn: motion to photon.
     pub imu_to_display: Option<Duration>,
-    /// From the moment at which the head's place was predicted from that pose.
+    /// From the time at which the head pose was predicted from that sample.
     pub predict_to_display: Option<Duration>,
-    /// From the moment at which the application began to draw.
+    /// From the time at which the application started to draw.
     pub render_to_display: Option<Duration>,
-    /// By how much these two may be off; `None` without them.
+    /// Error bound of the latter two; `None` without them.
     pub bound: Option<Duration>,
 }
 
 impl DisplayLatency {
-    /// Each with its name.
+    /// Each value with its name.
     #[must_use]
     pub fn named(&self) -> [(&'static str, Option<Duration>); 3] {
         [
@@ -246,7 +247,7 @@ impl DisplayLatency {
     }
 }
 
-/// Everything that is known of one captured frame and one subscriber: a row of the CSV.
+/// The record of one captured frame and one subscriber: a row of the CSV.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameRecord {
     /// The subscriber.
@@ -255,37 +256,37 @@ pub struct FrameRecord {
     pub view: ViewId,
     /// Its frame.
     pub frame: FrameId,
-    /// The host's stamps.
+    /// The host's timestamps.
     pub host: Stamps,
-    /// The client's stamps.
+    /// The client's timestamps.
     pub client: ClientStamps,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// What it cost; all zero for a frame that was not encoded.
+    /// Its cost; all zero for a frame that was not encoded.
     pub cost: FrameCost,
-    /// From [`Stage::InputSampled`] of the newest input that this frame is the first to show to
-    /// the frame's last stage, all on the client's clock.
+    /// From [`Stage::InputSampled`] of the newest input that this frame is the first to show to the frame's
+    /// last stage, all on the client's clock.
     pub motion_to_photon: Option<Duration>,
-    /// Whether that figure is exact or a lower bound.
+    /// Whether that value is exact or a lower bound.
     pub echo: EchoKind,
-    /// Media datagrams that the client received since the report before.
+    /// Media datagrams that the client received since its previous report.
     pub received: u16,
-    /// Media datagrams that the client found missing since the report before.
+    /// Media datagrams that the client found missing since its previous report.
     pub missing: u16,
-    /// Runs of them: what was lost in a row.
+    /// Number of runs of missing datagrams, which gives the run length.
     pub runs: u16,
-    /// Fragments of this frame that parity brought back.
+    /// Fragments of this frame that were recovered by FEC.
     pub repaired: u16,
-    /// Fragments of this frame that came because the client asked for them.
+    /// Fragments of this frame that were retransmitted.
     pub resent: u16,
-    /// The pose that the application drew the frame with, as the client read it from the frame.
+    /// The pose with which the application drew the frame, as the client read it from the frame.
     pub pose: Option<PoseId>,
-    /// What its client knows of its age; the client alone has it.
+    /// The age of the frame at the client; known only to the client.
     pub age: DisplayLatency,
 }
 
 impl FrameRecord {
-    /// Of a frame of which no more than its outcome is known.
+    /// For a frame of which only the outcome is known.
     #[must_use]
     pub fn new(
         subscriber: SubscriberId,
@@ -313,8 +314,8 @@ impl FrameRecord {
     }
 
     /// From [`Stage::Captured`] to the last stage that the client reports, [`Stage::Presented`] or else
-    /// [`Stage::Submitted`], and by how much that may be off; `None` if one of them was not measured or the
-    /// client's clock is not known.
+    /// [`Stage::Submitted`], with its error bound; `None` if one of them was not measured or the clocks are
+    /// not synchronised.
     #[must_use]
     pub fn captured_to_last(&self) -> Option<Mapped<Duration>> {
         let last = [Stage::Presented, Stage::Submitted];
@@ -326,17 +327,17 @@ impl FrameRecord {
     }
 }
 
-/// What a frame cost.
+/// The cost of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FrameCost {
     /// Whether it was a key frame.
     pub key_frame: bool,
-    /// Its quantiser.
+    /// Its quantisation parameter.
     pub qp: u8,
-    /// Datagrams, those of parity included; not what was sent again.
+    /// Datagrams including repair datagrams, without retransmissions.
     pub datagrams: u32,
-    /// Datagrams of parity among them.
+    /// Repair datagrams among them.
     pub parity: u32,
-    /// Bytes of all its datagrams, protocol headers and tags included, transport headers not.
+    /// Bytes of all its datagrams, including protocol headers and tags, without transport headers.
     pub bytes: u32,
 }

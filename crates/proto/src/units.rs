@@ -1,4 +1,4 @@
-//! Quantities with their unit in the type.
+//! Units of measurement as types.
 
 /// Bits per second.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -12,16 +12,16 @@ impl Bitrate {
     }
 }
 
-/// A text that is not a bitrate, and what one looks like.
+/// A text that is not a valid bitrate; the message contains examples.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("'{0}' is not a rate in bits per second such as 800K, 20M or 1G")]
-pub struct NotABitrate(String);
+pub struct ParseBitrateError(String);
 
 impl std::str::FromStr for Bitrate {
-    type Err = NotABitrate;
+    type Err = ParseBitrateError;
 
-    /// Reads `20M` and `2.5M`; K or k, M and G are thousands, millions and billions.
-    fn from_str(text: &str) -> Result<Bitrate, NotABitrate> {
+    /// Parses `20M` and `2.5M`; K or k, M and G are thousands, millions and billions.
+    fn from_str(text: &str) -> Result<Bitrate, ParseBitrateError> {
         let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.');
         let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
         let factor = match unit {
@@ -36,7 +36,7 @@ impl std::str::FromStr for Bitrate {
         // Saturates.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         bits.map(|bits| Bitrate(bits.round() as u64))
-            .ok_or_else(|| NotABitrate(text.to_owned()))
+            .ok_or_else(|| ParseBitrateError(text.to_owned()))
     }
 }
 
@@ -50,9 +50,8 @@ pub struct Size {
 }
 
 impl Size {
-    /// The largest width and height that this protocol carries, in pixels: the limit of H.264
-    /// level 6.2 (ITU-T H.264 table A-1: 139 264 macroblocks, 8·MaxFS bounds a side to 16 888),
-    /// rounded down to a power of two.
+    /// Maximum width and height of this protocol, in pixels: the limit of H.264 level 6.2 (ITU-T H.264 table
+    /// 139 264 macroblocks, 8·MaxFS limits a side to 16 888), rounded down to a power of two.
     pub const MAX_SIDE: u32 = 16_384;
 
     /// Width × height.
@@ -83,17 +82,17 @@ impl std::fmt::Display for Size {
     }
 }
 
-/// A text that is not a picture's size, and what one looks like.
+/// A text that is not a valid picture size; the message contains an example.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("'{0}' is not a size such as 1280x720")]
-pub struct NotASize(String);
+pub struct ParseSizeError(String);
 
 impl std::str::FromStr for Size {
-    type Err = NotASize;
+    type Err = ParseSizeError;
 
-    /// Reads `1280x720`; both sides are between 1 and [`Size::MAX_SIDE`].
-    fn from_str(text: &str) -> Result<Size, NotASize> {
-        // Digits only: a number of the standard library may have a sign.
+    /// Parses `1280x720`; both sides are between 1 and [`Size::MAX_SIDE`].
+    fn from_str(text: &str) -> Result<Size, ParseSizeError> {
+        // Digits only: the standard library would accept a sign.
         let side = |text: &str| match text.bytes().all(|b| b.is_ascii_digit()) {
             true => text.parse().ok(),
             false => None,
@@ -101,7 +100,7 @@ impl std::str::FromStr for Size {
         text.split_once('x')
             .and_then(|(width, height)| Some(Size::new(side(width)?, side(height)?)))
             .filter(|size| size.is_valid())
-            .ok_or_else(|| NotASize(text.to_owned()))
+            .ok_or_else(|| ParseSizeError(text.to_owned()))
     }
 }
 

@@ -1,41 +1,41 @@
-//! Clipboard text between a host and its clients: the ways that the host allows, the player's alone, and
-//! nothing that waits behind it.
+//! Clipboard text between a host and its clients: the allowed directions, the player's exclusive access, and
+//! no blocking of later messages.
 #![allow(
     clippy::unwrap_used,
-    reason = "a test knows its numbers, and ends with a panic"
+    reason = "test values are known to fit, and a test may panic"
 )]
 
 mod support;
 
 use openuvr_proto::client::{ClientEvent, ClientSession};
-use openuvr_proto::control::clipboard::{ClipboardText, ClipboardWays, MAX_TEXT};
-use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
+use openuvr_proto::control::clipboard::{ClipboardDirections, ClipboardText, MAX_TEXT};
+use openuvr_proto::control::negotiate::{ClientConstraints, Offer, Role};
 use openuvr_proto::host::{Host, HostEvent, HostPolicy, SecondPlayer};
 use openuvr_proto::id::{PathId, SessionId};
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::time::Instant;
 use support::established;
 
-const BOTH: ClipboardWays = ClipboardWays {
+const BOTH: ClipboardDirections = ClipboardDirections {
     to_host: true,
     to_client: true,
 };
 
-/// A host and its clients, the first of which plays.
+/// A host and its clients, the first of which is the player.
 struct World {
     host: Host,
     clients: Vec<(PathId, ClientSession)>,
-    /// What was pasted at the host, and at each client.
+    /// The pasted text at the host, and at each client.
     at_host: Vec<ClipboardText>,
     at_client: Vec<Vec<ClipboardText>>,
-    /// Whether the host's application wants relative motion, as each client heard it, and how many
-    /// datagrams the client had then.
+    /// Each client's notification that the host's application uses relative motion, with the number of
+    /// datagrams that the client had received.
     mouse: Vec<(usize, usize)>,
     now: Instant,
 }
 
 impl World {
-    fn new(ways: ClipboardWays, clients: u8) -> World {
+    fn new(directions: ClipboardDirections, clients: u8) -> World {
         let mut host = Host::new(HostPolicy {
             name: "host".into(),
             codecs: 1 << 1,
@@ -44,7 +44,7 @@ impl World {
             keys: Keys::default(),
             streams: Vec::new(),
         });
-        host.clipboard_ways(ways);
+        host.clipboard_directions(directions);
         let mut world = World {
             host,
             clients: Vec::new(),
@@ -71,7 +71,7 @@ impl World {
             codecs: 2,
             name: String::new(),
             software: String::new(),
-            wishes: Wishes::default(),
+            constraints: ClientConstraints::default(),
             streams: Vec::new(),
         };
         let session = ClientSession::new(self.now, &established, offer);
@@ -82,23 +82,23 @@ impl World {
         self.settle();
     }
 
-    /// Carries what all say, until they are silent.
+    /// Delivers all datagrams until none is sent.
     fn settle(&mut self) {
         let mut out = Vec::new();
         let mut datagrams = 0;
         loop {
-            let mut said = false;
+            let mut active = false;
             for (path, client) in &mut self.clients {
                 while client.poll_transmit(self.now, &mut out) {
                     self.host.handle_datagram(self.now, *path, &out).unwrap();
-                    said = true;
+                    active = true;
                 }
             }
             while let Some(to) = self.host.poll_transmit(self.now, &mut out) {
                 let client = self.clients.iter_mut().find(|(path, _)| *path == to);
                 let (path, client) = client.unwrap();
                 client.handle_datagram(self.now, *path, &out).unwrap();
-                (said, datagrams) = (true, datagrams + 1);
+                (active, datagrams) = (true, datagrams + 1);
             }
             while let Some(event) = self.host.poll_event() {
                 if let HostEvent::Clipboard(_, text) = event {
@@ -114,22 +114,22 @@ impl World {
                     }
                 }
             }
-            if !said {
+            if !active {
                 return;
             }
         }
     }
 
     fn copies(&mut self, client: usize, text: &str) -> bool {
-        let said = self.clients[client].1.clipboard(text.into());
+        let active = self.clients[client].1.clipboard(text.into());
         self.settle();
-        said
+        active
     }
 
     fn host_copies(&mut self, text: &str) -> bool {
-        let said = self.host.clipboard(text.into());
+        let active = self.host.clipboard(text.into());
         self.settle();
-        said
+        active
     }
 }
 
@@ -138,7 +138,7 @@ fn long() -> String {
 }
 
 #[test]
-fn text_of_any_length_goes_both_ways() {
+fn text_of_any_length_is_sent_in_both_directions() {
     let mut world = World::new(BOTH, 1);
     for text in ["a", "Grüße 😀\n", &long(), &"x".repeat(MAX_TEXT)] {
         let text = ClipboardText::from(text);
@@ -154,9 +154,9 @@ fn text_of_any_length_goes_both_ways() {
 }
 
 #[test]
-fn only_the_ways_that_the_host_allows_are_gone() {
+fn text_is_sent_only_in_allowed_directions() {
     for (to_host, to_client) in [(false, false), (true, false), (false, true)] {
-        let mut world = World::new(ClipboardWays { to_host, to_client }, 1);
+        let mut world = World::new(ClipboardDirections { to_host, to_client }, 1);
         assert_eq!(world.copies(0, "from the client"), to_host);
         assert_eq!(world.host_copies("from the host"), to_client);
         assert_eq!(world.at_host.len(), usize::from(to_host));
@@ -165,13 +165,13 @@ fn only_the_ways_that_the_host_allows_are_gone() {
 }
 
 #[test]
-fn observers_neither_say_nor_hear_anything() {
+fn observers_neither_send_nor_receive_clipboard_text() {
     let mut world = World::new(BOTH, 2);
     assert!(!world.copies(1, "of the observer"));
     assert!(world.host_copies("for the player"));
     assert!(world.at_host.is_empty() && world.at_client[1].is_empty());
     assert_eq!(world.at_client[0].len(), 1);
-    // Who takes over is the player from then on, and the one before is not, in the middle of a text.
+    // The client that takes over becomes the player in the middle of a text of the previous one.
     assert!(world.clients[0].1.clipboard(long().as_str().into()));
     assert!(world.host.clipboard(long().as_str().into()));
     world.join(2, true);
@@ -185,7 +185,7 @@ fn observers_neither_say_nor_hear_anything() {
 }
 
 #[test]
-fn the_newest_text_wins_over_one_under_way() {
+fn a_new_text_replaces_a_partly_received_one() {
     let mut world = World::new(BOTH, 1);
     assert!(world.host.clipboard(long().as_str().into()));
     assert!(world.host.clipboard("newest".into()));
@@ -195,20 +195,20 @@ fn the_newest_text_wins_over_one_under_way() {
     assert_eq!(world.at_host, ["mine".into()]);
 }
 
-/// What is said after a long text has begun overtakes its rest.
+/// A message sent after the start of a long text overtakes its rest.
 #[test]
-fn nothing_waits_behind_more_than_a_piece() {
+fn a_long_text_delays_others_by_one_piece_at_most() {
     let mut world = World::new(BOTH, 1);
     assert!(world.host.clipboard("x".repeat(MAX_TEXT).as_str().into()));
     let mut out = Vec::new();
-    // The first piece is under way.
+    // The first piece is being sent.
     assert!(world.host.poll_transmit(world.now, &mut out).is_some());
     let (path, client) = &mut world.clients[0];
     client.handle_datagram(world.now, *path, &out).unwrap();
     world.host.relative_mouse(true);
     world.settle();
     let &[(0, datagrams)] = &world.mouse[..] else {
-        panic!("it hears it once: {:?}", world.mouse);
+        panic!("expected one notification: {:?}", world.mouse);
     };
     assert!(datagrams < 10, "a piece has 7: {datagrams}");
     assert_eq!(world.at_client[0].len(), 1);

@@ -1,6 +1,9 @@
-//! From the sender to the receiver, whatever the link does: [`MediaSender`] fragments and seals,
-//! the datagrams are shuffled, repeated, lost or damaged, [`MediaReceiver`] makes the best of it.
-#![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
+//! The media path under link impairments: [`MediaSender`] fragments and seals, the datagrams are shuffled,
+//! repeated, lost or damaged, [`MediaReceiver`] reassembles them.
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "test values are known to fit"
+)]
 
 mod support;
 
@@ -9,8 +12,8 @@ use std::time::Duration;
 
 use openuvr_proto::id::{ConfigEpoch, FrameId};
 use openuvr_proto::recv::plane::MediaReceiver;
-use openuvr_proto::recv::reassemble::{REORDER_WAIT, Step};
-use openuvr_proto::send::fec::{ParityLevel, ParityPlan};
+use openuvr_proto::recv::reassemble::{REORDER_WAIT, VideoOutput};
+use openuvr_proto::send::fec::{FecLevel, FecPlan};
 use openuvr_proto::send::loss::Loss;
 use openuvr_proto::send::packetize::{Protection, SendBuf, VideoSender};
 use openuvr_proto::send::plane::MediaSender;
@@ -22,7 +25,7 @@ use openuvr_proto::wire::video::{Configuration, Extensions, FrameHeader, InputEc
 use proptest::prelude::*;
 use support::established;
 
-/// A frame: whether it is a key frame, how many numbers it skips, and its slices' lengths.
+/// A frame: whether it is a key frame, the number of skipped frame numbers, and its slices' lengths.
 #[derive(Clone, Debug)]
 struct Frame {
     key: bool,
@@ -50,14 +53,14 @@ fn bytes(frame: FrameId, index: usize, length: usize) -> Vec<u8> {
     std::iter::repeat_with(next).take(length).collect()
 }
 
-/// The pieces for a link are the datagrams: all of the same length but the last.
+/// The pieces for a link are the datagrams: all of the same length except the last.
 fn check_runs(out: &SendBuf) {
     let chunks = out.runs().flat_map(|(bytes, each)| bytes.chunks(each));
     assert!(chunks.eq(out.iter()));
     assert!(out.iter().all(|d| d.len() <= MAX_DATAGRAM));
 }
 
-/// What was sent: all datagrams in their order, and each frame's slices.
+/// Sent data: all datagrams in order, and each frame's slices.
 type Sent = (Vec<Vec<u8>>, BTreeMap<FrameId, Vec<Vec<u8>>>);
 
 fn send(frames: &[Frame]) -> Sent {
@@ -114,18 +117,18 @@ fn send_with(sender: &mut VideoSender, frames: &[Frame]) -> Sent {
     (datagrams, sent)
 }
 
-/// What came out of a receiver.
+/// The output of a receiver.
 #[derive(Default, Debug, PartialEq, Eq)]
-struct CameOut {
+struct ReceiverOutput {
     /// Slices by frame and first macroblock.
     slices: BTreeMap<(FrameId, u16), Vec<u8>>,
     ends: Vec<(FrameId, Option<Fidelity>)>,
-    /// Where the next step of the frame that is coming out must begin.
+    /// The first macroblock of the next output of the current frame.
     next_mb: u16,
 }
 
-impl CameOut {
-    /// Takes out what there is, checking that it is in order.
+impl ReceiverOutput {
+    /// Polls all outputs, checking that they are in order.
     fn drain(&mut self, receiver: &mut MediaReceiver, now: Instant) {
         let mut steps = 0;
         while let Some(step) = receiver.first().poll(now) {
@@ -133,7 +136,7 @@ impl CameOut {
             assert!(steps < 10_000, "poll does not end");
             let newest = self.ends.last().map_or(FrameId::NONE, |e| e.0);
             match step {
-                Step::Slice {
+                VideoOutput::Slice {
                     header,
                     macroblocks,
                     bytes,
@@ -147,7 +150,7 @@ impl CameOut {
                     let place = (header.frame, macroblocks.0);
                     assert!(self.slices.insert(place, bytes.to_vec()).is_none());
                 }
-                Step::Missing {
+                VideoOutput::Missing {
                     header,
                     macroblocks,
                     ..
@@ -156,12 +159,12 @@ impl CameOut {
                     assert_eq!(macroblocks.0, self.next_mb);
                     self.next_mb += macroblocks.1;
                 }
-                Step::End(end) => {
+                VideoOutput::End(end) => {
                     assert!(end.header.frame > newest);
                     self.ends.push((end.header.frame, Some(end.fidelity)));
                     self.next_mb = 0;
                 }
-                Step::Dropped { frame, .. } => {
+                VideoOutput::Dropped { frame, .. } => {
                     assert!(frame > newest);
                     self.ends.push((frame, None));
                     self.next_mb = 0;
@@ -170,13 +173,13 @@ impl CameOut {
         }
         assert!(
             receiver.first().next_timeout().is_none_or(|at| at > now),
-            "a timer that is due"
+            "an expired timer"
         );
         receiver.check_invariants();
     }
 }
 
-/// The datagrams in some order, each at least once, and a few again.
+/// The datagrams in some order, each at least once, and some repeated.
 fn shuffled(count: usize, order: &[usize]) -> Vec<usize> {
     let mut all: Vec<usize> = (0..count).collect();
     for (i, swap) in order.iter().enumerate() {
@@ -190,7 +193,7 @@ fn shuffled(count: usize, order: &[usize]) -> Vec<usize> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Any order and duplication within the wait for what is overtaken gives every frame, whole.
+    /// Any order and duplication within the reordering time results in all frames, complete.
     #[test]
     fn any_order_gives_the_same_frames(
         frames in frames(Just(false)),
@@ -199,7 +202,7 @@ proptest! {
     ) {
         let (datagrams, sent) = send(&frames);
         let mut receiver = MediaReceiver::new(&established());
-        let mut out = CameOut::default();
+        let mut out = ReceiverOutput::default();
         let order = shuffled(datagrams.len(), &order);
         let span = REORDER_WAIT.as_nanos() as i64 - 1;
         for (i, datagram) in order.iter().enumerate() {
@@ -210,7 +213,7 @@ proptest! {
             }
         }
         out.drain(&mut receiver, Instant(span));
-        let whole: Vec<_> = sent.keys().map(|f| (*f, Some(Fidelity::Whole))).collect();
+        let whole: Vec<_> = sent.keys().map(|f| (*f, Some(Fidelity::Complete))).collect();
         prop_assert_eq!(&out.ends, &whole);
         let slices: Vec<_> = sent.values().flatten().cloned().collect();
         prop_assert_eq!(out.slices.into_values().collect::<Vec<_>>(), slices);
@@ -218,27 +221,27 @@ proptest! {
         prop_assert!(!receiver.first().picture().broken);
     }
 
-    /// Whatever is lost, shuffled, repeated and late: no wrong byte, steps in order, each frame
-    /// ends at most once, whole is whole, and in the end nothing is waited for.
+    /// With any loss, reordering, duplication and delay: no wrong byte, outputs in order, each frame ends at
+    /// most once, complete frames are complete, and in the end there are no timers.
     #[test]
     fn any_subset_gives_no_wrong_byte(
         frames in frames(prop::bool::weighted(0.2)),
         order in prop::collection::vec(any::<usize>(), 0..200),
-        fate in prop::collection::vec((0_u8..4, 0_u64..4), 1..200),
+        deliveries in prop::collection::vec((0_u8..4, 0_u64..4), 1..200),
         parity: bool,
     ) {
         let mut sender = MediaSender::new(&established()).video();
         if parity {
             let loss = Loss { rate: 0.05, run: 2.0 };
-            let parity = ParityPlan::of(loss, ParityLevel::Standard);
+            let parity = FecPlan::of(loss, FecLevel::Standard);
             sender.protect(&Protection { parity, resend: false });
         }
         let (datagrams, sent) = send_with(&mut sender, &frames);
         let mut receiver = MediaReceiver::new(&established());
-        let mut out = CameOut::default();
+        let mut out = ReceiverOutput::default();
         let mut now = Instant(0);
         for (i, datagram) in shuffled(datagrams.len(), &order).into_iter().enumerate() {
-            let (what, later) = fate[i % fate.len()];
+            let (what, later) = deliveries[i % deliveries.len()];
             match what {
                 0 => {} // lost
                 1 => {
@@ -253,7 +256,7 @@ proptest! {
         }
         let newest = *sent.last_key_value().unwrap().0;
         receiver.first().announce(now, newest);
-        // What parity may bring is waited for until the next frame is due.
+        // Repair datagrams are waited for until the next frame is due.
         for _ in 0..12 * (sent.len() + 1) {
             now = now + REORDER_WAIT;
             out.drain(&mut receiver, now);
@@ -268,15 +271,14 @@ proptest! {
             let came = out.slices.keys().filter(|(f, _)| f == frame).count();
             let slices = sent.get(frame).map_or(0, Vec::len);
             match fidelity {
-                Some(Fidelity::Whole | Fidelity::Tainted) => prop_assert_eq!(came, slices),
+                Some(Fidelity::Complete | Fidelity::Tainted) => prop_assert_eq!(came, slices),
                 Some(Fidelity::Concealed) => prop_assert!(came < slices),
                 None => prop_assert!(came == 0),
             }
         }
     }
 
-    /// A datagram with any byte changed is refused, and the receiver goes on as if it had never
-    /// come.
+    /// A datagram with any byte changed is refused, and doesn't affect the receiver.
     #[test]
     fn a_changed_byte_is_refused(
         frames in frames(Just(false)),
@@ -284,7 +286,7 @@ proptest! {
     ) {
         let (datagrams, sent) = send(&frames);
         let mut receiver = MediaReceiver::new(&established());
-        let mut out = CameOut::default();
+        let mut out = ReceiverOutput::default();
         for (i, datagram) in datagrams.iter().enumerate() {
             let (place, flip) = damage[i % damage.len()];
             let mut damaged = datagram.clone();
@@ -298,7 +300,7 @@ proptest! {
 }
 
 #[test]
-fn a_slice_that_is_too_long_is_not_sent_cut() {
+fn a_slice_that_is_too_long_is_not_truncated() {
     let mut sender = MediaSender::new(&established()).video();
     let header = FrameHeader {
         frame: FrameId(1),
@@ -323,9 +325,9 @@ fn a_slice_that_is_too_long_is_not_sent_cut() {
     assert_eq!(out.datagrams(), 0);
 }
 
-/// Steady reordering: there is always a gap, but each closes in time.
+/// Constant reordering: there is always a gap, but each closes in time.
 #[test]
-fn steady_reordering_costs_nothing() {
+fn constant_reordering_has_no_effect() {
     let frame = Frame {
         key: true,
         skips: 0,
@@ -333,8 +335,8 @@ fn steady_reordering_costs_nothing() {
     };
     let (datagrams, _) = send(&[frame]);
     let mut receiver = MediaReceiver::new(&established());
-    let mut out = CameOut::default();
-    // A datagram each 0.25 ms; every fifth is held back by 2 ms.
+    let mut out = ReceiverOutput::default();
+    // A datagram each 0.25 ms; every fifth is delayed by 2 ms.
     let mut arrivals: Vec<_> = (0_i64..)
         .zip(&datagrams)
         .map(|(i, d)| (i * 250_000 + if i % 5 == 2 { 2_000_000 } else { 0 }, d))
@@ -344,12 +346,12 @@ fn steady_reordering_costs_nothing() {
         receiver.handle_datagram(Instant(at), datagram).unwrap();
         out.drain(&mut receiver, Instant(at));
     }
-    assert_eq!(out.ends, [(FrameId(1), Some(Fidelity::Whole))]);
+    assert_eq!(out.ends, [(FrameId(1), Some(Fidelity::Complete))]);
 }
 
-/// Two holes in one frame are both given up in time, without waiting for the next frame.
+/// Two gaps in one frame are both closed in time, without waiting for the next frame.
 #[test]
-fn a_second_hole_does_not_wait_for_the_next_frame() {
+fn a_second_gap_does_not_wait_for_the_next_frame() {
     let frame = Frame {
         key: true,
         skips: 0,
@@ -363,8 +365,8 @@ fn a_second_hole_does_not_wait_for_the_next_frame() {
         },
     ]);
     let mut receiver = MediaReceiver::new(&established());
-    let mut out = CameOut::default();
-    // Of the second frame slices 1 and 4 are lost.
+    let mut out = ReceiverOutput::default();
+    // Slices 1 and 4 of the second frame are lost.
     for (i, datagram) in datagrams.iter().enumerate() {
         if i != 7 && i != 10 {
             receiver.handle_datagram(Instant(0), datagram).unwrap();
@@ -373,16 +375,16 @@ fn a_second_hole_does_not_wait_for_the_next_frame() {
     out.drain(&mut receiver, Instant(0));
     out.drain(&mut receiver, Instant(0) + REORDER_WAIT);
     let ends = [
-        (FrameId(1), Some(Fidelity::Whole)),
+        (FrameId(1), Some(Fidelity::Complete)),
         (FrameId(2), Some(Fidelity::Concealed)),
     ];
     assert_eq!(out.ends, ends);
 }
 
-/// A key frame that arrived whole but was not decoded leaves the picture broken: another is asked
-/// for.
+/// A key frame that arrived complete but was not decoded leaves the picture damaged: another one is
+/// requested.
 #[test]
-fn a_key_frame_that_was_not_decoded_heals_nothing() {
+fn a_key_frame_that_was_not_decoded_is_requested_again() {
     let key = Frame {
         key: true,
         skips: 0,
@@ -394,7 +396,7 @@ fn a_key_frame_that_was_not_decoded_heals_nothing() {
         receiver.handle_datagram(Instant(0), datagram).unwrap();
     }
     let step = receiver.first().poll(Instant(0));
-    assert!(matches!(step, Some(Step::Slice { .. })), "{step:?}");
+    assert!(matches!(step, Some(VideoOutput::Slice { .. })), "{step:?}");
     receiver.first().decoding_failed();
     while receiver.first().poll(Instant(0)).is_some() {}
     let picture = receiver.first().picture();

@@ -1,8 +1,8 @@
-//! Game pads between a client and its host: who hears of them and when, what is merged on the way, and what
-//! comes back.
+//! Gamepads between a client and its host: which clients are notified and when, merging of states on the
+//! path, and rumble.
 #![allow(
     clippy::unwrap_used,
-    reason = "a test knows its numbers, and ends with a panic"
+    reason = "test values are known to fit, and a test may panic"
 )]
 
 mod support;
@@ -10,7 +10,7 @@ mod support;
 use std::time::Duration;
 
 use openuvr_proto::client::{ClientEvent, ClientSession};
-use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
+use openuvr_proto::control::negotiate::{ClientConstraints, Offer, Role};
 use openuvr_proto::host::{Host, HostEvent, HostPolicy, SecondPlayer};
 use openuvr_proto::id::{PathId, SessionId};
 use openuvr_proto::input::event::InputEvent;
@@ -20,14 +20,14 @@ use openuvr_proto::input::pads::Pads;
 use openuvr_proto::time::Instant;
 use support::established;
 
-/// A host and its clients, each with its pads as a runtime keeps them.
+/// A host and its clients, each with its gamepads as a runtime keeps them.
 struct World {
     host: Host,
     clients: Vec<(PathId, ClientSession, Pads)>,
-    /// What came out at the host.
+    /// The inputs at the host.
     inputs: Vec<InputEvent>,
-    /// What each client's pads were told, and when.
-    felt: Vec<(usize, u64, PadId, Rumble)>,
+    /// The rumble of each client's gamepads, with its time.
+    rumbled: Vec<(usize, u64, PadId, Rumble)>,
     now: Instant,
     lossy: bool,
 }
@@ -77,7 +77,7 @@ impl World {
             host,
             clients: Vec::new(),
             inputs: Vec::new(),
-            felt: Vec::new(),
+            rumbled: Vec::new(),
             now: Instant(0),
             lossy: false,
         }
@@ -96,7 +96,7 @@ impl World {
             codecs: 2,
             name: String::new(),
             software: String::new(),
-            wishes: Wishes::default(),
+            constraints: ClientConstraints::default(),
             streams: Vec::new(),
         };
         let session = ClientSession::new(self.now, &established, offer);
@@ -121,14 +121,14 @@ impl World {
         }
     }
 
-    /// Carries what all say, until they are silent; where the link is lossy, nothing to the host.
+    /// Delivers all datagrams until none is sent; with a lossy link, nothing reaches the host.
     fn settle(&mut self) {
         let mut out = Vec::new();
         loop {
-            let mut said = false;
+            let mut active = false;
             for (path, client, _) in &mut self.clients {
                 while client.poll_transmit(self.now, &mut out) {
-                    said = true;
+                    active = true;
                     if !self.lossy {
                         self.host.handle_datagram(self.now, *path, &out).unwrap();
                     }
@@ -138,7 +138,7 @@ impl World {
                 let client = self.clients.iter_mut().find(|(path, ..)| *path == to);
                 let (path, client, _) = client.unwrap();
                 client.handle_datagram(self.now, *path, &out).unwrap();
-                said = true;
+                active = true;
             }
             while let Some(event) = self.host.poll_event() {
                 if let HostEvent::Input { arrived, .. } = event {
@@ -152,17 +152,17 @@ impl World {
                             for event in pads.announcements() {
                                 client.input(self.now, event, self.now);
                             }
-                            said = true;
+                            active = true;
                         }
                         ClientEvent::Rumble(pad, rumble, _) => {
                             let at = u64::try_from(self.now.0).unwrap() / 1_000_000;
-                            self.felt.push((n, at, pad, rumble));
+                            self.rumbled.push((n, at, pad, rumble));
                         }
                         _ => {}
                     }
                 }
             }
-            if !said {
+            if !active {
                 return;
             }
         }
@@ -183,14 +183,14 @@ fn pads(events: &[InputEvent]) -> Pads {
 const SOUTH: u32 = 1;
 
 #[test]
-fn a_player_says_its_pads_when_the_host_takes_them() {
+fn a_player_announces_its_pads_once_the_host_accepts_them() {
     let mut world = World::new(2);
     let there = [connected(1), held(1, SOUTH, 5)];
     world.join(pads(&there), false);
     assert_eq!(world.inputs(), there);
     world.input(0, held(1, 0, 0));
     assert_eq!(world.inputs(), [held(1, 0, 0)]);
-    // More than are taken.
+    // More than the maximum.
     world.input(0, connected(2));
     world.input(0, held(2, SOUTH, 0));
     assert_eq!(world.inputs(), []);
@@ -202,7 +202,7 @@ fn a_player_says_its_pads_when_the_host_takes_them() {
 }
 
 #[test]
-fn a_host_without_pads_hears_of_none() {
+fn a_host_without_pads_receives_no_pad_events() {
     let mut world = World::new(0);
     world.join(pads(&[connected(0)]), false);
     world.input(0, held(0, SOUTH, 0));
@@ -210,14 +210,14 @@ fn a_host_without_pads_hears_of_none() {
 }
 
 #[test]
-fn pads_are_said_again_with_the_role() {
+fn pads_are_announced_again_with_the_role() {
     let mut world = World::new(4);
     world.join(pads(&[connected(0)]), false);
     assert_eq!(world.inputs(), [connected(0)]);
     world.join(pads(&[connected(3)]), true);
-    assert_eq!(world.inputs(), [connected(3)], "of who took over");
+    assert_eq!(world.inputs(), [connected(3)], "the new player's");
     world.input(0, held(0, SOUTH, 0));
-    assert_eq!(world.inputs(), [], "of who watches");
+    assert_eq!(world.inputs(), [], "the observer's");
     world.clients[1]
         .1
         .goodbye(openuvr_proto::wire::control::GoodbyeReason::Quit);
@@ -248,7 +248,7 @@ fn sticks_are_merged_on_a_bad_link_and_presses_are_not() {
 }
 
 #[test]
-fn a_host_that_was_silent_hears_of_the_pads_anew() {
+fn pads_are_announced_again_after_a_silence_of_the_host() {
     let mut world = World::new(4);
     world.join(pads(&[connected(0)]), false);
     world.inputs();
@@ -276,21 +276,25 @@ fn a_rumble_reaches_the_player_alone_and_ends_with_the_role() {
     };
     world.host.rumble(world.now, pad(0), hard);
     world.pass(250);
-    let told: Vec<_> = world.felt.drain(..).map(|(n, _, p, r)| (n, p, r)).collect();
-    assert_eq!(told, [(0, pad(0), hard); 3], "again while it lasts");
+    let rumbles: Vec<_> = world
+        .rumbled
+        .drain(..)
+        .map(|(n, _, p, r)| (n, p, r))
+        .collect();
+    assert_eq!(rumbles, [(0, pad(0), hard); 3], "repeated while it lasts");
     world.join(Pads::default(), true);
     world.pass(500);
-    assert_eq!(world.felt, []);
+    assert_eq!(world.rumbled, []);
     world.host.rumble(world.now, pad(0), Rumble::OFF);
     world.pass(500);
-    assert_eq!(world.felt, [], "nothing ran");
+    assert_eq!(world.rumbled, [], "nothing ran");
     world.host.rumble(world.now, pad(0), hard);
     world.pass(1);
     world.host.rumble(world.now, pad(0), Rumble::OFF);
     world.pass(500);
-    let told: Vec<_> = world.felt.iter().map(|(n, _, _, r)| (*n, *r)).collect();
+    let rumbles: Vec<_> = world.rumbled.iter().map(|(n, _, _, r)| (*n, *r)).collect();
     assert_eq!(
-        told,
+        rumbles,
         [
             (2, hard),
             (2, Rumble::OFF),

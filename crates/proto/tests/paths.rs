@@ -1,7 +1,7 @@
-//! Where a host sends: to who has shown that it receives there, and to nobody else.
+//! The path of a host's video: a path is used only after the client has shown that it receives there.
 #![allow(
     clippy::unwrap_used,
-    reason = "a test knows its numbers, and ends with a panic"
+    reason = "test values are known to fit, and a test may panic"
 )]
 
 mod support;
@@ -37,14 +37,14 @@ struct World {
     now: Instant,
     host: Option<Host>,
     client: ClientSession,
-    /// Where the client's datagrams come from, and where they seem to come from.
+    /// The source path of the client's datagrams, and the one that the host sees.
     at: PathId,
     seems: Box<dyn FnMut(u32) -> Option<PathId>>,
     sent: u32,
-    /// Bytes that came from each path, and that went there.
-    heard: BTreeMap<[u8; PathId::LEN], usize>,
-    went: BTreeMap<[u8; PathId::LEN], usize>,
-    /// Where the video goes.
+    /// Bytes received from each path, and sent to it.
+    received_bytes: BTreeMap<[u8; PathId::LEN], usize>,
+    sent_bytes: BTreeMap<[u8; PathId::LEN], usize>,
+    /// The path of the video.
     video: PathId,
     moved_at: Vec<Instant>,
     ended: bool,
@@ -62,8 +62,8 @@ impl World {
             at: HOME,
             seems: Box::new(|_| None),
             sent: 0,
-            heard: BTreeMap::new(),
-            went: BTreeMap::new(),
+            received_bytes: BTreeMap::new(),
+            sent_bytes: BTreeMap::new(),
             video: HOME,
             moved_at: Vec::new(),
             ended: false,
@@ -73,7 +73,7 @@ impl World {
     fn up(&mut self, datagram: &[u8]) {
         let from = (self.seems)(self.sent).unwrap_or(self.at);
         self.sent += 1;
-        *self.heard.entry(from.0).or_default() += datagram.len();
+        *self.received_bytes.entry(from.0).or_default() += datagram.len();
         let Some(host) = &mut self.host else { return };
         if host.handle_datagram(self.now, from, datagram) == Err(Reject::Session)
             && let Some(answer) = host.answer_unknown_session(self.now, from, datagram)
@@ -83,7 +83,7 @@ impl World {
         }
     }
 
-    /// Both do what is due, for so many milliseconds.
+    /// Both handle their timers for this many milliseconds.
     fn run(&mut self, millis: u32) {
         let mut out = Vec::new();
         for _ in 0..millis {
@@ -92,14 +92,14 @@ impl World {
             while self.client.poll_transmit(self.now, &mut out) {
                 self.up(&out);
             }
-            // What answers the host goes the way that it came; here there is one to it.
+            // A response to the host uses the path of the request; there is only one.
             while self.client.poll_on_path(self.now, &mut out).is_some() {
                 self.up(&out);
             }
             if let Some(host) = &mut self.host {
                 host.handle_timeout(self.now);
                 while let Some(to) = host.poll_transmit(self.now, &mut out) {
-                    *self.went.entry(to.0).or_default() += out.len();
+                    *self.sent_bytes.entry(to.0).or_default() += out.len();
                     if to == self.at {
                         let _ = self.client.handle_datagram(self.now, to, &out);
                     }
@@ -125,16 +125,20 @@ impl World {
 }
 
 #[test]
-fn datagrams_from_an_address_that_never_answers_draw_little() {
+fn an_unresponsive_address_receives_few_datagrams() {
     let mut world = World::new();
     world.run(100);
-    // Somebody on the way has five, and then every other one, seem to come from the victim.
+    // An attacker on the path forges the victim's address on five datagrams, then on every other one.
     let first = world.sent;
     world.seems = Box::new(move |n| (n < first + 5 || n % 2 == 0).then_some(VICTIM));
     world.run(20_000);
-    let (heard, went) = (world.heard[&VICTIM.0], world.went[&VICTIM.0]);
-    assert!(went <= 3 * heard, "{went} bytes for {heard}");
-    assert_eq!(world.video, HOME, "no video goes there");
+    let (received_bytes, sent_bytes) =
+        (world.received_bytes[&VICTIM.0], world.sent_bytes[&VICTIM.0]);
+    assert!(
+        sent_bytes <= 3 * received_bytes,
+        "{sent_bytes} bytes for {received_bytes} received"
+    );
+    assert_eq!(world.video, HOME, "no video is sent there");
     assert!(world.moved_at.is_empty() && !world.ended);
 }
 
@@ -155,21 +159,21 @@ fn a_client_that_moves_is_followed_within_a_round_trip() {
 }
 
 #[test]
-fn a_challenge_that_is_lost_is_said_again() {
+fn a_lost_challenge_is_repeated() {
     let mut world = World::new();
     world.run(1000);
     world.at = AWAY;
     world.client.moved(world.now);
-    // What the client says first arrives, and nothing else for a while.
+    // The client's first datagram arrives, and no others for a while.
     let first = world.sent;
     world.seems = Box::new(move |n| (n > first && n < first + 3).then_some(VICTIM));
     world.run(200);
     assert_eq!(world.video, AWAY);
 }
 
-/// A host that was started again says that it does not know the session.
+/// A restarted host reports that it doesn't know the session.
 #[test]
-fn a_session_ends_at_once_where_the_host_has_forgotten_it() {
+fn a_session_unknown_to_the_host_ends_at_once() {
     let mut world = World::new();
     world.run(3000);
     world.host = None;
@@ -178,17 +182,20 @@ fn a_session_ends_at_once_where_the_host_has_forgotten_it() {
     let back = world.now;
     while !world.ended {
         world.run(1);
-        assert!(world.now.since(back) <= 1000 * MS, "it waits in vain");
+        assert!(
+            world.now.since(back) <= 1000 * MS,
+            "the client ends after the host's return"
+        );
     }
 }
 
 #[test]
-fn a_session_survives_any_word_that_the_host_forgot_it() {
+fn a_session_survives_forged_unknown_session_replies() {
     let mut world = World::new();
     world.run(1000);
     let mut out = Vec::new();
     for n in 0..200 {
-        // Somebody on the way has seen every datagram.
+        // An attacker on the path has captured every datagram.
         world.client.moved(world.now);
         if world.client.poll_transmit(world.now, &mut out) {
             let forged = no_session::answer_to(&out).unwrap();
@@ -203,9 +210,9 @@ fn a_session_survives_any_word_that_the_host_forgot_it() {
     }
 }
 
-/// The host gave up on it meanwhile: what it still reads was said before.
+/// The host closed the session meanwhile: the datagrams that it still receives are older.
 #[test]
-fn a_client_that_was_stopped_for_long_ends_its_session_at_once() {
+fn a_client_resumed_after_a_long_stop_ends_at_once() {
     for stopped in [5000, 10_000, 100_000] {
         let mut world = World::new();
         world.run(1000);
@@ -217,19 +224,19 @@ fn a_client_that_was_stopped_for_long_ends_its_session_at_once() {
     world.run(1000);
     world.now = world.now + MS * 3000;
     world.run(100);
-    assert!(!world.ended, "the host still knows it");
+    assert!(!world.ended, "the host still has the session");
 }
 
-/// A client that was refused and moves lingers until it has heard why, and is asked about no path: that
-/// timer would be due for ever, and its host would never sleep.
+/// A refused client that migrates is kept until it has received the reason, but its path is not challenged:
+/// that timer would never be cleared, and the host would never sleep.
 #[test]
-fn who_was_refused_is_asked_about_no_path() {
+fn a_refused_client_gets_no_path_challenge() {
     let mut now = Instant(1_000_000_000);
     let mut host = new_host();
     host.established(now, HOME, &established());
     let mut client = new_client(now, 0);
     let mut out = Vec::new();
-    // It hears nothing of the host, says its offer again and again, and each from elsewhere.
+    // It receives nothing from the host, and repeats its offer from changing addresses.
     let mut paths = [HOME, AWAY, VICTIM].into_iter().cycle();
     for _ in 0..1000 {
         now = now + MS;
@@ -247,7 +254,7 @@ fn who_was_refused_is_asked_about_no_path() {
         host.handle_timeout(now);
         while host.poll_transmit(now, &mut out).is_some() {}
         wakeups += 1;
-        assert!(wakeups < 1000, "it is never over: {why:?}");
+        assert!(wakeups < 1000, "the timers never end: {why:?}");
     }
     assert!(matches!(host.poll_event(), Some(HostEvent::Ended(..))));
 }

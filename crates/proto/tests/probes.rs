@@ -1,16 +1,16 @@
-//! Both sides of a probe: which way its datagrams go, and that nothing but the first datagram of
-//! another kind moves the session.
+//! Both sides of a probe: the path of its datagrams, and that only the first datagram of another kind
+//! migrates the session.
 #![allow(
     clippy::unwrap_used,
-    reason = "a test knows its numbers, and ends with a panic"
+    reason = "test values are known to fit, and a test may panic"
 )]
 
 mod support;
 
 use openuvr_proto::client::{ClientEvent, ClientSession};
-use openuvr_proto::control::ladder::{BURST, Rung, Step};
 use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::host::{Asked, Host, HostEvent};
+use openuvr_proto::control::transport_probe::{BURST, ProbeTarget, TransportKind};
+use openuvr_proto::host::{Host, HostEvent, ProbeRequest};
 use openuvr_proto::id::PathId;
 use openuvr_proto::time::Instant;
 use openuvr_proto::wire::MAX_DATAGRAM;
@@ -24,7 +24,7 @@ struct Pair {
     now: Instant,
     host: Host,
     client: ClientSession,
-    /// Where the client sends what is no probe.
+    /// The path of the client's datagrams other than probes.
     path: PathId,
     out: Vec<u8>,
 }
@@ -46,20 +46,20 @@ impl Pair {
         }
     }
 
-    /// Both say what they have to say, the client no probe. What the host tells its runtime.
+    /// Exchanges all datagrams except the client's probes. Returns the host's events.
     fn talk(&mut self) -> Vec<HostEvent> {
         while self.client.poll_transmit(self.now, &mut self.out) {
             let _ = self.host.handle_datagram(self.now, self.path, &self.out);
         }
         while let Some(to) = self.host.poll_transmit(self.now, &mut self.out) {
-            assert_eq!(to, self.path, "it goes where the client is");
+            assert_eq!(to, self.path, "sent to the client's path");
             let _ = self.client.handle_datagram(self.now, to, &self.out);
         }
         std::iter::from_fn(|| self.host.poll_event()).collect()
     }
 
-    /// The client asks, and shows that it hears; what the host is asked.
-    fn ask(&mut self) -> Vec<Asked> {
+    /// The client sends its probes, which show that it receives; returns the host's probe requests.
+    fn probe_requests(&mut self) -> Vec<ProbeRequest> {
         let mut asked = Vec::new();
         while let Some(to) = self.client.poll_on_path(self.now, &mut self.out) {
             self.host.handle_datagram(self.now, to, &self.out).unwrap();
@@ -71,9 +71,11 @@ impl Pair {
         asked
     }
 
-    /// The host answers, and the first `arrive` datagrams get there.
-    fn answer(&mut self, asked: &Asked, rung: Rung, arrive: usize) {
-        let length = self.host.answer_probe(self.now, asked, rung, &mut self.out);
+    /// The host answers, and the first `arrive` datagrams are delivered.
+    fn answer(&mut self, asked: &ProbeRequest, transport: TransportKind, arrive: usize) {
+        let length = self
+            .host
+            .answer_probe(self.now, asked, transport, &mut self.out);
         assert_eq!(length, MAX_DATAGRAM);
         assert_eq!(self.out.len(), length * usize::from(BURST));
         for datagram in self.out.chunks(length).take(arrive) {
@@ -83,9 +85,9 @@ impl Pair {
         }
     }
 
-    fn found(&mut self) -> Option<Option<Option<Rung>>> {
+    fn result(&mut self) -> Option<Option<Option<TransportKind>>> {
         std::iter::from_fn(|| self.client.poll_event()).find_map(|event| match event {
-            ClientEvent::Probed(found) => Some(found.answer),
+            ClientEvent::Probed(result) => Some(result.answer),
             _ => None,
         })
     }
@@ -102,56 +104,60 @@ fn moves(events: &[HostEvent]) -> Vec<(PathId, bool)> {
 }
 
 #[test]
-fn a_probe_is_answered_on_its_own_way_and_moves_nobody() {
+fn a_probe_is_answered_on_its_path_without_migration() {
     let mut pair = Pair::new();
     pair.talk();
     pair.client.probe(
         pair.now,
-        Step {
+        ProbeTarget {
             path: NEW,
             segmented: true,
         },
     );
-    let asked = pair.ask();
+    let asked = pair.probe_requests();
     assert_eq!(asked.len(), 1);
     assert_eq!((asked[0].path, asked[0].segmented), (NEW, true));
-    pair.answer(&asked[0], Rung::Raw, 8);
-    assert_eq!(pair.found(), Some(Some(Some(Rung::Raw))));
-    assert_eq!(moves(&pair.talk()), [], "the session stays where it was");
+    pair.answer(&asked[0], TransportKind::Raw, 8);
+    assert_eq!(pair.result(), Some(Some(Some(TransportKind::Raw))));
+    assert_eq!(moves(&pair.talk()), [], "the session doesn't migrate");
 
     pair.path = NEW;
     pair.client.moved(pair.now);
-    assert_eq!(moves(&pair.talk()), [(NEW, true)], "the host hears at once");
-    assert_eq!(pair.ask(), [], "one question was enough");
+    assert_eq!(
+        moves(&pair.talk()),
+        [(NEW, true)],
+        "the host migrates at once"
+    );
+    assert_eq!(pair.probe_requests(), [], "one request is sufficient");
 }
 
 #[test]
-fn half_an_answer_is_enough_and_less_is_asked_for_again() {
-    for (arrive, want) in [(4, Some(Some(Some(Rung::UdpGso)))), (3, None)] {
+fn half_a_response_suffices_and_less_is_requested_again() {
+    for (arrive, want) in [(4, Some(Some(Some(TransportKind::UdpGso)))), (3, None)] {
         let mut pair = Pair::new();
         pair.talk();
         pair.client.probe(
             pair.now,
-            Step {
+            ProbeTarget {
                 path: OLD,
                 segmented: true,
             },
         );
-        let asked = pair.ask();
-        pair.answer(&asked[0], Rung::UdpGso, arrive);
-        assert_eq!(pair.found(), want, "{arrive} of 8");
-        // Four questions, and a second later the verdict.
+        let asked = pair.probe_requests();
+        pair.answer(&asked[0], TransportKind::UdpGso, arrive);
+        assert_eq!(pair.result(), want, "{arrive} of 8");
+        // Four requests, and the result a second later.
         let mut questions = 1;
         for _ in 0..20 {
             pair.now.0 += 50 * MS;
-            questions += pair.ask().len();
+            questions += pair.probe_requests().len();
         }
         let (more, verdict) = if want.is_some() {
             (1, None)
         } else {
             (4, Some(None))
         };
-        assert_eq!((questions, pair.found()), (more, verdict));
+        assert_eq!((questions, pair.result()), (more, verdict));
     }
 }
 
@@ -160,12 +166,12 @@ fn a_client_that_gets_no_segments_is_sent_datagrams() {
     let mut pair = Pair::new();
     pair.talk();
     for segmented in [true, false, false, true] {
-        let step = Step {
+        let target = ProbeTarget {
             path: OLD,
             segmented,
         };
-        pair.client.probe(pair.now, step);
-        let asked = pair.ask();
+        pair.client.probe(pair.now, target);
+        let asked = pair.probe_requests();
         assert_eq!(asked[0].segmented, segmented);
         pair.now.0 += MS;
     }
@@ -173,14 +179,14 @@ fn a_client_that_gets_no_segments_is_sent_datagrams() {
 }
 
 #[test]
-fn a_silent_way_shows_by_pings_without_an_answer() {
+fn a_dead_path_is_detected_by_unanswered_pings() {
     let mut pair = Pair::new();
     pair.talk();
     pair.now.0 += 300 * MS;
     pair.talk();
     let before = pair.client.unanswered(pair.now);
     assert!(before.as_millis() < 50, "{before:?}");
-    // The host's own pings still come: only the way there is dead.
+    // The host's own pings still arrive: only the path to it is down.
     for _ in 0..20 {
         pair.now.0 += 100 * MS;
         while pair.client.poll_transmit(pair.now, &mut pair.out) {}
@@ -195,9 +201,9 @@ fn a_silent_way_shows_by_pings_without_an_answer() {
     assert_eq!(pair.client.unanswered(pair.now).as_millis(), 0);
 }
 
-/// An observer that asks without end draws little: the answers are of the length of a frame.
+/// An observer with unlimited requests receives few responses: they have the length of a frame.
 #[test]
-fn probes_without_end_are_answered_a_few_times_a_second() {
+fn unlimited_probes_are_answered_a_few_times_a_second() {
     let mut pair = Pair::new();
     pair.talk();
     let mut answered = 0;
@@ -205,25 +211,28 @@ fn probes_without_end_are_answered_a_few_times_a_second() {
         pair.now.0 += MS;
         let segmented = n % 2 == 0;
         let path = if n % 3 == 0 { NEW } else { OLD };
-        pair.client.probe(pair.now, Step { path, segmented });
-        answered += pair.ask().len();
+        pair.client.probe(pair.now, ProbeTarget { path, segmented });
+        answered += pair.probe_requests().len();
     }
     assert!((5..=72).contains(&answered), "{answered} in ten seconds");
     let changes = moves(&pair.talk()).len();
-    assert!(changes <= answered, "{changes} changes of what was heard");
+    assert!(
+        changes <= answered,
+        "{changes} changes of the client's state"
+    );
 }
 
 #[test]
-fn a_whole_climb_is_answered_without_a_wait() {
+fn a_complete_transport_search_is_answered_without_delay() {
     let mut pair = Pair::new();
     pair.talk();
     let mut asked = 0;
-    // Three ways, each asked four times in vain.
+    // Three paths, with four unanswered requests each.
     for path in [OLD, NEW, OLD] {
         let segmented = true;
-        pair.client.probe(pair.now, Step { path, segmented });
+        pair.client.probe(pair.now, ProbeTarget { path, segmented });
         for _ in 0..4 {
-            asked += pair.ask().len();
+            asked += pair.probe_requests().len();
             pair.now.0 += 150 * MS;
         }
     }

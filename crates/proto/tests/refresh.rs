@@ -1,6 +1,9 @@
-//! Intra refreshes, from the policy that asks for them to the receiver that counts a picture as
-//! whole again: not a frame too early.
-#![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
+//! Intra refreshes, from the policy that requests them to the receiver that reports the picture as complete
+//! again: not a frame too early.
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "test values are known to fit"
+)]
 
 mod support;
 
@@ -9,12 +12,14 @@ use std::time::Duration;
 
 use openuvr_proto::id::{ConfigEpoch, FrameId};
 use openuvr_proto::recv::plane::MediaReceiver;
-use openuvr_proto::recv::reassemble::Step;
+use openuvr_proto::recv::reassemble::VideoOutput;
 use openuvr_proto::send::congestion::Range;
-use openuvr_proto::send::key_frame::Asker;
+use openuvr_proto::send::key_frame::KeyFrameRequester;
 use openuvr_proto::send::packetize::{SendBuf, VideoSender};
 use openuvr_proto::send::plane::MediaSender;
-use openuvr_proto::send::policy::{Decision, KeyReason, Next, Policy, Recovery, Settings};
+use openuvr_proto::send::policy::{
+    ControlEvent, KeyFrameReason, NextFrame, Policy, Recovery, Settings,
+};
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, Fidelity, Outcome, Stage};
 use openuvr_proto::units::{Bitrate, Size};
@@ -25,22 +30,22 @@ use support::established;
 
 const INTERVAL: Duration = Duration::from_micros(16_667);
 
-/// Columns of the picture, one of which each frame of a refresh codes without reference.
+/// Columns of the picture; each frame of a refresh codes one without reference.
 const COLUMNS: usize = 5;
 
-/// What a frame is.
+/// The coding of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Coded {
     Key,
-    /// The column of a refresh that is coded without reference; 0 begins it.
+    /// The column of a refresh that is coded without reference; 0 starts the refresh.
     Refresh(usize),
     Plain,
 }
 
-/// A decoder's picture: which columns are as they were captured.
+/// The state of a decoder's picture: which columns are correct.
 ///
-/// What a refresh has passed refers to nothing that it has not (ITU-T H.264 leaves that to the encoder,
-/// libx264 does so); everything else may refer to any part of the picture before.
+/// Refreshed columns reference only refreshed ones (ITU-T H.264 leaves that to the encoder, libx264 does so);
+/// everything else may reference any part of the previous picture.
 #[derive(Clone, Copy, Debug)]
 struct Picture {
     clean: [bool; COLUMNS],
@@ -51,7 +56,7 @@ impl Picture {
         self.clean == [true; COLUMNS]
     }
 
-    /// A frame is decoded, all of it or with holes.
+    /// Decodes a frame, complete or with missing parts.
     fn decode(&mut self, coded: Coded, holes: bool) {
         let before = *self;
         self.clean = match coded {
@@ -95,8 +100,8 @@ fn datagrams(media: &mut VideoSender, header: &FrameHeader, coded: Coded) -> Vec
     datagrams
 }
 
-/// What happens to a frame: what it is, which of its datagrams are lost (bit n: datagram n), and how
-/// many numbers are skipped in front of it.
+/// The coding of a frame, its lost datagrams (bit n: datagram n), and the number of skipped frame numbers
+/// before it.
 fn frames() -> impl Strategy<Value = Vec<(bool, bool, u8, u32)>> {
     let lost = prop_oneof![12 => Just(0_u8), 1 => 1_u8..16, 1 => Just(15_u8)];
     let skipped = prop_oneof![6 => Just(0_u32), 1 => 1_u32..4];
@@ -112,10 +117,9 @@ fn frames() -> impl Strategy<Value = Vec<(bool, bool, u8, u32)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Whatever is lost whenever: a frame counts as whole exactly if each column of the decoder's
-    /// picture is clean.
+    /// With any loss: a frame counts as complete exactly if each column of the decoder's picture is clean.
     #[test]
-    fn a_frame_is_whole_exactly_if_the_picture_is_clean(frames in frames()) {
+    fn a_frame_is_complete_exactly_if_the_picture_is_clean(frames in frames()) {
         let mut media = MediaSender::new(&established()).video();
         let mut receiver = MediaReceiver::new(&established());
         let mut picture = Picture { clean: [false; COLUMNS] };
@@ -153,18 +157,18 @@ proptest! {
             }
             receiver.first().announce(now, FrameId(frame));
             now = now + INTERVAL;
-            // Before a configuration is known there is no decoder.
+            // Without a configuration there is no decoder.
             known |= coded == Coded::Key && lost & 1 == 0;
             picture.decode(coded, lost != 0 || !known);
             let mut ended = None;
             while let Some(step) = receiver.first().poll(now) {
                 match step {
-                    Step::End(end) => ended = Some(end.fidelity),
-                    Step::Dropped { .. } => ended = None,
+                    VideoOutput::End(end) => ended = Some(end.fidelity),
+                    VideoOutput::Dropped { .. } => ended = None,
                     _ => {}
                 }
             }
-            let whole = ended == Some(Fidelity::Whole);
+            let whole = ended == Some(Fidelity::Complete);
             prop_assert_eq!(whole, picture.is_clean(), "frame {}: {:?}", frame, coded);
             prop_assert_eq!(receiver.first().picture().broken, !whole);
             prop_assert_eq!(ended == Some(Fidelity::Concealed), known && (1..15).contains(&lost));
@@ -172,17 +176,17 @@ proptest! {
     }
 }
 
-/// A policy whose encoder makes refreshes of [`COLUMNS`] frames, and what became of its frames.
+/// A policy with an encoder that makes refreshes of [`COLUMNS`] frames, and the results of its frames.
 struct Host {
     policy: Policy,
-    /// Columns that the refresh under way has passed, and whether another one was asked for.
+    /// Completed columns of the current refresh, and whether another one was requested.
     at: Option<usize>,
     asked: bool,
     newest: u32,
     coded: BTreeMap<u32, Coded>,
 }
 
-const WHOLE: Outcome = Outcome::Displayed(Fidelity::Whole);
+const WHOLE: Outcome = Outcome::Displayed(Fidelity::Complete);
 const TAINTED: Outcome = Outcome::Displayed(Fidelity::Tainted);
 const CONCEALED: Outcome = Outcome::Displayed(Fidelity::Concealed);
 
@@ -205,7 +209,7 @@ impl Host {
             key_frame_every: None,
         });
         policy.encoder_opened(1);
-        policy.join(Asker::Player);
+        policy.join(KeyFrameRequester::Player);
         let mut host = Host {
             policy,
             at: None,
@@ -214,7 +218,7 @@ impl Host {
             coded: BTreeMap::new(),
         };
         assert_eq!(host.code(), Coded::Key);
-        host.heard(1, WHOLE);
+        host.report(1, WHOLE);
         host
     }
 
@@ -226,13 +230,13 @@ impl Host {
         self.newest += 1;
         let (now, frame) = (self.now(), FrameId(self.newest));
         let next = self.policy.next(now, frame);
-        self.asked |= matches!(next, Next::Refresh(_));
+        self.asked |= matches!(next, NextFrame::IntraRefresh(_));
         let coded = match (next, self.at) {
-            (Next::Key, _) => {
+            (NextFrame::Key, _) => {
                 self.asked = false;
                 Coded::Key
             }
-            (Next::After(to) | Next::Refresh(to), at) => {
+            (NextFrame::Predicted(to) | NextFrame::IntraRefresh(to), at) => {
                 assert_eq!(to.0 + 1, self.newest, "always the newest");
                 match at {
                     Some(at) => Coded::Refresh(at),
@@ -259,13 +263,13 @@ impl Host {
         }
     }
 
-    fn heard(&mut self, frame: u32, outcome: Outcome) {
+    fn report(&mut self, frame: u32, outcome: Outcome) {
         let report = Report::new(FrameId(frame), outcome);
         self.policy.on_report(self.now(), &report, None);
     }
 
-    fn decisions(&mut self) -> Vec<Decision> {
-        std::iter::from_fn(|| self.policy.poll_decision()).collect()
+    fn events(&mut self) -> Vec<ControlEvent> {
+        std::iter::from_fn(|| self.policy.poll_control_event()).collect()
     }
 }
 
@@ -279,30 +283,30 @@ fn a_loss_costs_a_refresh_and_no_key_frame() {
     let mut host = Host::new();
     for frame in 2..=5 {
         assert_eq!(host.code(), Coded::Plain);
-        host.heard(frame, if frame == 4 { LOST } else { WHOLE });
+        host.report(frame, if frame == 4 { LOST } else { WHOLE });
         if frame == 4 {
             break;
         }
     }
-    assert!(host.policy.due().is_some(), "nothing may move");
+    assert!(host.policy.due().is_some(), "a timer is required");
     for (at, frame) in (5..).enumerate().take(COLUMNS) {
         assert_eq!(host.code(), Coded::Refresh(at));
-        // What was on its way comes back as tainted, and the client wishes.
-        host.heard(frame, TAINTED);
+        // Frames in flight are reported as tainted, and the client requests a key frame.
+        host.report(frame, TAINTED);
         host.policy
-            .request_key_frame(Asker::Player, FrameId(3), FrameId(frame));
+            .request_key_frame(KeyFrameRequester::Player, FrameId(3), FrameId(frame));
         assert_eq!(host.policy.due().is_some(), at + 1 < COLUMNS, "{at}");
     }
     assert_eq!(host.code(), Coded::Plain);
-    host.heard(9, WHOLE);
+    host.report(9, WHOLE);
     assert_eq!(host.code(), Coded::Plain);
     let (frame, lost) = (FrameId(5), FrameId(4));
-    let decisions = host.decisions();
-    assert_eq!(decisions[1..], [Decision::Refresh { frame, lost }]);
+    let events = host.events();
+    assert_eq!(events[1..], [ControlEvent::IntraRefresh { frame, lost }]);
     assert!(
-        decisions[1]
+        events[1]
             .to_string()
-            .contains("frame 4 did not arrive whole")
+            .contains("frame 4 did not arrive complete")
     );
 }
 
@@ -310,21 +314,21 @@ fn a_loss_costs_a_refresh_and_no_key_frame() {
 fn two_refreshes_hit_in_a_row_are_followed_by_a_key_frame() {
     let mut host = Host::new();
     host.code();
-    host.heard(2, CONCEALED);
+    host.report(2, CONCEALED);
     let keys = |host: &mut Host| {
-        let all = host.decisions().into_iter();
-        let why = all.filter_map(|decision| match decision {
-            Decision::Key { why, .. } => Some(why),
+        let all = host.events().into_iter();
+        let why = all.filter_map(|event| match event {
+            ControlEvent::KeyFrame { why, .. } => Some(why),
             _ => None,
         });
         why.collect::<Vec<_>>()
     };
-    assert_eq!(keys(&mut host), [KeyReason::First]);
-    // The second frame of each refresh is lost; another refresh begins when this one is through.
+    assert_eq!(keys(&mut host), [KeyFrameReason::First]);
+    // The second frame of each refresh is lost; another refresh starts when it ends.
     for refresh in 0..2 {
         assert_eq!(host.code(), Coded::Refresh(0), "refresh {refresh}");
         assert_eq!(host.code(), Coded::Refresh(1));
-        host.heard(host.newest, LOST);
+        host.report(host.newest, LOST);
         if refresh == 0 {
             for at in 2..COLUMNS {
                 assert_eq!(host.code(), Coded::Refresh(at));
@@ -332,44 +336,44 @@ fn two_refreshes_hit_in_a_row_are_followed_by_a_key_frame() {
         }
     }
     assert_eq!(host.code(), Coded::Key);
-    assert_eq!(keys(&mut host), [KeyReason::Futile]);
+    assert_eq!(keys(&mut host), [KeyFrameReason::RefreshFailed]);
 }
 
 #[test]
-fn what_was_not_shown_or_not_coded_is_no_loss() {
+fn frames_not_displayed_or_not_coded_are_no_loss() {
     let mut host = Host::new();
     for (frame, stage, why) in [
         (2, Stage::Submitted, DropCause::Superseded),
-        (3, Stage::Converted, DropCause::HeldBack),
+        (3, Stage::Converted, DropCause::CongestionSkipped),
     ] {
         assert_eq!(host.code(), Coded::Plain);
-        host.heard(frame, dropped(stage, why));
+        host.report(frame, dropped(stage, why));
     }
     assert_eq!(host.code(), Coded::Plain);
-    assert_eq!(host.decisions().len(), 1, "the first key frame");
+    assert_eq!(host.events().len(), 1, "the first key frame");
 }
 
 #[test]
-fn a_client_that_can_not_begin_gets_a_key_frame() {
+fn a_client_that_cannot_decode_gets_a_key_frame() {
     for why in [DropCause::AwaitingKeyFrame, DropCause::DecodeFailed] {
         let mut host = Host::new();
         host.code_all(9);
-        host.heard(9, dropped(Stage::Decoded, why));
+        host.report(9, dropped(Stage::Decoded, why));
         assert_eq!(host.code(), Coded::Key, "{why:?}");
     }
     let mut host = Host::new();
     host.code_all(9);
     host.policy
-        .request_key_frame(Asker::Player, FrameId(3), FrameId(9));
+        .request_key_frame(KeyFrameRequester::Player, FrameId(3), FrameId(9));
     assert_eq!(
         host.code(),
         Coded::Plain,
-        "it has a picture, and reports say what it lacks"
+        "it has a picture, and its reports contain the losses"
     );
     host.policy
-        .request_key_frame(Asker::Player, FrameId::NONE, FrameId(10));
+        .request_key_frame(KeyFrameRequester::Player, FrameId::NONE, FrameId(10));
     assert_eq!(host.code(), Coded::Key);
-    host.policy.join(Asker::Observer);
+    host.policy.join(KeyFrameRequester::Observer);
     host.code_all(130);
     let keys = host.coded.values().filter(|coded| **coded == Coded::Key);
     assert_eq!(keys.count(), 3);

@@ -1,6 +1,7 @@
-//! Re-aimed pictures against `vectors/reprojection.txt`, which the page's mathematics are tested with as well.
+//! Reprojected pictures against `vectors/reprojection.txt`, which also tests the implementation of the web
+//! page.
 
-#![expect(clippy::unwrap_used, reason = "a test ends there")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use openuvr_proto::reproject::{Camera, Homography};
 use openuvr_proto::rotation::Rotation;
@@ -9,7 +10,7 @@ use openuvr_proto::wire::video::FieldOfView;
 
 const VECTORS: &str = include_str!("../../../vectors/reprojection.txt");
 
-/// Pixels of a side.
+/// Pixels per side.
 const SIDE: u32 = 1000;
 
 fn camera(degrees: &[f32]) -> Camera {
@@ -21,7 +22,7 @@ fn camera(degrees: &[f32]) -> Camera {
 }
 
 #[test]
-fn pictures_are_seen_where_the_vectors_say() {
+fn pictures_are_reprojected_as_in_the_vectors() {
     let mut count = 0;
     for line in VECTORS.lines() {
         if line.is_empty() || line.starts_with('#') {

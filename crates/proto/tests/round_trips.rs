@@ -1,16 +1,21 @@
-//! Whatever is written is read back as it was.
-#![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
+//! Written values are read back unchanged.
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "test values are known to fit"
+)]
 
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-use openuvr_proto::control::clipboard::{ClipboardPiece, ClipboardWays, MAX_TEXT, PIECE};
-use openuvr_proto::control::ladder::Rung;
-use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role, WatchReason, Wishes};
+use openuvr_proto::control::clipboard::{ClipboardDirections, ClipboardPiece, MAX_TEXT, PIECE};
+use openuvr_proto::control::negotiate::{
+    ClientConstraints, Negotiation, ObserverReason, Offer, Refusal, Role,
+};
 use openuvr_proto::control::streams::{Grant, MAX_STREAMS, StreamOffer};
+use openuvr_proto::control::transport_probe::TransportKind;
+use openuvr_proto::control_event::{ControlEvent, KeyFrameReason, Loss, RateChange};
 use openuvr_proto::controller::{Buttons, ControllerState, Hand, Haptic};
-use openuvr_proto::decision::{Change, Decision, KeyReason, Loss};
-use openuvr_proto::display::{Display, Eyes, Refresh};
+use openuvr_proto::display::{Display, Eyes, RefreshTiming};
 use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PayloadSeq, PoseId, ViewId};
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 use openuvr_proto::input::keys::Keys;
@@ -23,10 +28,10 @@ use openuvr_proto::trace::{DisplayLatency, DropCause, Fidelity, Outcome, Stage};
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::control::{
     AudioReport, GoodbyeReason, InputBatch, MAX_EVENTS, MAX_PRESSED, MAX_RANGES, Message, Messages,
-    MissingRange, Report, ResendRequest,
+    MissingRange, Report, RetransmissionRequest,
 };
+use openuvr_proto::wire::fec::{BLOCK, FecRepair, MAX_PARITY, MAX_SHARD};
 use openuvr_proto::wire::media::{Owner, StreamId, StreamKind};
-use openuvr_proto::wire::parity::{BLOCK, MAX_PARITY, MAX_SHARD, Parity};
 use openuvr_proto::wire::timed::{MAX_BLOCKS, MAX_TIMED_BODY, Payload, Timed, TimedWriter};
 use openuvr_proto::wire::video::{
     Configuration, DrawingTimes, EchoKind, Extensions, FecPlace, FieldOfView, Flags, Fragment,
@@ -40,44 +45,48 @@ fn frame() -> impl Strategy<Value = FrameId> {
     any::<u32>().prop_map(FrameId)
 }
 
-/// Shares are parts of 65 535, runs hundredths, spans microseconds.
-fn decision() -> impl Strategy<Value = Decision> {
+/// Ratios are multiples of 1/65 535, run lengths hundredths, durations microseconds.
+fn decision() -> impl Strategy<Value = ControlEvent> {
     let rate = || any::<u64>().prop_map(Bitrate);
     let span = || any::<u32>().prop_map(|us| Duration::from_micros(us.into()));
     let share = |one: f64| any::<u16>().prop_map(move |part| f64::from(part) / one);
     let why = select(&[
-        KeyReason::Asked,
-        KeyReason::NoReference,
-        KeyReason::Futile,
-        KeyReason::Periodic,
-        KeyReason::First,
+        KeyFrameReason::Requested,
+        KeyFrameReason::NoReference,
+        KeyFrameReason::RefreshFailed,
+        KeyFrameReason::Periodic,
+        KeyFrameReason::First,
     ]);
     let loss = (share(65_535.0), share(100.0)).prop_map(|(rate, run)| Loss { rate, run });
     prop_oneof![
-        (rate(), span(), rate()).prop_map(|(to, waited, capacity)| Decision::Rate(Change::Queue {
-            to,
-            waited,
-            capacity
-        })),
-        (rate(), share(65_535.0)).prop_map(|(to, lost)| Decision::Rate(Change::Loss { to, lost })),
-        rate().prop_map(|to| Decision::Rate(Change::Silence { to })),
-        rate().prop_map(|to| Decision::Rate(Change::Climb { to })),
-        rate().prop_map(|to| Decision::Rate(Change::Full { to })),
-        span().prop_map(|by| Decision::Rate(Change::Longer { by })),
-        rate().prop_map(|to| Decision::Rate(Change::TakenBack { to })),
-        span().prop_map(|by| Decision::Rate(Change::Pause { by })),
-        (frame(), frame()).prop_map(|(frame, to)| Decision::SkipBack { frame, to }),
-        (frame(), frame()).prop_map(|(frame, lost)| Decision::Refresh { frame, lost }),
-        (frame(), why).prop_map(|(frame, why)| Decision::Key { frame, why }),
+        (rate(), span(), rate()).prop_map(|(to, waited, capacity)| ControlEvent::Rate(
+            RateChange::Queue {
+                to,
+                waited,
+                capacity
+            }
+        )),
+        (rate(), share(65_535.0))
+            .prop_map(|(to, lost)| ControlEvent::Rate(RateChange::Loss { to, lost })),
+        rate().prop_map(|to| ControlEvent::Rate(RateChange::Silence { to })),
+        rate().prop_map(|to| ControlEvent::Rate(RateChange::Increase { to })),
+        rate().prop_map(|to| ControlEvent::Rate(RateChange::Maximum { to })),
+        span().prop_map(|by| ControlEvent::Rate(RateChange::LongerPath { by })),
+        rate().prop_map(|to| ControlEvent::Rate(RateChange::Reverted { to })),
+        span().prop_map(|by| ControlEvent::Rate(RateChange::Stall { by })),
+        (frame(), frame())
+            .prop_map(|(frame, to)| ControlEvent::ReferenceInvalidation { frame, to }),
+        (frame(), frame()).prop_map(|(frame, lost)| ControlEvent::IntraRefresh { frame, lost }),
+        (frame(), why).prop_map(|(frame, why)| ControlEvent::KeyFrame { frame, why }),
         (any::<u8>(), any::<bool>(), loss, span()).prop_map(
-            |(parity, resend, loss, round_trip)| Decision::Protect {
+            |(parity, resend, loss, round_trip)| ControlEvent::Protection {
                 parity,
                 resend,
                 loss,
                 round_trip,
             }
         ),
-        span().prop_map(|wait| Decision::Hold { wait }),
+        span().prop_map(|wait| ControlEvent::CongestionSkip { wait }),
     ]
 }
 
@@ -121,16 +130,17 @@ fn peer_instant() -> impl Strategy<Value = PeerInstant> {
     any::<i64>().prop_map(PeerInstant)
 }
 
-/// A span that fits the wire: 32 bits of nanoseconds, less the value for "not measured".
+/// A duration within the range of the wire format: 32 bits of nanoseconds, without the value for "not
+/// measured".
 fn span() -> impl Strategy<Value = Option<Duration>> {
     prop::option::of((0..u32::MAX).prop_map(|ns| Duration::from_nanos(ns.into())))
 }
 
 fn outcome() -> impl Strategy<Value = Outcome> {
-    let fidelity = select(&[Fidelity::Whole, Fidelity::Concealed, Fidelity::Tainted]);
+    let fidelity = select(&[Fidelity::Complete, Fidelity::Concealed, Fidelity::Tainted]);
     let cause = select(&[
         DropCause::Superseded,
-        DropCause::HeldBack,
+        DropCause::CongestionSkipped,
         DropCause::EncodeFailed,
         DropCause::SendBufferFull,
         DropCause::Lost,
@@ -141,7 +151,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
     ]);
     prop_oneof![
         fidelity.prop_map(Outcome::Displayed),
-        Just(Outcome::Left),
+        Just(Outcome::SentUnacknowledged),
         (select(Stage::ALL), cause).prop_map(|(stage, why)| Outcome::Dropped { stage, why }),
     ]
 }
@@ -151,7 +161,7 @@ fn echo_kind() -> impl Strategy<Value = EchoKind> {
 }
 
 fn audio_report() -> impl Strategy<Value = AudioReport> {
-    // What is known is told in microseconds, up to an hour.
+    // Known values are in microseconds, up to an hour.
     let span = || (0..4_000_000_000_u32).prop_map(|us| Duration::from_micros(us.into()));
     let known = move || prop::option::of(span());
     let counts = any::<(u8, u64, u64, u32, u64, u64)>();
@@ -210,7 +220,7 @@ fn report() -> impl Strategy<Value = Report> {
 }
 
 fn pad() -> impl Strategy<Value = PadId> {
-    (0..MAX_PADS).prop_map(|number| PadId::new(number).expect("below the most"))
+    (0..MAX_PADS).prop_map(|number| PadId::new(number).expect("below the maximum"))
 }
 
 fn pad_event() -> impl Strategy<Value = InputEvent> {
@@ -322,7 +332,7 @@ fn controllers() -> impl Strategy<Value = Message<'static>> {
 
 fn display() -> impl Strategy<Value = Message<'static>> {
     let refresh = (any::<i64>(), 1_000_000..=100_000_000_u64);
-    let refresh = refresh.prop_map(|(phase, nanos)| Refresh {
+    let refresh = refresh.prop_map(|(phase, nanos)| RefreshTiming {
         phase: PeerInstant(phase),
         period: Duration::from_nanos(nanos),
     });
@@ -337,13 +347,13 @@ fn display() -> impl Strategy<Value = Message<'static>> {
     })
 }
 
-fn poses_wanted() -> impl Strategy<Value = Message<'static>> {
+fn pose_schedule() -> impl Strategy<Value = Message<'static>> {
     (any::<(u32, i64)>(), 1_000_000..=100_000_000_u64).prop_map(|((number, phase), nanos)| {
-        let at = Refresh {
+        let at = RefreshTiming {
             phase: PeerInstant(phase),
             period: Duration::from_nanos(nanos),
         };
-        Message::PosesWanted { number, at }
+        Message::PoseSchedule { number, at }
     })
 }
 
@@ -400,7 +410,7 @@ fn extensions() -> impl Strategy<Value = Extensions> {
         )
 }
 
-/// Events in the order of their sampling, within the 4.29 s that the wire carries.
+/// Events in the order of their sampling, within the 4.29 s of the wire format.
 fn batch() -> impl Strategy<Value = InputBatch> {
     let events = prop::collection::vec((event(), 0_i64..50_000_000), 0..=MAX_EVENTS);
     let pressed = prop::collection::vec(held(), 0..=MAX_PRESSED);
@@ -420,10 +430,10 @@ fn batch() -> impl Strategy<Value = InputBatch> {
     })
 }
 
-fn resend() -> impl Strategy<Value = ResendRequest> {
+fn resend() -> impl Strategy<Value = RetransmissionRequest> {
     let range = |(slice, first, last)| MissingRange { slice, first, last };
     let ranges = prop::collection::vec(any::<(u8, u16, u16)>().prop_map(range), 0..=MAX_RANGES);
-    (view(), frame(), ranges).prop_map(|(view, frame, ranges)| ResendRequest {
+    (view(), frame(), ranges).prop_map(|(view, frame, ranges)| RetransmissionRequest {
         view,
         frame,
         ranges,
@@ -461,15 +471,15 @@ fn message() -> impl Strategy<Value = Message<'static>> {
             }
         }),
         report().prop_map(Message::Report),
-        (view(), frame()).prop_map(|(view, through)| Message::ReportsSeen { view, through }),
+        (view(), frame()).prop_map(|(view, through)| Message::ReportsAcked { view, through }),
         (view(), frame()).prop_map(|(view, frame)| Message::ReportsAfter { view, frame }),
-        (view(), frame(), frame()).prop_map(|(view, last_good, newest)| Message::KeyFrameWanted {
+        (view(), frame(), frame()).prop_map(|(view, last_good, newest)| Message::KeyFrameRequest {
             view,
             last_good,
             newest
         }),
         (view(), frame()).prop_map(|(view, newest)| Message::Beacon { view, newest }),
-        resend().prop_map(Message::Resend),
+        resend().prop_map(Message::RetransmissionRequest),
         any::<(u32, Option<(u16, u16)>)>()
             .prop_map(|(serial, at)| Message::CursorMoved { serial, at }),
         batch().prop_map(Message::Input),
@@ -477,28 +487,30 @@ fn message() -> impl Strategy<Value = Message<'static>> {
         pose(),
         controllers(),
         haptic(),
-        poses_wanted(),
+        pose_schedule(),
         display(),
-        any::<u32>().prop_map(|seq| Message::InputSeen {
+        any::<u32>().prop_map(|seq| Message::InputAcked {
             through: InputSeq(seq)
         }),
         (any::<u64>(), select(vec![&b""[..], b"x", &[7; 1200]]))
             .prop_map(|(offset, bytes)| Message::Segment { offset, bytes }),
-        any::<u64>().prop_map(|through| Message::SegmentsSeen { through }),
-        decision().prop_map(Message::Decision),
+        any::<u64>().prop_map(|through| Message::SegmentsAcked { through }),
+        decision().prop_map(Message::ControlEvent),
         audio_report().prop_map(Message::AudioReport),
         reason().prop_map(|reason| Message::Goodbye { reason }),
         any::<(u32, bool)>().prop_map(|(token, segmented)| Message::Probe { token, segmented }),
         any::<u64>().prop_map(|token| Message::PathChallenge { token }),
         any::<u64>().prop_map(|token| Message::PathResponse { token }),
-        (any::<(u32, u8)>(), 0_u8..5, 0_u16..1300).prop_map(|((token, piece), rung, padding)| {
-            Message::Probed {
-                token,
-                piece,
-                rung: Rung::of(rung),
-                padding,
+        (any::<(u32, u8)>(), 0_u8..5, 0_u16..1300).prop_map(
+            |((token, piece), transport, padding)| {
+                Message::Probed {
+                    token,
+                    piece,
+                    transport: TransportKind::of(transport),
+                    padding,
+                }
             }
-        }),
+        ),
     ]
 }
 
@@ -509,8 +521,7 @@ fn negotiation() -> impl Strategy<Value = Negotiation> {
         Refusal::NoCommonCodec,
         Refusal::Full,
     ]);
-    // At most 255 bytes: 63 characters of any kind.
-    // What steers a terminal or turns a line does not arrive.
+    // At most 255 bytes: 63 characters of any kind. Unprintable characters don't arrive.
     let text = || "[^\\p{Cc}]{0,63}".prop_map(|text| printable(&text));
     prop_oneof![
         grants().prop_map(Negotiation::Streams),
@@ -525,7 +536,7 @@ fn negotiation() -> impl Strategy<Value = Negotiation> {
         )
             .prop_map(
                 |((role, take_over, codecs, name, software), (bitrate, size, fps, streams))| {
-                    let wishes = Wishes {
+                    let constraints = ClientConstraints {
                         bitrate: Some(Bitrate(bitrate)).filter(|rate| rate.0 != 0),
                         size: size.map(|(width, height)| Size::new(width, height)),
                         fps: NonZeroU16::new(fps),
@@ -536,7 +547,7 @@ fn negotiation() -> impl Strategy<Value = Negotiation> {
                         codecs,
                         name,
                         software,
-                        wishes,
+                        constraints,
                         streams,
                     })
                 }
@@ -547,17 +558,17 @@ fn negotiation() -> impl Strategy<Value = Negotiation> {
             select(&[Keys::Symbol, Keys::Position, Keys::Both]),
             select(&[
                 None,
-                Some(WatchReason::Requested),
-                Some(WatchReason::PlayerPresent),
-                Some(WatchReason::TakeOverRefused),
-                Some(WatchReason::TakenOver),
+                Some(ObserverReason::Requested),
+                Some(ObserverReason::PlayerPresent),
+                Some(ObserverReason::TakeOverRefused),
+                Some(ObserverReason::TakenOver),
             ])
         )
-            .prop_map(|(role, host, keys, watching)| Negotiation::Granted {
+            .prop_map(|(role, host, keys, observer_reason)| Negotiation::Granted {
                 role,
                 host,
                 keys,
-                watching,
+                observer_reason,
             }),
         refusal.prop_map(Negotiation::Refused),
         any::<bool>().prop_map(Negotiation::RelativeMouse),
@@ -565,7 +576,7 @@ fn negotiation() -> impl Strategy<Value = Negotiation> {
         (1..=Size::MAX_SIDE, 1..=Size::MAX_SIDE)
             .prop_map(|(width, height)| Negotiation::WindowSize(Size::new(width, height))),
         any::<(bool, bool)>().prop_map(|(to_host, to_client)| {
-            Negotiation::ClipboardWays(ClipboardWays { to_host, to_client })
+            Negotiation::ClipboardDirections(ClipboardDirections { to_host, to_client })
         }),
         (
             0..MAX_TEXT as u32 - PIECE as u32,
@@ -651,7 +662,7 @@ proptest! {
         prop_assert_eq!(read, Ok(messages));
     }
 
-    /// A newer peer's messages are skipped, wherever they are.
+    /// A newer peer's messages are skipped, at any position.
     #[test]
     fn unknown_messages_are_skipped(
         before in message(), after in message(),
@@ -695,7 +706,7 @@ proptest! {
         fragment.write(&mut body);
         prop_assert_eq!(Fragment::parse(&body), Ok(fragment));
         prop_assert_eq!(Owner::of(&body), Ok(Some(Owner::Fragment(header.view_id()))));
-        // Their length is what the sender leaves room for.
+        // The sender reserves space for their length.
         let without = Fragment { extensions: Extensions::default(), ..fragment };
         let mut short = Vec::new();
         without.write(&mut short);
@@ -710,7 +721,7 @@ proptest! {
     ) {
         let shard = shard.concat();
         let (frame, (stream, view, last, block)) = ids;
-        let parity = Parity {
+        let parity = FecRepair {
             stream,
             view,
             last,
@@ -723,8 +734,8 @@ proptest! {
         };
         let mut body = Vec::new();
         parity.write(&mut body);
-        prop_assert_eq!(Owner::of(&body), Ok(Some(Owner::Parity(ViewId { stream, view }))));
-        prop_assert_eq!(Parity::parse(&body), Ok(parity));
+        prop_assert_eq!(Owner::of(&body), Ok(Some(Owner::FecRepair(ViewId { stream, view }))));
+        prop_assert_eq!(FecRepair::parse(&body), Ok(parity));
     }
 
     #[test]
@@ -759,7 +770,7 @@ proptest! {
         }
     }
 
-    /// Whatever comes is read or refused.
+    /// Any bytes are parsed or rejected.
     #[test]
     fn timed_bodies_of_any_bytes(kind in 0_u8..8, bytes in prop::collection::vec(any::<u8>(), 0..90)) {
         let mut body = vec![kind];

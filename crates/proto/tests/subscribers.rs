@@ -1,10 +1,13 @@
-//! Subscribers of a host that are no sessions: input, silence, and the end of each of their frames.
-#![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
+//! Subscribers of a host that are not sessions: input, silence, and the outcome of each of their frames.
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "test values are known to fit"
+)]
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use openuvr_proto::control::clipboard::{ClipboardPiece, ClipboardText, ClipboardWays};
+use openuvr_proto::control::clipboard::{ClipboardDirections, ClipboardPiece, ClipboardText};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::controller::{ControllerState, Hand, Haptic};
 use openuvr_proto::host::{
@@ -26,7 +29,7 @@ use proptest::prelude::*;
 const START: Instant = Instant(1_000_000_000);
 const PLAYER: SubscriberId = SubscriberId::Other(1);
 const OTHER: SubscriberId = SubscriberId::Other(2);
-const PLAYER_AGAIN: SubscriberId = SubscriberId::Other(3);
+const SECOND_ID: SubscriberId = SubscriberId::Other(3);
 
 fn host() -> Host {
     Host::new(HostPolicy {
@@ -43,7 +46,7 @@ fn at(ms: u64) -> Instant {
     START + Duration::from_millis(ms)
 }
 
-/// It joins to play, and takes over.
+/// It joins as player and takes over.
 fn join(host: &mut Host, id: SubscriberId) {
     let request = SubscribeRequest {
         take_over: true,
@@ -73,7 +76,7 @@ fn releases(host: &mut Host) -> usize {
 
 /// A recorder's thread may be behind by more frames, and by more time, than a client's reports.
 #[test]
-fn a_frame_in_hand_ends_when_it_is_passed_on_however_late() {
+fn a_frame_in_hand_ends_when_it_is_passed_on() {
     let mut host = host();
     let request = SubscribeRequest::new(Role::Observer, "recorder");
     host.subscribe(START, PLAYER, request)
@@ -98,7 +101,7 @@ fn a_frame_in_hand_ends_when_it_is_passed_on_however_late() {
     }
     host.handle_timeout(at(60_000));
     assert_eq!(outcomes(&mut host), [], "they are in hand");
-    // Passed on in order; the word on one was lost.
+    // Passed on in order; the update of one was lost.
     for frame in (1..=900).filter(|frame| *frame != 500) {
         let left = Ok(Departure::default());
         host.departed(at(60_000), PLAYER, FrameId(frame), left);
@@ -106,19 +109,21 @@ fn a_frame_in_hand_ends_when_it_is_passed_on_however_late() {
     let all = outcomes(&mut host);
     let frames: Vec<u32> = all.iter().map(|(frame, _)| *frame).collect();
     assert_eq!(frames, (1..=900).collect::<Vec<_>>());
-    let lost: Vec<u32> = (all.iter().filter(|(_, outcome)| *outcome != Outcome::Left))
-        .map(|(frame, _)| *frame)
-        .collect();
+    let lost: Vec<u32> = (all
+        .iter()
+        .filter(|(_, outcome)| *outcome != Outcome::SentUnacknowledged))
+    .map(|(frame, _)| *frame)
+    .collect();
     assert_eq!(lost, [500]);
 }
 
 #[test]
-fn a_player_that_falls_silent_holds_no_key_any_more() {
+fn keys_of_a_silent_player_are_released() {
     let mut host = host();
     join(&mut host, PLAYER);
-    assert_eq!(host.next_timeout(), None, "it holds nothing");
+    assert_eq!(host.next_timeout(), None, "no timers");
     assert_eq!(press(&mut host, at(0), PLAYER), Ok(InputSeq(1)));
-    host.heard_from(at(700), PLAYER);
+    host.on_activity(at(700), PLAYER);
     host.handle_timeout(at(800));
     assert_eq!(host.next_timeout(), Some((at(2200), Wakeup::ReleaseInput)));
     host.handle_timeout(at(2199));
@@ -127,7 +132,7 @@ fn a_player_that_falls_silent_holds_no_key_any_more() {
     assert_eq!(releases(&mut host), 1);
     host.handle_timeout(at(9000));
     assert_eq!((releases(&mut host), host.next_timeout()), (0, None));
-    // It goes on where it was.
+    // It continues with the previous numbers.
     assert_eq!(press(&mut host, at(9000), PLAYER), Ok(InputSeq(2)));
 }
 
@@ -145,17 +150,17 @@ fn no_key_repeats_of_a_player_that_is_silent() {
     join(&mut host, PLAYER);
     let _ = press(&mut host, at(0), PLAYER);
     assert_eq!(host.next_timeout(), Some((at(100), Wakeup::StopRepeat)));
-    assert!(!host.heard_from(at(90), PLAYER), "no news");
+    assert!(!host.on_activity(at(90), PLAYER), "no news");
     host.handle_timeout(at(189));
     assert_eq!(repeats(&mut host), []);
     host.handle_timeout(at(190));
     host.handle_timeout(at(500));
     assert_eq!(repeats(&mut host), [false]);
-    // The next is its end.
+    // The next timeout is its end.
     assert_eq!(host.next_timeout(), Some((at(1590), Wakeup::ReleaseInput)));
-    assert!(host.heard_from(at(600), PLAYER));
+    assert!(host.on_activity(at(600), PLAYER));
     assert_eq!(repeats(&mut host), [true]);
-    // A release comes before the word that keys may repeat again.
+    // A release is sent before key repeat is enabled again.
     host.handle_timeout(at(700));
     assert_eq!(repeats(&mut host), [false]);
     let release = InputEvent::Key {
@@ -170,7 +175,7 @@ fn no_key_repeats_of_a_player_that_is_silent() {
         [HostEvent::Input { .. }, HostEvent::KeyRepeat(true)]
     );
     assert!(in_order);
-    // Who holds nothing may be silent.
+    // A subscriber without pressed keys may be silent.
     host.handle_timeout(at(1200));
     assert_eq!(repeats(&mut host), []);
 }
@@ -185,7 +190,7 @@ fn a_displaced_player_is_released_and_its_pose_forgotten() {
     assert_eq!(posed, Some((PLAYER, PoseId(7))));
     let _ = press(&mut host, at(2), PLAYER);
     join(&mut host, OTHER);
-    // In this order: what was typed, then its release, then the next one plays.
+    // In this order: the typed keys, then their release, then the next player.
     let kinds: Vec<&str> = events(&mut host)
         .iter()
         .map(|event| match event {
@@ -254,38 +259,38 @@ fn copied(host: &mut Host) -> Vec<(SubscriberId, ClipboardText)> {
 }
 
 #[test]
-fn what_is_copied_is_the_players_concern_alone() {
+fn only_the_player_uses_the_clipboard() {
     let mut host = host();
-    let ways = ClipboardWays {
+    let ways = ClipboardDirections {
         to_host: true,
         to_client: true,
     };
-    host.clipboard_ways(ways);
+    host.clipboard_directions(ways);
     join(&mut host, PLAYER);
     join(&mut host, OTHER);
-    // Who watches may play later.
+    // An observer may become the player later.
     for id in [PLAYER, OTHER] {
-        assert!(updates(&mut host, id).contains(&Update::ClipboardWays(ways)));
+        assert!(updates(&mut host, id).contains(&Update::ClipboardDirections(ways)));
     }
     assert!(host.clipboard("one".into()) && host.clipboard("two".into()));
     assert_eq!(updates(&mut host, PLAYER), []);
-    // The newest counts.
+    // Only the newest is kept.
     assert_eq!(updates(&mut host, OTHER), [Update::Clipboard("two".into())]);
     for id in [PLAYER, OTHER] {
         says(&mut host, id, "here");
     }
     assert_eq!(copied(&mut host), [(OTHER, "here".into())]);
-    // What a player was to hear and has begun to say goes with its role.
+    // A player's pending clipboard text is discarded with its role.
     assert!(host.clipboard("secret".into()));
     let [first, last] = pieces("half");
     host.clipboard_piece_from(OTHER, &first);
     let taken = host.request_role(PLAYER, Role::Player, true);
     assert_eq!(taken.map(|grant| grant.role), Ok(Role::Player));
     for (id, plays) in [(OTHER, Role::Observer), (PLAYER, Role::Player)] {
-        let told = updates(&mut host, id);
+        let received = updates(&mut host, id);
         assert!(
-            matches!(told[..], [Update::Role { role, .. }] if role == plays),
-            "{told:?}"
+            matches!(received[..], [Update::Role { role, .. }] if role == plays),
+            "{received:?}"
         );
     }
     let _ = host.request_role(OTHER, Role::Player, true);
@@ -294,9 +299,9 @@ fn what_is_copied_is_the_players_concern_alone() {
 }
 
 #[test]
-fn who_is_put_out_hears_nothing_that_was_the_players() {
+fn a_removed_player_receives_no_more_player_data() {
     let mut host = host();
-    host.clipboard_ways(ClipboardWays {
+    host.clipboard_directions(ClipboardDirections {
         to_host: true,
         to_client: true,
     });
@@ -309,13 +314,13 @@ fn who_is_put_out_hears_nothing_that_was_the_players() {
 }
 
 #[test]
-fn what_hands_hold_and_feel_is_the_players_alone() {
+fn only_the_player_has_controllers_and_haptics() {
     let mut host = host();
     join(&mut host, PLAYER);
     let _ = updates(&mut host, PLAYER);
     let trigger = |trigger| {
         let state = ControllerState::new(Hand::Left);
-        // In the wrong place it is of the hand whose place it is.
+        // At the wrong index, it gets the hand of that index.
         [None, Some(ControllerState { trigger, ..state })]
     };
     let held = |host: &Host| {
@@ -339,7 +344,11 @@ fn what_hands_hold_and_feel_is_the_players_alone() {
     assert!(host.poll_transmit(at(3), &mut out).is_none());
     assert_eq!(updates(&mut host, PLAYER), [Update::Haptic(buzz)]);
     assert!(host.poll_transmit(at(500), &mut out).is_none());
-    assert_eq!(updates(&mut host, PLAYER), [], "once: nothing is lost here");
+    assert_eq!(
+        updates(&mut host, PLAYER),
+        [],
+        "once: there is no loss here"
+    );
     host.haptic(at(600), buzz);
     join(&mut host, OTHER);
     assert!(host.poll_transmit(at(600), &mut out).is_none());
@@ -347,7 +356,7 @@ fn what_hands_hold_and_feel_is_the_players_alone() {
     assert!(!updates(&mut host, PLAYER).iter().any(felt));
     assert!(!updates(&mut host, OTHER).iter().any(felt));
     host.controlled(at(700), PLAYER, trigger(9), PeerInstant(7));
-    assert_eq!(held(&host), None, "nor does it play any more");
+    assert_eq!(held(&host), None, "it is no longer the player");
 }
 
 #[test]
@@ -372,13 +381,13 @@ fn a_players_pads_rumble_until_it_leaves_or_another_plays() {
         millis,
     };
     assert_eq!(updates(&mut host, PLAYER), [runs(hard, 350)]);
-    // Again while it lasts, and its end.
+    // Repeated while it lasts, and its end.
     assert!(host.poll_transmit(at(100), &mut out).is_none());
     assert_eq!(updates(&mut host, PLAYER), [runs(hard, 350)]);
     host.rumble(at(150), pad, Rumble::OFF);
     assert!(host.poll_transmit(at(150), &mut out).is_none());
     assert_eq!(updates(&mut host, PLAYER), [runs(Rumble::OFF, 0)]);
-    // It is due, and another plays: nobody feels it.
+    // It is due, but there is another player: no subscriber receives it.
     host.rumble(at(300), pad, hard);
     assert!(host.poll_transmit(at(300), &mut out).is_none());
     join(&mut host, OTHER);
@@ -386,20 +395,20 @@ fn a_players_pads_rumble_until_it_leaves_or_another_plays() {
     assert!(!updates(&mut host, PLAYER).iter().any(felt));
     assert!(host.poll_transmit(at(900), &mut out).is_none());
     assert!(!updates(&mut host, OTHER).iter().any(felt));
-    // Nor who follows one that has left.
+    // Also not a client that follows one that has left.
     host.rumble(at(1000), pad, hard);
     host.unsubscribe(OTHER, Ending::Silent);
-    join(&mut host, PLAYER_AGAIN);
+    join(&mut host, SECOND_ID);
     assert!(host.poll_transmit(at(1100), &mut out).is_none());
-    assert!(!updates(&mut host, PLAYER_AGAIN).iter().any(felt));
+    assert!(!updates(&mut host, SECOND_ID).iter().any(felt));
 }
 
 #[test]
-fn clipboard_text_goes_the_ways_that_the_host_allows() {
+fn clipboard_text_is_limited_to_the_allowed_directions() {
     let mut host = host();
     join(&mut host, PLAYER);
     assert!(!host.clipboard("closed".into()));
-    host.clipboard_ways(ClipboardWays {
+    host.clipboard_directions(ClipboardDirections {
         to_host: false,
         to_client: true,
     });
@@ -414,7 +423,7 @@ fn clipboard_text_goes_the_ways_that_the_host_allows() {
 }
 
 #[test]
-fn who_is_put_out_is_told_why_and_nothing_more() {
+fn a_removed_subscriber_receives_only_the_reason() {
     let mut host = host();
     join(&mut host, PLAYER);
     host.close(GoodbyeReason::SourceEnded);
@@ -425,35 +434,35 @@ fn who_is_put_out_is_told_why_and_nothing_more() {
     let ended = |event: &HostEvent| matches!(event, HostEvent::Ended(PLAYER, Ending::Closed));
     assert!(events(&mut host).iter().any(ended));
     host.unsubscribe(PLAYER, Ending::Silent);
-    assert!(events(&mut host).is_empty(), "it was gone");
+    assert!(events(&mut host).is_empty(), "it has left");
 }
 
-/// What becomes of a frame, a step at a time.
+/// The steps of a frame.
 #[derive(Clone, Copy, Debug)]
-enum Fate {
+enum FrameStep {
     DroppedHere,
-    Left,
+    Departed,
     Missed,
     Reported(bool),
 }
 
-fn fate() -> impl Strategy<Value = Vec<Fate>> {
+fn steps() -> impl Strategy<Value = Vec<FrameStep>> {
     let one = prop_oneof![
-        Just(Fate::DroppedHere),
-        Just(Fate::Left),
-        Just(Fate::Missed),
-        any::<bool>().prop_map(Fate::Reported),
+        Just(FrameStep::DroppedHere),
+        Just(FrameStep::Departed),
+        Just(FrameStep::Missed),
+        any::<bool>().prop_map(FrameStep::Reported),
     ];
     prop::collection::vec(one, 0..4)
 }
 
 proptest! {
-    /// Whatever is said of a frame, how often, and whether before or behind the word that it left; by
-    /// subscribers that report and that don't: it ends once.
+    /// Updates on a frame in any number, before or after it was sent, from subscribers with and without
+    /// reports: it ends once.
     #[test]
     fn each_frame_of_each_subscriber_ends_once(
         reports in any::<bool>(),
-        fates in prop::collection::vec((fate(), any::<bool>()), 1..40),
+        frame_steps in prop::collection::vec((steps(), any::<bool>()), 1..40),
         goes_at in 0_usize..50,
         gap in 0_u64..300,
     ) {
@@ -465,7 +474,7 @@ proptest! {
         host.subscribe(START, PLAYER, request).expect("there is room");
         let mut captured = 0;
         let mut now = START;
-        for (n, (fates, early)) in (1_u32..).zip(&fates) {
+        for (n, (frame_steps, early)) in (1_u32..).zip(&frame_steps) {
             now = now + Duration::from_millis(gap);
             let frame = FrameId(n);
             if n as usize == goes_at {
@@ -474,7 +483,7 @@ proptest! {
             if (n as usize) < goes_at || goes_at == 0 {
                 captured += 1;
             }
-            let here = fates.iter().any(|fate| matches!(fate, Fate::DroppedHere));
+            let here = frame_steps.iter().any(|step| matches!(step, FrameStep::DroppedHere));
             let end = FrameOutcome {
                 subscriber: PLAYER,
                 view: ViewId::FIRST,
@@ -488,16 +497,16 @@ proptest! {
             if !early {
                 host.record(now, &end);
             }
-            for fate in fates {
-                match *fate {
-                    Fate::DroppedHere => {}
-                    Fate::Left => host.departed(now, PLAYER, frame, Ok(Departure::default())),
-                    Fate::Missed => {
+            for step in frame_steps {
+                match *step {
+                    FrameStep::DroppedHere => {}
+                    FrameStep::Departed => host.departed(now, PLAYER, frame, Ok(Departure::default())),
+                    FrameStep::Missed => {
                         let why = (Stage::FirstSent, DropCause::SendBufferFull);
                         host.departed(now, PLAYER, frame, Err(why));
                     }
-                    Fate::Reported(whole) => {
-                        let how = if whole { Fidelity::Whole } else { Fidelity::Concealed };
+                    FrameStep::Reported(whole) => {
+                        let how = if whole { Fidelity::Complete } else { Fidelity::Concealed };
                         let report = Report::new(frame, Outcome::Displayed(how));
                         host.feedback(now, PLAYER, &Feedback::Frame(report));
                     }

@@ -1,6 +1,9 @@
-//! Timed streams, from [`TimedSender`](openuvr_proto::send::timed::TimedSender) to the receiver that owns
-//! the stream, whatever the link does: each payload comes out once, in order, or is named as missing.
-#![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
+//! Timed streams, from [`TimedSender`](openuvr_proto::send::timed::TimedSender) to the receiver of the
+//! stream, with any link: each payload is output once, in order, or reported as missing.
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "test values are known to fit"
+)]
 
 mod support;
 
@@ -9,7 +12,7 @@ use std::time::Duration;
 use openuvr_proto::control::streams::Grant;
 use openuvr_proto::id::PayloadSeq;
 use openuvr_proto::recv::plane::MediaReceiver;
-use openuvr_proto::recv::timed::{MAX_WAITING, TimedCounters, TimedStep};
+use openuvr_proto::recv::timed::{MAX_WAITING, TimedCounters, TimedOutput};
 use openuvr_proto::send::loss::Loss;
 use openuvr_proto::send::packetize::SendBuf;
 use openuvr_proto::send::plane::MediaSender;
@@ -30,14 +33,14 @@ fn at(payload: u64) -> Instant {
     Instant(0) + EVERY * payload as u32
 }
 
-/// The content of a payload, which its number tells.
+/// The content of a payload, derived from its number.
 fn content(payload: u64, length: usize) -> Vec<u8> {
     (0..length as u64)
         .map(|i| (i * 7 + payload * 31) as u8)
         .collect()
 }
 
-/// A receiver to which the host granted sound.
+/// A receiver with a granted audio stream.
 fn hearing() -> MediaReceiver {
     let mut receiver = MediaReceiver::new(&established());
     receiver.granted(&[Grant {
@@ -50,7 +53,7 @@ fn hearing() -> MediaReceiver {
     receiver
 }
 
-/// The datagrams of payloads of these lengths, 5 ms apart, for a link that loses as `loss` says.
+/// The datagrams of payloads of these lengths, 5 ms apart, for a link with the loss `loss`.
 fn sent(loss: Loss, lengths: &[usize]) -> Vec<Vec<u8>> {
     let mut sender = MediaSender::new(&established()).timed(AUDIO);
     sender.follow(loss);
@@ -68,27 +71,27 @@ fn sent(loss: Loss, lengths: &[usize]) -> Vec<Vec<u8>> {
     datagrams.collect()
 }
 
-/// What came out: for each payload whether it did, from the first one on that was heard of.
+/// The output: for each payload whether it arrived, from the first known one on.
 #[derive(Default)]
-struct CameOut(Vec<bool>, u64);
+struct Received(Vec<bool>, u64);
 
-impl CameOut {
+impl Received {
     fn drain(&mut self, receiver: &mut MediaReceiver, now: Instant, lengths: &[usize]) {
-        let stream = receiver.timed(AUDIO).expect("sound was granted");
+        let stream = receiver.timed(AUDIO).expect("audio was granted");
         while let Some(step) = stream.poll(now) {
-            if let (TimedStep::Payload(payload, _), true) = (&step, self.0.is_empty()) {
+            if let (TimedOutput::Payload(payload, _), true) = (&step, self.0.is_empty()) {
                 self.1 = payload.seq.0;
             }
             let next = self.1 + self.0.len() as u64;
             match step {
-                TimedStep::Payload(payload, arrived) => {
+                TimedOutput::Payload(payload, arrived) => {
                     assert_eq!(payload.seq, PayloadSeq(next), "in order, once");
                     assert_eq!(payload.bytes, content(next, lengths[next as usize]));
                     assert_eq!(payload.captured, PeerInstant(at(next).0));
                     assert_eq!((payload.samples, arrived <= now), (240, true));
                     self.0.push(true);
                 }
-                TimedStep::Missing { first, count } => {
+                TimedOutput::Missing { first, count } => {
                     assert_eq!(first, PayloadSeq(next), "in order, once");
                     self.0.extend((0..count).map(|_| false));
                 }
@@ -103,67 +106,68 @@ fn loss(rate: f64, run: f64) -> Loss {
 }
 
 proptest! {
-    /// Losses, late ones and repeated ones in any order: what arrived in time in any datagram comes out.
+    /// With losses, late and repeated datagrams in any order: a payload that arrived in time in any datagram
+    /// is output.
     #[test]
     fn payloads_come_out_once_in_order_or_are_named(
         lengths in prop::collection::vec(0_usize..600, 20..60),
-        fates in prop::collection::vec((0..4_u8, 0_i64..30_000), 60),
+        deliveries in prop::collection::vec((0..4_u8, 0_i64..30_000), 60),
         rate in 0.0..0.3_f64,
     ) {
         let datagrams = sent(loss(rate, 2.0), &lengths);
-        // When each arrives, in microseconds; the last one does, so that something ends it.
+        // Arrival times in microseconds; the last one arrives, which completes the stream.
         let mut arrivals: Vec<(i64, usize)> = Vec::new();
-        for (payload, (fate, late)) in (0..datagrams.len()).zip(&fates) {
+        for (payload, (delivery, late)) in (0..datagrams.len()).zip(&deliveries) {
             let sent = at(payload as u64).0 / 1000;
-            if *fate > 0 || payload + 1 == datagrams.len() {
+            if *delivery > 0 || payload + 1 == datagrams.len() {
                 arrivals.push((sent + late, payload));
             }
-            if *fate == 2 {
+            if *delivery == 2 {
                 arrivals.push((sent + late + 100, payload));
             }
         }
         arrivals.sort_unstable();
         let mut receiver = hearing();
-        let mut came = CameOut::default();
+        let mut received = Received::default();
         let mut seen = vec![false; datagrams.len()];
         for (us, payload) in arrivals {
             let now = Instant(us * 1000);
             while let Some(due) = receiver.next_timeout().filter(|due| *due <= now) {
-                came.drain(&mut receiver, due, &lengths);
+                received.drain(&mut receiver, due, &lengths);
             }
             let again = std::mem::replace(&mut seen[payload], true);
             let taken = receiver.handle_datagram(now, &datagrams[payload]);
             prop_assert_eq!(taken.is_err(), again);
-            came.drain(&mut receiver, now, &lengths);
+            received.drain(&mut receiver, now, &lengths);
         }
         while let Some(due) = receiver.next_timeout() {
-            came.drain(&mut receiver, due, &lengths);
+            received.drain(&mut receiver, due, &lengths);
         }
-        // The first that arrived may have been preceded by others: those were never heard of.
+        // The payloads before the first arrived one are unknown.
         let counted = receiver.timed(AUDIO).unwrap().counters();
         let (whole, missing) = (
-            came.0.iter().filter(|came| **came).count() as u64,
-            came.0.iter().filter(|came| !**came).count() as u64,
+            received.0.iter().filter(|received| **received).count() as u64,
+            received.0.iter().filter(|received| !**received).count() as u64,
         );
         prop_assert_eq!((counted.delivered, counted.missing), (whole, missing));
     }
 }
 
 #[test]
-fn a_repetition_brings_back_what_was_lost() {
+fn repeated_payloads_repair_losses() {
     let lengths = [100; 40];
     let datagrams = sent(loss(0.05, 3.0), &lengths);
-    let (mut receiver, mut came) = (hearing(), CameOut::default());
-    // Three in a row, and one alone.
+    let (mut receiver, mut received) = (hearing(), Received::default());
+    // Three consecutive ones, and a single one.
     let lost = [10, 11, 12, 30];
     for (payload, datagram) in datagrams.iter().enumerate() {
         if !lost.contains(&payload) {
             let now = at(payload as u64);
             receiver.handle_datagram(now, datagram).unwrap();
-            came.drain(&mut receiver, now, &lengths);
+            received.drain(&mut receiver, now, &lengths);
         }
     }
-    assert_eq!(came.0, [true; 40]);
+    assert_eq!(received.0, [true; 40]);
     let counters = receiver.timed(AUDIO).unwrap().counters();
     let repaired = TimedCounters {
         delivered: 40,
@@ -174,28 +178,28 @@ fn a_repetition_brings_back_what_was_lost() {
 }
 
 #[test]
-fn what_is_lost_is_given_up_at_its_deadline_and_not_before() {
+fn lost_payloads_are_skipped_at_their_deadline() {
     let lengths = [1000; 4];
     let datagrams = sent(Loss::NONE, &lengths);
-    let (mut receiver, mut came) = (hearing(), CameOut::default());
+    let (mut receiver, mut received) = (hearing(), Received::default());
     let wait = Duration::from_millis(12);
     receiver.timed(AUDIO).unwrap().set_wait(wait);
     receiver.handle_datagram(at(0), &datagrams[0]).unwrap();
     // Too long to be repeated: the second is lost.
     receiver.handle_datagram(at(2), &datagrams[2]).unwrap();
     receiver.handle_datagram(at(3), &datagrams[3]).unwrap();
-    came.drain(&mut receiver, at(3), &lengths);
-    assert_eq!(came.0, [true]);
+    received.drain(&mut receiver, at(3), &lengths);
+    assert_eq!(received.0, [true]);
     let due = at(2) + wait;
     assert_eq!(receiver.next_timeout(), Some(due));
-    came.drain(&mut receiver, Instant(due.0 - 1), &lengths);
-    assert_eq!(came.0, [true]);
-    came.drain(&mut receiver, due, &lengths);
-    assert_eq!(came.0, [true, false, true, true]);
-    // Now it is too late for it.
+    received.drain(&mut receiver, Instant(due.0 - 1), &lengths);
+    assert_eq!(received.0, [true]);
+    received.drain(&mut receiver, due, &lengths);
+    assert_eq!(received.0, [true, false, true, true]);
+    // Now it is too late.
     receiver.handle_datagram(due, &datagrams[1]).unwrap();
-    came.drain(&mut receiver, due, &lengths);
-    assert_eq!((came.0.len(), receiver.next_timeout()), (4, None));
+    received.drain(&mut receiver, due, &lengths);
+    assert_eq!((received.0.len(), receiver.next_timeout()), (4, None));
 }
 
 #[test]
@@ -203,21 +207,21 @@ fn a_long_gap_ends_at_once_and_costs_no_memory() {
     let count = 3 * MAX_WAITING as usize;
     let lengths = vec![20; count];
     let datagrams = sent(Loss::NONE, &lengths);
-    let (mut receiver, mut came) = (hearing(), CameOut::default());
+    let (mut receiver, mut received) = (hearing(), Received::default());
     receiver.handle_datagram(at(0), &datagrams[0]).unwrap();
     receiver.handle_datagram(at(9), &datagrams[9]).unwrap();
     let last = &datagrams[count - 1];
     receiver.handle_datagram(at(9), last).unwrap();
-    came.drain(&mut receiver, at(9), &lengths);
-    // All that could not wait are given up, also one that was here; those that can are waited for.
-    assert_eq!(came.0.len(), count - MAX_WAITING as usize);
+    received.drain(&mut receiver, at(9), &lengths);
+    // All that exceed the limit are skipped, including an arrived one; the others are waited for.
+    assert_eq!(received.0.len(), count - MAX_WAITING as usize);
     let due = receiver.next_timeout().unwrap();
-    came.drain(&mut receiver, due, &lengths);
-    assert_eq!((came.0.len(), came.0[count - 1]), (count, true));
+    received.drain(&mut receiver, due, &lengths);
+    assert_eq!((received.0.len(), received.0[count - 1]), (count, true));
 }
 
 #[test]
-fn the_worse_the_link_the_more_is_repeated() {
+fn more_loss_means_more_repetition() {
     let mut sender = MediaSender::new(&established()).timed(AUDIO);
     let mut repeats = |rate, run| {
         sender.follow(loss(rate, run));
@@ -229,7 +233,7 @@ fn the_worse_the_link_the_more_is_repeated() {
     assert_eq!(
         repeats(0.02, 2.0),
         8 - 1,
-        "half of those behind a lost one are lost"
+        "half of the datagrams after a lost one are lost"
     );
     assert_eq!(repeats(1.0, 50.0), MAX_BLOCKS - 1);
 }
@@ -250,7 +254,7 @@ fn unknown_and_ungranted_streams_are_counted_and_skipped() {
     let mut receiver = MediaReceiver::new(&established());
     let e = established();
     let mut sealer = Sealer::new(&e.secret, e.session, Direction::HostToClient, Plane::Media);
-    // A kind of the future, sound that nobody asked for, a view that was not granted.
+    // A kind of a newer version, audio that was not requested, a view that was not granted.
     for body in [[99, 0, 0, 7], [2, 0, 1, 0], [1, 0, 1, 0], [3, 5, 0, 0]] {
         let mut datagram = vec![0; HEADER];
         datagram.extend_from_slice(&body);

@@ -1,11 +1,11 @@
-//! What a client streams to its host: granted streams come out, all else is skipped or refused.
+//! Streams from client to host: granted streams are output, all others are skipped or rejected.
 
 mod support;
 
 use openuvr_proto::bytes::Reject;
 use openuvr_proto::control::streams::{HOST_AUDIO, MICROPHONE, granted};
 use openuvr_proto::id::PayloadSeq;
-use openuvr_proto::recv::timed::TimedStep;
+use openuvr_proto::recv::timed::TimedOutput;
 use openuvr_proto::recv::uplink::UplinkReceiver;
 use openuvr_proto::send::packetize::SendBuf;
 use openuvr_proto::send::plane::MediaSender;
@@ -22,7 +22,7 @@ fn datagram(media: &MediaSender, stream: StreamId, bytes: &[u8]) -> Vec<u8> {
     out.iter().next().expect("one datagram").to_vec()
 }
 
-/// A host that lets the client's microphone in.
+/// A host that grants the client's microphone.
 fn listening() -> UplinkReceiver {
     let mut uplink = UplinkReceiver::new(&established());
     assert!(!uplink.is_open());
@@ -42,8 +42,8 @@ fn a_granted_payload_comes_out_once() {
         uplink.handle_datagram(NOW, &datagram).is_err(),
         "a second time"
     );
-    let timed = uplink.timed(MICROPHONE.stream).expect("it was granted");
-    let Some(TimedStep::Payload(payload, _)) = timed.poll(NOW) else {
+    let timed = uplink.timed(MICROPHONE.stream).expect("granted stream");
+    let Some(TimedOutput::Payload(payload, _)) = timed.poll(NOW) else {
         panic!("a payload");
     };
     assert_eq!((payload.seq, payload.bytes), (PayloadSeq(0), &b"voice"[..]));
@@ -52,9 +52,12 @@ fn a_granted_payload_comes_out_once() {
 }
 
 #[test]
-fn what_was_not_granted_is_skipped() {
+fn streams_that_were_not_granted_are_skipped() {
     let mut uplink = listening();
-    assert!(uplink.timed(HOST_AUDIO.stream).is_none(), "it goes down");
+    assert!(
+        uplink.timed(HOST_AUDIO.stream).is_none(),
+        "a downlink stream"
+    );
     let media = MediaSender::of_client(&established());
     let other = datagram(&media, HOST_AUDIO.stream, b"voice");
     assert_eq!(uplink.handle_datagram(NOW, &other), Ok(()));
@@ -62,7 +65,7 @@ fn what_was_not_granted_is_skipped() {
 }
 
 #[test]
-fn what_the_host_sealed_itself_is_not_taken_back() {
+fn datagrams_of_the_host_itself_are_rejected() {
     let mut uplink = listening();
     let media = MediaSender::new(&established());
     let own = datagram(&media, MICROPHONE.stream, b"voice");

@@ -1,7 +1,7 @@
-//! The size of a client's window reaches the host: the latest, and not more often than is heard.
+//! The size of a client's window reaches the host: the latest, and at a limited rate.
 #![allow(
     clippy::unwrap_used,
-    reason = "a test knows its numbers, and ends with a panic"
+    reason = "test values are known to fit, and a test may panic"
 )]
 
 mod support;
@@ -25,26 +25,26 @@ fn pair() -> (Host, ClientSession) {
     (host, client)
 }
 
-/// Carries what both say, until they are silent; the sizes that the host heard.
-fn heard(host: &mut Host, client: &mut ClientSession, now: Instant) -> Vec<Size> {
+/// Delivers all datagrams until none is sent; returns the sizes at the host.
+fn exchange(host: &mut Host, client: &mut ClientSession, now: Instant) -> Vec<Size> {
     let mut sizes = Vec::new();
     let mut out = Vec::new();
     loop {
-        let mut said = false;
+        let mut active = false;
         while client.poll_transmit(now, &mut out) {
             host.handle_datagram(now, PATH, &out).unwrap();
-            said = true;
+            active = true;
         }
         while host.poll_transmit(now, &mut out).is_some() {
             client.handle_datagram(now, PATH, &out).unwrap();
-            said = true;
+            active = true;
         }
         while let Some(event) = host.poll_event() {
             if let HostEvent::WindowSize(_, size) = event {
                 sizes.push(size);
             }
         }
-        if !said {
+        if !active {
             return sizes;
         }
     }
@@ -54,27 +54,30 @@ fn heard(host: &mut Host, client: &mut ClientSession, now: Instant) -> Vec<Size>
 fn the_latest_size_arrives_behind_the_offer() {
     let (mut host, mut client) = pair();
     let [first, last] = [Size::new(640, 360), Size::new(1280, 720)];
-    // Before the offer has arrived, and one that another takes the place of.
+    // Before the offer has arrived, and one that is replaced by another.
     client.window_size(first);
     client.window_size(last);
-    assert_eq!(heard(&mut host, &mut client, Instant(0)), [last]);
-    assert_eq!(heard(&mut host, &mut client, Instant(MS)), []);
+    assert_eq!(exchange(&mut host, &mut client, Instant(0)), [last]);
+    assert_eq!(exchange(&mut host, &mut client, Instant(MS)), []);
     client.window_size(first);
-    assert_eq!(heard(&mut host, &mut client, Instant(2 * MS)), [first]);
+    assert_eq!(exchange(&mut host, &mut client, Instant(2 * MS)), [first]);
     client.check_invariants();
 }
 
 #[test]
-fn sizes_without_end_are_not_all_heard_but_later_ones_are() {
+fn excess_sizes_are_dropped_and_later_ones_accepted() {
     let (mut host, mut client) = pair();
     let mut count = 0;
     for n in 0..500_u32 {
         client.window_size(Size::new(640, 1 + n));
         let now = Instant(i64::from(n) * MS);
-        count += heard(&mut host, &mut client, now).len();
+        count += exchange(&mut host, &mut client, now).len();
     }
     assert_eq!(count, 20, "within a second");
     let later = Size::new(800, 600);
     client.window_size(later);
-    assert_eq!(heard(&mut host, &mut client, Instant(1500 * MS)), [later]);
+    assert_eq!(
+        exchange(&mut host, &mut client, Instant(1500 * MS)),
+        [later]
+    );
 }

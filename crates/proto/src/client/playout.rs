@@ -1,7 +1,7 @@
-//! What a received frame becomes, and what is reported of it.
+//! From received frames to reports.
 //!
-//! A value: the client's media thread and the deterministic world of the tests are this with a decoder,
-//! a display and a clock of their own.
+//! Sans-I/O: the client's media thread and the tests' deterministic simulation add a decoder, a display and a
+//! clock.
 
 #[cfg(test)]
 mod tests;
@@ -13,74 +13,73 @@ use crate::control::handshake::Established;
 use crate::id::{FrameId, InputSeq, PoseId, ViewId};
 use crate::recv::output::Counters;
 use crate::recv::plane::MediaReceiver;
-use crate::recv::reassemble::{FrameEnd, Step};
+use crate::recv::reassemble::{FrameEnd, VideoOutput};
 use crate::seq;
 use crate::time::{Instant, PeerInstant};
 use crate::trace::{DisplayLatency, DropCause, Outcome, Stage};
 use crate::wire::control::Report;
 use crate::wire::video::EchoKind;
 
-/// A session's media, from their datagrams to the reports on each view's frames.
+/// A session's media, from datagrams to frame reports.
 pub struct Playout {
-    /// Makes slices and payloads of datagrams. What a view's receiver says of a frame's end goes to
-    /// [`Playout::finish`].
+    /// Turns datagrams into slices and payloads. Pass its frame results to [`Playout::finish`].
     pub media: MediaReceiver,
-    /// What was reported of the datagrams.
+    /// The counters at the last report.
     counted: Counters,
-    /// The newest input that a displayed frame was the first to show.
+    /// The newest input that was echoed by a displayed frame.
     shown_input: InputSeq,
-    /// The newest pose that a displayed frame was drawn with.
+    /// The newest pose of a displayed frame.
     shown_pose: Option<PoseId>,
 }
 
-/// The end of a frame at the receiver.
+/// The result of a frame at the receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "one for each frame, which moves once: a box would be an allocation for each"
+    reason = "one per frame, moved once: boxing would allocate per frame"
 )]
-pub enum Fate {
-    /// It came out.
-    Out(FrameEnd),
-    /// Nothing of it did.
+pub enum FrameResult {
+    /// Slices were delivered.
+    Completed(FrameEnd),
+    /// Nothing was delivered.
     Dropped {
         /// The frame.
         frame: FrameId,
-        /// Why.
+        /// The cause.
         why: DropCause,
         /// When its first datagram arrived, if one did.
         first_received: Option<Instant>,
     },
 }
 
-impl Fate {
-    /// The end that a step is, if it is one.
+impl FrameResult {
+    /// The frame result in this output, if it is one.
     #[must_use]
-    pub fn of(step: &Step<'_>) -> Option<Fate> {
+    pub fn of(step: &VideoOutput<'_>) -> Option<FrameResult> {
         match *step {
-            Step::End(end) => Some(Fate::Out(end)),
-            Step::Dropped {
+            VideoOutput::End(end) => Some(FrameResult::Completed(end)),
+            VideoOutput::Dropped {
                 frame,
                 why,
                 first_received,
-            } => Some(Fate::Dropped {
+            } => Some(FrameResult::Dropped {
                 frame,
                 why,
                 first_received,
             }),
-            Step::Slice { .. } | Step::Missing { .. } => None,
+            VideoOutput::Slice { .. } | VideoOutput::Missing { .. } => None,
         }
     }
 }
 
-/// What decoder and display made of a frame that came out.
+/// The outcome of decoding and display.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Presentation {
-    /// When its picture was there.
+    /// When decoding completed.
     pub decoded: Option<Instant>,
     /// When it was handed to the display.
     pub submitted: Option<Instant>,
-    /// The stage that did not happen, and why, if one did not.
+    /// The stage that did not happen, with the cause.
     pub failure: Option<(Stage, DropCause)>,
 }
 
@@ -96,8 +95,8 @@ impl Playout {
         }
     }
 
-    /// Tells the session what it has to ask for, and learns from it how far the host is. Call it whenever
-    /// something arrived, and when [`MediaReceiver::next_timeout`](crate::recv::plane::MediaReceiver::next_timeout) is over.
+    /// Updates the session's requests and the receiver's state. Call it after each datagram, and at
+    /// [`MediaReceiver::next_timeout`](crate::recv::plane::MediaReceiver::next_timeout).
     pub fn consult(&mut self, now: Instant, session: &mut ClientSession) {
         for view in self.media.views_mut() {
             session.picture(now, view.view(), view.picture(), view.epoch());
@@ -108,12 +107,12 @@ impl Playout {
         }
     }
 
-    /// A frame of a view is over: what is reported of it.
+    /// Reports a finished frame.
     pub fn finish(
         &mut self,
         now: Instant,
         view: ViewId,
-        fate: &Fate,
+        result: &FrameResult,
         presentation: &Presentation,
         session: &mut ClientSession,
     ) -> Report {
@@ -125,7 +124,7 @@ impl Playout {
         let mut report = Report {
             view,
             frame: FrameId::NONE,
-            outcome: outcome(fate, presentation),
+            outcome: outcome(result, presentation),
             first_received: None,
             recoverable: None,
             decoded: None,
@@ -141,8 +140,8 @@ impl Playout {
             pose: None,
             age: DisplayLatency::default(),
         };
-        match fate {
-            Fate::Dropped {
+        match result {
+            FrameResult::Dropped {
                 frame,
                 first_received,
                 ..
@@ -150,7 +149,7 @@ impl Playout {
                 report.frame = *frame;
                 report.first_received = first_received.map(|at| PeerInstant(at.0));
             }
-            Fate::Out(end) => {
+            FrameResult::Completed(end) => {
                 let since = |at: Option<Instant>| Some(at?.since(end.first_received));
                 report.frame = end.header.frame;
                 report.first_received = Some(PeerInstant(end.first_received.0));
@@ -175,7 +174,7 @@ impl Playout {
         report
     }
 
-    /// A frame that is the first to show a pose, and names no input: its motion is the head's.
+    /// For the first frame with a new pose and no new input: motion to photon of the head pose.
     fn first_of_pose(&mut self, report: &mut Report, end: &FrameEnd) {
         let Some(echo) = end.pose else { return };
         let shown = self.shown_pose.replace(echo.pose);
@@ -194,7 +193,7 @@ impl Playout {
         presentation: &Presentation,
     ) -> Option<Duration> {
         let echo = end.header.echo;
-        // An older one was shown by an earlier frame, whatever that one said.
+        // An earlier frame has already shown this input.
         if echo.kind == EchoKind::None || echo.seq <= self.shown_input {
             return None;
         }
@@ -203,7 +202,7 @@ impl Playout {
     }
 }
 
-/// How old what it shows is.
+/// The age of the displayed content.
 fn age(
     now: Instant,
     session: &ClientSession,
@@ -230,16 +229,15 @@ fn age(
     }
 }
 
-/// How the frame ended. One that waits for a key frame arrived, as far as it was looked at, and could not
-/// be decoded.
-fn outcome(fate: &Fate, presentation: &Presentation) -> Outcome {
-    let (stage, why) = match fate {
-        Fate::Out(end) => match presentation.failure {
+/// The frame's outcome. A frame that waits for a key frame has arrived, but cannot be decoded.
+fn outcome(result: &FrameResult, presentation: &Presentation) -> Outcome {
+    let (stage, why) = match result {
+        FrameResult::Completed(end) => match presentation.failure {
             Some(failure) => failure,
             None if presentation.submitted.is_some() => return Outcome::Displayed(end.fidelity),
             None => (Stage::Decoded, DropCause::DecodeFailed),
         },
-        Fate::Dropped {
+        FrameResult::Dropped {
             why,
             first_received,
             ..

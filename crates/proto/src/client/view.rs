@@ -1,29 +1,29 @@
-//! What the client says of one view: reports on its frames, and that its picture is broken.
+//! The client's feedback for one view: frame reports and key-frame requests.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::INPUT_AGAIN;
+use super::INPUT_RESEND_MIN;
 use crate::control::plane::ControlPlane;
 use crate::id::{FrameId, ViewId};
 use crate::recv::reassemble::PictureState;
 use crate::time::Instant;
 use crate::wire::control::{Message, Report};
 
-/// Reports that wait for the host's acknowledgement at most: four seconds at 60 frames/s.
+/// Maximum unacknowledged reports: four seconds at 60 frames/s.
 const MAX_REPORTS: usize = 256;
 
-/// Reports in one datagram at most: 25 of 54 bytes each, and 9 bytes that say which one they follow.
-const REPORTS_AT_ONCE: usize = 25;
+/// Maximum reports in one datagram: 25 of 54 bytes each, and 9 bytes that name their predecessor.
+const REPORTS_PER_DATAGRAM: usize = 25;
 
-/// A new report takes so many with it that are not acknowledged: two datagrams in a row may be
-/// lost without a wait for the next repetition (guess).
+/// Unacknowledged reports that are repeated with a new one: two consecutive datagrams may be lost without a
+/// timeout (guess).
 const REPORTS_REPEATED: usize = 2;
 
 /// The client's side of one view.
 pub(super) struct View {
     pub(super) id: ViewId,
-    /// Those that are not acknowledged, and when each was sent last.
+    /// The unacknowledged reports, with the time of the last transmission.
     reports: VecDeque<(Report, Option<Instant>)>,
     report_again: Option<Instant>,
     picture: PictureState,
@@ -41,7 +41,7 @@ impl View {
         }
     }
 
-    /// What became of a frame of it.
+    /// Queues the report of a frame.
     pub(super) fn report(&mut self, now: Instant, report: Report, plane: &mut ControlPlane) {
         let place = self
             .reports
@@ -56,8 +56,7 @@ impl View {
         self.send_reports(now, plane);
     }
 
-    /// Sends what is new, with the few before it, and all from the first on that has waited long
-    /// for its acknowledgement.
+    /// Sends new reports with a few earlier ones, and all from the oldest timed-out one on.
     fn send_reports(&mut self, now: Instant, plane: &mut ControlPlane) {
         let wait = report_wait(plane);
         let due = |at: Option<Instant>| at.is_none_or(|at| at + wait <= now);
@@ -70,7 +69,7 @@ impl View {
         let mut after = before.map(|(r, _)| r.frame);
         let view = self.id;
         let rest = &mut self.reports.make_contiguous()[first..];
-        for some in rest.chunks_mut(REPORTS_AT_ONCE) {
+        for some in rest.chunks_mut(REPORTS_PER_DATAGRAM) {
             let reports = some.iter().map(|(report, _)| Message::Report(*report));
             let follow = after.map(|frame| Message::ReportsAfter { view, frame });
             plane.queue_together(follow.into_iter().chain(reports));
@@ -80,35 +79,35 @@ impl View {
         self.report_again = self.report_due(plane);
     }
 
-    /// When the oldest has waited long enough; those behind it were sent later, or with it.
+    /// When the oldest report times out; later ones were sent later, or with it.
     fn report_due(&self, plane: &ControlPlane) -> Option<Instant> {
         let (_, at) = self.reports.front()?;
         Some((*at)? + report_wait(plane))
     }
 
-    /// The host has all reports up to this one.
+    /// The host acknowledged all reports up to this one.
     pub(super) fn reports_seen(&mut self, through: FrameId, plane: &ControlPlane) {
         self.reports.retain(|(r, _)| r.frame > through);
         self.report_again = self.report_due(plane);
     }
 
-    /// The state of its picture. While it is broken, a key frame is asked for now and again (OpenUVR
-    /// paper, section IV-B: after every frame until one arrives).
+    /// Sets the picture's state. While it is broken, key-frame requests are repeated (OpenUVR paper, section
+    /// IV-B: after every frame until one arrives).
     pub(super) fn picture(&mut self, now: Instant, state: PictureState, plane: &mut ControlPlane) {
         let news = state != self.picture;
         self.picture = state;
         if !state.broken {
             self.key_frame_again = None;
         } else if news || self.key_frame_again.is_none() {
-            self.want_key_frame(now, plane);
+            self.request_key_frame(now, plane);
         }
     }
 
-    fn want_key_frame(&mut self, now: Instant, plane: &mut ControlPlane) {
+    fn request_key_frame(&mut self, now: Instant, plane: &mut ControlPlane) {
         let PictureState {
             last_good, newest, ..
         } = self.picture;
-        plane.queue(&Message::KeyFrameWanted {
+        plane.queue(&Message::KeyFrameRequest {
             view: self.id,
             last_good,
             newest,
@@ -116,22 +115,22 @@ impl View {
         self.key_frame_again = Some(now + (plane.round_trip() * 2).max(Duration::from_millis(20)));
     }
 
-    /// Time has passed.
+    /// Handles a timeout.
     pub(super) fn handle_timeout(&mut self, now: Instant, plane: &mut ControlPlane) {
         if self.report_again.is_some_and(|at| at <= now) {
             self.send_reports(now, plane);
         }
         if self.key_frame_again.is_some_and(|at| at <= now) {
-            self.want_key_frame(now, plane);
+            self.request_key_frame(now, plane);
         }
     }
 
-    /// When reports are repeated.
+    /// When reports are retransmitted.
     pub(super) fn next_report(&self) -> Option<Instant> {
         self.report_again
     }
 
-    /// When a key frame is asked for again.
+    /// When a key-frame request is repeated.
     pub(super) fn next_key_frame(&self) -> Option<Instant> {
         self.key_frame_again
     }
@@ -143,7 +142,7 @@ impl View {
     }
 }
 
-/// How long a report waits for its acknowledgement.
+/// Retransmission timeout of a report.
 fn report_wait(plane: &ControlPlane) -> Duration {
-    plane.round_trip() * 2 + INPUT_AGAIN
+    plane.round_trip() * 2 + INPUT_RESEND_MIN
 }

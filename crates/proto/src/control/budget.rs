@@ -1,36 +1,35 @@
-//! How much a host does in a second for those it does not know, and for whom.
+//! Rate limits on a host's work for unauthenticated clients, shared fairly between them.
 //!
-//! Whoever asks gets a fair share of the whole: one who asks often takes nothing from one who asks
-//! seldom. It does not say what work is: each kind of it has a budget of its own, so that one kind
-//! never uses up what another needs.
+//! Each requester gets a fair share of the total, so that frequent requests cannot starve infrequent ones.
+//! Each kind of work has its own budget, so that one kind never uses up another's share.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::time::Instant;
 
-/// What is counted together.
+/// The accounting window.
 const SPAN: Duration = Duration::from_secs(1);
 
-/// Of so many who ask the shares are known; of more, those who asked last. One beyond them may get
-/// more than its share, never more than [`Budget::each`].
+/// Requesters that are tracked; beyond this number, the most recent ones. An untracked requester may exceed
+/// its share, but never [`Budget::each`].
 const ASKING: usize = 64;
 
-/// The work of one kind.
+/// The budget of one kind of work.
 #[derive(Debug)]
 pub struct Budget<K> {
-    /// Works within [`SPAN`] for all together.
+    /// Limit within [`SPAN`] over all requesters.
     all: usize,
-    /// … and for one at most, also when nobody else asks.
+    /// Limit within [`SPAN`] for one requester, even if it is the only one.
     each: usize,
-    /// When work was done, and for whom; at most `all`.
+    /// The time and requester of each unit of work done; at most `all`.
     done: VecDeque<(Instant, K)>,
-    /// Who asked within [`SPAN`], and when last; at most [`ASKING`].
+    /// The requesters within [`SPAN`] with the time of the last request; at most [`ASKING`].
     asking: Vec<(Instant, K)>,
 }
 
 impl<K: PartialEq + Copy> Budget<K> {
-    /// So many works within a second for all together, and for one of those who ask.
+    /// A budget of `all` units a second in total and `each` units a second for one requester.
     #[must_use]
     pub const fn new(all: usize, each: usize) -> Budget<K> {
         Budget {
@@ -41,26 +40,26 @@ impl<K: PartialEq + Copy> Budget<K> {
         }
     }
 
-    /// Whether work may be done for `who` at `now`; if so it counts as done.
-    pub fn may(&mut self, now: Instant, who: K) -> bool {
+    /// Whether work may be done for `key` at `now`; if so, it is counted as done.
+    pub fn may(&mut self, now: Instant, key: K) -> bool {
         self.done.retain(|(at, _)| now < *at + SPAN);
-        self.note(now, who);
+        self.note(now, key);
         let share = (self.all / self.asking.len().max(1)).clamp(1, self.each);
-        let for_it = self.done.iter().filter(|(_, of)| *of == who).count();
+        let for_it = self.done.iter().filter(|(_, of)| *of == key).count();
         let may = self.done.len() < self.all && for_it < share;
         if may {
-            self.done.push_back((now, who));
+            self.done.push_back((now, key));
         }
         may
     }
 
-    fn note(&mut self, now: Instant, who: K) {
+    fn note(&mut self, now: Instant, key: K) {
         self.asking
-            .retain(|(at, of)| now < *at + SPAN && *of != who);
+            .retain(|(at, of)| now < *at + SPAN && *of != key);
         if self.asking.len() == ASKING {
             self.asking.remove(0);
         }
-        self.asking.push((now, who));
+        self.asking.push((now, key));
     }
 }
 
@@ -70,29 +69,29 @@ mod tests {
     use crate::time::Instant;
     use std::time::Duration;
 
-    /// Works done for each within ten seconds, in which each asks so many times a second.
+    /// The units done for each requester within ten seconds, given its requests a second.
     fn done(each_asks: &[u64]) -> Vec<usize> {
         let mut budget = Budget::new(16, 4);
         let mut done = vec![0; each_asks.len()];
         for millis in 0..10_000_u64 {
             let now = Instant(0) + Duration::from_millis(millis);
-            for (who, times) in each_asks.iter().enumerate() {
+            for (key, times) in each_asks.iter().enumerate() {
                 let due = millis * times / 1000 != (millis + 1) * times / 1000;
-                done[who] += usize::from(due && budget.may(now, who));
+                done[key] += usize::from(due && budget.may(now, key));
             }
         }
         done
     }
 
     #[test]
-    fn one_gets_its_own_limit_and_many_share_the_whole() {
+    fn each_address_has_a_limit_and_all_share_another() {
         assert_eq!(done(&[100]), [40]);
         assert_eq!(done(&[100; 4]), [40; 4]);
         assert!(done(&[100; 20]).iter().sum::<usize>() <= 160);
     }
 
     #[test]
-    fn who_asks_seldom_gets_it_beside_many_who_ask_often() {
+    fn rare_requests_succeed_beside_many_frequent_ones() {
         for others in [4, 8, 15] {
             let mut asks = vec![375; others];
             asks.push(2);
@@ -104,8 +103,8 @@ mod tests {
     #[test]
     fn memory_is_bounded() {
         let mut budget = Budget::new(16, 4);
-        for who in 0..100_000 {
-            budget.may(Instant(0), who);
+        for key in 0..100_000 {
+            budget.may(Instant(0), key);
         }
         assert_eq!((budget.done.len(), budget.asking.len()), (16, ASKING));
     }

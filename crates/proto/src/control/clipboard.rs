@@ -1,8 +1,8 @@
-//! Clipboard text on the reliable stream: cut into pieces here, put together there.
+//! Clipboard text on the reliable stream: fragmentation and reassembly.
 //!
-//! A text is one of up to [`MAX_TEXT`] bytes; a message could hold [`MAX_MESSAGE`] of them. It is cut all
-//! the same: the stream keeps the order, so that a role or a pointer's shape would wait behind all of a long
-//! text. A piece is only said when all before it has arrived, so that they wait behind one piece at most.
+//! A text has up to [`MAX_TEXT`] bytes; a message could hold [`MAX_MESSAGE`]. Long texts are fragmented
+//! because the stream is ordered: a role or a cursor shape would wait behind the whole text. A piece is
+//! queued only after all before it were acknowledged, so that other messages wait behind one piece at most.
 //!
 //! [`MAX_MESSAGE`]: super::stream::MAX_MESSAGE
 
@@ -10,23 +10,23 @@ use std::sync::Arc;
 
 use crate::bytes::{Reader, Reject, Writer, range};
 
-/// Bytes of UTF-8 that a text has at most: a book's worth, and what a peer may have us keep (guess).
+/// Maximum UTF-8 bytes of a text: about a book, and the memory that a peer can claim (guess).
 pub const MAX_TEXT: usize = 1_000_000;
 
-/// Bytes of a text in one piece at most: half of what the stream has in flight, 16 ms of a 4 Mb/s link.
+/// Maximum bytes in one piece: half of the stream's window, 16 ms of a 4 Mb/s link.
 pub const PIECE: usize = 8 * 1024;
 
-/// Which ways clipboard text goes, as the host allows it.
+/// The directions in which the host shares clipboard text.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct ClipboardWays {
-    /// What is copied at the client can be pasted at the host.
+pub struct ClipboardDirections {
+    /// Text copied at the client can be pasted at the host.
     pub to_host: bool,
-    /// What is copied at the host can be pasted at the client.
+    /// Text copied at the host can be pasted at the client.
     pub to_client: bool,
 }
 
-impl ClipboardWays {
-    /// Whether there is any.
+impl ClipboardDirections {
+    /// Whether any direction is enabled.
     #[must_use]
     pub fn any(self) -> bool {
         self.to_host || self.to_client
@@ -36,22 +36,22 @@ impl ClipboardWays {
         w.u8(u8::from(self.to_host) | u8::from(self.to_client) << 1);
     }
 
-    /// Bits that only a newer peer knows are left out.
-    pub(super) fn parse(r: &mut Reader<'_>) -> Result<ClipboardWays, Reject> {
+    /// Ignores bits that only newer peers define.
+    pub(super) fn parse(r: &mut Reader<'_>) -> Result<ClipboardDirections, Reject> {
         let bits = r.u8()?;
-        Ok(ClipboardWays {
+        Ok(ClipboardDirections {
             to_host: bits & 1 != 0,
             to_client: bits & 2 != 0,
         })
     }
 }
 
-/// What somebody copied: it stands in no log, not even by its `Debug`.
+/// Copied text. `Debug` does not show it, so that it never reaches a log.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClipboardText(pub Arc<str>);
 
 impl ClipboardText {
-    /// Whether it may be shared: 1 to [`MAX_TEXT`] bytes.
+    /// Whether the length is within 1 to [`MAX_TEXT`] bytes.
     #[must_use]
     pub fn fits(&self) -> bool {
         (1..=MAX_TEXT).contains(&self.0.len())
@@ -70,19 +70,19 @@ impl From<&str> for ClipboardText {
     }
 }
 
-/// A part of a text.
+/// A fragment of a text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClipboardPiece {
-    /// Bytes of the whole text, 1 to [`MAX_TEXT`].
+    /// Length of the complete text in bytes, 1 to [`MAX_TEXT`].
     pub total: u32,
-    /// How many bytes of it come before these; 0 begins a text, and ends one that was not whole yet.
+    /// Offset of these bytes in the text; 0 starts a text and discards an incomplete one.
     pub offset: u32,
-    /// The bytes, at most [`PIECE`]; characters may be cut in two.
+    /// The bytes, at most [`PIECE`]; a boundary may split a character.
     pub bytes: Vec<u8>,
 }
 
 impl std::fmt::Debug for ClipboardPiece {
-    /// What somebody copied stands in no log.
+    /// Hides the text, so that it never reaches a log.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (total, offset, bytes) = (self.total, self.offset, self.bytes.len());
         write!(f, "ClipboardPiece({offset} + {bytes} of {total} bytes)")
@@ -90,14 +90,14 @@ impl std::fmt::Debug for ClipboardPiece {
 }
 
 impl ClipboardPiece {
-    /// Writes it.
+    /// Appends the fragment.
     pub fn write(&self, w: &mut Writer<'_>) {
         let length = u16::try_from(self.bytes.len()).unwrap_or(u16::MAX);
         w.u32(self.total).u32(self.offset).u16(length);
         w.bytes(&self.bytes[..length.into()]);
     }
 
-    /// Reads one.
+    /// Parses a fragment.
     ///
     /// # Errors
     /// [`Reject`] if a field is missing or out of range.
@@ -116,14 +116,14 @@ impl ClipboardPiece {
     }
 }
 
-/// The sending half: the newest text, as far as it was not said.
+/// The sending half: the newest text and the offset up to which it was sent.
 #[derive(Default, Debug)]
 pub struct SentText(Option<(ClipboardText, usize)>);
 
 impl SentText {
-    /// Says `text` from now on, in place of what was not said to its end. One that is empty or too long is
-    /// not said; whether it is.
-    pub fn begin(&mut self, text: ClipboardText) -> bool {
+    /// Sends `text` from now on and discards an unfinished one. Returns `false` and sends nothing if the text
+    /// is empty or too long.
+    pub fn start(&mut self, text: ClipboardText) -> bool {
         let fits = text.fits();
         if fits {
             self.0 = Some((text, 0));
@@ -131,12 +131,12 @@ impl SentText {
         fits
     }
 
-    /// Nobody is to hear the rest.
+    /// Discards the unsent rest.
     pub fn forget(&mut self) {
         self.0 = None;
     }
 
-    /// Whether a piece waits.
+    /// Whether a piece is ready to send.
     #[must_use]
     pub fn is_due(&self) -> bool {
         self.0.is_some()
@@ -154,8 +154,8 @@ impl SentText {
         })
     }
 
-    /// That piece was said.
-    pub fn said(&mut self) {
+    /// Advances past the piece that was sent.
+    pub fn mark_sent(&mut self) {
         if let Some((text, offset)) = &mut self.0 {
             *offset += PIECE;
             if *offset >= text.0.len() {
@@ -165,7 +165,7 @@ impl SentText {
     }
 }
 
-/// The receiving half: at most [`MAX_TEXT`] bytes.
+/// The receiving half; holds at most [`MAX_TEXT`] bytes.
 #[derive(Default)]
 pub(crate) struct ReceivedText {
     bytes: Vec<u8>,
@@ -173,8 +173,7 @@ pub(crate) struct ReceivedText {
 }
 
 impl ReceivedText {
-    /// Takes a piece in; the text, if it was the last. A piece that does not follow the one before, or a
-    /// text that is none, is dropped.
+    /// Takes a piece and returns the text once it is complete. Drops pieces out of sequence and invalid text.
     pub(crate) fn take(&mut self, piece: &ClipboardPiece) -> Option<ClipboardText> {
         let total = usize::try_from(piece.total).ok()?;
         let offset = usize::try_from(piece.offset).ok()?;
@@ -196,7 +195,7 @@ impl ReceivedText {
             .map(ClipboardText::from)
     }
 
-    /// What was begun is not finished.
+    /// Discards an incomplete text.
     pub(crate) fn forget(&mut self) {
         *self = ReceivedText::default();
     }
@@ -210,10 +209,10 @@ mod tests {
 
     fn pieces(text: &str) -> Vec<ClipboardPiece> {
         let mut sent = SentText::default();
-        assert!(sent.begin(text.into()));
+        assert!(sent.start(text.into()));
         let mut pieces = Vec::new();
         while let Some(piece) = sent.piece() {
-            sent.said();
+            sent.mark_sent();
             pieces.push(piece);
         }
         pieces
@@ -221,7 +220,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_text_comes_out_whole_once(text in "[ aä😀\n]{1,9000}") {
+        fn a_text_arrives_complete_and_once(text in "[ aä😀\n]{1,9000}") {
             let mut received = ReceivedText::default();
             let pieces = pieces(&text);
             prop_assert_eq!(pieces.len(), text.len().div_ceil(PIECE));
@@ -230,9 +229,9 @@ mod tests {
             prop_assert!(received.bytes.is_empty());
         }
 
-        /// Whatever a peer says: not more is kept than one text, and nothing comes of half of one.
+        /// For any input, at most one text is kept, and an incomplete text yields nothing.
         #[test]
-        fn pieces_in_any_order_give_whole_texts_alone(
+        fn pieces_in_any_order_give_complete_texts_only(
             order in prop::collection::vec(0_usize..6, 0..40),
         ) {
             let [one, other] = ["a", "b"].map(|c| c.repeat(3 * PIECE - 5));
@@ -249,25 +248,25 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_text_takes_the_place_of_a_begun_one() {
+    fn a_new_text_replaces_a_started_one() {
         let mut sent = SentText::default();
         let mut received = ReceivedText::default();
-        assert!(sent.begin("x".repeat(PIECE + 1).as_str().into()));
+        assert!(sent.start("x".repeat(PIECE + 1).as_str().into()));
         assert_eq!(received.take(&sent.piece().unwrap()), None);
-        sent.said();
-        assert!(sent.begin("new".into()));
+        sent.mark_sent();
+        assert!(sent.start("new".into()));
         assert_eq!(received.take(&sent.piece().unwrap()), Some("new".into()));
-        sent.said();
+        sent.mark_sent();
         assert!(!sent.is_due());
     }
 
     #[test]
-    fn what_is_too_long_or_no_text_does_not_pass() {
+    fn overlong_and_invalid_texts_are_dropped() {
         let mut sent = SentText::default();
-        assert!(!sent.begin("".into()));
-        assert!(!sent.begin("x".repeat(MAX_TEXT + 1).as_str().into()));
+        assert!(!sent.start("".into()));
+        assert!(!sent.start("x".repeat(MAX_TEXT + 1).as_str().into()));
         assert!(!sent.is_due());
-        assert!(sent.begin("x".repeat(MAX_TEXT).as_str().into()));
+        assert!(sent.start("x".repeat(MAX_TEXT).as_str().into()));
         let piece = |total, offset, bytes: &[u8]| ClipboardPiece {
             total,
             offset,
@@ -291,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn no_log_shows_what_was_copied() {
+    fn debug_output_hides_the_text() {
         let words = format!("{:?}", pieces("secret")[0]);
         assert!(!words.contains("secret") && words.contains('6'), "{words}");
     }

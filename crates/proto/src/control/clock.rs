@@ -1,8 +1,8 @@
-//! The clock map: the peer's clock in terms of ours, with an error bound.
+//! The clock map: the peer's clock in terms of the local one, with an error bound.
 //!
-//! The four stamps of a ping and its answer bound the offset between two clocks by half the round
-//! trip (RFC 5905, section 8, without its filters). The exchange with the shortest round trip of
-//! the last ones is the map; its bound grows with its age, since two crystals drift.
+//! The four timestamps of a ping and its answer bound the offset between the clocks by half the round trip
+//! (RFC 5905, section 8, without its filters). The map uses the recent exchange with the shortest round trip;
+//! its bound grows with age because crystals drift.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,12 +10,11 @@ use std::time::Duration;
 pub use crate::time::Mapped;
 use crate::time::{Instant, PeerInstant};
 
-/// How fast two clocks may drift apart: ±50 ppm each, the usual tolerance of PC and phone
-/// crystals.
+/// Maximum relative drift of two clocks: ±50 ppm each, the usual tolerance of PC and phone crystals.
 pub const DRIFT_PPM: i64 = 100;
 
-/// Exchanges that compete for the shortest round trip; at one each half second this is 8 s, in
-/// which drift adds at most 0.8 ms to a bound.
+/// Exchanges that are compared for the shortest round trip; at one each half second this is 8 s, in which
+/// drift adds at most 0.8 ms to a bound.
 const WINDOW: usize = 16;
 
 /// One exchange.
@@ -24,19 +23,19 @@ struct Sample {
     at: Instant,
     offset: i64,
     half_trip: i64,
-    /// How far the clocks may have drifted apart between asking and hearing.
+    /// Maximum drift between the clocks during the exchange.
     drift: i64,
 }
 
-/// Learns the peer's clock from pings.
+/// Estimates the peer's clock from pings.
 #[derive(Clone, Debug, Default)]
 pub struct ClockMap {
     samples: VecDeque<Sample>,
 }
 
 impl ClockMap {
-    /// Notes one exchange: asked and heard on our clock, received and answered on the peer's.
-    /// Stamps that contradict each other are ignored.
+    /// Adds one exchange: sent and answered on the local clock, received and replied on the peer's.
+    /// Contradictory stamps are ignored.
     pub fn note(
         &mut self,
         asked: Instant,
@@ -66,7 +65,7 @@ impl ClockMap {
         self.samples.push_back(sample);
     }
 
-    /// The shortest round trip seen lately.
+    /// The shortest recent round trip.
     #[must_use]
     pub fn round_trip(&self) -> Option<Duration> {
         let shortest = self.samples.iter().map(|s| s.half_trip).min()?;
@@ -79,7 +78,7 @@ impl ClockMap {
         self.samples.iter().min_by_key(|s| s.bound(now))
     }
 
-    /// When `theirs` was on our clock; `None` before the first exchange.
+    /// Maps `theirs` to the local clock; `None` before the first exchange.
     #[must_use]
     pub fn to_mine(&self, theirs: PeerInstant, now: Instant) -> Option<Mapped<Instant>> {
         let best = self.best(now)?;
@@ -92,7 +91,7 @@ impl ClockMap {
 }
 
 impl Sample {
-    /// How wrong the offset may be at `at`, be that after the exchange or before it.
+    /// Maximum error of the offset at `at`, before or after the exchange.
     fn bound(&self, at: Instant) -> i64 {
         let apart = at.0.saturating_sub(self.at.0).saturating_abs();
         self.half_trip
@@ -101,7 +100,7 @@ impl Sample {
     }
 }
 
-/// How far two clocks may drift apart in `span` nanoseconds, rounded up.
+/// Maximum drift between two clocks in `span` nanoseconds, rounded up.
 fn drift(span: i64) -> i64 {
     span / (1_000_000 / DRIFT_PPM) + 1
 }
@@ -125,11 +124,11 @@ mod tests {
     }
 
     #[test]
-    fn contradicting_stamps_are_ignored() {
+    fn contradicting_timestamps_are_ignored() {
         let mut map = ClockMap::default();
         map.note(Instant(10), PeerInstant(5), PeerInstant(4), Instant(20));
         map.note(Instant(20), PeerInstant(5), PeerInstant(6), Instant(10));
-        // The peer gives our stamp back, and may have invented it.
+        // The peer echoes the local stamp and may forge it.
         map.note(
             Instant(i64::MAX),
             PeerInstant(0),
@@ -146,7 +145,7 @@ mod tests {
     }
 
     proptest! {
-        /// The truth lies within the bound, however unevenly the link delays and the clocks drift.
+        /// The true value is within the bound for any asymmetric delay and drift.
         #[test]
         fn the_bound_holds(
             offset in -1_000_000_000_000_i64..1_000_000_000_000,
@@ -164,11 +163,11 @@ mod tests {
                 t = heard + 500_000_000;
             }
             let now = t + later;
-            // Of this moment, and of the past: a report tells of what was before the exchange.
+            // Present and past: a report describes times before the exchange.
             for then in [now, now / 2, 0] {
                 let mapped = map.to_mine(PeerInstant(theirs(then)), Instant(now)).unwrap();
                 let error = (mapped.at.0 - then).unsigned_abs();
-                // The truth of this test moves in whole milliseconds.
+                // This test moves the true time in whole milliseconds.
                 prop_assert!(u128::from(error) <= mapped.bound.as_nanos() + 100, "{error} > {:?}", mapped.bound);
             }
         }

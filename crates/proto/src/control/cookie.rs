@@ -1,7 +1,7 @@
-//! Stateless cookies: a client shows that it receives at its address before the host works for it.
+//! Stateless cookies: a client proves that it receives at its address before the host works for it.
 //!
-//! A cookie proves a return path and nothing else: not who the client is, nor that it is new. The
-//! host stores nothing for it (the idea of RFC 9147 section 5.1).
+//! A cookie proves a return path, not an identity or freshness. The host stores no state for it (compare RFC
+//! 9147, section 5.1).
 //!
 //! ```text
 //!  0        4                   20
@@ -21,14 +21,14 @@ use crate::time::Instant;
 /// A cookie's length in bytes.
 pub const COOKIE: usize = 20;
 
-/// A cookie is good in its bucket and the next, hence for 8 to 16 s: longer than a client tries
-/// ([`super::handshake::GIVE_UP`]) before it asks anew.
+/// A cookie is valid in its bucket and the next, hence for 8 to 16 s: longer than a client's attempt
+/// ([`super::handshake::HANDSHAKE_TIMEOUT`]).
 const BUCKET: Duration = Duration::from_secs(8);
 
-/// Buckets per key: a key is used for about a minute and then forgotten.
+/// Buckets per key: a key is used for about a minute and then discarded.
 const BUCKETS_PER_KEY: u32 = 8;
 
-/// Bakes and checks cookies. Holds two keys, whatever arrives.
+/// Creates and verifies cookies. Holds two keys at most.
 pub struct CookieJar {
     current: Key,
     previous: Option<Key>,
@@ -58,11 +58,11 @@ impl CookieJar {
         }
     }
 
-    /// A cookie for the client at `from` that said `nonce`.
+    /// A cookie for the client at `from` with `nonce`.
     ///
     /// # Errors
-    /// [`NoRandomness`] if it was time for a new key and the system has none.
-    pub fn bake(
+    /// [`NoRandomness`] if a new key was due and the system has no random bytes.
+    pub fn create(
         &mut self,
         now: Instant,
         from: PathId,
@@ -76,10 +76,10 @@ impl CookieJar {
         Ok(cookie)
     }
 
-    /// Whether `cookie` was baked here for the client at `from` that said `nonce`, a short while
-    /// ago. Costs at most one HMAC.
+    /// Whether `cookie` was created here for the client at `from` with `nonce` and has not expired. Costs at
+    /// most one HMAC.
     #[must_use]
-    pub fn is_ours(
+    pub fn is_valid(
         &self,
         now: Instant,
         from: PathId,
@@ -141,40 +141,40 @@ mod tests {
     const NONCE: [u8; 16] = [9; 16];
 
     #[test]
-    fn a_cookie_is_good_for_its_path_nonce_and_time() {
+    fn a_cookie_is_valid_for_its_path_nonce_and_time() {
         let mut jar = CookieJar::new().unwrap();
-        let cookie = jar.bake(NOW, FROM, &NONCE).unwrap();
-        assert!(jar.is_ours(NOW, FROM, &NONCE, &cookie));
-        assert!(jar.is_ours(NOW + BUCKET, FROM, &NONCE, &cookie));
-        assert!(!jar.is_ours(NOW + BUCKET * 2, FROM, &NONCE, &cookie));
-        assert!(!jar.is_ours(NOW, PathId([4; PathId::LEN]), &NONCE, &cookie));
-        assert!(!jar.is_ours(NOW, FROM, &[8; 16], &cookie));
+        let cookie = jar.create(NOW, FROM, &NONCE).unwrap();
+        assert!(jar.is_valid(NOW, FROM, &NONCE, &cookie));
+        assert!(jar.is_valid(NOW + BUCKET, FROM, &NONCE, &cookie));
+        assert!(!jar.is_valid(NOW + BUCKET * 2, FROM, &NONCE, &cookie));
+        assert!(!jar.is_valid(NOW, PathId([4; PathId::LEN]), &NONCE, &cookie));
+        assert!(!jar.is_valid(NOW, FROM, &[8; 16], &cookie));
         for bit in 0..COOKIE * 8 {
             let mut flipped = cookie;
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(!jar.is_ours(NOW, FROM, &NONCE, &flipped), "bit {bit}");
+            assert!(!jar.is_valid(NOW, FROM, &NONCE, &flipped), "bit {bit}");
         }
         let other = CookieJar::new().unwrap();
-        assert!(!other.is_ours(NOW, FROM, &NONCE, &cookie));
+        assert!(!other.is_valid(NOW, FROM, &NONCE, &cookie));
     }
 
     #[test]
     fn keys_rotate_and_the_last_cookie_of_a_key_stays_good() {
         let mut jar = CookieJar::new().unwrap();
         let end_of_key = Instant(0) + BUCKET * (BUCKETS_PER_KEY - 1);
-        let cookie = jar.bake(end_of_key, FROM, &NONCE).unwrap();
+        let cookie = jar.create(end_of_key, FROM, &NONCE).unwrap();
         let old = jar.current.bytes.clone();
-        let next = jar.bake(end_of_key + BUCKET, FROM, &NONCE).unwrap();
+        let next = jar.create(end_of_key + BUCKET, FROM, &NONCE).unwrap();
         assert_ne!(*old, *jar.current.bytes);
-        assert!(jar.is_ours(end_of_key + BUCKET, FROM, &NONCE, &cookie));
-        assert!(jar.is_ours(end_of_key + BUCKET, FROM, &NONCE, &next));
+        assert!(jar.is_valid(end_of_key + BUCKET, FROM, &NONCE, &cookie));
+        assert!(jar.is_valid(end_of_key + BUCKET, FROM, &NONCE, &next));
     }
 
     #[test]
     fn the_layout_is_golden() {
         let mut jar = CookieJar::with_key([0x0b; 32], 0);
-        let cookie = jar.bake(Instant(17_000_000_000), FROM, &NONCE).unwrap();
-        // Checked against: HMAC-SHA256 of Python's hmac module over the same bytes.
+        let cookie = jar.create(Instant(17_000_000_000), FROM, &NONCE).unwrap();
+        // Verified with Python's hmac module: HMAC-SHA256 over the same bytes.
         assert_eq!(cookie[..4], [2, 0, 0, 0]);
         assert_eq!(cookie[4..], GOLDEN);
     }

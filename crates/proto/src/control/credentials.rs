@@ -1,42 +1,40 @@
-//! What a client knows of the host that it looks for, and by what the two may recognise each other
-//! next: by the host's key, or, for one pairing, by a PIN.
+//! A client's credentials for one host: the host's public key, or a PIN for one pairing.
 //!
-//! A PIN is short. Whoever answers and is shown a proof of it may test one guess, so a client must
-//! never be brought to show it twice, nor to show it instead of asking for a key that it knows. It is
-//! not the handshake itself: see [`super::handshake`].
+//! A PIN is short, and a peer that receives a proof of it can test one guess. So a client never uses a PIN
+//! twice, nor in place of verifying a known key. The handshake itself is in [`super::handshake`].
 
 use super::handshake::{HandshakeError, Trust};
 use super::identity::PublicKey;
 use super::pairing::Pin;
 use super::ticket::SignedTicket;
 
-/// What one client knows of one host, as long as the client runs.
+/// The credentials for one host, kept while the client runs.
 #[derive(Debug)]
 pub struct HostCredentials {
     known: Option<PublicKey>,
-    /// For one pairing, the next thing to be tried.
+    /// For one pairing, which is the next attempt.
     pin: Option<Pin>,
-    /// Until it has let this client in.
+    /// Kept until the host admits this client.
     ticket: Option<SignedTicket>,
 }
 
-/// A session began: what it changed.
+/// The effect of a handshake on the stored keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PairingOutcome {
-    /// Both knew each other.
+    /// Both sides knew each other's key.
     Known,
-    /// A first pairing: the key is to be stored.
+    /// First pairing: store the key.
     Paired,
-    /// They paired although a key was known, this one; the new one is to be stored in its place.
+    /// Paired again although this key was known: replace the stored key.
     PairedAgain {
-        /// The key that was known before.
+        /// The key known before.
         before: PublicKey,
     },
 }
 
 impl HostCredentials {
-    /// What is stored of the host, and the PIN that a person gave for this run. A host whose key is
-    /// known is asked for that key, whatever PIN there is, unless the person wants to `pair_again`.
+    /// Stored credentials and the PIN given for this run. A known host must prove its key, even if there is a
+    /// PIN, unless `pair_again` is set.
     #[must_use]
     pub fn new(known: Option<PublicKey>, pin: Option<Pin>, pair_again: bool) -> HostCredentials {
         let pin = pin.filter(|_| known.is_none() || pair_again);
@@ -47,7 +45,7 @@ impl HostCredentials {
         }
     }
 
-    /// What a portal says of the host: its key, and a ticket for it. Nothing of it is to be stored.
+    /// Credentials from a portal: the host's key and a ticket for it. They must not be stored.
     #[must_use]
     pub fn from_portal(host: PublicKey, ticket: SignedTicket) -> HostCredentials {
         HostCredentials {
@@ -57,11 +55,10 @@ impl HostCredentials {
         }
     }
 
-    /// By what the host is to be recognised in the next handshake. A PIN is given away: whatever
-    /// becomes of that handshake, the next one has none.
+    /// The credential for the next handshake. A PIN is consumed, even if that handshake fails.
     ///
     /// # Errors
-    /// [`HandshakeError::UnknownHost`] if neither is there.
+    /// [`HandshakeError::UnknownHost`] without a key and a PIN.
     pub fn trust(&mut self) -> Result<Trust, HandshakeError> {
         match (self.pin.take(), self.known) {
             (Some(pin), _) => Ok(Trust::Pin(pin)),
@@ -73,9 +70,9 @@ impl HostCredentials {
         }
     }
 
-    /// A handshake by `trust` ended with this key: from now on it is the host's.
+    /// Records that a handshake by `trust` authenticated the host with `key`.
     pub fn authenticated(&mut self, trust: &Trust, key: PublicKey) -> PairingOutcome {
-        // From now on the host knows this client.
+        // The host knows this client's key now.
         self.ticket = None;
         match (trust, self.known.replace(key)) {
             (Trust::Known(_) | Trust::Ticket { .. }, _) => PairingOutcome::Known,
@@ -132,11 +129,11 @@ mod tests {
     }
 
     #[test]
-    fn pairing_again_is_wanted_and_tried_once() {
+    fn pairing_again_is_attempted_once() {
         let mut host = HostCredentials::new(Some(KEY), pin(), true);
         let trust = host.trust().unwrap();
         assert_eq!(key_of(&trust), None);
-        // It failed: the key that was known is still the host's.
+        // After a failure the host's known key is still the trusted one.
         assert_eq!(key_of(&host.trust().unwrap()), Some(KEY));
         let again = PairingOutcome::PairedAgain { before: KEY };
         assert_eq!(host.authenticated(&trust, OTHER), again);

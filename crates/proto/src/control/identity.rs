@@ -1,8 +1,7 @@
-//! Who a device is: a long-term X25519 key pair, and the names people and files use for it.
+//! Device identities: a long-term X25519 key pair and its names for users and files.
 //!
-//! It is not where keys are kept (crate `runtime`, `identity_store` and `trust_store`), and an
-//! identity key never seals media: it only takes part in the Diffie-Hellman steps of a handshake
-//! (architecture, section 5).
+//! Keys are stored by crate `runtime` (`identity_store`, `trust_store`). An identity key never seals media:
+//! it only takes part in the Diffie-Hellman steps of a handshake (architecture, section 5).
 
 use std::fmt;
 
@@ -14,8 +13,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::printable::is_printable;
 
-/// A device's long-term key pair. The secret half is overwritten when it is dropped, and `Debug`
-/// prints only the fingerprint.
+/// A device's long-term key pair. The secret is overwritten on drop, and `Debug` prints only the fingerprint.
 #[derive(Clone)]
 pub struct Identity {
     secret: [u8; 32],
@@ -31,8 +29,7 @@ impl Identity {
         random().map(Identity::from_bytes)
     }
 
-    /// The identity whose secret scalar is `secret` (any 32 bytes: X25519 clamps, RFC 7748
-    /// section 5).
+    /// The identity with the secret scalar `secret` (any 32 bytes: X25519 clamps, RFC 7748 section 5).
     #[must_use]
     pub fn from_bytes(mut secret: [u8; 32]) -> Identity {
         let mut dh = x25519();
@@ -47,14 +44,14 @@ impl Identity {
         identity
     }
 
-    /// The secret scalar, for the key file and nothing else.
+    /// The secret scalar, for the key file only.
     #[must_use]
     pub fn to_bytes(&self) -> Zeroizing<[u8; 32]> {
         Zeroizing::new(self.secret)
     }
 
-    /// The secret that the owners of both keys can compute, and nobody else (X25519, RFC 7748 section
-    /// 6.1); `None` if `peer` is weak.
+    /// The Diffie-Hellman secret with the owner of `peer` (X25519, RFC 7748 section 6.1); `None` if `peer` is
+    /// weak.
     pub(crate) fn agree(&self, peer: &PublicKey) -> Option<Zeroizing<[u8; 32]>> {
         let mut dh = x25519();
         dh.set(&self.secret);
@@ -63,7 +60,7 @@ impl Identity {
         (*shared != [0; 32]).then_some(shared)
     }
 
-    /// The half that others may know.
+    /// The public key.
     #[must_use]
     pub fn public(&self) -> PublicKey {
         self.public
@@ -87,9 +84,8 @@ impl fmt::Debug for Identity {
 pub struct PublicKey(pub [u8; 32]);
 
 impl PublicKey {
-    /// A short name for people to compare: the first 64 bits of SHA-256 over the key, as four
-    /// groups of four hexadecimal digits. Enough to tell devices apart and to notice a mistake;
-    /// trust always rests on the whole key.
+    /// A short name for comparison by users: the first 64 bits of SHA-256 over the key, as four groups of
+    /// four hexadecimal digits. It distinguishes devices; trust always uses the full key.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         let hash = sha256(&[b"openuvr fingerprint", &self.0]);
@@ -103,8 +99,8 @@ impl PublicKey {
         text
     }
 
-    /// Whether the key is of small order, so that every secret agreed with it is zero (RFC 7748
-    /// section 6.1). Such a key proves nothing about its owner and is never trusted.
+    /// Whether the key is of small order, so that every shared secret with it is zero (RFC 7748 section 6.1).
+    /// Such a key proves nothing about its owner and is never trusted.
     #[must_use]
     pub fn is_weak(&self) -> bool {
         let mut dh = x25519();
@@ -114,14 +110,13 @@ impl PublicKey {
     }
 }
 
-/// How a client names itself to a host that may know it, before anything is sealed: a hash of its
-/// public key. It can't be reversed and proves nothing; it does let an eavesdropper recognise the
-/// same client on another day, as its hardware address would.
+/// A client's pseudonym towards a host, sent in clear: a hash of its public key. It cannot be reversed and
+/// proves nothing, but lets an eavesdropper recognise the client, like a hardware address.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ClientId(pub [u8; 16]);
 
 impl ClientId {
-    /// The name of the client that owns `key`.
+    /// The id of the client that owns `key`.
     #[must_use]
     pub fn of(key: &PublicKey) -> ClientId {
         let mut id = [0; 16];
@@ -130,16 +125,16 @@ impl ClientId {
     }
 }
 
-/// A device's name for people, as it travels: at most [`DeviceName::MAX`] bytes of UTF-8 on one
-/// line, [printable](crate::printable), so that it may be shown on a terminal as it is.
+/// A device's display name on the wire: at most [`DeviceName::MAX`] bytes of UTF-8 on one line,
+/// [printable](crate::printable) and thus safe on a terminal.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DeviceName(String);
 
 impl DeviceName {
-    /// The longest name in bytes: a host name's label (RFC 1035 section 2.3.4: 63 octets) and one.
+    /// Maximum length in bytes: a host name's label (RFC 1035 section 2.3.4: 63 octets) and one.
     pub const MAX: usize = 64;
 
-    /// The part of `text` that may travel: control characters go, and what is too long is cut.
+    /// A name from `text`: drops control characters and truncates.
     #[must_use]
     pub fn new(text: &str) -> DeviceName {
         let mut name = String::new();
@@ -159,20 +154,20 @@ impl DeviceName {
     }
 }
 
-/// The operating system gave no random bytes.
+/// The operating system provided no random bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the operating system gives no random bytes (getrandom failed): can't make keys")]
+#[error("cannot make keys: the operating system provides no random bytes (getrandom failed)")]
 pub struct NoRandomness;
 
-/// `N` bytes from the operating system: the one exception to "seeds come in as arguments", for
-/// keys, nonces, PINs and session ids, where a seed that is known would be a hole.
+/// `N` random bytes from the operating system: the one exception to "seeds come in as arguments", for keys,
+/// nonces, PINs and session ids, which must not be predictable.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], NoRandomness> {
     let mut bytes = [0; N];
     rand::fill(&mut bytes).map_err(|_| NoRandomness)?;
     Ok(bytes)
 }
 
-/// SHA-256 over `parts`, one behind the other.
+/// SHA-256 over the concatenation of `parts`.
 pub(crate) fn sha256(parts: &[&[u8]]) -> [u8; 32] {
     let mut context = digest::Context::new(&digest::SHA256);
     for part in parts {
@@ -228,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn names_stay_on_their_line() {
+    fn names_are_printed_on_one_line() {
         assert_eq!(
             DeviceName::new(" desk\n\u{1b}[2J\u{202e}top ").as_str(),
             "desk[2Jtop"

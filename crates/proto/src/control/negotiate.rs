@@ -1,26 +1,26 @@
-//! Negotiation: what a client asks for, what the host grants. Messages of the reliable stream.
+//! Negotiation: the client's offer and the host's grant. Messages of the reliable stream.
 
 use std::num::NonZeroU16;
 
-use super::clipboard::{ClipboardPiece, ClipboardWays};
+use super::clipboard::{ClipboardDirections, ClipboardPiece};
 use super::streams::{self, Grant, StreamOffer};
 use crate::bytes::{Reader, Reject, Writer};
 use crate::input::keys::Keys;
 use crate::printable::printable;
 use crate::units::{Bitrate, Size};
 
-/// What a subscriber may do.
+/// A subscriber's role.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Role {
-    /// Sends input; its losses and its rate steer the encoder. At most one.
+    /// Sends input; its loss and bandwidth control the encoder. At most one.
     Player = 0,
-    /// Watches; can't slow the player.
+    /// Watches only, and cannot slow the player.
     Observer = 1,
 }
 
 impl Role {
-    /// The role's word, as in logs and tables.
+    /// The role's name in logs and tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -30,89 +30,89 @@ impl Role {
     }
 }
 
-/// Why a client watches and does not play.
+/// Why a client observes instead of playing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
-pub enum WatchReason {
-    /// It asked to.
+pub enum ObserverReason {
+    /// It requested that.
     Requested = 1,
-    /// Somebody plays. Whoever asks to take over gets the role.
+    /// There is a player; a request to take over succeeds.
     PlayerPresent = 2,
-    /// Somebody plays, and the host lets nobody take over.
+    /// There is a player, and the host does not allow take-over.
     TakeOverRefused = 3,
-    /// Another took the role over.
+    /// Another client took over the role.
     TakenOver = 4,
 }
 
-impl WatchReason {
-    fn from_wire(number: u8) -> Option<WatchReason> {
-        use WatchReason::*;
+impl ObserverReason {
+    fn from_wire(number: u8) -> Option<ObserverReason> {
+        use ObserverReason::*;
         let all = [Requested, PlayerPresent, TakeOverRefused, TakenOver];
         all.into_iter().find(|reason| *reason as u8 == number)
     }
 }
 
-impl std::fmt::Display for WatchReason {
-    /// In words for the person at the client: why, and how to play.
+impl std::fmt::Display for ObserverReason {
+    /// For the user: the reason, and how to play.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            WatchReason::Requested => "watching only, as asked",
-            WatchReason::PlayerPresent => {
-                "watching only: somebody else plays; ask to take over (--take-over), or wait until \
-                 they leave"
+            ObserverReason::Requested => "watching only, as requested",
+            ObserverReason::PlayerPresent => {
+                "watching only: another client plays; ask to take over (--take-over), or wait until \
+                 it leaves"
             }
-            WatchReason::TakeOverRefused => {
-                "watching only: somebody else plays, and this host lets nobody take over; you play \
-                 when they leave"
+            ObserverReason::TakeOverRefused => {
+                "watching only: another client plays, and this host does not allow take-over; you play \
+                 when it leaves"
             }
-            WatchReason::TakenOver => {
+            ObserverReason::TakenOver => {
                 "watching only: another client took over; you play again when it leaves"
             }
         })
     }
 }
 
-/// What a client asks for, once, at the start of a session.
+/// A client's request, sent once at the start of a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Offer {
-    /// The role that it wants.
+    /// The requested role.
     pub role: Role,
-    /// Whether it wants to take the player's role from whoever has it.
+    /// Whether to take over the player's role.
     pub take_over: bool,
-    /// The codecs it decodes: bit n for codec number n.
+    /// The codecs that it decodes: bit n for codec number n.
     pub codecs: u32,
     /// The client's name for lists and logs, at most 255 bytes.
     pub name: String,
     /// The software and its version, for logs.
     pub software: String,
-    /// What the picture may cost it.
-    pub wishes: Wishes,
-    /// The streams that it can carry beside the first view of its video.
+    /// Its limits on the video.
+    pub constraints: ClientConstraints,
+    /// The streams that it supports in addition to the first view of its video.
     pub streams: Vec<StreamOffer>,
 }
 
-/// What a client wants of the video. The host grants a player's wishes within its own limits; an
-/// observer's are heard where each client has an encoder of its own.
+/// A client's limits on the video. The host applies a player's within its own; an observer's apply only if
+/// each client has its own encoder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Wishes {
-    /// The most bits per second; `None`: what the host allows.
+pub struct ClientConstraints {
+    /// Maximum bits per second; `None`: the host's limit.
     pub bitrate: Option<Bitrate>,
-    /// The largest picture: a larger one is made smaller, in its shape; `None`: as it is.
+    /// Maximum picture size; larger pictures are scaled down at their aspect ratio. `None`: no limit.
     pub size: Option<Size>,
-    /// Refreshes a second of the display that shows it, rounded up; `None`: not known. More frames than
-    /// these would not be seen.
+    /// Refresh rate of the client's display in Hz, rounded up; `None`: not known. Further frames would not be
+    /// visible.
     pub fps: Option<NonZeroU16>,
 }
 
-/// Why a client does not get what it asked for.
+/// Why a client's offer is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Refusal {
-    /// There is a player, and the host lets a second one neither take over nor watch in its place.
+    /// There is a player, and the host allows a second one neither to take over nor to observe.
     PlayerPresent = 0,
-    /// The client decodes nothing that the host encodes.
+    /// The client supports none of the host's codecs.
     NoCommonCodec = 1,
-    /// The host serves as many observers as it may.
+    /// The limit of observers is reached.
     Full = 2,
 }
 
@@ -120,14 +120,11 @@ impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Refusal::PlayerPresent => {
-                "the host has a player already and lets nobody take over; ask to observe \
-                 (--observe), or try again when they have left"
+                "the host has a player and does not allow take-over; ask to observe \
+                 (--observe), or try again when the player has left"
             }
-            Refusal::NoCommonCodec => {
-                "this client decodes nothing that the host encodes; choose another --encoder at \
-                 the host"
-            }
-            Refusal::Full => "the host serves as many clients as it may; try again later",
+            Refusal::NoCommonCodec => "no common codec: choose another --encoder at the host",
+            Refusal::Full => "the host's client limit is reached; try again later",
         })
     }
 }
@@ -135,22 +132,22 @@ impl std::fmt::Display for Refusal {
 /// A message of the reliable stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Negotiation {
-    /// Client to host, first of all.
+    /// Client to host, the first message.
     Offer(Offer),
-    /// Host to client: welcome, in this role. Sent again when the role changes.
+    /// Host to client: accepted, in this role. Repeated when the role changes.
     Granted {
         /// The role.
         role: Role,
-        /// The host's name, for the window's title.
+        /// The host's name, for the window title.
         host: String,
-        /// How its application reads keys, if the person says nothing else.
+        /// How its application reads keys, unless the user sets it.
         keys: Keys,
         /// Why an observer does not play; `None` for a player, or from an older host.
-        watching: Option<WatchReason>,
+        observer_reason: Option<ObserverReason>,
     },
-    /// Host to client: no. The session ends.
+    /// Host to client: refused. The session ends.
     Refused(Refusal),
-    /// Host to client: the pointer looks like this now.
+    /// Host to client: a new cursor shape.
     CursorShape {
         /// Pixels per row and rows, at most 256 each.
         size: Size,
@@ -159,33 +156,32 @@ pub enum Negotiation {
         /// Premultiplied ARGB, row by row.
         argb: Vec<u32>,
     },
-    /// Host to client: the application wants to hear how far the mouse moves (`true`), or where the
-    /// pointer is, as at first.
+    /// Host to client: the application wants relative (`true`) or absolute mouse motion; initially absolute.
     RelativeMouse(bool),
-    /// Host to client: whether what is streamed is to be seen there. It is at first; a window that
-    /// was minimised is not, and no pictures come until it is back.
+    /// Host to client: whether the streamed source is visible. Initially it is; while a window is minimised
+    /// no pictures are sent.
     SourceShown(bool),
-    /// Host to client: the streams that the session carries beside the first view of its video. Said once,
-    /// behind the first [`Negotiation::Granted`], and only if there are any.
+    /// Host to client: the streams that the session carries in addition to the first view of its video. Sent once,
+    /// after the first [`Negotiation::Granted`], and only if there are any.
     Streams(Vec<Grant>),
-    /// Client to host: its window has this size now, in pixels. A host may give what it streams the same.
+    /// Client to host: the window's new size in pixels. A host may resize its source to it.
     WindowSize(Size),
-    /// Either way: a part of the text that was copied last. Only the player's counts.
+    /// Either direction: a fragment of the newest copied text. Accepted from the player only.
     ClipboardPiece(ClipboardPiece),
-    /// Host to client: clipboard text goes these ways from now on, until the next
-    /// [`Negotiation::Granted`]. Said to the player alone, and only if there are any.
-    ClipboardWays(ClipboardWays),
-    /// Host to client: it takes game pads, this many at most. Said to the player alone, behind each
-    /// [`Negotiation::Granted`]; who has not heard it sends nothing of pads.
+    /// Host to client: the clipboard directions until the next [`Negotiation::Granted`]. Sent to the player
+    /// only, and only if any is enabled.
+    ClipboardDirections(ClipboardDirections),
+    /// Host to client: the number of game pads that it accepts. Sent to the player only, after each
+    /// [`Negotiation::Granted`]; a client that has not received it sends no pad events.
     PadsTaken(u8),
 }
 
-/// The longest side of a cursor in pixels; XFixes gives at most what the server's largest cursor
-/// is, 256 on common drivers.
+/// Maximum side of a cursor in pixels; XFixes returns at most the server's largest cursor, 256 on common
+/// drivers.
 pub const MAX_CURSOR_SIDE: u32 = 256;
 
 impl Negotiation {
-    /// The message's bytes.
+    /// Serialises the message.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
@@ -196,26 +192,26 @@ impl Negotiation {
                     .u8(o.role as u8)
                     .u8(u8::from(o.take_over))
                     .u32(o.codecs);
-                let size = o.wishes.size.unwrap_or_default();
+                let size = o.constraints.size.unwrap_or_default();
                 w.text(&o.name)
                     .text(&o.software)
-                    .u64(o.wishes.bitrate.unwrap_or_default().0)
+                    .u64(o.constraints.bitrate.unwrap_or_default().0)
                     .u32(size.width)
                     .u32(size.height)
-                    .u16(o.wishes.fps.map_or(0, NonZeroU16::get));
+                    .u16(o.constraints.fps.map_or(0, NonZeroU16::get));
                 streams::write_offers(&mut w, &o.streams);
             }
             Negotiation::Granted {
                 role,
                 host,
                 keys,
-                watching,
+                observer_reason,
             } => {
                 w.u8(2)
                     .u8(*role as u8)
                     .text(host)
                     .u8(*keys as u8)
-                    .u8(watching.map_or(0, |reason| reason as u8));
+                    .u8(observer_reason.map_or(0, |reason| reason as u8));
             }
             Negotiation::Refused(why) => {
                 w.u8(3).u8(*why as u8);
@@ -243,7 +239,7 @@ impl Negotiation {
                 w.u8(8).u32(size.width).u32(size.height);
             }
             Negotiation::ClipboardPiece(piece) => piece.write(w.u8(9)),
-            Negotiation::ClipboardWays(ways) => ways.write(w.u8(10)),
+            Negotiation::ClipboardDirections(ways) => ways.write(w.u8(10)),
             Negotiation::PadsTaken(most) => {
                 w.u8(11).u8(*most);
             }
@@ -251,8 +247,8 @@ impl Negotiation {
         out
     }
 
-    /// Reads a message; `None` for one that only a newer peer knows. Bytes behind the last field
-    /// are a newer peer's additions.
+    /// Parses a message; `None` for a kind that only newer peers define. Trailing bytes are extensions of
+    /// newer peers.
     ///
     /// # Errors
     /// [`Reject`] if a field is missing or out of range.
@@ -270,7 +266,7 @@ impl Negotiation {
                 codecs: r.u32()?,
                 name: printable(r.text()?),
                 software: printable(r.text()?),
-                wishes: Wishes {
+                constraints: ClientConstraints {
                     bitrate: Some(Bitrate(r.u64()?)).filter(|rate| rate.0 != 0),
                     size: match Size::new(r.u32()?, r.u32()?) {
                         Size {
@@ -292,7 +288,7 @@ impl Negotiation {
                     2 => Keys::Both,
                     _ => Keys::Symbol,
                 },
-                watching: WatchReason::from_wire(r.u8()?),
+                observer_reason: ObserverReason::from_wire(r.u8()?),
             },
             3 => Negotiation::Refused(match r.u8()? {
                 0 => Refusal::PlayerPresent,
@@ -318,7 +314,7 @@ impl Negotiation {
                 Negotiation::WindowSize(size.ok_or(Reject::Range("window size"))?)
             }
             9 => Negotiation::ClipboardPiece(ClipboardPiece::parse(&mut r)?),
-            10 => Negotiation::ClipboardWays(ClipboardWays::parse(&mut r)?),
+            10 => Negotiation::ClipboardDirections(ClipboardDirections::parse(&mut r)?),
             11 => Negotiation::PadsTaken(r.u8()?),
             _ => return Ok(None),
         }))

@@ -1,25 +1,25 @@
-//! What a host says of a session that it does not know: it was started again, or has given the client
-//! up. It has no key to seal that with, so anybody can say it: a client takes it for a reason to ask,
-//! never for an answer.
+//! The host's reply for an unknown session, after a restart of the host or a timeout. It is not sealed,
+//! because the host has no key, so anyone can forge it: a client treats it as a reason to probe the session,
+//! never as proof.
 //!
 //! ```text
 //!  0         1       2      4         8      9      12       20     28
 //!  | version | plane | zero | session | kind | zero | number | left |
 //!  | 1       | 0     |      | u32     | 0x11 |      | u64    | i64  |
 //! ```
-//! Session, packet number and time of leaving are those of the datagram that it answers, which only
-//! somebody on the way can know.
+//! Session, packet number and send timestamp are copied from the datagram that it answers, which only an
+//! on-path attacker can know.
 
 use super::handshake::PLANE;
 use crate::wire::header::{Header, Plane};
 
-/// Beside the kinds of the handshake.
+/// Distinct from the kinds of the handshake.
 const KIND: u8 = 0x11;
 
-/// Bytes of it: fewer than the shortest datagram that it answers.
+/// Length in bytes: shorter than the shortest datagram that it answers.
 pub const NO_SESSION: usize = 28;
 
-/// The answer to a control datagram of an unknown session; `None` to all others.
+/// The reply to a control datagram of an unknown session; `None` for all others.
 #[must_use]
 pub fn answer_to(datagram: &[u8]) -> Option<[u8; NO_SESSION]> {
     let (_, plane) = Header::parse(datagram).ok()?;
@@ -33,8 +33,7 @@ pub fn answer_to(datagram: &[u8]) -> Option<[u8; NO_SESSION]> {
     Some(answer)
 }
 
-/// What [`answer_to`] wrote: the session, and when the datagram that it answers left, on its sender's
-/// clock.
+/// Parses a reply: the session, and the send timestamp of the answered datagram (client clock).
 pub(crate) fn parse(datagram: &[u8]) -> Option<(u32, i64)> {
     let datagram: &[u8; NO_SESSION] = datagram.try_into().ok()?;
     let [a, b, c, d] = [4, 5, 6, 7].map(|i| datagram[i]);

@@ -1,8 +1,8 @@
-//! Pairing by PIN: the number, the window in which it counts, and how often it may be tried.
+//! Pairing by PIN: the PIN, its time window, and its limits on tries.
 //!
-//! The arithmetic is SPAKE2 (RFC 9382, by crate `spake2`): a wrong guess costs one exchange with
-//! the host and teaches nothing else, so the limit on tries is the whole strength of a short PIN.
-//! It is not the handshake itself: see [`super::handshake`].
+//! The exchange is SPAKE2 (RFC 9382, by crate `spake2`): a wrong guess costs one exchange with the host and
+//! reveals nothing else, so the limit on tries is the strength of a short PIN. The handshake itself is in
+//! [`super::handshake`].
 
 use std::fmt;
 use std::time::Duration;
@@ -13,39 +13,37 @@ use zeroize::{Zeroize, Zeroizing};
 use super::identity::{NoRandomness, random};
 use crate::time::Instant;
 
-/// Wrong PINs in one window before it closes: 24 guesses at a million numbers, whoever makes them.
-/// It is that of eight addresses ([`MAX_TRIES_OF_ONE`]), so that who guesses from a few does not
-/// close the window for somebody else.
+/// Wrong PINs in one window before it closes: 24 guesses of a million in total. This is the limit of eight
+/// addresses ([`MAX_TRIES_OF_ONE`]), so that an attacker with few addresses cannot close the window.
 pub const MAX_TRIES: u32 = 24;
 
-/// Wrong PINs that one window takes from one network (an address of IPv4, 64 bits of IPv6). Others may still pair.
+/// Wrong PINs that one window accepts from one network (an IPv4 address, 64 bits of IPv6). Others may still
+/// pair.
 pub const MAX_TRIES_OF_ONE: u32 = 3;
 
-/// How long an address waits after its first wrong PIN; it doubles with the next (1, 2 s). Others do
-/// not wait for it.
+/// Delay of an address after its first wrong PIN; it doubles with the next (1, 2 s). Others are not delayed.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 
-/// The length of one side's SPAKE2 message in bytes: a side mark and a compressed Edwards point.
+/// The length of a SPAKE2 message in bytes: a side mark and a compressed Edwards point.
 pub(super) const SPAKE_MESSAGE: usize = 33;
 
-/// Digits of a PIN.
+/// Minimum number of digits.
 const SHORTEST: usize = 4;
-/// See [`SHORTEST`].
+/// Maximum number of digits.
 const LONGEST: usize = 12;
 
-/// A PIN: 4 to 12 decimal digits. Overwritten when dropped; `Debug` doesn't show it, [`fmt::Display`]
-/// does (the host has to show it to a person).
+/// A PIN: 4 to 12 decimal digits. Overwritten on drop; `Debug` hides it, [`fmt::Display`] shows it (the host
+/// displays it).
 #[derive(Clone, PartialEq, Eq)]
 pub struct Pin(String);
 
 impl Pin {
-    /// A PIN of six digits, each of the million equally likely, from the operating system's
-    /// randomness.
+    /// A random PIN of six digits, uniformly distributed.
     ///
     /// # Errors
     /// [`NoRandomness`] if the operating system has none to give.
     pub fn generate() -> Result<Pin, NoRandomness> {
-        /// The largest multiple of a million in 32 bits: what lies above would favour low PINs.
+        /// The largest multiple of a million in 32 bits: values above it would favour low PINs.
         const LIMIT: u32 = u32::MAX - u32::MAX % 1_000_000;
         loop {
             let number = u32::from_le_bytes(random()?);
@@ -55,7 +53,7 @@ impl Pin {
         }
     }
 
-    /// The PIN that a person typed or pasted; blanks don't matter, wherever they are.
+    /// Parses a typed or pasted PIN; ignores blanks.
     ///
     /// # Errors
     /// [`BadPin`] unless it is 4 to 12 ASCII digits.
@@ -73,7 +71,7 @@ impl Pin {
         }
     }
 
-    /// Whether it is this one. How long that takes depends on neither.
+    /// Compares in constant time.
     pub(super) fn is(&self, other: &Pin) -> bool {
         let (ours, theirs) = (self.0.as_bytes(), other.0.as_bytes());
         aws_lc_rs::constant_time::verify_slices_are_equal(ours, theirs).is_ok()
@@ -105,7 +103,7 @@ impl fmt::Debug for Pin {
     }
 }
 
-/// What was typed is no PIN.
+/// The text is not a PIN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a PIN is 4 to 12 digits and nothing else: type it as the host shows it")]
 pub struct BadPin;
@@ -134,8 +132,7 @@ impl PinExchange {
         ))
     }
 
-    /// The secret that both sides share if their PINs are the same; `None` if `message` is no
-    /// message of the other side.
+    /// The shared secret if the PINs are equal; `None` if `message` is invalid.
     pub(super) fn finish(self, message: &[u8; SPAKE_MESSAGE]) -> Option<Zeroizing<Vec<u8>>> {
         self.0.finish(message).ok().map(Zeroizing::new)
     }
@@ -154,13 +151,13 @@ fn parties() -> (spake2::Identity, spake2::Identity) {
     (party(b"openuvr client"), party(b"openuvr host"))
 }
 
-/// The time in which a host pairs, and the tries left in it.
+/// A period in which a host pairs, and its remaining tries.
 pub(super) struct PairingWindow {
-    /// Tells this window from the ones before.
+    /// Distinguishes this window from earlier ones.
     pub(super) serial: u64,
     pub(super) pin: Pin,
     closes: Instant,
-    /// Who gave a wrong PIN; at most [`MAX_TRIES`].
+    /// The networks that gave a wrong PIN; at most [`MAX_TRIES`].
     wrong: Vec<WrongPins>,
 }
 
@@ -171,7 +168,7 @@ struct WrongPins {
     not_before: Instant,
 }
 
-/// Why a window takes no try now.
+/// Why a window rejects a try.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TryDenied {
     Closed,
@@ -188,7 +185,7 @@ impl PairingWindow {
         }
     }
 
-    /// Whether a try from `network` is taken at `now`.
+    /// Whether a try from `network` is accepted at `now`.
     pub(super) fn admits(&self, now: Instant, network: [u8; 16]) -> Result<(), TryDenied> {
         let of_it = self.wrong.iter().find(|wrong| wrong.network == network);
         if now >= self.closes || self.is_used_up() {
@@ -203,8 +200,8 @@ impl PairingWindow {
         }
     }
 
-    /// Counts a wrong PIN from `network` at `now`: its next try has to wait, and after
-    /// [`MAX_TRIES_OF_ONE`] it has none. How many it still has.
+    /// Counts a wrong PIN from `network` at `now`: its next try is delayed, and after [`MAX_TRIES_OF_ONE`] it
+    /// has none. Returns the remaining tries.
     pub(super) fn count_wrong(&mut self, now: Instant, network: [u8; 16]) -> u32 {
         let known = self.wrong.iter().position(|wrong| wrong.network == network);
         let index = known.unwrap_or_else(|| {
@@ -221,7 +218,7 @@ impl PairingWindow {
         MAX_TRIES_OF_ONE.saturating_sub(wrong.count)
     }
 
-    /// Whether so many wrong PINs came that it takes no more, of nobody.
+    /// Whether the limit of wrong PINs over all networks is reached.
     pub(super) fn is_used_up(&self) -> bool {
         self.count() >= MAX_TRIES
     }
@@ -290,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_waits_for_itself_and_has_three_tries() {
+    fn an_address_has_its_own_delay_and_three_tries() {
         let (one, other) = ([1; 16], [2; 16]);
         let mut now = Instant(0);
         let pin = Pin::parse("1234").unwrap();
@@ -310,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_takes_so_many_wrong_pins_of_all() {
+    fn a_pairing_window_limits_the_wrong_pins_of_all_clients() {
         let now = Instant(0);
         let pin = Pin::parse("1234").unwrap();
         let mut window = PairingWindow::open(1, now, pin, Duration::from_secs(60));

@@ -1,12 +1,11 @@
-//! The paths of one session as the host sees them: which it uses, and which its client has shown that
-//! it receives at.
+//! Path validation of one session at the host: its current path and the validated ones.
 //!
-//! An authentic datagram shows who made it, not where it was sent from: somebody on the way can have
-//! it arrive from any address. So a path is asked with a challenge that has to come back the same way
-//! (the idea of RFC 9000, section 8.2) before the session goes there, and until then at most
-//! [`AMPLIFICATION`] times the bytes that came from there go there (section 8.1).
+//! An authentic datagram proves its author, not its source: an on-path attacker can forward it from any
+//! address. So a new path must return a challenge (compare RFC 9000, section 8.2) before the session moves
+//! there, and until then the host sends at most [`AMPLIFICATION`] times the bytes received from it (section
+//! 8.1).
 //!
-//! What it is not: it does not know what travels, nor where a path leads.
+//! The module knows neither the payload nor the meaning of a path.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,164 +15,170 @@ use crate::id::PathId;
 use crate::time::Instant;
 use crate::wire::header::{HEADER, TAG};
 
-/// Times the bytes from an address that may go there before it has answered.
+/// Anti-amplification limit before validation: bytes sent per byte received.
 const AMPLIFICATION: usize = 3;
 
-/// A challenge that gets no answer is sent again after this time, and so often for each datagram that
-/// comes from there (guess): three lost in a row are rare.
-const AGAIN: Duration = Duration::from_millis(50);
-/// See [`AGAIN`].
-const TRIES: u8 = 3;
+/// Retransmission interval of an unanswered challenge. Each datagram from the path allows [`MAX_TRIES`]
+/// challenges (guess): three losses in a row are rare.
+const RETRY_AFTER: Duration = Duration::from_millis(50);
+/// See [`RETRY_AFTER`].
+const MAX_TRIES: u8 = 3;
 
-/// Paths that are kept as shown: those of the ladder, and of a machine that changes between two
+/// Validated paths that are kept: enough for all transports, and for a machine that alternates between two
 /// networks.
-const SHOWN: usize = 4;
+const MAX_VALIDATED: usize = 4;
 
-/// Paths that are asked at a time; one more takes the place of the one that was silent longest.
-const ASKED: usize = 2;
+/// Concurrent challenges; a further one evicts the path that was silent longest.
+const MAX_PENDING: usize = 2;
 
 /// Bytes of a datagram with a challenge: kind, length and eight bytes, sealed.
 pub(crate) const CHALLENGE: usize = HEADER + 3 + 8 + TAG;
 
 pub(crate) struct Paths {
-    /// The newest last; [`Paths::now`] is one of them.
-    shown: VecDeque<PathId>,
+    /// Newest last; contains [`Paths::now`].
+    validated: VecDeque<PathId>,
     now: PathId,
-    /// Where the newest datagram that moves a session came from.
-    wanted: PathId,
-    asked: VecDeque<Asked>,
+    /// The source of the newest datagram that moves the session.
+    target: PathId,
+    pending: VecDeque<PendingChallenge>,
 }
 
-struct Asked {
+struct PendingChallenge {
     path: PathId,
     token: u64,
-    heard: usize,
+    received: usize,
     sent: usize,
     tries: u8,
     next: Instant,
 }
 
 impl Paths {
-    /// The handshake has shown the first one.
+    /// The handshake has validated the first path.
     pub(crate) fn new(path: PathId) -> Paths {
         Paths {
-            shown: VecDeque::from([path]),
+            validated: VecDeque::from([path]),
             now: path,
-            wanted: path,
-            asked: VecDeque::new(),
+            target: path,
+            pending: VecDeque::new(),
         }
     }
 
-    /// Where the session is.
+    /// The current path.
     pub(crate) fn now(&self) -> PathId {
         self.now
     }
 
-    pub(crate) fn is_shown(&self, path: PathId) -> bool {
-        self.shown.contains(&path)
+    pub(crate) fn is_validated(&self, path: PathId) -> bool {
+        self.validated.contains(&path)
     }
 
-    /// An authentic datagram of so many bytes came from `path`; `moves` if the session is to follow
-    /// it. Whether the session is elsewhere now.
-    pub(crate) fn heard(&mut self, now: Instant, path: PathId, bytes: usize, moves: bool) -> bool {
+    /// An authentic datagram of `bytes` bytes arrived from `path`; `moves` if it moves the session. Returns
+    /// whether the current path changed.
+    pub(crate) fn on_datagram(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        bytes: usize,
+        moves: bool,
+    ) -> bool {
         if moves {
-            self.wanted = path;
+            self.target = path;
         }
-        if self.is_shown(path) {
+        if self.is_validated(path) {
             return self.settle();
         }
-        self.ask(now, path, bytes);
+        self.challenge(now, path, bytes);
         false
     }
 
-    fn ask(&mut self, now: Instant, path: PathId, bytes: usize) {
-        let known = self.asked.iter().position(|a| a.path == path);
-        let asked = match known.and_then(|index| self.asked.remove(index)) {
-            Some(mut asked) => {
-                asked.heard += bytes;
-                asked.tries = 0;
-                asked
+    fn challenge(&mut self, now: Instant, path: PathId, bytes: usize) {
+        let known = self.pending.iter().position(|a| a.path == path);
+        let challenge = match known.and_then(|index| self.pending.remove(index)) {
+            Some(mut challenge) => {
+                challenge.received += bytes;
+                challenge.tries = 0;
+                challenge
             }
             None => {
-                // Without randomness the client could answer unseen: the path stays unshown.
+                // Without randomness a client could predict the token: the path stays unvalidated.
                 let Ok(token) = random() else { return };
-                Asked {
+                PendingChallenge {
                     path,
                     token: u64::from_le_bytes(token),
-                    heard: bytes,
+                    received: bytes,
                     sent: 0,
                     tries: 0,
                     next: now,
                 }
             }
         };
-        if self.asked.len() == ASKED {
-            self.asked.pop_front();
+        if self.pending.len() == MAX_PENDING {
+            self.pending.pop_front();
         }
-        self.asked.push_back(asked);
+        self.pending.push_back(challenge);
     }
 
-    /// An answer came from `path`. Whether the session is elsewhere now.
+    /// A challenge's response arrived from `path`. Returns whether the current path changed.
     pub(crate) fn answered(&mut self, path: PathId, token: u64) -> bool {
-        let fits = |a: &Asked| a.path == path && a.token == token;
-        let Some(index) = self.asked.iter().position(fits) else {
+        let fits = |a: &PendingChallenge| a.path == path && a.token == token;
+        let Some(index) = self.pending.iter().position(fits) else {
             return false;
         };
-        self.asked.remove(index);
-        if self.shown.len() == SHOWN {
-            let oldest = self.shown.iter().position(|path| *path != self.now);
-            self.shown.remove(oldest.unwrap_or(0));
+        self.pending.remove(index);
+        if self.validated.len() == MAX_VALIDATED {
+            let oldest = self.validated.iter().position(|path| *path != self.now);
+            self.validated.remove(oldest.unwrap_or(0));
         }
-        self.shown.push_back(path);
+        self.validated.push_back(path);
         self.settle()
     }
 
-    /// Goes where it is wanted, if that is shown.
+    /// Moves to the target path if it is validated.
     fn settle(&mut self) -> bool {
-        let elsewhere = self.wanted != self.now && self.is_shown(self.wanted);
+        let elsewhere = self.target != self.now && self.is_validated(self.target);
         if elsewhere {
-            self.now = self.wanted;
+            self.now = self.target;
         }
         elsewhere
     }
 
-    /// The challenge that is due, and where to. It counts as sent.
+    /// The next challenge and its path. It counts as sent.
     pub(crate) fn poll(&mut self, now: Instant) -> Option<(PathId, u64)> {
-        let asked = self
-            .asked
+        let challenge = self
+            .pending
             .iter_mut()
             .find(|a| a.due().is_some_and(|at| at <= now))?;
-        asked.tries += 1;
-        asked.sent += CHALLENGE;
-        asked.next = now + AGAIN;
-        Some((asked.path, asked.token))
+        challenge.tries += 1;
+        challenge.sent += CHALLENGE;
+        challenge.next = now + RETRY_AFTER;
+        Some((challenge.path, challenge.token))
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        self.asked.iter().filter_map(Asked::due).min()
+        self.pending.iter().filter_map(PendingChallenge::due).min()
     }
 
     pub(crate) fn check_invariants(&self) {
-        assert!(self.is_shown(self.now));
-        assert!(self.shown.len() <= SHOWN && self.asked.len() <= ASKED);
-        for asked in &self.asked {
-            assert!(!self.is_shown(asked.path));
-            assert!(asked.sent <= AMPLIFICATION * asked.heard);
+        assert!(self.is_validated(self.now));
+        assert!(self.validated.len() <= MAX_VALIDATED && self.pending.len() <= MAX_PENDING);
+        for challenge in &self.pending {
+            assert!(!self.is_validated(challenge.path));
+            assert!(challenge.sent <= AMPLIFICATION * challenge.received);
         }
     }
 }
 
-impl Asked {
-    /// When the next challenge may go there, if one may.
+impl PendingChallenge {
+    /// When the next challenge may be sent, if the limits allow one.
     fn due(&self) -> Option<Instant> {
-        let may = self.tries < TRIES && self.sent + CHALLENGE <= AMPLIFICATION * self.heard;
+        let may = self.tries < MAX_TRIES && self.sent + CHALLENGE <= AMPLIFICATION * self.received;
         may.then_some(self.next)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{AGAIN, ASKED, CHALLENGE, Paths, SHOWN};
+    use super::{CHALLENGE, MAX_PENDING, MAX_VALIDATED, Paths, RETRY_AFTER};
     use crate::id::PathId;
     use crate::time::Instant;
 
@@ -191,9 +196,9 @@ mod tests {
     }
 
     #[test]
-    fn a_session_goes_where_the_challenge_came_back_from() {
+    fn a_session_migrates_to_the_path_of_the_response() {
         let mut paths = Paths::new(path(1));
-        assert!(!paths.heard(Instant(0), path(2), 100, true));
+        assert!(!paths.on_datagram(Instant(0), path(2), 100, true));
         assert_eq!(paths.now(), path(1));
         let (to, token) = paths.poll(Instant(0)).unwrap();
         assert_eq!(to, path(2));
@@ -201,50 +206,53 @@ mod tests {
         assert!(!paths.answered(path(2), token ^ 1), "another one");
         assert!(paths.answered(path(2), token));
         assert_eq!(paths.now(), path(2));
-        // The one before is shown, too: no challenge, no wait.
-        assert!(paths.heard(Instant(1), path(1), 100, true));
+        // The earlier path is still validated: no challenge, no wait.
+        assert!(paths.on_datagram(Instant(1), path(1), 100, true));
         assert_eq!((paths.now(), paths.next_timeout()), (path(1), None));
     }
 
     #[test]
-    fn a_path_that_was_only_tried_moves_nobody() {
+    fn a_probed_path_does_not_move_the_session() {
         let mut paths = Paths::new(path(1));
-        assert!(!paths.heard(Instant(0), path(2), 100, false));
+        assert!(!paths.on_datagram(Instant(0), path(2), 100, false));
         let (_, token) = paths.poll(Instant(0)).unwrap();
         assert!(!paths.answered(path(2), token));
-        assert!(paths.is_shown(path(2)) && paths.now() == path(1));
-        assert!(paths.heard(Instant(0), path(2), 51, true), "at once");
+        assert!(paths.is_validated(path(2)) && paths.now() == path(1));
+        assert!(paths.on_datagram(Instant(0), path(2), 51, true), "at once");
     }
 
     #[test]
-    fn at_most_three_times_what_came_goes_to_who_never_answered() {
+    fn an_unvalidated_path_gets_at_most_three_times_its_bytes() {
         for bytes in [1, 16, 17, 18, 34, 51, 1400] {
             let mut paths = Paths::new(path(1));
             for n in 0..50 {
-                paths.heard(Instant(n), path(2), bytes, true);
+                paths.on_datagram(Instant(n), path(2), bytes, true);
             }
             let sent = challenges(&mut paths).len() * CHALLENGE;
             assert!(sent <= 3 * 50 * bytes, "{sent} for 50 times {bytes}");
-            assert!(sent <= 3 * CHALLENGE, "only so often for one datagram");
+            assert!(
+                sent <= 3 * CHALLENGE,
+                "at most three challenges for one datagram"
+            );
             assert_eq!(paths.now(), path(1));
         }
     }
 
     #[test]
-    fn a_lost_challenge_is_said_again() {
+    fn a_lost_challenge_is_retransmitted() {
         let mut paths = Paths::new(path(1));
-        paths.heard(Instant(0), path(2), 100, true);
+        paths.on_datagram(Instant(0), path(2), 100, true);
         let (_, token) = paths.poll(Instant(0)).unwrap();
         assert_eq!(paths.poll(Instant(0)), None);
-        assert_eq!(paths.next_timeout(), Some(Instant(0) + AGAIN));
-        assert_eq!(paths.poll(Instant(0) + AGAIN), Some((path(2), token)));
+        assert_eq!(paths.next_timeout(), Some(Instant(0) + RETRY_AFTER));
+        assert_eq!(paths.poll(Instant(0) + RETRY_AFTER), Some((path(2), token)));
     }
 
     #[test]
     fn memory_is_bounded_and_the_present_path_stays() {
         let mut paths = Paths::new(path(0));
         for n in 1..=255 {
-            paths.heard(Instant(0), path(n), 1400, n % 3 == 0);
+            paths.on_datagram(Instant(0), path(n), 1400, n % 3 == 0);
             if n % 2 == 0 {
                 for (to, token) in challenges(&mut paths) {
                     paths.answered(to, token);
@@ -252,7 +260,7 @@ mod tests {
             }
             paths.check_invariants();
         }
-        assert_eq!(paths.shown.len(), SHOWN);
-        assert!(paths.asked.len() <= ASKED);
+        assert_eq!(paths.validated.len(), MAX_VALIDATED);
+        assert!(paths.pending.len() <= MAX_PENDING);
     }
 }

@@ -1,5 +1,5 @@
-//! The control plane of one session, the same on both sides: sealing, clocks, liveness and the
-//! reliable stream. What it does not understand itself it hands up.
+//! The control plane of one session, the same on both sides: sealing, clocks, liveness and the reliable
+//! stream. Other messages are passed up.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,68 +14,67 @@ use crate::wire::control::{MAX_CONTROL_BODY, Message, Messages};
 use crate::wire::header::{HEADER, Plane, TAG};
 use crate::wire::seal::{Direction, Opener, Sealer};
 
-/// A ping goes out this often; it is the keep-alive too. Sixteen of them make the clock map.
+/// Ping interval, which is also the keep-alive. Sixteen pings make the clock map.
 pub const PING_EVERY: Duration = Duration::from_millis(500);
 
-/// The first pings follow each other faster, so that one-way figures have a bound from the start.
+/// The first pings are faster, so that one-way figures have a bound from the start.
 const FIRST_PINGS: u32 = 8;
 const FIRST_PING_EVERY: Duration = Duration::from_millis(20);
 
-/// A peer of which nothing was heard for longer than a ping takes is asked more often: it may have
-/// been started again, and says so when it hears something.
+/// A peer that is silent for longer than a ping interval is pinged more often: a restarted peer reports that
+/// on the next datagram.
 const QUIET: Duration = Duration::from_millis(600);
 const QUIET_PING_EVERY: Duration = Duration::from_millis(100);
 
-/// A peer whose keys are down is asked when nothing was heard of it for so long: half of what a host
-/// waits before it stops their repeat, so that one answer may be lost.
+/// Ping interval while a silent peer has keys pressed: half of the time after which the host stops key
+/// repeat, so that one answer may be lost.
 const HOLDING_PING_EVERY: Duration = Duration::from_millis(50);
 
-/// A peer that is silent for this long is gone: ten pings.
+/// Session timeout: ten pings.
 pub const SILENCE: Duration = Duration::from_secs(5);
 
-/// Bodies that wait to be sent at most; beyond it the oldest goes: everything in them is either
-/// sent again or superseded.
+/// Maximum queued bodies; beyond it the oldest is dropped: everything in them is retransmitted or superseded.
 const MAX_WAITING: usize = 64;
 
-/// Why a session should be looked at again although nothing arrived.
+/// The reason for a session's next timeout.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum Wakeup {
-    /// When datagrams wait to be sent.
+    /// Queued datagrams.
     Transmit,
-    /// When the next ping is due.
+    /// The next ping.
     Ping,
-    /// When a segment of the reliable stream was not acknowledged in time.
+    /// Retransmission of an unacknowledged segment.
     Resend,
-    /// When the peer has been silent for too long.
+    /// The peer's silence timeout.
     Silence,
-    /// When a silent peer's keys are to be released.
+    /// Release of a silent peer's keys.
     ReleaseInput,
-    /// When a silent peer's keys may not repeat any more.
+    /// End of key repeat for a silent peer.
     StopRepeat,
-    /// When the keys that are down are to be said again.
-    HeldAgain,
-    /// When the newest frame's number is to be sent again.
+    /// Repetition of the pressed keys.
+    PressedKeys,
+    /// Repetition of the newest frame's number.
     Beacon,
-    /// When a frame was not reported on in time.
+    /// Timeout of a frame report.
     Unreported,
-    /// When unacknowledged input is to be sent again.
+    /// Retransmission of unacknowledged input.
     InputAgain,
-    /// When a request for a key frame is to be repeated.
-    KeyFrameWanted,
-    /// When reports are to be sent again.
+    /// Repetition of a key-frame request.
+    KeyFrameRequest,
+    /// Retransmission of reports.
     ReportAgain,
-    /// When a way is to be asked about again, or given up.
+    /// Retry or timeout of a transport probe.
     Probe,
-    /// When a client is to be asked again whether it receives where it was heard from.
+    /// Retransmission of a path challenge.
     Path,
-    /// When the pose that waits may leave, what is held, or what the display is like.
+    /// A queued pose, controller state or display state.
     Pose,
-    /// When what a pad or a hand is to feel is to be said, or said again.
+    /// A rumble or haptic message, or its repetition.
     Rumble,
 }
 
-/// The earlier of two wake-ups.
+/// The earlier of two timeouts.
 #[must_use]
 pub fn earlier(
     a: Option<(Instant, Wakeup)>,
@@ -87,9 +86,9 @@ pub fn earlier(
     }
 }
 
-/// Something for the session above.
+/// An event for the session layer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum ControlEvent {
+pub(crate) enum PlaneEvent {
     Message(Message<'static>),
     Negotiation(Negotiation),
 }
@@ -105,11 +104,11 @@ pub(crate) struct ControlPlane {
     pub(crate) clock: ClockMap,
     next_ping: Instant,
     last_ping: Instant,
-    /// Keys of the peer are down: it is asked sooner when it is silent.
+    /// The peer has keys pressed: silence is detected faster.
     peer_holds: bool,
     pings: u32,
     last_sent: Instant,
-    last_heard: Instant,
+    last_received: Instant,
     last_answer: Instant,
     in_order: bool,
 }
@@ -134,21 +133,21 @@ impl ControlPlane {
             peer_holds: false,
             pings: 0,
             last_sent: now,
-            last_heard: now,
+            last_received: now,
             last_answer: now,
             in_order: true,
         }
     }
 
-    /// Opens a datagram and deals with what belongs here.
+    /// Opens a datagram and handles the plane's own messages.
     pub(crate) fn handle(
         &mut self,
         now: Instant,
         datagram: &[u8],
-    ) -> Result<Vec<ControlEvent>, Reject> {
+    ) -> Result<Vec<PlaneEvent>, Reject> {
         let mut body = std::mem::take(&mut self.body);
         let outcome = self.opener.open(datagram, &mut body).and_then(|opened| {
-            self.last_heard = now;
+            self.last_received = now;
             self.in_order = opened.newest;
             self.handle_body(now, &body)
         });
@@ -156,9 +155,9 @@ impl ControlPlane {
         outcome
     }
 
-    /// What is refused here has no effect at all: nothing in front of a bad message is answered or
-    /// handed up, so a sender says it again.
-    fn handle_body(&mut self, now: Instant, body: &[u8]) -> Result<Vec<ControlEvent>, Reject> {
+    /// A refused body has no effect at all: no message before the bad one is answered or passed up, so the
+    /// sender retransmits.
+    fn handle_body(&mut self, now: Instant, body: &[u8]) -> Result<Vec<PlaneEvent>, Reject> {
         let messages = Messages::new(body).collect::<Result<Vec<_>, _>>()?;
         let negotiations = self.handle_segments(&messages)?;
         let mut heard = Vec::new();
@@ -180,19 +179,19 @@ impl ControlPlane {
                     self.last_answer = now;
                     self.clock.note(Instant(asked), received, answered, now);
                 }
-                Message::SegmentsSeen { through } => {
+                Message::SegmentsAcked { through } => {
                     let round_trip = self.round_trip();
-                    self.outgoing.seen(now, through, round_trip);
+                    self.outgoing.acknowledge(now, through, round_trip);
                 }
-                other => heard.extend(owned(other).map(ControlEvent::Message)),
+                other => heard.extend(owned(other).map(PlaneEvent::Message)),
             }
         }
-        heard.extend(negotiations.into_iter().map(ControlEvent::Negotiation));
+        heard.extend(negotiations.into_iter().map(PlaneEvent::Negotiation));
         Ok(heard)
     }
 
-    /// What the segments among `messages` complete. A message of the stream that makes no sense is
-    /// skipped: those beside it are acknowledged with it, and would not come again.
+    /// The messages that the segments in `messages` complete. An invalid message of the stream is skipped,
+    /// because its neighbours are acknowledged with it and would not be retransmitted.
     fn handle_segments(&mut self, messages: &[Message<'_>]) -> Result<Vec<Negotiation>, Reject> {
         let mut segments = false;
         for message in messages {
@@ -207,12 +206,12 @@ impl ControlPlane {
                 negotiations.extend(Negotiation::parse(&message).ok().flatten());
             }
             let through = self.incoming.through();
-            self.queue(&Message::SegmentsSeen { through });
+            self.queue(&Message::SegmentsAcked { through });
         }
         Ok(negotiations)
     }
 
-    /// Puts a message into the next datagram.
+    /// Queues a message.
     pub(crate) fn queue(&mut self, message: &Message<'_>) {
         let mut bytes = Vec::new();
         message.write(&mut bytes);
@@ -229,15 +228,14 @@ impl ControlPlane {
         self.wait(bytes);
     }
 
-    /// Puts messages into the next datagram, all into the same one: together at most
-    /// [`MAX_CONTROL_BODY`] bytes.
+    /// Queues messages into one datagram: together at most [`MAX_CONTROL_BODY`] bytes.
     pub(crate) fn queue_together<'a>(&mut self, messages: impl Iterator<Item = Message<'a>>) {
         let mut bytes = Vec::new();
         messages.for_each(|message| message.write(&mut bytes));
         self.append(bytes);
     }
 
-    /// Puts a message into three datagrams of its own: it will not be acknowledged.
+    /// Queues a message in three separate datagrams, because it is not acknowledged.
     pub(crate) fn queue_thrice(&mut self, message: &Message<'_>) {
         let mut bytes = Vec::new();
         message.write(&mut bytes);
@@ -253,22 +251,22 @@ impl ControlPlane {
         self.waiting.push_back(body);
     }
 
-    /// Says something that must arrive. Returns whether there was room.
+    /// Sends a message reliably. Returns whether there was room.
     pub(crate) fn negotiate(&mut self, message: &Negotiation) -> bool {
         self.outgoing.push(&message.to_bytes())
     }
 
-    /// Whether everything that must arrive has arrived.
+    /// Whether all reliable messages were acknowledged.
     pub(crate) fn is_settled(&self) -> bool {
         self.outgoing.is_empty()
     }
 
-    /// Whether the datagram that was handled last had overtaken none that was sent after it.
-    pub(crate) fn heard_in_order(&self) -> bool {
+    /// Whether the last handled datagram was the newest so far.
+    pub(crate) fn received_in_order(&self) -> bool {
         self.in_order
     }
 
-    /// Replaces what is in `out` by the next sealed datagram; whether there was one.
+    /// Replaces `out` by the next sealed datagram; returns whether there was one.
     pub(crate) fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
         if now >= self.ping_at() {
             self.pings += 1;
@@ -296,7 +294,7 @@ impl ControlPlane {
         true
     }
 
-    /// Appends a datagram with this message alone: one that goes another way than the rest.
+    /// Appends a datagram with this message only, for a path other than the session's.
     pub(crate) fn seal_alone(&mut self, now: Instant, message: &Message<'_>, out: &mut Vec<u8>) {
         self.append_sealed(now, out, |out| message.write(out));
     }
@@ -310,7 +308,7 @@ impl ControlPlane {
         self.last_sent = now;
     }
 
-    /// Whether keys of the peer are down.
+    /// Sets whether the peer has keys pressed.
     pub(crate) fn peer_holds(&mut self, holds: bool) {
         self.peer_holds = holds;
     }
@@ -319,33 +317,33 @@ impl ControlPlane {
         if !self.peer_holds {
             return self.next_ping;
         }
-        let silent = self.last_heard.max(self.last_ping) + HOLDING_PING_EVERY;
+        let silent = self.last_received.max(self.last_ping) + HOLDING_PING_EVERY;
         self.next_ping.min(silent)
     }
 
-    /// The shortest round trip seen lately; 20 ms before the first (guess).
+    /// The shortest recent round trip; 20 ms before the first (guess).
     pub(crate) fn round_trip(&self) -> Duration {
         self.clock.round_trip().unwrap_or(Duration::from_millis(20))
     }
 
-    /// How long the peer has been silent.
+    /// Time since the peer's last datagram.
     pub(crate) fn silence(&self, now: Instant) -> Duration {
-        now.since(self.last_heard)
+        now.since(self.last_received)
     }
 
-    /// Pings at once, and gives the peer time for the answer.
+    /// Pings at once, and gives the peer time to answer.
     pub(crate) fn ping_now(&mut self, now: Instant) {
         self.next_ping = now;
         self.last_answer = now;
     }
 
-    /// Pings at once, and a few times more soon: whether the peer is there is in doubt.
+    /// Pings at once and a few times more, to check whether the peer is alive.
     pub(crate) fn ping_burst(&mut self, now: Instant) {
         self.next_ping = now;
         self.pings = 0;
     }
 
-    /// How long we have been silent.
+    /// Time since the last sent datagram.
     pub(crate) fn own_silence(&self, now: Instant) -> Duration {
         now.since(self.last_sent)
     }
@@ -354,14 +352,13 @@ impl ControlPlane {
         self.last_sent
     }
 
-    /// How long no ping of ours has been answered: unlike [`ControlPlane::silence`], both
-    /// directions count.
+    /// Time since the last answered ping: unlike [`ControlPlane::silence`], it covers both directions.
     pub(crate) fn unanswered(&self, now: Instant) -> Duration {
         now.since(self.last_answer)
     }
 
-    pub(crate) fn last_heard(&self) -> Instant {
-        self.last_heard
+    pub(crate) fn last_received(&self) -> Instant {
+        self.last_received
     }
 
     pub(crate) fn check_invariants(&self) {
@@ -374,45 +371,45 @@ impl ControlPlane {
     pub(crate) fn next_timeout(&self) -> Option<(Instant, Wakeup)> {
         let waiting = (!self.waiting.is_empty()).then_some((Instant(i64::MIN), Wakeup::Transmit));
         let resend = self.outgoing.next_timeout().map(|at| (at, Wakeup::Resend));
-        let silence = Some((self.last_heard + SILENCE, Wakeup::Silence));
+        let silence = Some((self.last_received + SILENCE, Wakeup::Silence));
         let ping = Some((self.ping_at(), Wakeup::Ping));
         earlier(earlier(waiting, resend), earlier(silence, ping))
     }
 }
 
-/// Messages that go up borrow nothing.
+/// Messages passed up borrow nothing.
 fn owned(message: Message<'_>) -> Option<Message<'static>> {
     Some(match message {
         Message::Report(r) => Message::Report(r),
-        Message::ReportsSeen { view, through } => Message::ReportsSeen { view, through },
+        Message::ReportsAcked { view, through } => Message::ReportsAcked { view, through },
         Message::ReportsAfter { view, frame } => Message::ReportsAfter { view, frame },
-        Message::KeyFrameWanted {
+        Message::KeyFrameRequest {
             view,
             last_good,
             newest,
-        } => Message::KeyFrameWanted {
+        } => Message::KeyFrameRequest {
             view,
             last_good,
             newest,
         },
-        Message::Resend(request) => Message::Resend(request),
+        Message::RetransmissionRequest(request) => Message::RetransmissionRequest(request),
         Message::Beacon { view, newest } => Message::Beacon { view, newest },
         Message::CursorMoved { serial, at } => Message::CursorMoved { serial, at },
         Message::Input(batch) => Message::Input(batch),
-        Message::InputSeen { through } => Message::InputSeen { through },
-        Message::Decision(decision) => Message::Decision(decision),
+        Message::InputAcked { through } => Message::InputAcked { through },
+        Message::ControlEvent(decision) => Message::ControlEvent(decision),
         Message::AudioReport(report) => Message::AudioReport(report),
         Message::Goodbye { reason } => Message::Goodbye { reason },
         Message::Probe { token, segmented } => Message::Probe { token, segmented },
         Message::Probed {
             token,
             piece,
-            rung,
+            transport,
             padding,
         } => Message::Probed {
             token,
             piece,
-            rung,
+            transport,
             padding,
         },
         Message::PathChallenge { token } => Message::PathChallenge { token },
@@ -440,11 +437,11 @@ fn owned(message: Message<'_>) -> Option<Message<'static>> {
         },
         Message::Haptic { serial, haptic } => Message::Haptic { serial, haptic },
         Message::Display { number, display } => Message::Display { number, display },
-        Message::PosesWanted { number, at } => Message::PosesWanted { number, at },
+        Message::PoseSchedule { number, at } => Message::PoseSchedule { number, at },
         Message::Ping { .. }
         | Message::Pong { .. }
         | Message::Segment { .. }
-        | Message::SegmentsSeen { .. } => return None,
+        | Message::SegmentsAcked { .. } => return None,
     })
 }
 
@@ -457,7 +454,7 @@ mod tests {
     use crate::input::keys::Keys;
     use crate::wire::control::GoodbyeReason;
 
-    /// A kind that exists, with a length that it never has.
+    /// A known kind with an invalid length.
     const BAD: [u8; 4] = [1, 1, 0, 0];
 
     fn pair() -> (ControlPlane, ControlPlane) {
@@ -477,12 +474,12 @@ mod tests {
         (host, client)
     }
 
-    /// What `from` has to say, in its next datagram, with `behind` behind it.
-    fn tell(
+    /// Transfers the next datagram of `from` with `behind` appended.
+    fn transfer(
         from: &mut ControlPlane,
         to: &mut ControlPlane,
         behind: &[u8],
-    ) -> Result<Vec<ControlEvent>, Reject> {
+    ) -> Result<Vec<PlaneEvent>, Reject> {
         if let Some((offset, bytes)) = from.outgoing.poll(Instant(0), Duration::ZERO) {
             let bytes = &bytes;
             from.queue(&Message::Segment { offset, bytes });
@@ -507,34 +504,34 @@ mod tests {
         assert!(client.negotiate(&refused));
         client.queue(&Message::Ping { asked: 5 });
         client.queue(&quit);
-        assert!(tell(&mut client, &mut host, &BAD).is_err());
+        assert!(transfer(&mut client, &mut host, &BAD).is_err());
         assert!(host.waiting.is_empty(), "nothing is answered");
         assert_eq!(host.incoming.through(), 0);
         client.queue(&quit);
-        let heard = tell(&mut client, &mut host, &[]);
-        assert_eq!(heard, Ok(vec![ControlEvent::Message(quit)]));
-        // Sent again, the stream goes on.
+        let heard = transfer(&mut client, &mut host, &[]);
+        assert_eq!(heard, Ok(vec![PlaneEvent::Message(quit)]));
+        // The stream continues after a retransmission.
         let again = client.outgoing.next_timeout().unwrap_or_default();
         let (offset, bytes) = client.outgoing.poll(again, Duration::ZERO).unwrap();
         let bytes = &bytes;
         client.queue(&Message::Segment { offset, bytes });
-        let heard = tell(&mut client, &mut host, &[]);
-        assert_eq!(heard, Ok(vec![ControlEvent::Negotiation(refused)]));
+        let heard = transfer(&mut client, &mut host, &[]);
+        assert_eq!(heard, Ok(vec![PlaneEvent::Negotiation(refused)]));
     }
 
     #[test]
-    fn an_absurd_segment_takes_nothing_else_into_effect() {
+    fn a_datagram_with_an_invalid_segment_has_no_effect() {
         let (mut host, mut client) = pair();
         client.queue(&Message::Ping { asked: 5 });
         client.queue(&Message::Segment {
             offset: u64::MAX,
             bytes: b"x",
         });
-        assert!(tell(&mut client, &mut host, &[]).is_err());
+        assert!(transfer(&mut client, &mut host, &[]).is_err());
         assert!(host.waiting.is_empty(), "nothing is answered");
     }
 
-    /// Its neighbours were acknowledged, and would not come again.
+    /// Its neighbours were acknowledged and would not be retransmitted.
     #[test]
     fn a_bad_message_of_the_stream_is_skipped_alone() {
         let (mut host, mut client) = pair();
@@ -542,19 +539,19 @@ mod tests {
             role: Role::Player,
             host: "h".into(),
             keys: Keys::default(),
-            watching: None,
+            observer_reason: None,
         };
         assert!(client.negotiate(&granted));
         // A role that does not exist.
         assert!(client.outgoing.push(&[2, 9, 0]));
         assert!(client.negotiate(&granted));
-        let seen = Message::ReportsSeen {
+        let seen = Message::ReportsAcked {
             view: ViewId::FIRST,
             through: FrameId(3),
         };
         client.queue(&seen);
-        let heard = tell(&mut client, &mut host, &[]).unwrap();
-        let twice = ControlEvent::Negotiation(granted);
-        assert_eq!(heard, [ControlEvent::Message(seen), twice.clone(), twice]);
+        let heard = transfer(&mut client, &mut host, &[]).unwrap();
+        let twice = PlaneEvent::Negotiation(granted);
+        assert_eq!(heard, [PlaneEvent::Message(seen), twice.clone(), twice]);
     }
 }

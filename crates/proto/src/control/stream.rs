@@ -1,7 +1,7 @@
-//! The reliable stream of the control plane: messages that must arrive, in order.
+//! The reliable stream of the control plane: ordered, reliable messages.
 //!
-//! Negotiation and cursor shapes go through it. A byte stream with cumulative acknowledgement and
-//! a resend timer is enough for a few kilobytes now and then; what is urgent does not go here.
+//! It carries negotiation and cursor shapes. A byte stream with cumulative acknowledgement and a
+//! retransmission timer is enough for occasional kilobytes; urgent messages do not use it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -9,23 +9,23 @@ use std::time::Duration;
 use crate::bytes::Reject;
 use crate::time::Instant;
 
-/// Bytes of a segment at most: a full control datagram less the other fields.
+/// Maximum bytes of a segment: a full control datagram less the other fields.
 pub const SEGMENT: usize = 1200;
 
-/// Bytes that may wait for acknowledgement: two cursor shapes of the largest size (256 × 256 × 4).
+/// Maximum unacknowledged bytes: two cursor shapes of the largest size (256 × 256 × 4).
 pub const MAX_UNSEEN: usize = 640 * 1024;
 
-/// Bytes in flight at most: about what a 4 Mb/s link carries in 30 ms.
+/// Maximum bytes in flight: about 30 ms of a 4 Mb/s link.
 const WINDOW: u64 = 16 * 1024;
 
-/// Messages are at most this long.
+/// Maximum message length.
 pub const MAX_MESSAGE: usize = 300 * 1024;
 
-/// Segments that are kept although one before them is missing: more than [`WINDOW`] has.
+/// Maximum buffered out-of-order segments: more than [`WINDOW`] holds.
 const MAX_EARLY: usize = 64;
 
-/// The first resend comes after two round trips, but not before this: an acknowledgement may wait
-/// for the peer's next turn (guess).
+/// Minimum retransmission timeout; otherwise two round trips. An acknowledgement may wait for the peer's next
+/// turn (guess).
 const RESEND_FLOOR: Duration = Duration::from_millis(20);
 
 /// The sending half.
@@ -80,8 +80,8 @@ impl Outgoing {
         Some((offset, bytes))
     }
 
-    /// At `now` the peer has all bytes before `through`.
-    pub fn seen(&mut self, now: Instant, through: u64, round_trip: Duration) {
+    /// The peer acknowledged all bytes before `through`.
+    pub fn acknowledge(&mut self, now: Instant, through: u64, round_trip: Duration) {
         let end = self.start + self.unseen.len() as u64;
         if through <= self.start || through > end {
             return;
@@ -105,13 +105,13 @@ impl Outgoing {
         self.unseen.is_empty()
     }
 
-    /// Stream offset behind the last byte that may be sent now.
+    /// Stream offset after the last byte in the window.
     fn limit(&self) -> u64 {
         let end = self.start + self.unseen.len() as u64;
         end.min(self.start + WINDOW)
     }
 
-    /// When [`Outgoing::poll`] should be called again; long ago if it has something now.
+    /// When to call [`Outgoing::poll`]; in the past if a segment is due.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         if self.next < self.limit() {
@@ -125,16 +125,16 @@ impl Outgoing {
 #[derive(Debug, Default)]
 pub struct Incoming {
     ready: Vec<u8>,
-    /// Stream offset behind the last byte of `ready`.
+    /// Stream offset after the last byte of `ready`.
     through: u64,
     early: BTreeMap<u64, Vec<u8>>,
 }
 
 impl Incoming {
-    /// Takes a segment in. The acknowledgement that is due is [`Incoming::through`].
+    /// Takes a segment. Acknowledge it with [`Incoming::through`].
     ///
     /// # Errors
-    /// [`Reject::Range`] if it is absurd.
+    /// [`Reject::Range`] if it is out of range.
     pub fn segment(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Reject> {
         let end = offset
             .checked_add(bytes.len() as u64)
@@ -145,8 +145,8 @@ impl Incoming {
         if end > self.through + MAX_UNSEEN as u64 {
             return Err(Reject::Range("stream offset"));
         }
-        // Messages are taken out after each segment: more than one can't wait here, unless the
-        // stream ended with one that is too long.
+        // Messages are taken after each segment: more than one can't wait here, unless the stream ended with
+        // an overlong one.
         if self.ready.len() > MAX_MESSAGE + 4 {
             return Err(Reject::TooLong);
         }
@@ -177,7 +177,7 @@ impl Incoming {
         }
     }
 
-    /// All bytes before this place arrived.
+    /// All bytes before this offset arrived.
     #[must_use]
     pub fn through(&self) -> u64 {
         self.through
@@ -189,11 +189,11 @@ impl Incoming {
         assert!(self.ready.len() <= 2 * MAX_MESSAGE);
     }
 
-    /// The next whole message.
+    /// The next complete message.
     ///
     /// # Errors
-    /// [`Reject::TooLong`] if the peer announces a message longer than [`MAX_MESSAGE`]: the
-    /// stream can't go on.
+    /// [`Reject::TooLong`] if the peer announces a message longer than [`MAX_MESSAGE`]: the stream cannot
+    /// continue.
     pub fn message(&mut self) -> Result<Option<Vec<u8>>, Reject> {
         let Some((length, rest)) = self.ready.split_first_chunk::<4>() else {
             return Ok(None);
@@ -218,25 +218,24 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whatever the link does to segments and acknowledgements, the messages come out, in
-        /// order, once.
+        /// For any loss, reordering and duplication, all messages arrive in order, once.
         #[test]
         fn messages_arrive_in_order(
             messages in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..4000), 1..8),
-            fate in prop::collection::vec(0_u8..4, 0..60),
+            deliveries in prop::collection::vec(0_u8..4, 0..60),
         ) {
             let mut out = Outgoing::default();
             let mut inc = Incoming::default();
             for m in &messages {
                 prop_assert!(out.push(m));
             }
-            let mut fate = fate.into_iter();
+            let mut deliveries = deliveries.into_iter();
             let mut held: Vec<(u64, Vec<u8>)> = Vec::new();
             let mut got = Vec::new();
             let mut now = Instant(0);
             for _ in 0..10_000 {
                 while let Some(segment) = out.poll(now, Duration::from_millis(1)) {
-                    match fate.next().unwrap_or(0) {
+                    match deliveries.next().unwrap_or(0) {
                         1 => {}                       // lost
                         2 => held.push(segment),      // reordered
                         3 => {                        // duplicated
@@ -249,8 +248,8 @@ mod tests {
                 for (offset, bytes) in held.drain(..) {
                     inc.segment(offset, &bytes).unwrap();
                 }
-                if fate.next().unwrap_or(0) != 1 {
-                    out.seen(now, inc.through(), Duration::from_millis(1));
+                if deliveries.next().unwrap_or(0) != 1 {
+                    out.acknowledge(now, inc.through(), Duration::from_millis(1));
                 }
                 while let Some(m) = inc.message().unwrap() {
                     got.push(m);
@@ -274,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_never_ends_a_message_fills_no_memory() {
+    fn an_endless_message_has_bounded_memory() {
         let mut inc = Incoming::default();
         let (mut offset, mut refused) = (0, 0);
         for _ in 0..10_000 {
@@ -295,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_sent_is_due_at_once() {
+    fn sendable_segments_are_due_at_once() {
         let mut out = Outgoing::default();
         assert_eq!(out.next_timeout(), None);
         assert!(out.push(b"news"));

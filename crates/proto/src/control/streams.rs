@@ -1,13 +1,11 @@
-//! Which streams a session carries: what a client asks for beside the first view of its video, and what
-//! the host grants of it.
+//! The streams of a session: the client's offers in addition to the first view of its video, and the host's grants.
 //!
-//! A side that says nothing of streams has the first view of video stream 0 and nothing else, as every
-//! session does.
+//! Without offers, a session has only the first view of video stream 0, as every session does.
 
 use crate::bytes::{Reader, Reject, Writer};
 use crate::wire::media::{StreamId, StreamKind};
 
-/// Streams that an offer or a grant names at most; what follows is not looked at.
+/// Maximum streams in an offer or a grant; further entries are ignored.
 pub const MAX_STREAMS: usize = 16;
 
 /// Formats of audio: bit n of [`StreamOffer::formats`] is number n.
@@ -20,23 +18,23 @@ pub enum AudioFormat {
     Opus = 1,
 }
 
-/// A stream that a side can carry.
+/// A stream that a side supports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StreamOffer {
     /// Its kind and number.
     pub stream: StreamId,
-    /// It can go from the host to the client …
+    /// It can go from the host to the client.
     pub to_client: bool,
-    /// … and from the client to the host.
+    /// It can go from the client to the host.
     pub to_host: bool,
-    /// The formats that the side understands: bit n for number n of the kind's. Of no meaning for video,
-    /// whose codec is agreed on for all its views.
+    /// The supported formats: bit n for number n of the kind. Unused for video: its codec is negotiated for
+    /// all views.
     pub formats: u32,
-    /// Of a video stream: how many views, 1 or more.
+    /// Number of views of a video stream, 1 or more.
     pub views: u8,
 }
 
-/// The sound that clients hear, as hosts and clients offer it.
+/// The host's audio, as hosts and clients offer it.
 pub const HOST_AUDIO: StreamOffer = StreamOffer {
     stream: StreamId::first(StreamKind::Audio),
     to_client: true,
@@ -45,7 +43,7 @@ pub const HOST_AUDIO: StreamOffer = StreamOffer {
     views: 0,
 };
 
-/// The sound of a client's microphone: the second stream of sound, because the first goes the other way.
+/// A client's microphone: the second audio stream, because the first has the opposite direction.
 pub const MICROPHONE: StreamOffer = StreamOffer {
     stream: StreamId {
         kind: StreamKind::Audio,
@@ -56,18 +54,18 @@ pub const MICROPHONE: StreamOffer = StreamOffer {
     ..HOST_AUDIO
 };
 
-/// A stream that both sides carry.
+/// A granted stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Grant {
     /// Its kind and number.
     pub stream: StreamId,
-    /// It goes from the host to the client …
+    /// From the host to the client.
     pub to_client: bool,
-    /// … and from the client to the host.
+    /// From the client to the host.
     pub to_host: bool,
-    /// The number of its format.
+    /// Number of its format.
     pub format: u8,
-    /// Of a video stream: how many views.
+    /// Number of views of a video stream.
     pub views: u8,
 }
 
@@ -77,8 +75,8 @@ const TO_HOST: u8 = 2;
 /// Bytes of an entry's fields.
 const ENTRY: u8 = 1 + 1 + 1 + 1 + 4;
 
-/// What the host, which can carry `host`, grants a client that asks for `client`: of each stream the
-/// directions that both have, the format with the highest number and the views.
+/// The host's grants, given the streams that both sides offer: the common directions, the common format with
+/// the highest number, and the common number of views.
 #[must_use]
 pub fn granted(host: &[StreamOffer], client: &[StreamOffer]) -> Vec<Grant> {
     let mut grants: Vec<Grant> = Vec::new();
@@ -107,7 +105,7 @@ pub fn granted(host: &[StreamOffer], client: &[StreamOffer]) -> Vec<Grant> {
     grants
 }
 
-/// An entry as it is on the wire.
+/// An entry on the wire.
 struct Entry {
     stream: StreamId,
     directions: u8,
@@ -131,7 +129,7 @@ fn directions(to_client: bool, to_host: bool) -> u8 {
     (u8::from(to_client) * TO_CLIENT) | (u8::from(to_host) * TO_HOST)
 }
 
-/// Entries of kinds that only a newer peer knows are skipped, and so is what it adds to an entry.
+/// Skips entries of unknown kinds, and extra fields of newer peers.
 fn parse_entries<T>(r: &mut Reader<'_>, read: impl Fn(Entry) -> T) -> Result<Vec<T>, Reject> {
     let count = usize::from(r.u8()?);
     let mut entries = Vec::new();
@@ -162,7 +160,7 @@ pub(super) fn write_offers(w: &mut Writer<'_>, offers: &[StreamOffer]) {
     write_entries(w, offers.iter().map(entry));
 }
 
-/// None where the message ends before them: an older peer has none.
+/// Empty if the message ends before the offers: older peers have none.
 pub(super) fn parse_offers(r: &mut Reader<'_>) -> Result<Vec<StreamOffer>, Reject> {
     if r.remaining() == 0 {
         return Ok(Vec::new());
@@ -216,7 +214,7 @@ mod tests {
     };
 
     #[test]
-    fn what_both_can_is_granted_and_nothing_else() {
+    fn only_common_streams_are_granted() {
         let both = |offer: StreamOffer| StreamOffer {
             to_host: true,
             ..offer

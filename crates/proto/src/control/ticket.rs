@@ -1,20 +1,20 @@
-//! Tickets: who may come to one session of one host, signed by a portal that the host was told of when it
-//! started. A client with a ticket needs no PIN and is not written to the devices of the host.
+//! Tickets: admission to one session of one host, signed by a portal. The host got the portal's key at
+//! start-up. A client with a ticket needs no PIN and is not stored in the host's device list.
 //!
-//! A ticket names a session, a role, whom it is for, until when it may be shown, and has an id of its own, so
-//! that it serves once ([`TicketGate`]). A [`ControlToken`] of the same key is for the portal itself: it asks
-//! what a session does, keeps it alive, and stops it.
+//! A ticket names a session, a role, its holder and its expiry, and has an id, so that it is redeemed once
+//! ([`TicketGate`]). A [`ControlToken`] of the same key is for the portal itself: it queries, renews and
+//! stops a session.
 //!
 //! ```text
 //!  0         1      2      3        4         20   36          44           76          140
 //!  | version | kind | role | holder | session | id | not after | key's hash | signature |
 //!  | 1       | 1    |      |        | UUID    |    | u64, s    | SHA-256    | Ed25519   |
 //! ```
-//! All of it but the signature is signed, behind the words `openuvr ticket`. The text form is base64url without
+//! All of it but the signature is signed, prefixed with `openuvr ticket`. The text form is base64url without
 //! padding (RFC 4648, section 5).
 //!
-//! What it is not: it has no clock. The caller says what time it is, by the clock of the world ([`UnixTime`]),
-//! since portal and host are different machines.
+//! The module has no clock: the caller passes wall-clock time ([`UnixTime`]), since portal and host are
+//! different machines.
 
 mod control;
 mod gate;
@@ -41,44 +41,44 @@ pub const TICKET_VERSION: u8 = 1;
 /// Bytes of a ticket.
 pub const TICKET: usize = 140;
 
-/// Characters of a ticket's text, or of a token's, at most: a longer text is not looked at.
+/// Maximum characters of a ticket's or token's text; longer text is rejected unread.
 pub const MAX_TEXT: usize = 512;
 
-/// How far the clocks of portal and host may differ. A ticket is taken this much longer than it says.
+/// Tolerated clock difference between portal and host: a ticket is accepted this much past its expiry.
 pub const CLOCK_SKEW: Duration = Duration::from_secs(30);
 
-/// How long a ticket for one key may live, from when it is shown (guess: a person looks for the client
-/// program, which is to be installed first). It bounds what a host has to remember.
+/// Maximum lifetime of a ticket bound to a key, from when it is shown (guess: the user may have to install
+/// the client first). It bounds the host's memory.
 pub const MAX_TICKET_LIFE: Duration = Duration::from_secs(600);
 
-/// … and one for whoever shows it first: long enough for a browser to open a page.
+/// Maximum lifetime of an unbound ticket: long enough for a browser to open a page.
 pub const MAX_OPEN_TICKET_LIFE: Duration = Duration::from_secs(120);
 
-/// What a ticket's bytes are signed behind, so that nothing else that the key signs is taken for one.
+/// Domain separation prefix of the signature.
 const PURPOSE: &[u8] = b"openuvr ticket";
 
 /// The kind of a ticket, in its second byte; a control token is 2.
 const KIND: u8 = 1;
 
-/// A time by the clock of the world, in whole seconds since 1970-01-01 00:00 UTC without leap seconds (POSIX).
+/// Wall-clock time in whole seconds since 1970-01-01 00:00 UTC without leap seconds (POSIX).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct UnixTime(pub u64);
 
 impl UnixTime {
-    /// So much later; the latest there is, if there is none so late.
+    /// Adds `span`, saturating.
     #[must_use]
     pub fn plus(self, span: Duration) -> UnixTime {
         UnixTime(self.0.saturating_add(span.as_secs()))
     }
 }
 
-/// The name of one session of a portal: a UUID (RFC 9562), the same on every launcher. Not the
-/// [`SessionId`](crate::id::SessionId) of datagrams, which each connection has of its own.
+/// The id of a portal's session: a UUID (RFC 9562), the same on every launcher. Unlike
+/// [`SessionId`](crate::id::SessionId), which is specific to each connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SessionUuid(pub [u8; 16]);
 
 impl SessionUuid {
-    /// A new one: 122 random bits (RFC 9562, section 5.4).
+    /// A random one: 122 random bits (RFC 9562, section 5.4).
     ///
     /// # Errors
     /// [`NoRandomness`] if the operating system has none to give.
@@ -105,7 +105,7 @@ impl fmt::Display for SessionUuid {
 impl FromStr for SessionUuid {
     type Err = BadUuid;
 
-    /// Reads the form with four hyphens and lower-case or upper-case digits, and no other.
+    /// Parses the form with four hyphens and lower-case or upper-case digits, and no other.
     fn from_str(text: &str) -> Result<SessionUuid, BadUuid> {
         let bytes = text.as_bytes();
         if bytes.len() != 36 || [8, 13, 18, 23].iter().any(|&at| bytes[at] != b'-') {
@@ -127,17 +127,17 @@ impl FromStr for SessionUuid {
     }
 }
 
-/// A text that names no session.
+/// The text is not a UUID.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a session is named by a UUID, as in 6f1c2a34-5b6d-4e8f-9a0b-1c2d3e4f5a6b")]
 pub struct BadUuid;
 
-/// The hash of a device's key, by which a ticket says whom it is for.
+/// The hash of a device's key, which identifies a ticket's holder.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct KeyHash(pub [u8; 32]);
 
 impl KeyHash {
-    /// That of a client's identity key, or of what a browser is stored under
+    /// The hash of a client's identity key, or of a browser's storage key
     /// ([`foreign_key`](super::handshake::foreign_key)).
     #[must_use]
     pub fn of(key: &PublicKey) -> KeyHash {
@@ -145,33 +145,33 @@ impl KeyHash {
     }
 }
 
-/// Whom a ticket is for.
+/// The holder of a ticket.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Holder {
-    /// Whoever shows it first; from then on it belongs to that one's key. Such a ticket is as good as a
-    /// password until it is used, and lives [`MAX_OPEN_TICKET_LIFE`] at most.
-    FirstToCome,
+    /// The first device that shows it; the ticket is bound to that device's key from then on. It is a bearer
+    /// token until its first use, and is valid for [`MAX_OPEN_TICKET_LIFE`] at most.
+    FirstUse,
     /// The device with this key.
     Key(KeyHash),
 }
 
-/// What a portal says of one who may come.
+/// A portal's admission of one client.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Ticket {
-    /// To which session.
+    /// The session.
     pub session: SessionUuid,
-    /// As what at most: an observer never plays, a player may also watch.
+    /// The highest role: an observer never plays, a player may also watch.
     pub role: Role,
-    /// Who.
+    /// The holder.
     pub holder: Holder,
-    /// The last second in which it may be shown.
+    /// The last second of its validity.
     pub not_after: UnixTime,
-    /// Its own id, random: [`Ticket::new_id`].
+    /// A random id: [`Ticket::new_id`].
     pub id: [u8; 16],
 }
 
 impl Ticket {
-    /// An id that no other ticket has.
+    /// A unique id.
     ///
     /// # Errors
     /// [`NoRandomness`] if the operating system has none to give.
@@ -179,7 +179,7 @@ impl Ticket {
         random()
     }
 
-    /// The ticket with the portal's signature.
+    /// Signs the ticket.
     #[must_use]
     pub fn sign(&self, signer: &TicketSigner) -> SignedTicket {
         let mut bytes = [0; TICKET];
@@ -201,7 +201,7 @@ impl Ticket {
         SignedTicket(bytes)
     }
 
-    /// What the signed part of a ticket says. The signature was looked at.
+    /// Parses the signed part after its signature was verified.
     fn parse(body: &[u8]) -> Option<Ticket> {
         let (head, rest) = body.split_first_chunk::<4>()?;
         let (session, rest) = rest.split_first_chunk()?;
@@ -214,7 +214,7 @@ impl Ticket {
             _ => return None,
         };
         let holder = match head[3] {
-            0 if hash == [0; 32] => Holder::FirstToCome,
+            0 if hash == [0; 32] => Holder::FirstUse,
             1 => Holder::Key(KeyHash(hash)),
             _ => return None,
         };
@@ -228,12 +228,12 @@ impl Ticket {
     }
 }
 
-/// A ticket as it travels. What it says is known to [`SignedTicket::verify`] alone.
+/// An encoded ticket. [`SignedTicket::verify`] decodes it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SignedTicket([u8; TICKET]);
 
 impl SignedTicket {
-    /// Takes the bytes of a ticket; nothing of them is proven by that.
+    /// Wraps the bytes of a ticket without verifying them.
     ///
     /// # Errors
     /// [`TicketRefused::Malformed`] or [`TicketRefused::Version`].
@@ -256,18 +256,18 @@ impl SignedTicket {
         &self.0
     }
 
-    /// Whether it says that it is for this session. That proves nothing, and costs nothing: whoever knows the name
-    /// of a session, 122 random bits, can say so.
+    /// Whether it names this session. This is no proof: it needs only knowledge of the session's id, 122
+    /// random bits.
     #[must_use]
     pub fn names(&self, session: SessionUuid) -> bool {
         self.0[4..20] == session.0
     }
 
-    /// What it says, if the owner of `key` signed it.
+    /// The ticket, if the owner of `key` signed it.
     ///
     /// # Errors
-    /// [`TicketRefused::Forged`], or [`TicketRefused::Malformed`] if it was signed and says nothing that this
-    /// version knows.
+    /// [`TicketRefused::Forged`], or [`TicketRefused::Malformed`] if it was signed but this version cannot
+    /// decode it.
     pub fn verify(&self, key: &TicketKey) -> Result<Ticket, TicketRefused> {
         let (body, signature) = self.0.split_at(TICKET - SIGNATURE);
         if !key.verifies(PURPOSE, body, signature) {
@@ -284,7 +284,7 @@ impl fmt::Display for SignedTicket {
 }
 
 impl fmt::Debug for SignedTicket {
-    /// Without its bytes: who reads a log must not be able to use it.
+    /// Hides the bytes, so that a log does not leak a usable ticket.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SignedTicket(..)")
     }
@@ -299,23 +299,23 @@ impl FromStr for SignedTicket {
     }
 }
 
-/// The bytes of a text in base64url without padding; `None` if it is no such text or too long.
+/// Decodes base64url without padding; `None` if the text is invalid or too long.
 fn from_text(text: &str) -> Option<Vec<u8>> {
     let fits = text.len() <= MAX_TEXT;
     fits.then(|| URL_SAFE_NO_PAD.decode(text).ok()).flatten()
 }
 
-/// Why a ticket lets nobody in.
+/// Why a ticket is rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TicketRefused {
     /// The host was started without a portal's key.
     #[error("this host takes no tickets: pair with it by a PIN")]
     NotTaken,
-    /// It is no ticket.
+    /// Not a ticket.
     #[error("that is not a ticket: copy the whole link from the portal")]
     Malformed,
-    /// It is of a version that the host does not know.
+    /// A version that the host does not support.
     #[error("the ticket is of another version: update the older of portal and host")]
     Version,
     /// Its signature is not the portal's.
@@ -327,22 +327,22 @@ pub enum TicketRefused {
     /// It is for another device.
     #[error("the ticket is for another device: get one for this device from the portal")]
     OtherKey,
-    /// Its time is over.
+    /// It has expired.
     #[error(
         "the ticket has expired: get a new one from the portal (if it is new, the clocks of portal \
          and host differ by more than 30 s)"
     )]
     Expired,
-    /// It lives longer than a ticket may.
+    /// Its lifetime exceeds the maximum.
     #[error(
         "the ticket is valid for longer than a host allows: the clocks of portal and host differ, or the \
          portal is of another version"
     )]
     TooLong,
-    /// Another device came with it.
+    /// Another device has redeemed it.
     #[error("the ticket was used by another device: get a new one from the portal")]
     Used,
-    /// The host has no room to remember one more.
+    /// The host's memory of tickets is full.
     #[error("the host has taken too many tickets: try again in some minutes")]
     Full,
 }

@@ -1,27 +1,25 @@
-//! The clipboard of the host's display and that of the player: text goes the ways that the host allows, to
-//! and from the player alone.
+//! Clipboard sharing between the host's display and the player, in the directions that the host allows.
 
 use super::session::Session;
 use super::{Host, HostEvent};
-use crate::control::clipboard::{ClipboardPiece, ClipboardText, ClipboardWays};
+use crate::control::clipboard::{ClipboardDirections, ClipboardPiece, ClipboardText};
 use crate::control::negotiate::{Negotiation, Role};
 use crate::id::SubscriberId;
 
 impl Host {
-    /// Clipboard text goes these ways, for sessions that begin, roles that change, and whoever subscribes from
-    /// now on; at first none.
-    pub fn clipboard_ways(&mut self, ways: ClipboardWays) {
-        self.clipboard_ways = ways;
+    /// Sets the clipboard directions for new sessions and subscribers, and for role changes; initially none.
+    pub fn clipboard_directions(&mut self, directions: ClipboardDirections) {
+        self.clipboard_directions = directions;
     }
 
-    /// This was copied at the host: the player hears it, in place of what it has not heard to its end.
-    /// `false` if nobody is to hear it: it goes another way, nobody plays, or it is empty or longer than
+    /// Sends text copied at the host to the player, replacing unfinished text. Returns `false` if it is not
+    /// sent: the direction is disabled, there is no player, or the text is empty or longer than
     /// [`MAX_TEXT`](crate::control::clipboard::MAX_TEXT).
     pub fn clipboard(&mut self, text: ClipboardText) -> bool {
         let Some(player) = self.roles.player() else {
             return false;
         };
-        if !self.clipboard_ways.to_client || !text.fits() {
+        if !self.clipboard_directions.to_client || !text.fits() {
             return false;
         }
         if let Some(other) = self.other(player) {
@@ -30,28 +28,28 @@ impl Host {
         }
         let mut sessions = self.sessions.iter_mut();
         let session = sessions.find(|s| s.member.id == player && s.is_active());
-        session.is_some_and(|session| session.sent_text.begin(text))
+        session.is_some_and(|session| session.sent_text.start(text))
     }
 
-    /// A piece of a text came from a subscriber that is no session; whether a text is whole with it. Who does not
-    /// play shares nothing.
+    /// Takes a fragment from an external subscriber; returns whether it completes a text. Fragments from
+    /// observers are ignored.
     pub fn clipboard_piece_from(&mut self, id: SubscriberId, piece: &ClipboardPiece) -> bool {
         let plays = self.roles.player() == Some(id);
-        let goes = plays && self.clipboard_ways.to_host;
+        let goes = plays && self.clipboard_directions.to_host;
         let Some(other) = self.other(id).filter(|_| goes) else {
             return false;
         };
         let whole = other.received_text.take(piece);
-        let is_whole = whole.is_some();
+        let is_complete = whole.is_some();
         whole.into_iter().for_each(|text| self.copied(id, text));
-        is_whole
+        is_complete
     }
 
-    /// A piece of a text came from a session.
+    /// Takes a fragment from a session.
     pub(super) fn clipboard_piece(&mut self, i: usize, piece: &ClipboardPiece) {
         let session = &mut self.sessions[i];
         let plays = self.roles.role(session.member.id) == Some(Role::Player);
-        if !plays || !self.clipboard_ways.to_host || !session.is_active() {
+        if !plays || !self.clipboard_directions.to_host || !session.is_active() {
             return;
         }
         let Some(text) = session.received_text.take(piece) else {
@@ -61,8 +59,7 @@ impl Host {
         self.copied(id, text);
     }
 
-    /// Of several texts that nobody took yet the newest counts, so that one who copies without end fills no
-    /// queue.
+    /// Keeps only the newest unpolled text, so that a flood of copies fills no queue.
     fn copied(&mut self, from: SubscriberId, text: ClipboardText) {
         let older =
             |event: &HostEvent| matches!(event, HostEvent::Clipboard(other, _) if *other == from);
@@ -72,14 +69,19 @@ impl Host {
 }
 
 impl Session {
-    /// Behind each grant: a player hears which ways there are, if there are any; an observer, or who was
-    /// the player, hears nothing more of what was copied.
-    pub(super) fn say_clipboard_ways(&mut self, role: Role, ways: ClipboardWays) {
+    /// Follows each grant: sends a player the enabled directions, and cancels unsent text for other roles.
+    pub(super) fn send_clipboard_directions(
+        &mut self,
+        role: Role,
+        directions: ClipboardDirections,
+    ) {
         self.sent_text.forget();
         self.received_text.forget();
-        if role == Role::Player && ways.any() {
-            // A few bytes behind a grant that had room.
-            let _ = self.plane.negotiate(&Negotiation::ClipboardWays(ways));
+        if role == Role::Player && directions.any() {
+            // A few bytes after a grant that had room.
+            let _ = self
+                .plane
+                .negotiate(&Negotiation::ClipboardDirections(directions));
         }
     }
 }

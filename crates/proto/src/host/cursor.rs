@@ -1,4 +1,4 @@
-//! The pointer at the host: what each subscriber is told of it, in its newest state.
+//! The host's cursor state and its distribution to subscribers: only the newest counts.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::control::negotiate::Negotiation;
 use crate::send::update::CursorShape;
 use crate::wire::control::Message;
 
-/// The pointer, and how the application wants to hear of the mouse.
+/// The cursor, and the mouse mode of the application.
 #[derive(Debug, Default)]
 pub(super) struct Cursor {
     shape: Option<Arc<CursorShape>>,
@@ -29,7 +29,7 @@ impl Cursor {
         self.relative_mouse
     }
 
-    /// Its place, for a session.
+    /// The position message for a session.
     pub(super) fn moved(&self) -> Message<'static> {
         Message::CursorMoved {
             serial: self.serial,
@@ -37,7 +37,7 @@ impl Cursor {
         }
     }
 
-    /// Its shape, for a session.
+    /// The shape message for a session.
     pub(super) fn shaped(&self) -> Option<Negotiation> {
         let shape = self.shape.as_ref()?;
         Some(Negotiation::CursorShape {
@@ -49,7 +49,7 @@ impl Cursor {
 }
 
 impl Host {
-    /// The pointer has a new shape.
+    /// Sets the cursor's shape.
     pub fn cursor_shape(&mut self, shape: CursorShape) {
         for session in &mut self.sessions {
             session.shape_due = true;
@@ -60,7 +60,7 @@ impl Host {
         self.cursor.shape = Some(Arc::new(shape));
     }
 
-    /// The pointer is elsewhere.
+    /// Sets the cursor's position.
     pub fn cursor_moved(&mut self, at: Option<(u16, u16)>) {
         self.cursor.serial = self.cursor.serial.wrapping_add(1);
         self.cursor.at = at;
@@ -73,7 +73,7 @@ impl Host {
         }
     }
 
-    /// The application wants to hear how far the mouse moves, or (at first) where the pointer is.
+    /// Sets relative or (initially) absolute mouse motion.
     pub fn relative_mouse(&mut self, wanted: bool) {
         if std::mem::replace(&mut self.cursor.relative_mouse, wanted) != wanted {
             for session in &mut self.sessions {

@@ -1,4 +1,4 @@
-//! What a host tells its runtime.
+//! The events of a host for its runtime.
 
 use super::request::SubscribeRequest;
 use crate::control::clipboard::ClipboardText;
@@ -6,120 +6,119 @@ use crate::control::handshake::PublicKey;
 use crate::control::negotiate::{Offer, Refusal, Role};
 use crate::control::streams::Grant;
 use crate::id::{FrameId, PathId, SessionId, SubscriberId, ViewId};
-use crate::input::inbox::Arrived;
+use crate::input::inbox::ReceivedInput;
 use crate::recv::uplink::UplinkReceiver;
 use crate::send::plane::MediaSender;
 use crate::time::Instant;
 use crate::trace::FrameRecord;
 use crate::units::Size;
-use crate::wire::control::{AudioReport, GoodbyeReason, ResendRequest};
+use crate::wire::control::{AudioReport, GoodbyeReason, RetransmissionRequest};
 
-/// Something for the runtime.
+/// An event for the runtime.
 pub enum HostEvent {
-    /// A new subscriber: its video goes to `path`, sealed by `media`, from the next key frame on.
+    /// A new session: its video is sent to `path`, sealed by `media`, from the next key frame on.
     Subscribed {
         /// Its session.
         session: SessionId,
-        /// Where to.
+        /// The destination.
         path: PathId,
-        /// Whether the kernel may cut batches into datagrams on this way.
+        /// Whether segmentation offload is allowed on this path.
         segmented: bool,
         /// The device's key.
         peer: PublicKey,
         /// Its role.
         role: Role,
-        /// Its name and software, as it says.
+        /// Its offer, with its name and software.
         offer: Box<Offer>,
-        /// What its session carries beside the first view of its video.
+        /// The granted streams in addition to the first view of its video.
         streams: Vec<Grant>,
-        /// Makes the senders of its streams: the one owner of its media key.
+        /// Makes the senders of its streams; the only owner of the media key.
         media: Box<MediaSender>,
-        /// Receives what it streams to the host, if it was granted anything of that.
+        /// Receives the client's streams, if any were granted.
         uplink: Option<Box<UplinkReceiver>>,
     },
-    /// A new subscriber that is no session: it takes frames from the next key frame on.
+    /// A new external subscriber: it takes frames from the next key frame on.
     OtherSubscribed {
         /// The subscriber.
         subscriber: SubscriberId,
         /// Its role.
         role: Role,
-        /// What it asked for.
+        /// Its request.
         request: Box<SubscribeRequest>,
     },
-    /// It has this role now: another took the player's over, the player left, or it asked.
+    /// The subscriber's new role: after a take-over, after the player left, or by request.
     RoleChanged(SubscriberId, Role),
-    /// Its datagrams come from elsewhere now, and so do its video's go; or it said otherwise
-    /// whether they may be cut.
+    /// The session's path or its segmentation offload changed, for control and video.
     PathChanged {
         /// Its session.
         session: SessionId,
-        /// Where to.
+        /// The destination.
         path: PathId,
-        /// Whether the kernel may cut batches into datagrams on this way.
+        /// Whether segmentation offload is allowed on this path.
         segmented: bool,
     },
-    /// It is gone.
+    /// The subscriber is gone.
     Ended(SubscriberId, Ending),
-    /// The player did something: inject it.
+    /// Input of the player to inject.
     Input {
         /// The player.
         from: SubscriberId,
-        /// What it did.
-        arrived: Arrived,
-        /// When that arrived here.
+        /// The event.
+        arrived: ReceivedInput,
+        /// Arrival time of its datagram.
         received: Instant,
     },
-    /// The player is gone or silent: release what it held.
+    /// The player is gone or silent: release its pressed keys.
     ReleaseInput,
-    /// Whether keys that are down may repeat. They may not while the player is silent: the release of a tap
-    /// may be on its way.
+    /// Whether pressed keys may repeat. They may not while the player is silent, because a key release may be
+    /// in transit.
     KeyRepeat(bool),
-    /// Somebody's picture is broken.
-    KeyFrameWanted {
-        /// Whose.
+    /// A client's picture is broken.
+    KeyFrameRequested {
+        /// Its session.
         session: SessionId,
         /// The view.
         view: ViewId,
-        /// The newest frame that they displayed whole.
+        /// The newest frame that it displayed completely.
         last_good: FrameId,
-        /// The newest frame that they had heard of.
+        /// The newest frame that it knew.
         newest: FrameId,
     },
-    /// A client's window has this size now, in pixels.
+    /// The new size of a client's window, in pixels.
     WindowSize(SessionId, Size),
-    /// The player copied this.
+    /// Text copied by the player.
     Clipboard(SubscriberId, ClipboardText),
-    /// A client lacks parts of a frame: the view's sender may send them again.
-    ResendWanted(SessionId, ResendRequest),
-    /// How a client plays the sound that it gets.
+    /// A client lacks parts of a frame: the view's sender may retransmit them.
+    RetransmissionRequested(SessionId, RetransmissionRequest),
+    /// A client's audio report.
     AudioReport(SessionId, AudioReport),
-    /// A frame's end.
+    /// The record of a finished frame.
     Record(Box<FrameRecord>),
 }
 
-/// A client asks whether a way carries a stream: answer with [`Host::answer_probe`](super::Host::answer_probe).
+/// A client's probe of a path: answer with [`Host::answer_probe`](super::Host::answer_probe).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Asked {
+pub struct ProbeRequest {
     /// Its session.
     pub session: SessionId,
-    /// The way.
+    /// The path.
     pub path: PathId,
-    /// Whether the kernel may cut the answer.
+    /// Whether the answer may use segmentation offload.
     pub segmented: bool,
     pub(super) token: u32,
 }
 
-/// Why a subscriber is one no more.
+/// Why a subscriber ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// It said goodbye.
+    /// It left.
     Goodbye(GoodbyeReason),
-    /// It fell silent.
+    /// It timed out.
     Silent,
-    /// The same device began a new session.
+    /// The same device started a new session.
     Replaced,
-    /// It got nothing of what it asked for.
+    /// Its offer was refused.
     Refused(Refusal),
-    /// It never said what it wants, or the host ended it.
+    /// It sent no offer in time, or the host ended it.
     Closed,
 }

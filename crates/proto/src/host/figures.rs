@@ -1,8 +1,8 @@
-//! How a host's subscribers see it now: their kinds and roles, and, of those that report on their frames, how many
-//! they display a second and how late, over the newest seconds.
+//! Statistics of a host's subscribers: kind and role and, from their reports, frame rate and latency over a
+//! sliding window.
 //!
-//! Fed with the records of the [ledger](crate::ledger), beside [`Host`](super::Host) and not in it: whoever reads
-//! figures must not hold up who sends frames. What nobody has reported is `None`, never zero.
+//! Fed with the records of the [ledger](crate::ledger), outside of [`Host`](super::Host): readers must not
+//! block the sending threads. Unreported figures are `None`, never zero.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,58 +14,58 @@ use crate::quantile::nearest_rank;
 use crate::time::{Instant, Mapped};
 use crate::trace::{DropCause, FrameRecord, Outcome};
 
-/// How far back figures look: p99 of 60 frames/s is then the third worst of 300.
+/// The sliding window: p99 at 60 frames/s is then the third worst of 300.
 pub const WINDOW: Duration = Duration::from_secs(5);
 
-/// Frames a second of less time than this say too little (guess).
+/// Minimum span for a frame rate (guess).
 const LEAST: Duration = Duration::from_secs(1);
 
-/// The most frames of a subscriber that are kept: those of [`WINDOW`] at 240 a second. Of more frames a second, a
-/// shorter time is looked at.
+/// Maximum frames kept per subscriber: those of [`WINDOW`] at 240 a second. At higher rates the window is
+/// shorter.
 const FRAMES: usize = 1200;
 
-/// How one subscriber sees the host now.
+/// Statistics of one subscriber.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SubscriberFigures {
-    /// What it is.
+    /// Its kind.
     pub kind: SubscriberKind,
-    /// Whether it plays.
+    /// Its role.
     pub role: Role,
-    /// Frames that it displayed whole, a second; of several views the first one's. `None`: it does not report, or
-    /// has not done so for long enough.
+    /// Completely displayed frames a second, of the first view. `None`: it does not report, or has not
+    /// reported recently.
     pub frames_per_second: Option<f64>,
-    /// From [`Stage::Captured`](crate::trace::Stage::Captured) to the last stage that it reports, of these frames.
-    /// `None`: there were none, or none with both times.
+    /// From [`Stage::Captured`](crate::trace::Stage::Captured) to the last reported stage of these frames.
+    /// `None` without such frames, or without both times.
     pub latency: Option<LatencyFigures>,
 }
 
 /// Percentiles by nearest rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LatencyFigures {
-    /// Half of the frames took no longer.
+    /// The median.
     pub p50: Duration,
-    /// 99 of 100 frames took no longer.
+    /// The 99th percentile.
     pub p99: Duration,
-    /// Each may be off by so much, since two clocks are compared.
+    /// Maximum error of each, from the clock map.
     pub bound: Duration,
 }
 
-/// What holds of all subscribers of one kind and role.
+/// Statistics over all subscribers of one kind and role.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct GroupFigures {
-    /// What they are.
+    /// Their kind.
     pub kind: SubscriberKind,
-    /// Whether they play.
+    /// Their role.
     pub role: Role,
-    /// How many they are; at least one.
+    /// Their number; at least one.
     pub count: usize,
-    /// The least that one of those has that are known.
+    /// The minimum of the known rates.
     pub frames_per_second: Option<f64>,
-    /// The largest that one of them has, each by itself.
+    /// The maximum of each figure.
     pub latency: Option<LatencyFigures>,
 }
 
-/// Puts those of one kind and role together; players first, then in the order of [`SubscriberKind::ALL`].
+/// Groups subscribers by kind and role; players first, then in the order of [`SubscriberKind::ALL`].
 #[must_use]
 pub fn grouped(all: &[SubscriberFigures]) -> Vec<GroupFigures> {
     let mut groups: Vec<GroupFigures> = Vec::new();
@@ -100,36 +100,35 @@ impl GroupFigures {
     }
 }
 
-/// The newest frames of each subscriber. Its memory is taken when a subscriber comes (29 KB); noting a frame takes
-/// none.
+/// The newest frames of each subscriber. Memory is allocated when a subscriber joins (29 KB), not per frame.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
     subscribers: Vec<Newest>,
 }
 
-/// The newest frames of one.
+/// The newest frames of one subscriber.
 #[derive(Clone, Debug)]
 struct Newest {
     id: SubscriberId,
     kind: SubscriberKind,
     role: Role,
-    /// From when on frames are counted: since its first report, or since a frame that had to make room.
+    /// Start of the counted time: its first report, or the oldest frame kept.
     since: Option<Instant>,
-    /// When it last reported on a frame …
+    /// Time of its last report.
     reported: Option<Instant>,
-    /// … and when a frame last ended without a report that should have come.
+    /// Time of the last frame with a missing report.
     unreported: Option<Instant>,
-    frames: VecDeque<Shown>,
+    frames: VecDeque<DisplayedFrame>,
 }
 
-/// A frame that was displayed whole.
+/// A completely displayed frame.
 #[derive(Clone, Copy, Debug)]
-struct Shown {
+struct DisplayedFrame {
     at: Instant,
     latency: Option<Micros>,
 }
 
-/// A latency and its bound in microseconds, which are precise enough and half as large.
+/// A latency and its bound in microseconds: precise enough, and half the size.
 #[derive(Clone, Copy, Debug)]
 struct Micros {
     span: u32,
@@ -137,7 +136,7 @@ struct Micros {
 }
 
 impl Figures {
-    /// Somebody subscribed.
+    /// A subscriber joined.
     pub fn joined(&mut self, id: SubscriberId, kind: SubscriberKind, role: Role) {
         self.left(id);
         self.subscribers.push(Newest {
@@ -151,19 +150,19 @@ impl Figures {
         });
     }
 
-    /// Its role changed.
+    /// A subscriber's role changed.
     pub fn role_changed(&mut self, id: SubscriberId, role: Role) {
         if let Some(of) = self.of(id) {
             of.role = role;
         }
     }
 
-    /// It is gone.
+    /// A subscriber left.
     pub fn left(&mut self, id: SubscriberId) {
         self.subscribers.retain(|of| of.id != id);
     }
 
-    /// A frame ended for a subscriber, which was just heard of.
+    /// Adds the record of a frame that just ended.
     pub fn note(&mut self, now: Instant, record: &FrameRecord) {
         if record.view == ViewId::FIRST
             && let Some(of) = self.of(record.subscriber)
@@ -172,7 +171,7 @@ impl Figures {
         }
     }
 
-    /// All subscribers, in the order in which they came.
+    /// All subscribers, in the order of joining.
     #[must_use]
     pub fn read(&self, now: Instant) -> Vec<SubscriberFigures> {
         self.subscribers.iter().map(|of| of.read(now)).collect()
@@ -198,22 +197,22 @@ impl Newest {
                 why: DropCause::Unreported,
                 ..
             } => self.unreported = Some(now),
-            // What the host alone has decided says nothing of the other end.
-            Outcome::Left | Outcome::Dropped { .. } => {}
+            // Outcomes at the host do not concern the client.
+            Outcome::SentUnacknowledged | Outcome::Dropped { .. } => {}
         }
-        if record.outcome.is_whole() {
+        if record.outcome.is_complete() {
             if self.frames.len() == FRAMES {
                 self.since = self.frames.pop_front().map(|oldest| oldest.at);
             }
-            self.frames.push_back(Shown {
+            self.frames.push_back(DisplayedFrame {
                 at: now,
                 latency: record.captured_to_last().map(Micros::of),
             });
         }
     }
 
-    /// Whether it is known what becomes of its frames: of one that fell silent it is no more, of one that has got no
-    /// frame for long (a still picture) it is.
+    /// Whether the outcome of its frames is known: not after it fell silent, but still while it gets no
+    /// frames (a still picture).
     fn reports(&self) -> bool {
         let silent = |reported: Instant| {
             let unreported = self.unreported;

@@ -1,16 +1,16 @@
-//! What a host keeps of each subscriber, whatever kind it is.
+//! The state of a subscriber, common to all kinds.
 
 use super::REPEAT_WITHIN;
 use super::event::Ending;
 use super::views::Views;
 use crate::control::clock::ClockMap;
-use crate::controller::{Controlled, Controllers};
-use crate::display::{Display, PlayersDisplay, Refresh};
+use crate::controller::{Controllers, ReceivedControllers};
+use crate::display::{Display, PlayerDisplay, RefreshTiming};
 use crate::id::{PoseId, SubscriberId};
 use crate::input::event::InputEvent;
 use crate::input::pressed::Pressed;
 use crate::ledger::SentFrame;
-use crate::pose::{Pose, Posed};
+use crate::pose::{Pose, ReceivedPose};
 use crate::send::loss::LossMeter;
 use crate::send::rendition::FrameOutcome;
 use crate::seq;
@@ -21,21 +21,21 @@ use crate::wire::control::Report;
 pub(super) struct Member {
     pub(super) id: SubscriberId,
     pub(super) views: Views,
-    /// What the reports on all of them say of the link.
+    /// The link's loss from the reports of all views.
     pub(super) loss: LossMeter,
-    /// Whether it did something as the player since everything was released.
+    /// Whether it sent input as the player since the last release.
     pub(super) holds_input: bool,
-    /// The keys and buttons that are down.
+    /// Its pressed keys and buttons.
     pressed: Pressed,
     /// Whether they may repeat.
     repeats: bool,
-    /// The newest pose since it became the player.
-    pub(super) posed: Option<Posed>,
-    /// What it holds, as it said last.
-    pub(super) controlled: Option<Controlled>,
-    /// The number of what was said of its display last, and that: its phase on both clocks.
-    display: Option<(u32, PlayersDisplay)>,
-    /// Set when it is over.
+    /// Its newest pose as the player.
+    pub(super) posed: Option<ReceivedPose>,
+    /// Its newest controller states.
+    pub(super) controlled: Option<ReceivedControllers>,
+    /// The number and content of its newest display message, with the phase on both clocks.
+    display: Option<(u32, PlayerDisplay)>,
+    /// Set when it has ended.
     pub(super) ending: Option<Ending>,
 }
 
@@ -59,20 +59,20 @@ impl Member {
         self.ending.is_some()
     }
 
-    /// Of frames that left nobody will say more.
+    /// No more reports follow on its sent frames.
     pub(super) fn end_frames(&mut self) {
         self.views.iter_mut().for_each(|view| view.ledger.end());
     }
 
-    /// Its client reported on a frame; on one of a view that it does not get, it says nothing.
+    /// Handles a frame report; unknown views are ignored.
     pub(super) fn reported(&mut self, now: Instant, report: &Report, clock: &ClockMap) {
         if let Some(view) = self.views.get(report.view) {
             (view.ledger).reported(now, report, clock, &mut self.loss);
         }
     }
 
-    /// How a frame ended here, for its ledger; `in_hand`: one that left was handed over. Of one that is
-    /// over nobody will say more.
+    /// Records a frame's outcome at the host; `in_hand`: a sent frame was handed over. An ended member
+    /// reports nothing more.
     pub(super) fn record(
         &mut self,
         now: Instant,
@@ -104,42 +104,42 @@ impl Member {
         }
     }
 
-    /// It did this as the player.
+    /// Records input as the player.
     pub(super) fn did(&mut self, event: &InputEvent) {
         self.holds_input = true;
         self.pressed.note(event);
     }
 
-    /// Everything that it holds is released.
+    /// All of its input was released.
     pub(super) fn released(&mut self) {
         self.holds_input = false;
         self.pressed = Pressed::default();
     }
 
-    /// Whether keys or buttons of it are down.
+    /// Whether any of its keys or buttons are pressed.
     pub(super) fn holds_keys(&self) -> bool {
         !self.pressed.held().is_empty()
     }
 
-    /// Whether its keys may repeat now that it was heard last at `heard`, if that is news.
+    /// Whether its keys may repeat, given the last activity at `heard`; `None` if unchanged.
     pub(super) fn poll_repeats(&mut self, now: Instant, heard: Instant) -> Option<bool> {
         let may = !self.holds_keys() || now.since(heard) < REPEAT_WITHIN;
         (std::mem::replace(&mut self.repeats, may) != may).then_some(may)
     }
 
-    /// When they may not repeat any more, if nothing is heard until then.
+    /// When key repeat ends without further activity.
     pub(super) fn repeats_until(&self, heard: Instant) -> Option<Instant> {
         (self.repeats && self.holds_keys()).then(|| heard + REPEAT_WITHIN)
     }
 
-    /// It is the player no more.
-    pub(super) fn displaced(&mut self) {
+    /// It lost the player's role.
+    pub(super) fn on_demoted(&mut self) {
         self.released();
         self.posed = None;
         self.controlled = None;
     }
 
-    /// The player holds these now; older ones than the newest change nothing.
+    /// Sets the player's controllers; older states are ignored.
     pub(super) fn controls(
         &mut self,
         now: Instant,
@@ -149,7 +149,7 @@ impl Member {
     ) {
         let before = self.controlled;
         if before.is_none_or(|before| seq::newer(number, before.number)) {
-            self.controlled = Some(Controlled {
+            self.controlled = Some(ReceivedControllers {
                 subscriber: self.id,
                 number,
                 states,
@@ -160,13 +160,13 @@ impl Member {
         }
     }
 
-    /// What its display is like, if it has said so.
-    pub(super) fn display(&self) -> Option<PlayersDisplay> {
+    /// Its display, if known.
+    pub(super) fn display(&self) -> Option<PlayerDisplay> {
         self.display.map(|(_, display)| display)
     }
 
-    /// Its display is like this.
-    pub(super) fn shows_on(
+    /// Sets its display.
+    pub(super) fn set_display(
         &mut self,
         now: Instant,
         (number, display): (u32, Display),
@@ -176,16 +176,16 @@ impl Member {
             return;
         }
         let refresh = display.refresh.and_then(|refresh| {
-            Some(Refresh {
+            Some(RefreshTiming {
                 phase: clock.to_mine(refresh.phase, now)?,
                 period: refresh.period,
             })
         });
         let eyes = display.eyes;
-        self.display = Some((number, PlayersDisplay { refresh, eyes }));
+        self.display = Some((number, PlayerDisplay { refresh, eyes }));
     }
 
-    /// The player's head is there now; an older pose than the newest changes nothing.
+    /// Sets the player's pose; older poses are ignored.
     pub(super) fn pose(
         &mut self,
         now: Instant,
@@ -197,7 +197,7 @@ impl Member {
             .posed
             .is_none_or(|before| seq::newer(id.0, before.id.0))
         {
-            self.posed = Some(Posed {
+            self.posed = Some(ReceivedPose {
                 subscriber: self.id,
                 id,
                 pose,

@@ -1,21 +1,21 @@
-//! What a subscriber that is no OpenUVR session asks a host for.
+//! The subscription request of an external subscriber.
 
 use crate::control::identity::PublicKey;
-use crate::control::negotiate::{Role, Wishes};
+use crate::control::negotiate::{ClientConstraints, Role};
 use crate::send::intake::Intake;
 
-/// What kind of program a subscriber is: for figures, nothing follows from it.
+/// The kind of program, for statistics only.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum SubscriberKind {
     /// An OpenUVR session.
     Client,
     /// A browser.
     Browser,
-    /// A program that plays streams.
+    /// A player of media streams.
     VideoPlayer,
-    /// It writes to a file.
+    /// A recorder.
     Recorder,
-    /// Something else.
+    /// Another program.
     Other,
 }
 
@@ -29,7 +29,7 @@ impl SubscriberKind {
         SubscriberKind::Other,
     ];
 
-    /// Its word, as in figures.
+    /// Its name in statistics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -42,37 +42,36 @@ impl SubscriberKind {
     }
 }
 
-/// What a subscriber asks for that is no session: see [`Offer`](crate::control::negotiate::Offer).
+/// The request of an external subscriber: compare [`Offer`](crate::control::negotiate::Offer).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SubscribeRequest {
-    /// The role that it wants.
+    /// The requested role.
     pub role: Role,
-    /// Whether it wants to take the player's role from whoever has it.
+    /// Whether to take over the player's role.
     pub take_over: bool,
-    /// The codecs that it can use: bit n for codec number n.
+    /// The supported codecs: bit n for codec number n.
     pub codecs: u32,
-    /// What it is.
+    /// Its kind.
     pub kind: SubscriberKind,
-    /// What it is called in lists and logs.
+    /// Its name in lists and logs.
     pub name: String,
     /// The program or the protocol, for logs.
     pub software: String,
-    /// How it takes frames, and how many may wait for it.
+    /// How it takes frames, and the limits of its queue.
     pub intake: Intake,
-    /// What it wants of the video while it plays.
-    pub wishes: Wishes,
-    /// Whether it says of each frame that left for it what became of it
-    /// ([`Feedback::Frame`](crate::send::subscriber::Feedback::Frame)). Of one that does not (a recorder)
-    /// frames end as [`Outcome::Left`](crate::trace::Outcome::Left).
+    /// Its limits on the video while it plays.
+    pub constraints: ClientConstraints,
+    /// Whether it reports the outcome of each sent frame
+    /// ([`Feedback::Frame`](crate::send::subscriber::Feedback::Frame)). Otherwise (a recorder) frames end as
+    /// [`Outcome::SentUnacknowledged`](crate::trace::Outcome::SentUnacknowledged).
     pub reports: bool,
-    /// The device that it runs on, if that is one that the host knows: it loses its place when the device
-    /// is forbidden.
+    /// Its device, if known to the host: the subscription ends when the device is forbidden.
     pub device: Option<PublicKey>,
 }
 
 impl SubscribeRequest {
-    /// One that wants this role if nobody has it, takes any codec and the newest frames, has no wishes, and does not
-    /// report.
+    /// A request for this role without take-over, with any codec, the newest frames, no constraints and no
+    /// reports.
     #[must_use]
     pub fn new(role: Role, name: &str) -> SubscribeRequest {
         SubscribeRequest {
@@ -83,7 +82,7 @@ impl SubscribeRequest {
             name: name.to_owned(),
             software: String::new(),
             intake: Intake::Newest,
-            wishes: Wishes::default(),
+            constraints: ClientConstraints::default(),
             reports: false,
             device: None,
         }

@@ -1,70 +1,68 @@
-//! Who plays and who watches, whatever kind of subscriber it is: which role one gets, who loses it, and
-//! who plays when the player leaves.
+//! Role arbitration over all kinds of subscribers: grants, take-overs and succession of the player.
 
 use std::collections::VecDeque;
 
-use crate::control::negotiate::{Refusal, Role, WatchReason};
+use crate::control::negotiate::{ObserverReason, Refusal, Role};
 use crate::id::SubscriberId;
 
-/// What a would-be player gets when there is a player already.
+/// The policy for a second player.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SecondPlayer {
-    /// Nothing.
+    /// Refuse it.
     Refuse,
-    /// It may watch.
+    /// Admit it as an observer.
     Observe,
-    /// The role; the player before it becomes an observer.
+    /// Give it the role; the earlier player becomes an observer.
     TakeOver,
 }
 
-/// The role that a subscriber has.
+/// A granted role.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Grant {
     /// The role.
     pub role: Role,
     /// Why an observer does not play.
-    pub watching: Option<WatchReason>,
+    pub observer_reason: Option<ObserverReason>,
 }
 
-/// What happened to a subscriber that did not ask.
+/// A role change that the subscriber did not request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Change {
-    /// It has this role now.
+pub(crate) enum RoleChange {
+    /// The new role.
     Granted(SubscriberId, Grant),
-    /// Another took the role over, and there is no room for one more observer: it is out.
+    /// Displaced by a take-over without room for another observer.
     Removed(SubscriberId),
 }
 
-/// What an observer gets when nobody plays.
+/// An observer's claim to the player's role once it is free.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Claim {
-    /// Nothing: it asked to watch.
+    /// None: it requested to observe.
     None,
-    /// The role, if nobody was displaced: it asked to play.
+    /// After displaced players: it requested to play.
     Requested,
-    /// The role, before those who never had it: it lost it by the n-th take-over, and the latest
-    /// comes first.
+    /// Displaced by the n-th take-over; the latest is first.
     Displaced(u32),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Standing {
-    /// The role waits for what it will ask for: it follows a player.
+    /// Reserved for its later request: it succeeds a player.
     Reserved,
     Player,
     Observer(Claim),
 }
 
-/// Everybody who has a role, who came first in front. What one asks for is answered at once; what follows
-/// for others is polled. When all who go at once have gone, [`Roles::promote`] says who plays.
+/// All members with a role, in the order of joining. Requests are answered at once; changes of others are
+/// polled. After simultaneous departures, [`Roles::promote`] selects the player.
 #[derive(Debug)]
 pub(crate) struct Roles {
     second_player: SecondPlayer,
     max_observers: usize,
     members: Vec<(SubscriberId, Standing)>,
-    /// How often the player's role was taken over.
+    /// Number of take-overs.
     take_overs: u32,
-    changes: VecDeque<Change>,
+    changes: VecDeque<RoleChange>,
 }
 
 impl Roles {
@@ -78,13 +76,13 @@ impl Roles {
         }
     }
 
-    /// Who plays.
+    /// The current player.
     pub(crate) fn player(&self) -> Option<SubscriberId> {
         let plays = |(_, standing): &&(_, Standing)| *standing == Standing::Player;
         self.members.iter().find(plays).map(|(id, _)| *id)
     }
 
-    /// The role of one of them; `None` before it has asked.
+    /// The role of a member; `None` before its request.
     pub(crate) fn role(&self, id: SubscriberId) -> Option<Role> {
         let found = self.members.iter().find(|(member, _)| *member == id)?;
         match found.1 {
@@ -95,12 +93,13 @@ impl Roles {
     }
 
     pub(crate) fn observers(&self) -> usize {
-        let watches = |(_, standing): &&(_, Standing)| matches!(standing, Standing::Observer(_));
-        self.members.iter().filter(watches).count()
+        let is_observer =
+            |(_, standing): &&(_, Standing)| matches!(standing, Standing::Observer(_));
+        self.members.iter().filter(is_observer).count()
     }
 
-    /// One that follows `before`, and will ask later: if that one plays, nobody who waits gets the role
-    /// meanwhile.
+    /// Adds the successor of `before`, which will send its request later: if `before` plays, the role is
+    /// reserved meanwhile.
     pub(crate) fn succeed(&mut self, before: SubscriberId, id: SubscriberId) {
         let holds = |(member, standing): &(SubscriberId, Standing)| {
             *member == before && !matches!(standing, Standing::Observer(_))
@@ -110,7 +109,7 @@ impl Roles {
         }
     }
 
-    /// One asks for a role, at first or later. If it is refused, what it had stays.
+    /// Handles a first or later role request. If it is refused, the current role stays.
     pub(crate) fn request(
         &mut self,
         id: SubscriberId,
@@ -130,11 +129,11 @@ impl Roles {
         };
         let standing = match (grant.role, wanted, was) {
             (Role::Player, _, _) => {
-                self.displace();
+                self.demote_player_to_observer();
                 Standing::Player
             }
             (Role::Observer, Role::Observer, _) => Standing::Observer(Claim::None),
-            // Who asks again keeps what it has of a claim.
+            // A repeated request keeps an earlier claim.
             (Role::Observer, Role::Player, Some((_, Standing::Observer(claim)))) => {
                 Standing::Observer(claim.max(Claim::Requested))
             }
@@ -145,43 +144,43 @@ impl Roles {
         Ok(grant)
     }
 
-    /// One is gone; whether it was the player.
+    /// Removes a member; returns whether it was the player.
     pub(crate) fn leave(&mut self, id: SubscriberId) -> bool {
         let played = self.player() == Some(id);
         self.members.retain(|(member, _)| *member != id);
         played
     }
 
-    /// What happened to others since the last call.
-    pub(crate) fn poll_change(&mut self) -> Option<Change> {
+    /// The next change of another member.
+    pub(crate) fn poll_change(&mut self) -> Option<RoleChange> {
         self.changes.pop_front()
     }
 
-    /// What one gets who is not among them.
+    /// The grant for a new member.
     fn grant(&self, wanted: Role, take_over: bool) -> Result<Grant, Refusal> {
         let player = Grant {
             role: Role::Player,
-            watching: None,
+            observer_reason: None,
         };
         let observer = |reason| match self.observers() < self.max_observers {
             true => Ok(Grant {
                 role: Role::Observer,
-                watching: Some(reason),
+                observer_reason: Some(reason),
             }),
             false => Err(Refusal::Full),
         };
         match (wanted, self.second_player) {
-            (Role::Observer, _) => observer(WatchReason::Requested),
+            (Role::Observer, _) => observer(ObserverReason::Requested),
             (Role::Player, _) if self.player().is_none() => Ok(player),
             (Role::Player, SecondPlayer::TakeOver) if take_over => Ok(player),
-            (Role::Player, SecondPlayer::TakeOver) => observer(WatchReason::PlayerPresent),
-            (Role::Player, SecondPlayer::Observe) => observer(WatchReason::TakeOverRefused),
+            (Role::Player, SecondPlayer::TakeOver) => observer(ObserverReason::PlayerPresent),
+            (Role::Player, SecondPlayer::Observe) => observer(ObserverReason::TakeOverRefused),
             (Role::Player, SecondPlayer::Refuse) => Err(Refusal::PlayerPresent),
         }
     }
 
-    /// Makes the player an observer, since another takes over; without room for one more it is out.
-    fn displace(&mut self) {
+    /// Makes the player an observer for a take-over; without room for another observer it is removed.
+    fn demote_player_to_observer(&mut self) {
         let room = self.observers() < self.max_observers;
         let plays = |(_, standing): &(_, Standing)| *standing == Standing::Player;
         let Some(place) = self.members.iter().position(plays) else {
@@ -189,14 +188,14 @@ impl Roles {
         };
         let (id, standing) = &mut self.members[place];
         self.changes.push_back(match room {
-            true => Change::Granted(
+            true => RoleChange::Granted(
                 *id,
                 Grant {
                     role: Role::Observer,
-                    watching: Some(WatchReason::TakenOver),
+                    observer_reason: Some(ObserverReason::TakenOver),
                 },
             ),
-            false => Change::Removed(*id),
+            false => RoleChange::Removed(*id),
         });
         self.take_overs = self.take_overs.wrapping_add(1);
         *standing = Standing::Observer(Claim::Displaced(self.take_overs));
@@ -205,7 +204,7 @@ impl Roles {
         }
     }
 
-    /// If nobody plays, whoever lost the role last gets it back; if nobody lost it, whoever waits longest.
+    /// Without a player, promotes the last displaced one, else the longest waiting one.
     pub(crate) fn promote(&mut self) {
         let held = |(_, standing): &(_, Standing)| !matches!(standing, Standing::Observer(_));
         if self.members.iter().any(held) {
@@ -215,16 +214,16 @@ impl Roles {
             Standing::Observer(claim) if claim != Claim::None => Some((claim, member)),
             _ => None,
         });
-        // Of equals the last counts: who came first.
+        // `max_by_key` returns the last of equals, which joined first.
         let Some((_, (id, standing))) = waiting.rev().max_by_key(|(claim, _)| *claim) else {
             return;
         };
         *standing = Standing::Player;
         let grant = Grant {
             role: Role::Player,
-            watching: None,
+            observer_reason: None,
         };
-        self.changes.push_back(Change::Granted(*id, grant));
+        self.changes.push_back(RoleChange::Granted(*id, grant));
     }
 
     pub(crate) fn check_invariants(&self) {
@@ -234,7 +233,7 @@ impl Roles {
         assert!(self.observers() <= self.max_observers);
         let waits = |(_, standing): &(_, Standing)| matches!(standing, Standing::Observer(claim) if *claim != Claim::None);
         let reserved = self.members.iter().any(|m| m.1 == Standing::Reserved);
-        // Nobody waits for a role that nobody has.
+        // No member waits while the role is free.
         assert!(players == 1 || reserved || !self.members.iter().any(waits));
         let twice = |(i, m): (usize, &(SubscriberId, Standing))| {
             self.members[..i].iter().any(|other| other.0 == m.0)

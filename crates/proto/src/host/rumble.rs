@@ -1,7 +1,7 @@
-//! What the player's pads are to feel: said when it changes, and again while it lasts.
+//! Rumble messages for the player's pads, sent on a change and repeated while a motor runs.
 //!
-//! A message may be lost. One that starts a motor is said again, and holds for a while only; one that stops it
-//! is said some times: a motor stands still soon, whatever is lost, and also where the session ends.
+//! Messages may be lost. A start is repeated and expires; a stop is sent several times. So a motor always
+//! stops soon, even if the session ends.
 
 use std::time::Duration;
 
@@ -9,39 +9,39 @@ use crate::input::pad::{MAX_PADS, PadId, Rumble};
 use crate::time::Instant;
 use crate::wire::control::Message;
 
-/// While a motor runs this is said again …
-const AGAIN: Duration = Duration::from_millis(100);
+/// Repetition interval while a motor runs.
+const REPEAT_EVERY: Duration = Duration::from_millis(100);
 
-/// … and holds for so many milliseconds (guess: two of three may be lost).
-const HOLDS: u16 = 350;
+/// Duration of one message in milliseconds (guess: two of three may be lost).
+const HOLD_MS: u16 = 350;
 
-/// No two messages of a pad are closer (guess: a motor takes some ten times as long to start).
+/// Minimum interval between two messages of a pad (guess: a motor takes about ten times as long to start).
 const SPACING: Duration = Duration::from_millis(5);
 
-/// That it stands still is said so often, [`SPACING`] · 4 apart.
+/// Transmissions of a stop, [`SPACING`] · 4 apart.
 const STOPS: u8 = 3;
 
 #[derive(Clone, Copy, Default)]
 struct Motors {
     rumble: Rumble,
-    /// When something is to be said next.
+    /// When the next message is due.
     due: Option<Instant>,
-    /// When something was said last.
-    said: Option<Instant>,
-    /// How often a stop is still to be said.
+    /// When the last message was sent.
+    sent_at: Option<Instant>,
+    /// Remaining transmissions of a stop.
     stops: u8,
 }
 
-/// What is said of a pad.
-pub(super) struct Said {
+/// A message for one pad.
+pub(super) struct RumbleMessage {
     serial: u32,
     pub(super) pad: PadId,
     pub(super) rumble: Rumble,
     pub(super) millis: u16,
 }
 
-impl Said {
-    /// To a client of our own.
+impl RumbleMessage {
+    /// The control message for a session.
     pub(super) fn message(&self) -> Message<'static> {
         Message::Rumble {
             serial: self.serial,
@@ -52,7 +52,7 @@ impl Said {
     }
 }
 
-/// Of all pads.
+/// The state of all pads.
 #[derive(Default)]
 pub(super) struct Rumbles {
     pads: [Motors; MAX_PADS as usize],
@@ -60,32 +60,32 @@ pub(super) struct Rumbles {
 }
 
 impl Rumbles {
-    /// From now on a pad is to feel this.
+    /// Sets a pad's rumble.
     pub(super) fn set(&mut self, now: Instant, pad: PadId, rumble: Rumble) {
         let motors = &mut self.pads[pad.index()];
         if std::mem::replace(&mut motors.rumble, rumble) == rumble {
             return;
         }
         motors.stops = STOPS;
-        motors.due = Some(motors.said.map_or(now, |said| now.max(said + SPACING)));
+        motors.due = Some(motors.sent_at.map_or(now, |sent| now.max(sent + SPACING)));
     }
 
-    /// What is to be said next, if it is due.
-    pub(super) fn poll(&mut self, now: Instant) -> Option<Said> {
+    /// The next message that is due.
+    pub(super) fn poll(&mut self, now: Instant) -> Option<RumbleMessage> {
         let is_due = |motors: &Motors| motors.due.is_some_and(|due| due <= now);
         let pad = PadId::all().find(|pad| is_due(&self.pads[pad.index()]))?;
         let motors = &mut self.pads[pad.index()];
-        motors.said = Some(now);
+        motors.sent_at = Some(now);
         let (after, millis) = match motors.rumble {
             Rumble::OFF => {
                 motors.stops = motors.stops.saturating_sub(1);
                 ((motors.stops > 0).then_some(SPACING * 4), 0)
             }
-            _ => (Some(AGAIN), HOLDS),
+            _ => (Some(REPEAT_EVERY), HOLD_MS),
         };
         motors.due = after.map(|after| now + after);
         self.serial = self.serial.wrapping_add(1);
-        Some(Said {
+        Some(RumbleMessage {
             serial: self.serial,
             pad,
             rumble: motors.rumble,
@@ -98,7 +98,7 @@ impl Rumbles {
         self.pads.iter().filter_map(|motors| motors.due).min()
     }
 
-    /// Another plays: it was told nothing yet, and the one before is told nothing more.
+    /// Resets the state for a new player.
     pub(super) fn forget(&mut self) {
         self.pads = Default::default();
     }
@@ -117,32 +117,32 @@ mod tests {
         Instant(0) + Duration::from_millis(millis.into())
     }
 
-    /// What is said until `end`, with the milliseconds at which it is.
-    fn said(rumbles: &mut Rumbles, end: u32) -> Vec<(u32, u8, Rumble, u16)> {
+    /// The messages until `end`, with their times in milliseconds.
+    fn messages(rumbles: &mut Rumbles, end: u32) -> Vec<(u32, u8, Rumble, u16)> {
         let mut all = Vec::new();
         for now in 0..=end {
-            while let Some(said) = rumbles.poll(at(now)) {
-                all.push((now, said.pad.number(), said.rumble, said.millis));
+            while let Some(update) = rumbles.poll(at(now)) {
+                all.push((now, update.pad.number(), update.rumble, update.millis));
             }
         }
         all
     }
 
     #[test]
-    fn a_motor_that_runs_is_said_again_and_its_stop_thrice() {
+    fn a_running_motor_is_repeated_and_its_stop_sent_thrice() {
         let (mut rumbles, pad) = (Rumbles::default(), PadId(1));
         rumbles.set(at(0), pad, HARD);
         let run = [(0, 1, HARD, 350), (100, 1, HARD, 350), (200, 1, HARD, 350)];
-        assert_eq!(said(&mut rumbles, 250), run);
+        assert_eq!(messages(&mut rumbles, 250), run);
         rumbles.set(at(250), pad, Rumble::OFF);
         let off = |at| (at, 1, Rumble::OFF, 0);
-        let stops: Vec<_> = said(&mut rumbles, 1000);
+        let stops: Vec<_> = messages(&mut rumbles, 1000);
         assert_eq!(stops, [off(250), off(270), off(290)]);
         assert_eq!(rumbles.next_timeout(), None);
     }
 
     #[test]
-    fn of_many_changes_the_latest_is_said_at_a_bounded_rate() {
+    fn the_latest_of_many_changes_is_sent_at_a_bounded_rate() {
         let mut rumbles = Rumbles::default();
         let mut heard = 0;
         for now in 0..1000 {
@@ -155,9 +155,9 @@ mod tests {
             }
         }
         assert_eq!(heard, 200);
-        let rumble = rumbles.poll(at(1000)).expect("the latest is said").rumble;
+        let rumble = rumbles.poll(at(1000)).expect("the latest is sent").rumble;
         assert_eq!(rumble.weak, 10_000);
-        // What does not change is not said because it is set.
+        // Setting an unchanged value sends nothing.
         rumbles.set(at(1001), PadId(0), rumble);
         assert_eq!(rumbles.next_timeout(), Some(at(1100)));
     }

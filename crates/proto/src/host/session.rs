@@ -1,14 +1,14 @@
-//! One OpenUVR session of a host: what it was given, where it is, and what it may ask for.
+//! One OpenUVR session of a host: its grants, paths and rate limits.
 
 use std::time::Duration;
 
-use super::event::{Asked, Ending};
+use super::event::{Ending, ProbeRequest};
 use super::member::Member;
 use crate::control::clipboard::{ReceivedText, SentText};
 use crate::control::handshake::Established;
 use crate::control::negotiate::{Negotiation, Role};
 use crate::control::path::Paths;
-use crate::control::plane::{ControlEvent, ControlPlane};
+use crate::control::plane::{ControlPlane, PlaneEvent};
 use crate::id::{PathId, SessionId};
 use crate::input::inbox::Inbox;
 use crate::recv::uplink::UplinkReceiver;
@@ -17,34 +17,33 @@ use crate::time::Instant;
 use crate::wire::control::{GoodbyeReason, Message};
 use crate::wire::seal::Direction;
 
-/// A client that did not say what it wants by then is dropped.
+/// A client without an offer by then is dropped.
 pub(super) const OFFER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Wishes of a client (a key frame, parts of a frame again) that are heard within [`WISHES_IN`]. Each
-/// has the media thread look through what it sent lately; a client on a bad link has one for a slice
-/// that it lacks, and 32 are four frames of eight slices.
-const WISHES: u32 = 32;
+/// Maximum key-frame and retransmission requests of a client within [`FEEDBACK_REQUESTS_PERIOD`]. Each makes
+/// the media thread search recent frames; a client on a bad link sends one per lost slice, and 32 are four
+/// frames of eight slices.
+const FEEDBACK_REQUESTS: u32 = 32;
 
-/// See [`WISHES`]: a frame at 100 a second.
-const WISHES_IN: Duration = Duration::from_millis(10);
+/// See [`FEEDBACK_REQUESTS`]: a frame at 100 a second.
+const FEEDBACK_REQUESTS_PERIOD: Duration = Duration::from_millis(10);
 
-/// Probes of a client that are heard within [`PROBES_IN`]: what a whole climb asks (three ways, four
-/// times each) where nothing is answered. Each draws a burst of full datagrams, so that these are
-/// 0.54 Mb/s at most.
+/// Maximum probes of a client within [`PROBES_PERIOD`]: a complete transport selection without answers (three
+/// paths, four times each). Each probe triggers a burst of full datagrams, at most 0.54 Mb/s together.
 const PROBES: u32 = 12;
 
 /// See [`PROBES`].
-const PROBES_IN: Duration = Duration::from_secs(2);
+const PROBES_PERIOD: Duration = Duration::from_secs(2);
 
-/// Sizes of a client's window that are heard within [`WINDOW_SIZES_IN`]: one each 150 ms is what ours says
-/// while its window is dragged.
+/// Maximum window sizes of a client within [`WINDOW_SIZES_PERIOD`]: this client sends one each 150 ms while
+/// its window is resized.
 const WINDOW_SIZES: u32 = 20;
 
 /// See [`WINDOW_SIZES`].
-const WINDOW_SIZES_IN: Duration = Duration::from_secs(1);
+const WINDOW_SIZES_PERIOD: Duration = Duration::from_secs(1);
 
-/// How often something may be asked for: what a client asks without end must not hold up the others.
-/// What is not heard is asked for again, like what was lost.
+/// A rate limit on a client's requests, so that it cannot starve others. Excess requests are dropped; clients
+/// repeat them like lost ones.
 pub(super) struct Allowance {
     most: u32,
     within: Duration,
@@ -62,7 +61,7 @@ impl Allowance {
         }
     }
 
-    /// Whether one more is heard.
+    /// Whether the limit allows one more.
     pub(super) fn take(&mut self, now: Instant) -> bool {
         if now.since(self.since) >= self.within {
             (self.taken, self.since) = (0, now);
@@ -80,35 +79,35 @@ pub(super) struct Session {
     pub(super) began: Instant,
     pub(super) plane: ControlPlane,
     pub(super) media: Option<Box<MediaSender>>,
-    /// What it may stream to us comes through this.
+    /// Receives the client's streams.
     pub(super) uplink: Option<Box<UplinkReceiver>>,
-    /// Whether it may watch and no more, whatever it asks for.
-    pub(super) only_watches: bool,
-    /// Whether it was granted a role.
+    /// Whether it may only observe.
+    pub(super) observe_only: bool,
+    /// Whether it has a role.
     pub(super) joined: bool,
     pub(super) inbox: Inbox,
-    /// The pointer's shape was not said yet. It is when the one before it has arrived, so that an
-    /// animated pointer fills no queue: the latest wins.
+    /// A cursor shape is pending. It is sent once the previous one is acknowledged, so that an animated
+    /// cursor fills no queue: the latest wins.
     pub(super) shape_due: bool,
-    /// Whether the application wants relative motion was not said yet; the latest wins, too.
+    /// A change of the mouse mode is pending; the latest wins.
     pub(super) mouse_due: bool,
-    /// The same for whether the source is shown.
+    /// A change of the source's visibility is pending; the latest wins.
     pub(super) shown_due: bool,
-    /// Wishes and probes that are heard.
-    pub(super) wishes: Allowance,
+    /// Rate limits of feedback requests and probes.
+    pub(super) feedback_requests: Allowance,
     pub(super) probes: Allowance,
-    /// The same for the window's size.
+    /// Rate limit of window sizes.
     pub(super) window_sizes: Allowance,
-    /// Clipboard text on its way there, and from there.
+    /// Clipboard text in both directions.
     pub(super) sent_text: SentText,
     pub(super) received_text: ReceivedText,
-    /// What it asked last and nobody answered yet, and whether it lets the kernel cut.
-    pub(super) asked: Option<Asked>,
+    /// The unanswered probe, and whether the client allows segmentation offload.
+    pub(super) probe_request: Option<ProbeRequest>,
     pub(super) segmented: bool,
 }
 
 impl Session {
-    /// One that has just shaken hands at `path`.
+    /// A session after its handshake at `path`.
     pub(super) fn new(now: Instant, path: PathId, established: &Established) -> Session {
         Session {
             id: established.session,
@@ -119,64 +118,64 @@ impl Session {
             plane: ControlPlane::new(now, established, Direction::HostToClient),
             media: Some(Box::new(MediaSender::new(established))),
             uplink: Some(Box::new(UplinkReceiver::new(established))),
-            only_watches: false,
+            observe_only: false,
             joined: false,
             inbox: Inbox::default(),
             shape_due: false,
             mouse_due: false,
             shown_due: false,
-            wishes: Allowance::new(now, WISHES, WISHES_IN),
-            probes: Allowance::new(now, PROBES, PROBES_IN),
-            window_sizes: Allowance::new(now, WINDOW_SIZES, WINDOW_SIZES_IN),
+            feedback_requests: Allowance::new(now, FEEDBACK_REQUESTS, FEEDBACK_REQUESTS_PERIOD),
+            probes: Allowance::new(now, PROBES, PROBES_PERIOD),
+            window_sizes: Allowance::new(now, WINDOW_SIZES, WINDOW_SIZES_PERIOD),
             sent_text: SentText::default(),
             received_text: ReceivedText::default(),
-            asked: None,
+            probe_request: None,
             segmented: true,
         }
     }
 
-    /// Behind each grant: a player hears how many pads are taken, if any are.
-    pub(super) fn say_pads_taken(&mut self, role: Role, most: u8) {
+    /// Follows each grant: sends a player the number of accepted pads, if any.
+    pub(super) fn send_pads_taken(&mut self, role: Role, most: u8) {
         if role == Role::Player && most > 0 {
-            // Two bytes behind a grant that had room.
+            // Two bytes after a grant that had room.
             let _ = self.plane.negotiate(&Negotiation::PadsTaken(most));
         }
     }
 
-    /// Whether it is granted a role and not over.
+    /// Whether it has a role and has not ended.
     pub(super) fn is_active(&self) -> bool {
         self.joined && !self.member.is_over()
     }
 
-    /// Says why it is over; what still waits is sent, then it is forgotten.
+    /// Ends the session: sends the reason and the queued messages, then it is removed.
     pub(super) fn end(&mut self, reason: GoodbyeReason, ending: Ending) {
         self.plane.queue_thrice(&Message::Goodbye { reason });
         self.member.ending = Some(ending);
     }
 
-    /// Takes what it says of ways: where it is, and what it asks about others. Whether its video goes
-    /// elsewhere or otherwise from now on.
+    /// Handles path messages: validation, probes and moves. Returns whether the video's path or segmentation
+    /// changed.
     pub(super) fn follow(
         &mut self,
         now: Instant,
         from: PathId,
         bytes: usize,
-        heard: &[ControlEvent],
+        heard: &[PlaneEvent],
     ) -> bool {
         let mut tries = false;
         let mut changed = false;
         for heard in heard {
             match heard {
-                ControlEvent::Message(Message::PathResponse { token }) => {
+                PlaneEvent::Message(Message::PathResponse { token }) => {
                     tries = true;
                     changed |= self.paths.answered(from, *token);
                 }
-                ControlEvent::Message(Message::Probe { token, segmented }) => {
+                PlaneEvent::Message(Message::Probe { token, segmented }) => {
                     tries = true;
                     if !self.probes.take(now) {
                         continue;
                     }
-                    self.asked = Some(Asked {
+                    self.probe_request = Some(ProbeRequest {
                         session: self.id,
                         path: from,
                         segmented: *segmented,
@@ -190,38 +189,39 @@ impl Session {
                 _ => {}
             }
         }
-        // Not one that was on its way since before the last move.
-        let moves = !tries && self.plane.heard_in_order();
-        changed | self.paths.heard(now, from, bytes, moves)
+        // A reordered datagram from before the last move does not move it back.
+        let moves = !tries && self.plane.received_in_order();
+        changed | self.paths.on_datagram(now, from, bytes, moves)
     }
 
-    /// What it asks, once it has shown that it receives the answer.
-    pub(super) fn poll_asked(&mut self) -> Option<Asked> {
+    /// The pending probe, once its path is validated.
+    pub(super) fn poll_probe_request(&mut self) -> Option<ProbeRequest> {
         let paths = &self.paths;
-        self.asked.take_if(|asked| paths.is_shown(asked.path))
+        self.probe_request
+            .take_if(|request| paths.is_validated(request.path))
     }
 
-    /// Whether what is only said in its newest state may be said now.
-    pub(super) fn can_say_state(&self) -> bool {
+    /// Whether messages with only a newest state may be sent now.
+    pub(super) fn can_send_state(&self) -> bool {
         let due = self.shape_due || self.shown_due;
         due && self.is_active() && self.plane.is_settled()
     }
 
-    /// Whether a piece of clipboard text may be said now: nothing else waits behind more than one.
-    pub(super) fn can_say_text(&self) -> bool {
+    /// Whether a piece of clipboard text may be sent now, so that other messages wait behind one at most.
+    pub(super) fn can_send_text(&self) -> bool {
         self.sent_text.is_due() && self.is_active() && self.plane.is_settled()
     }
 
-    pub(super) fn can_say_mouse(&self) -> bool {
+    pub(super) fn can_send_mouse(&self) -> bool {
         self.mouse_due && self.is_active()
     }
 
-    /// Whether a client that was refused may still be waiting to hear why.
-    pub(super) fn lingers_at_all(&self) -> bool {
+    /// Whether a refused client may still wait for the reason.
+    pub(super) fn is_refusal_pending(&self) -> bool {
         matches!(self.member.ending, Some(Ending::Refused(_))) && !self.plane.is_settled()
     }
 
-    pub(super) fn lingers(&self, now: Instant) -> bool {
-        self.lingers_at_all() && now.since(self.began) < OFFER_TIMEOUT
+    pub(super) fn is_lingering(&self, now: Instant) -> bool {
+        self.is_refusal_pending() && now.since(self.began) < OFFER_TIMEOUT
     }
 }

@@ -1,39 +1,37 @@
-//! The OpenUVR sessions of a host: who shakes hands, asks, reports and goes, and what the control plane
-//! says to each.
+//! The OpenUVR sessions of a host: handshakes, offers, reports, and their control messages.
 
 use std::collections::VecDeque;
 
 use super::roles::Grant;
 use super::session::{OFFER_TIMEOUT, Session};
 use super::views::View;
-use super::{Asked, Ending, Host, HostEvent, RELEASE_AFTER};
+use super::{Ending, Host, HostEvent, ProbeRequest, RELEASE_AFTER};
 use crate::bytes::Reject;
 use crate::control::handshake::{Established, PublicKey};
-use crate::control::ladder::{BURST, Rung};
 use crate::control::negotiate::{Negotiation, Offer, Refusal, Role};
 use crate::control::no_session::{self, NO_SESSION};
-use crate::control::plane::{ControlEvent, SILENCE, Wakeup, earlier};
+use crate::control::plane::{PlaneEvent, SILENCE, Wakeup, earlier};
 use crate::control::streams;
+use crate::control::transport_probe::{BURST, TransportKind};
 use crate::id::{FrameId, PathId, SessionId, SubscriberId, ViewId};
 use crate::send::loss::LinkState;
 use crate::time::Instant;
-use crate::wire::control::{GoodbyeReason, MAX_CONTROL_BODY, Message, ResendRequest};
+use crate::wire::control::{GoodbyeReason, MAX_CONTROL_BODY, Message, RetransmissionRequest};
 use crate::wire::header::{Header, Plane};
 
-/// What makes the answer to a probe a full datagram: kind, length and six bytes are beside it.
+/// The padding that makes a probe's answer a full datagram, in addition to kind, length and six bytes.
 #[expect(clippy::cast_possible_truncation, reason = "a datagram has 1400 bytes")]
 const PROBED_PADDING: u16 = (MAX_CONTROL_BODY - 9) as u16;
 
 impl Host {
-    /// A handshake succeeded: the peer at `path` is to say what it wants. A session that the same
-    /// device had before ends.
+    /// Adds a session after a handshake with the peer at `path`, and ends the device's earlier session.
     pub fn established(&mut self, now: Instant, path: PathId, established: &Established) {
         let (peer, new) = (established.peer.0, established.session.into());
         for old in &mut self.sessions {
             if old.peer == peer && !old.member.is_over() {
                 self.roles.succeed(old.member.id, new);
-                // One that lost its link has other keys by now and can't hear this; a second
-                // program of the same device must not come back and replace the first in turn.
+                // A client that lost its link has new keys and can't receive this; a second program of the
+                // same device must not reconnect and replace the first in turn.
                 old.end(GoodbyeReason::TakenOver, Ending::Replaced);
             }
         }
@@ -41,17 +39,17 @@ impl Host {
         self.reap();
     }
 
-    /// The client of this session, which has not said yet what it wants, may watch and no more.
-    pub fn only_watches(&mut self, session: SessionId) {
+    /// Restricts a session without an offer yet to observing.
+    pub fn observe_only(&mut self, session: SessionId) {
         if let Some(session) = self.sessions.iter_mut().find(|s| s.id == session) {
-            session.only_watches = true;
+            session.observe_only = true;
         }
     }
 
-    /// Takes a sealed datagram in.
+    /// Handles a sealed datagram.
     ///
     /// # Errors
-    /// [`Reject`] if it belongs to no session, is not authentic, was seen before, or is absurd.
+    /// [`Reject`] if it belongs to no session, is not authentic, a duplicate, or invalid.
     pub fn handle_datagram(
         &mut self,
         now: Instant,
@@ -77,28 +75,27 @@ impl Host {
                 segmented: session.segmented,
             });
         }
-        let reports =
-            |heard: &ControlEvent| matches!(heard, ControlEvent::Message(Message::Report(_)));
+        let reports = |heard: &PlaneEvent| matches!(heard, PlaneEvent::Message(Message::Report(_)));
         let reports = heard.iter().any(reports);
         let mut after = (ViewId::FIRST, FrameId::NONE);
         for heard in heard {
             match heard {
-                ControlEvent::Negotiation(Negotiation::Offer(offer)) => self.offered(i, offer),
-                ControlEvent::Negotiation(Negotiation::WindowSize(size)) => {
+                PlaneEvent::Negotiation(Negotiation::Offer(offer)) => self.offered(i, offer),
+                PlaneEvent::Negotiation(Negotiation::WindowSize(size)) => {
                     let session = &mut self.sessions[i];
                     if session.is_active() && session.window_sizes.take(now) {
                         let id = session.id;
                         self.events.push_back(HostEvent::WindowSize(id, size));
                     }
                 }
-                ControlEvent::Negotiation(Negotiation::ClipboardPiece(piece)) => {
+                PlaneEvent::Negotiation(Negotiation::ClipboardPiece(piece)) => {
                     self.clipboard_piece(i, &piece);
                 }
-                ControlEvent::Negotiation(_) => {}
-                ControlEvent::Message(Message::ReportsAfter { view, frame }) => {
+                PlaneEvent::Negotiation(_) => {}
+                PlaneEvent::Message(Message::ReportsAfter { view, frame }) => {
                     after = (view, frame);
                 }
-                ControlEvent::Message(message) => {
+                PlaneEvent::Message(message) => {
                     if let Message::Report(report) = &message
                         && let Some(view) = self.sessions[i].member.views.get(report.view)
                     {
@@ -116,15 +113,15 @@ impl Host {
                 view.ledger.close_lost();
                 let through = view.ledger.reported_through();
                 let view = view.id;
-                s.plane.queue(&Message::ReportsSeen { view, through });
+                s.plane.queue(&Message::ReportsAcked { view, through });
             }
         }
-        self.sessions[i].tell_repeats(now, &mut self.events);
+        self.sessions[i].push_key_repeat(now, &mut self.events);
         self.reap();
         Ok(())
     }
 
-    /// What to send back to `from`, whose datagram was rejected with [`Reject::Session`].
+    /// The reply to a datagram from `from` that was rejected with [`Reject::Session`].
     pub fn answer_unknown_session(
         &mut self,
         now: Instant,
@@ -144,7 +141,7 @@ impl Host {
         }
         let decodes = offer.codecs & self.policy.codecs != 0;
         let granted = match decodes {
-            true if session.only_watches => {
+            true if session.observe_only => {
                 (self.roles).request(session.member.id, Role::Observer, false)
             }
             true => (self.roles).request(session.member.id, offer.role, offer.take_over),
@@ -171,8 +168,8 @@ impl Host {
             let grants = Negotiation::Streams(streams.clone());
             let _ = session.plane.negotiate(&grants);
         }
-        session.say_clipboard_ways(grant.role, self.clipboard_ways);
-        session.say_pads_taken(grant.role, self.pads_taken);
+        session.send_clipboard_directions(grant.role, self.clipboard_directions);
+        session.send_pads_taken(grant.role, self.pads_taken);
         session.shape_due = self.cursor.shape().is_some();
         session.mouse_due = self.cursor.relative_mouse();
         session.shown_due = !self.source_shown;
@@ -196,13 +193,13 @@ impl Host {
         }
     }
 
-    /// What a client is told of its role.
+    /// The grant message for a client.
     pub(super) fn granted(&self, grant: Grant) -> Negotiation {
         Negotiation::Granted {
             role: grant.role,
             host: self.policy.name.clone(),
             keys: self.policy.keys,
-            watching: grant.watching,
+            observer_reason: grant.observer_reason,
         }
     }
 
@@ -225,14 +222,14 @@ impl Host {
                         received: now,
                     });
                 }
-                s.plane.queue(&Message::InputSeen {
+                s.plane.queue(&Message::InputAcked {
                     through: s.inbox.through(),
                 });
             }
-            // An observer's input goes nowhere, but need not be sent again.
+            // An observer's input is acknowledged, so that it is not retransmitted, but ignored.
             Message::Input(batch) => {
                 s.inbox.skip(batch);
-                s.plane.queue(&Message::InputSeen {
+                s.plane.queue(&Message::InputAcked {
                     through: s.inbox.through(),
                 });
             }
@@ -249,38 +246,39 @@ impl Host {
             }
             Message::Display { number, display } => {
                 let clock = &s.plane.clock;
-                s.member.shows_on(now, (*number, *display), clock);
+                s.member.set_display(now, (*number, *display), clock);
             }
             Message::Report(report) => {
                 s.member.reported(now, report, &s.plane.clock);
             }
-            // Of a view that it does not get nothing is wanted.
-            Message::KeyFrameWanted { view, .. } | Message::Resend(ResendRequest { view, .. })
+            // Requests for views that it does not get are ignored.
+            Message::KeyFrameRequest { view, .. }
+            | Message::RetransmissionRequest(RetransmissionRequest { view, .. })
                 if s.member.views.get(*view).is_none() => {}
-            Message::KeyFrameWanted {
+            Message::KeyFrameRequest {
                 view,
                 last_good,
                 newest,
-            } if s.wishes.take(now) => {
-                self.events.push_back(HostEvent::KeyFrameWanted {
+            } if s.feedback_requests.take(now) => {
+                self.events.push_back(HostEvent::KeyFrameRequested {
                     session: s.id,
                     view: *view,
                     last_good: *last_good,
                     newest: *newest,
                 });
             }
-            Message::AudioReport(report) if s.wishes.take(now) => {
+            Message::AudioReport(report) if s.feedback_requests.take(now) => {
                 self.events.push_back(HostEvent::AudioReport(s.id, *report));
             }
-            Message::Resend(request) if s.wishes.take(now) => {
+            Message::RetransmissionRequest(request) if s.feedback_requests.take(now) => {
                 self.events
-                    .push_back(HostEvent::ResendWanted(s.id, request.clone()));
+                    .push_back(HostEvent::RetransmissionRequested(s.id, request.clone()));
             }
             _ => {}
         }
     }
 
-    /// Ends the sessions and other subscribers that `which` picks by the device's public key, saying why.
+    /// Ends the sessions and external subscriptions that `which` selects by the device's public key.
     pub fn end(&mut self, reason: GoodbyeReason, which: impl Fn(&[u8; 32]) -> bool) {
         for s in &mut self.sessions {
             if !s.member.is_over() && which(&s.peer) {
@@ -290,12 +288,12 @@ impl Host {
         self.dismiss_devices(reason, which);
     }
 
-    /// Replaces what is in `out` by the next datagram to send; where to, if there was one.
+    /// Replaces `out` by the next datagram; returns its destination.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<PathId> {
-        self.say_rumble(now);
+        self.send_rumble(now);
         let mut i = 0;
         while let Some(s) = self.sessions.get_mut(i) {
-            if s.can_say_state() {
+            if s.can_send_state() {
                 if let Some(shape) = self.cursor.shaped().filter(|_| s.shape_due) {
                     s.shape_due = !s.plane.negotiate(&shape);
                 }
@@ -304,15 +302,15 @@ impl Host {
                     s.shown_due = !s.plane.negotiate(&shown);
                 }
             }
-            if s.can_say_mouse() {
+            if s.can_send_mouse() {
                 let mouse = Negotiation::RelativeMouse(self.cursor.relative_mouse());
                 s.mouse_due = !s.plane.negotiate(&mouse);
             }
-            if s.can_say_text()
+            if s.can_send_text()
                 && let Some(piece) = s.sent_text.piece()
                 && s.plane.negotiate(&Negotiation::ClipboardPiece(piece))
             {
-                s.sent_text.said();
+                s.sent_text.mark_sent();
             }
             if s.plane.poll_transmit(now, out) {
                 return Some(s.paths.now());
@@ -324,7 +322,7 @@ impl Host {
                 (s.plane).seal_alone(now, &Message::PathChallenge { token }, out);
                 return Some(path);
             }
-            if let Some(ending) = s.member.ending.filter(|_| !s.lingers(now)) {
+            if let Some(ending) = s.member.ending.filter(|_| !s.is_lingering(now)) {
                 s.member.end_frames();
                 while let Some(record) = s.member.views.poll() {
                     self.events.push_back(HostEvent::Record(Box::new(record)));
@@ -339,8 +337,8 @@ impl Host {
         None
     }
 
-    /// The player's client is told what its pads and hands are to feel.
-    fn say_rumble(&mut self, now: Instant) {
+    /// Queues rumble and haptic messages for the player's client.
+    fn send_rumble(&mut self, now: Instant) {
         let player = self.roles.player();
         let mut sessions = self.sessions.iter_mut();
         let session = sessions.find(|s| Some(s.member.id) == player && s.is_active());
@@ -351,37 +349,39 @@ impl Host {
         }
         let mut due = other.map(|other| &mut other.due);
         let mut plane = session.map(|session| &mut session.plane);
-        while let Some(said) = self.rumbles.poll(now) {
+        while let Some(update) = self.rumbles.poll(now) {
             if let Some(plane) = &mut plane {
-                plane.queue(&said.message());
+                plane.queue(&update.message());
             }
             if let Some(due) = &mut due {
-                due.rumbles[said.pad.index()] = Some((said.rumble, said.millis));
+                due.rumbles[update.pad.index()] = Some((update.rumble, update.millis));
             }
         }
-        while let Some(said) = self.haptics.poll(now) {
+        while let Some(update) = self.haptics.poll(now) {
             if let Some(plane) = &mut plane {
-                plane.queue(&said.message());
+                plane.queue(&update.message());
             }
-            // What is told here is not lost.
-            if let Some(due) = due.as_mut().filter(|_| said.is_new) {
-                due.haptics[said.haptic.hand.index()] = Some(said.haptic);
+            // Updates are not lost, so repetitions are not needed.
+            if let Some(due) = due.as_mut().filter(|_| update.is_new) {
+                due.haptics[update.haptic.hand.index()] = Some(update.haptic);
             }
         }
     }
 
-    /// A way that a client asks about: one at which it has shown that it receives.
-    pub fn poll_probe(&mut self) -> Option<Asked> {
-        self.sessions.iter_mut().find_map(Session::poll_asked)
+    /// A client's probe of a validated path.
+    pub fn poll_probe(&mut self) -> Option<ProbeRequest> {
+        self.sessions
+            .iter_mut()
+            .find_map(Session::poll_probe_request)
     }
 
-    /// Replaces what is in `out` by the answer: [`BURST`] datagrams of the length returned, one
-    /// behind the other, to be sent with `rung` in one call. Zero if the session is gone.
+    /// Replaces `out` by the answer: [`BURST`] consecutive datagrams of the returned length, to send over
+    /// `transport` in one call. Zero if the session is gone.
     pub fn answer_probe(
         &mut self,
         now: Instant,
-        asked: &Asked,
-        rung: Rung,
+        asked: &ProbeRequest,
+        transport: TransportKind,
         out: &mut Vec<u8>,
     ) -> usize {
         out.clear();
@@ -392,7 +392,7 @@ impl Host {
             let message = Message::Probed {
                 token: asked.token,
                 piece,
-                rung: Some(rung),
+                transport: Some(transport),
                 padding: PROBED_PADDING,
             };
             s.plane.seal_alone(now, &message, out);
@@ -400,7 +400,7 @@ impl Host {
         out.len() / usize::from(BURST)
     }
 
-    /// What is known of the link to a subscriber by its session; `None` if it has none.
+    /// The link state of a subscriber with a session; otherwise `None`.
     #[must_use]
     pub fn link(&self, now: Instant, id: SubscriberId) -> Option<LinkState> {
         let session = self.sessions.iter().find(|s| s.member.id == id)?;
@@ -410,7 +410,7 @@ impl Host {
         })
     }
 
-    /// Time has passed for a session.
+    /// Handles a session's timeout.
     pub(super) fn session_timeout(&mut self, now: Instant) {
         for s in &mut self.sessions {
             if s.member.is_over() {
@@ -426,11 +426,11 @@ impl Host {
                 s.member.released();
                 self.events.push_back(HostEvent::ReleaseInput);
             }
-            s.tell_repeats(now, &mut self.events);
+            s.push_key_repeat(now, &mut self.events);
             for view in s.member.views.iter_mut() {
                 if let Some(beacon) = view.poll_beacon(now) {
                     s.plane.queue(&beacon);
-                    // Its last move may be lost like a last frame.
+                    // The last cursor position may be lost, like a last frame.
                     s.plane.queue(&self.cursor.moved());
                 }
             }
@@ -439,36 +439,40 @@ impl Host {
 }
 
 impl Session {
-    /// Whether its keys may repeat, if that has changed, behind what was heard of it. While some are down
-    /// it is asked whether it is there.
-    fn tell_repeats(&mut self, now: Instant, events: &mut VecDeque<HostEvent>) {
+    /// Emits a change of key repeat, after the events that caused it. While keys are pressed, a silent client
+    /// is pinged sooner.
+    fn push_key_repeat(&mut self, now: Instant, events: &mut VecDeque<HostEvent>) {
         let member = &mut self.member;
-        let repeats = member.poll_repeats(now, self.plane.last_heard());
+        let repeats = member.poll_repeats(now, self.plane.last_received());
         events.extend(repeats.map(HostEvent::KeyRepeat));
         self.plane.peer_holds(member.holds_keys());
     }
 
     pub(super) fn next_timeout(&self) -> Option<(Instant, Wakeup)> {
-        let over = self.member.is_over() && !self.lingers_at_all();
-        if over || self.can_say_state() || self.can_say_text() {
+        let over = self.member.is_over() && !self.is_refusal_pending();
+        if over || self.can_send_state() || self.can_send_text() {
             return Some((Instant(i64::MIN), Wakeup::Transmit));
         }
         let beacon = self.member.views.iter().filter_map(View::next_beacon);
         let beacon = beacon.min().map(|at| (at, Wakeup::Beacon));
         let release = (self.member.holds_input).then(|| {
-            let at = self.plane.last_heard() + RELEASE_AFTER;
+            let at = self.plane.last_received() + RELEASE_AFTER;
             (at, Wakeup::ReleaseInput)
         });
-        let repeat = self.member.repeats_until(self.plane.last_heard());
+        let repeat = self.member.repeats_until(self.plane.last_received());
         let repeat = repeat.map(|at| (at, Wakeup::StopRepeat));
         let release = earlier(release, repeat);
         let unreported = self.member.views.next_timeout();
         let unreported = unreported.map(|at| (at, Wakeup::Unreported));
-        let patience = (!self.joined).then_some((self.began + OFFER_TIMEOUT, Wakeup::Silence));
-        // Who is over is followed nowhere.
+        let offer_deadline =
+            (!self.joined).then_some((self.began + OFFER_TIMEOUT, Wakeup::Silence));
+        // An ended session's path is no longer validated.
         let path = (self.paths.next_timeout()).filter(|_| !self.member.is_over());
         let path = path.map(|at| (at, Wakeup::Path));
-        let own = earlier(earlier(beacon, release), earlier(unreported, patience));
+        let own = earlier(
+            earlier(beacon, release),
+            earlier(unreported, offer_deadline),
+        );
         earlier(earlier(own, path), self.plane.next_timeout())
     }
 }

@@ -1,4 +1,4 @@
-//! The views that a client gets: what was sent of each, and what it said of it.
+//! The views of a client: their ledgers and beacons.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use crate::trace::FrameRecord;
 use crate::wire::control::Message;
 use crate::wire::media::StreamKind;
 
-/// After a burst the newest frame's number is sent again at these times, so that a lost last
-/// frame is noticed although nothing moves (architecture, section 5).
+/// After a burst the newest frame's number is repeated at these times, so that a lost last frame is detected
+/// even if none follows (architecture, section 5).
 const BEACONS: [Duration; 3] = [
     Duration::from_millis(5),
     Duration::from_millis(20),
     Duration::from_millis(100),
 ];
 
-/// Then this often.
+/// The interval afterwards.
 const BEACON_EVERY: Duration = Duration::from_millis(500);
 
 /// One view of one client.
@@ -27,7 +27,7 @@ pub(super) struct View {
     pub(super) id: ViewId,
     pub(super) ledger: Ledger,
     newest_sent: FrameId,
-    /// When its newest frame's number is sent again, and how often it was.
+    /// When the next beacon is due, and the step of the schedule.
     beacon: Option<(Instant, usize)>,
 }
 
@@ -41,13 +41,13 @@ impl View {
         }
     }
 
-    /// Says the number of the newest frame, now and then, until a newer one comes.
+    /// Announces the newest frame periodically until a newer one is sent.
     pub(super) fn announce(&mut self, now: Instant, frame: FrameId) {
         self.newest_sent = self.newest_sent.max(frame);
         self.beacon = Some((now + BEACONS[0], 0));
     }
 
-    /// What is to be said of the newest frame now.
+    /// The beacon that is due.
     pub(super) fn poll_beacon(&mut self, now: Instant) -> Option<Message<'static>> {
         let (_, step) = self.beacon.filter(|(at, _)| *at <= now)?;
         let wait: Duration = match BEACONS.get(step + 1) {
@@ -61,13 +61,13 @@ impl View {
         })
     }
 
-    /// When that is due.
+    /// When the next beacon is due.
     pub(super) fn next_beacon(&self) -> Option<Instant> {
         self.beacon.map(|(at, _)| at)
     }
 }
 
-/// The views of a client: the first one, and those that it was granted beside it.
+/// The views of a client: the first, and the granted ones.
 pub(super) struct Views {
     subscriber: SubscriberId,
     reports: bool,
@@ -75,7 +75,7 @@ pub(super) struct Views {
 }
 
 impl Views {
-    /// Of one that reports on its frames, or not.
+    /// The views of a subscriber with or without reports.
     pub(super) fn new(subscriber: SubscriberId, reports: bool) -> Views {
         Views {
             subscriber,
@@ -84,7 +84,7 @@ impl Views {
         }
     }
 
-    /// Adds those that were granted.
+    /// Adds the granted views.
     pub(super) fn granted(&mut self, grants: &[Grant]) {
         let video = grants.iter().filter(|g| g.stream.kind == StreamKind::Video);
         for grant in video {
@@ -111,14 +111,14 @@ impl Views {
         self.all.iter_mut()
     }
 
-    /// Time has passed.
+    /// Handles a timeout.
     pub(super) fn handle_timeout(&mut self, now: Instant) {
         for view in &mut self.all {
             view.ledger.handle_timeout(now);
         }
     }
 
-    /// When a ledger has something to close.
+    /// When a ledger has a timeout.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         let due = self
             .all
@@ -127,7 +127,7 @@ impl Views {
         due.min()
     }
 
-    /// The end of a frame.
+    /// The next frame record.
     pub(super) fn poll(&mut self) -> Option<FrameRecord> {
         self.all.iter_mut().find_map(|view| view.ledger.poll())
     }

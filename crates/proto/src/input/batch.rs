@@ -1,29 +1,30 @@
-//! Input events on their way to the host.
+//! Batches of input events from client to host.
 
 use super::event::InputEvent;
 use super::pressed::PressedKey;
 use crate::id::{ConfigEpoch, InputSeq};
 use crate::time::PeerInstant;
 
-/// Events in the order in which they happened.
+/// Consecutive input events.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct InputBatch {
-    /// The configuration epoch that pointer places refer to.
+    /// The configuration epoch of pointer positions.
     pub epoch: ConfigEpoch,
     /// Number of the first event; the others follow without a gap.
     pub first: InputSeq,
-    /// When the newest event was sampled, on the client's clock, and how much earlier each was.
+    /// The events with their sampling times (client clock). Encoded as the time of the newest event and
+    /// differences.
     pub events: Vec<(InputEvent, PeerInstant)>,
-    /// The keys and buttons that are pressed once all these events are applied; `None` if more
-    /// events wait than fit, so that it is not known how they end.
+    /// The keys and buttons that are pressed after all these events; `None` if more events are queued than
+    /// fit, so that the final state is not included.
     pub pressed: Option<Vec<PressedKey>>,
 }
 
-/// Events in one datagram at most: 48 of at most 22 bytes (a pad's state) leave room for everything
-/// else. Of longer ones there are fewer.
+/// Maximum number of events in one datagram: 48 of at most 22 bytes (a gamepad state) leave space for
+/// everything else. Longer events reduce the number.
 pub const MAX_EVENTS: usize = 48;
 
-/// Bytes of the events in one datagram at most.
+/// Maximum size of the events in one datagram in bytes.
 pub const MAX_EVENT_BYTES: usize = MAX_EVENTS * 22;
 
 impl InputBatch {
@@ -35,7 +36,7 @@ impl InputBatch {
     }
 }
 
-/// Bytes that an event takes on the wire (`crate::wire::control`), its time included.
+/// Encoded size of an event in bytes (`crate::wire::control`), including its time.
 pub(crate) fn event_length(event: &InputEvent) -> usize {
     let fields = match event {
         InputEvent::Key { .. } => 6,
@@ -49,6 +50,6 @@ pub(crate) fn event_length(event: &InputEvent) -> usize {
         InputEvent::PadDisconnected { .. } => 1,
         InputEvent::Pad { .. } => 17,
     };
-    // Its time and kind.
+    // Time and kind.
     4 + 1 + fields
 }

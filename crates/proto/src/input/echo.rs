@@ -1,18 +1,18 @@
-//! Which input a frame shows.
+//! The newest input shown in a frame.
 
 use crate::id::InputSeq;
 
-/// How the frame relates to the input that it echoes.
+/// The relation between the frame and the input that it echoes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum EchoKind {
     /// No input yet.
     #[default]
     None = 0,
-    /// The input was handed to the window system before the frame was captured: motion-to-photon
-    /// figures from it are lower bounds.
+    /// The input was injected into the window system before the frame was captured: motion-to-photon values
+    /// from it are lower bounds.
     Injected = 1,
-    /// The application took the input before it drew the frame: figures are exact.
+    /// The application took the input before it drew the frame: values are exact.
     Consumed = 2,
 }
 
@@ -21,6 +21,6 @@ pub enum EchoKind {
 pub struct InputEcho {
     /// Its sequence number.
     pub seq: InputSeq,
-    /// How sure it is that the frame shows it.
+    /// The certainty with which the frame shows it.
     pub kind: EchoKind,
 }

@@ -1,5 +1,5 @@
-//! Input events: physical, layout-independent, normalised to the picture; and those of devices
-//! that an application registered, as the kernel gave them.
+//! Input events: physical, layout-independent, normalised to the picture; and those of devices that an
+//! application registered, as read from the kernel.
 
 use super::pad::{PadId, PadIdentity, PadState};
 use crate::id::DeviceId;
@@ -10,8 +10,8 @@ use crate::id::DeviceId;
 pub struct KeyCode(pub u16);
 
 impl KeyCode {
-    /// `KEY_RESERVED`: no key that keyboards have. A program typed the character (an on-screen keyboard, a
-    /// password manager); a press is followed by its release at once.
+    /// `KEY_RESERVED`: not a key of a keyboard. A program typed the character (an on-screen keyboard, a
+    /// password manager); a press is followed immediately by its release.
     pub const NONE: KeyCode = KeyCode(0);
 }
 
@@ -32,90 +32,90 @@ impl Button {
     pub const EXTRA: Button = Button(0x114);
 }
 
-/// One thing that a person did.
+/// An input event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InputEvent {
-    /// A key went down or up. `text` is the character that it produced on the client's layout,
-    /// if it produced one: the host types that character if its own layout would make another. With
-    /// Ctrl, Alt or Super held it is the letter of the command, which is no text.
-    /// Auto-repeat is not sent; the host's window system repeats by itself.
+    /// A key was pressed or released. `text` is the character for the key in the client's layout, if there is
+    /// one: the host types that character if its own layout would produce another. With Ctrl, Alt or Super
+    /// held it is the letter of the shortcut, which is not text. Auto-repeat is not sent; the host's window
+    /// system repeats.
     Key {
-        /// Which physical key.
+        /// The physical key.
         code: KeyCode,
-        /// What it typed there, on a press.
+        /// The typed character, on a press.
         text: Option<char>,
-        /// Down or up.
+        /// Pressed or released.
         pressed: bool,
     },
-    /// The pointer is at this place of the picture: 0 is the left (top) edge of the first pixel,
-    /// 65 535 the right (bottom) edge of the last.
+    /// The absolute pointer position in the picture: 0 is the left (top) edge of the first pixel, 65 535 the
+    /// right (bottom) edge of the last.
     PointerAbsolute {
-        /// Horizontal place.
+        /// Horizontal position.
         x: u16,
-        /// Vertical place.
+        /// Vertical position.
         y: u16,
     },
-    /// The pointer moved, in pixels of the picture (relative mouse, for games).
+    /// Relative pointer motion in pixels of the picture (for games).
     PointerRelative {
         /// To the right.
         dx: i16,
         /// Downwards.
         dy: i16,
     },
-    /// A pointer button went down or up.
+    /// A pointer button was pressed or released.
     Button {
-        /// Which one.
+        /// The button.
         button: Button,
-        /// Down or up.
+        /// Pressed or released.
         pressed: bool,
     },
-    /// The wheel turned, in 1/120 of a notch (the unit of `REL_WHEEL_HI_RES`); positive is to
-    /// the right and up (away from the person).
+    /// The wheel turned, in 1/120 of a notch (the unit of `REL_WHEEL_HI_RES`); positive is to the right and
+    /// up (away from the user).
     Wheel {
         /// Horizontally.
         dx: i16,
         /// Vertically.
         dy: i16,
     },
-    /// A registered device said this: type, code and value of `struct input_event`
-    /// (`linux/input.h`). What belongs together ends with [`EV_SYN`] and code 0, as it does there.
-    /// Auto-repeat (a key of value 2) is not sent.
+    /// An event of a registered device: type, code and value of `struct input_event` (`linux/input.h`).
+    /// Simultaneous events end with [`EV_SYN`] and code 0, as in the kernel. Auto-repeat (a key of value 2)
+    /// is not sent.
     Device {
-        /// Which device.
+        /// The device.
         device: DeviceId,
         /// `EV_*`
         kind: u16,
         /// `KEY_*`, `BTN_*`, `REL_*`, `ABS_*`, … by kind.
         code: u16,
-        /// Down 1 and up 0; how far; where.
+        /// 1 pressed, 0 released; a distance; a position.
         value: i32,
     },
-    /// A game pad was plugged in, in place of what had its number before. Nothing on it is held yet.
+    /// A gamepad was connected, replacing the previous one of its number. Its state is neutral.
     PadConnected {
-        /// Which one.
+        /// The gamepad.
         pad: PadId,
-        /// What it is.
+        /// Its identity.
         identity: PadIdentity,
     },
-    /// A game pad was unplugged: what was held on it is not any more.
+    /// A gamepad was disconnected: its buttons are released.
     PadDisconnected {
-        /// Which one.
+        /// The gamepad.
         pad: PadId,
     },
-    /// Everything on a game pad is held like this now.
+    /// The complete state of a gamepad.
     Pad {
-        /// Which one; of one that is not plugged in it means nothing.
+        /// The gamepad; ignored if it is not connected.
         pad: PadId,
-        /// How.
+        /// The state.
         state: PadState,
     },
-    /// The client's window lost the focus, or its pointer grab: everything that is pressed is
-    /// released, on game pads too, which stay plugged in.
+    /// The client's window lost the focus, or its pointer grab: all keys and buttons are released, also on
+    /// gamepads, which stay connected.
     ReleaseAll,
 }
 
 impl InputEvent {
-    /// The game pad that it is about, if it is about one.
+    /// The gamepad of the event, if there is one.
     #[must_use]
     pub fn pad(&self) -> Option<PadId> {
         match *self {
@@ -127,12 +127,11 @@ impl InputEvent {
     }
 }
 
-/// `EV_SYN` of `linux/input-event-codes.h`: with code 0 (`SYN_REPORT`) the end of what happened
-/// at once.
+/// `EV_SYN` of `linux/input-event-codes.h`: with code 0 (`SYN_REPORT`) the end of simultaneous events.
 pub const EV_SYN: u16 = 0;
 /// `EV_KEY`: a key or button.
 pub const EV_KEY: u16 = 1;
-/// `EV_REL`: a movement.
+/// `EV_REL`: a relative motion.
 pub const EV_REL: u16 = 2;
-/// `EV_ABS`: a place on an axis.
+/// `EV_ABS`: a position on an axis.
 pub const EV_ABS: u16 = 3;

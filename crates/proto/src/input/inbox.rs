@@ -1,4 +1,4 @@
-//! Input on its way in: each event is applied once, in order, and what is pressed is reconciled.
+//! Received input: each event is applied once, in order, and the pressed keys are reconciled.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use crate::id::{DeviceId, InputSeq};
 use crate::seq;
 use crate::time::PeerInstant;
 
-/// An event that is to be applied now.
+/// An event to be applied now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Arrived {
-    /// Its number; a release that reconciles carries the number of the newest event.
+pub struct ReceivedInput {
+    /// Its number; a reconciling release has the number of the newest event.
     pub seq: InputSeq,
-    /// What happened.
+    /// The event.
     pub event: InputEvent,
-    /// When it was sampled, on the client's clock.
+    /// Sampling time (client clock).
     pub sampled: PeerInstant,
 }
 
@@ -28,20 +28,19 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// The newest event that was taken.
+    /// The newest applied event.
     #[must_use]
     pub fn through(&self) -> InputSeq {
         InputSeq(self.through)
     }
 
-    /// Whether keys or buttons are down.
+    /// Whether keys or buttons are pressed.
     #[must_use]
     pub fn holds_keys(&self) -> bool {
         !self.pressed.held().is_empty()
     }
 
-    /// Passes over the events of `batch`: an observer's are not applied. What was pressed before is
-    /// not remembered.
+    /// Skips the events of `batch`: an observer's events are not applied. Forgets previously pressed keys.
     pub fn skip(&mut self, batch: &InputBatch) {
         self.pressed = Pressed::default();
         if seq::newer(batch.newest().0, self.through) {
@@ -49,15 +48,15 @@ impl Inbox {
         }
     }
 
-    /// The events of `batch` that are new, in order. A batch that starts behind a gap brings
-    /// nothing: the missing events come again, in front of these. The exception is a gap that
-    /// the client made when it gave up on old events; it starts with [`InputEvent::ReleaseAll`].
-    pub fn take(&mut self, batch: &InputBatch) -> Vec<Arrived> {
+    /// The new events of `batch`, in order. A batch that starts after a gap is skipped: the missing events
+    /// will be repeated before these. The exception is a gap from events that the client discarded; it starts
+    /// with [`InputEvent::ReleaseAll`].
+    pub fn take(&mut self, batch: &InputBatch) -> Vec<ReceivedInput> {
         let expected = self.through.wrapping_add(1);
-        let given_up = matches!(batch.events.first(), Some((InputEvent::ReleaseAll, _)));
+        let discarded = matches!(batch.events.first(), Some((InputEvent::ReleaseAll, _)));
         let known = if !seq::newer(batch.first.0, expected) {
             expected.wrapping_sub(batch.first.0) as usize
-        } else if given_up {
+        } else if discarded {
             0
         } else {
             return Vec::new();
@@ -66,7 +65,7 @@ impl Inbox {
         for (i, (event, sampled)) in (0_u32..).zip(&batch.events).skip(known) {
             self.pressed.note(event);
             self.through = batch.first.0.wrapping_add(i);
-            arrived.push(Arrived {
+            arrived.push(ReceivedInput {
                 seq: InputSeq(self.through),
                 event: *event,
                 sampled: *sampled,
@@ -77,7 +76,7 @@ impl Inbox {
             let sampled = batch.events.last().map_or(PeerInstant(0), |e| e.1);
             let mut devices = BTreeSet::new();
             let mut release = |event| {
-                arrived.push(Arrived {
+                arrived.push(ReceivedInput {
                     seq: InputSeq(self.through),
                     event,
                     sampled,
@@ -96,7 +95,7 @@ impl Inbox {
     }
 }
 
-/// The end of what a device did at once.
+/// The end of simultaneous events of a device.
 fn report(device: DeviceId) -> InputEvent {
     InputEvent::Device {
         device,
@@ -136,7 +135,7 @@ mod tests {
         }
     }
 
-    /// What a person may do with the keyboard, a mouse and a pad.
+    /// Possible events of a keyboard, a mouse and a gamepad.
     fn anything() -> impl Strategy<Value = InputEvent> {
         let pad = (0_u8..3, 0_u16..4, 0_u16..8, any::<i32>());
         prop_oneof![
@@ -146,19 +145,19 @@ mod tests {
     }
 
     proptest! {
-        /// Batches may be lost, repeated and reordered, acknowledgements too: each event is
-        /// applied once, in order.
+        /// With lost, repeated and reordered batches and acknowledgements, each event is applied once, in
+        /// order.
         #[test]
         fn each_event_once_in_order(
             sent in prop::collection::vec(anything(), 1..120),
-            fate in prop::collection::vec(0_u8..4, 0..300),
+            deliveries in prop::collection::vec(0_u8..4, 0..300),
         ) {
             let mut out = Outbox::default();
             let mut inbox = Inbox::default();
-            let mut fate = fate.into_iter();
+            let mut deliveries = deliveries.into_iter();
             let mut old = Vec::new();
             let mut got = Vec::new();
-            // A release that reconciles carries the number of the event before it.
+            // A reconciling release has the number of the previous event.
             let deliver = |inbox: &mut Inbox, b: &InputBatch, got: &mut Vec<InputEvent>| {
                 let mut newest = inbox.through().0;
                 for arrived in inbox.take(b) {
@@ -171,13 +170,13 @@ mod tests {
             for event in &sent {
                 out.push(*event, Instant(0));
                 let batch = out.batch(ConfigEpoch(1));
-                match fate.next().unwrap_or(0) {
+                match deliveries.next().unwrap_or(0) {
                     1 => {}
                     2 => old.push(batch),
                     _ => {
                         deliver(&mut inbox, &batch, &mut got);
-                        if fate.next().unwrap_or(0) != 1 {
-                            out.seen(inbox.through());
+                        if deliveries.next().unwrap_or(0) != 1 {
+                            out.acknowledge(inbox.through());
                         }
                         if let Some(late) = old.pop() {
                             deliver(&mut inbox, &late, &mut got);
@@ -187,15 +186,15 @@ mod tests {
             }
             while !out.is_empty() {
                 deliver(&mut inbox, &out.batch(ConfigEpoch(1)), &mut got);
-                out.seen(inbox.through());
+                out.acknowledge(inbox.through());
             }
             prop_assert_eq!(inbox.through().0 as usize, got.len());
             prop_assert_eq!(merged(&got), merged(&sent));
         }
     }
 
-    /// Each run of a device's relative motion by its sums: what of it is merged depends on what
-    /// has left.
+    /// Replaces each run of a device's relative motion by its sums: the degree of merging depends on which
+    /// events were sent already.
     fn merged(events: &[InputEvent]) -> Vec<(InputEvent, BTreeMap<u16, i64>)> {
         let mut runs: Vec<(InputEvent, BTreeMap<u16, i64>)> = Vec::new();
         for event in events {
@@ -234,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_releases_what_the_client_no_longer_holds() {
+    fn a_snapshot_releases_keys_that_are_no_longer_held() {
         let mut inbox = Inbox::default();
         let held = [
             key(30, true),
@@ -277,17 +276,17 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_gave_up_on_old_events_is_followed() {
+    fn a_gap_of_discarded_events_is_accepted() {
         let mut out = Outbox::default();
         let mut inbox = Inbox::default();
-        // Wheel clicks: motion would be merged.
+        // Wheel clicks, as motion would be merged.
         for dy in 0..2000 {
             out.push(InputEvent::Wheel { dx: 0, dy }, Instant(0));
         }
         let mut got = Vec::new();
         while !out.is_empty() {
             got.extend(inbox.take(&out.batch(ConfigEpoch(1))));
-            out.seen(inbox.through());
+            out.acknowledge(inbox.through());
         }
         assert_eq!(got[0].event, InputEvent::ReleaseAll);
         assert_eq!(

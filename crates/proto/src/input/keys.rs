@@ -1,21 +1,20 @@
-//! What a key press says to an application: which key it is, or what it types.
+//! How key presses are delivered to an application: as keys or as characters.
 
-/// How a client tells keys.
+/// The interpretation of keys at the client.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum Keys {
-    /// With the character that the client's layout makes of them: for text.
+    /// By the character in the client's layout: for text.
     #[default]
     Symbol = 0,
-    /// By their place on the keyboard alone: for games.
+    /// By their position on the keyboard only: for games.
     Position = 1,
-    /// All keys, and beside them the characters that they typed: for an application that takes both
-    /// apart.
+    /// All keys, with the characters that they typed: for an application that separates both.
     Both = 2,
 }
 
 impl Keys {
-    /// Its word in options and messages.
+    /// Its name in options and messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

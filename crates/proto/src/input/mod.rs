@@ -1,4 +1,4 @@
-//! What a person does, on its way from the client to the application.
+//! User input from client to application.
 
 pub mod batch;
 pub mod echo;

@@ -1,4 +1,4 @@
-//! Input on its way out: every event goes into each datagram until the host has acknowledged it.
+//! Sent input: every event is part of each datagram until the host has acknowledged it.
 
 use std::collections::VecDeque;
 
@@ -9,21 +9,20 @@ use super::pressed::Pressed;
 use crate::id::{ConfigEpoch, InputSeq};
 use crate::time::{Instant, PeerInstant};
 
-/// Events that may wait for an acknowledgement: a line of text that a program types in one go,
-/// over a link that loses much. Beyond that the host has been silent for long, and everything is
-/// released.
-const MAX_WAITING: usize = 32 * MAX_EVENTS;
+/// Maximum number of unacknowledged events: a line of text that a program types at once, over a link with
+/// high loss. Beyond that the host has been silent for a long time, and all keys are released.
+const MAX_UNACKNOWLEDGED: usize = 32 * MAX_EVENTS;
 
-/// How far back a device's motion is looked for: `REL_CNT` axes and a report.
+/// Search distance for mergeable motion of a device: `REL_CNT` axes and a report.
 const AXES: usize = 17;
 
-/// Sampling times that are kept to compute motion-to-photon: a second at 1000 Hz.
+/// Number of kept sampling times for motion-to-photon: one second at 1000 Hz.
 const MAX_SAMPLED: usize = 1024;
 
 /// The client's side of the input stream.
 #[derive(Debug, Default)]
 pub struct Outbox {
-    waiting: VecDeque<(InputEvent, Instant)>,
+    unacknowledged: VecDeque<(InputEvent, Instant)>,
     /// Sequence number of the newest event.
     newest: u32,
     pressed: Pressed,
@@ -32,15 +31,15 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Takes an event in; its number.
+    /// Adds an event; returns its number.
     pub fn push(&mut self, event: InputEvent, sampled: Instant) -> InputSeq {
         self.pressed.note(&event);
         if self.merged(&event) {
             return InputSeq(self.newest);
         }
-        if self.waiting.len() >= MAX_WAITING {
-            // The host has been silent: better no old motion than a replay of it later.
-            self.waiting.clear();
+        if self.unacknowledged.len() >= MAX_UNACKNOWLEDGED {
+            // The host has been silent: discarding old motion is better than replaying it later.
+            self.unacknowledged.clear();
             self.append(InputEvent::ReleaseAll, sampled);
             let pads: Vec<_> = self.pads.announcements().collect();
             for event in pads {
@@ -52,22 +51,22 @@ impl Outbox {
         InputSeq(self.newest)
     }
 
-    /// Whether the event went into one that waits: motion behind what a datagram takes, and so
-    /// never sent yet. It keeps the time of the first.
+    /// Whether the event was merged into a queued one: motion beyond the content of a datagram, so never sent
+    /// before. The time of the first event is kept.
     fn merged(&mut self, event: &InputEvent) -> bool {
         use InputEvent::{Device, Pad, PointerAbsolute, PointerRelative};
         if let Device { .. } = event {
             return self.merged_on_device(event);
         }
-        if self.waiting.len() <= MAX_EVENTS {
+        if self.unacknowledged.len() <= MAX_EVENTS {
             return false;
         }
-        let Some((newest, _)) = self.waiting.back_mut() else {
+        let Some((newest, _)) = self.unacknowledged.back_mut() else {
             return false;
         };
         match (&mut *newest, event) {
             (PointerAbsolute { .. }, PointerAbsolute { .. }) => *newest = *event,
-            // Of sticks and triggers the latest counts; each press is told.
+            // For sticks and triggers only the newest value matters; each button change is sent.
             (
                 Pad {
                     pad: of,
@@ -89,9 +88,8 @@ impl Outbox {
         true
     }
 
-    /// The same for a device whose newest events are nothing but relative motion: a movement goes
-    /// into the one on the same axis, however many reports lie between, and a report into the
-    /// report before it.
+    /// The same for a device with only relative motion as newest events: a motion is merged into the one on
+    /// the same axis across reports, and a report into the previous report.
     fn merged_on_device(&mut self, event: &InputEvent) -> bool {
         let InputEvent::Device {
             device: of,
@@ -102,7 +100,7 @@ impl Outbox {
         else {
             return false;
         };
-        let unsent = self.waiting.iter_mut().skip(MAX_EVENTS);
+        let unsent = self.unacknowledged.iter_mut().skip(MAX_EVENTS);
         for (waits, _) in unsent.rev().take(AXES) {
             match waits {
                 InputEvent::Device {
@@ -130,7 +128,7 @@ impl Outbox {
 
     fn append(&mut self, event: InputEvent, sampled: Instant) {
         self.newest = self.newest.wrapping_add(1);
-        self.waiting.push_back((event, sampled));
+        self.unacknowledged.push_back((event, sampled));
         if self.sampled.len() == MAX_SAMPLED {
             self.sampled.pop_front();
         }
@@ -144,26 +142,26 @@ impl Outbox {
     }
 
     /// The host applied everything up to `through`.
-    pub fn seen(&mut self, through: InputSeq) {
+    pub fn acknowledge(&mut self, through: InputSeq) {
         let unseen = self.newest.wrapping_sub(through.0) as usize;
-        while self.waiting.len() > unseen {
-            self.waiting.pop_front();
+        while self.unacknowledged.len() > unseen {
+            self.unacknowledged.pop_front();
         }
     }
 
-    /// Whether anything waits for an acknowledgement.
+    /// Whether there are unacknowledged events.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.unacknowledged.is_empty()
     }
 
-    /// Whether keys or buttons are down.
+    /// Whether keys or buttons are pressed.
     #[must_use]
     pub fn holds_keys(&self) -> bool {
         !self.pressed.held().is_empty()
     }
 
-    /// The oldest unacknowledged events, as many as fit into a datagram.
+    /// The oldest unacknowledged events, up to the size of a datagram.
     #[must_use]
     pub fn batch(&self, epoch: ConfigEpoch) -> InputBatch {
         let mut room = MAX_EVENT_BYTES;
@@ -172,13 +170,13 @@ impl Outbox {
             room = left.unwrap_or(0);
             left.is_some()
         };
-        let waiting = self.waiting.iter().take(MAX_EVENTS).take_while(fits);
-        let events: Vec<_> = waiting
+        let unacknowledged = self.unacknowledged.iter().take(MAX_EVENTS).take_while(fits);
+        let events: Vec<_> = unacknowledged
             .map(|(event, at)| (*event, PeerInstant(at.0)))
             .collect();
-        // What is pressed after the newest event is only true behind the newest event.
-        let whole = events.len() == self.waiting.len();
-        let ahead = u32::try_from(self.waiting.len()).unwrap_or(0);
+        // The snapshot of pressed keys is only valid after the newest event.
+        let whole = events.len() == self.unacknowledged.len();
+        let ahead = u32::try_from(self.unacknowledged.len()).unwrap_or(0);
         InputBatch {
             epoch,
             first: InputSeq(self.newest.wrapping_sub(ahead).wrapping_add(1)),
@@ -187,7 +185,7 @@ impl Outbox {
         }
     }
 
-    /// When the event with this number was sampled, if that is still known.
+    /// The sampling time of this event, if it is still known.
     #[must_use]
     pub fn sampled(&self, seq: InputSeq) -> Option<Instant> {
         self.sampled
@@ -213,13 +211,13 @@ mod tests {
     }
 
     #[test]
-    fn motion_that_no_datagram_had_room_for_is_one_event() {
+    fn unsent_motion_is_merged_into_one_event() {
         let step = InputEvent::PointerRelative { dx: 3, dy: -1 };
         let mut box_ = outbox(std::iter::repeat_n(step, 1000));
         let left = 1000 - MAX_EVENTS;
         let first = box_.batch(ConfigEpoch(0));
         assert_eq!(first.events.len(), MAX_EVENTS);
-        box_.seen(InputSeq(u32::try_from(MAX_EVENTS).unwrap()));
+        box_.acknowledge(InputSeq(u32::try_from(MAX_EVENTS).unwrap()));
         let rest = box_.batch(ConfigEpoch(0)).events;
         let left = i16::try_from(left).unwrap();
         let (dx, dy) = (3 * left, -left);
@@ -240,10 +238,10 @@ mod tests {
         let press = [device(EV_KEY, 0x110, 1), report];
         let mouse = || std::iter::repeat_n(step, 100).flatten();
         let mut box_ = outbox(mouse().chain(press).chain(mouse()));
-        box_.seen(InputSeq(u32::try_from(MAX_EVENTS).unwrap()));
+        box_.acknowledge(InputSeq(u32::try_from(MAX_EVENTS).unwrap()));
         let rest = box_.batch(ConfigEpoch(0)).events;
         let rest: Vec<_> = rest.into_iter().map(|(event, _)| event).collect();
-        // 16 steps have left.
+        // 16 steps were sent.
         let before = [device(EV_REL, 0, 168), device(EV_REL, 1, -84), report];
         let after = [device(EV_REL, 0, 200), device(EV_REL, 1, -100), report];
         assert_eq!(rest, [&before[..], &press, &after].concat());
@@ -256,10 +254,14 @@ mod tests {
             text: None,
             pressed: n.is_multiple_of(2),
         };
-        let full = outbox((0..MAX_WAITING).map(key));
-        assert_eq!(full.waiting.len(), MAX_WAITING);
-        let over = outbox((0..=MAX_WAITING).map(key));
-        let waiting: Vec<_> = over.waiting.iter().map(|(event, _)| *event).collect();
-        assert_eq!(waiting, [InputEvent::ReleaseAll, key(0)]);
+        let full = outbox((0..MAX_UNACKNOWLEDGED).map(key));
+        assert_eq!(full.unacknowledged.len(), MAX_UNACKNOWLEDGED);
+        let over = outbox((0..=MAX_UNACKNOWLEDGED).map(key));
+        let unacknowledged: Vec<_> = over
+            .unacknowledged
+            .iter()
+            .map(|(event, _)| *event)
+            .collect();
+        assert_eq!(unacknowledged, [InputEvent::ReleaseAll, key(0)]);
     }
 }

@@ -1,25 +1,25 @@
-//! Game pads on their way to the host: what each is called and can do, and how all of it is held now.
+//! Gamepads: identity, capabilities and state.
 //!
-//! Buttons and sticks are those of the "standard gamepad" of the W3C's Gamepad specification, in its order,
-//! whatever the device at the client looks like: where each of its own buttons lies is found out there. A state
-//! is whole and absolute, so that one that is repeated or takes another's place changes nothing.
+//! Buttons and sticks are those of the "standard gamepad" of the W3C's Gamepad specification, in its order;
+//! the client maps the buttons of its device to them. A state is complete and absolute, so repeating or
+//! replacing one is harmless.
 
 use std::fmt;
 
 use crate::printable::is_printable;
 
-/// Pads of a player at most: as many as games for one screen are made for.
+/// Maximum number of gamepads of a player: that of games for one screen.
 pub const MAX_PADS: u8 = 4;
 
-/// Buttons of a pad, the two triggers among them: 0 to 16 of the W3C's standard gamepad.
+/// Number of buttons of a gamepad, including the two triggers: 0 to 16 of the W3C's standard gamepad.
 pub const PAD_BUTTONS: u8 = 17;
 
-/// A pad of a client: 0 to [`MAX_PADS`] - 1. A pad that is plugged in takes the lowest free number.
+/// A gamepad of a client: 0 to [`MAX_PADS`] - 1. A new gamepad gets the lowest free number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct PadId(pub(crate) u8);
 
 impl PadId {
-    /// The pad of this number; `None` from [`MAX_PADS`] on.
+    /// The gamepad with this number; `None` from [`MAX_PADS`] on.
     #[must_use]
     pub fn new(number: u8) -> Option<PadId> {
         (number < MAX_PADS).then_some(PadId(number))
@@ -36,15 +36,15 @@ impl PadId {
         self.0
     }
 
-    /// Its place in a list of all.
+    /// Its index in an array of all.
     #[must_use]
     pub fn index(self) -> usize {
         self.0.into()
     }
 }
 
-/// A button of the W3C's standard gamepad, under its number there. By place, as letters differ between
-/// makers: south is A of Microsoft, the cross of Sony, B of Nintendo.
+/// A button of the W3C's standard gamepad, with its number there. By position, as letters differ between
+/// manufacturers: south is A for Microsoft, the cross for Sony, B for Nintendo.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum PadButton {
@@ -76,7 +76,7 @@ pub enum PadButton {
     Left = 14,
     /// The cross, to the right.
     Right = 15,
-    /// The one in the middle, with the maker's sign.
+    /// The centre one, with the manufacturer's logo.
     Guide = 16,
 }
 
@@ -107,34 +107,34 @@ impl PadButton {
     }
 }
 
-/// How everything on a pad is held.
+/// The state of a gamepad.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct PadState {
-    /// Bit n: button n of the standard gamepad is down. Those of the triggers (6 and 7) are 0; bits that
-    /// no button has are passed over.
+    /// Bit n: button n of the standard gamepad is pressed. Those of the triggers (6 and 7) are 0; bits
+    /// without a button are ignored.
     pub buttons: u32,
-    /// The left stick across and down, the right stick across and down: -32 768 is left (up), 0 the middle,
-    /// 32 767 right (down).
+    /// Horizontal and vertical axis of the left stick, then of the right stick: -32 768 is left (up), 0 the
+    /// centre, 32 767 right (down).
     pub sticks: [i16; 4],
-    /// The left and the right trigger: 0 is free, 65 535 pulled to the end.
+    /// The left and the right trigger: 0 is released, 65 535 fully pulled.
     pub triggers: [u16; 2],
 }
 
 impl PadState {
-    /// Nothing is held.
+    /// No button pressed, sticks centred.
     pub const NEUTRAL: PadState = PadState {
         buttons: 0,
         sticks: [0; 4],
         triggers: [0; 2],
     };
 
-    /// Whether a button is down.
+    /// Whether a button is pressed.
     #[must_use]
     pub fn is_down(&self, button: PadButton) -> bool {
         self.buttons & button.bit() != 0
     }
 
-    /// The same with a button down or up.
+    /// The same with a button pressed or released.
     #[must_use]
     pub fn with(mut self, button: PadButton, down: bool) -> PadState {
         self.buttons &= !button.bit();
@@ -145,10 +145,10 @@ impl PadState {
     }
 }
 
-/// Bytes of a pad's name at most; the longest that kernel drivers give today has 60.
+/// Maximum length of a gamepad's name in bytes; the longest in today's kernel drivers has 60.
 pub const MAX_PAD_NAME: usize = 64;
 
-/// What a pad is called: text that may be shown, of at most [`MAX_PAD_NAME`] bytes.
+/// The name of a gamepad: printable text of at most [`MAX_PAD_NAME`] bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PadName {
     bytes: [u8; MAX_PAD_NAME],
@@ -156,7 +156,7 @@ pub struct PadName {
 }
 
 impl PadName {
-    /// Of `name` what may be shown and has room.
+    /// The printable part of `name`, truncated to the maximum length.
     #[must_use]
     pub fn new(name: &str) -> PadName {
         let (mut bytes, mut length) = ([0; MAX_PAD_NAME], 0);
@@ -177,7 +177,7 @@ impl PadName {
     /// The name.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        // It was made of characters.
+        // Always valid UTF-8: it was built from characters.
         std::str::from_utf8(&self.bytes[..self.length.into()]).unwrap_or_default()
     }
 }
@@ -194,34 +194,34 @@ impl fmt::Display for PadName {
     }
 }
 
-/// Which device a pad is.
+/// The identity and capabilities of a gamepad.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PadIdentity {
-    /// Its name, as its driver gives it.
+    /// Its name from the driver.
     pub name: PadName,
-    /// Its maker, by the USB or Bluetooth number; 0: not known.
+    /// USB or Bluetooth vendor id; 0: unknown.
     pub vendor: u16,
-    /// Its product, by the maker's number; 0: not known.
+    /// Product id; 0: unknown.
     pub product: u16,
-    /// Which buttons it has: bits as in [`PadState::buttons`], with 6 and 7 for its triggers.
+    /// Its buttons: bits as in [`PadState::buttons`], with 6 and 7 for its triggers.
     pub buttons: u32,
-    /// Whether it has each stick: the left one, the right one.
+    /// Whether it has the left and the right stick.
     pub sticks: [bool; 2],
     /// Whether it can rumble.
     pub rumbles: bool,
 }
 
-/// How hard a pad's motors are to run.
+/// The strength of a gamepad's motors.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Rumble {
-    /// The heavy, slow motor: 0 is off, 65 535 the most.
+    /// The heavy, slow motor: 0 is off, 65 535 the maximum.
     pub strong: u16,
     /// The light, fast motor.
     pub weak: u16,
 }
 
 impl Rumble {
-    /// Both motors stand still.
+    /// Both motors off.
     pub const OFF: Rumble = Rumble { strong: 0, weak: 0 };
 }
 
@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_keeps_whole_characters_that_may_be_shown() {
+    fn a_name_keeps_complete_printable_characters() {
         assert_eq!(PadName::new("Pad\u{1b}[2J\n").as_str(), "Pad[2J");
         let long = "ä".repeat(40);
         assert_eq!(PadName::new(&long).as_str(), "ä".repeat(32));

@@ -1,14 +1,14 @@
-//! A side's game pads, as its input events left them.
+//! The state of a player's gamepads, derived from input events.
 
 use super::event::InputEvent;
 use super::pad::{MAX_PADS, PadId, PadIdentity, PadState};
 
-/// A side's pads as its input events left them.
+/// The gamepads of a player after all noted events.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Pads([Option<(PadIdentity, PadState)>; MAX_PADS as usize]);
 
 impl Pads {
-    /// Follows one event.
+    /// Applies one event.
     pub fn note(&mut self, event: &InputEvent) {
         match *event {
             InputEvent::PadConnected { pad, identity } => {
@@ -24,7 +24,7 @@ impl Pads {
         }
     }
 
-    /// The events that bring a side that knows nothing of them here.
+    /// The events that transfer the state to a peer without any.
     pub fn announcements(&self) -> impl Iterator<Item = InputEvent> + '_ {
         self.connected().flat_map(|(pad, identity, state)| {
             let connected = InputEvent::PadConnected { pad, identity };
@@ -33,13 +33,13 @@ impl Pads {
         })
     }
 
-    /// The events that say how each is held: everything on them was released at the other side.
+    /// The events that restore the state of each gamepad after all were released at the peer.
     pub fn states(&self) -> impl Iterator<Item = InputEvent> + '_ {
         self.connected()
             .map(|(pad, _, state)| InputEvent::Pad { pad, state })
     }
 
-    /// The pads that are plugged in, with what they are and how they are held.
+    /// The connected gamepads, with identity and state.
     pub fn connected(&self) -> impl Iterator<Item = (PadId, PadIdentity, PadState)> + '_ {
         PadId::all().filter_map(|pad| {
             let (identity, state) = self.0[pad.index()]?;
@@ -47,7 +47,7 @@ impl Pads {
         })
     }
 
-    /// Whether this pad is plugged in.
+    /// Whether this gamepad is connected.
     #[must_use]
     pub fn has(&self, pad: PadId) -> bool {
         self.0[pad.index()].is_some()
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn announcements_bring_another_side_to_the_same_pads() {
+    fn announcements_transfer_the_pads_to_another_side() {
         let identity = |name| PadIdentity {
             name: PadName::new(name),
             vendor: 1,
@@ -83,7 +83,7 @@ mod tests {
             },
             InputEvent::Pad { pad: last, state },
             InputEvent::PadDisconnected { pad: first },
-            // Of a pad that is not there nothing is kept.
+            // The state of a gamepad that is not connected is ignored.
             InputEvent::Pad { pad: first, state },
         ] {
             pads.note(&event);

@@ -1,4 +1,4 @@
-//! Which keys and buttons are down.
+//! The set of pressed keys and buttons.
 
 use super::event::{Button, EV_KEY, InputEvent, KeyCode};
 use crate::id::DeviceId;
@@ -7,14 +7,13 @@ use crate::id::DeviceId;
 const FIRST_BUTTON: u16 = 0x100;
 const FIRST_KEY_BEHIND_BUTTONS: u16 = 0x160;
 
-/// Pressed keys and buttons that a snapshot names at most: more than there are fingers, twice.
+/// Maximum number of pressed keys and buttons in a snapshot: twice the number of fingers, rounded up.
 pub const MAX_PRESSED: usize = 32;
 
-/// A key or button that is down.
+/// A pressed key or button.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PressedKey {
-    /// The registered device that it is part of; `None`: the keyboard and the pointer of the
-    /// client's window.
+    /// The registered device of the key; `None`: the keyboard and the pointer of the client's window.
     pub device: Option<DeviceId>,
     /// `KEY_*` or `BTN_*` of Linux, below 0x8000.
     pub code: u16,
@@ -49,7 +48,7 @@ impl PressedKey {
 pub struct Pressed(Vec<PressedKey>);
 
 impl Pressed {
-    /// Follows one event.
+    /// Applies one event.
     pub fn note(&mut self, event: &InputEvent) {
         let (device, code, down) = match *event {
             InputEvent::Key { code, pressed, .. } => (None, code.0, pressed),
@@ -70,13 +69,13 @@ impl Pressed {
         }
     }
 
-    /// What is down.
+    /// The pressed keys and buttons.
     #[must_use]
     pub fn held(&self) -> &[PressedKey] {
         &self.0
     }
 
-    /// The releases that lead from here to `wanted`: what is down here and not there.
+    /// The releases that lead from this state to `wanted`: for keys pressed here but not there.
     #[must_use]
     pub fn releases(&self, wanted: &[PressedKey]) -> Vec<InputEvent> {
         self.0

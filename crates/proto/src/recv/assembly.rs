@@ -1,90 +1,89 @@
-//! One frame on its way in: its slices, and the fragments of each.
+//! Reassembly of one frame: its slices and their fragments.
 
 use std::time::Duration;
 
-use super::Seen;
+use super::ArrivalTimes;
 use crate::bytes::Reject;
 use crate::time::Instant;
-use crate::wire::control::{MAX_RANGES, MissingRange, ResendRequest};
+use crate::wire::control::{MAX_RANGES, MissingRange, RetransmissionRequest};
 use crate::wire::video::{Extensions, Flags, Fragment, FrameHeader};
 
-/// Bytes that one frame may take: a raw BGRX picture of 4096 × 2160 and a little more. An honest
-/// host never sends more; a dishonest one can't make the client's memory grow beyond it.
+/// Maximum bytes of one frame: a raw BGRX picture of 4096 × 2160 and a little more. An honest host never
+/// sends more; a dishonest one cannot grow the client's memory beyond it.
 pub const MAX_FRAME_BYTES: usize = 48 << 20;
 
-/// Storage of a frame that is larger than this is given back after its frame.
+/// Larger frame storage is freed after its frame.
 const KEPT_BYTES: usize = 4 << 20;
 
-/// What is missing is asked for when it was overtaken this long ago: most links that reorder at all
-/// have it done by then, and what is asked for in vain costs a datagram (guess).
-const ASK_AFTER: Duration = Duration::from_millis(1);
+/// Delay of a request after later data overtook a gap: most links have finished reordering by then, and a
+/// needless request costs a datagram (guess).
+const REQUEST_AFTER: Duration = Duration::from_millis(1);
 
-/// How often the same is asked for at most: the first answer may be lost like what it answers.
-const ASKS: u8 = 2;
+/// Maximum requests for the same data: the first answer may be lost too.
+const MAX_REQUESTS: u8 = 2;
 
-/// How a fragment came.
+/// How a fragment arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Arrival {
     /// As it was sent.
     Sent,
-    /// Because it was asked for.
+    /// As a retransmission.
     Resent,
-    /// Out of parity.
+    /// By FEC repair.
     Repaired,
 }
 
-/// When asking for something again helps.
+/// When a retransmission request can still succeed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RetransmitTiming {
-    /// The shortest round trip lately.
+    /// The shortest recent round trip.
     pub(super) round_trip: Duration,
-    /// How long the host's answer is waited for.
-    pub(super) answer_takes: Duration,
-    /// Between two frames.
+    /// Timeout of the host's answer.
+    pub(super) answer_timeout: Duration,
+    /// The frame interval.
     pub(super) interval: Duration,
 }
 
 impl RetransmitTiming {
-    /// When something should be asked for that was overtaken at `since`, and was asked for then and
-    /// so often; `None` if the answer would come behind `deadline`.
-    pub(super) fn ask_at(
+    /// When to request data that was overtaken at `since`, given the last request and its count; `None` if
+    /// the answer would miss `deadline`.
+    pub(super) fn request_at(
         &self,
         since: Instant,
-        asked: Option<(Instant, u8)>,
+        requested: Option<(Instant, u8)>,
         deadline: Instant,
     ) -> Option<Instant> {
-        let at = match asked {
-            None => since + ASK_AFTER,
-            Some((at, asks)) if asks < ASKS => at + self.answer_takes,
+        let at = match requested {
+            None => since + REQUEST_AFTER,
+            Some((at, requests)) if requests < MAX_REQUESTS => at + self.answer_timeout,
             Some(_) => return None,
         };
         (at + self.round_trip <= deadline).then_some(at)
     }
 
-    /// Until when an answer may come to what was asked for then and so often, or to the next ask.
-    pub(super) fn answer_by(&self, (at, asks): (Instant, u8), deadline: Instant) -> Instant {
-        let next = self.ask_at(at, Some((at, asks)), deadline);
-        next.unwrap_or(at) + self.answer_takes
+    /// Until when an answer to the last or next request may arrive.
+    pub(super) fn answer_by(&self, (at, requests): (Instant, u8), deadline: Instant) -> Instant {
+        let next = self.request_at(at, Some((at, requests)), deadline);
+        next.unwrap_or(at) + self.answer_timeout
     }
 }
 
-/// A slice on its way in.
+/// A slice in reassembly.
 #[derive(Debug, Default)]
 pub(super) struct SliceAssembly {
     bytes: Vec<u8>,
     arrived: Vec<bool>,
     missing: usize,
-    /// Fragments that are here without a gap from the first on, and one more than the last that
-    /// is here.
+    /// Number of leading fragments without a gap, and one more than the last received fragment.
     prefix: usize,
     end: usize,
-    /// When its first fragment came.
+    /// Arrival of its first fragment.
     began: Option<Instant>,
-    /// Since when a fragment behind the first missing one is here.
+    /// When a fragment after the first missing one arrived.
     gap_since: Option<Instant>,
-    /// When it was asked for last, and how often.
-    asked: Option<(Instant, u8)>,
-    /// First macroblock and number of macroblocks, once a fragment said so.
+    /// Time and count of requests.
+    requested: Option<(Instant, u8)>,
+    /// First macroblock and number of macroblocks, once known from a fragment.
     pub(super) macroblocks: Option<(u16, u16)>,
 }
 
@@ -106,8 +105,7 @@ impl SliceAssembly {
         while self.arrived.get(self.prefix).is_some_and(|a| *a) {
             self.prefix += 1;
         }
-        // A gap that comes to light when the one before it closes is waited for anew: on a link
-        // that reorders all the time there is always one.
+        // The next gap starts a new wait: a link with steady reordering always has one.
         if self.prefix == self.end {
             self.gap_since = None;
         } else if self.prefix != before || self.gap_since.is_none() {
@@ -115,7 +113,7 @@ impl SliceAssembly {
         }
     }
 
-    /// Appends what is missing of it, `all` of it or what is in front of what is here.
+    /// Appends its missing ranges: `all`, or those before the last received fragment.
     fn missing_ranges(&self, slice: u8, all: bool, ranges: &mut Vec<MissingRange>) {
         if self.macroblocks.is_none() {
             let (first, last) = (0, u16::MAX);
@@ -158,7 +156,7 @@ impl SliceAssembly {
     }
 }
 
-/// A frame on its way in. Reused from frame to frame.
+/// A frame in reassembly. Reused from frame to frame.
 #[derive(Debug)]
 pub(super) struct Assembly {
     pub(super) header: FrameHeader,
@@ -166,30 +164,33 @@ pub(super) struct Assembly {
     pub(super) extensions: Extensions,
     pub(super) slices: Vec<SliceAssembly>,
     pub(super) count: usize,
-    /// The next slice to hand out, and the macroblock behind the last one handed out.
+    /// The next slice to deliver, and the macroblock after the last delivered one.
     pub(super) cursor: usize,
     pub(super) next_mb: u16,
-    pub(super) patched: bool,
-    /// When the first of it was looked at: what it lacks is waited for from then on.
+    pub(super) concealed: bool,
+    /// Processing time of its first datagram: the start of its waits.
     pub(super) first_seen: Instant,
-    /// When the first of it arrived.
+    /// Arrival time of its first datagram.
     pub(super) first_received: Instant,
-    /// When the first of it or of a later frame came: what waits for it must not wait for long.
+    /// Arrival of the first datagram of this or a later frame, which bounds the wait.
     pub(super) waited_since: Instant,
-    /// When the last of it arrived.
+    /// Arrival time of its last datagram.
     pub(super) recoverable: Option<Instant>,
-    /// Since when something of a later frame is here, or the host has said that there is no more
-    /// of this one.
+    /// When a datagram of a later frame arrived, or the host signalled the end of this one.
     pub(super) overtaken: Option<Instant>,
-    /// Bytes that its slices take.
+    /// Bytes of its slices.
     pub(super) bytes: usize,
-    /// Fragments that parity brought back, and that came because they were asked for.
+    /// Fragments from FEC repair and from retransmission.
     pub(super) repaired: u16,
     pub(super) resent: u16,
 }
 
 impl Assembly {
-    pub(super) fn new(seen: Seen, first: &Fragment<'_>, storage: Vec<SliceAssembly>) -> Assembly {
+    pub(super) fn new(
+        times: ArrivalTimes,
+        first: &Fragment<'_>,
+        storage: Vec<SliceAssembly>,
+    ) -> Assembly {
         let mut slices = storage;
         let count = usize::from(first.slice.count);
         if slices.len() < count {
@@ -203,10 +204,10 @@ impl Assembly {
             count,
             cursor: 0,
             next_mb: 0,
-            patched: false,
-            first_seen: seen.now,
-            first_received: seen.arrived,
-            waited_since: seen.now,
+            concealed: false,
+            first_seen: times.now,
+            first_received: times.arrived,
+            waited_since: times.now,
             recoverable: None,
             overtaken: None,
             bytes: 0,
@@ -215,7 +216,7 @@ impl Assembly {
         }
     }
 
-    /// Gives the storage back for the next frame.
+    /// Returns the storage for reuse.
     pub(super) fn into_storage(mut self) -> Vec<SliceAssembly> {
         let kept: usize = self.slices.iter().map(SliceAssembly::capacity).sum();
         if kept > KEPT_BYTES {
@@ -227,14 +228,14 @@ impl Assembly {
         self.slices
     }
 
-    /// Takes a fragment in; `room` is how many bytes the frame may grow by.
+    /// Adds a fragment; `room` is the number of bytes by which the frame may grow.
     ///
     /// # Errors
-    /// [`Reject::Range`] if it contradicts the frame's other fragments, or the frame grows beyond
+    /// [`Reject::Range`] if it contradicts the frame's other fragments, or the frame exceeds
     /// [`MAX_FRAME_BYTES`] or `room`; nothing changes then.
     pub(super) fn insert(
         &mut self,
-        seen: Seen,
+        times: ArrivalTimes,
         f: &Fragment<'_>,
         arrival: Arrival,
         room: usize,
@@ -274,7 +275,7 @@ impl Assembly {
             slice.bytes.resize(end, 0);
         }
         slice.bytes[start..end].copy_from_slice(f.payload);
-        slice.note(seen.now, index);
+        slice.note(times.now, index);
         match arrival {
             Arrival::Sent => {}
             Arrival::Resent => self.resent = self.resent.saturating_add(1),
@@ -286,13 +287,13 @@ impl Assembly {
                 .iter()
                 .all(SliceAssembly::is_complete)
         {
-            self.recoverable = Some(seen.arrived);
+            self.recoverable = Some(times.arrived);
         }
         Ok(())
     }
 
-    /// Since when the next slice lacks something although something behind it is here.
-    pub(super) fn hole_since(&self) -> Option<Instant> {
+    /// Since when the next slice is incomplete although later data arrived.
+    pub(super) fn slice_gap_since(&self) -> Option<Instant> {
         let slices = &self.slices[..self.count];
         let next = slices.get(self.cursor)?;
         if next.is_complete() {
@@ -302,10 +303,10 @@ impl Assembly {
         behind.chain(next.gap_since).chain(self.overtaken).min()
     }
 
-    /// The slices, from the last one on, that lack something that was sent before what is here:
-    /// since when that is known, and whether all that is missing of it is meant. Of a protected
-    /// frame it is known only when parity did not help: that comes behind everything else.
-    fn lacking(&self) -> impl Iterator<Item = (usize, Instant, bool)> {
+    /// The incomplete slices, from the last one on, that later data overtook: since when, and whether all of
+    /// their gaps are meant. FEC repair data comes after all else, so a protected frame counts as overtaken
+    /// only if repair failed.
+    fn incomplete_slices(&self) -> impl Iterator<Item = (usize, Instant, bool)> {
         let mut behind = self.overtaken;
         (self.cursor..self.count).rev().filter_map(move |i| {
             let slice = &self.slices[i];
@@ -319,47 +320,55 @@ impl Assembly {
         })
     }
 
-    /// When it should be asked for something.
-    pub(super) fn next_ask(&self, timing: &RetransmitTiming) -> Option<Instant> {
+    /// When the next request is due.
+    pub(super) fn next_request(&self, timing: &RetransmitTiming) -> Option<Instant> {
         let deadline = self.waited_since + timing.interval;
-        let asks = self
-            .lacking()
-            .filter_map(|(i, since, _)| timing.ask_at(since, self.slices[i].asked, deadline));
-        asks.min()
+        let requests = self.incomplete_slices().filter_map(|(i, since, _)| {
+            timing.request_at(since, self.slices[i].requested, deadline)
+        });
+        requests.min()
     }
 
-    /// What should be asked for now.
-    pub(super) fn ask(&mut self, now: Instant, timing: &RetransmitTiming) -> Option<ResendRequest> {
-        if self.next_ask(timing).is_none_or(|at| at > now) {
+    /// The request that is due now.
+    pub(super) fn request_missing(
+        &mut self,
+        now: Instant,
+        timing: &RetransmitTiming,
+    ) -> Option<RetransmissionRequest> {
+        if self.next_request(timing).is_none_or(|at| at > now) {
             return None;
         }
         let deadline = self.waited_since + timing.interval;
         let mut ranges = Vec::new();
-        for (i, since, all) in self.lacking().collect::<Vec<_>>() {
+        for (i, since, all) in self.incomplete_slices().collect::<Vec<_>>() {
             let slice = &mut self.slices[i];
-            let due = timing.ask_at(since, slice.asked, deadline);
+            let due = timing.request_at(since, slice.requested, deadline);
             if due.is_some_and(|at| at <= now) && ranges.len() < MAX_RANGES {
-                slice.asked = Some((now, slice.asked.map_or(0, |(_, asks)| asks) + 1));
+                slice.requested =
+                    Some((now, slice.requested.map_or(0, |(_, requests)| requests) + 1));
                 slice.missing_ranges(u8::try_from(i).unwrap_or(u8::MAX), all, &mut ranges);
             }
         }
-        Some(ResendRequest {
+        Some(RetransmissionRequest {
             view: self.header.view_id(),
             frame: self.header.frame,
             ranges,
         })
     }
 
-    /// Until when answers may come to what it was asked for.
+    /// Until when answers to the requests may arrive.
     pub(super) fn answer_by(&self, timing: &RetransmitTiming) -> Option<Instant> {
         let deadline = self.waited_since + timing.interval;
         let slices = self.slices[..self.count].iter();
-        let asked = slices.filter(|s| !s.is_complete()).filter_map(|s| s.asked);
-        asked.map(|asked| timing.answer_by(asked, deadline)).max()
+        let requested = slices
+            .filter(|s| !s.is_complete())
+            .filter_map(|s| s.requested);
+        requested
+            .map(|requested| timing.answer_by(requested, deadline))
+            .max()
     }
 
-    /// How many macroblocks are missing from [`Self::next_mb`] up to slice `until`; `total` is
-    /// how many the picture has.
+    /// The macroblocks missing from [`Self::next_mb`] up to slice `until`, of `total` in the picture.
     pub(super) fn missing_mbs(&self, until: usize, total: u16) -> u16 {
         let end = self.slices[..self.count]
             .get(until)

@@ -1,28 +1,26 @@
-//! How the last frames ended: a picture is sound if the one that it builds on was, or when an intra
-//! refresh has crossed it.
+//! The health of recent frames: a picture is intact if its reference was, or after a complete intra refresh.
 
 use crate::id::FrameId;
 
-/// Frames that are remembered: an encoder refers back by 16 at most (ITU-T H.264, section A.3.1),
-/// and there are numbers that no frame has.
+/// Number of remembered frames: an encoder refers back by 16 at most (ITU-T H.264, section A.3.1), and frame
+/// numbers have gaps.
 const REMEMBERED: usize = 64;
 
-/// What a frame that came out is worth as a reference.
+/// The quality of a delivered frame as a reference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Health {
-    /// Whoever builds on it is clean after so many frames, each building on the one before: with 0
-    /// this one is.
+    /// A chain of this many frames after it leads to a clean picture; 0: it is clean itself.
     CleanAfter(u16),
-    /// Lost, patched, or built on such a frame without a refresh since.
+    /// Lost, concealed, or a descendant of such a frame without a refresh since.
     Broken,
 }
 
 impl Health {
-    /// As it was captured.
-    pub(super) const WHOLE: Health = Health::CleanAfter(0);
+    /// Identical to the encoder's picture.
+    pub(super) const INTACT: Health = Health::CleanAfter(0);
 
-    /// The health of a frame that arrived whole and builds on one of this health; `refresh` if one
-    /// begins with it, by how many frames later it will have crossed the picture.
+    /// The health of a complete frame with a reference of this health; `refresh` is the length of an intra
+    /// refresh that starts with it.
     pub(super) fn after(self, refresh: Option<u16>) -> Health {
         let inherited = match self {
             Health::CleanAfter(frames) => Some(frames.saturating_sub(1)),
@@ -33,7 +31,7 @@ impl Health {
     }
 }
 
-/// The last frames that came out, and the health of each.
+/// The recent frames and their health.
 #[derive(Debug)]
 pub(super) struct History([(FrameId, Health); REMEMBERED]);
 
@@ -48,12 +46,12 @@ impl History {
         frame.0 as usize % REMEMBERED
     }
 
-    /// A frame came out.
+    /// Adds a delivered frame.
     pub(super) fn note(&mut self, frame: FrameId, health: Health) {
         self.0[Self::place(frame)] = (frame, health);
     }
 
-    /// The health of a frame; of one that is not remembered nothing good is known.
+    /// The health of a frame; `Broken` if it is not remembered.
     pub(super) fn of(&self, frame: FrameId) -> Health {
         match self.0[Self::place(frame)] {
             (known, health) if known == frame => health,
@@ -61,7 +59,7 @@ impl History {
         }
     }
 
-    /// The decoder lost what it had: nothing can be built upon.
+    /// The decoder lost its references.
     pub(super) fn clear(&mut self) {
         *self = History::default();
     }

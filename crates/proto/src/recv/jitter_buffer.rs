@@ -1,20 +1,19 @@
-//! The jitter buffer of sound: when each payload is played, so that those that come late are in time, and
-//! nothing waits longer than that.
+//! The audio jitter buffer: schedules payloads so that late ones arrive in time, with the least delay.
 //!
-//! It takes what a [`TimedReceiver`](super::timed::TimedReceiver) gives, in order, and says what the device
-//! is to get next: a payload, a concealment where one is missing or late, silence before the first. It holds
-//! coded payloads and knows no codec. The play-out delay is counted from the fastest payload of the last
-//! seconds, so it needs no agreement between clocks; the time of a payload is its number of samples, not
-//! the time that the sender wrote. The target is the jitter seen and what the device needs. Two clocks
-//! that differ are brought together by the ratio of a resampler ([`JitterBuffer::ratio`]).
+//! It takes the ordered output of a [`TimedReceiver`](super::timed::TimedReceiver) and decides the device's
+//! next input: a payload, concealment of a missing or late one, or silence before the first. It holds coded
+//! payloads and knows no codec. The playout delay counts from the fastest payload of the last seconds, so it
+//! needs no clock synchronisation; the media time of a payload is its number of samples, not the sender's
+//! timestamp. The target delay is the observed jitter plus the device's needs. Clock drift is compensated by
+//! the ratio of a resampler ([`JitterBuffer::ratio`]).
 //!
-//! The receiver should wait for nothing itself ([`TimedReceiver::set_wait`](super::timed::TimedReceiver::set_wait) with
-//! zero): what is lost comes, if ever, with the datagram that overtakes it, and while the receiver
-//! holds that back, a device with little to play runs dry.
+//! The receiver itself should not wait ([`TimedReceiver::set_wait`](super::timed::TimedReceiver::set_wait)
+//! with zero): a lost payload arrives, if ever, with the datagram that overtakes it, and while the receiver
+//! delays that, a device with little data underruns.
 //!
-//! The words are those of RFC 3550 and RFC 5481; adapting in this way is due to Ramjee et al. ("Adaptive
-//! Playout Mechanisms for Packetized Audio Applications in Wide-Area Networks", INFOCOM 1994), with a
-//! quantile in place of their estimates.
+//! The terms are those of RFC 3550 and RFC 5481; the adaptation follows Ramjee et al. ("Adaptive Playout
+//! Mechanisms for Packetized Audio Applications in Wide-Area Networks", INFOCOM 1994), with a quantile in
+//! place of their estimates.
 
 mod arrivals;
 #[cfg(test)]
@@ -25,168 +24,165 @@ use std::time::Duration;
 
 use arrivals::Arrivals;
 
-use super::timed::TimedStep;
+use super::timed::TimedOutput;
 use crate::time::{Instant, PeerInstant};
 use crate::wire::timed::Payload;
 
-/// Samples of a channel in a second.
+/// Samples per channel and second.
 pub const RATE: u32 = 48_000;
 
-/// The longest payload that is played: 20 ms. Whoever sends longer ones is not heard.
+/// Maximum payload duration: 20 ms. Longer payloads are dropped.
 pub const MAX_SAMPLES: u16 = 960;
 
-/// Nothing is concealed longer than 20 ms: silence is less odd than a hum (guess).
+/// Maximum concealment: 20 ms; longer concealment sounds worse than silence (guess).
 const MAX_CONCEALED: u32 = 960;
 
-/// What waits at most, in samples: half a second. The oldest gives way.
+/// Maximum queue in samples: half a second. The oldest is dropped.
 const MAX_QUEUED: u32 = RATE / 2;
-/// … and in entries: half a second of the shortest payloads of Opus.
+/// Maximum queue in entries: half a second of the shortest Opus payloads.
 const MAX_ENTRIES: usize = 200;
 
-/// A longer target is not followed: sound that is later than this is no company for pictures (ITU-R
-/// BT.1359: from 125 ms on it is noticed).
+/// Maximum target delay: later audio is noticeable (ITU-R BT.1359: from 125 ms on).
 const MAX_TARGET: i64 = 125 * MS;
 
-/// The buffer may be this much longer than its target; beyond, payloads are left out.
+/// Maximum excess over the target delay; beyond it payloads are dropped.
 const MAX_EXCESS: i64 = 20 * MS;
 
-/// Time for the player to wake, decode and resample (guess).
+/// Time for the player to wake up, decode and resample (guess).
 const SLACK: i64 = MS;
 
-/// Speed changes by no more than 0.5 %: 9 cents, a tenth of a semitone (guess: unnoticed where there is nothing
-/// to compare it with).
+/// Maximum change of speed, 0.5 %: 9 cents, a tenth of a semitone (guess: not noticeable without a
+/// reference).
 const MAX_STRETCH: f64 = 0.005;
 
-/// An error of the delay is undone within about two seconds: 100 ppm between two clocks then are an error
-/// of 0.2 ms (guess).
+/// Time constant of the delay control, two seconds: a drift of 100 ppm causes an error of 0.2 ms (guess).
 const SETTLE: f64 = 2e9;
 
-/// A falling target is followed by what the speed can do, with a fifth to spare: 4 ms in a second.
+/// Maximum decrease of the target: 4 ms a second, less than the change of speed allows.
 const FALL: f64 = 0.004;
 
-/// Of each payload's error so much goes into the mean: 32 of 5 ms are 160 ms (guess).
+/// Weight of a payload's error in the mean: 32 of 5 ms are 160 ms (guess).
 const SMOOTH: f64 = 1.0 / 32.0;
 
-/// A sender whose times say that it paused longer than this did pause; it does not drift that far.
+/// A timestamp gap above this is a pause of the sender, not drift.
 const PAUSED: i64 = 10 * MS;
-/// … and one that says that it paused longer than this has another clock.
+/// A timestamp gap above this is another clock.
 const LONGEST_PAUSE: i64 = 3_600_000 * MS;
 
 const MS: i64 = 1_000_000;
 
-/// What the device says of itself.
+/// The state of the audio device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Device {
-    /// In so long it has played all that was written; what is heard is later by the device's own latency.
+    /// Time until all written samples are played, without the device's own latency.
     pub dry_in: Duration,
-    /// It takes so much at once: with less than this to play it may run dry.
+    /// The device's period: with less data than this it may underrun.
     pub block: Duration,
 }
 
-/// What the device is to get.
+/// The next action for the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Next<'a> {
-    /// Decode this, resample it by [`JitterBuffer::ratio`], write it.
+pub enum PlayoutAction<'a> {
+    /// Decode these bytes, resample them by [`JitterBuffer::ratio`], write them.
     Payload {
         /// The coded bytes.
         bytes: &'a [u8],
-        /// Samples of a channel in it.
+        /// Samples per channel.
         samples: u16,
-        /// When its first sample was captured, as the sender says.
+        /// Capture time of the first sample (sender clock).
         captured: PeerInstant,
     },
-    /// Let the decoder conceal so many samples, resample, write.
+    /// Let the decoder conceal this many samples, resample, write.
     Conceal {
-        /// Samples of a channel.
+        /// Samples per channel.
         samples: u16,
     },
-    /// Write so many zeros: nothing was playing, or too much is missing.
+    /// Write this many zeros: before the first payload, or beyond the maximum concealment.
     Silence {
-        /// Samples of a channel.
+        /// Samples per channel.
         samples: u32,
     },
-    /// Nothing is to be done before this time (`None`: ever) unless something arrives.
+    /// Wait until this time (`None`: indefinitely) or the next payload.
     Wait(Option<Instant>),
 }
 
-/// What was counted since the start. Samples are those of one channel.
+/// Counters since the start. Samples are per channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct JitterCounters {
-    /// Payloads that were played.
+    /// Played payloads.
     pub played: u64,
-    /// Samples that were concealed.
+    /// Concealed samples.
     pub concealed: u64,
-    /// The most without a payload between, in samples: what was concealed, and the silence behind it where
-    /// more was missing than is concealed.
+    /// The longest gap without a payload in samples: concealment and the silence after it.
     pub longest_concealment: u32,
     /// Samples of silence.
     pub silence: u64,
-    /// How often the device would have run dry.
+    /// Underruns that were avoided or occurred.
     pub underruns: u64,
-    /// Payloads that came too late or were too many, and were not played.
+    /// Payloads dropped because they were late or in excess.
     pub discarded: u64,
 }
 
-/// How it stands.
+/// The current state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct JitterStatus {
-    /// The jitter of the last payloads: nearly all came within this after the fastest.
+    /// Jitter: nearly all recent payloads arrived within this time after the fastest.
     pub jitter: Duration,
-    /// The play-out delay that is aimed at, counted from the fastest payload's arrival to the time at which
-    /// the device has taken all before: jitter, and what the device needs.
+    /// Target playout delay, from the fastest payload's arrival until the device has taken all earlier data:
+    /// jitter plus the device's needs.
     pub target: Duration,
-    /// The play-out delay that there is, its mean.
+    /// The mean playout delay.
     pub delay: Duration,
-    /// What waits here; what waits in the device is [`Device::dry_in`].
+    /// Duration queued here; [`Device::dry_in`] is the device's.
     pub queued: Duration,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Entry {
-    /// There is a payload; else it is missing.
+    /// A payload; otherwise a missing one.
     whole: bool,
     samples: u32,
     captured: PeerInstant,
-    /// The time of its first sample on the stream's clock, in nanoseconds since the first.
+    /// Media time of its first sample in nanoseconds, from the stream's start.
     media: i64,
     bytes: Vec<u8>,
 }
 
-/// Decides what is played when, for one stream.
+/// Schedules the playout of one stream.
 #[derive(Debug, Default)]
 pub struct JitterBuffer {
     queue: VecDeque<Entry>,
-    /// What was played last.
+    /// The last played entry.
     current: Entry,
-    /// Storage to be used again.
+    /// Storage for reuse.
     spent: Vec<Entry>,
     queued: u32,
     arrivals: Arrivals,
-    /// The stream's clock: samples before the next payload, and pauses before it, in nanoseconds.
+    /// Media time: samples and pauses before the next payload, in nanoseconds.
     position: u64,
     paused: i64,
-    /// Of the last payload: what its successor's capture time should be, and how long it was.
+    /// From the last payload: the expected capture time of its successor, and its duration.
     expected: Option<PeerInstant>,
     frame: u16,
-    /// Something is being played.
+    /// Playback is running.
     playing: bool,
-    /// Since the last payload: samples that were concealed, and those of them that took nobody's place.
+    /// Since the last payload: concealed samples, and those of them that replaced no payload.
     concealed: u32,
     inserted: u32,
-    /// … and all that were heard in the place of payloads, silence too.
-    lacking: u32,
-    /// When the device had played all that there was, and how long the sender had paused until then.
+    /// All samples that replaced payloads, including silence.
+    gap_length: u32,
+    /// When the device ran dry, and the sender's total pause by then.
     dry: Option<(i64, i64)>,
-    /// What the device said last.
+    /// The device's period.
     block: i64,
     target: f64,
     moved: Option<Instant>,
-    /// Mean of the play-out delay minus the target, in nanoseconds.
+    /// Mean of the playout delay minus the target, in nanoseconds.
     error: f64,
     counters: JitterCounters,
 }
 
-/// Nanoseconds of so many samples.
+/// The duration of samples in nanoseconds.
 fn nanos(samples: u64) -> i64 {
     let rate = u64::from(RATE);
     let (seconds, rest) = (samples / rate, samples % rate);
@@ -225,11 +221,11 @@ impl JitterBuffer {
         }
     }
 
-    /// Takes what came out of the stream's receiver.
-    pub fn push(&mut self, step: &TimedStep<'_>) {
+    /// Takes the output of the stream's receiver.
+    pub fn push(&mut self, step: &TimedOutput<'_>) {
         match step {
-            TimedStep::Payload(payload, arrived) => self.payload(payload, *arrived),
-            TimedStep::Missing { count, .. } => self.missing(*count),
+            TimedOutput::Payload(payload, arrived) => self.payload(payload, *arrived),
+            TimedOutput::Missing { count, .. } => self.missing(*count),
         }
     }
 
@@ -263,7 +259,7 @@ impl JitterBuffer {
     fn missing(&mut self, count: u64) {
         let samples = count.saturating_mul(self.frame.into());
         let Some(samples) = u32::try_from(samples).ok().filter(|n| *n <= MAX_QUEUED) else {
-            // So much can't be told from another stream; how long it was, the next payload's time says.
+            // Such a gap may be another stream; the next payload's timestamp gives its length.
             return;
         };
         if samples == 0 {
@@ -279,7 +275,7 @@ impl JitterBuffer {
         self.append(entry);
     }
 
-    /// The next payload's time on the stream's clock.
+    /// The next payload's media time.
     fn media(&self) -> i64 {
         nanos(self.position).saturating_add(self.paused)
     }
@@ -311,13 +307,13 @@ impl JitterBuffer {
         }
     }
 
-    /// What the device is to get at `now`; call until [`Next::Wait`], writing what it says each time and
-    /// asking the device anew.
-    pub fn next(&mut self, now: Instant, device: Device) -> Next<'_> {
+    /// The action at `now`. Call it with the current device state until [`PlayoutAction::Wait`], and perform
+    /// each action.
+    pub fn next(&mut self, now: Instant, device: Device) -> PlayoutAction<'_> {
         self.block = as_nanos(device.block);
         self.aim(now);
         let dry_in = as_nanos(device.dry_in);
-        // Who asks got no turn in time. What was made up before is counted.
+        // The calling thread was late. Inserted samples are counted already.
         let late = self.playing && dry_in == 0 && self.inserted == 0;
         loop {
             let Some(front) = self.queue.front() else {
@@ -335,13 +331,13 @@ impl JitterBuffer {
                 let samples = u32::try_from(samples).unwrap_or(0).min(MAX_QUEUED);
                 if samples > 0 {
                     self.counters.silence += u64::from(samples);
-                    return Next::Silence { samples };
+                    return PlayoutAction::Silence { samples };
                 }
             }
-            // What was made up for a late payload has been heard in its place. Before anything is heard, and
-            // where far too much waits, nothing is lost by beginning later.
-            let made_up = self.inserted > 0 || !self.playing;
-            if made_up && excess > length / 2 || excess > MAX_EXCESS {
+            // Inserted samples have replaced a late payload. Before playback, and with a large excess, a
+            // later start loses nothing.
+            let was_inserted = self.inserted > 0 || !self.playing;
+            if was_inserted && excess > length / 2 || excess > MAX_EXCESS {
                 self.error = real(excess - length);
                 self.discard();
                 continue;
@@ -363,7 +359,7 @@ impl JitterBuffer {
         }
     }
 
-    /// By how much what has this time on the stream's clock would be played later than is aimed at.
+    /// The excess over the target delay of an entry with this media time.
     fn excess(&self, now: Instant, dry_in: i64, media: i64) -> i64 {
         let played = now.0.saturating_add(dry_in);
         let earliest = media.saturating_add(self.arrivals.fastest());
@@ -371,9 +367,9 @@ impl JitterBuffer {
         delay.saturating_sub(whole(self.target))
     }
 
-    /// The target rises at once, and falls as the speed allows.
+    /// Raises the target at once, and lowers it as the change of speed allows.
     fn aim(&mut self, now: Instant) {
-        // What the device has to play is known to a block: half a block more or less than the mean.
+        // The device's fill level is known to one period: half a period more or less than the mean.
         let device = self.block + self.block / 2;
         let wanted = (self.arrivals.jitter() + device + SLACK).min(MAX_TARGET);
         let since = self
@@ -382,13 +378,13 @@ impl JitterBuffer {
             .map_or(Duration::ZERO, |moved| now.since(moved));
         let fallen = self.target - FALL * real(as_nanos(since));
         let target = fallen.max(real(wanted));
-        // The delay did not change, what is aimed at did.
+        // The target changed, not the delay.
         self.error -= target - self.target;
         self.target = target;
     }
 
-    /// A payload is played behind all that the device has: if it had run dry, the silence is counted, unless
-    /// the sender paused.
+    /// Resumes playback with a payload. Counts the silence if the device had run dry, unless the sender
+    /// paused.
     fn resume(&mut self, now: Instant, dry_in: i64) {
         if let Some((dry, paused)) = self.dry.take()
             && paused == self.paused
@@ -397,17 +393,17 @@ impl JitterBuffer {
             let samples = i128::from(silent) * i128::from(RATE) / 1_000_000_000;
             self.lack(u32::try_from(samples).unwrap_or(u32::MAX));
         }
-        self.lacking = 0;
+        self.gap_length = 0;
     }
 
-    /// So many samples are heard in the place of payloads.
+    /// Counts samples that replace payloads.
     fn lack(&mut self, samples: u32) {
-        self.lacking = self.lacking.saturating_add(samples);
+        self.gap_length = self.gap_length.saturating_add(samples);
         let longest = &mut self.counters.longest_concealment;
-        *longest = (*longest).max(self.lacking);
+        *longest = (*longest).max(self.gap_length);
     }
 
-    fn play(&mut self, excess: i64) -> Next<'_> {
+    fn play(&mut self, excess: i64) -> PlayoutAction<'_> {
         self.error += (real(excess) - self.error) * SMOOTH;
         (self.concealed, self.inserted) = (0, 0);
         self.counters.played += 1;
@@ -415,18 +411,18 @@ impl JitterBuffer {
         let samples = u16::try_from(entry.samples).unwrap_or(0);
         let spent = std::mem::replace(&mut self.current, entry);
         self.keep(spent);
-        Next::Payload {
+        PlayoutAction::Payload {
             bytes: &self.current.bytes,
             samples,
             captured: self.current.captured,
         }
     }
 
-    /// A part of what is missing at the front, or all of it.
-    fn conceal_missing(&mut self) -> Next<'_> {
+    /// Conceals the missing entry at the front, completely or in part.
+    fn conceal_missing(&mut self) -> PlayoutAction<'_> {
         let (frame, concealed) = (u32::from(self.frame), self.concealed);
         let Some(front) = self.queue.front_mut() else {
-            return Next::Wait(None);
+            return PlayoutAction::Wait(None);
         };
         let part = match concealed < MAX_CONCEALED {
             true => front.samples.min(frame).min(MAX_CONCEALED - concealed),
@@ -444,31 +440,31 @@ impl JitterBuffer {
         }
         self.counters.silence += u64::from(part);
         self.lack(part);
-        Next::Silence { samples: part }
+        PlayoutAction::Silence { samples: part }
     }
 
-    /// What the device has to play is known to a block, so it makes no sense to ask all the time.
-    fn wait_for(&self, now: Instant, nanos: i64) -> Next<'_> {
-        Next::Wait(Some(
+    /// The fill level is known to one period, so more frequent calls are useless.
+    fn wait_for(&self, now: Instant, nanos: i64) -> PlayoutAction<'_> {
+        PlayoutAction::Wait(Some(
             now + duration(nanos.max(self.block / 4).max(SLACK / 4)),
         ))
     }
 
-    fn conceal(&mut self, samples: u32) -> Next<'_> {
+    fn conceal(&mut self, samples: u32) -> PlayoutAction<'_> {
         self.concealed += samples;
         self.counters.concealed += u64::from(samples);
         self.lack(samples);
-        Next::Conceal {
+        PlayoutAction::Conceal {
             samples: u16::try_from(samples).unwrap_or(MAX_SAMPLES),
         }
     }
 
-    /// Nothing is here: wait as long as the device has something, then make something up, then be silent.
-    fn nothing(&mut self, now: Instant, dry_in: i64) -> Next<'_> {
+    /// The queue is empty: waits while the device has data, then conceals, then plays silence.
+    fn nothing(&mut self, now: Instant, dry_in: i64) -> PlayoutAction<'_> {
         if !self.playing {
-            return Next::Wait(None);
+            return PlayoutAction::Wait(None);
         }
-        // A device that takes single samples says 0 when it is dry, which is too late.
+        // A device with a period of one sample reports zero only when it is dry, which is too late.
         let latest = dry_in - self.block.max(SLACK);
         if latest >= 0 {
             return self.wait_for(now, latest);
@@ -479,19 +475,19 @@ impl JitterBuffer {
             self.playing = false;
             (self.concealed, self.inserted) = (0, 0);
             self.dry = Some((now.0.saturating_add(dry_in), self.paused));
-            return Next::Wait(None);
+            return PlayoutAction::Wait(None);
         }
         self.inserted += part;
         self.conceal(part)
     }
 
-    /// Samples to write for each one that was decoded: above 1 the delay grows. Within 0.5 % of 1.
+    /// Output samples per decoded sample: above 1 the delay grows. Within 0.5 % of 1.
     #[must_use]
     pub fn ratio(&self) -> f64 {
         1.0 - (self.error / SETTLE).clamp(-MAX_STRETCH, MAX_STRETCH)
     }
 
-    /// How it stands.
+    /// The current state.
     #[must_use]
     pub fn status(&self) -> JitterStatus {
         JitterStatus {
@@ -502,21 +498,20 @@ impl JitterBuffer {
         }
     }
 
-    /// What was counted.
+    /// The counters.
     #[must_use]
     pub fn counters(&self) -> JitterCounters {
         self.counters
     }
 
-    /// Forgets what waits, as when another stream begins or the device was opened anew; what is known of
-    /// the jitter stays.
+    /// Drops the queue, for a new stream or device; keeps the jitter statistics.
     pub fn clear(&mut self) {
         while let Some(entry) = self.pop() {
             self.keep(entry);
         }
         self.playing = false;
         (self.concealed, self.inserted, self.error) = (0, 0, 0.0);
-        (self.lacking, self.dry) = (0, None);
+        (self.gap_length, self.dry) = (0, None);
     }
 
     /// Panics if an invariant does not hold: for tests and fuzzing.

@@ -1,17 +1,17 @@
-//! Which packet numbers were lost, and how many in a row.
+//! Loss counting by packet number, with run lengths.
 //!
-//! A number that has not arrived may only be late. It counts as lost when the frame after the one
-//! that it was overtaken in has come to an end too.
+//! A missing packet may only be late. It counts as lost at the end of the frame after the one in which it was
+//! overtaken.
 
-/// Numbers that can be told apart: 1.4 MB of datagrams, more than lies between two frames' ends on
-/// any link that loses. What is older counts as lost.
+/// Size of the window in packets: 1.4 MB of datagrams, more than between the ends of two frames on any lossy
+/// link. Older packets count as lost.
 const WINDOW: u64 = 1024;
 
-/// How far the datagrams had come when the last frame of a view ended.
+/// The newest packet at the end of a view's last frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Mark(u64);
 
-/// Counts what was lost.
+/// Counts losses.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     arrived: [u64; (WINDOW / 64) as usize],
@@ -20,9 +20,9 @@ pub(super) struct Losses {
     /// One more than the newest number.
     newest: u64,
     in_run: bool,
-    /// Numbers that were lost.
+    /// Lost packets.
     pub(super) lost: u64,
-    /// Runs of them.
+    /// Runs of lost packets.
     pub(super) runs: u64,
 }
 
@@ -32,7 +32,7 @@ impl Losses {
         (usize::try_from(place / 64).unwrap_or(0), 1 << (place % 64))
     }
 
-    /// A number arrived (each comes once).
+    /// A packet arrived (each number once).
     pub(super) fn note(&mut self, number: u64) {
         if number < self.settled {
             return;
@@ -45,15 +45,14 @@ impl Losses {
         self.arrived[word] |= bit;
     }
 
-    /// A frame of a view came to an end: what was overtaken before the view's last one did is not
-    /// waited for.
+    /// A frame of a view ended: packets that were overtaken before the view's previous frame ended are lost.
     pub(super) fn settle(&mut self, mark: &mut Mark) {
         self.settle_through(mark.0);
         mark.0 = self.newest;
     }
 
     fn settle_through(&mut self, through: u64) {
-        // Beyond the window nothing has arrived.
+        // There are no packets beyond the window.
         let within = through.min(self.settled.saturating_add(WINDOW));
         for number in self.settled..within {
             let (word, bit) = Self::place(number);
@@ -93,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_across_settlings_is_one() {
+    fn a_run_across_two_evaluations_counts_once() {
         let (mut losses, mut mark) = (Losses::default(), Mark::default());
         losses.note(0);
         losses.note(5);
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_of_any_length_costs_nothing() {
+    fn a_jump_of_any_length_takes_constant_time() {
         let (mut losses, mut mark) = (Losses::default(), Mark::default());
         losses.note(3);
         losses.note(u64::MAX - 1);

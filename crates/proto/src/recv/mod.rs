@@ -1,4 +1,4 @@
-//! From datagrams to slices and payloads in order, and what is missing of them.
+//! From datagrams to ordered slices and payloads, with retransmission requests.
 
 pub mod assembly;
 mod history;
@@ -13,14 +13,14 @@ pub mod uplink;
 
 use crate::time::Instant;
 
-/// When a datagram arrived, and when it is looked at: later, where a thread wakes late on a busy machine.
+/// The arrival and processing time of a datagram; they differ when a thread wakes up late on a busy machine.
 ///
-/// What is measured of the link counts from the first; how long is waited for what is missing, from the
-/// second: more may lie in the socket already.
+/// Link measurements use the arrival time; waits for missing data use the processing time, because more data
+/// may be in the socket already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Seen {
-    /// It arrived at this machine.
+pub struct ArrivalTimes {
+    /// Arrival at this machine.
     pub arrived: Instant,
-    /// Now.
+    /// Time of processing.
     pub now: Instant,
 }

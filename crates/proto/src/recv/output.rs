@@ -1,22 +1,22 @@
-//! What comes out of the reassembly.
+//! The output of the reassembly.
 
 use crate::id::FrameId;
 use crate::time::Instant;
 use crate::trace::{DropCause, Fidelity};
 use crate::wire::video::{Configuration, DrawingTimes, FrameHeader, PoseEcho, Viewpoint, Views};
 
-/// What comes out next.
+/// The next output of a view's receiver.
 #[derive(Debug)]
-pub enum Step<'a> {
-    /// A whole slice.
+pub enum VideoOutput<'a> {
+    /// A complete slice.
     Slice {
         /// Its frame.
         header: FrameHeader,
         /// Its frame's configuration.
         configuration: Configuration,
-        /// With what its frame was drawn.
+        /// The pose and views that the frame was drawn with.
         viewpoint: Viewpoint,
-        /// First macroblock and how many.
+        /// First macroblock and their number.
         macroblocks: (u16, u16),
         /// Whether it is the frame's first and last.
         first: bool,
@@ -31,18 +31,18 @@ pub enum Step<'a> {
         header: FrameHeader,
         /// Its configuration.
         configuration: Configuration,
-        /// With what it was drawn, if that is known.
+        /// The pose and views that the frame was drawn with, if known.
         viewpoint: Viewpoint,
-        /// First macroblock and how many.
+        /// First macroblock and their number.
         macroblocks: (u16, u16),
         /// Whether the gap is at the frame's start and end.
         first: bool,
         /// See `first`.
         last: bool,
     },
-    /// Everything of a frame came out.
+    /// The end of a frame.
     End(FrameEnd),
-    /// A frame of which nothing arrived, or that nothing can be done with.
+    /// A frame that never arrived, or that cannot be decoded.
     Dropped {
         /// The frame.
         frame: FrameId,
@@ -53,54 +53,50 @@ pub enum Step<'a> {
     },
 }
 
-/// The end of a frame that came out.
+/// The end of a delivered frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameEnd {
     /// The frame.
     pub header: FrameHeader,
-    /// What it is worth, if the decoder does its part.
+    /// Its fidelity, if decoding succeeds.
     pub fidelity: Fidelity,
     /// When its first datagram arrived.
     pub first_received: Instant,
-    /// When enough for the whole frame was here; `None` if that never was.
+    /// When it was recoverable; `None` if it never was.
     pub recoverable: Option<Instant>,
-    /// Fragments that parity brought back.
+    /// Fragments from FEC repair.
     pub repaired: u16,
-    /// Fragments that came because they were asked for.
+    /// Fragments from retransmission.
     pub resent: u16,
-    /// The pose that it was drawn with …
+    /// The pose that it was drawn with.
     pub pose: Option<PoseEcho>,
-    /// … and the views of its picture, if the application said so.
+    /// The views of its picture, if the application set them.
     pub views: Option<Views>,
     /// When it was drawn.
     pub times: DrawingTimes,
 }
 
-/// Whether the picture is sound, and what the receiver knows: the content of a request for a key
-/// frame.
+/// Whether the picture is intact, and the receiver's state for a key-frame request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PictureState {
-    /// The newest frame is not as it was captured, nor will the next be, unless it refers to
-    /// nothing or to one that is.
+    /// The newest frame is damaged, and so are later ones until one has no reference or an intact one.
     pub broken: bool,
-    /// The newest frame that came out whole.
+    /// The newest complete frame.
     pub last_good: FrameId,
-    /// The newest frame that came to an end here, whatever became of it. Not one that is under
-    /// way: it may be the key frame that heals the picture, and a request that named it would
-    /// bring another.
+    /// The newest ended frame, whatever its outcome. Not a frame in reassembly: it may be the key frame that
+    /// repairs the picture, and a request that named it would trigger another.
     pub newest: FrameId,
 }
 
-/// What was counted since the start.
+/// Counters since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Datagrams opened.
+    /// Opened datagrams.
     pub received: u64,
-    /// Those among them of streams that nobody here receives.
+    /// Those of streams without a receiver.
     pub skipped: u64,
-    /// Packet numbers that did not arrive: those that were overtaken before the last frame but one
-    /// came to an end.
+    /// Lost packets: those overtaken before the end of the frame before the last.
     pub missing: u64,
-    /// Runs of them.
+    /// Runs of lost packets.
     pub runs: u64,
 }

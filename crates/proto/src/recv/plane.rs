@@ -1,10 +1,10 @@
-//! The receiving side of a session's media plane: each datagram is opened once, and its body goes to the
-//! receiver that owns its stream.
+//! The receiving side of a session's media plane: opens each datagram once, and passes its body to the
+//! receiver of its stream.
 //!
-//! Nothing here knows of pictures or sound. A stream that was not granted, or of a kind that only a newer
-//! peer knows, is counted and skipped. The body stays in one buffer until the receiver has looked at it.
+//! It does not depend on the kind of media. Datagrams of unknown or ungranted streams are counted and
+//! skipped. The body stays in one buffer until the receiver has processed it.
 
-use super::Seen;
+use super::ArrivalTimes;
 use super::losses::{Losses, Mark};
 use super::output::Counters;
 use super::reassemble::VideoReceiver;
@@ -18,19 +18,19 @@ use crate::wire::header::Plane;
 use crate::wire::media::{Owner, StreamId, StreamKind};
 use crate::wire::seal::{Direction, Opener};
 
-/// Views of a session at most: two eyes of four video streams. A host that grants more is absurd.
+/// Maximum views of a session: two eyes of four video streams.
 pub const MAX_VIEWS: usize = 8;
 
-/// Timed streams of a session at most.
+/// Maximum timed streams of a session.
 pub const MAX_TIMED: usize = 8;
 
-/// A view's receiver, and up to where the datagrams before its frames were counted.
+/// A view's receiver, and its position in the loss counting.
 struct View {
     receiver: VideoReceiver,
     mark: Mark,
 }
 
-/// Opens a session's media plane and takes it apart; owned by the client's media thread.
+/// Opens and demultiplexes a session's media plane; owned by the client's media thread.
 pub struct MediaReceiver {
     opener: Opener,
     body: Vec<u8>,
@@ -42,7 +42,7 @@ pub struct MediaReceiver {
 }
 
 impl MediaReceiver {
-    /// The receiver of a session, with the view that each session has.
+    /// A receiver with the first view, which every session has.
     #[must_use]
     pub fn new(established: &Established) -> MediaReceiver {
         let mut receiver = MediaReceiver {
@@ -63,8 +63,7 @@ impl MediaReceiver {
         receiver
     }
 
-    /// What the host granted: a receiver for each view and each timed stream that comes from it. Those
-    /// that are here already go on.
+    /// Adds receivers for the granted views and timed streams of the host. Existing ones continue.
     pub fn granted(&mut self, grants: &[Grant]) {
         for grant in grants.iter().filter(|grant| grant.to_client) {
             let stream = grant.stream;
@@ -88,34 +87,34 @@ impl MediaReceiver {
         }
     }
 
-    /// Takes a datagram of the media plane in that has just arrived. Poll the receivers afterwards.
+    /// Handles a datagram that has just arrived. Poll the receivers afterwards.
     ///
     /// # Errors
-    /// [`Reject`] if it is not authentic, was seen before, or is absurd; nothing changes then.
+    /// [`Reject`] if it is not authentic, a duplicate, or invalid; nothing changes then.
     pub fn handle_datagram(&mut self, now: Instant, datagram: &[u8]) -> Result<(), Reject> {
-        self.handle_arrival(Seen { now, arrived: now }, datagram)
+        self.handle_arrival(ArrivalTimes { now, arrived: now }, datagram)
     }
 
-    /// The same of one that arrived earlier than it is looked at.
+    /// Handles a datagram that arrived earlier.
     ///
     /// # Errors
     /// As [`MediaReceiver::handle_datagram`].
-    pub fn handle_arrival(&mut self, seen: Seen, datagram: &[u8]) -> Result<(), Reject> {
+    pub fn handle_arrival(&mut self, times: ArrivalTimes, datagram: &[u8]) -> Result<(), Reject> {
         let opened = self.opener.open(datagram, &mut self.body)?;
         self.received += 1;
         self.losses.note(opened.number);
         let (views, body) = (&mut self.views, &mut self.body);
         let taken = match Owner::of(body)? {
             Some(Owner::Fragment(id)) => {
-                receiver_of(views, id).map(|view| view.handle_fragment(seen, body))
+                receiver_of(views, id).map(|view| view.handle_fragment(times, body))
             }
-            Some(Owner::Parity(id)) => {
-                receiver_of(views, id).map(|view| view.handle_parity(seen, body))
+            Some(Owner::FecRepair(id)) => {
+                receiver_of(views, id).map(|view| view.handle_parity(times, body))
             }
             Some(Owner::Timed(stream)) => {
                 let owner = self.timed.iter_mut().find(|t| t.stream() == stream);
-                // What plays it has to absorb late wake-ups of this thread as well.
-                owner.map(|owner| owner.handle_body(seen.now, body))
+                // The player must absorb late wake-ups of this thread as well.
+                owner.map(|owner| owner.handle_body(times.now, body))
             }
             None => None,
         };
@@ -130,7 +129,7 @@ impl MediaReceiver {
         self.views.iter().map(|view| &view.receiver)
     }
 
-    /// The same, to be polled.
+    /// The views, for polling.
     pub fn views_mut(&mut self) -> impl Iterator<Item = &mut VideoReceiver> {
         self.views.iter_mut().map(|view| &mut view.receiver)
     }
@@ -140,7 +139,7 @@ impl MediaReceiver {
         receiver_of(&mut self.views, id)
     }
 
-    /// The view that each session has.
+    /// The first view, which every session has.
     #[must_use]
     pub fn first(&mut self) -> &mut VideoReceiver {
         &mut self.views[0].receiver
@@ -151,7 +150,7 @@ impl MediaReceiver {
         self.timed.iter_mut().find(|t| t.stream() == stream)
     }
 
-    /// When something must be polled again although nothing arrives.
+    /// When to poll again without a datagram.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         let views = self.views().filter_map(VideoReceiver::next_timeout);
@@ -159,8 +158,7 @@ impl MediaReceiver {
         views.chain(timed).min()
     }
 
-    /// A frame of this view came to an end: datagrams that were overtaken before its last one did are
-    /// lost.
+    /// A frame of this view ended: packets overtaken before its previous frame ended are lost.
     pub(crate) fn settle(&mut self, view: ViewId) {
         let of = |v: &&mut View| v.receiver.view() == view;
         if let Some(view) = self.views.iter_mut().find(of) {
@@ -168,7 +166,7 @@ impl MediaReceiver {
         }
     }
 
-    /// What was counted of all streams together.
+    /// The counters of all streams together.
     #[must_use]
     pub fn counters(&self) -> Counters {
         Counters {

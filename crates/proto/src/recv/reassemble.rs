@@ -1,71 +1,69 @@
-//! One view's datagrams become slices, in order, each as soon as it is whole; what is missing is named.
+//! Reassembly of one view: datagrams become ordered slices, each delivered as soon as it is complete.
 //!
-//! Frames come out in order, and within a frame its slices. A slice that is overtaken by later
-//! data is waited for, but not for long ([`REORDER_WAIT`]), or, where parity or an answer of the
-//! host may still bring it, until the next frame is due; then it comes out as [`Step::Missing`],
-//! and the frame goes on. A frame that refers to one that never came lets [`Step::Dropped`] go
-//! ahead of it. Frame numbers may have gaps that mean nothing (the host skips numbers of frames
-//! that it does not send); what was lost is known from the references.
+//! Frames are delivered in order, and slices in order within a frame. A slice that later data overtook is
+//! awaited for [`REORDER_WAIT`] or, if FEC repair or a retransmission may still complete it, until the next
+//! frame is due; then it is reported as [`VideoOutput::Missing`], and the frame continues. A frame with a
+//! missing reference is preceded by [`VideoOutput::Dropped`]. Frame numbers may have gaps without meaning
+//! (the host skips numbers of unsent frames); losses are detected by the references.
 
 mod deadlines;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::Seen;
+use super::ArrivalTimes;
 use super::assembly::{Arrival, Assembly, MAX_FRAME_BYTES, SliceAssembly};
 use super::history::{Health, History};
-pub use super::output::{FrameEnd, PictureState, Step};
+pub use super::output::{FrameEnd, PictureState, VideoOutput};
 use super::repair::Repair;
 use crate::bytes::Reject;
 use crate::id::{ConfigEpoch, FrameId, ViewId};
 use crate::time::Instant;
 use crate::trace::{DropCause, Fidelity};
-use crate::wire::parity::Parity;
+use crate::wire::fec::FecRepair;
 use crate::wire::video::{Configuration, Flags, Fragment};
 
-/// How long something missing is waited for once later data has overtaken it: the OpenUVR
-/// implementation gave up a frame after 3 ms without a packet; links that reorder (Wi-Fi block
-/// acknowledgement, multi-queue cards) do it within one or two.
+/// Wait for missing data after later data arrived: the OpenUVR implementation gave up a frame after 3 ms
+/// without a packet; links that reorder (Wi-Fi block acknowledgement, multi-queue cards) do so within one or
+/// two.
 pub const REORDER_WAIT: Duration = Duration::from_millis(3);
 
-/// Frames under way at most. Beyond it the oldest is finished as it is.
+/// Maximum frames in reassembly. Beyond it the oldest is finished incomplete.
 const MAX_FRAMES: usize = 16;
 
-/// Frames that one call may leave behind before the next [`VideoReceiver::poll`]: beyond it
-/// datagrams of new frames are refused.
+/// Maximum frames before the next [`VideoReceiver::poll`]: beyond it datagrams of new frames are rejected.
 const MAX_UNPOLLED: usize = 2 * MAX_FRAMES;
 
-/// Bytes that all frames under way may take: two of the largest, since one is often shown while
-/// the next arrives.
+/// Maximum bytes of all frames in reassembly: two of the largest, since one is often displayed while the next
+/// arrives.
 pub const MAX_BYTES: usize = 2 * MAX_FRAME_BYTES;
 
-/// Storages of finished frames that are kept for the next ones.
+/// Frame storages kept for reuse.
 const KEPT_FRAMES: usize = 4;
 
 /// Side of a macroblock in pixels (ITU-T H.264, section 3).
 const MACROBLOCK: u32 = 16;
 
-/// Reassembles one view's video. [`MediaReceiver`](super::plane::MediaReceiver) hands it the bodies.
+/// Reassembles one view's video. [`MediaReceiver`](super::plane::MediaReceiver) passes it the bodies.
 pub struct VideoReceiver {
     view: ViewId,
-    /// What parity brings back, body by body.
+    /// Bodies from FEC repair.
     restored: Vec<u8>,
     frames: VecDeque<Assembly>,
     storage: Vec<Vec<SliceAssembly>>,
     finished: Option<Assembly>,
     configuration: Option<(ConfigEpoch, Configuration)>,
-    /// The newest frame that came out, whatever became of it.
+    /// The newest delivered frame, whatever its outcome.
     done: FrameId,
     state: PictureState,
     history: History,
     announced: Option<(FrameId, Instant)>,
     repair: Repair,
-    /// Whether the host sends again what it is asked for, and how long its answer takes.
+    /// Whether the host retransmits, and its round trip.
     resends: bool,
     round_trip: Option<Duration>,
-    /// A frame of which nothing came, when it was asked for last, and how often.
-    sought: Option<(FrameId, Instant, u8)>,
+    /// A completely missing frame, with time and count of requests.
+    frame_requested: Option<(FrameId, Instant, u8)>,
 }
 
 impl VideoReceiver {
@@ -86,7 +84,7 @@ impl VideoReceiver {
             repair: Repair::default(),
             resends: false,
             round_trip: None,
-            sought: None,
+            frame_requested: None,
         }
     }
 
@@ -96,44 +94,48 @@ impl VideoReceiver {
         self.view
     }
 
-    /// Takes the body of a fragment in. Call [`VideoReceiver::poll`] afterwards.
+    /// Handles the body of a fragment. Call [`VideoReceiver::poll`] afterwards.
     ///
     /// # Errors
-    /// [`Reject`] if it is absurd; nothing changes then.
-    pub(super) fn handle_fragment(&mut self, seen: Seen, body: &mut [u8]) -> Result<(), Reject> {
-        let outcome = self.fragment(seen, body);
-        self.take_restored(seen);
+    /// [`Reject`] if it is invalid; nothing changes then.
+    pub(super) fn handle_fragment(
+        &mut self,
+        times: ArrivalTimes,
+        body: &mut [u8],
+    ) -> Result<(), Reject> {
+        let outcome = self.fragment(times, body);
+        self.take_restored(times);
         outcome
     }
 
-    /// Takes a body of parity in. Call [`VideoReceiver::poll`] afterwards.
+    /// Handles the body of an FEC repair datagram. Call [`VideoReceiver::poll`] afterwards.
     ///
     /// # Errors
-    /// [`Reject`] if it is absurd; nothing changes then.
-    pub(super) fn handle_parity(&mut self, seen: Seen, body: &[u8]) -> Result<(), Reject> {
-        let outcome = Parity::parse(body).map(|parity| self.parity(seen.now, &parity));
-        self.take_restored(seen);
+    /// [`Reject`] if it is invalid; nothing changes then.
+    pub(super) fn handle_parity(&mut self, times: ArrivalTimes, body: &[u8]) -> Result<(), Reject> {
+        let outcome = FecRepair::parse(body).map(|parity| self.parity(times.now, &parity));
+        self.take_restored(times);
         outcome
     }
 
-    fn fragment(&mut self, seen: Seen, body: &mut [u8]) -> Result<(), Reject> {
+    fn fragment(&mut self, times: ArrivalTimes, body: &mut [u8]) -> Result<(), Reject> {
         let fragment = Fragment::parse(body)?;
         let (frame, flags, place) = (fragment.header.frame, fragment.flags, fragment.fec);
         let arrival = match flags.again {
             true => Arrival::Resent,
             false => Arrival::Sent,
         };
-        let kept = self.insert(seen, &fragment, arrival)?;
+        let kept = self.insert(times, &fragment, arrival)?;
         self.resends = flags.resend;
         if kept && flags.parity {
-            // The shard is what was sent at first.
-            body[Flags::AT] &= !Flags::AGAIN;
+            // The FEC shard is the original transmission.
+            body[Flags::AT] &= !Flags::RETRANSMITTED;
             self.repair.data(frame, place, body);
         }
         Ok(())
     }
 
-    fn parity(&mut self, now: Instant, parity: &Parity<'_>) {
+    fn parity(&mut self, now: Instant, parity: &FecRepair<'_>) {
         if parity.frame <= self.done {
             return;
         }
@@ -143,38 +145,38 @@ impl VideoReceiver {
             self.repair.parity(parity);
         }
         if parity.last {
-            // What it says of the frame is what a beacon says.
+            // It announces its frame like a beacon.
             self.announce(now, parity.frame);
         }
     }
 
-    /// Takes in what parity brought back.
-    fn take_restored(&mut self, seen: Seen) {
+    /// Inserts the repaired bodies.
+    fn take_restored(&mut self, times: ArrivalTimes) {
         let mut body = std::mem::take(&mut self.restored);
         while let Some((frame, place)) = self.repair.take(&mut body) {
-            // What a host says of a body and what is in it may differ, if it is absurd.
+            // An invalid host may describe a body differently from its content.
             if let Ok(fragment) = Fragment::parse(&body)
                 && fragment.header.frame == frame
                 && fragment.header.view_id() == self.view
                 && fragment.fec == place
             {
-                let _ = self.insert(seen, &fragment, Arrival::Repaired);
+                let _ = self.insert(times, &fragment, Arrival::Repaired);
             }
         }
         self.restored = body;
     }
 
-    /// Whether it is of use.
+    /// Inserts a fragment; returns whether it was useful.
     fn insert(
         &mut self,
-        seen: Seen,
+        times: ArrivalTimes,
         fragment: &Fragment<'_>,
         arrival: Arrival,
     ) -> Result<bool, Reject> {
-        let now = seen.now;
+        let now = times.now;
         let frame = fragment.header.frame;
-        // A key frame comes out without waiting for what is before it; what then comes after all
-        // must not go between its slices.
+        // A key frame is delivered without waiting for earlier frames; late data of those must not go between
+        // its slices.
         let begun = self.frames.front().filter(|front| front.cursor > 0);
         if frame <= self.done || begun.is_some_and(|front| frame < front.header.frame) {
             return Ok(false);
@@ -185,13 +187,13 @@ impl VideoReceiver {
         let full = self.frames.len() == MAX_UNPOLLED;
         match self.frames.get_mut(place) {
             Some(known) if known.header.frame == frame => {
-                known.insert(seen, fragment, arrival, room)?;
+                known.insert(times, fragment, arrival, room)?;
             }
-            _ if full => return Err(Reject::Range("frames under way")),
+            _ if full => return Err(Reject::Range("frames in flight")),
             _ => {
                 let storage = self.storage.pop().unwrap_or_default();
-                let mut new = Assembly::new(seen, fragment, storage);
-                new.insert(seen, fragment, arrival, room)?;
+                let mut new = Assembly::new(times, fragment, storage);
+                new.insert(times, fragment, arrival, room)?;
                 let later = self.frames.range(place..).map(|a| a.waited_since);
                 new.waited_since = later.min().unwrap_or(now);
                 self.frames.insert(place, new);
@@ -204,7 +206,7 @@ impl VideoReceiver {
         Ok(true)
     }
 
-    /// The host says that `newest` is the newest frame that it sent here.
+    /// The host announced `newest` as its newest frame.
     pub fn announce(&mut self, now: Instant, newest: FrameId) {
         if newest <= self.done {
             return;
@@ -219,8 +221,8 @@ impl VideoReceiver {
         }
     }
 
-    /// What comes out next; call until `None`.
-    pub fn poll(&mut self, now: Instant) -> Option<Step<'_>> {
+    /// The next output; call it until `None`.
+    pub fn poll(&mut self, now: Instant) -> Option<VideoOutput<'_>> {
         if let Some(finished) = self.finished.take()
             && self.storage.len() < KEPT_FRAMES
         {
@@ -233,15 +235,15 @@ impl VideoReceiver {
         let crowded = self.frames.len() > MAX_FRAMES;
         let known = self.is_configured(front);
         if !header.is_key() && !known {
-            // Nothing to start from: neither a picture nor its configuration. A key frame that
-            // was overtaken may still come.
+            // Neither a picture nor its configuration: nothing to start from. A key frame may still arrive
+            // out of order.
             if !crowded && now < front.first_seen + REORDER_WAIT {
                 return None;
             }
             return Some(self.drop_front(DropCause::AwaitingKeyFrame));
         }
         if header.is_key() && !known && front.extensions.configuration.is_none() {
-            // Its first datagram, which carries the configuration, is missing.
+            // Its first datagram, with the configuration, is missing.
             let never_comes = front.slices[0].is_complete();
             if !never_comes && !self.front_is_due(now) {
                 return None;
@@ -249,10 +251,14 @@ impl VideoReceiver {
             return Some(self.drop_front(DropCause::Lost));
         }
         if !header.is_key() && header.reference > self.done {
-            if !crowded && self.sought_until().is_some_and(|until| now < until) {
+            if !crowded
+                && self
+                    .frame_requested_until()
+                    .is_some_and(|until| now < until)
+            {
                 return None;
             }
-            return Some(self.give_up(header.reference));
+            return Some(self.drop_missing(header.reference));
         }
         if let Some(until) = self.gap_until() {
             if !crowded && now < until {
@@ -263,21 +269,21 @@ impl VideoReceiver {
         self.poll_front(now)
     }
 
-    /// A frame never came.
-    fn give_up(&mut self, frame: FrameId) -> Step<'static> {
+    /// Gives up a missing frame.
+    fn drop_missing(&mut self, frame: FrameId) -> VideoOutput<'static> {
         self.done = frame;
         self.ended(Health::Broken);
-        Step::Dropped {
+        VideoOutput::Dropped {
             frame,
             why: DropCause::Lost,
             first_received: None,
         }
     }
 
-    /// The frame [`VideoReceiver::done`] came to an end.
+    /// Records the end of frame [`VideoReceiver::done`].
     fn ended(&mut self, health: Health) {
         self.history.note(self.done, health);
-        self.state.broken = health != Health::WHOLE;
+        self.state.broken = health != Health::INTACT;
         self.repair.forget(self.done);
     }
 
@@ -286,10 +292,10 @@ impl VideoReceiver {
             .is_some_and(|(epoch, _)| epoch == frame.header.epoch)
     }
 
-    /// Whether what the front frame lacks will not be waited for any longer.
+    /// Whether the wait for the front frame's missing data is over.
     fn front_is_due(&self, now: Instant) -> bool {
-        let overtaken = self.hole_until().is_some_and(|until| now >= until);
-        // A later frame that does not build on this one makes the rest of it worthless.
+        let overtaken = self.slice_gap_until().is_some_and(|until| now >= until);
+        // A later frame without this one in its chain makes the rest useless.
         let superseded = self
             .frames
             .iter()
@@ -298,14 +304,14 @@ impl VideoReceiver {
         overtaken || superseded || self.frames.len() > MAX_FRAMES
     }
 
-    fn poll_front(&mut self, now: Instant) -> Option<Step<'_>> {
+    fn poll_front(&mut self, now: Instant) -> Option<VideoOutput<'_>> {
         let due = self.front_is_due(now);
         if self
             .frames
             .front()
             .is_some_and(|front| front.cursor == front.count)
         {
-            return self.end_front().map(Step::End);
+            return self.end_front().map(VideoOutput::End);
         }
         let front = self.frames.front_mut()?;
         if let Some(configuration) = front.extensions.configuration {
@@ -321,7 +327,7 @@ impl VideoReceiver {
             let slice = &front.slices[index];
             let (first_mb, mbs) = slice.macroblocks?;
             front.next_mb = first_mb.saturating_add(mbs);
-            return Some(Step::Slice {
+            return Some(VideoOutput::Slice {
                 header,
                 configuration,
                 viewpoint,
@@ -343,9 +349,9 @@ impl VideoReceiver {
         );
         front.next_mb = front.next_mb.saturating_add(macroblocks.1);
         front.cursor = until;
-        front.patched = true;
+        front.concealed = true;
         let last = until == front.count;
-        Some(Step::Missing {
+        Some(VideoOutput::Missing {
             header,
             configuration,
             viewpoint,
@@ -363,17 +369,17 @@ impl VideoReceiver {
             self.announced = None;
         }
         let header = front.header;
-        let health = match (header.is_key(), front.patched) {
+        let health = match (header.is_key(), front.concealed) {
             (_, true) => Health::Broken,
-            (true, _) => Health::WHOLE,
+            (true, _) => Health::INTACT,
             (false, _) => {
                 let before = self.history.of(header.reference);
                 before.after(front.extensions.clean_after)
             }
         };
-        let fidelity = match (front.patched, health) {
+        let fidelity = match (front.concealed, health) {
             (true, _) => Fidelity::Concealed,
-            (false, Health::WHOLE) => Fidelity::Whole,
+            (false, Health::INTACT) => Fidelity::Complete,
             (false, _) => Fidelity::Tainted,
         };
         let end = FrameEnd {
@@ -389,13 +395,13 @@ impl VideoReceiver {
         };
         self.finished = Some(front);
         self.ended(health);
-        if fidelity == Fidelity::Whole {
+        if fidelity == Fidelity::Complete {
             self.state.last_good = frame;
         }
         Some(end)
     }
 
-    fn drop_front(&mut self, why: DropCause) -> Step<'static> {
+    fn drop_front(&mut self, why: DropCause) -> VideoOutput<'static> {
         let front = self.frames.pop_front();
         let (frame, first_received) = front.as_ref().map_or((self.done, None), |f| {
             (f.header.frame, Some(f.first_received))
@@ -403,42 +409,44 @@ impl VideoReceiver {
         self.done = frame;
         self.finished = front;
         self.ended(Health::Broken);
-        Step::Dropped {
+        VideoOutput::Dropped {
             frame,
             why,
             first_received,
         }
     }
 
-    fn poll_announced(&mut self, now: Instant) -> Option<Step<'static>> {
+    fn poll_announced(&mut self, now: Instant) -> Option<VideoOutput<'static>> {
         let (frame, _) = self.announced?;
-        if self.sought_until().is_some_and(|until| now < until) {
+        if self
+            .frame_requested_until()
+            .is_some_and(|until| now < until)
+        {
             return None;
         }
         self.announced = None;
-        (frame > self.done).then(|| self.give_up(frame))
+        (frame > self.done).then(|| self.drop_missing(frame))
     }
 
-    /// The decoder could not use what came out: the picture is broken after all.
+    /// The decoder rejected the delivered data: the picture is broken.
     pub fn decoding_failed(&mut self) {
         if let Some(front) = self.frames.front_mut() {
-            // A key frame that was not decoded heals nothing.
-            front.patched = true;
+            // An undecoded key frame repairs nothing.
+            front.concealed = true;
         }
-        // Nor is it known what a decoder that failed still has of the frames before.
+        // The state of the decoder's references is unknown.
         self.history.clear();
         self.state.last_good = FrameId::NONE;
         self.state.broken = true;
     }
 
-    /// Whether a later frame is already here as a whole: showing the one before it would only
-    /// delay it.
+    /// Whether a later frame is complete: displaying an earlier one would only delay it.
     #[must_use]
     pub fn has_later(&self) -> bool {
         self.frames.iter().skip(1).any(|a| a.recoverable.is_some())
     }
 
-    /// Whether the picture is sound.
+    /// The state of the picture.
     #[must_use]
     pub fn picture(&self) -> PictureState {
         PictureState {
@@ -447,7 +455,7 @@ impl VideoReceiver {
         }
     }
 
-    /// The epoch of what came out last, that pointer places refer to.
+    /// The configuration epoch of the last output, for pointer positions.
     #[must_use]
     pub fn epoch(&self) -> ConfigEpoch {
         self.configuration

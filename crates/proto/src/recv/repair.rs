@@ -1,29 +1,28 @@
-//! Parity on its way in, and the bodies that it brings back.
+//! FEC repair: restores lost bodies from parity shards.
 //!
-//! It keeps the bodies of protected frames while they are under way, and the parity of their
-//! blocks. When a block has as many shards as it has data, what it lacks is computed; while nothing
-//! is lost nothing is computed. What comes out may be as absurd as what an authentic host sends.
+//! It keeps the bodies of protected frames in reassembly and their parity shards. When a block has as many
+//! shards as data shards, its missing data is computed; without losses nothing is computed. Restored bodies
+//! are as untrusted as any other data of the host.
 
 use std::collections::VecDeque;
 
 use reed_solomon_simd::ReedSolomonDecoder;
 
 use crate::id::FrameId;
-use crate::wire::parity::{BLOCK, MAX_PARITY, MAX_SHARD, MAX_SHARD_BODY, Parity, SHARD_LENGTH};
+use crate::wire::fec::{BLOCK, FecRepair, MAX_PARITY, MAX_SHARD, MAX_SHARD_BODY, SHARD_LENGTH};
 use crate::wire::video::FecPlace;
 
-/// Bytes that all shards together may take: two key frames of 3 MB and their parity. Beyond it
-/// frames go unprotected.
+/// Maximum bytes of all shards: two key frames of 3 MB with parity. Further frames are unprotected.
 pub(super) const MAX_SHARD_BYTES: usize = 16 << 20;
 
-/// Frames whose shards are kept at most.
+/// Maximum frames with shards.
 const MAX_FRAMES: usize = 16;
 
-/// Frames' storages that are kept for the next ones, and how large each may be.
+/// Number and maximum size of frame storages kept for reuse.
 const KEPT: usize = 4;
 const KEPT_BYTES: usize = 1 << 20;
 
-/// Shards of one kind, each in a place of [`MAX_SHARD`] bytes and followed by zeros there.
+/// Shards of one kind, each in a slot of [`MAX_SHARD`] bytes, zero-padded.
 #[derive(Debug, Default)]
 struct Shards {
     bytes: Vec<u8>,
@@ -36,12 +35,12 @@ impl Shards {
         self.here[index / 64] >> (index % 64) & 1 == 1
     }
 
-    /// How many bytes it would grow by.
+    /// The number of bytes by which it would grow.
     fn growth(&self, index: usize) -> usize {
         ((index + 1) * MAX_SHARD).saturating_sub(self.bytes.len())
     }
 
-    /// Puts a shard in, made of these parts one behind the other.
+    /// Stores a shard, the concatenation of `parts`.
     fn put(&mut self, index: usize, parts: [&[u8]; 2]) {
         let start = index * MAX_SHARD;
         self.bytes.resize(self.bytes.len() + self.growth(index), 0);
@@ -72,9 +71,9 @@ impl Shards {
 struct Block {
     data: Shards,
     parity: Shards,
-    /// How many of each there are and how long each is, once a parity shard said so.
+    /// Numbers and length of the shards, once known from a parity shard.
     shape: Option<Shape>,
-    /// What is here contradicts itself, or was computed already.
+    /// The shards are inconsistent, or the block was computed already.
     closed: bool,
 }
 
@@ -127,19 +126,19 @@ impl FrameShards {
     }
 }
 
-/// Brings lost bodies back.
+/// Restores lost bodies.
 #[derive(Default)]
 pub(super) struct Repair {
     frames: VecDeque<FrameShards>,
     spare: Vec<FrameShards>,
     bytes: usize,
     decoder: Option<ReedSolomonDecoder>,
-    /// Bodies that came back and were not taken yet.
+    /// Restored bodies that were not taken yet.
     restored: VecDeque<(FrameId, FecPlace)>,
 }
 
 impl Repair {
-    /// A body of a protected frame arrived.
+    /// Adds the body of a protected frame.
     pub(super) fn data(&mut self, frame: FrameId, place: FecPlace, body: &[u8]) {
         let index = usize::from(place.index);
         let Ok(length) = u16::try_from(body.len()) else {
@@ -161,8 +160,8 @@ impl Repair {
         self.compute(frame, place.block);
     }
 
-    /// Parity arrived.
-    pub(super) fn parity(&mut self, parity: &Parity<'_>) {
+    /// Adds a parity shard.
+    pub(super) fn parity(&mut self, parity: &FecRepair<'_>) {
         let room = MAX_SHARD_BYTES - self.bytes;
         let Some(block) = self.block(parity.frame, parity.block) else {
             return;
@@ -196,7 +195,7 @@ impl Repair {
         Some(self.frames.get_mut(place)?.block(block))
     }
 
-    /// Computes what a block lacks, once there is enough.
+    /// Computes a block's missing data once there are enough shards.
     fn compute(&mut self, frame: FrameId, number: u8) {
         let room = MAX_SHARD_BYTES - self.bytes;
         let place = self.frames.partition_point(|f| f.frame < frame);
@@ -206,16 +205,16 @@ impl Repair {
         let Some(shape) = block.shape.filter(|_| !block.closed) else {
             return;
         };
-        let lacks = shape.data.saturating_sub(block.data.count);
-        if lacks > block.parity.count {
+        let missing_shards = shape.data.saturating_sub(block.data.count);
+        if missing_shards > block.parity.count {
             return;
         }
         block.closed = true;
         let growth = block.data.growth(shape.data - 1);
-        if lacks == 0 || growth > room {
+        if missing_shards == 0 || growth > room {
             return;
         }
-        // What fails here contradicts itself: a shard behind the last one, or longer than the rest.
+        // Fails for inconsistent shards: one after the last, or longer than the rest.
         if let Some(decoder) = decoder(&mut self.decoder, shape)
             && restore(decoder, block, shape, |index| {
                 let place = FecPlace {
@@ -230,7 +229,7 @@ impl Repair {
         }
     }
 
-    /// Replaces what is in `body` by the next one that came back; its frame and place.
+    /// Replaces `body` by the next restored one; returns its frame and position.
     pub(super) fn take(&mut self, body: &mut Vec<u8>) -> Option<(FrameId, FecPlace)> {
         let (frame, place) = self.restored.pop_front()?;
         body.clear();
@@ -245,7 +244,7 @@ impl Repair {
         Some((frame, place))
     }
 
-    /// Frames up to this one came out.
+    /// Drops frames up to this one.
     pub(super) fn forget(&mut self, through: FrameId) {
         while self.frames.front().is_some_and(|f| f.frame <= through) {
             let Some(mut gone) = self.frames.pop_front() else {
@@ -270,7 +269,7 @@ impl Repair {
     }
 }
 
-/// The decoder, made ready for a block; its storage is reused.
+/// Prepares the decoder for a block; its storage is reused.
 fn decoder(
     decoder: &mut Option<ReedSolomonDecoder>,
     shape: Shape,
@@ -284,7 +283,7 @@ fn decoder(
     decoder.as_mut()
 }
 
-/// Computes the data shards that are not here and puts them into their places.
+/// Computes the missing data shards and stores them.
 fn restore(
     decoder: &mut ReedSolomonDecoder,
     block: &mut Block,

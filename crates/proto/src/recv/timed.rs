@@ -1,9 +1,9 @@
-//! The receiver of a timed stream: payloads in order, each once, and what is missing by name.
+//! The receiver of a timed stream: ordered payloads, each once, and gaps.
 //!
-//! A payload comes out when it is here and all before it came out. One that later ones have overtaken is
-//! waited for, since it may be late or come with a repetition, but no longer than the consumer allows
-//! ([`TimedReceiver::set_wait`]); then [`TimedStep::Missing`] says how many lack, and whoever plays
-//! conceals as much. The memory is that of 64 payloads, whatever the peer sends.
+//! A payload is delivered after all earlier ones. A gap is awaited, because the payload may be late or
+//! repeated, but no longer than the consumer allows ([`TimedReceiver::set_wait`]); then
+//! [`TimedOutput::Missing`] reports the number of lost payloads for concealment. Memory is bounded by 64
+//! payloads for any input.
 
 use std::time::Duration;
 
@@ -13,20 +13,19 @@ use crate::time::{Instant, PeerInstant};
 use crate::wire::media::StreamId;
 use crate::wire::timed::{Payload, Timed};
 
-/// Payloads that wait for one before them at most: a third of a second of 5 ms each. What is further
-/// ahead ends the waiting.
+/// Maximum payloads that wait for an earlier one: a third of a second of 5 ms each. A payload further ahead
+/// ends the wait.
 pub const MAX_WAITING: u64 = 64;
 
-/// How long a payload is waited for that was overtaken, if nobody says otherwise: four payloads of 5 ms,
-/// so that its last repetition may come (guess).
+/// Default wait for a missing payload: four payloads of 5 ms, so that its last repetition may arrive (guess).
 const WAIT: Duration = Duration::from_millis(20);
 
-/// What comes out of a timed stream next.
+/// The next output of a timed stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TimedStep<'a> {
-    /// The next payload, and when it arrived.
+pub enum TimedOutput<'a> {
+    /// The next payload and its arrival time.
     Payload(Payload<'a>, Instant),
-    /// So many payloads from this one on did not arrive in time, nor will they come out any more.
+    /// Lost payloads; they will not be delivered later.
     Missing {
         /// The first of them.
         first: PayloadSeq,
@@ -35,21 +34,21 @@ pub enum TimedStep<'a> {
     },
 }
 
-/// What was counted since the start.
+/// Counters since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TimedCounters {
-    /// Payloads that came out.
+    /// Delivered payloads.
     pub delivered: u64,
-    /// Those among them of which only a repetition came in time.
+    /// Those delivered from a repetition.
     pub repaired: u64,
-    /// Payloads that were given up.
+    /// Lost payloads.
     pub missing: u64,
 }
 
-/// A place for a payload; the storage is reused.
+/// A slot for a payload; the storage is reused.
 #[derive(Clone, Debug, Default)]
 struct Slot {
-    /// A payload waits here.
+    /// The slot holds a payload.
     full: bool,
     repaired: bool,
     captured: PeerInstant,
@@ -58,20 +57,20 @@ struct Slot {
     bytes: Vec<u8>,
 }
 
-/// Puts the payloads of one stream into order.
+/// Reorders the payloads of one stream.
 #[derive(Debug)]
 pub struct TimedReceiver {
     stream: StreamId,
     wait: Duration,
-    /// The payload that comes out next; `None` before the first datagram.
+    /// The next payload; `None` before the first datagram.
     next: Option<u64>,
-    /// Payload n has place n modulo their number. All that wait are at `next` or less than
-    /// [`MAX_WAITING`] behind it.
+    /// Payload n is in slot n modulo their number. All waiting payloads are at `next` or less than
+    /// [`MAX_WAITING`] after it.
     slots: Vec<Slot>,
-    /// How many of them are full.
+    /// The number of full slots.
     waiting: usize,
-    /// Payloads before `next` that were given up and not told of yet.
-    given_up: u64,
+    /// Lost payloads before `next` that were not reported yet.
+    skipped: u64,
     counters: TimedCounters,
 }
 
@@ -85,7 +84,7 @@ impl TimedReceiver {
             next: None,
             slots: vec![Slot::default(); usize::try_from(MAX_WAITING).unwrap_or(0)],
             waiting: 0,
-            given_up: 0,
+            skipped: 0,
             counters: TimedCounters::default(),
         }
     }
@@ -96,8 +95,8 @@ impl TimedReceiver {
         self.stream
     }
 
-    /// How long a payload is waited for from now on once a later one is here: what lies in the consumer's
-    /// buffer, or a little less.
+    /// Sets the wait for a missing payload once a later one arrived: the duration of the consumer's buffer,
+    /// or a little less.
     pub fn set_wait(&mut self, wait: Duration) {
         self.wait = wait;
     }
@@ -106,10 +105,10 @@ impl TimedReceiver {
         usize::try_from(number % MAX_WAITING).unwrap_or(0)
     }
 
-    /// Takes an opened body in. Call [`TimedReceiver::poll`] afterwards.
+    /// Handles an opened body. Call [`TimedReceiver::poll`] afterwards.
     ///
     /// # Errors
-    /// [`Reject`] if it is absurd; nothing changes then.
+    /// [`Reject`] if it is invalid; nothing changes then.
     pub fn handle_body(&mut self, now: Instant, body: &[u8]) -> Result<(), Reject> {
         let timed = Timed::parse(body)?;
         if timed.stream != self.stream {
@@ -119,7 +118,7 @@ impl TimedReceiver {
         if self.next.is_none() {
             self.next = timed.payloads().last().map(|oldest| oldest.seq.0);
         }
-        self.make_room_for(newest);
+        self.advance_window(newest);
         for payload in timed.payloads() {
             let repaired = payload.seq.0 != newest;
             self.take(now, &payload, repaired);
@@ -127,8 +126,8 @@ impl TimedReceiver {
         Ok(())
     }
 
-    /// If there is no place for payload `newest`, the oldest are given up.
-    fn make_room_for(&mut self, newest: u64) {
+    /// Gives up the oldest payloads if there is no slot for payload `newest`.
+    fn advance_window(&mut self, newest: u64) {
         let Some(next) = self.next else { return };
         let first = newest.saturating_sub(MAX_WAITING - 1);
         if first <= next {
@@ -138,14 +137,14 @@ impl TimedReceiver {
             let slot = &mut self.slots[Self::slot(number)];
             self.waiting -= usize::from(std::mem::take(&mut slot.full));
         }
-        self.give_up_before(first);
+        self.skip_until(first);
     }
 
-    fn give_up_before(&mut self, first: u64) {
+    fn skip_until(&mut self, first: u64) {
         let Some(next) = self.next.replace(first) else {
             return;
         };
-        self.given_up += first - next;
+        self.skipped += first - next;
         self.counters.missing += first - next;
     }
 
@@ -165,8 +164,8 @@ impl TimedReceiver {
         self.waiting += 1;
     }
 
-    /// The first payload that waits for one before it, and when the first of those did so arrived.
-    fn hole(&self) -> Option<(u64, Instant)> {
+    /// The first payload that waits for an earlier one, and the earliest arrival among those waiting.
+    fn gap(&self) -> Option<(u64, Instant)> {
         let next = self.next.filter(|_| self.waiting > 0)?;
         let ahead = next..next.saturating_add(MAX_WAITING);
         let waits = ahead.filter(|number| self.slots[Self::slot(*number)].full);
@@ -176,20 +175,20 @@ impl TimedReceiver {
         Some((first, since.min()?))
     }
 
-    /// What comes out next; call until `None`.
-    pub fn poll(&mut self, now: Instant) -> Option<TimedStep<'_>> {
+    /// The next output; call it until `None`.
+    pub fn poll(&mut self, now: Instant) -> Option<TimedOutput<'_>> {
         let next = self.next?;
-        if self.given_up == 0 && !self.slots[Self::slot(next)].full {
-            let (first, since) = self.hole()?;
+        if self.skipped == 0 && !self.slots[Self::slot(next)].full {
+            let (first, since) = self.gap()?;
             if now < since + self.wait {
                 return None;
             }
-            self.give_up_before(first);
+            self.skip_until(first);
         }
-        if self.given_up > 0 {
-            let count = std::mem::take(&mut self.given_up);
+        if self.skipped > 0 {
+            let count = std::mem::take(&mut self.skipped);
             let first = PayloadSeq(self.next? - count);
-            return Some(TimedStep::Missing { first, count });
+            return Some(TimedOutput::Missing { first, count });
         }
         self.next = Some(next + 1);
         self.waiting -= 1;
@@ -203,18 +202,17 @@ impl TimedReceiver {
             samples: slot.samples,
             bytes: &slot.bytes,
         };
-        Some(TimedStep::Payload(payload, slot.arrived))
+        Some(TimedOutput::Payload(payload, slot.arrived))
     }
 
-    /// When [`TimedReceiver::poll`] must be called again although nothing arrives: when what is missing
-    /// is given up.
+    /// When to call [`TimedReceiver::poll`] without a datagram: the wait for a missing payload ends.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
-        let (_, since) = self.hole()?;
+        let (_, since) = self.gap()?;
         Some(since + self.wait)
     }
 
-    /// What was counted.
+    /// The counters.
     #[must_use]
     pub fn counters(&self) -> TimedCounters {
         self.counters

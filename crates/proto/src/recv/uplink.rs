@@ -1,7 +1,7 @@
-//! The host's receiving side of a session's media plane: what a client sends, such as its microphone.
+//! The host's receiving side of a session's media plane: a client's streams, such as its microphone.
 //!
-//! There is no video in this direction. A stream that was not granted is counted and skipped, as
-//! [`MediaReceiver`](super::plane::MediaReceiver) does at the client.
+//! There is no video in this direction. Datagrams of ungranted streams are counted and skipped, as in
+//! [`MediaReceiver`](super::plane::MediaReceiver) at the client.
 
 use super::plane::MAX_TIMED;
 use super::timed::TimedReceiver;
@@ -13,7 +13,7 @@ use crate::wire::header::Plane;
 use crate::wire::media::{Owner, StreamId, StreamKind};
 use crate::wire::seal::{Direction, Opener};
 
-/// Opens what a client streams to its host; owned by the thread that receives.
+/// Opens a client's streams; owned by the receiving thread.
 pub struct UplinkReceiver {
     opener: Opener,
     body: Vec<u8>,
@@ -23,7 +23,7 @@ pub struct UplinkReceiver {
 }
 
 impl UplinkReceiver {
-    /// The receiver of a session to which nothing was granted yet.
+    /// A receiver without granted streams.
     #[must_use]
     pub fn new(established: &Established) -> UplinkReceiver {
         UplinkReceiver {
@@ -40,7 +40,7 @@ impl UplinkReceiver {
         }
     }
 
-    /// What the host granted: a receiver for each timed stream that comes from the client.
+    /// Adds receivers for the granted timed streams of the client.
     pub fn granted(&mut self, grants: &[Grant]) {
         let up = |grant: &&Grant| grant.to_host && grant.stream.kind != StreamKind::Video;
         for grant in grants.iter().filter(up) {
@@ -50,16 +50,16 @@ impl UplinkReceiver {
         }
     }
 
-    /// Whether the client was granted any stream: from one that was not nothing need be opened.
+    /// Whether any stream was granted; otherwise datagrams need not be opened.
     #[must_use]
     pub fn is_open(&self) -> bool {
         !self.timed.is_empty()
     }
 
-    /// Takes a datagram of the media plane in. Poll the receivers afterwards.
+    /// Handles a datagram of the media plane. Poll the receivers afterwards.
     ///
     /// # Errors
-    /// [`Reject`] if it is not authentic, was seen before, or is absurd; nothing changes then.
+    /// [`Reject`] if it is not authentic, a duplicate, or invalid; nothing changes then.
     pub fn handle_datagram(&mut self, now: Instant, datagram: &[u8]) -> Result<(), Reject> {
         self.opener.open(datagram, &mut self.body)?;
         self.received += 1;
@@ -81,7 +81,7 @@ impl UplinkReceiver {
         self.timed.iter_mut().find(|t| t.stream() == stream)
     }
 
-    /// Authentic datagrams, and how many of them no granted stream owned.
+    /// Authentic datagrams, and how many of them belong to no granted stream.
     #[must_use]
     pub fn counters(&self) -> (u64, u64) {
         (self.received, self.skipped)

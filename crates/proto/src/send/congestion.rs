@@ -1,173 +1,170 @@
-//! How much the link carries, from the delay and the loss of each frame: quick down, slow up.
+//! Congestion control from the delay and loss of each frame: fast decrease, slow increase.
 //!
-//! A queue that grows shows in the client's report of the first frame that waited in it, long
-//! before anything is lost. How far a frame's datagrams were spread out on the way says what the
-//! link carries; while its queue is not empty that is its rate. So one round trip and two frames
-//! after a link became slower, the target is below what it carries now, and new frames are held
-//! back while the queue drains. A link without a queue is climbed again, faster when the spread of
-//! the frames says that there is room.
+//! A growing queue shows in the report of the first frame that waited in it, long before a loss. The spread
+//! of a frame's datagrams at the receiver measures the link's capacity; while the queue is not empty, the
+//! spread is the link's rate. So one round trip and two frames after a link slows down, the target is below
+//! its capacity, and new frames are skipped while the queue drains. Without a queue the target rises, faster
+//! when the frames' spread shows spare capacity.
 //!
-//! A frame that is only late says nothing of the link: a machine may have been busy. So nothing is cut
-//! without a loss or a spread, be it between the datagrams of a frame or between late frames, and
-//! never below what the link delivered meanwhile. A cut that the next frames contradict is taken back.
+//! Lateness alone proves nothing about the link: a machine may have been busy. So every decrease needs a loss
+//! or a spread, between the datagrams of a frame or between late frames, and never goes below the rate
+//! delivered meanwhile. A decrease that later frames contradict is reverted.
 //!
-//! What it is not: it chooses no quantiser (that is [`rate`](super::rate)), and loss alone is not
-//! congestion to it unless it is heavy: radio links lose without being full, and parity is made
-//! for that.
+//! The module does not choose quantisers (see [`rate`](super::rate)), and only heavy loss counts as
+//! congestion: radio links lose datagrams without being full, and FEC handles that.
 
 mod delivered;
-mod doubt;
 mod range;
+mod tentative;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-pub use crate::decision::Change;
+pub use crate::control_event::RateChange;
 use crate::id::FrameId;
 use crate::time::{Instant, PeerInstant};
 use crate::units::Bitrate;
 use delivered::Delivered;
-use doubt::{Doubt, OnTime};
 pub use range::Range;
+use tentative::{OnTime, TentativeDecrease};
 
-/// A frame's way over the link, from the client's report and the host's books.
+/// A frame's transit over the link, from the client's report and the host's records.
 #[derive(Clone, Copy, Debug)]
-pub struct Crossing {
+pub struct FrameTransit {
     /// The frame.
     pub frame: FrameId,
-    /// Bytes of its datagrams but for parity, transport headers included: what had to arrive until
+    /// Bytes of its data datagrams (without FEC repair), transport headers included: the bytes needed until
     /// it was recoverable.
     pub bytes: u32,
-    /// How many datagrams these were in.
+    /// The number of its data datagrams.
     pub data: u32,
-    /// When its first datagram left at the earliest and its last one at the latest, on the host's clock.
+    /// Earliest send time of its first datagram and latest of its last one (host clock).
     pub sent: (Instant, Instant),
-    /// When the first arrived, on the client's clock; `None` if none did. A client that does not know
-    /// when its machine received it says when it looked.
+    /// Arrival of its first datagram (client clock); `None` if none arrived. Without kernel timestamps it is
+    /// the time of processing.
     pub first: Option<PeerInstant>,
-    /// When enough had arrived for the whole frame; `None` if that never was.
+    /// When the frame was recoverable; `None` if it never was.
     pub recoverable: Option<PeerInstant>,
-    /// Datagrams that arrived and that did not, since the report before.
+    /// Datagrams received and lost since the previous report.
     pub datagrams: (u16, u16),
 }
 
-/// A frame that took longer than this, or than a frame's interval, beyond the empty link's delay is
-/// late: a narrow link takes that long for the frame alone, and the next finds it free again.
+/// A frame is late if its delay exceeds that of the empty link by more than this and by more than a frame
+/// interval: a narrow link takes that long for one frame, and is idle again for the next.
 const LATE: Duration = Duration::from_millis(10);
-/// So many of the late frames in a row must have been spread on the way: one may have met a pause between two
-/// of its datagrams.
+/// Consecutive late frames with a spread that prove congestion: a single one may have met a pause between two
+/// datagrams.
 const SPREAD_FRAMES: u32 = 2;
-/// A spread that is less than this beyond how the frame was sent tells nothing: what machines add between
-/// two datagrams that arrive together (guess; a full link of 10 Mb/s adds as much for each).
+/// Minimum spread beyond the sending time: machines add as much between two datagrams that arrive together
+/// (guess; a full link of 10 Mb/s adds as much for each).
 const LEAST_SPREAD: Duration = Duration::from_millis(1);
-/// Frames that waited this long have to drain, also if the target needs not change.
+/// Frames with this queueing delay start a drain, even if the target stays.
 const VERY_LATE: Duration = Duration::from_millis(60);
-/// So many frames in a row that were late, and fast, are more than a hiccup. If they were late all
-/// by the same, though the link has room or less was sent, the path has become longer.
-const STANDSTILL: usize = 8;
-/// … and arrived over this long: what a machine or a link held back for a while arrives at one moment. Longer
-/// than the pauses that machines are tested with, 0.1 s.
-const STANDSTILL_TAKES: Duration = Duration::from_millis(60);
-/// A pause is told of no more often than this.
-const PAUSES_TOLD: Duration = Duration::from_secs(5);
-/// The share of the measured capacity that becomes the target: the rest drains the queue. With 0.8 a tenth
-/// of the frames waits longer than 20 ms on the links of `crates/lab/tests/narrow.rs`, with this less.
+/// Consecutive late but fast frames that are more than a hiccup. If all are late by the same amount, although
+/// the link has capacity or less was sent, the path has become longer.
+const PLATEAU_FRAMES: usize = 8;
+/// Minimum arrival span of these frames: after a stall of a machine or link all arrive at once. Longer than
+/// the 0.1 s stalls in tests.
+const MIN_PLATEAU: Duration = Duration::from_millis(60);
+/// Minimum interval of stall events.
+const STALL_EVENT_INTERVAL: Duration = Duration::from_secs(5);
+/// Share of the measured capacity that becomes the target: the rest drains the queue. With 0.8 a tenth of the
+/// frames waits longer than 20 ms on the links of `crates/lab/tests/narrow.rs`, with this less.
 const BELOW_CAPACITY: f64 = 0.75;
-/// A single cut goes down to a quarter at most (guess): two frames' spread may be a hiccup of the radio.
+/// Maximum decrease: to a quarter (guess), because the spread of two frames may be a hiccup of the radio.
 const LARGEST_CUT: f64 = 0.25;
-/// Where nothing is heard, each cut halves.
+/// Decrease factor without reports.
 const SILENT_CUT: f64 = 0.5;
-/// Loss beyond this is congestion. Google's congestion control draws the line at a tenth
-/// (draft-ietf-rmcat-gcc-02, section 6); measured at a tenth, parity still brings every frame.
+/// Loss above this is congestion. Google's congestion control uses a tenth (draft-ietf-rmcat-gcc-02, section
+/// 6); measured at a tenth, FEC still repairs every frame.
 const HEAVY_LOSS: f64 = 0.15;
-/// Loss is judged over so many datagrams at least, …
+/// Minimum datagrams of a loss sample.
 const LOSS_SAMPLE: u32 = 200;
-/// … and over so many at most: a second of 10 Mb/s.
+/// Maximum datagrams of a loss sample: a second of 10 Mb/s.
 const LOSS_MEMORY: u32 = 1000;
-/// How far beyond the line a share must be that was counted over n datagrams, times √n: 2.5 standard
-/// deviations at the line, √(0.15 · 0.85) each. A link that loses a tenth looks like more than 15 % over
-/// 200 datagrams once in a hundred times, seven times a second; beyond this, less than once in an hour.
-const LOSS_DOUBT: f64 = 0.9;
-/// The target climbs this often …
+/// Required excess over the threshold for a share counted over n datagrams, times √n: 2.5 standard deviations
+/// at the threshold, √(0.15 · 0.85) each. A link with 10 % loss exceeds 15 % over 200 datagrams once in a
+/// hundred samples, seven times a second; with this margin less than once an hour.
+const LOSS_CONFIDENCE: f64 = 0.9;
+/// Interval of increases.
 const CLIMB_EVERY: Duration = Duration::from_millis(250);
-/// … by this factor (8 to 20 Mb/s in four seconds), …
+/// Normal increase (8 to 20 Mb/s in four seconds).
 const CLIMB: f64 = 1.06;
-/// … by this one if the frames since the last step crossed this much faster than the target (on a
-/// full link they can't), …
+/// Increase if the frames since the last step crossed by [`ROOM`] faster than the target, which a full link
+/// cannot do.
 const CLIMB_FREE: f64 = 1.15;
 const ROOM: f64 = 1.5;
-/// … and by this one near the rate at which the link was last full.
+/// Increase near the rate at which the link was last full.
 const CLIMB_CAREFUL: f64 = 1.01;
-/// What is near that rate, and how long it is remembered.
+/// The range around that rate, and for how long it is remembered.
 const NEAR: (f64, f64) = (0.85, 1.15);
 const REMEMBERED: Duration = Duration::from_secs(10);
-/// The shortest delay of this long is the empty link's: clocks drift apart by 1 ms in it.
+/// Window in seconds for the empty link's delay: clocks drift apart by 1 ms in it.
 const BASE_WINDOW: i64 = 10;
-/// While the queue drains, a frame still leaves this often, so that nothing looks frozen.
-const HELD_AT_MOST: Duration = Duration::from_millis(100);
-/// New frames are held back while more than this is in the queue.
+/// Maximum interval between frames during a drain, so that the picture does not freeze.
+const MAX_SKIP: Duration = Duration::from_millis(100);
+/// New frames are skipped while the queue is longer than this.
 const DRAINED: Duration = Duration::from_millis(20);
-/// On a link that was full of late, frames may take so much more than the target (a key frame, a
-/// picture that changes at once); where even the coarsest quantiser takes more, some are left out.
+/// Credit beyond the target on a recently full link (a key frame, a scene change); if even the coarsest
+/// quantiser exceeds it, frames are skipped.
 const OVERDRAWN: Duration = Duration::from_millis(100);
-/// … while it was found to be full no longer ago than this: parity alone may take more, and harms
-/// nobody on a link that has room.
-const FULL_LATELY: Duration = Duration::from_secs(5);
-/// Without a report for this long and two round trips, the link is taken for full.
+/// A link counts as recently full for this long. FEC repair alone may exceed the credit, which is harmless on
+/// a link with capacity.
+const RECENTLY_FULL: Duration = Duration::from_secs(5);
+/// Without a report for this long and two round trips, the link counts as full.
 const SILENT: Duration = Duration::from_millis(300);
-/// Frames that may be on their way without a report.
+/// Maximum unreported frames in flight.
 const KEPT: usize = 256;
 
-/// Follows the link of the player.
+/// Congestion control for the player's link.
 #[derive(Clone, Debug)]
 pub struct Congestion {
     range: Range,
     interval: Duration,
     round_trip: Duration,
     target: f64,
-    /// The shortest delays by second of our clock: the difference of two clocks, so only
-    /// differences of it mean something.
+    /// The shortest delays per second of the host clock. They contain the clock offset, so only differences
+    /// are meaningful.
     bases: VecDeque<(i64, i64)>,
-    /// Frames that left and were not reported on: when, and their bytes.
-    under_way: VecDeque<(FrameId, Instant, u32)>,
+    /// Unreported frames: send time and bytes.
+    in_flight: VecDeque<(FrameId, Instant, u32)>,
     late: u32,
-    /// Those of the late frames in a row that the link spread, and what it delivered of all.
+    /// Consecutive late frames that the link spread; `delivered` covers all late ones.
     spread: u32,
     delivered: Delivered,
-    /// The newest cut, as long as it may turn out to be wrong; and when one did.
-    doubt: Option<Doubt>,
+    /// The newest decrease while it can be reverted; `taken_back` is the last revert.
+    tentative: Option<TentativeDecrease>,
     taken_back: Option<Instant>,
     paused: Option<Instant>,
-    /// Delays of the first datagrams of the late frames in a row that left after `eased`, the
-    /// newest [`STANDSTILL`] of them.
+    /// First-datagram delays of the consecutive late frames sent after `eased`, at most [`PLATEAU_FRAMES`].
     level: VecDeque<i64>,
-    /// The newest frame when the target was last cut, if all that came since was late.
+    /// The newest frame at the last decrease, while all later ones are late.
     eased: Option<FrameId>,
     last_wait: Duration,
-    /// The newest frame when the path changed: earlier ones took another.
+    /// The newest frame at the last path change: earlier ones took the old path.
     moved_at: FrameId,
-    /// The newest frame when the target was last cut: earlier ones tell of the time before.
+    /// The newest frame at the last decrease: earlier ones reflect the time before.
     cut_at: FrameId,
-    /// The same, but for the times when only the queue was found to be full.
+    /// The same, for decreases because of a queue only.
     lowered_at: FrameId,
     newest: FrameId,
     capacity: Option<(f64, Instant)>,
-    /// It was counted over several frames, not seen from the spread of one.
+    /// Measured over several frames, not from the spread of one.
     counted: bool,
-    /// Bits of the frames since the last climb, and the seconds over which they were spread.
+    /// Bits of the frames since the last increase, and the seconds of their spread.
     crossed: (f64, f64),
     next_climb: Option<Instant>,
     draining: bool,
-    /// When what was sent until now would have left at the target.
+    /// When all sent data would have left at the target rate.
     paid_at: Instant,
     last_sent: Option<Instant>,
-    last_heard: Option<Instant>,
+    last_report: Option<Instant>,
     lost: (u32, u32),
     climbing: bool,
 }
 
 impl Congestion {
-    /// Follows a link of which nothing is known, for frames that come each `interval`.
+    /// For a link without measurements, and frames every `interval`.
     #[must_use]
     pub fn new(range: Range, interval: Duration) -> Congestion {
         Congestion {
@@ -176,14 +173,14 @@ impl Congestion {
             round_trip: Duration::ZERO,
             target: range.start.0.clamp(range.min.0, range.max.0) as f64,
             bases: VecDeque::new(),
-            under_way: VecDeque::new(),
+            in_flight: VecDeque::new(),
             late: 0,
             spread: 0,
             delivered: Delivered::default(),
-            doubt: None,
+            tentative: None,
             taken_back: None,
             paused: None,
-            level: VecDeque::with_capacity(STANDSTILL),
+            level: VecDeque::with_capacity(PLATEAU_FRAMES),
             eased: None,
             last_wait: Duration::ZERO,
             moved_at: FrameId::NONE,
@@ -197,13 +194,13 @@ impl Congestion {
             draining: false,
             paid_at: Instant(i64::MIN),
             last_sent: None,
-            last_heard: None,
+            last_report: None,
             lost: (0, 0),
             climbing: false,
         }
     }
 
-    /// What may be sent now, all headers included.
+    /// The target rate, all headers included.
     #[must_use]
     pub fn target(&self) -> Bitrate {
         #[expect(
@@ -215,7 +212,7 @@ impl Congestion {
         Bitrate(target)
     }
 
-    /// What the link carries, if it was full of late and the target has not climbed past that.
+    /// The link's capacity, if it was recently full and the target has not exceeded it since.
     #[must_use]
     pub fn capacity(&self) -> Option<Bitrate> {
         let full = self.capacity.map(|(full, _)| full);
@@ -229,26 +226,26 @@ impl Congestion {
         Some(Bitrate(full))
     }
 
-    /// A frame left for the player.
+    /// A frame was sent to the player.
     pub fn sent(&mut self, now: Instant, frame: FrameId, bytes: u32) {
-        if self.under_way.len() == KEPT {
-            self.under_way.pop_front();
+        if self.in_flight.len() == KEPT {
+            self.in_flight.pop_front();
         }
-        self.under_way.push_back((frame, now, bytes));
+        self.in_flight.push_back((frame, now, bytes));
         self.newest = frame;
         let takes = Duration::from_secs_f64((f64::from(bytes) * 8.0 / self.target).min(10.0));
-        // What a link with room took is not owed to it.
+        // An idle link accumulates no credit.
         let before = match self.capacity {
             Some(_) => self.paid_at.max(now),
             None => now,
         };
         self.paid_at = before + takes;
         self.last_sent = Some(now);
-        self.last_heard.get_or_insert(now);
+        self.last_report.get_or_insert(now);
     }
 
-    /// Until when a new frame is held back, because what left before still waits in the link's
-    /// queue, or was more than a full link carries.
+    /// Until when new frames are skipped, because earlier ones still wait in the link's queue or exceeded the
+    /// capacity of a full link.
     #[must_use]
     pub fn held_until(&self, now: Instant) -> Option<Instant> {
         let (capacity, full_at) = self.capacity?;
@@ -256,27 +253,25 @@ impl Congestion {
             true => self.backlog(capacity).saturating_sub(DRAINED),
             false => Duration::ZERO,
         };
-        // A stream that may not take less anyway goes on as it is.
+        // At a fixed rate no frame is skipped.
         let reduced = self.target < self.range.max.0 as f64;
-        let overdrawn = match reduced && now < full_at + FULL_LATELY {
+        let overdrawn = match reduced && now < full_at + RECENTLY_FULL {
             true => self.paid_at.since(now).saturating_sub(OVERDRAWN),
             false => Duration::ZERO,
         };
         let until = now + queued.max(overdrawn);
-        let at_most = self.last_sent? + HELD_AT_MOST;
+        let at_most = self.last_sent? + MAX_SKIP;
         Some(until.min(at_most)).filter(|until| *until > now)
     }
 
-    /// How long the link needs for what waits in its queue: what is under way, but for what it
-    /// carries in a round trip anyway.
+    /// Drain time of the link's queue: the data in flight beyond one round trip's worth.
     fn backlog(&self, capacity: f64) -> Duration {
-        let bytes: u64 = self.under_way.iter().map(|(.., b)| u64::from(*b)).sum();
+        let bytes: u64 = self.in_flight.iter().map(|(.., b)| u64::from(*b)).sum();
         let all = Duration::from_secs_f64((bytes as f64 * 8.0 / capacity.max(1.0)).min(10.0));
         all.saturating_sub(self.round_trip)
     }
 
-    /// The player's datagrams take another path from now on: what was learnt of delays and of a full
-    /// link is not true of it. The target is, as far as is known.
+    /// The player's path changed: resets delays and capacity. The target stays, as the best estimate.
     pub fn path_changed(&mut self) {
         self.bases.clear();
         self.on_time();
@@ -284,65 +279,70 @@ impl Congestion {
         self.moved_at = self.newest;
         self.capacity = None;
         self.draining = false;
-        self.doubt = None;
+        self.tentative = None;
         self.crossed = (0.0, 0.0);
     }
 
-    /// The client will not report on a frame any more, and has said nothing by that.
+    /// The ledger gave up on a frame; this is no report.
     pub fn unreported(&mut self, frame: FrameId) {
-        self.under_way.retain(|(f, ..)| *f > frame);
+        self.in_flight.retain(|(f, ..)| *f > frame);
     }
 
-    /// The client reported on a frame.
-    pub fn on_report(&mut self, now: Instant, crossing: &Crossing) -> Option<Change> {
-        self.last_heard = Some(now);
-        self.under_way.retain(|(frame, ..)| *frame > crossing.frame);
+    /// Handles the client's report on a frame.
+    pub fn on_report(&mut self, now: Instant, transit: &FrameTransit) -> Option<RateChange> {
+        self.last_report = Some(now);
+        self.in_flight.retain(|(frame, ..)| *frame > transit.frame);
         if !self.draining && self.capacity.is_some_and(|(_, at)| now > at + REMEMBERED) {
             self.capacity = None;
         }
-        if crossing.frame > self.lowered_at {
-            let (arrived, missing) = crossing.datagrams;
+        if transit.frame > self.lowered_at {
+            let (arrived, missing) = transit.datagrams;
             self.lost.0 += u32::from(missing);
             self.lost.1 += u32::from(arrived) + u32::from(missing);
         }
         if self.draining && self.capacity.is_none_or(|(c, _)| self.backlog(c) < DRAINED) {
             self.draining = false;
         }
-        let first = crossing.first.filter(|_| crossing.frame > self.moved_at);
-        let queue = first.and_then(|first| self.waited(now, crossing, first));
+        let first = transit.first.filter(|_| transit.frame > self.moved_at);
+        let queue = first.and_then(|first| self.waited(now, transit, first));
         queue
             .or_else(|| self.heavy_loss(now))
-            .or_else(|| self.take_back(now, crossing))
+            .or_else(|| self.take_back(now, transit))
             .or_else(|| self.climb(now))
     }
 
-    /// What a frame's delay says.
-    fn waited(&mut self, now: Instant, crossing: &Crossing, first: PeerInstant) -> Option<Change> {
-        // The first datagram alone says how long an empty link takes: behind it, a decoder that is
-        // more urgent than the encoder can make the last one look as if it had left after it
-        // arrived. Of a frame that lost something, it also says how long the frame waited.
-        let empty = first.0.saturating_sub(crossing.sent.0.0);
-        let delay = match crossing.recoverable {
-            Some(last) => last.0.saturating_sub(crossing.sent.1.0),
+    /// Evaluates a frame's delay.
+    fn waited(
+        &mut self,
+        now: Instant,
+        transit: &FrameTransit,
+        first: PeerInstant,
+    ) -> Option<RateChange> {
+        // The first datagram alone measures the empty link: the last one may seem to leave after its arrival
+        // if the decoder has a higher priority than the encoder. For an incomplete frame it also measures the
+        // queueing delay.
+        let empty = first.0.saturating_sub(transit.sent.0.0);
+        let delay = match transit.recoverable {
+            Some(last) => last.0.saturating_sub(transit.sent.1.0),
             None => empty,
         };
         let wait = self.above_base(now, empty, delay);
         let growing = wait >= self.last_wait;
         self.last_wait = wait;
-        // What crossed much faster than we send did not wait behind what we sent.
-        let crossed = self.crossed_with(crossing, first);
+        // A frame that crossed much faster than the target did not queue behind sent data.
+        let crossed = self.crossed_with(transit, first);
         let slow = crossed.filter(|crossed| *crossed <= self.target * ROOM);
-        self.note_late(crossing, empty, wait, slow.is_some());
+        self.note_late(transit, empty, wait, slow.is_some());
         if let Some(empty) = self.longer_path(crossed) {
             self.rebase(now, empty);
-            return Some(Change::Longer { by: wait });
+            return Some(RateChange::LongerPath { by: wait });
         }
-        if self.late == 0 || crossing.frame <= self.cut_at {
+        if self.late == 0 || transit.frame <= self.cut_at {
             return None;
         }
         let full = self.spread >= SPREAD_FRAMES && (growing || wait > VERY_LATE);
-        let long = self.delivered.span() >= STANDSTILL_TAKES;
-        let goes_on = self.level.len() == STANDSTILL && long;
+        let long = self.delivered.span() >= MIN_PLATEAU;
+        let goes_on = self.level.len() == PLATEAU_FRAMES && long;
         let delivered = self.delivered.rate().filter(|_| full || goes_on);
         let measured = slow.filter(|_| full).into_iter().chain(delivered);
         let Some(capacity) = measured.max_by(f64::total_cmp) else {
@@ -350,63 +350,65 @@ impl Congestion {
         };
         let to = (capacity * BELOW_CAPACITY).max(self.target * LARGEST_CUT);
         if to >= self.target {
-            // A few large frames: the rate is right, only the queue has to drain.
+            // A few large frames: the rate is right, only the queue must drain.
             if wait > VERY_LATE {
                 self.fill(now, capacity);
             }
             return None;
         }
         let before = self.target;
-        // Where frames have no spread, what follows a cut has none to contradict it with.
-        let doubtful = slow.is_some();
+        // Without a spread, later frames cannot contradict a decrease.
+        let is_tentative = slow.is_some();
         if !self.cut(now, to, capacity) {
             return None;
         }
         self.counted = long;
-        self.doubt(now, before, doubtful.then_some(Some(capacity)));
+        self.set_tentative(now, before, is_tentative.then_some(Some(capacity)));
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "> 0"
         )]
         let capacity = Bitrate(capacity as u64);
-        Some(Change::Queue {
+        Some(RateChange::Queue {
             to: self.target(),
             waited: wait,
             capacity,
         })
     }
 
-    /// A frame was late, but nothing tells that the link was full.
-    fn pause(&mut self, now: Instant, wait: Duration, crossed: Option<f64>) -> Option<Change> {
-        let told = self.paused.is_some_and(|at| now < at + PAUSES_TOLD);
-        if told || crossed.is_some() || wait <= self.interval.max(LATE) * 2 {
+    /// A late frame without evidence of a full link.
+    fn pause(&mut self, now: Instant, wait: Duration, crossed: Option<f64>) -> Option<RateChange> {
+        let is_reported = self
+            .paused
+            .is_some_and(|at| now < at + STALL_EVENT_INTERVAL);
+        if is_reported || crossed.is_some() || wait <= self.interval.max(LATE) * 2 {
             return None;
         }
         self.paused = Some(now);
-        Some(Change::Pause { by: wait })
+        Some(RateChange::Stall { by: wait })
     }
 
-    /// Keeps what the late frames in a row have in common.
-    fn note_late(&mut self, crossing: &Crossing, empty: i64, wait: Duration, slow: bool) {
+    /// Collects the common properties of consecutive late frames.
+    fn note_late(&mut self, transit: &FrameTransit, empty: i64, wait: Duration, slow: bool) {
         if wait <= self.interval.max(LATE) {
             self.on_time();
             return;
         }
         self.late += 1;
         self.spread += u32::from(slow);
-        let (arrived, missing) = crossing.datagrams;
-        if let Some(last) = crossing.recoverable.or(crossing.first) {
-            let share = match crossing.recoverable {
+        let (arrived, missing) = transit.datagrams;
+        if let Some(last) = transit.recoverable.or(transit.first) {
+            let share = match transit.recoverable {
                 Some(_) => 1.0,
                 None => f64::from(arrived) / (f64::from(arrived) + f64::from(missing)).max(1.0),
             };
-            let bits = f64::from(crossing.bytes) * 8.0;
+            let bits = f64::from(transit.bytes) * 8.0;
             self.delivered.note(last, bits * share);
         }
-        let frame = crossing.frame;
+        let frame = transit.frame;
         if self.eased.is_none_or(|eased| frame > eased) {
-            if self.level.len() == STANDSTILL {
+            if self.level.len() == PLATEAU_FRAMES {
                 self.level.pop_front();
             }
             self.level.push_back(empty);
@@ -421,28 +423,28 @@ impl Congestion {
         self.eased = None;
     }
 
-    /// The delay of the empty path, if that is why the frames are late: all by the same, although
-    /// the newest `crossed` as fast as on a link with room, or although less is sent already. A
-    /// queue of ours would have grown or drained.
+    /// The delay of the empty path, if the frames are late because the path became longer: all by the same
+    /// amount, although the newest `crossed` as fast as on an idle link or less is sent already. A queue
+    /// would have grown or drained.
     fn longer_path(&self, crossed: Option<f64>) -> Option<i64> {
-        let harmless = match crossed {
+        let within_limits = match crossed {
             Some(crossed) => crossed * BELOW_CAPACITY >= self.target,
             None => self.eased.is_some(),
         };
-        // A queue that is full neither grows nor drains: it overflows.
+        // A full queue neither grows nor drains: it overflows.
         let (missing, all) = self.lost;
         let overflows = f64::from(missing) > HEAVY_LOSS * f64::from(all);
-        if !harmless || overflows || self.level.len() < STANDSTILL {
+        if !within_limits || overflows || self.level.len() < PLATEAU_FRAMES {
             return None;
         }
-        // The shortest of each half: what jitter adds is not the path's.
-        let before = *self.level.iter().take(STANDSTILL / 2).min()?;
-        let after = *self.level.iter().skip(STANDSTILL / 2).min()?;
+        // The minimum of each half excludes jitter.
+        let before = *self.level.iter().take(PLATEAU_FRAMES / 2).min()?;
+        let after = *self.level.iter().skip(PLATEAU_FRAMES / 2).min()?;
         let apart = Duration::from_nanos(before.abs_diff(after));
         (apart <= self.interval.max(LATE)).then_some(before.min(after))
     }
 
-    /// From now on `empty` is the delay of the empty link; what was taken for a full one was not.
+    /// Resets the empty link's delay to `empty` and the assumption of a full link.
     fn rebase(&mut self, now: Instant, empty: i64) {
         self.bases.clear();
         self.bases.push_back((second(now), empty));
@@ -451,42 +453,42 @@ impl Congestion {
         self.draining = false;
     }
 
-    /// The target was cut from `before`, for a link that was taken to carry what `capacity` says inside; `None`
-    /// outside: it is believed. So is the second cut within a while.
-    fn doubt(&mut self, now: Instant, before: f64, capacity: Option<Option<f64>>) {
+    /// Records the decrease from `before` so that it can be reverted. `capacity` is the assumed capacity,
+    /// unknown if `Some(None)`; `None`: the decrease is final. A second decrease within a while is final too.
+    fn set_tentative(&mut self, now: Instant, before: f64, capacity: Option<Option<f64>>) {
         let lately = self.taken_back.is_some_and(|at| now < at + REMEMBERED);
         let first = self
-            .doubt
-            .map_or(before, |doubt| doubt.before().max(before));
+            .tentative
+            .map_or(before, |tentative| tentative.before().max(before));
         let capacity = capacity.filter(|_| !lately);
-        self.doubt = capacity.map(|capacity| Doubt::new(first, capacity));
+        self.tentative = capacity.map(|capacity| TentativeDecrease::new(first, capacity));
     }
 
-    /// A cut that the frames behind it contradict is taken back.
-    fn take_back(&mut self, now: Instant, crossing: &Crossing) -> Option<Change> {
-        let doubt = self.doubt.as_mut()?;
-        if crossing.frame <= self.lowered_at {
+    /// Reverts a decrease that later frames contradict.
+    fn take_back(&mut self, now: Instant, transit: &FrameTransit) -> Option<RateChange> {
+        let tentative = self.tentative.as_mut()?;
+        if transit.frame <= self.lowered_at {
             return None;
         }
         let (Some(first), Some(last), 0) =
-            (crossing.first, crossing.recoverable, crossing.datagrams.1)
+            (transit.first, transit.recoverable, transit.datagrams.1)
         else {
-            doubt.harmed();
+            tentative.on_bad_frame();
             return None;
         };
         if self.late > 0 {
-            doubt.harmed();
+            tentative.on_bad_frame();
             return None;
         }
         let spread = last.since(first);
         let frame = OnTime {
-            bits: behind_first(crossing),
+            bits: behind_first(transit),
             spread,
-            spread_by_link: spread > sent_over(crossing) + LEAST_SPREAD,
+            spread_by_link: spread > sent_over(transit) + LEAST_SPREAD,
         };
-        let wrong = doubt.on_time(&frame)?;
-        let before = doubt.before();
-        self.doubt = None;
+        let wrong = tentative.on_time(&frame)?;
+        let before = tentative.before();
+        self.tentative = None;
         if !wrong || before <= self.target {
             return None;
         }
@@ -496,28 +498,28 @@ impl Congestion {
         self.climbing = false;
         self.crossed = (0.0, 0.0);
         self.target = before.min(self.range.max.0 as f64);
-        Some(Change::TakenBack { to: self.target() })
+        Some(RateChange::Reverted { to: self.target() })
     }
 
-    /// What the link carried of a frame, in bits a second; `None` if that can't be told.
-    fn crossed_with(&mut self, crossing: &Crossing, first: PeerInstant) -> Option<f64> {
-        let (arrived, missing) = crossing.datagrams;
-        let Some(last) = crossing.recoverable else {
-            // It is what its queue let through of what we sent.
+    /// The rate at which the link carried a frame in bits a second; `None` if unknown.
+    fn crossed_with(&mut self, transit: &FrameTransit, first: PeerInstant) -> Option<f64> {
+        let (arrived, missing) = transit.datagrams;
+        let Some(last) = transit.recoverable else {
+            // The queue passed this share of the sent data.
             let all = f64::from(arrived) + f64::from(missing);
             return (missing > 0).then(|| self.target * f64::from(arrived) / all);
         };
         let spread = last.since(first).max(Duration::from_micros(50));
-        let bits = behind_first(crossing);
+        let bits = behind_first(transit);
         self.crossed.0 += bits;
         self.crossed.1 += spread.as_secs_f64();
-        // A link that is no narrower than what it is sent does not spread it: then it kept up, or delivered all
-        // at once what a pause had held back.
-        let by_link = bits > 0.0 && spread > sent_over(crossing) + LEAST_SPREAD;
+        // A link at least as fast as the sender does not spread a frame: it kept up, or delivered everything
+        // at once after a stall.
+        let by_link = bits > 0.0 && spread > sent_over(transit) + LEAST_SPREAD;
         by_link.then(|| bits / spread.as_secs_f64())
     }
 
-    /// How much longer `delay` is than the shortest of those on an `empty` link.
+    /// The excess of `delay` over the shortest recent delay of an `empty` link.
     fn above_base(&mut self, now: Instant, empty: i64, delay: i64) -> Duration {
         let second = second(now);
         match self.bases.back_mut() {
@@ -536,14 +538,14 @@ impl Congestion {
         Duration::from_nanos(u64::try_from(above).unwrap_or(0))
     }
 
-    /// The link is full: its queue has to drain.
+    /// The link is full: starts a drain.
     fn fill(&mut self, now: Instant, capacity: f64) {
         self.capacity = Some((capacity.max(self.range.min.0 as f64), now));
         self.cut_at = self.newest;
         self.draining = true;
     }
 
-    /// Whether the target is lower than before.
+    /// Lowers the target; returns whether it changed.
     fn cut(&mut self, now: Instant, to: f64, capacity: f64) -> bool {
         let to = to.clamp(self.range.min.0 as f64, self.range.max.0 as f64);
         let before = std::mem::replace(&mut self.target, to);
@@ -558,7 +560,7 @@ impl Congestion {
         to < before
     }
 
-    fn heavy_loss(&mut self, now: Instant) -> Option<Change> {
+    fn heavy_loss(&mut self, now: Instant) -> Option<RateChange> {
         let (missing, all) = self.lost;
         if all < LOSS_SAMPLE {
             return None;
@@ -567,21 +569,21 @@ impl Congestion {
             self.lost = (0, 0);
         }
         let lost = f64::from(missing) / f64::from(all);
-        if lost <= HEAVY_LOSS + LOSS_DOUBT / f64::from(all).sqrt() {
+        if lost <= HEAVY_LOSS + LOSS_CONFIDENCE / f64::from(all).sqrt() {
             return None;
         }
-        // Half of it, as in the draft: loss that stays is answered again.
+        // Half of the loss, as in the draft; persistent loss is answered again.
         let to = self.target * (1.0 - lost / 2.0);
         let lower = self.cut(now, to, to);
         self.draining = false;
-        self.doubt = None;
-        lower.then_some(Change::Loss {
+        self.tentative = None;
+        lower.then_some(RateChange::Loss {
             to: self.target(),
             lost,
         })
     }
 
-    fn climb(&mut self, now: Instant) -> Option<Change> {
+    fn climb(&mut self, now: Instant) -> Option<RateChange> {
         let max = self.range.max.0 as f64;
         if self.target >= max || self.late > 0 || self.draining {
             return None;
@@ -595,7 +597,7 @@ impl Congestion {
             .capacity
             .is_some_and(|(full, _)| (full * NEAR.0..full * NEAR.1).contains(&self.target));
         let (bits, seconds) = std::mem::take(&mut self.crossed);
-        // Of a link that delivers in bursts each frame looks fast.
+        // On a link that delivers in bursts each frame looks fast.
         let bursts = near && self.counted;
         let room = bits > self.target * ROOM * seconds && !bursts;
         let factor = match (room, near) {
@@ -607,47 +609,47 @@ impl Congestion {
         let to = self.target();
         if self.target >= max {
             self.climbing = false;
-            return Some(Change::Full { to });
+            return Some(RateChange::Maximum { to });
         }
         let news = !std::mem::replace(&mut self.climbing, true);
-        news.then_some(Change::Climb { to })
+        news.then_some(RateChange::Increase { to })
     }
 
-    /// Time has passed without a report; call it before each frame.
-    pub fn quiet(&mut self, now: Instant, round_trip: Duration) -> Option<Change> {
+    /// Checks for missing reports; call it before each frame.
+    pub fn quiet(&mut self, now: Instant, round_trip: Duration) -> Option<RateChange> {
         self.round_trip = round_trip;
-        let heard = self.last_heard?;
-        let oldest = self.under_way.front().map(|(_, at, _)| *at)?;
-        let since = now.since(heard.max(oldest));
+        let last = self.last_report?;
+        let oldest = self.in_flight.front().map(|(_, at, _)| *at)?;
+        let since = now.since(last.max(oldest));
         if since < SILENT + round_trip * 2 {
             return None;
         }
-        self.last_heard = Some(now);
+        self.last_report = Some(now);
         let to = self.target * SILENT_CUT;
         if self.target <= self.range.min.0 as f64 {
             return None;
         }
         let before = self.target;
         self.cut(now, to, to);
-        // Nothing tells when a dead link is drained.
+        // The drain of a dead link cannot be observed.
         self.draining = false;
-        self.doubt(now, before, Some(None));
-        Some(Change::Silence { to: self.target() })
+        self.set_tentative(now, before, Some(None));
+        Some(RateChange::Silence { to: self.target() })
     }
 }
 
-/// Bits of a frame behind its first datagram, whose own time on the link is not in the spread.
-fn behind_first(crossing: &Crossing) -> f64 {
-    let data = f64::from(crossing.data.max(1));
-    f64::from(crossing.bytes) * 8.0 * (data - 1.0) / data
+/// Bits of a frame after its first datagram. The spread does not contain that datagram's time.
+fn behind_first(transit: &FrameTransit) -> f64 {
+    let data = f64::from(transit.data.max(1));
+    f64::from(transit.bytes) * 8.0 * (data - 1.0) / data
 }
 
-/// Over how long it was sent.
-fn sent_over(crossing: &Crossing) -> Duration {
-    crossing.sent.1.since(crossing.sent.0)
+/// The duration of sending.
+fn sent_over(transit: &FrameTransit) -> Duration {
+    transit.sent.1.since(transit.sent.0)
 }
 
-/// The second of our clock in which `now` is.
+/// The second of the host clock that contains `now`.
 fn second(now: Instant) -> i64 {
     now.0.div_euclid(1_000_000_000)
 }

@@ -1,87 +1,86 @@
-//! Forward error correction: how much parity a block of datagrams gets, and the parity.
+//! Forward error correction: the amount of repair data per block, and its computation.
 //!
-//! A block of a frame is lost if more of its shards are lost than it has parity. The chance of that
-//! is computed, not guessed: losses come as in Gilbert's model (a good state without loss, a bad
-//! one in which everything is lost; 1960), whose two figures are the [`Loss`] that was measured.
+//! A block fails if more of its shards are lost than it has parity shards. This probability is computed with
+//! Gilbert's loss model (1960): a good state without loss and a bad one in which everything is lost, with the
+//! measured [`Loss`] as its two parameters.
 
 use reed_solomon_simd::ReedSolomonEncoder;
 
 use super::loss::Loss;
-use crate::wire::parity::{BLOCK, MAX_PARITY, MAX_SHARD, SHARD_LENGTH};
+use crate::wire::fec::{BLOCK, MAX_PARITY, MAX_SHARD, SHARD_LENGTH};
 
-/// How rarely a block should fail.
+/// The target failure probability of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum ParityLevel {
-    /// With a probability of 10⁻³, at 60 frames/s one in 17 s: where what is lost can still be sent
-    /// again in time.
+pub enum FecLevel {
+    /// 10⁻³, at 60 frames/s one in 17 s: if a retransmission can still arrive in time.
     #[default]
     Standard,
-    /// With a probability of 10⁻⁵: where each failure costs all frames of a round trip.
+    /// 10⁻⁵: if each failure costs all frames of a round trip.
     High,
 }
 
-impl ParityLevel {
+impl FecLevel {
     /// The probability.
     #[must_use]
     pub const fn block_loss(self) -> f64 {
         match self {
-            ParityLevel::Standard => 1e-3,
-            ParityLevel::High => 1e-5,
+            FecLevel::Standard => 1e-3,
+            FecLevel::High => 1e-5,
         }
     }
 }
 
-/// Below this share nothing is done: of frames of 16 datagrams one in a thousand is lost then.
+/// FEC is off below this loss rate: one in a thousand frames of 16 datagrams is lost then.
 const NEGLIGIBLE: f64 = 5e-5;
 
-/// Small blocks may have this much parity, although it is more than half of their data: they take
-/// little of the link, and a burst takes them as a whole.
+/// Parity shards allowed for small blocks even beyond half of their data: they cost little, and a burst hits
+/// them completely.
 const SMALL: usize = 4;
 
-/// The block that decides whether parity helps at all: a frame of 10 Mb/s at 60 frames/s.
+/// The block that decides whether FEC helps at all: a frame of 10 Mb/s at 60 frames/s.
 const TYPICAL: usize = 16;
 
-/// Loss figures within a quarter of an octave make the same plan.
+/// Loss figures are quantised to quarters of an octave.
 const STEPS_PER_OCTAVE: f64 = 4.0;
 
-/// How many parity shards a block gets, by how many data shards it has.
+/// The number of parity shards per number of data shards.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ParityPlan {
+pub struct FecPlan {
     cell: Option<Cell>,
     parity: [u8; BLOCK + 1],
 }
 
-impl Default for ParityPlan {
-    fn default() -> ParityPlan {
-        ParityPlan::NONE
+impl Default for FecPlan {
+    fn default() -> FecPlan {
+        FecPlan::NONE
     }
 }
 
-impl ParityPlan {
+impl FecPlan {
     /// No parity.
-    pub const NONE: ParityPlan = ParityPlan {
+    pub const NONE: FecPlan = FecPlan {
         cell: None,
         parity: [0; BLOCK + 1],
     };
 
-    /// The plan for a link that loses this much: a block fails as rarely as `level` asks, or has half as many parity shards as data shards (four, if that is more).
-    /// Where that would not even halve the failures there is none: outages are longer than any
-    /// parity. About 0.1 ms.
+    /// The plan for this loss: a block fails with the probability of `level`, or gets half as many parity
+    /// shards as data shards (at least four). No parity if that would not even halve the failures: outages
+    /// are then longer than any parity. About 0.1 ms.
     #[must_use]
-    pub fn of(loss: Loss, level: ParityLevel) -> ParityPlan {
+    pub fn of(loss: Loss, level: FecLevel) -> FecPlan {
         match Cell::of(loss, level) {
-            Some(cell) => ParityPlan {
+            Some(cell) => FecPlan {
                 cell: Some(cell),
                 parity: fitting(cell.loss(), level.block_loss()),
             },
-            None => ParityPlan::NONE,
+            None => FecPlan::NONE,
         }
     }
 
-    /// Becomes the plan for `loss`; costs nothing while that stays within a quarter of an octave.
-    pub fn follow(&mut self, loss: Loss, level: ParityLevel) {
+    /// Updates the plan for `loss`; free while that stays within a quarter of an octave.
+    pub fn follow(&mut self, loss: Loss, level: FecLevel) {
         if self.cell != Cell::of(loss, level) {
-            *self = ParityPlan::of(loss, level);
+            *self = FecPlan::of(loss, level);
         }
     }
 
@@ -91,23 +90,23 @@ impl ParityPlan {
         self.parity.get(data).copied().unwrap_or(0).into()
     }
 
-    /// Whether no block gets any; if one does, all do.
+    /// Whether no block gets parity; otherwise all do.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.parity[BLOCK] == 0
     }
 }
 
-/// What a plan is made from; the figures in quarters of an octave.
+/// The key of a plan: loss figures in quarters of an octave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Cell {
     rate: i32,
     run: i32,
-    level: ParityLevel,
+    level: FecLevel,
 }
 
 impl Cell {
-    fn of(loss: Loss, level: ParityLevel) -> Option<Cell> {
+    fn of(loss: Loss, level: FecLevel) -> Option<Cell> {
         #[expect(clippy::cast_possible_truncation, reason = "both are small")]
         let step = |x: f64| (x.log2() * STEPS_PER_OCTAVE).round() as i32;
         let rate = loss.rate.clamp(0.0, 0.5);
@@ -127,33 +126,32 @@ impl Cell {
     }
 }
 
-/// Parity shards that a block of `data` may have at most.
+/// Maximum parity shards of a block with `data` data shards.
 fn cap(data: usize) -> usize {
     data.div_ceil(2).clamp(SMALL, MAX_PARITY)
 }
 
-/// The least parity for each number of data shards, by one walk over the distribution of the number
-/// of losses among n datagrams in a row, n = 1, 2, …
+/// The minimum parity for each number of data shards, by one pass over the distribution of losses among n
+/// consecutive datagrams, n = 1, 2, …
 fn fitting(loss: Loss, block_loss: f64) -> [u8; BLOCK + 1] {
     const MOST: usize = MAX_PARITY + 1;
-    // Without memory the mean run is that of independent losses; it can't be shorter.
+    // Without memory the mean run is that of independent losses; it cannot be shorter.
     let rate = loss.rate.min(0.5);
     let leave = 1.0 / loss.run.max(1.0 / (1.0 - rate));
     let enter = rate * leave / (1.0 - rate);
-    // How likely c losses are with the link in the good and the bad state; the last place stands
-    // for all above.
+    // Probability of c losses with the link in the good and the bad state; the last entry covers all above.
     let mut good = [0.0; MOST + 1];
     let mut bad = [0.0; MOST + 1];
     (good[0], bad[0]) = (1.0 - rate, rate);
     let mut parity: [Option<u8>; BLOCK + 1] = [None; BLOCK + 1];
-    // How likely a block fails without parity, and with as much as it may have.
+    // Failure probability of a block without parity, and with the maximum.
     let (mut bare, mut best) = ([0.0; BLOCK + 1], [0.0; BLOCK + 1]);
     for n in 1..=BLOCK + MAX_PARITY {
         let mut above_bad = 0.0;
         for c in (0..=MOST).rev() {
-            let into_good = good[c] * (1.0 - enter) + bad[c] * leave;
+            let to_good = good[c] * (1.0 - enter) + bad[c] * leave;
             let lost = good[c] * enter + bad[c] * (1.0 - leave);
-            good[c] = into_good;
+            good[c] = to_good;
             if c == MOST {
                 above_bad = lost;
             } else {
@@ -189,7 +187,7 @@ fn fitting(loss: Loss, block_loss: f64) -> [u8; BLOCK + 1] {
     })
 }
 
-/// The data shards of the block that is being sent, and their parity.
+/// The data shards of the current block, and its encoder.
 #[derive(Default)]
 pub(super) struct BlockCoder {
     shards: Vec<u8>,
@@ -199,7 +197,7 @@ pub(super) struct BlockCoder {
 }
 
 impl BlockCoder {
-    /// Data shards that it holds.
+    /// The number of data shards.
     pub(super) fn count(&self) -> usize {
         self.count
     }
@@ -223,10 +221,10 @@ impl BlockCoder {
         self.longest = self.longest.max(SHARD_LENGTH + body.len());
     }
 
-    /// The block's parity: `parity` shards, each with its index; then it is empty.
+    /// Computes the parity: calls `each` with `parity` shards and their indices, then empties the block.
     pub(super) fn finish(&mut self, parity: usize, mut each: impl FnMut(usize, &[u8])) {
         let bytes = self.longest.next_multiple_of(2);
-        // Never fails: block, parity and length are within what the code supports.
+        // Never fails: block, parity and length are within the code's limits.
         if let Some(coder) = coder(&mut self.coder, self.count, parity, bytes) {
             for shard in self.shards.chunks_exact(MAX_SHARD) {
                 let _ = coder.add_original_shard(&shard[..bytes]);
@@ -242,7 +240,7 @@ impl BlockCoder {
     }
 }
 
-/// The coder, made ready for a block; its storage is reused.
+/// Prepares the encoder for a block; its storage is reused.
 fn coder(
     coder: &mut Option<ReedSolomonEncoder>,
     data: usize,
@@ -292,7 +290,7 @@ mod tests {
             self.bad
         }
 
-        /// The share of blocks of `n` in which more than `parity` are lost.
+        /// The share of blocks of `n` datagrams in which more than `parity` are lost.
         fn fails(&mut self, n: usize, parity: usize, blocks: u32) -> f64 {
             let lost = (0..blocks)
                 .filter(|_| (0..n).filter(|_| self.loses()).count() > parity)
@@ -304,22 +302,21 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
-        /// The plan holds its promise on a simulated link, and one with less parity would not on a
-        /// link that loses a little more. A plan is made for loss figures up to an eighth of an octave
-        /// beside the true ones, which makes up to three times as many blocks fail; five standard
-        /// deviations of the count are left to chance.
+        /// A plan keeps its failure rate on a simulated link, and less parity would not on a link with a
+        /// little more loss. Quantisation makes a plan valid for loss figures up to an eighth of an octave
+        /// away, with up to three times the failures; five standard deviations of the count are tolerated.
         #[test]
-        fn a_block_fails_as_rarely_as_promised(
+        fn blocks_fail_at_the_target_rate(
             rate in 0.002_f64..0.1, run in 1.0_f64..6.0, data in 1..=BLOCK, seed: u64,
         ) {
             let loss = Loss { rate, run };
-            let plan = ParityPlan::of(loss, ParityLevel::Standard);
+            let plan = FecPlan::of(loss, FecLevel::Standard);
             let parity = plan.parity(data);
             prop_assert!(parity <= cap(data));
             let mut link = Gilbert::new(loss, seed);
             if parity < cap(data) {
                 let fails = link.fails(data + parity, parity, 20_000);
-                let most = 3.0 * ParityLevel::Standard.block_loss();
+                let most = 3.0 * FecLevel::Standard.block_loss();
                 let chance = 5.0 * (most / 20_000.0).sqrt();
                 prop_assert!(fails <= most + chance, "{fails}, {parity} for {data}");
             }
@@ -327,7 +324,7 @@ mod tests {
                 let more = Loss { rate: rate * 2.5, run };
                 let mut link = Gilbert::new(more, seed);
                 let fails = link.fails(data + parity - 1, parity - 1, 20_000);
-                prop_assert!(fails >= 0.1 * ParityLevel::Standard.block_loss(), "{fails}, {parity} for {data}");
+                prop_assert!(fails >= 0.1 * FecLevel::Standard.block_loss(), "{fails}, {parity} for {data}");
             }
         }
 
@@ -336,25 +333,25 @@ mod tests {
         fn more_loss_means_more_parity(
             rate in 0.0001_f64..0.1, more in 1.2_f64..2.0, data in 1..=BLOCK,
         ) {
-            let plan = |rate| ParityPlan::of(Loss { rate, run: 1.0 }, ParityLevel::Standard);
+            let plan = |rate| FecPlan::of(Loss { rate, run: 1.0 }, FecLevel::Standard);
             prop_assert!(plan(rate).parity(data) <= plan(rate * more).parity(data));
         }
     }
 
     #[test]
     fn without_loss_there_is_none() {
-        let plan = ParityPlan::of(Loss::NONE, ParityLevel::High);
+        let plan = FecPlan::of(Loss::NONE, FecLevel::High);
         assert!(plan.is_none());
         assert!((0..=BLOCK).all(|data| plan.parity(data) == 0));
     }
 
     #[test]
-    fn outages_are_left_alone() {
+    fn outages_do_not_change_the_delay() {
         let outages = Loss {
             rate: 0.03,
             run: 60.0,
         };
-        assert!(ParityPlan::of(outages, ParityLevel::High).is_none());
+        assert!(FecPlan::of(outages, FecLevel::High).is_none());
     }
 
     #[test]
@@ -363,7 +360,7 @@ mod tests {
             rate: 0.01,
             run: 1.0,
         };
-        assert_eq!(ParityPlan::of(loss, ParityLevel::Standard).parity(16), 2);
-        assert_eq!(ParityPlan::of(loss, ParityLevel::High).parity(16), 4);
+        assert_eq!(FecPlan::of(loss, FecLevel::Standard).parity(16), 2);
+        assert_eq!(FecPlan::of(loss, FecLevel::High).parity(16), 4);
     }
 }

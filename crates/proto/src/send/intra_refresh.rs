@@ -1,53 +1,52 @@
-//! Intra refreshes as the answer to a loss: whether one is needed, and whether they help.
+//! Intra refresh as the response to a loss: when to start one, and whether it succeeds.
 //!
-//! A refresh codes a part of each picture without reference until it has crossed the picture. It costs
-//! little in each frame, where a key frame has the bytes of several, but takes many frames. A loss
-//! that falls into it leaves damage behind it, so that it takes another one, which the encoder
-//! begins when the first is through.
+//! A refresh codes a part of each picture without reference until it has covered the picture. It costs little
+//! per frame, while a key frame has the bytes of several, but takes many frames. A loss during a refresh
+//! leaves damage outside the refreshed area and needs another refresh after this one.
 
 use crate::id::FrameId;
 
-/// After so many answers in a row that were hit by a loss themselves, the next one is a key frame: it
-/// has only one frame to lose (guess).
+/// After this many consecutive responses that were hit by a loss themselves, a key frame follows: it has only
+/// one frame to lose (guess).
 const FUTILE: u8 = 2;
 
-/// The refreshes of one rendition, as its player needs them.
+/// The intra refreshes of one rendition, driven by its player's losses.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IntraRefresh {
-    /// The newest frame that the player is known to have lost, all of it or a part, and the newest
-    /// that it displayed whole.
+    /// The newest frame that the player lost, completely or partly, and the newest that it displayed
+    /// completely.
     lost: FrameId,
     whole: FrameId,
-    /// The frame with which the newest refresh began, or the newest key frame, which does the same.
+    /// The first frame of the newest refresh, or the newest key frame.
     began: FrameId,
-    /// Frames until that refresh is through.
+    /// Frames until that refresh is complete.
     left: u16,
-    /// One was asked for and has not begun.
-    asked: bool,
-    /// Answers to a loss that were hit themselves, in a row.
+    /// A refresh was requested and has not started.
+    requested: bool,
+    /// Consecutive responses that were hit by a loss.
     hit: u8,
 }
 
 impl IntraRefresh {
-    /// A key frame is coded.
+    /// A key frame was coded.
     pub fn key_frame(&mut self, frame: FrameId) {
-        self.begin(frame, 0);
+        self.start(frame, 0);
         self.hit = 0;
     }
 
-    /// A frame that is none is coded.
+    /// Another frame was coded.
     pub fn frame(&mut self) {
         self.left = self.left.saturating_sub(1);
     }
 
-    /// A refresh begins with `frame`, and is through so many frames later.
-    pub fn begin(&mut self, frame: FrameId, frames: u16) {
-        self.asked = false;
+    /// A refresh starts with `frame` and completes `frames` frames later.
+    pub fn start(&mut self, frame: FrameId, frames: u16) {
+        self.requested = false;
         self.began = frame;
         self.left = frames;
     }
 
-    /// The player did not get all of a frame.
+    /// The player did not receive all of a frame.
     pub fn lose(&mut self, frame: FrameId) {
         if self.is_broken() && self.unanswered().is_none() && frame >= self.began {
             self.hit += 1;
@@ -55,29 +54,29 @@ impl IntraRefresh {
         self.lost = self.lost.max(frame);
     }
 
-    /// The player displayed a frame whole.
-    pub fn whole(&mut self, frame: FrameId) {
+    /// The player displayed a frame completely.
+    pub fn displayed(&mut self, frame: FrameId) {
         self.whole = self.whole.max(frame);
         if !self.is_broken() {
             self.hit = 0;
         }
     }
 
-    /// The next frame is about to be coded: if it should begin a refresh, the loss that it answers, and
-    /// whether no frame before was asked to.
-    pub fn ask(&mut self) -> Option<(FrameId, bool)> {
+    /// Before coding a frame: the loss that a new refresh should answer, and whether this is its first
+    /// request.
+    pub fn request(&mut self) -> Option<(FrameId, bool)> {
         let lost = self.unanswered();
-        let before = std::mem::replace(&mut self.asked, lost.is_some());
+        let before = std::mem::replace(&mut self.requested, lost.is_some());
         lost.map(|lost| (lost, !before))
     }
 
-    /// Whether refreshes do not get through on this link.
+    /// Whether refreshes fail on this link.
     #[must_use]
     pub fn is_futile(&self) -> bool {
         self.unanswered().is_some() && self.hit >= FUTILE
     }
 
-    /// Whether frames must follow for the picture to become clean, although nothing moves.
+    /// Whether further frames are needed for a clean picture, even if the source is still.
     #[must_use]
     pub fn needs_frames(&self) -> bool {
         self.is_broken() && (self.unanswered().is_some() || self.left > 0)
@@ -87,7 +86,7 @@ impl IntraRefresh {
         self.lost > self.whole
     }
 
-    /// The newest loss, if no refresh has begun since.
+    /// The newest loss without a later refresh.
     fn unanswered(&self) -> Option<FrameId> {
         (self.is_broken() && self.lost >= self.began).then_some(self.lost)
     }
@@ -101,24 +100,24 @@ mod tests {
     fn a_loss_starts_one_refresh_and_a_loss_within_it_another() {
         let mut refreshes = IntraRefresh::default();
         refreshes.key_frame(FrameId(1));
-        assert_eq!(refreshes.ask(), None);
-        refreshes.whole(FrameId(3));
+        assert_eq!(refreshes.request(), None);
+        refreshes.displayed(FrameId(3));
         refreshes.lose(FrameId(4));
-        assert_eq!(refreshes.ask(), Some((FrameId(4), true)));
+        assert_eq!(refreshes.request(), Some((FrameId(4), true)));
         assert_eq!(
-            refreshes.ask(),
+            refreshes.request(),
             Some((FrameId(4), false)),
-            "it has not begun"
+            "it has not started"
         );
-        refreshes.begin(FrameId(9), 3);
-        assert_eq!(refreshes.ask(), None);
+        refreshes.start(FrameId(9), 3);
+        assert_eq!(refreshes.request(), None);
         assert!(refreshes.needs_frames());
-        // What was lost before it began is in its way.
+        // A loss before the start hits the earlier response.
         refreshes.lose(FrameId(7));
-        assert_eq!(refreshes.ask(), None);
+        assert_eq!(refreshes.request(), None);
         refreshes.lose(FrameId(10));
-        assert_eq!(refreshes.ask(), Some((FrameId(10), true)));
-        refreshes.begin(FrameId(13), 3);
+        assert_eq!(refreshes.request(), Some((FrameId(10), true)));
+        refreshes.start(FrameId(13), 3);
         assert!(refreshes.needs_frames());
         (0..3).for_each(|_| refreshes.frame());
         assert!(!refreshes.needs_frames());
@@ -126,15 +125,15 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_are_hit_twice_in_a_row_are_futile() {
+    fn two_consecutive_damaged_refreshes_are_futile() {
         let mut refreshes = IntraRefresh::default();
         refreshes.key_frame(FrameId(1));
         refreshes.lose(FrameId(9));
-        refreshes.begin(FrameId(10), 5);
-        refreshes.whole(FrameId(15));
+        refreshes.start(FrameId(10), 5);
+        refreshes.displayed(FrameId(15));
         for began in [20, 30] {
             refreshes.lose(FrameId(began - 1));
-            refreshes.begin(FrameId(began), 5);
+            refreshes.start(FrameId(began), 5);
         }
         assert!(!refreshes.is_futile(), "hit by 29 only");
         refreshes.lose(FrameId(31));
@@ -143,20 +142,20 @@ mod tests {
         refreshes.key_frame(FrameId(40));
         assert!(!refreshes.is_futile());
         refreshes.lose(FrameId(40));
-        assert_eq!(refreshes.ask(), Some((FrameId(40), true)));
+        assert_eq!(refreshes.request(), Some((FrameId(40), true)));
         assert!(!refreshes.is_futile());
     }
 
     #[test]
-    fn a_refresh_begun_before_its_loss_was_known_answers_it() {
+    fn a_refresh_started_before_the_report_repairs_its_loss() {
         let mut refreshes = IntraRefresh::default();
         refreshes.key_frame(FrameId(1));
-        refreshes.whole(FrameId(28));
-        refreshes.begin(FrameId(30), 29);
-        assert!(!refreshes.needs_frames(), "nobody needs it");
+        refreshes.displayed(FrameId(28));
+        refreshes.start(FrameId(30), 29);
+        assert!(!refreshes.needs_frames(), "no refresh is needed");
         refreshes.lose(FrameId(29));
-        assert!(refreshes.needs_frames() && refreshes.ask().is_none());
+        assert!(refreshes.needs_frames() && refreshes.request().is_none());
         refreshes.lose(FrameId(35));
-        assert!(refreshes.needs_frames() && refreshes.ask().is_some());
+        assert!(refreshes.needs_frames() && refreshes.request().is_some());
     }
 }

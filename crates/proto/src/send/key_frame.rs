@@ -1,9 +1,8 @@
-//! When a key frame is sent: at most as often as it helps.
+//! Key-frame requests and their rate limits.
 //!
-//! The rule of the OpenUVR paper (section IV-B): once a request is fulfilled, further ones are
-//! ignored for a while, since a burst of large frames makes a bad link worse. Requests name the
-//! newest frame that the client knew, so a request that left before the key frame arrived is
-//! recognised and ignored however late it comes.
+//! As in the OpenUVR paper (section IV-B), further requests are ignored for a while after a key frame, since
+//! a burst of large frames makes a bad link worse. Requests name the client's newest frame, so a request sent
+//! before the key frame arrived is recognised and ignored, however late it is.
 
 use std::time::Duration;
 
@@ -12,38 +11,37 @@ use crate::id::FrameId;
 use crate::send::intake::Intake;
 use crate::time::Instant;
 
-/// Observers' wishes are gathered into one key frame in this time, so that they can't slow the
-/// player (architecture, section 1).
+/// Interval of key frames for observers, so that they cannot slow the player (architecture, section 1).
 pub const OBSERVER_BUDGET: Duration = Duration::from_secs(2);
 
-/// Those of recorders likewise: until it comes nothing is in the file. Half of what observers wait
-/// (guess): a recorder asks only when half of its queue is free again.
+/// Interval of key frames for recorders: their files are incomplete until then. Half of the observers' interval
+/// (guess): a recorder requests one only when half of its queue is free again.
 pub const RECORDER_BUDGET: Duration = Duration::from_secs(1);
 
-/// From which budget a key frame comes.
+/// The rate limit that a key-frame request falls under.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Asker {
-    /// As often as it helps.
+pub enum KeyFrameRequester {
+    /// Limited by the hold-off only.
     Player,
-    /// One for all in [`OBSERVER_BUDGET`].
+    /// One for all within [`OBSERVER_BUDGET`].
     Observer,
-    /// One for all in [`RECORDER_BUDGET`].
+    /// One for all within [`RECORDER_BUDGET`].
     Recorder,
 }
 
-impl Asker {
+impl KeyFrameRequester {
     /// That of a subscriber.
     #[must_use]
-    pub fn of(role: Role, intake: Intake) -> Asker {
+    pub fn of(role: Role, intake: Intake) -> KeyFrameRequester {
         match (role, intake) {
-            (Role::Player, _) => Asker::Player,
-            (Role::Observer, Intake::Complete) => Asker::Recorder,
-            (Role::Observer, Intake::Newest | Intake::Steady) => Asker::Observer,
+            (Role::Player, _) => KeyFrameRequester::Player,
+            (Role::Observer, Intake::Complete) => KeyFrameRequester::Recorder,
+            (Role::Observer, Intake::Newest | Intake::Steady) => KeyFrameRequester::Observer,
         }
     }
 }
 
-/// A budget that subscribers share.
+/// A rate limit shared by several subscribers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Shared {
     waits: bool,
@@ -57,7 +55,7 @@ impl Shared {
             .then(|| self.last.map_or(Instant(i64::MIN), spent))
     }
 
-    /// A key frame was sent; `for_them`: because of a wish from here.
+    /// A key frame was sent; `for_them`: for a request under this limit.
     fn sent(&mut self, now: Instant, for_them: bool) {
         if std::mem::take(&mut self.waits) && for_them {
             self.last = Some(now);
@@ -65,7 +63,7 @@ impl Shared {
     }
 }
 
-/// Decides when the next frame must be a key frame.
+/// Decides which frames are key frames.
 #[derive(Debug, Default)]
 pub struct KeyFramePolicy {
     player_waits: bool,
@@ -76,8 +74,8 @@ pub struct KeyFramePolicy {
 }
 
 impl KeyFramePolicy {
-    /// A policy that makes every `frames`-th frame a key frame besides: a group of pictures of
-    /// that size, as encoders without feedback have (OpenUVR paper, section IV-B3). `None`: none.
+    /// Also makes every `frames`-th frame a key frame: a GOP of that size, for encoders without feedback
+    /// (OpenUVR paper, section IV-B3).
     #[must_use]
     pub fn with_one_every(frames: Option<u32>) -> KeyFramePolicy {
         KeyFramePolicy {
@@ -86,7 +84,7 @@ impl KeyFramePolicy {
         }
     }
 
-    /// Whether `next` must be a key frame by its number alone.
+    /// Whether `next` is a key frame by the GOP size alone.
     #[must_use]
     pub fn is_periodic(&self, next: FrameId) -> bool {
         self.every
@@ -94,29 +92,29 @@ impl KeyFramePolicy {
             .is_some_and(|(every, (key, _))| next.0.wrapping_sub(key.0) >= every)
     }
 
-    /// Somebody's picture is broken, and `newest` is the newest frame that they had heard of.
-    pub fn request(&mut self, asker: Asker, newest: FrameId) {
+    /// A client's picture is broken, and `newest` is the newest frame that it knew.
+    pub fn request(&mut self, requester: KeyFrameRequester, newest: FrameId) {
         if self.last.is_some_and(|(key, _)| newest < key) {
             return;
         }
-        self.join(asker);
+        self.join(requester);
     }
 
-    /// Somebody starts to watch.
-    pub fn join(&mut self, asker: Asker) {
-        match asker {
-            Asker::Player => self.player_waits = true,
-            Asker::Observer => self.observers.waits = true,
-            Asker::Recorder => self.recorders.waits = true,
+    /// A subscriber joined.
+    pub fn join(&mut self, requester: KeyFrameRequester) {
+        match requester {
+            KeyFrameRequester::Player => self.player_waits = true,
+            KeyFrameRequester::Observer => self.observers.waits = true,
+            KeyFrameRequester::Recorder => self.recorders.waits = true,
         }
     }
 
-    /// When the next key frame is due, if one is wanted; `hold_off` is how long a fulfilled
-    /// request silences the next.
+    /// When a requested key frame is due; `hold_off` is the time after a key frame in which requests are
+    /// ignored.
     #[must_use]
     pub fn due(&self, hold_off: Duration) -> Option<Instant> {
-        let long_ago = Instant(i64::MIN);
-        let held = self.last.map_or(long_ago, |(_, at)| at + hold_off);
+        let never = Instant(i64::MIN);
+        let held = self.last.map_or(never, |(_, at)| at + hold_off);
         if self.player_waits {
             return Some(held);
         }
@@ -126,13 +124,13 @@ impl KeyFramePolicy {
         Some(held.max(due))
     }
 
-    /// A frame could not be encoded: whatever was known is void, and a key frame is wanted at once.
+    /// A frame could not be encoded: a key frame is due at once.
     pub fn failed(&mut self) {
         self.player_waits = true;
         self.last = None;
     }
 
-    /// A key frame was sent, whoever wanted it.
+    /// A key frame was sent for any reason.
     pub fn sent(&mut self, now: Instant, frame: FrameId) {
         let for_them = !std::mem::take(&mut self.player_waits);
         self.observers.sent(now, for_them);
@@ -141,8 +139,8 @@ impl KeyFramePolicy {
     }
 }
 
-/// How long a fulfilled request silences the next: until the key frame can have arrived and its
-/// acknowledgement come back, two frame intervals more for its size, within 30–500 ms (guess).
+/// The hold-off: until the key frame's acknowledgement can arrive, with two frame intervals for its size,
+/// within 30–500 ms (guess).
 #[must_use]
 pub fn hold_off(round_trip: Duration, frame_interval: Duration) -> Duration {
     (round_trip + frame_interval * 2).clamp(Duration::from_millis(30), Duration::from_millis(500))
@@ -157,19 +155,19 @@ mod tests {
     #[test]
     fn a_request_that_left_before_the_key_frame_arrived_is_ignored() {
         let mut policy = KeyFramePolicy::default();
-        policy.request(Asker::Player, FrameId(10));
+        policy.request(KeyFrameRequester::Player, FrameId(10));
         assert!(policy.due(HOLD).is_some_and(|at| at <= Instant(0)));
         policy.sent(Instant(0), FrameId(12));
-        policy.request(Asker::Player, FrameId(11));
+        policy.request(KeyFrameRequester::Player, FrameId(11));
         assert_eq!(policy.due(HOLD), None);
-        policy.request(Asker::Player, FrameId(13));
+        policy.request(KeyFrameRequester::Player, FrameId(13));
         assert_eq!(policy.due(HOLD), Some(Instant(0) + HOLD));
     }
 
     #[test]
-    fn a_frame_that_was_not_encoded_is_made_up_for_at_once() {
+    fn the_budget_of_an_unencoded_frame_is_used_at_once() {
         let mut policy = KeyFramePolicy::default();
-        policy.join(Asker::Player);
+        policy.join(KeyFrameRequester::Player);
         policy.sent(Instant(0), FrameId(1));
         policy.failed();
         assert!(policy.due(HOLD).is_some_and(|at| at <= Instant(0)));
@@ -179,10 +177,10 @@ mod tests {
     fn a_group_of_pictures_ends_by_its_count_or_earlier_on_request() {
         let mut policy = KeyFramePolicy::with_one_every(Some(30));
         let mut keys = Vec::new();
-        policy.join(Asker::Player);
+        policy.join(KeyFrameRequester::Player);
         for frame in 1..=100 {
             if frame == 47 {
-                policy.request(Asker::Player, FrameId(46));
+                policy.request(KeyFrameRequester::Player, FrameId(46));
             }
             let now = Instant(i64::from(frame) * 20_000_000);
             let asked = policy.due(HOLD).is_some_and(|at| at <= now);
@@ -198,30 +196,30 @@ mod tests {
     #[test]
     fn observers_share_one_key_frame_in_two_seconds() {
         let mut policy = KeyFramePolicy::default();
-        policy.join(Asker::Observer);
+        policy.join(KeyFrameRequester::Observer);
         policy.sent(Instant(0), FrameId(1));
-        policy.join(Asker::Observer);
-        policy.request(Asker::Observer, FrameId(5));
+        policy.join(KeyFrameRequester::Observer);
+        policy.request(KeyFrameRequester::Observer, FrameId(5));
         assert_eq!(policy.due(HOLD), Some(Instant(0) + OBSERVER_BUDGET));
-        policy.join(Asker::Player);
+        policy.join(KeyFrameRequester::Player);
         assert_eq!(policy.due(HOLD), Some(Instant(0) + HOLD));
     }
 
     #[test]
     fn a_recorder_does_not_wait_for_the_observers_budget() {
         let mut policy = KeyFramePolicy::default();
-        policy.join(Asker::Observer);
+        policy.join(KeyFrameRequester::Observer);
         policy.sent(Instant(0), FrameId(1));
-        policy.request(Asker::Recorder, FrameId(5));
+        policy.request(KeyFrameRequester::Recorder, FrameId(5));
         assert_eq!(policy.due(HOLD), Some(Instant(0) + HOLD));
         let first = Instant(0) + HOLD;
         policy.sent(first, FrameId(6));
-        // It has a budget all the same, and what it spends is none of the observers'.
-        policy.request(Asker::Recorder, FrameId(7));
+        // Recorders have their own limit, separate from the observers'.
+        policy.request(KeyFrameRequester::Recorder, FrameId(7));
         assert_eq!(policy.due(HOLD), Some(first + RECORDER_BUDGET));
-        policy.request(Asker::Observer, FrameId(7));
+        policy.request(KeyFrameRequester::Observer, FrameId(7));
         assert_eq!(policy.due(HOLD), Some(first + RECORDER_BUDGET));
         policy.sent(first + RECORDER_BUDGET, FrameId(8));
-        assert_eq!(policy.due(HOLD), None, "one key frame is for both");
+        assert_eq!(policy.due(HOLD), None, "one key frame serves both");
     }
 }

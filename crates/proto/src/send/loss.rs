@@ -1,32 +1,32 @@
-//! What a link loses, from the reports of the client at its end.
+//! Loss measurement from a client's reports.
 //!
-//! Two figures describe it (Gilbert 1960): the share of datagrams that is lost, and how many are
-//! lost in a row. Both are means over the last seconds. What follows from them is decided elsewhere.
+//! Two figures describe the loss (Gilbert 1960): the share of lost datagrams and the mean run length. Both
+//! are means over the last seconds.
 
 use std::time::Duration;
 
-pub use crate::decision::Loss;
+pub use crate::control_event::Loss;
 use crate::time::Instant;
 use crate::wire::control::Report;
 
-/// A report counts e times less after this: long enough to see several losses at 1 % and a megabit,
-/// short enough to follow a person who walks away from the access point (guess).
+/// Time constant of the means: long enough to see several losses at 1 % and 1 Mb/s, short enough to follow a
+/// user who walks away from the access point (guess).
 const MEMORY: Duration = Duration::from_secs(2);
 
-/// Before anything is known, a link is taken for one that delivered this many datagrams, so that
-/// one early loss does not look like a bad link: three frames' worth.
+/// Initial count of delivered datagrams, so that one early loss does not look like a bad link: three frames'
+/// worth.
 const TRUST: f64 = 50.0;
 
-/// What is known of the link to a client.
+/// The measured state of a client's link.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LinkState {
-    /// The shortest round trip seen lately; 20 ms before the first.
+    /// The shortest recent round trip; 20 ms before the first.
     pub round_trip: Duration,
-    /// What it loses.
+    /// The measured loss.
     pub loss: Loss,
 }
 
-/// Learns the loss from reports.
+/// Measures the loss from reports.
 #[derive(Clone, Debug, Default)]
 pub struct LossMeter {
     received: f64,
@@ -36,23 +36,23 @@ pub struct LossMeter {
 }
 
 impl LossMeter {
-    /// Notes a report, once.
+    /// Adds a report; call it once per report.
     pub fn note(&mut self, now: Instant, report: &Report) {
-        let keep = self.fading(now);
+        let keep = self.decay(now);
         self.received = self.received * keep + f64::from(report.datagrams);
         self.lost = self.lost * keep + f64::from(report.missing);
         self.runs = self.runs * keep + f64::from(report.runs);
         self.at = now;
     }
 
-    fn fading(&self, now: Instant) -> f64 {
+    fn decay(&self, now: Instant) -> f64 {
         (-now.since(self.at).as_secs_f64() / MEMORY.as_secs_f64()).exp()
     }
 
-    /// The loss as it is known now.
+    /// The current loss estimate.
     #[must_use]
     pub fn loss(&self, now: Instant) -> Loss {
-        let keep = self.fading(now);
+        let keep = self.decay(now);
         let [received, lost, runs] = [self.received, self.lost, self.runs].map(|n| n * keep);
         Loss {
             rate: lost / (received + lost + TRUST),
@@ -72,7 +72,7 @@ mod tests {
         Report {
             view: ViewId::FIRST,
             frame: FrameId(1),
-            outcome: Outcome::Displayed(Fidelity::Whole),
+            outcome: Outcome::Displayed(Fidelity::Complete),
             first_received: None,
             recoverable: None,
             decoded: None,
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn it_finds_rate_and_run_and_forgets() {
+    fn rate_and_run_length_are_estimated_and_decay() {
         let mut meter = LossMeter::default();
         assert_eq!(meter.loss(Instant(0)), Loss::NONE);
         let frame = Duration::from_micros(16_667);

@@ -1,4 +1,4 @@
-//! From encoded slices to sealed datagrams, and how good and how often they may be.
+//! From encoded slices to sealed datagrams, with rate and loss control.
 
 pub mod congestion;
 pub mod fec;
@@ -13,9 +13,9 @@ pub mod policy;
 pub mod rate;
 pub mod references;
 pub mod rendition;
-pub mod resend;
+pub mod retransmission;
 pub mod session;
+pub mod static_refinement;
 pub mod subscriber;
 pub mod timed;
-pub mod top_up;
 pub mod update;

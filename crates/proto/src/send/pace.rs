@@ -1,37 +1,37 @@
-//! Pacing: a frame leaves in one burst, and only what a full link could not take waits here.
+//! Pacing: a frame leaves in one burst, except for the part that a full link could not queue.
 //!
-//! A burst is what a frame wants: the last datagram decides. Where the link was found to be full,
-//! what is more than its queue should hold (a key frame) would be lost there. It is a token bucket
-//! (RFC 3290, section 5.3.4, as a shaper) at the measured rate, one frame deep.
+//! Bursts minimise latency, because the last datagram counts. On a link that was found to be full, the excess
+//! beyond its queue (of a key frame) would be lost. A token bucket shapes it (RFC 3290, section 5.3.4) at the
+//! measured rate, one frame deep.
 
 use std::time::Duration;
 
 use crate::time::Instant;
 use crate::units::Bitrate;
 
-/// A frame's datagrams are spread out over no more than this: the next one is due.
+/// Maximum time over which a frame is spread: the next one is due.
 const MOST: Duration = Duration::from_millis(50);
 
-/// A shorter wait is not worth a sleep (guess): the link's queue takes as much.
-const WORTH_A_SLEEP: Duration = Duration::from_millis(1);
+/// Minimum sleep (guess): the link's queue absorbs less.
+const MIN_SLEEP: Duration = Duration::from_millis(1);
 
-/// The bucket.
+/// The token bucket.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
-    /// When the link has sent what left until now.
+    /// When the link has transmitted all sent data.
     free_at: Instant,
-    /// How long the frame that is being sent has waited.
+    /// How long the current frame has waited.
     waited: Duration,
 }
 
 impl Pacer {
-    /// A frame begins: it has not waited yet.
-    pub fn begin(&mut self) {
+    /// A frame starts without waiting time.
+    pub fn start_frame(&mut self) {
         self.waited = Duration::ZERO;
     }
 
-    /// How long to wait before `bytes` of a frame leave on a link that carries `capacity` (`None`: more
-    /// than is known), where what it carries in `depth` may leave in a burst. Zero, or worth a sleep.
+    /// The wait before `bytes` of a frame may leave on a link with `capacity` (`None`: unknown), with a
+    /// bucket of `depth`. Zero, or at least [`MIN_SLEEP`].
     pub fn wait(
         &mut self,
         now: Instant,
@@ -48,7 +48,7 @@ impl Pacer {
         self.free_at = now + ahead + Duration::from_secs_f64(seconds.min(1.0));
         let left = MOST.saturating_sub(self.waited);
         let wait = ahead.saturating_sub(depth).min(left);
-        if wait < WORTH_A_SLEEP {
+        if wait < MIN_SLEEP {
             return Duration::ZERO;
         }
         self.waited += wait;
@@ -64,7 +64,7 @@ mod tests {
     const RATE: Option<Bitrate> = Some(Bitrate::from_mbps(8));
 
     #[test]
-    fn what_a_link_carries_leaves_at_once() {
+    fn data_within_the_capacity_leaves_at_once() {
         let mut pacer = Pacer::default();
         let mut now = Instant(0);
         for _ in 0..100 {
@@ -77,11 +77,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_more_waits_as_long_as_the_link_needs_for_it() {
+    fn excess_data_waits_for_the_link() {
         let (mut pacer, mut now) = (Pacer::default(), Instant(0));
         for sent in 0..48_u32 {
             now = now + pacer.wait(now, 1000, RATE, FRAME);
-            // A millisecond for each, and what sixteen take is the link's own affair.
+            // A millisecond each; the link queues sixteen.
             assert_eq!(now, Instant(0) + FRAME * sent.saturating_sub(16) / 16);
         }
     }
@@ -93,9 +93,9 @@ mod tests {
             let mut now = Instant(0);
             for _ in 0..10 {
                 let begun = now;
-                pacer.begin();
+                pacer.start_frame();
                 for _ in 0..slices {
-                    // 60 kB at 1 Mb/s are half a second.
+                    // 60 kB at 1 Mb/s take half a second.
                     let rate = Some(Bitrate::from_mbps(1));
                     now = now + pacer.wait(now, 60_000 / slices, rate, FRAME);
                 }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_of_which_nothing_is_known_is_not_paced() {
+    fn an_unmeasured_link_is_not_paced() {
         let mut pacer = Pacer::default();
         for _ in 0..1000 {
             assert_eq!(pacer.wait(Instant(0), 1400, None, FRAME), Duration::ZERO);

@@ -1,57 +1,57 @@
-//! Slices become sealed datagrams, the moment each slice is there; parity follows them.
+//! Slices become sealed datagrams at once; FEC repair datagrams follow.
 
 use std::time::Duration;
 
-use super::fec::{BlockCoder, ParityLevel, ParityPlan};
-use super::resend::SentBodies;
+use super::fec::{BlockCoder, FecLevel, FecPlan};
+use super::retransmission::SentBodies;
 use crate::bytes::MAX_DATAGRAM;
 use crate::send::loss::LinkState;
 use crate::time::Instant;
-use crate::wire::control::ResendRequest;
+use crate::wire::control::RetransmissionRequest;
+use crate::wire::fec::{BLOCK, FecRepair};
 use crate::wire::header::{HEADER, TAG};
-use crate::wire::parity::{BLOCK, Parity};
 use crate::wire::seal::Sealer;
 use crate::wire::video::{
     Extensions, FULL_PAYLOAD, FecPlace, Flags, Fragment, FragmentPlace, FrameHeader, MAX_FRAGMENTS,
     SlicePlace,
 };
 
-/// Sealed datagrams that lie one behind the other. The storage is reused.
+/// Consecutive sealed datagrams. The storage is reused.
 #[derive(Debug, Default)]
 pub struct SendBuf {
     bytes: Vec<u8>,
-    /// Where each ends.
+    /// The end of each datagram.
     ends: Vec<usize>,
-    /// How many of them carry parity.
+    /// The number of FEC repair datagrams.
     parity: usize,
 }
 
 impl SendBuf {
-    /// How many datagrams there are.
+    /// The number of datagrams.
     #[must_use]
     pub fn datagrams(&self) -> usize {
         self.ends.len()
     }
 
-    /// How many of them carry parity.
+    /// The number of FEC repair datagrams.
     #[must_use]
     pub fn parity(&self) -> usize {
         self.parity
     }
 
-    /// Bytes of all of them.
+    /// The total bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The datagrams, one by one.
+    /// The datagrams.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts
@@ -59,8 +59,8 @@ impl SendBuf {
             .map(|(start, end)| &self.bytes[start..*end])
     }
 
-    /// The datagrams in as few pieces as one call of a link takes each: bytes, and the length of
-    /// each datagram in them but the last, which may be shorter.
+    /// The datagrams in runs for one call of a link each: bytes, and the length of each datagram but the
+    /// last, which may be shorter.
     pub fn runs(&self) -> impl Iterator<Item = (&[u8], usize)> {
         let mut next = 0;
         std::iter::from_fn(move || {
@@ -110,24 +110,23 @@ impl SendBuf {
     }
 }
 
-/// What is done for one subscriber's frames against loss.
+/// The loss protection of one subscriber's frames.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Protection {
-    /// How much parity they get.
-    pub parity: ParityPlan,
-    /// Whether what is asked for is sent again.
+    /// The amount of FEC.
+    pub parity: FecPlan,
+    /// Whether requested datagrams are retransmitted.
     pub resend: bool,
 }
 
 impl Protection {
-    /// Follows what the link loses. An answer that comes when the next frame does helps nobody:
-    /// where the round trip is that long, nothing is sent again, and more parity goes with each
-    /// frame.
+    /// Adapts to the link. A retransmission that arrives with the next frame is useless: at such a round
+    /// trip, retransmission is off, and frames get more FEC.
     pub fn follow(&mut self, link: &LinkState, interval: Duration) {
         self.resend = link.round_trip < interval;
         let level = match self.resend {
-            true => ParityLevel::Standard,
-            false => ParityLevel::High,
+            true => FecLevel::Standard,
+            false => FecLevel::High,
         };
         self.parity.follow(link.loss, level);
     }
@@ -137,9 +136,9 @@ impl Protection {
 pub struct VideoSender {
     sealer: Sealer,
     protection: Protection,
-    /// The frame that is being sent.
+    /// The current frame.
     header: Option<FrameHeader>,
-    /// Its block that is being sent; `None`: it has more than can be protected.
+    /// The current block; `None`: beyond the blocks that can be protected.
     block: Option<u8>,
     coder: BlockCoder,
     bodies: SentBodies,
@@ -158,7 +157,7 @@ impl VideoSender {
         }
     }
 
-    /// What is done against loss from the next frame on. Call it between frames.
+    /// Sets the protection from the next frame on. Call it between frames.
     pub fn protect(&mut self, protection: &Protection) {
         if !protection.resend {
             self.bodies.clear();
@@ -166,8 +165,8 @@ impl VideoSender {
         self.protection.clone_from(protection);
     }
 
-    /// Replaces what is in `out` by the datagrams of one slice; `extensions` leave with slice 0. A
-    /// slice of more than [`MAX_FRAGMENTS`] fragments is not sent at all: the receiver patches it.
+    /// Replaces `out` by the datagrams of one slice; `extensions` are sent with slice 0. A slice of more than
+    /// [`MAX_FRAGMENTS`] fragments is not sent at all: the receiver conceals it.
     pub fn slice(
         &mut self,
         now: Instant,
@@ -178,7 +177,7 @@ impl VideoSender {
         out: &mut SendBuf,
     ) {
         out.clear();
-        self.begin(header);
+        self.start_frame(header);
         let none = Extensions::default();
         let extensions = if slice.index == 0 { extensions } else { none };
         let first = FULL_PAYLOAD - extensions.len();
@@ -201,8 +200,8 @@ impl VideoSender {
         }
     }
 
-    /// Notices that a new frame begins.
-    fn begin(&mut self, header: &FrameHeader) {
+    /// Detects the start of a new frame.
+    fn start_frame(&mut self, header: &FrameHeader) {
         if self.header != Some(*header) {
             self.header = Some(*header);
             self.block = Some(0);
@@ -254,8 +253,7 @@ impl VideoSender {
         });
     }
 
-    /// Replaces what is in `out` by the parity that is still owed to the frame. Call it once, after
-    /// the frame's last slice.
+    /// Replaces `out` by the frame's remaining FEC repair datagrams. Call it once, after the last slice.
     pub fn parity(&mut self, now: Instant, out: &mut SendBuf) {
         out.clear();
         self.end_block(now, true, out);
@@ -263,7 +261,7 @@ impl VideoSender {
         self.coder.clear();
     }
 
-    /// Appends the block's parity.
+    /// Appends the block's FEC repair datagrams.
     fn end_block(&mut self, now: Instant, last: bool, out: &mut SendBuf) {
         let data = self.coder.count();
         let parity = self.protection.parity.parity(data);
@@ -273,7 +271,7 @@ impl VideoSender {
         let [data, count] = [data, parity].map(|n| u8::try_from(n).unwrap_or(u8::MAX));
         let sealer = &mut self.sealer;
         self.coder.finish(parity, |index, shard| {
-            let parity = Parity {
+            let parity = FecRepair {
                 stream: header.stream,
                 view: header.view,
                 last,
@@ -290,15 +288,15 @@ impl VideoSender {
         self.block = block.checked_add(1);
     }
 
-    /// Replaces what is in `out` by what of the request was sent a moment ago, sealed anew: at most
-    /// twice, and nothing that is older than 100 ms.
-    pub fn resend(&mut self, now: Instant, request: &ResendRequest, out: &mut SendBuf) {
+    /// Replaces `out` by the requested recent bodies, sealed again: at most twice each, and none older than
+    /// 100 ms.
+    pub fn resend(&mut self, now: Instant, request: &RetransmissionRequest, out: &mut SendBuf) {
         out.clear();
-        for body in self.bodies.asked(now, request) {
+        for body in self.bodies.requested(now, request) {
             out.push(now, &mut self.sealer, |bytes| {
                 let start = bytes.len();
                 bytes.extend_from_slice(body);
-                bytes[start + Flags::AT] |= Flags::AGAIN;
+                bytes[start + Flags::AT] |= Flags::RETRANSMITTED;
             });
         }
     }

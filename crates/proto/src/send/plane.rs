@@ -1,8 +1,8 @@
-//! The sending side of a session's media plane: one key and one counter of packets, which the senders
-//! of all its streams share.
+//! The sending side of a session's media plane: one key and one packet counter, shared by the senders of all
+//! streams.
 //!
-//! Each sender seals by itself, in whatever thread it lives: none waits for another, so that a burst of
-//! pictures delays no sound and sound no picture. They have the packet counter in common, nothing else.
+//! Each sender seals in its own thread without waiting for another, so that bursts of video do not delay
+//! audio. They share only the packet counter.
 
 use super::packetize::VideoSender;
 use super::timed::TimedSender;
@@ -23,7 +23,7 @@ impl MediaSender {
         MediaSender::of(established, Direction::HostToClient)
     }
 
-    /// The client's: what it streams to its host has a key of its own. There must be only one.
+    /// The client's owner of its media key, for streams to the host. There must be only one.
     #[must_use]
     pub fn of_client(established: &Established) -> MediaSender {
         MediaSender::of(established, Direction::ClientToHost)
@@ -36,13 +36,13 @@ impl MediaSender {
         }
     }
 
-    /// The sender of a view: one for each.
+    /// The sender of a view. Make one per view.
     #[must_use]
     pub fn video(&self) -> VideoSender {
         VideoSender::new(self.sealer.share())
     }
 
-    /// The sender of a timed stream: one for each.
+    /// The sender of a timed stream. Make one per stream.
     #[must_use]
     pub fn timed(&self, stream: StreamId) -> TimedSender {
         TimedSender::new(stream, self.sealer.share())

@@ -1,9 +1,8 @@
-//! What is done about loss and a link that changes: one policy, each decision with its reason.
+//! The policy for losses and changing links; it emits each decision as an event with its reason.
 //!
-//! It joins what knows one thing each: [`References`] (what the player has), [`KeyFramePolicy`]
-//! (how often a key frame helps), [`IntraRefresh`] (intra refresh), [`Congestion`] (what the link carries).
-//! The media thread asks it before each frame and tells it afterwards; the client's reports on the
-//! player's frames are what it learns from. It is a value: `now` comes in.
+//! It combines [`References`] (frames at the player), [`KeyFramePolicy`] (rate limit of key frames),
+//! [`IntraRefresh`], and [`Congestion`] (the link's capacity). The media thread queries it before each frame
+//! and updates it afterwards; it learns from the player's reports. Sans-I/O: `now` is an argument.
 
 #[cfg(test)]
 mod tests;
@@ -12,11 +11,11 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::bytes::MAX_DATAGRAM;
-pub use crate::decision::{Decision, KeyReason, TYPICAL};
+pub use crate::control_event::{ControlEvent, KeyFrameReason, TYPICAL};
 use crate::id::FrameId;
-use crate::send::congestion::{Change, Congestion, Crossing, Range};
+use crate::send::congestion::{Congestion, FrameTransit, Range, RateChange};
 use crate::send::intra_refresh::IntraRefresh;
-use crate::send::key_frame::{Asker, KeyFramePolicy, hold_off};
+use crate::send::key_frame::{KeyFramePolicy, KeyFrameRequester, hold_off};
 use crate::send::loss::LinkState;
 use crate::send::packetize::Protection;
 use crate::send::references::References;
@@ -29,27 +28,26 @@ use crate::wire::control::Report;
 /// Bytes of UDP and IPv4 headers in front of each datagram (20 + 8).
 pub const TRANSPORT_HEADERS: u32 = 28;
 
-/// Decisions that wait to be read; older ones go.
-const KEPT_DECISIONS: usize = 32;
+/// Maximum unread events; older ones are dropped.
+const MAX_EVENTS: usize = 32;
 
-/// What the policy is given at the start.
+/// The settings of a policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// The highest number of frames a second; of one that follows the player's display, where that is not
-    /// known.
+    /// Maximum frames a second; with `follows_display`, the value for players with an unknown display.
     pub fps: f64,
-    /// Between what the rate may vary.
+    /// The bounds of the rate.
     pub range: Range,
-    /// Whether it varies; otherwise it stays at the highest.
+    /// Whether the rate adapts; otherwise it stays at the maximum.
     pub adaptive: bool,
-    /// How a loss is answered.
+    /// The response to losses.
     pub recovery: Recovery,
-    /// Every so many-th frame is a key frame, wanted or not; `None`: only those that are wanted.
+    /// GOP size: a key frame every this many frames; `None`: only on request.
     pub key_frame_every: Option<u32>,
 }
 
 impl Settings {
-    /// Between two frames at the highest rate.
+    /// The frame interval at the maximum rate.
     #[must_use]
     pub fn interval(&self) -> Duration {
         Duration::from_secs_f64(1.0 / self.fps.max(1.0))
@@ -57,7 +55,7 @@ impl Settings {
 
     /// Frames a second, rounded up: 1–65 535.
     #[must_use]
-    pub fn whole_fps(&self) -> u16 {
+    pub fn rounded_fps(&self) -> u16 {
         #[expect(clippy::cast_possible_truncation, reason = "it is within 1–65 535")]
         #[expect(clippy::cast_sign_loss, reason = "it is within 1–65 535")]
         let fps = self.fps.ceil().clamp(1.0, 65_535.0) as u16;
@@ -69,35 +67,35 @@ impl Settings {
     }
 }
 
-/// How a picture that was damaged by a loss is made clean again.
+/// The repair of a picture damaged by a loss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recovery {
-    /// By a frame that refers to the newest sound one, as long as the encoder remembers it.
-    SkipBack,
+    /// Reference invalidation: a frame that refers to the newest intact one, while the encoder keeps it.
+    ReferenceInvalidation,
     /// By a key frame.
     KeyFrame,
-    /// By an intra refresh, which the encoder must be able to make.
+    /// An intra refresh, if the encoder supports it.
     Refresh,
 }
 
-/// What the next frame is to be.
+/// The type of the next frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Next {
+pub enum NextFrame {
     /// A key frame.
     Key,
-    /// A frame that refers to this one.
-    After(FrameId),
-    /// A frame that refers to this one, the newest, and that begins an intra refresh, unless
-    /// one is under way: then the frame behind that one does.
-    Refresh(FrameId),
+    /// Refers to this frame.
+    Predicted(FrameId),
+    /// Refers to this frame, the newest, and starts an intra refresh; after a running refresh, if there is
+    /// one.
+    IntraRefresh(FrameId),
 }
 
-/// Decides for one rendition.
+/// The policy of one rendition.
 #[derive(Debug)]
 pub struct Policy {
     settings: Settings,
     round_trip: Duration,
-    /// How many of the newest frames the encoder remembers.
+    /// Number of recent frames that the encoder keeps as references.
     depth: u8,
     references: References,
     intra_refresh: IntraRefresh,
@@ -105,13 +103,13 @@ pub struct Policy {
     congestion: Congestion,
     last_coded: Option<Instant>,
     holding: bool,
-    /// Parity of a typical frame, and whether what is missing is sent again.
+    /// Parity shards of a typical frame, and whether retransmission is on.
     protection: (u8, bool),
-    decisions: VecDeque<Decision>,
+    events: VecDeque<ControlEvent>,
 }
 
 impl Policy {
-    /// A policy for a rendition of which nothing was coded yet.
+    /// A policy for a new rendition.
     #[must_use]
     pub fn new(settings: Settings) -> Policy {
         Policy {
@@ -125,61 +123,61 @@ impl Policy {
             last_coded: None,
             holding: false,
             protection: (0, true),
-            decisions: VecDeque::new(),
+            events: VecDeque::new(),
         }
     }
 
-    fn decide(&mut self, decision: Decision) {
-        if self.decisions.len() == KEPT_DECISIONS {
-            self.decisions.pop_front();
+    fn emit(&mut self, event: ControlEvent) {
+        if self.events.len() == MAX_EVENTS {
+            self.events.pop_front();
         }
-        self.decisions.push_back(decision);
+        self.events.push_back(event);
     }
 
-    /// What was decided since the last call.
-    pub fn poll_decision(&mut self) -> Option<Decision> {
-        self.decisions.pop_front()
+    /// The next event.
+    pub fn poll_control_event(&mut self) -> Option<ControlEvent> {
+        self.events.pop_front()
     }
 
-    /// Another encoder was opened: nothing can be referred to, and it remembers `depth` frames; with
-    /// 0 each frame is a key frame.
+    /// A new encoder was opened: earlier frames are no references, and it keeps `depth` frames; with 0 each
+    /// frame is a key frame.
     pub fn encoder_opened(&mut self, depth: u8) {
         self.depth = match self.settings.recovery {
-            Recovery::SkipBack => depth,
+            Recovery::ReferenceInvalidation => depth,
             Recovery::KeyFrame | Recovery::Refresh => depth.min(1),
         };
         self.references.forget();
     }
 
-    /// Somebody starts to watch.
-    pub fn join(&mut self, asker: Asker) {
-        self.key_frames.join(asker);
+    /// A subscriber joined.
+    pub fn join(&mut self, requester: KeyFrameRequester) {
+        self.key_frames.join(requester);
     }
 
-    /// Another player, or none: what was learnt of the link is not true of it.
+    /// A new player, or none: resets the link's state.
     pub fn player_changed(&mut self) {
         self.congestion = self.settings.congestion();
         self.holding = false;
         self.protection = (0, true);
     }
 
-    /// The player's datagrams take another path.
+    /// The player's path changed.
     pub fn path_changed(&mut self) {
         self.congestion.path_changed();
         self.holding = false;
     }
 
-    /// The shortest round trip to the player.
+    /// Sets the player's shortest round trip.
     pub fn set_round_trip(&mut self, round_trip: Duration) {
         self.round_trip = round_trip;
     }
 
-    /// How the player's frames are protected from now on.
+    /// Sets the protection of the player's frames.
     pub fn protected(&mut self, protection: &Protection, link: &LinkState) {
         let parity = u8::try_from(protection.parity.parity(TYPICAL)).unwrap_or(u8::MAX);
         let now = (parity, protection.resend);
         if std::mem::replace(&mut self.protection, now) != now {
-            self.decide(Decision::Protect {
+            self.emit(ControlEvent::Protection {
                 parity,
                 resend: protection.resend,
                 loss: link.loss,
@@ -188,8 +186,7 @@ impl Policy {
         }
     }
 
-    /// What the link was found to carry when it was full of late; more than that is not sent in
-    /// a burst.
+    /// The capacity of a recently full link; bursts must not exceed it.
     #[must_use]
     pub fn capacity(&self) -> Option<Bitrate> {
         self.congestion
@@ -197,35 +194,39 @@ impl Policy {
             .filter(|_| self.settings.adaptive)
     }
 
-    /// The highest number of frames a second from now on. Before [`Policy::player_changed`].
+    /// Sets the maximum frames a second. Call it before [`Policy::player_changed`].
     pub fn set_fps(&mut self, fps: f64) {
         self.settings.fps = fps;
     }
 
-    /// Between what the rate may vary from now on; it starts anew.
+    /// Sets the bounds of the rate, which restarts.
     pub fn set_range(&mut self, range: Range) {
         self.settings.range = range;
         self.congestion = self.settings.congestion();
     }
 
-    /// Somebody's picture is broken: the newest frame that they displayed whole, and the newest
-    /// of which they know.
-    pub fn request_key_frame(&mut self, asker: Asker, last_good: FrameId, newest: FrameId) {
-        if asker == Asker::Player && self.refreshes() {
-            // A refresh mends whatever picture there is; what was lost of it the reports say.
+    /// A client's picture is broken: its newest complete frame, and the newest that it knew.
+    pub fn request_key_frame(
+        &mut self,
+        requester: KeyFrameRequester,
+        last_good: FrameId,
+        newest: FrameId,
+    ) {
+        if requester == KeyFrameRequester::Player && self.refreshes() {
+            // A refresh repairs any picture; reports name the losses.
             if last_good != FrameId::NONE {
                 return;
             }
-        } else if asker == Asker::Player {
-            self.references.only_good(last_good, newest);
+        } else if requester == KeyFrameRequester::Player {
+            self.references.invalidate(last_good, newest);
             if self.references.newest_sound(self.depth).is_some() {
                 return;
             }
         }
-        self.key_frames.request(asker, newest);
+        self.key_frames.request(requester, newest);
     }
 
-    /// What became of a frame at the player, and what had left of it, if anything had.
+    /// Handles a player's report on a frame, with its transmission if it was sent.
     pub fn on_report(&mut self, now: Instant, report: &Report, left: Option<&Departure>) {
         self.note(report.frame, report.outcome);
         let Some((left, sent)) = left.and_then(|left| Some((left, (left.first?, left.last?))))
@@ -240,7 +241,7 @@ impl Policy {
                 PeerInstant(at.0.saturating_add(span))
             });
         let says_nothing = match report.outcome {
-            Outcome::Left => true,
+            Outcome::SentUnacknowledged => true,
             Outcome::Dropped { why, .. } => {
                 matches!(why, DropCause::Unreported | DropCause::SessionEnded)
             }
@@ -249,7 +250,7 @@ impl Policy {
         if says_nothing {
             return self.congestion.unreported(report.frame);
         }
-        // Of a frame of which nothing arrived, the report on the next one counts what is missing.
+        // If nothing of a frame arrived, the next frame's report counts its losses.
         let counted = left.datagrams.saturating_sub(report.missing.into());
         let counted = if report.first_received.is_some() {
             counted
@@ -257,32 +258,32 @@ impl Policy {
             0
         };
         let fit = |n: u32| u16::try_from(n).unwrap_or(u16::MAX);
-        let crossing = Crossing {
+        let transit = FrameTransit {
             frame: report.frame,
             bytes: data_bytes(left),
             data: left.datagrams.saturating_sub(left.parity),
             sent,
             first: report.first_received,
-            // What was sent again came a round trip later, not through a queue.
+            // Retransmitted data arrived a round trip later, not through a queue.
             recoverable: recoverable.filter(|_| report.resent == 0),
             datagrams: (fit(counted), report.missing),
         };
-        let change = self.congestion.on_report(now, &crossing);
+        let change = self.congestion.on_report(now, &transit);
         self.rate_changed(change);
     }
 
     fn note(&mut self, frame: FrameId, outcome: Outcome) {
         match outcome {
-            // Who says nothing of its frames is believed to have them.
-            Outcome::Displayed(Fidelity::Whole) | Outcome::Left => {
-                self.references.whole(frame);
-                self.intra_refresh.whole(frame);
+            // Subscribers without reports are assumed to have their frames.
+            Outcome::Displayed(Fidelity::Complete) | Outcome::SentUnacknowledged => {
+                self.references.displayed(frame);
+                self.intra_refresh.displayed(frame);
             }
-            // It arrived: what it builds on did not.
+            // It arrived, but its reference did not.
             Outcome::Displayed(Fidelity::Tainted) => self.references.broken(frame),
-            // Decoded like any other, but not shown; or never coded.
+            // Decoded but not displayed, or never coded.
             Outcome::Dropped {
-                why: DropCause::Superseded | DropCause::HeldBack | DropCause::EncodeFailed,
+                why: DropCause::Superseded | DropCause::CongestionSkipped | DropCause::EncodeFailed,
                 ..
             } => {}
             Outcome::Displayed(Fidelity::Concealed) | Outcome::Dropped { .. } => {
@@ -295,7 +296,7 @@ impl Policy {
             && no_start.contains(&why)
             && self.refreshes()
         {
-            self.key_frames.request(Asker::Player, frame);
+            self.key_frames.request(KeyFrameRequester::Player, frame);
         }
     }
 
@@ -304,13 +305,13 @@ impl Policy {
         self.settings.recovery == Recovery::Refresh && self.depth > 0
     }
 
-    fn rate_changed(&mut self, change: Option<Change>) {
+    fn rate_changed(&mut self, change: Option<RateChange>) {
         if let Some(change) = change.filter(|_| self.settings.adaptive) {
-            self.decide(Decision::Rate(change));
+            self.emit(ControlEvent::Rate(change));
         }
     }
 
-    /// What may be sent now, all headers and repairs included.
+    /// The target rate, all headers and repair data included.
     #[must_use]
     pub fn target(&self) -> Bitrate {
         if self.settings.adaptive {
@@ -320,7 +321,7 @@ impl Policy {
         }
     }
 
-    /// When a frame is due although nothing moves, because a picture is broken or somebody waits.
+    /// When a frame of a still picture is due, because a picture is broken or a subscriber waits.
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
         let key_frame = self.key_frames.due(self.hold_off());
@@ -330,15 +331,15 @@ impl Policy {
                 self.references.is_broken() && self.references.newest_sound(self.depth).is_some()
             }
         };
-        // What moves brings the next frame by itself. One more between two of them, above all a key
-        // frame, is more than a link of twice the mean rate takes.
+        // A moving source delivers the next frame itself. An extra one in between, above all a key frame,
+        // exceeds a link of twice the mean rate.
         let still = self.last_coded.map(|at| at + self.interval() * 2);
         let key_frame = key_frame.map(|at| still.map_or(at, |still| at.max(still)));
         let repair = still.filter(|_| repairable);
         key_frame.into_iter().chain(repair).min()
     }
 
-    /// Until when a new frame is held back for the link's queue to drain.
+    /// Until when new frames are skipped for the link's queue to drain.
     pub fn held_until(&mut self, now: Instant) -> Option<Instant> {
         let change = self.congestion.quiet(now, self.round_trip);
         self.rate_changed(change);
@@ -349,7 +350,7 @@ impl Policy {
         let news = !std::mem::replace(&mut self.holding, held.is_some());
         if let Some(until) = held.filter(|_| news) {
             let wait = until.since(now);
-            self.decide(Decision::Hold { wait });
+            self.emit(ControlEvent::CongestionSkip { wait });
         }
         held
     }
@@ -362,69 +363,67 @@ impl Policy {
         hold_off(self.round_trip, self.interval())
     }
 
-    /// What frame `frame` is to be. It is taken for begun: a wish that comes from now on is for
-    /// another one.
-    pub fn next(&mut self, now: Instant, frame: FrameId) -> Next {
+    /// The type of frame `frame`, which starts now: later requests are for another one.
+    pub fn next(&mut self, now: Instant, frame: FrameId) -> NextFrame {
         if self.depth == 0 {
-            // Whatever was wished for, this frame fulfils.
+            // This frame fulfils all pending requests.
             self.key_frames.sent(now, frame);
             self.references.coded(frame, FrameId::NONE);
-            return Next::Key;
+            return NextFrame::Key;
         }
         let newest = self.references.newest();
         let sound = match self.refreshes() {
             true => Some(newest),
             false => self.references.newest_sound(self.depth),
         };
-        let mut why = KeyReason::Asked;
+        let mut why = KeyFrameReason::Requested;
         if newest == FrameId::NONE {
-            why = KeyReason::First;
+            why = KeyFrameReason::First;
             self.key_frames.failed();
         } else if sound.is_none() {
-            why = KeyReason::NoReference;
-            self.key_frames.join(Asker::Player);
+            why = KeyFrameReason::NoReference;
+            self.key_frames.join(KeyFrameRequester::Player);
         } else if self.refreshes() && self.intra_refresh.is_futile() {
-            why = KeyReason::Futile;
-            self.key_frames.join(Asker::Player);
+            why = KeyFrameReason::RefreshFailed;
+            self.key_frames.join(KeyFrameRequester::Player);
         }
         let due = self.key_frames.due(self.hold_off());
         let wanted = due.is_some_and(|at| at <= now);
         if !wanted && self.key_frames.is_periodic(frame) {
-            why = KeyReason::Periodic;
+            why = KeyFrameReason::Periodic;
         }
-        if wanted || why == KeyReason::Periodic {
+        if wanted || why == KeyFrameReason::Periodic {
             self.key_frames.sent(now, frame);
             self.references.coded(frame, FrameId::NONE);
             self.intra_refresh.key_frame(frame);
-            self.decide(Decision::Key { frame, why });
-            return Next::Key;
+            self.emit(ControlEvent::KeyFrame { frame, why });
+            return NextFrame::Key;
         }
-        // Within the hold-off of a key frame that was lost too, whatever is sent is tainted.
+        // Within the hold-off of a lost key frame, all frames are tainted.
         let to = sound.unwrap_or(newest);
         if to != newest {
-            self.decide(Decision::SkipBack { frame, to });
+            self.emit(ControlEvent::ReferenceInvalidation { frame, to });
         }
         self.references.coded(frame, to);
         self.intra_refresh.frame();
         if !self.refreshes() {
-            return Next::After(to);
+            return NextFrame::Predicted(to);
         }
-        let Some((lost, news)) = self.intra_refresh.ask() else {
-            return Next::After(to);
+        let Some((lost, news)) = self.intra_refresh.request() else {
+            return NextFrame::Predicted(to);
         };
         if news {
-            self.decide(Decision::Refresh { frame, lost });
+            self.emit(ControlEvent::IntraRefresh { frame, lost });
         }
-        Next::Refresh(to)
+        NextFrame::IntraRefresh(to)
     }
 
-    /// The frame that was begun begins an intra refresh, which is through so many frames later.
+    /// The current frame starts an intra refresh, which completes `clean_after` frames later.
     pub fn refresh_began(&mut self, frame: FrameId, clean_after: u16) {
-        self.intra_refresh.begin(frame, clean_after);
+        self.intra_refresh.start(frame, clean_after);
     }
 
-    /// The frame that was begun left: `bytes` to the player, if there is one, all headers
-    /// included.
+    /// The current frame was sent: `bytes` to the player, if there is one, all headers included.
     pub fn sent(&mut self, now: Instant, frame: FrameId, bytes: Option<u32>) {
         self.last_coded = Some(now);
         if let Some(bytes) = bytes {
@@ -432,21 +431,21 @@ impl Policy {
         }
     }
 
-    /// The frame that was begun did not reach the link for the player.
+    /// The current frame was not sent to the player.
     pub fn unsent(&mut self, frame: FrameId) {
         self.references.broken(frame);
         self.intra_refresh.lose(frame);
     }
 
-    /// The frame that was begun was not coded: a key frame must follow.
+    /// The current frame was not coded: a key frame must follow.
     pub fn failed(&mut self) {
         self.references.forget();
         self.key_frames.failed();
     }
 }
 
-/// Bytes of a frame's datagrams with their transport headers, but not of its parity, which is as
-/// long as its longest datagrams.
+/// Bytes of a frame's data datagrams with transport headers; FEC repair datagrams are as long as the longest
+/// of them.
 fn data_bytes(left: &Departure) -> u32 {
     let data = left.datagrams.saturating_sub(left.parity);
     let full = u32::try_from(MAX_DATAGRAM).unwrap_or(u32::MAX);

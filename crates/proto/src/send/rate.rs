@@ -1,54 +1,52 @@
-//! Own rate control: one quantiser per frame, no look-ahead.
+//! Rate control: one quantiser per frame, no look-ahead.
 //!
-//! x264's own rate control spends 1–2 ms before the first slice; constant quantisers with this
-//! controller around them do not (measured at 720p and 1080p on one core: 1.0 and 2.0 ms).
-//! It has no cap within a frame, so key frames are predicted: their size is kept near three times
-//! that of another frame. Where every so many-th frame is one, or many are asked for, all frames
-//! get less for it, so that the mean stays.
+//! x264's own rate control takes 1–2 ms before the first slice; constant quantisers with this controller do
+//! not (measured at 720p and 1080p on one core: 1.0 and 2.0 ms). There is no limit within a frame, so
+//! key-frame sizes are predicted and kept near three times that of another frame. With a fixed GOP size, or
+//! many requested key frames, all frames get fewer bits, so that the mean holds.
 
 use crate::units::{Bitrate, Size};
 
-/// The best quantiser that is worth its bits: below it the eye sees no difference (guess).
+/// The finest useful quantiser: below it no difference is visible (guess).
 const QP_MIN: f64 = 12.0;
-/// H.264's coarsest.
+/// H.264's coarsest quantiser.
 const QP_MAX: f64 = 51.0;
-/// Where a session starts before anything is known.
+/// The initial quantiser.
 const QP_START: f64 = 32.0;
-/// log2 of the bits that a pixel of a key frame takes at quantiser 0, before one was coded: 0.82
-/// bits at 32 were measured on a room full of detailed textures, which is much for a game.
+/// log2 of the bits per pixel of the first key frame at quantiser 0: 0.82 bits at 32, measured on a room full
+/// of detailed textures, which is much for a game.
 const KEY_PIXEL: f64 = 5.05;
-/// A key frame may take this many times another frame's share.
+/// A key frame's share, relative to another frame's.
 const KEY_FRAME_SHARE: f64 = 3.0;
-/// Halving the quantiser step is 6 quantiser numbers (ITU-T H.264, section 8.5), and roughly
-/// doubles the bits.
+/// 6 quantiser numbers halve the quantiser step (ITU-T H.264, section 8.5) and roughly double the bits.
 const QP_PER_OCTAVE: f64 = 6.0;
-/// The share of the error that is corrected in one frame, and how far at most (measured: settles
-/// within six frames on a game's clip without swinging).
+/// The correction of the error per frame, and its limits (measured: settles within six frames on a game's
+/// clip without oscillation).
 const GAIN: f64 = 0.6;
 const STEP_DOWN: f64 = -2.0;
 const STEP_UP: f64 = 6.0;
-/// What was spent too much is saved again over this many frames.
+/// Frames over which an overdraft is repaid.
 const DEBT_FRAMES: f64 = 30.0;
 
 /// Chooses quantisers so that the mean rate on the wire stays at the target.
 #[derive(Clone, Debug)]
 pub struct RateControl {
-    /// Bits a frame, in the mean.
+    /// Mean bits a frame.
     mean: f64,
-    /// Bits of a frame that is no key frame.
+    /// Bits of a frame other than a key frame.
     share: f64,
-    /// Every so many-th frame is a key frame anyway.
+    /// The GOP size, if it is fixed.
     key_every: Option<u32>,
     qp: f64,
     debt: f64,
     /// Whether the newest frame was a key frame.
     after_key: bool,
-    /// log2 of the bits that a key frame would take at quantiser 0.
+    /// log2 of the bits of a key frame at quantiser 0.
     key_size: Option<f64>,
 }
 
 impl RateControl {
-    /// For frames of a stream of `fps` frames a second that may take `target` on the wire.
+    /// For a stream of `fps` frames a second with a rate of `target` on the wire.
     #[must_use]
     pub fn new(target: Bitrate, fps: f64) -> RateControl {
         let mean = mean(target, fps);
@@ -63,9 +61,8 @@ impl RateControl {
         }
     }
 
-    /// A new encoder for pictures of this size, of which every `key_every`-th is a key frame
-    /// whatever happens (`None`: only those that are asked for). What is known of key frames is
-    /// not true of it.
+    /// A new encoder for pictures of this size, with GOP size `key_every` (`None`: key frames on request
+    /// only). The key-frame size is unknown again.
     pub fn opened(&mut self, size: Size, key_every: Option<u32>) {
         self.key_size = Some((size.pixels().max(1) as f64).log2() + KEY_PIXEL);
         self.key_every = key_every;
@@ -81,13 +78,13 @@ impl RateControl {
         self.debt = self.debt.min(self.mean * DEBT_FRAMES);
     }
 
-    /// Of `n` frames one may take three shares, and together they take what `n` take in the mean.
+    /// Computes the share: of `n` frames one takes three shares, and all together `n` times the mean.
     fn share(&mut self) {
         let n = self.key_every.map(|n| f64::from(n.max(1)));
         self.share = self.mean * n.map_or(1.0, |n| n / (n - 1.0 + KEY_FRAME_SHARE));
     }
 
-    /// What a frame may take now, while what was spent too much is saved again.
+    /// The bits for a frame now, while an overdraft is repaid.
     fn goal(&self, key_frame: bool) -> f64 {
         let shares = if key_frame { KEY_FRAME_SHARE } else { 1.0 };
         let saved = 1.0 - self.debt / (self.mean * DEBT_FRAMES);
@@ -122,18 +119,18 @@ impl RateControl {
                 return;
             }
         }
-        // Key frames alone say nothing about others, but must get better where there is room.
+        // Key frames alone are no evidence for others, but must improve on an idle link.
         let most = if key_frame { 0.0 } else { STEP_UP };
         let step = GAIN * error.clamp(STEP_DOWN, most);
         self.qp = (self.qp + step).clamp(QP_MIN, QP_MAX);
     }
 }
 
-/// The controller swings about its goal: that much is kept free so that the mean stays below the
-/// target (measured: within 0.5 % over 20 s of the built-in scene).
+/// Margin for oscillation, so that the mean stays below the target (measured: within 0.5 % over 20 s of the
+/// built-in scene).
 const HEADROOM: f64 = 0.99;
 
-/// Bits a frame.
+/// Mean bits a frame.
 fn mean(target: Bitrate, fps: f64) -> f64 {
     (target.0 as f64 * HEADROOM / fps.max(1.0)).max(1000.0)
 }
@@ -142,8 +139,8 @@ fn mean(target: Bitrate, fps: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// A picture whose P frames take `complexity` bits at quantiser 0, and key frames four times
-    /// as many.
+    /// The bits of a picture with `complexity` bits for a P frame at quantiser 0, and key frames of four times
+    /// that.
     fn bits(complexity: f64, key_frame: bool, qp: u8) -> u64 {
         let bits = complexity * if key_frame { 4.0 } else { 1.0 };
         (bits * 2_f64.powf(-f64::from(qp) / 6.0)) as u64
@@ -157,7 +154,7 @@ mod tests {
             let mut total = 0;
             for frame in 0..600 {
                 let key = frame % 200 == 0;
-                // Every second a scene of twice the cost.
+                // Every second the scene costs twice as much.
                 let cost = complexity * if frame % 60 < 30 { 1.0 } else { 2.0 };
                 let qp = rate.qp(key);
                 let spent = bits(cost, key, qp);
@@ -175,13 +172,13 @@ mod tests {
         }
     }
 
-    /// However often a key frame comes, and whether that is known before or not.
+    /// For any rate of key frames, announced or not.
     #[test]
-    fn key_frames_are_paid_for_by_the_frames_around_them() {
+    fn other_frames_compensate_for_key_frames() {
         for complexity in [5e5, 2e6, 8e6] {
             for every in [1, 2, 3, 5, 10, 30] {
                 for known in [true, false] {
-                    // A request is not fulfilled twice within two frames.
+                    // Requests within two frames are not fulfilled twice.
                     if every < 2 && !known {
                         continue;
                     }
@@ -197,7 +194,7 @@ mod tests {
                     let mean = spent.iter().sum::<u64>() / 10;
                     let what = format!("{complexity}, every {every}, known {known}: {mean} b/s");
                     assert!(mean <= 10_700_000, "{what}");
-                    // The cheapest pictures can't be made as dear as they may be.
+                    // The cheapest pictures cannot use the whole rate.
                     assert!(mean >= 8_500_000 || complexity < 1e6, "{what}");
                     let second = spent[..60].iter().sum::<u64>();
                     assert!(

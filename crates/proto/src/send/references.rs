@@ -1,25 +1,25 @@
-//! Which frame the next one refers to: the newest that is not known to be broken at the player.
+//! The reference of the next frame: the newest one that is not known to be broken at the player.
 //!
-//! The client's reports are the acknowledgements. A frame that was lost or patched breaks those
-//! that build on it, so after a loss the next frame skips back to the newest sound one, and the
-//! picture is clean again one round trip after the loss, without a key frame (measured with
-//! libx264 and eight pictures kept: clean after three frames at 50 kB, a key frame has 80 kB).
-//! What is too old for the encoder to remember leaves only a key frame.
+//! The client's reports are the acknowledgements. A lost or concealed frame breaks its descendants, so after
+//! a loss the next frame refers to the newest intact one. The picture is clean again one round trip after the
+//! loss, without a key frame (measured with libx264 and eight reference pictures: clean after three frames at
+//! 50 kB, a key frame has 80 kB). If the encoder does not keep an intact frame any more, a key frame is
+//! needed.
 
 use std::collections::VecDeque;
 
 use crate::id::FrameId;
 
-/// Frames whose reports are waited for: 1 s at 60 frames/s, more than any encoder remembers.
+/// Maximum tracked frames: 1 s at 60 frames/s, more than any encoder keeps.
 const KEPT: usize = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// Nothing is known yet; it is taken for sound.
-    UnderWay,
-    /// Displayed whole.
+    /// Not reported yet; assumed to be intact.
+    InFlight,
+    /// Displayed completely.
     Sound,
-    /// Lost, patched, or built on such a frame; or skipped, so that the encoder has forgotten it.
+    /// Lost, concealed, or a descendant of such a frame; or skipped, so that the encoder has dropped it.
     Broken,
 }
 
@@ -30,15 +30,15 @@ struct Coded {
     state: State,
 }
 
-/// The frames that were coded since the last key frame, and what is known of them.
+/// The frames since the last key frame, with their state.
 #[derive(Clone, Debug, Default)]
 pub struct References {
     coded: VecDeque<Coded>,
 }
 
 impl References {
-    /// A frame was coded; `reference` is [`FrameId::NONE`] for a key frame, before which nothing
-    /// can be referred to any more.
+    /// A frame was coded; `reference` is [`FrameId::NONE`] for a key frame, which invalidates all references
+    /// before it.
     pub fn coded(&mut self, frame: FrameId, reference: FrameId) {
         if reference == FrameId::NONE {
             self.coded.clear();
@@ -46,13 +46,13 @@ impl References {
         if self.coded.len() == KEPT {
             self.coded.pop_front();
         }
-        let state = State::UnderWay;
+        let state = State::InFlight;
         self.coded.push_back(Coded {
             frame,
             reference,
             state,
         });
-        // The encoder was told to forget what lies between.
+        // The encoder dropped the frames in between.
         let between = |c: &&mut Coded| c.frame > reference && c.frame < frame;
         if reference != FrameId::NONE {
             for skipped in self.coded.iter_mut().filter(between) {
@@ -61,20 +61,20 @@ impl References {
         }
     }
 
-    /// Nothing can be referred to any more.
+    /// Invalidates all references.
     pub fn forget(&mut self) {
         self.coded.clear();
     }
 
-    /// The player displayed a frame whole.
-    pub fn whole(&mut self, frame: FrameId) {
-        let under_way = |c: &&mut Coded| c.frame == frame && c.state == State::UnderWay;
-        if let Some(coded) = self.coded.iter_mut().find(under_way) {
+    /// The player displayed a frame completely.
+    pub fn displayed(&mut self, frame: FrameId) {
+        let in_flight = |c: &&mut Coded| c.frame == frame && c.state == State::InFlight;
+        if let Some(coded) = self.coded.iter_mut().find(in_flight) {
             coded.state = State::Sound;
         }
     }
 
-    /// A frame did not reach the player whole.
+    /// A frame did not reach the player completely.
     pub fn broken(&mut self, frame: FrameId) {
         let Some(from) = self.coded.iter().position(|c| c.frame == frame) else {
             return;
@@ -83,10 +83,10 @@ impl References {
         self.break_descendants(from + 1);
     }
 
-    /// The player has nothing of use but `last_good`, as of when it knew of `newest`.
-    pub fn only_good(&mut self, last_good: FrameId, newest: FrameId) {
-        let unfit = |c: &&mut Coded| c.frame > last_good && c.frame <= newest;
-        for coded in self.coded.iter_mut().filter(unfit) {
+    /// The player has only `last_good`, at the time when it knew `newest`.
+    pub fn invalidate(&mut self, last_good: FrameId, newest: FrameId) {
+        let is_invalid = |c: &&mut Coded| c.frame > last_good && c.frame <= newest;
+        for coded in self.coded.iter_mut().filter(is_invalid) {
             coded.state = State::Broken;
         }
         self.break_descendants(1);
@@ -102,8 +102,8 @@ impl References {
         }
     }
 
-    /// Whether the newest frame is broken: the player's picture stays wrong until a frame refers
-    /// to a sound one.
+    /// Whether the newest frame is broken: the player's picture stays damaged until a frame refers to an
+    /// intact one.
     #[must_use]
     pub fn is_broken(&self) -> bool {
         self.coded.back().is_some_and(|c| c.state == State::Broken)
@@ -115,8 +115,8 @@ impl References {
         self.coded.back().map_or(FrameId::NONE, |c| c.frame)
     }
 
-    /// The newest frame that is not broken among the last `depth` ones, which the encoder
-    /// remembers; `None` leaves only a key frame.
+    /// The newest intact frame among the last `depth` ones, which the encoder keeps; `None`: a key frame is
+    /// needed.
     #[must_use]
     pub fn newest_sound(&self, depth: u8) -> Option<FrameId> {
         let mut remembered = self.coded.iter().rev().take(usize::from(depth));
@@ -130,7 +130,7 @@ impl References {
 mod tests {
     use super::*;
 
-    /// Frames 1 to `n`, each referring to the one before.
+    /// Frames 1 to `n`, each referring to its predecessor.
     fn chain(n: u32) -> References {
         let mut references = References::default();
         for frame in 1..=n {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_loss_the_newest_sound_frame_is_referred_to() {
+    fn after_a_loss_the_newest_intact_frame_is_referenced() {
         let mut references = chain(6);
         assert_eq!(references.newest_sound(7), Some(FrameId(6)));
         references.broken(FrameId(4));
@@ -148,17 +148,21 @@ mod tests {
         assert_eq!(references.newest_sound(7), Some(FrameId(3)));
         references.coded(FrameId(7), FrameId(3));
         assert!(!references.is_broken());
-        // Late reports on what was under way change nothing.
+        // Late reports on frames in flight change nothing.
         references.broken(FrameId(5));
-        references.whole(FrameId(6));
+        references.displayed(FrameId(6));
         assert_eq!(references.newest_sound(7), Some(FrameId(7)));
         references.broken(FrameId(7));
         assert_eq!(references.newest_sound(7), Some(FrameId(3)));
-        assert_eq!(references.newest_sound(4), None, "3 is forgotten by then");
+        assert_eq!(
+            references.newest_sound(4),
+            None,
+            "3 is out of range by then"
+        );
     }
 
     #[test]
-    fn a_key_frame_ends_what_was_before() {
+    fn a_key_frame_invalidates_earlier_references() {
         let mut references = chain(3);
         references.coded(FrameId(4), FrameId::NONE);
         references.broken(FrameId(3));
@@ -168,14 +172,14 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_names_the_last_good_frame() {
+    fn a_request_names_the_last_good_frame() {
         let mut references = chain(9);
-        references.only_good(FrameId(5), FrameId(7));
+        references.invalidate(FrameId(5), FrameId(7));
         assert!(references.is_broken(), "8 and 9 build on 7");
         assert_eq!(references.newest_sound(7), Some(FrameId(5)));
         references.coded(FrameId(10), FrameId(5));
-        // The same wish again is older than what answers it.
-        references.only_good(FrameId(5), FrameId(9));
+        // The repeated request is older than its answer.
+        references.invalidate(FrameId(5), FrameId(9));
         assert!(!references.is_broken());
     }
 
@@ -188,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn memory_is_bounded() {
         let references = chain(1000);
         assert_eq!(references.coded.len(), KEPT);
         assert_eq!(references.newest(), FrameId(1000));

@@ -1,13 +1,12 @@
-//! One encoder's output and all who take it: what each frame is to be, which of them leaves, and how
-//! each ended for each subscriber.
+//! One encoder's output and its subscribers: frame types, skipped frames, and the outcome of each frame per
+//! subscriber.
 //!
 //! ```text
-//!  a picture ─► captured ─► begin ─► (encoder) ─► slice, slice … ─► end ─► poll_end
-//!               held back?  Plan                  to all at once    pacing   for each subscriber
+//!  a picture ─► captured ─► start ─► (encoder) ─► slice, slice … ─► end ─► poll_end
+//!               skipped?    Plan                  to all at once    pacing   for each subscriber
 //! ```
-//! A value: it has no clock, no encoder and no link. The host's media thread and the deterministic
-//! world of the tests are this value with their own. One frame is under way at a time; subscribers may
-//! come, go and say something at any moment.
+//! Sans-I/O: no clock, encoder or link. The host's media thread and the tests' deterministic simulation add
+//! them. One frame is processed at a time; subscribers may join, leave and send feedback at any moment.
 
 mod frame;
 mod player;
@@ -18,16 +17,16 @@ mod tests;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::control::negotiate::{Role, Wishes};
+use crate::control::negotiate::{ClientConstraints, Role};
 use crate::id::{ConfigEpoch, FrameId, InputSeq, SubscriberId};
 use crate::send::congestion::Range;
-use crate::send::key_frame::Asker;
+use crate::send::key_frame::KeyFrameRequester;
 use crate::send::loss::LinkState;
 pub use crate::send::policy::Settings as PolicySettings;
-use crate::send::policy::{Decision, Next, Policy, Recovery, TRANSPORT_HEADERS};
+use crate::send::policy::{ControlEvent, NextFrame, Policy, Recovery, TRANSPORT_HEADERS};
 use crate::send::rate::RateControl;
+use crate::send::static_refinement::StaticRefinement;
 use crate::send::subscriber::{Departure, Feedback, Frame, Subscriber};
-use crate::send::top_up::TopUp;
 use crate::time::Instant;
 use crate::trace::{DropCause, Stage};
 use crate::units::{Bitrate, Size};
@@ -40,53 +39,53 @@ use self::frame::{Current, Marked};
 pub use self::subscribers::FanOut;
 use self::subscribers::Subscribers;
 
-/// After a frame that failed, a picture that does not move is tried again this much later (guess).
-const TRY_AGAIN: Duration = Duration::from_millis(200);
+/// Retry interval of a still picture after a failed frame (guess).
+const RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// A picture that was held back is tried again this much later, a third of a frame (guess).
+/// Retry interval of a skipped picture, a third of a frame (guess).
 const HELD_LOOK: Duration = Duration::from_millis(5);
 
-/// Frames whose departure is remembered until they are reported on: two seconds at 240 a second.
+/// Sent frames kept until their report: two seconds at 240 a second.
 const REMEMBERED: usize = 512;
 
-/// See the module.
+/// See the module documentation.
 pub struct Rendition<S> {
     settings: Settings,
     policy: Policy,
-    /// The quantisers that meet the policy's target, and that target.
+    /// The quantiser control, and the target that it was set to.
     rate: RateControl,
     target: Bitrate,
-    /// Between what the rate varies if the player wishes nothing else.
+    /// The bounds of the rate without a player's limit.
     allowed: Range,
-    wishes: Wishes,
-    /// The highest number of frames a second where the player's display is not known.
+    constraints: ClientConstraints,
+    /// The maximum frames a second for a player with an unknown display.
     usual_fps: f64,
     encoder: Option<OpenedEncoder>,
     epoch: ConfigEpoch,
     subscribers: Subscribers<S>,
     player: Option<SubscriberId>,
-    /// The newest frames that left for the player.
+    /// The newest frames sent to the player.
     departures: VecDeque<(FrameId, Departure)>,
-    /// The newest frame, and the newest that was coded.
+    /// The newest frame, and the newest coded one.
     frame: FrameId,
     coded: FrameId,
-    /// The newest picture was held back: it is due although nothing moves.
+    /// The newest picture was skipped: it is due even if the source is still.
     held: bool,
     last_frame_at: Instant,
-    /// The link is full until then: no picture that stands still is repeated before.
+    /// The link is full until then: still pictures are not repeated before.
     repeat_after: Instant,
     failed_at: Option<Instant>,
     last_echo: InputSeq,
-    /// What is done to a picture that stands still.
-    top_up: TopUp,
-    /// Which macroblocks of the frame that is coded are not looked at.
+    /// The refinement of a still picture.
+    static_refinement: StaticRefinement,
+    /// The macroblocks that the current frame need not code.
     unchanged: Vec<bool>,
     current: Current,
     ends: VecDeque<FrameOutcome>,
 }
 
 impl<S: Subscriber> Rendition<S> {
-    /// A rendition without subscribers, of which nothing was coded yet.
+    /// A rendition without subscribers and coded frames.
     #[must_use]
     pub fn new(settings: Settings) -> Rendition<S> {
         let policy = Policy::new(settings.policy);
@@ -97,7 +96,7 @@ impl<S: Subscriber> Rendition<S> {
             allowed: settings.policy.range,
             settings,
             policy,
-            wishes: Wishes::default(),
+            constraints: ClientConstraints::default(),
             usual_fps: settings.policy.fps,
             encoder: None,
             epoch: ConfigEpoch(0),
@@ -111,32 +110,39 @@ impl<S: Subscriber> Rendition<S> {
             repeat_after: Instant::default(),
             failed_at: None,
             last_echo: InputSeq::default(),
-            top_up: TopUp::default(),
+            static_refinement: StaticRefinement::default(),
             unchanged: Vec::new(),
             current: Current::default(),
             ends: VecDeque::new(),
         }
     }
 
-    /// Somebody takes its frames from the next key frame on, which comes soon. There is one player: one
-    /// who was it before observes from here on.
-    pub fn subscribe(&mut self, id: SubscriberId, role: Role, wishes: Wishes, subscriber: S) {
-        self.policy.join(Asker::of(role, subscriber.intake()));
+    /// Adds a subscriber from the next key frame on, which follows soon. There is one player: an earlier one
+    /// becomes an observer.
+    pub fn subscribe(
+        &mut self,
+        id: SubscriberId,
+        role: Role,
+        constraints: ClientConstraints,
+        subscriber: S,
+    ) {
+        self.policy
+            .join(KeyFrameRequester::of(role, subscriber.intake()));
         if role == Role::Player {
             self.subscribers.demote_player();
         }
-        self.subscribers.add(id, role, wishes, subscriber);
-        self.who_plays();
+        self.subscribers.add(id, role, constraints, subscriber);
+        self.update_player();
     }
 
-    /// It takes no more of them.
+    /// Removes a subscriber.
     pub fn unsubscribe(&mut self, id: SubscriberId) -> Option<S> {
         let gone = self.subscribers.remove(id);
-        self.who_plays();
+        self.update_player();
         gone
     }
 
-    /// It has another role from now on.
+    /// Changes a subscriber's role.
     pub fn set_role(&mut self, id: SubscriberId, role: Role) {
         if role == Role::Player {
             self.subscribers.demote_player();
@@ -144,17 +150,17 @@ impl<S: Subscriber> Rendition<S> {
         if let Some(member) = self.subscribers.member(id) {
             member.role = role;
         }
-        self.who_plays();
+        self.update_player();
     }
 
-    /// A subscriber.
+    /// The subscriber with this id.
     pub fn subscriber(&mut self, id: SubscriberId) -> Option<&mut S> {
         self.subscribers
             .member(id)
             .map(|member| &mut member.subscriber)
     }
 
-    /// All of them, the player first.
+    /// All subscribers, the player first.
     pub fn subscribers(&mut self) -> impl Iterator<Item = (SubscriberId, &mut S)> {
         self.subscribers
             .members
@@ -162,34 +168,34 @@ impl<S: Subscriber> Rendition<S> {
             .map(|m| (m.id, &mut m.subscriber))
     }
 
-    /// Whether there is none.
+    /// Whether there are no subscribers.
     #[must_use]
     pub fn is_unwatched(&self) -> bool {
         self.subscribers.members.is_empty()
     }
 
-    /// Its datagrams take another path.
+    /// A subscriber's path changed.
     pub fn path_changed(&mut self, id: SubscriberId) {
         if self.player == Some(id) {
             self.policy.path_changed();
         }
     }
 
-    /// What may be sent at most from the next frame on.
+    /// Limits the rate from the next frame on.
     pub fn limit(&mut self, highest: Bitrate) {
         self.allowed = self.allowed.up_to(highest);
         self.policy
-            .set_range(self.allowed.wished(self.wishes.bitrate));
+            .set_range(self.allowed.limited_to(self.constraints.bitrate));
     }
 
-    /// What is known of everybody's link now: [`Feedback::Link`] of those of whom `look` knows something.
+    /// Updates all links: [`Feedback::Link`] for each subscriber with a state from `look`.
     pub fn follow_links(&mut self, mut look: impl FnMut(SubscriberId) -> Option<LinkState>) {
         for member in &mut self.subscribers.members {
             member.link = look(member.id).or(member.link);
         }
     }
 
-    /// A subscriber says something.
+    /// Handles a subscriber's feedback.
     pub fn feedback(&mut self, now: Instant, from: SubscriberId, feedback: Feedback) {
         let Some(member) = self.subscribers.member(from) else {
             return;
@@ -197,11 +203,10 @@ impl<S: Subscriber> Rendition<S> {
         match feedback {
             Feedback::Link(link) => member.link = Some(link),
             Feedback::KeyFrame { last_good, newest } => {
-                let asker = Asker::of(member.role, member.subscriber.intake());
-                self.policy.request_key_frame(asker, last_good, newest);
+                let requester = KeyFrameRequester::of(member.role, member.subscriber.intake());
+                self.policy.request_key_frame(requester, last_good, newest);
             }
-            // The rate and what frames refer to follow the player. What was never meant for it is
-            // no loss.
+            // Rate and references follow the player. Frames that were not meant for it are no losses.
             Feedback::Frame(report) => {
                 let meant = member.started.is_some_and(|first| first <= report.frame);
                 if member.role == Role::Player && meant {
@@ -210,57 +215,57 @@ impl<S: Subscriber> Rendition<S> {
                     (self.policy).on_report(now, &report, departure.map(|(_, left)| left).as_ref());
                 }
             }
-            // The ledger has mapped all stamps that count here.
+            // The ledger has mapped all relevant timestamps.
             Feedback::Clock { .. } => {}
         }
     }
 
-    /// What was decided since the last call.
-    pub fn poll_decision(&mut self) -> Option<Decision> {
-        self.policy.poll_decision()
+    /// The next event of the policy.
+    pub fn poll_control_event(&mut self) -> Option<ControlEvent> {
+        self.policy.poll_control_event()
     }
 
-    /// How a frame ended for a subscriber.
+    /// The next outcome of a frame for a subscriber.
     pub fn poll_end(&mut self) -> Option<FrameOutcome> {
         self.ends.pop_front()
     }
 
-    /// When [`Rendition::captured`] is due although nothing moves, if there is a picture.
+    /// When to call [`Rendition::captured`] for a still source, if there is a picture.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         if self.is_unwatched() {
             return None;
         }
-        let top_up = self.top_up.due(self.policy.target());
-        let top_up = top_up.filter(|_| self.settings.top_up);
+        let static_refinement = self.static_refinement.due(self.policy.target());
+        let static_refinement = static_refinement.filter(|_| self.settings.static_refinement);
         let due = if self.held {
-            // Whatever else is due would be held back too, and be due again at once.
+            // Other deadlines would be skipped too, and be due again at once.
             self.last_frame_at + HELD_LOOK
         } else {
             let repeat = self.repeat_due();
             self.policy
                 .due()
                 .into_iter()
-                .chain(top_up)
+                .chain(static_refinement)
                 .chain(repeat)
                 .min()?
         };
-        // Trouble that stays would otherwise be met again at once, without an end.
-        let calm = self.failed_at.map(|since| since + TRY_AGAIN);
+        // A persistent failure would otherwise be retried in a busy loop.
+        let calm = self.failed_at.map(|since| since + RETRY_DELAY);
         Some(calm.map_or(due, |calm| due.max(calm)))
     }
 
-    /// When a picture that stands still is coded again, for those who need frames of it.
+    /// When a still picture is repeated for subscribers that need it.
     fn repeat_due(&self) -> Option<Instant> {
-        // Before the first frame there is nothing to repeat; a key frame is due then.
+        // There is nothing to repeat before the first frame; a key frame is due then.
         (self.coded != FrameId::NONE).then_some(())?;
         let every = self.subscribers.repeats(self.last_frame_at)?;
         Some((self.last_frame_at + every).max(self.repeat_after))
     }
 
-    /// There is a picture: `fresh` if it was captured now. Otherwise it was sent before, or was held
-    /// back: such a one is new to everybody, and on a full link it must not be taken for a picture that
-    /// stands still, and be coded better and better. Whether it is to be coded.
+    /// A picture is available: `fresh` if it was captured now. Otherwise it was sent before or skipped: a
+    /// skipped one is new to all subscribers and must not count as still, or a full link would get
+    /// refinements. Returns whether to code it.
     pub fn captured(&mut self, now: Instant, fresh: bool) -> bool {
         if self.is_unwatched() {
             return false;
@@ -270,16 +275,16 @@ impl<S: Subscriber> Rendition<S> {
         if let Some(until) = held.filter(|_| !fresh && !self.held)
             && self.policy.due().is_none_or(|at| at > now)
         {
-            // Only an improvement or a repetition is due, which takes what room the link has left.
+            // Only a refinement or repetition is due, which uses spare capacity.
             let later = until.max(now + HELD_LOOK);
-            self.top_up.wait(later);
+            self.static_refinement.wait(later);
             self.repeat_after = later;
             return false;
         }
         let again = std::mem::replace(&mut self.held, held.is_some());
         self.last_frame_at = now;
         if self.held && again && !fresh {
-            // Its end is recorded already.
+            // Its outcome is recorded already.
             return false;
         }
         self.frame = self.frame.next();
@@ -290,14 +295,13 @@ impl<S: Subscriber> Rendition<S> {
         self.current.stamps.stamp(Stage::Captured, now);
         self.subscribers.frame_captured();
         if self.held {
-            self.drop_frame(now, Stage::Converted, DropCause::HeldBack);
+            self.drop_frame(now, Stage::Converted, DropCause::CongestionSkipped);
             return false;
         }
         true
     }
 
-    /// A picture was captured, and a newer one took its place before it could be coded: a frame that ends
-    /// here for everybody.
+    /// A newer picture replaced a captured one before it was coded: the frame ends here for all subscribers.
     pub fn superseded(&mut self, now: Instant) {
         if self.is_unwatched() {
             return;
@@ -308,19 +312,18 @@ impl<S: Subscriber> Rendition<S> {
         self.drop_frame(now, Stage::Converted, DropCause::Superseded);
     }
 
-    /// The newest frame's name.
+    /// The newest frame's number.
     #[must_use]
     pub fn frame(&self) -> FrameId {
         self.frame
     }
 
-    /// Something happened to the frame that is under way.
+    /// Stamps a stage of the current frame.
     pub fn stamp(&mut self, stage: Stage, at: Instant) {
         self.current.stamps.stamp(stage, at);
     }
 
-    /// The newest input that was applied before the frame was captured. What a player before this one
-    /// did is counted otherwise.
+    /// Sets the newest input applied before the capture. An earlier player's input has other numbers.
     pub fn applied(&mut self, input: &AppliedInput) {
         if self.player != Some(input.from) || input.seq == InputSeq::default() {
             return;
@@ -342,45 +345,46 @@ impl<S: Subscriber> Rendition<S> {
         };
     }
 
-    /// The application said how it drew the frame: with which pose of whom, and which views its picture has.
+    /// Sets the pose and the views that the application drew the frame with.
     pub fn drawn(&mut self, pose: Option<(SubscriberId, PoseEcho)>, views: Option<Views>) {
-        // What a player before this one sent is numbered otherwise.
+        // An earlier player's poses have other numbers.
         let of_player = pose.filter(|(from, _)| self.player == Some(*from));
         self.current.pose = of_player.map(|(_, echo)| echo);
         self.current.views = views;
     }
 
-    /// When the application drew it, as far as it said so.
+    /// Sets the drawing times, as far as the application reported them.
     pub fn drawn_at(&mut self, times: DrawingTimes) {
         self.current.times = times;
     }
 
-    /// Whether an encoder for pictures of `size` must be opened before the frame can be coded.
+    /// Whether a new encoder for pictures of `size` is needed before coding.
     #[must_use]
     pub fn needs_encoder(&self, size: Size) -> bool {
         self.encoder.is_none_or(|encoder| encoder.size != size)
     }
 
-    /// It was: a new configuration epoch begins.
+    /// An encoder was opened: a new configuration epoch starts.
     pub fn encoder_opened(&mut self, encoder: OpenedEncoder) {
         self.epoch = ConfigEpoch(self.epoch.0.wrapping_add(1));
         self.encoder = Some(encoder);
         self.policy.encoder_opened(encoder.depth);
-        // Where no frame refers to another none takes more than others.
+        // Without references no frame is larger than others.
         let key_every = self.settings.policy.key_frame_every;
         let key_every = key_every.filter(|_| encoder.depth > 0);
         self.rate.opened(encoder.size, key_every);
-        self.top_up.opened(encoder.macroblocks, encoder.codes_parts);
+        self.static_refinement
+            .opened(encoder.macroblocks, encoder.codes_parts);
         self.coded = FrameId::NONE;
     }
 
-    /// What the encoder may spend, as it was told last.
+    /// The encoder's current target.
     #[must_use]
     pub fn target(&self) -> Bitrate {
         self.target
     }
 
-    /// What it may spend from the next frame on, if that is something else.
+    /// The encoder's target from the next frame on, if it changed.
     pub fn new_target(&mut self) -> Option<Bitrate> {
         let target = self.policy.target();
         if std::mem::replace(&mut self.target, target) == target {
@@ -390,46 +394,47 @@ impl<S: Subscriber> Rendition<S> {
         Some(target)
     }
 
-    /// The frame that was captured is coded now: how, and where its slices go. `changed` tells whether a
-    /// macroblock differs from the newest frame that was coded; `None`: perhaps all of them do. `None`
+    /// Starts coding the captured frame: returns its plan and the destination of its slices. `changed` tells
+    /// whether a macroblock differs from the newest coded frame; `None`: any may differ. Returns `None`
     /// without an encoder.
-    pub fn begin(
+    pub fn start_frame(
         &mut self,
         now: Instant,
         changed: Option<&dyn Fn(usize) -> bool>,
     ) -> Option<(Plan<'_>, FanOut<'_, S>)> {
         let encoder = self.encoder?;
         let capacity = self.policy.capacity();
-        // From here on a wish is for another frame than this one.
+        // Later requests are for another frame.
         let (reference, refresh) = match self.policy.next(now, self.frame) {
-            Next::Key => (FrameId::NONE, false),
-            Next::After(reference) => (reference, false),
-            Next::Refresh(reference) => (reference, true),
+            NextFrame::Key => (FrameId::NONE, false),
+            NextFrame::Predicted(reference) => (reference, false),
+            NextFrame::IntraRefresh(reference) => (reference, true),
         };
         let key_frame = reference == FrameId::NONE;
-        // Where no frame refers to another none is worth more than others.
+        // Without references no frame is more important than others.
         let intra = encoder.depth == 0;
         let follows = reference == self.coded && !key_frame;
         let still = self.current.still;
-        let may_improve = self.settings.top_up && still && (intra || follows);
-        let improvement = match self.top_up.due(self.target) {
-            Some(at) if may_improve && at <= now => self.top_up.next(self.target),
+        let may_improve = self.settings.static_refinement && still && (intra || follows);
+        let improvement = match self.static_refinement.due(self.target) {
+            Some(at) if may_improve && at <= now => self.static_refinement.next(self.target),
             _ => None,
         };
         let qp = match improvement {
             Some(improvement) => improvement.qp,
-            None if still && intra => self.top_up.worst(),
+            None if still && intra => self.static_refinement.worst(),
             None => self.rate.qp(key_frame && !intra),
         };
-        // An intra refresh codes what has not changed, too.
+        // An intra refresh also codes unchanged macroblocks.
         let refreshes = self.settings.policy.recovery == Recovery::Refresh;
         let marked = match changed {
             Some(changed) if follows && improvement.is_none() && !refreshes => {
-                self.top_up.mark(qp, &mut self.unchanged, changed);
+                self.static_refinement
+                    .mark(qp, &mut self.unchanged, changed);
                 Marked::SinceNewest
             }
             Some(changed) if !(key_frame || follows || refreshes) => {
-                (self.top_up).mark_back(reference, &mut self.unchanged, changed);
+                (self.static_refinement).mark_back(reference, &mut self.unchanged, changed);
                 Marked::SinceReference
             }
             _ => Marked::Nothing,
@@ -450,7 +455,7 @@ impl<S: Subscriber> Rendition<S> {
             size: encoder.size,
             codec: encoder.codec,
             colour: encoder.colour,
-            fps: self.settings.policy.whole_fps(),
+            fps: self.settings.policy.rounded_fps(),
         });
         let frame = Frame {
             header,
@@ -463,7 +468,7 @@ impl<S: Subscriber> Rendition<S> {
             link: None,
             capacity,
         };
-        self.subscribers.begin(now, &frame, &mut self.policy);
+        self.subscribers.start_frame(now, &frame, &mut self.policy);
         let plan = Plan {
             frame: self.frame,
             reference,
@@ -481,7 +486,7 @@ impl<S: Subscriber> Rendition<S> {
         Some((plan, fan_out))
     }
 
-    /// Where the slices of the frame that was begun go.
+    /// The destination of the current frame's slices.
     pub fn fan_out(&mut self) -> FanOut<'_, S> {
         FanOut {
             members: &mut self.subscribers.members,
@@ -491,9 +496,8 @@ impl<S: Subscriber> Rendition<S> {
         }
     }
 
-    /// The encoder has handed over all slices. Some of them may have to wait for the player's link: then
-    /// this is called again at the moment that it returns, and nothing is captured before. An observer
-    /// is not waited for while somebody plays.
+    /// The encoder has delivered all slices. If some must wait for the player's link, returns when to call
+    /// this again; nothing is captured before. Observers are not waited for while there is a player.
     #[must_use]
     pub fn end(&mut self, now: Instant) -> Option<Instant> {
         if !std::mem::replace(&mut self.current.encoded, true) {
@@ -506,12 +510,12 @@ impl<S: Subscriber> Rendition<S> {
         None
     }
 
-    /// Writes down what left, and how the frame ended for everybody.
+    /// Records the transmission and the outcome of the frame for all subscribers.
     fn finish(&mut self, now: Instant) {
         self.failed_at = None;
         let Current { key_frame, qp, .. } = self.current;
         let intra = self.encoder.is_some_and(|encoder| encoder.depth == 0);
-        // Once, however many take it: the player's, if there is one.
+        // Counted once for any number of subscribers: the player's, if there is one.
         let mut bits = 0;
         if let Some(left) = self.subscribers.first_departure() {
             bits = u64::from(on_the_wire(&left) + left.again) * 8;
@@ -540,11 +544,18 @@ impl<S: Subscriber> Rendition<S> {
         match (self.current.improvement, self.current.marked) {
             (Some(done), _) => {
                 let interval = self.settings.policy.interval();
-                (self.top_up).improved(now, self.frame, &done, bits, self.target, interval);
+                (self.static_refinement).improved(
+                    now,
+                    self.frame,
+                    &done,
+                    bits,
+                    self.target,
+                    interval,
+                );
             }
-            (None, Marked::Nothing) => self.top_up.coded(now, self.frame, qp, bits),
+            (None, Marked::Nothing) => self.static_refinement.coded(now, self.frame, qp, bits),
             (None, _) => {
-                (self.top_up).coded_in_part(now, self.frame, qp, bits, &self.unchanged);
+                (self.static_refinement).coded_in_part(now, self.frame, qp, bits, &self.unchanged);
             }
         }
     }
@@ -557,7 +568,7 @@ impl<S: Subscriber> Rendition<S> {
         self.drop_frame(now, stage, DropCause::EncodeFailed);
     }
 
-    /// The frame ends here for everybody who was there when it was captured.
+    /// Ends the frame for all subscribers that were present at its capture.
     fn drop_frame(&mut self, now: Instant, stage: Stage, why: DropCause) {
         let stamps = self.current.stamps;
         (self.subscribers).drop_frame(now, (self.frame, stamps), (stage, why), &mut self.ends);

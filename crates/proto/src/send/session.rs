@@ -1,12 +1,11 @@
-//! An OpenUVR session as a subscriber: slices become sealed datagrams, which are paced where the link
-//! was found to be full.
+//! An OpenUVR session as a subscriber: seals slices into datagrams, and paces them on a full link.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
 use crate::id::FrameId;
-use crate::send::fec::ParityPlan;
+use crate::send::fec::FecPlan;
 use crate::send::pace::Pacer;
 use crate::send::packetize::{Protection, SendBuf, VideoSender};
 use crate::send::policy::TRANSPORT_HEADERS;
@@ -14,65 +13,65 @@ use crate::send::subscriber::{Departure, Frame, Progress, Slice, Subscriber};
 use crate::time::Instant;
 use crate::trace::{DropCause, Stage};
 use crate::units::Bitrate;
-use crate::wire::control::ResendRequest;
+use crate::wire::control::RetransmissionRequest;
 use crate::wire::video::{Extensions, SlicePlace};
 
-/// A way for datagrams.
+/// A path for datagrams.
 pub trait Transmit: Send {
-    /// Hands over what is in `datagrams`. Never waits: what does not fit is lost.
+    /// Sends `datagrams`. Never blocks: excess datagrams are lost.
     fn transmit(&mut self, now: Instant, datagrams: &SendBuf) -> Transmitted;
 }
 
-/// What became of datagrams that were handed to a link.
+/// The result of sending datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Transmitted {
-    /// When the first of those that it took was handed over, at the earliest.
+    /// Earliest send time of the first accepted datagram.
     pub first: Option<Instant>,
-    /// When the last one was, at the latest.
+    /// Latest send time of the last one.
     pub last: Option<Instant>,
-    /// It did not take all of them.
+    /// Not all were accepted.
     pub overflowed: bool,
 }
 
-/// What may be done against losses; all of it at first.
+/// The allowed loss protection; initially all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Allowed {
-    /// Frames may get parity.
+    /// FEC.
     pub parity: bool,
-    /// What is asked for may be sent again.
+    /// Retransmission.
     pub resend: bool,
 }
 
 /// One view of the video of one session.
 pub struct Session<T> {
     media: Box<VideoSender>,
-    way: T,
+    path: T,
     protection: Protection,
     allowed: Allowed,
-    /// Keeps a burst within what the link was found to carry.
+    /// Keeps bursts within the link's capacity.
     pacer: Pacer,
     capacity: Option<Bitrate>,
     interval: Duration,
-    /// The frame that is being sent.
+    /// The current frame.
     frame: Option<Frame>,
-    waiting: Waiting,
+    waiting: PendingSlices,
     out: SendBuf,
-    /// What has left of the frame.
+    /// The sent part of the frame.
     left: Departure,
-    /// Bytes that were sent again since the frame before.
+    /// Bytes retransmitted since the previous frame.
     again: u32,
 }
 
-/// Slices for which the link has no room yet. The storage is reused.
+/// Slices that wait for the link. The storage is reused.
 #[derive(Default)]
-struct Waiting {
+struct PendingSlices {
     bytes: Vec<u8>,
     slices: VecDeque<(SlicePlace, Option<u16>, Range<usize>)>,
-    /// When the first of them leaves.
+    /// When the first of them is sent.
     due: Option<Instant>,
 }
 
-impl Waiting {
+impl PendingSlices {
     fn push(&mut self, slice: &Slice<'_>) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(slice.bytes);
@@ -89,12 +88,12 @@ impl Waiting {
 }
 
 impl<T: Transmit> Session<T> {
-    /// The sender of one view, and its way to the client.
+    /// The sender of one view over a path.
     #[must_use]
-    pub fn new(media: Box<VideoSender>, way: T) -> Session<T> {
+    pub fn new(media: Box<VideoSender>, path: T) -> Session<T> {
         Session {
             media,
-            way,
+            path,
             protection: Protection::default(),
             allowed: Allowed {
                 parity: true,
@@ -104,28 +103,28 @@ impl<T: Transmit> Session<T> {
             capacity: None,
             interval: Duration::ZERO,
             frame: None,
-            waiting: Waiting::default(),
+            waiting: PendingSlices::default(),
             out: SendBuf::default(),
             left: Departure::default(),
             again: 0,
         }
     }
 
-    /// Its way to the client.
+    /// The path to the client.
     pub fn transmit_path(&mut self) -> &mut T {
-        &mut self.way
+        &mut self.path
     }
 
-    /// What may be done against losses from the next frame on.
+    /// Sets the allowed protection from the next frame on.
     pub fn allow(&mut self, allowed: Allowed) {
         self.allowed = allowed;
     }
 
-    /// Sends again what the client asks for.
-    pub fn resend(&mut self, now: Instant, request: &ResendRequest) {
+    /// Retransmits requested parts.
+    pub fn resend(&mut self, now: Instant, request: &RetransmissionRequest) {
         self.media.resend(now, request, &mut self.out);
-        // What does not fit is lost once more.
-        let _ = self.way.transmit(now, &self.out);
+        // Excess datagrams are lost again.
+        let _ = self.path.transmit(now, &self.out);
         self.again += count(self.out.len()) + count(self.out.datagrams()) * TRANSPORT_HEADERS;
     }
 
@@ -150,7 +149,7 @@ impl<T: Transmit> Session<T> {
     }
 
     fn transmit(&mut self, now: Instant) {
-        let sent = self.way.transmit(now, &self.out);
+        let sent = self.path.transmit(now, &self.out);
         self.left.first = self.left.first.or(sent.first);
         self.left.last = sent.last.or(self.left.last);
         self.left.overflowed |= sent.overflowed;
@@ -159,13 +158,13 @@ impl<T: Transmit> Session<T> {
         self.left.bytes += count(self.out.len());
     }
 
-    /// When so many bytes more may leave, if not now.
+    /// When `bytes` more may be sent, if not now.
     fn pace(&mut self, now: Instant, bytes: usize) -> Option<Instant> {
         let wait = (self.pacer).wait(now, bytes, self.capacity, self.interval);
         (!wait.is_zero()).then(|| now + wait)
     }
 
-    /// Sends what had to wait and need not any longer.
+    /// Sends waiting slices that are due.
     fn release(&mut self, now: Instant) {
         while let Some((place, clean_after, range)) = self.waiting.slices.front().cloned() {
             if self.waiting.due.is_none() {
@@ -190,17 +189,17 @@ impl<T: Transmit> Session<T> {
 }
 
 impl<T: Transmit> Subscriber for Session<T> {
-    fn begin(&mut self, _: Instant, frame: &Frame) {
+    fn start_frame(&mut self, _: Instant, frame: &Frame) {
         if let Some(link) = frame.link {
             self.protection.follow(&link, frame.interval);
         }
         self.protection.resend &= self.allowed.resend;
         if !self.allowed.parity {
-            self.protection.parity = ParityPlan::NONE;
+            self.protection.parity = FecPlan::NONE;
         }
         self.media.protect(&self.protection);
         (self.capacity, self.interval) = (frame.capacity, frame.interval);
-        self.pacer.begin();
+        self.pacer.start_frame();
         self.waiting.clear();
         self.left = Departure::default();
         self.frame = Some(*frame);
@@ -221,20 +220,20 @@ impl<T: Transmit> Subscriber for Session<T> {
     fn end(&mut self, now: Instant) -> Progress {
         self.release(now);
         if let Some(at) = self.waiting.due {
-            return Progress::Waits(at);
+            return Progress::Deferred(at);
         }
         if self.frame.take().is_some() {
             self.media.parity(now, &mut self.out);
             self.transmit(now);
         }
-        Progress::Left(Departure {
+        Progress::Sent(Departure {
             again: std::mem::take(&mut self.again),
             ..self.left
         })
     }
 
     fn dropped(&mut self, _: Instant, frame: FrameId, _: Stage, _: DropCause) {
-        // Parts of it may have left: the client patches it.
+        // Parts of it may have been sent: the client conceals it.
         if self.frame.is_some_and(|begun| begun.header.frame == frame) {
             self.frame = None;
             self.waiting.clear();

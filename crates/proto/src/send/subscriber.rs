@@ -1,7 +1,7 @@
-//! Who takes a rendition's frames, and what they say of what arrived.
+//! The subscriber trait: the receiver of a rendition's frames, and its feedback.
 //!
-//! An OpenUVR session is one kind ([`Session`](super::session::Session)); a recorder, a browser or a
-//! player of another protocol is another. All of them get the same encoded slices.
+//! An OpenUVR session is one kind ([`Session`](super::session::Session)); recorders, browsers and players of
+//! other protocols are others. All get the same encoded slices.
 
 use std::time::Duration;
 
@@ -16,46 +16,44 @@ use crate::units::Bitrate;
 use crate::wire::control::Report;
 use crate::wire::video::{Configuration, DrawingTimes, FrameHeader, PoseEcho, SlicePlace, Views};
 
-/// Takes the frames of a rendition. The calls for one frame are [`begin`](Subscriber::begin), one
-/// [`slice`](Subscriber::slice) for each slice, and [`end`](Subscriber::end) until it has left; or
-/// [`dropped`](Subscriber::dropped), also for a frame that never began. The first frame that begins is
-/// a key frame.
+/// Receives the frames of a rendition. The calls for one frame are [`start_frame`](Subscriber::start_frame),
+/// [`slice`](Subscriber::slice) for each slice, and [`end`](Subscriber::end) until it was sent; or
+/// [`dropped`](Subscriber::dropped), also for a frame that was not started. The first started frame is a key
+/// frame.
 ///
-/// They come from the encoder's callback: none of them may wait. What must wait does so by a deadline,
-/// which `end` names.
+/// They are called in the encoder's callback and must not block. `end` returns a deadline instead.
 pub trait Subscriber: Send {
-    /// A frame begins.
-    fn begin(&mut self, now: Instant, frame: &Frame);
+    /// A frame starts.
+    fn start_frame(&mut self, now: Instant, frame: &Frame);
 
-    /// The encoder has handed over a slice of it. Slices come in order.
+    /// The encoder delivered the frame's next slice.
     fn slice(&mut self, now: Instant, slice: &Slice<'_>);
 
-    /// The encoder has handed over all of them. With [`Progress::Waits`] it is called again.
+    /// The encoder delivered all slices. Called again after [`Progress::Deferred`].
     fn end(&mut self, now: Instant) -> Progress;
 
-    /// A captured frame ends here: `stage` did not happen, because of `why`.
+    /// A captured frame ends: `stage` did not happen because of `why`.
     fn dropped(&mut self, now: Instant, frame: FrameId, stage: Stage, why: DropCause);
 
-    /// Something that the host tells everybody has changed. Calls come beside those for frames, in any
-    /// place between them.
+    /// A state of the host changed. Calls may come at any time between those for frames.
     fn update(&mut self, now: Instant, update: Update) {
         let _ = (now, update);
     }
 
-    /// What is done against losses on its link, if anything is.
+    /// The loss protection on its link, if any.
     fn protection(&self) -> Option<&Protection> {
         None
     }
 
-    /// How it takes frames. Always the same one.
+    /// How it takes frames; constant.
     fn intake(&self) -> Intake {
         Intake::Newest
     }
 }
 
 impl<S: Subscriber + ?Sized> Subscriber for Box<S> {
-    fn begin(&mut self, now: Instant, frame: &Frame) {
-        (**self).begin(now, frame);
+    fn start_frame(&mut self, now: Instant, frame: &Frame) {
+        (**self).start_frame(now, frame);
     }
 
     fn slice(&mut self, now: Instant, slice: &Slice<'_>) {
@@ -83,95 +81,95 @@ impl<S: Subscriber + ?Sized> Subscriber for Box<S> {
     }
 }
 
-/// What is known of a frame before its first slice.
+/// The properties of a frame before its first slice.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Frame {
-    /// Its names. The input that it echoes is the player's: nobody else is told of it.
+    /// Its header. The echoed input is only for the player.
     pub header: FrameHeader,
-    /// What a decoder has to know, with a key frame.
+    /// The decoder configuration, with a key frame.
     pub configuration: Option<Configuration>,
-    /// The player's pose that it was drawn with: nobody else is told of it, either.
+    /// The player's pose that it was drawn with, only for the player.
     pub pose: Option<PoseEcho>,
-    /// The views of its picture, if the application said so. They are told to all: whoever watches sees from
-    /// where the player looks, and shows one eye.
+    /// The views of its picture, if the application set them. Sent to all: observers see the player's view,
+    /// and display one eye.
     pub views: Option<Views>,
     /// When it was drawn.
     pub times: DrawingTimes,
-    /// How many slices follow.
+    /// The number of slices.
     pub slices: u8,
-    /// Between two frames at the highest rate.
+    /// The frame interval at the maximum rate.
     pub interval: Duration,
-    /// What is known of the subscriber's link, from its [`Feedback`].
+    /// The state of the subscriber's link, from its [`Feedback`].
     pub link: Option<LinkState>,
-    /// What that link was found to carry when it was full of late; `None`: more than is known.
+    /// The capacity of that link, if it was recently full; `None`: unknown.
     pub capacity: Option<Bitrate>,
 }
 
-/// A slice that has left the encoder.
+/// An encoded slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slice<'a> {
-    /// Its place in the frame and in the picture.
+    /// Its position in the frame and in the picture.
     pub place: SlicePlace,
-    /// If an intra refresh begins with this frame, after how many frames the picture is clean.
+    /// If an intra refresh starts with this frame: the number of frames until the picture is clean.
     pub clean_after: Option<u16>,
-    /// Its bytes; of H.264 in Annex B form, parameter sets in front of a key frame's first.
+    /// Its bytes; H.264 in Annex B format, with parameter sets before a key frame's first slice.
     pub bytes: &'a [u8],
 }
 
-/// How far a frame has come whose slices are all there.
+/// The state of a frame after its last slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
-    /// It is on its way.
-    Left(Departure),
-    /// The rest of it leaves at this moment: until then the link is busy.
-    Waits(Instant),
+    /// It was sent.
+    Sent(Departure),
+    /// The rest is sent at this time, because the link is busy.
+    Deferred(Instant),
     /// It was not taken, and no other can be before the next key frame.
     Missed,
 }
 
-/// What left of a frame.
+/// The transmission of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Departure {
-    /// When its first datagram was handed to the link; `None`: the link took nothing.
+    /// Send time of its first datagram; `None`: the link accepted none.
     pub first: Option<Instant>,
-    /// The same of its last one.
+    /// Send time of its last datagram.
     pub last: Option<Instant>,
-    /// Datagrams, those of parity included; 0 where there are none.
+    /// Datagrams, FEC repair included; 0 without datagrams.
     pub datagrams: u32,
-    /// Datagrams of parity among them.
+    /// FEC repair datagrams among them.
     pub parity: u32,
     /// Bytes of all of them.
     pub bytes: u32,
-    /// Bytes that were sent again since the frame before, with all headers.
+    /// Bytes retransmitted since the previous frame, with all headers.
     pub again: u32,
-    /// The link did not take everything.
+    /// The link did not accept everything.
     pub overflowed: bool,
 }
 
-/// What a subscriber says of what it gets; any kind of client can say it.
+/// Feedback of a subscriber, from any kind of client.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Feedback {
-    /// What became of a frame, with the stamps that it has, on its clock. Said once; of a subscriber
-    /// that [reports](crate::host::SubscribeRequest::reports), for each frame that left for it.
+    /// The report on a frame, with timestamps of its clock. Sent once; by a subscriber that
+    /// [reports](crate::host::SubscribeRequest::reports), for each sent frame.
     Frame(Report),
-    /// What its link loses, and how long the way there and back is.
+    /// The loss and round trip of its link.
     Link(LinkState),
-    /// Its picture is broken: a key frame, or what mends it otherwise, is wanted.
+    /// Its picture is broken: requests a key frame or another repair.
     KeyFrame {
-        /// The newest frame that it displayed whole; [`FrameId::NONE`] if it does not say.
+        /// The newest frame that it displayed completely; [`FrameId::NONE`] if unknown.
         last_good: FrameId,
-        /// The newest frame that it had heard of.
+        /// The newest frame that it knew.
         newest: FrameId,
     },
-    /// An exchange of clocks with whoever gives the stamps of [`Feedback::Frame`], as RFC 5905 has it.
+    /// A clock exchange (RFC 5905) with the clock of [`Feedback::Frame`].
     Clock {
-        /// When it was asked what time it is there, on the host's clock.
+        /// Send time of the request (host clock).
         asked: Instant,
-        /// When the question arrived, on the subscriber's.
+        /// Arrival of the request (subscriber clock).
         received: PeerInstant,
-        /// When the answer left, on the subscriber's.
+        /// Send time of the answer (subscriber clock).
         answered: PeerInstant,
-        /// When it was here, on the host's.
+        /// Arrival of the answer (host clock).
         heard: Instant,
     },
 }

@@ -1,8 +1,8 @@
 //! The sender of a timed stream: audio, haptics, poses.
 //!
-//! A payload leaves at once, in a datagram of its own, with the newest payloads before it: as many as
-//! the link's loss asks for and the datagram has room for. Nothing is sent again on request, and nothing
-//! is paced: a stream of sound is a few kilobytes in a frame's time.
+//! A payload is sent at once in its own datagram, with as many earlier payloads as the link's loss demands
+//! and the datagram can hold. There are no retransmissions and no pacing: an audio stream is a few kilobytes
+//! per frame interval.
 
 use std::collections::VecDeque;
 
@@ -14,19 +14,19 @@ use crate::wire::media::StreamId;
 use crate::wire::seal::Sealer;
 use crate::wire::timed::{MAX_BLOCKS, MAX_PAYLOAD, Payload, TimedWriter};
 
-/// How rarely a payload should be missing although it is repeated: at 200 a second one in 50 s, where
-/// one can be concealed (guess).
+/// Target share of missing payloads after repetition: at 200 a second one in 50 s, which can be concealed
+/// (guess).
 const MISSING: f64 = 1e-4;
 
-/// A payload is longer than a datagram carries.
+/// A payload exceeds the capacity of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a payload of {bytes} bytes; at most {MAX_PAYLOAD} fit into a datagram: send shorter ones")]
 pub struct TooLong {
-    /// How long it is.
+    /// Its length.
     pub bytes: usize,
 }
 
-/// A payload that was sent.
+/// A sent payload.
 #[derive(Debug, Default)]
 struct Sent {
     seq: PayloadSeq,
@@ -51,14 +51,14 @@ pub struct TimedSender {
     stream: StreamId,
     sealer: Sealer,
     next: PayloadSeq,
-    /// How many of those before it go with a payload.
+    /// Earlier payloads sent with each payload.
     repeats: usize,
-    /// The newest first. The storage is reused.
+    /// Newest first. The storage is reused.
     sent: VecDeque<Sent>,
 }
 
 impl TimedSender {
-    /// The sender of `stream`. Each payload is repeated once, until more is known of the link.
+    /// The sender of `stream`. Each payload is repeated once until the loss is known.
     pub(super) fn new(stream: StreamId, sealer: Sealer) -> TimedSender {
         TimedSender {
             stream,
@@ -75,17 +75,17 @@ impl TimedSender {
         self.stream
     }
 
-    /// How often each payload is repeated at most.
+    /// Maximum repetitions of each payload.
     #[must_use]
     pub fn repeats(&self) -> usize {
         self.repeats
     }
 
-    /// Follows what the link loses: each payload is repeated so often that no more than one in 10 000
-    /// is lost with all its repetitions, at least once and at most seven times.
+    /// Adapts to the loss: repeats each payload so often that at most one in 10 000 is lost with all its
+    /// repetitions, at least once and at most seven times.
     ///
-    /// Losses come as in Gilbert's model: behind a lost datagram the next one is lost with the
-    /// probability 1 − 1 / (length of a run).
+    /// The loss model is Gilbert's: after a lost datagram the next one is lost with probability 1 − 1 / (run
+    /// length).
     pub fn follow(&mut self, loss: Loss) {
         let again = (1.0 - 1.0 / loss.run.max(1.0)).max(loss.rate);
         let mut missing = loss.rate * again;
@@ -96,11 +96,11 @@ impl TimedSender {
         }
     }
 
-    /// Replaces what is in `out` by the datagram of the next payload, whose first of `samples` samples
-    /// was captured at `captured`. Its number.
+    /// Replaces `out` by the datagram of the next payload of `samples` samples, captured from `captured` on.
+    /// Returns its number.
     ///
     /// # Errors
-    /// [`TooLong`]; then it has no number, and nothing is sent.
+    /// [`TooLong`]; it gets no number then, and nothing is sent.
     pub fn send(
         &mut self,
         now: Instant,
@@ -129,7 +129,7 @@ impl TimedSender {
                 return;
             };
             let mut writer = TimedWriter::new(body, stream, &newest);
-            // They follow each other: behind the first that finds no room none has a place.
+            // Consecutive payloads: after the first that does not fit, none may follow.
             payloads.all(|payload| writer.repeat(&payload));
         });
         Ok(PayloadSeq(self.next.0 - 1))

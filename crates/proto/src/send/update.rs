@@ -1,60 +1,59 @@
-//! What a host tells each subscriber beside its frames: the newest state of a few things.
+//! State updates from the host to each subscriber in addition to its frames.
 //!
-//! An OpenUVR session hears of them in messages of its control plane; everybody else through
-//! [`Subscriber::update`](super::subscriber::Subscriber::update). Of each kind only the newest counts,
-//! so that one who is slow to listen makes no queue.
+//! OpenUVR sessions get them as control messages; other subscribers through
+//! [`Subscriber::update`](super::subscriber::Subscriber::update). Only the newest of each kind counts, so
+//! that a slow subscriber has no queue.
 
 use std::sync::Arc;
 
-use crate::control::clipboard::{ClipboardText, ClipboardWays};
-use crate::control::negotiate::{Role, WatchReason};
+use crate::control::clipboard::{ClipboardDirections, ClipboardText};
+use crate::control::negotiate::{ObserverReason, Role};
+use crate::control_event::ControlEvent;
 use crate::controller::Haptic;
-use crate::decision::Decision;
 use crate::input::pad::{PadId, Rumble};
 use crate::units::Size;
 use crate::wire::control::GoodbyeReason;
 
-/// Something that has changed.
+/// A changed state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Update {
-    /// The subscriber has this role now, for which it did not ask.
+    /// The subscriber's new role, which it did not request.
     Role {
         /// The role.
         role: Role,
         /// Why an observer does not play.
-        watching: Option<WatchReason>,
+        observer_reason: Option<ObserverReason>,
     },
-    /// Whether what is streamed is to be seen at the host; at first it is.
+    /// Whether the streamed source is visible; initially it is.
     SourceShown(bool),
-    /// The application wants to hear how far the mouse moves (`true`), or where the pointer is, as at
-    /// first.
+    /// Whether the application wants relative mouse motion; initially absolute.
     RelativeMouse(bool),
-    /// The pointer looks like this now.
+    /// The new cursor shape.
     CursorShape(Arc<CursorShape>),
-    /// The pointer is here: across and down, 0–65 535 each; `None` while it is outside the picture.
+    /// The cursor's position: across and down, 0–65 535 each; `None` while it is outside the picture.
     CursorMoved(Option<(u16, u16)>),
-    /// What the policy decided last; said to the player.
-    Decision(Decision),
-    /// Clipboard text goes these ways between the host and whoever plays; at first none.
-    ClipboardWays(ClipboardWays),
-    /// A pad's motors run like this for so many milliseconds, unless it is said again; said to the player.
+    /// The newest event of the policy; for the player.
+    ControlEvent(ControlEvent),
+    /// The clipboard directions between the host and the player; initially none.
+    ClipboardDirections(ClipboardDirections),
+    /// Run a pad's motors for this many milliseconds, unless a later update changes it; for the player.
     Rumble {
         /// The pad.
         pad: PadId,
-        /// How hard; [`Rumble::OFF`] stops them.
+        /// The strength; [`Rumble::OFF`] stops them.
         rumble: Rumble,
         /// 0 with [`Rumble::OFF`].
         millis: u16,
     },
-    /// A hand feels this now, in place of what it felt; said to the player.
+    /// Start a vibration, replacing the previous one; for the player.
     Haptic(Haptic),
-    /// This was copied at the host; said to the player.
+    /// Text copied at the host; for the player.
     Clipboard(ClipboardText),
-    /// It is over: the host stops, or has no place for it any more. Nothing follows.
+    /// The subscription ended. No further updates follow.
     Ended(GoodbyeReason),
 }
 
-/// A pointer's picture.
+/// A cursor shape.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CursorShape {
     /// Pixels per row and rows, at most [`MAX_CURSOR_SIDE`](crate::control::negotiate::MAX_CURSOR_SIDE)

@@ -1,219 +1,222 @@
-//! The bodies of control datagrams: messages one behind the other, each kind (u8), length (u16),
-//! bytes. Unknown kinds are skipped, so that a newer peer can say more.
+//! The bodies of control datagrams: a sequence of messages, each kind (u8), length (u16), bytes. Unknown
+//! kinds are skipped, so that newer peers can add messages.
 
 mod audio;
-mod decision;
+mod control_event;
 mod input;
 mod report;
-mod resend;
+mod retransmission;
 mod view;
 
 pub use self::audio::AudioReport;
 pub use self::report::Report;
-pub use self::resend::{MAX_RANGES, MissingRange, ResendRequest};
+pub use self::retransmission::{MAX_RANGES, MissingRange, RetransmissionRequest};
 use crate::bytes::{Reader, Reject, Writer};
+use crate::control_event::ControlEvent;
 use crate::controller::{self, Controllers, Haptic};
-use crate::decision::Decision;
-use crate::display::{Display, Refresh};
+use crate::display::{Display, RefreshTiming};
 use crate::id::{FrameId, InputSeq, PoseId, ViewId};
 pub use crate::input::batch::{InputBatch, MAX_EVENTS};
 use crate::input::pad::{PadId, Rumble};
 pub use crate::input::pressed::MAX_PRESSED;
 use crate::pose::Pose;
-use crate::rung::Rung;
 use crate::time::PeerInstant;
+use crate::transport::TransportKind;
 
-/// Bytes of a control datagram's body at most: what a full datagram has beside header and tag.
+/// Maximum size of a control datagram's body: a full datagram without header and tag.
 pub const MAX_CONTROL_BODY: usize =
     crate::bytes::MAX_DATAGRAM - super::header::HEADER - super::header::TAG;
 
-/// One message of the control plane.
+/// A control message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Message<'a> {
-    /// "What time is it there?"
+    /// Clock request (control message).
     Ping {
-        /// When it was asked, on the asker's clock.
+        /// Send time of the request (requester clock).
         asked: i64,
     },
-    /// The answer.
+    /// Clock response.
     Pong {
-        /// The asker's own stamp, given back.
+        /// Echo of the request's send time (requester clock).
         asked: i64,
-        /// When the question arrived, on the answerer's clock.
+        /// Receive time of the request (responder clock).
         received: PeerInstant,
-        /// When the answer left, on the answerer's clock.
+        /// Send time of the response (responder clock).
         answered: PeerInstant,
     },
-    /// What became of one frame at the client. Reports of a view come in order and without a gap: of a
-    /// frame between two neighbours the client has never heard. Nor has it of any before the first of a
-    /// datagram that is not acknowledged, unless [`Message::ReportsAfter`] says otherwise.
+    /// The result of one frame at the client. Reports of a view arrive in order and without a gap: of a frame
+    /// between two consecutive reports, no datagram reached the client. The same holds for frames before the
+    /// first report of a datagram that is not acknowledged, unless it contains [`Message::ReportsAfter`].
     Report(Report),
-    /// The reports behind it in the datagram follow the one on this frame: older ones that are not
-    /// acknowledged are not repeated here.
+    /// The reports that follow in the datagram start after this frame: older unacknowledged ones are not
+    /// repeated here.
     ReportsAfter {
         /// The view.
         view: ViewId,
         /// Its frame.
         frame: FrameId,
     },
-    /// All reports of a view up to and with this frame arrived, without a gap.
-    ReportsSeen {
+    /// All reports of a view up to and including this frame arrived, without a gap.
+    ReportsAcked {
         /// The view.
         view: ViewId,
         /// The newest of them.
         through: FrameId,
     },
-    /// The client's picture is broken: a key frame is wanted. Idempotent: it names what the
+    /// The client's picture is damaged: requests a key frame. Idempotent: it contains the state that the
     /// client knew.
-    KeyFrameWanted {
+    KeyFrameRequest {
         /// The view.
         view: ViewId,
-        /// The newest frame that was displayed whole.
+        /// The newest frame that was displayed complete.
         last_good: FrameId,
-        /// The newest frame that came to an end at the client, whatever became of it.
+        /// The newest frame that ended at the client, with any outcome.
         newest: FrameId,
     },
-    /// Parts of a frame that the client lacks are to be sent again.
-    Resend(ResendRequest),
-    /// The newest frame of a view that was sent, sent again after a burst of activity.
+    /// Requests retransmission of missing parts of a frame.
+    RetransmissionRequest(RetransmissionRequest),
+    /// The newest sent frame of a view; repeated after a burst of activity.
     Beacon {
         /// The view.
         view: ViewId,
-        /// That frame.
+        /// The newest sent frame.
         newest: FrameId,
     },
-    /// The pointer's place.
+    /// The pointer's position.
     CursorMoved {
-        /// Counts up; an older one is ignored.
+        /// Increases by one; older messages are ignored.
         serial: u32,
-        /// Across and down, 0–65 535 each; `None` while it is outside the picture.
+        /// Horizontal and vertical position, 0–65 535 each; `None` while it is outside the picture.
         at: Option<(u16, u16)>,
     },
-    /// Input events that the host has not acknowledged yet, and what is pressed after them.
+    /// Input events that the host has not acknowledged yet, and the keys and buttons pressed after them.
     Input(InputBatch),
-    /// All input events up to and with this one were applied.
-    InputSeen {
+    /// All input events up to and including this one were applied.
+    InputAcked {
         /// The newest of them.
         through: InputSeq,
     },
-    /// A piece of the reliable stream.
+    /// A segment of the reliable stream.
     Segment {
-        /// Its place in the stream, in bytes.
+        /// Its offset in the stream, in bytes.
         offset: u64,
         /// The bytes.
         bytes: &'a [u8],
     },
-    /// All bytes of the reliable stream before this place arrived.
-    SegmentsSeen {
-        /// The first byte that is still missing.
+    /// All bytes of the reliable stream before this offset arrived.
+    SegmentsAcked {
+        /// The offset of the first missing byte.
         through: u64,
     },
-    /// What the host's policy decided last and why: the client makes words of it for a person.
-    Decision(Decision),
-    /// The peer leaves; nothing follows.
+    /// The last rate-control event of the host and its cause, for display by the client.
+    ControlEvent(ControlEvent),
+    /// The peer leaves the session; it sends nothing afterwards.
     Goodbye {
-        /// Why.
+        /// The reason.
         reason: GoodbyeReason,
     },
-    /// The client asks for a burst of full datagrams on the way that this came; it is alone in its
-    /// datagram, which does not move the session.
+    /// The client requests a burst of full datagrams on the path of this datagram. It is the only message in
+    /// its datagram, and it doesn't migrate the session.
     Probe {
-        /// Comes back with the answer.
+        /// Echoed in the response.
         token: u32,
-        /// Whether the host may let the kernel cut what it sends on this way, now and later.
+        /// Whether the host may use segmentation offload on this path, for this burst and later.
         segmented: bool,
     },
-    /// A datagram of the answer, filled up to the length of a full one.
+    /// A datagram of the response, padded to the length of a full one.
     Probed {
-        /// The question's.
+        /// The token of the probe.
         token: u32,
-        /// Which datagram of the burst, from 0.
+        /// Index of the datagram in the burst, from 0.
         piece: u8,
-        /// What the host sent it with; `None`: something that this program does not know.
-        rung: Option<Rung>,
-        /// Zeros behind it.
+        /// The transport with which the host sent it; `None`: a transport unknown to this program.
+        transport: Option<TransportKind>,
+        /// Length of the zero padding that follows.
         padding: u16,
     },
-    /// The host asks whether the client receives on the way that this came: the answer goes the same
-    /// way, alone in its datagram.
+    /// The host asks whether the client receives on the path of this datagram. The response takes the same
+    /// path, alone in its datagram.
     PathChallenge {
-        /// Comes back with the answer.
+        /// Echoed in the response.
         token: u64,
     },
-    /// The client does; it does not move the session.
+    /// The response to a path challenge; it doesn't migrate the session.
     PathResponse {
-        /// The challenge's.
+        /// The token of the challenge.
         token: u64,
     },
-    /// Where the person's head is. Not retransmitted when it is lost: the next one follows.
+    /// The pose of the user's head. Not retransmitted: the next one replaces it.
     Pose {
-        /// Counts up; an older one is ignored.
+        /// Increases by one; older messages are ignored.
         id: PoseId,
-        /// When it was sampled, or what moment it was predicted for, on the client's clock.
+        /// The sampling time, or the time that it was predicted for (client clock).
         sampled: PeerInstant,
         /// The pose.
         pose: Pose,
     },
-    /// How the client plays a stream of sound. Not retransmitted: the next one follows, and counts on.
+    /// Playback statistics of an audio stream. Not retransmitted: the next one follows with cumulative
+    /// counts.
     AudioReport(AudioReport),
-    /// The host's application wants a pad's motors to run like this. Said again while it does, so that
-    /// nobody waits for what was lost.
+    /// The host's application sets the motors of a gamepad. Repeated while they run, in place of
+    /// retransmissions.
     Rumble {
-        /// Counts up over all pads; what is older than the newest of a pad is passed over.
+        /// Increases by one over all gamepads; messages older than the newest of a gamepad are ignored.
         serial: u32,
-        /// Which pad.
+        /// The gamepad.
         pad: PadId,
-        /// How hard.
+        /// The strength.
         rumble: Rumble,
-        /// For so many milliseconds, unless it is said again.
+        /// Duration in milliseconds, unless it is repeated.
         millis: u16,
     },
-    /// What the person holds in each hand. Not retransmitted when it is lost: the next one follows.
+    /// The state of the controllers in both hands. Not retransmitted: the next one replaces it.
     Controllers {
-        /// Counts up; an older one is ignored.
+        /// Increases by one; older messages are ignored.
         number: u32,
-        /// When it was sampled, on the client's clock.
+        /// The sampling time (client clock).
         sampled: PeerInstant,
         /// Left and right.
         states: Controllers,
     },
-    /// What the client's display is like. Said once a second, as long as it is known.
+    /// Properties of the client's display. Sent once a second while they are known.
     Display {
-        /// Counts up; an older one is ignored.
+        /// Increases by one; older messages are ignored.
         number: u32,
-        /// What it is like.
+        /// The properties.
         display: Display,
     },
-    /// At these moments the host's application takes a pose, as much sooner as a pose is under way: a client that
-    /// samples then sends none too late and none too old. Said once a second, and when they have moved.
-    PosesWanted {
-        /// Counts up; an older one is ignored.
+    /// The times at which the host's application samples a pose, earlier by the one-way delay of a pose: a
+    /// client that samples at these times sends poses neither late nor outdated. Sent once a second, and when
+    /// the times have changed.
+    PoseSchedule {
+        /// Increases by one; older messages are ignored.
         number: u32,
-        /// The moments, on the host's clock.
-        at: Refresh<PeerInstant>,
+        /// The times (host clock).
+        at: RefreshTiming<PeerInstant>,
     },
-    /// The host's application wants a hand to feel this. Said a few times.
+    /// A haptic effect of the host's application for one hand. Sent several times.
     Haptic {
-        /// Counts up over both hands; what is not newer than the newest of a hand is passed over.
+        /// Increases by one over both hands; messages that are not newer than the newest of a hand are
+        /// ignored.
         serial: u32,
-        /// What.
+        /// The effect.
         haptic: Haptic,
     },
 }
 
-/// Why a peer leaves.
+/// The reason for which a peer leaves the session.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum GoodbyeReason {
-    /// The person ended it.
+    /// The user ended the session.
     Quit = 0,
     /// The captured application or window ended.
     SourceEnded = 1,
     /// Another client took the player's role, and this one may not observe.
     TakenOver = 2,
-    /// The host forbids this device.
+    /// The host denies access to this device.
     Forbidden = 3,
-    /// Something failed; the log of the peer says what.
+    /// An error; the peer's log contains the details.
     Failed = 4,
 }
 
@@ -243,11 +246,11 @@ mod kind {
     pub(super) const CONTROLLERS: u8 = 23;
     pub(super) const HAPTIC: u8 = 24;
     pub(super) const DISPLAY: u8 = 25;
-    pub(super) const POSES_WANTED: u8 = 26;
+    pub(super) const POSE_SCHEDULE: u8 = 26;
 }
 
-/// In place of a transport's number.
-const UNKNOWN_RUNG: u8 = u8::MAX;
+/// Replaces the number of a transport.
+const UNKNOWN_TRANSPORT: u8 = u8::MAX;
 impl Message<'_> {
     /// Appends the message to a datagram's body.
     pub fn write(&self, out: &mut Vec<u8>) {
@@ -266,7 +269,7 @@ impl Message<'_> {
                 w.i64(*asked).i64(received.0).i64(answered.0);
             }
             Message::Report(report) => report::write(&mut w, report),
-            Message::ReportsSeen {
+            Message::ReportsAcked {
                 view,
                 through: frame,
             }
@@ -277,29 +280,29 @@ impl Message<'_> {
             | Message::ReportsAfter { view, frame } => {
                 view::write(&mut w, *view).u32(frame.0);
             }
-            Message::KeyFrameWanted {
+            Message::KeyFrameRequest {
                 view,
                 last_good,
                 newest,
             } => {
                 view::write(&mut w, *view).u32(last_good.0).u32(newest.0);
             }
-            Message::Resend(request) => resend::write(&mut w, request),
+            Message::RetransmissionRequest(request) => retransmission::write(&mut w, request),
             Message::CursorMoved { serial, at } => {
                 let (x, y) = at.unwrap_or_default();
                 w.u32(*serial).u8(u8::from(at.is_some())).u16(x).u16(y);
             }
             Message::Input(batch) => input::write(&mut w, batch),
-            Message::InputSeen { through } => {
+            Message::InputAcked { through } => {
                 w.u32(through.0);
             }
             Message::Segment { offset, bytes } => {
                 w.u64(*offset).bytes(bytes);
             }
-            Message::SegmentsSeen { through } => {
+            Message::SegmentsAcked { through } => {
                 w.u64(*through);
             }
-            Message::Decision(decision) => decision::write(&mut w, decision),
+            Message::ControlEvent(decision) => control_event::write(&mut w, decision),
             Message::Goodbye { reason } => {
                 w.u8(*reason as u8);
             }
@@ -309,11 +312,11 @@ impl Message<'_> {
             Message::Probed {
                 token,
                 piece,
-                rung,
+                transport,
                 padding,
             } => {
-                let rung = rung.map_or(UNKNOWN_RUNG, |rung| rung as u8);
-                w.u32(*token).u8(*piece).u8(rung);
+                let transport = transport.map_or(UNKNOWN_TRANSPORT, |transport| transport as u8);
+                w.u32(*token).u8(*piece).u8(transport);
                 out.resize(out.len() + usize::from(*padding), 0);
             }
             Message::PathChallenge { token } | Message::PathResponse { token } => {
@@ -348,7 +351,7 @@ impl Message<'_> {
                 w.u32(*number);
                 display.write(&mut w);
             }
-            Message::PosesWanted { number, at } => {
+            Message::PoseSchedule { number, at } => {
                 w.u32(*number);
                 at.write(&mut w);
             }
@@ -366,16 +369,16 @@ impl Message<'_> {
             Message::Ping { .. } => kind::PING,
             Message::Pong { .. } => kind::PONG,
             Message::Report(_) => kind::REPORT,
-            Message::ReportsSeen { .. } => kind::REPORTS_SEEN,
-            Message::KeyFrameWanted { .. } => kind::KEY_FRAME_WANTED,
-            Message::Resend(_) => kind::RESEND,
+            Message::ReportsAcked { .. } => kind::REPORTS_SEEN,
+            Message::KeyFrameRequest { .. } => kind::KEY_FRAME_WANTED,
+            Message::RetransmissionRequest(_) => kind::RESEND,
             Message::Beacon { .. } => kind::BEACON,
             Message::CursorMoved { .. } => kind::CURSOR_MOVED,
             Message::Input(_) => kind::INPUT,
-            Message::InputSeen { .. } => kind::INPUT_SEEN,
+            Message::InputAcked { .. } => kind::INPUT_SEEN,
             Message::Segment { .. } => kind::SEGMENT,
-            Message::SegmentsSeen { .. } => kind::SEGMENTS_SEEN,
-            Message::Decision(_) => kind::DECISION,
+            Message::SegmentsAcked { .. } => kind::SEGMENTS_SEEN,
+            Message::ControlEvent(_) => kind::DECISION,
             Message::Goodbye { .. } => kind::GOODBYE,
             Message::Probe { .. } => kind::PROBE,
             Message::Probed { .. } => kind::PROBED,
@@ -388,7 +391,7 @@ impl Message<'_> {
             Message::Controllers { .. } => kind::CONTROLLERS,
             Message::Haptic { .. } => kind::HAPTIC,
             Message::Display { .. } => kind::DISPLAY,
-            Message::PosesWanted { .. } => kind::POSES_WANTED,
+            Message::PoseSchedule { .. } => kind::POSE_SCHEDULE,
         }
     }
 }
@@ -439,7 +442,7 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
             answered: PeerInstant(r.i64()?),
         },
         kind::REPORT => Message::Report(report::parse(&mut r)?),
-        kind::REPORTS_SEEN => Message::ReportsSeen {
+        kind::REPORTS_SEEN => Message::ReportsAcked {
             view: view::parse(&mut r)?,
             through: FrameId(r.u32()?),
         },
@@ -447,12 +450,12 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
             view: view::parse(&mut r)?,
             frame: FrameId(r.u32()?),
         },
-        kind::KEY_FRAME_WANTED => Message::KeyFrameWanted {
+        kind::KEY_FRAME_WANTED => Message::KeyFrameRequest {
             view: view::parse(&mut r)?,
             last_good: FrameId(r.u32()?),
             newest: FrameId(r.u32()?),
         },
-        kind::RESEND => Message::Resend(resend::parse(&mut r)?),
+        kind::RESEND => Message::RetransmissionRequest(retransmission::parse(&mut r)?),
         kind::BEACON => Message::Beacon {
             view: view::parse(&mut r)?,
             newest: FrameId(r.u32()?),
@@ -467,7 +470,7 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
             }
         }
         kind::INPUT => Message::Input(input::parse(&mut r)?),
-        kind::INPUT_SEEN => Message::InputSeen {
+        kind::INPUT_SEEN => Message::InputAcked {
             through: InputSeq(r.u32()?),
         },
         kind::SEGMENT => {
@@ -477,13 +480,13 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
                 bytes: r.bytes(r.remaining())?,
             }
         }
-        kind::SEGMENTS_SEEN => Message::SegmentsSeen { through: r.u64()? },
+        kind::SEGMENTS_SEEN => Message::SegmentsAcked { through: r.u64()? },
         kind::DECISION => {
-            let Some(decision) = decision::parse(&mut r)? else {
-                // One that a newer host makes.
+            let Some(decision) = control_event::parse(&mut r)? else {
+                // An event that only a newer host sends.
                 return Ok(None);
             };
-            Message::Decision(decision)
+            Message::ControlEvent(decision)
         }
         kind::GOODBYE => Message::Goodbye {
             reason: match r.u8()? {
@@ -503,7 +506,7 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
         kind::PROBED => Message::Probed {
             token: r.u32()?,
             piece: r.u8()?,
-            rung: Rung::of(r.u8()?),
+            transport: TransportKind::of(r.u8()?),
             padding: {
                 let padding = r.remaining();
                 r.bytes(padding)?;
@@ -513,7 +516,7 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
         kind::POSE => {
             let (id, sampled) = (PoseId(r.u32()?), PeerInstant(r.i64()?));
             let Some(pose) = Pose::parse(&mut r)? else {
-                // No pose at all, but no reason to lose what comes with it.
+                // Not a valid pose, but not a reason to discard the rest of the datagram.
                 return Ok(None);
             };
             Message::Pose { id, sampled, pose }
@@ -537,13 +540,13 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
             number: r.u32()?,
             display: Display::parse(&mut r)?,
         },
-        kind::POSES_WANTED => {
-            let (number, at) = (r.u32()?, Refresh::parse(&mut r)?);
-            let Some(at) = at.sane() else {
-                // No reason to lose what comes with it.
+        kind::POSE_SCHEDULE => {
+            let (number, at) = (r.u32()?, RefreshTiming::parse(&mut r)?);
+            let Some(at) = at.valid_only() else {
+                // Not a reason to discard the rest of the datagram.
                 return Ok(None);
             };
-            Message::PosesWanted { number, at }
+            Message::PoseSchedule { number, at }
         }
         kind::HAPTIC => Message::Haptic {
             serial: r.u32()?,

@@ -1,7 +1,7 @@
-//! What a frame says besides its header: typed fields that a reader may skip.
+//! Optional fields of a frame: typed, so that a reader can skip them.
 //!
-//! Each is type (u8), length (u16), bytes, on fragment 0 of slice 0. Readers skip types that they do not
-//! know, and bytes behind the last field that they know.
+//! Each is type (u8), length (u16), bytes, on fragment 0 of slice 0. Readers skip unknown types, and bytes
+//! after the last known field.
 
 use crate::bytes::{Reader, Reject, Writer, range};
 use crate::id::PoseId;
@@ -12,7 +12,7 @@ use crate::units::Size;
 pub use super::views::{View, Views};
 pub use crate::field_of_view::FieldOfView;
 
-/// What a decoder has to know, sent with each key frame: the configuration epoch's content.
+/// The parameters of a decoder, sent with each key frame: the content of the configuration epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Configuration {
     /// Visible size of the picture in pixels.
@@ -21,70 +21,70 @@ pub struct Configuration {
     pub codec: u8,
     /// Colour: 1 is BT.709, limited range (ITU-T H.273 code points 1/1/1).
     pub colour: u8,
-    /// Highest number of frames a second.
+    /// Maximum frame rate, in frames per second.
     pub fps: u16,
 }
 
-/// The pose that the application drew a picture with: it has consumed it.
+/// The pose with which the application drew a picture: it has consumed this pose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PoseEcho {
     /// The player's pose that the application took.
     pub pose: PoseId,
-    /// The pose of the head that it drew with: that one, or what was predicted from it.
+    /// The pose of the head with which it drew: the same, or predicted from it.
     pub at: Pose,
-    /// When it expected the frame to be displayed, on the host's clock, if it said so.
+    /// The expected display time of the frame (host clock), if the application provided it.
     pub display: Option<PeerInstant>,
 }
 
-/// With what a frame was drawn, as far as the application said so.
+/// The pose and views with which a frame was drawn, as far as the application provided them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Viewpoint {
-    /// The player's pose that it took; only the player is told.
+    /// The player's pose that it took; sent only to the player.
     pub pose: Option<PoseEcho>,
     /// The views of the picture.
     pub views: Option<Views>,
 }
 
-/// When an application drew a frame, on the host's clock, as far as it is known.
+/// The times at which an application drew a frame (host clock), as far as they are known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DrawingTimes {
-    /// When it was predicted where the head would be.
+    /// The time at which the head pose was predicted.
     pub predicted: Option<PeerInstant>,
-    /// When the application began to draw.
+    /// The time at which the application started to draw.
     pub begun: Option<PeerInstant>,
 }
 
-/// All that a frame may say.
+/// The optional fields of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Extensions {
     /// The configuration, on a key frame.
     pub configuration: Option<Configuration>,
-    /// An intra refresh begins here: if this frame and those of its chain after it arrive
-    /// whole, the picture is clean at the one so many after it, whatever it was before.
+    /// An intra refresh starts here: if this frame and the given number of frames of its chain after it
+    /// arrive complete, the picture is clean, whatever its state was before.
     pub clean_after: Option<u16>,
-    /// The pose that the picture was drawn with.
+    /// The pose with which the picture was drawn.
     pub pose: Option<PoseEcho>,
     /// The views of the picture.
     pub views: Option<Views>,
-    /// When it was drawn.
+    /// The times at which it was drawn.
     pub times: DrawingTimes,
 }
 
 const CONFIGURATION: u8 = 1;
 const CLEAN_AFTER: u8 = 2;
 const POSE: u8 = 3;
-// 4 was the field of view of a picture with one view.
+// 4 was the field of view of a picture with one view; it is not used again.
 const VIEWS: u8 = 5;
 const DRAWING_TIMES: u8 = 6;
 
-/// Bytes of an extension's type and length.
+/// Size of an extension's type and length in bytes.
 const HEAD: usize = 1 + 2;
 
-/// In place of a time that was not told.
+/// Replaces an unknown time.
 const NO_INSTANT: i64 = i64::MIN;
 
 impl Extensions {
-    /// What is known, and what `news` adds to it.
+    /// These fields, with the missing ones from `news`.
     pub(crate) fn or(self, news: Extensions) -> Extensions {
         Extensions {
             configuration: self.configuration.or(news.configuration),
@@ -98,7 +98,7 @@ impl Extensions {
         }
     }
 
-    /// With what the frame was drawn.
+    /// The pose and views of the frame.
     #[must_use]
     pub fn viewpoint(&self) -> Viewpoint {
         Viewpoint {
@@ -107,7 +107,7 @@ impl Extensions {
         }
     }
 
-    /// Bytes that they take.
+    /// Their encoded size in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         let configuration = self.configuration.map_or(0, |_| 4 + 4 + 1 + 1 + 2);
@@ -163,10 +163,10 @@ impl Extensions {
         }
     }
 
-    /// Of their bytes and nothing else.
+    /// Parses bytes that contain extensions only.
     ///
     /// # Errors
-    /// [`Reject`] if a known one is cut off, or says what can't be.
+    /// [`Reject`] if a known one is truncated or has an invalid value.
     pub fn parse(bytes: &[u8]) -> Result<Extensions, Reject> {
         let mut r = Reader::new(bytes);
         let mut extensions = Extensions::default();
@@ -188,7 +188,7 @@ impl Extensions {
                 CLEAN_AFTER => extensions.clean_after = Some(body.u16()?),
                 POSE => {
                     let (pose, display) = (PoseId(body.u32()?), body.i64()?);
-                    // Numbers that are no pose say nothing, but the picture may be fine.
+                    // An invalid pose is ignored, as the picture may be valid.
                     extensions.pose = Pose::parse(&mut body)?.map(|at| PoseEcho {
                         pose,
                         at,

@@ -10,9 +10,9 @@
 //! │             send time, ns of the sender's clock               │
 //! └───────────────────────────────────────────────────────────────┘ 24   sealed body, 16-byte tag
 //! ```
-//! The low two bits of `plane` name the plane, bit 7 is the key phase. The whole header is
-//! additional authenticated data of the body's seal. The send time is for who measures a link, at
-//! an end or on the way: rate control works on what is reported of whole frames.
+//! The low two bits of `plane` name the plane, bit 7 is the key phase. The whole header is additional
+//! authenticated data of the body's seal. The send time is for link measurements, at an end or between them:
+//! rate control uses the reports on frames. The reserved field is zero and ignored on receipt.
 
 use zerocopy::little_endian::{I64, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -21,29 +21,29 @@ use crate::bytes::{MAX_DATAGRAM, Reject};
 use crate::id::SessionId;
 use crate::time::PeerInstant;
 
-/// The version of the protocol that this build writes, and the only one that it reads. Tied to
-/// the bytes in `vectors/` by a test.
+/// The version of the protocol that this build writes, and the only one that it reads. A test ties it to the
+/// bytes in `vectors/`.
 pub const PROTOCOL_VERSION: u8 = 1;
 
-/// Bytes of [`Header`].
+/// Size of [`Header`] in bytes.
 pub const HEADER: usize = size_of::<Header>();
 
-/// Bytes of the authentication tag behind the body (AES-GCM, NIST SP 800-38D, 128 bits).
+/// Size of the authentication tag after the body in bytes (AES-GCM, NIST SP 800-38D, 128 bits).
 pub const TAG: usize = 16;
 
-/// What a datagram is for, and so under which key it is sealed.
+/// The purpose of a datagram, which determines the key of its seal.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Plane {
-    /// Pairing and reconnection; not sealed by a session key.
+    /// Pairing and reconnection; not sealed with a session key.
     Handshake = 0,
     /// OpenUVRCP: input, feedback, clocks, negotiation.
     Control = 1,
-    /// OpenUVRDPP: video and what else is streamed.
+    /// OpenUVRDPP: video and the other media streams.
     Media = 2,
 }
 
-/// The header as it lies in the datagram.
+/// The header as in the datagram.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Header {
@@ -59,7 +59,7 @@ const _: () = assert!(HEADER == 24);
 const PHASE: u8 = 0x80;
 
 impl Header {
-    /// A header for a datagram that leaves at `sent` (nanoseconds of the sender's clock).
+    /// A header of a datagram with the send time `sent` (nanoseconds, sender clock).
     #[must_use]
     pub fn new(plane: Plane, phase: bool, session: SessionId, number: u64, sent: i64) -> Header {
         Header {
@@ -75,7 +75,7 @@ impl Header {
     /// Reads the header of a sealed datagram.
     ///
     /// # Errors
-    /// [`Reject`] if it is too short or long, of another version, or not of a sealed plane.
+    /// [`Reject`] if its size is invalid, or it has another version or no sealed plane.
     pub fn parse(datagram: &[u8]) -> Result<(&Header, Plane), Reject> {
         if datagram.len() > MAX_DATAGRAM {
             return Err(Reject::TooLong);
@@ -95,23 +95,23 @@ impl Header {
         Ok((header, plane))
     }
 
-    /// The header of a datagram of a sealed plane that somebody captured: of `length` bytes, or several
-    /// of them that a card cuts or has joined, of which `payload` is the beginning.
+    /// The header of a captured datagram of a sealed plane, with `length` bytes, or of several that a network
+    /// card segments or coalesces, of which `payload` is the beginning.
     #[must_use]
-    pub fn seen(payload: &[u8], length: usize) -> Option<&Header> {
+    pub fn from_capture(payload: &[u8], length: usize) -> Option<&Header> {
         let (header, _) = Header::ref_from_prefix(payload).ok()?;
         let is_sealed = matches!(header.plane & !PHASE, 1 | 2);
         (header.version == PROTOCOL_VERSION && is_sealed && length >= HEADER + TAG)
             .then_some(header)
     }
 
-    /// The session's name.
+    /// The session id.
     #[must_use]
     pub fn session(&self) -> SessionId {
         SessionId(self.session.get())
     }
 
-    /// The packet number: counted up by one per key owner, never repeated under one key.
+    /// The packet number: incremented per key, never repeated under one key.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number.get()
@@ -123,14 +123,14 @@ impl Header {
         self.plane & PHASE != 0
     }
 
-    /// When it left, on the sender's clock.
+    /// The send timestamp (sender clock).
     #[must_use]
     pub fn sent(&self) -> PeerInstant {
         PeerInstant(self.sent.get())
     }
 }
 
-/// The plane of any datagram of this protocol, whatever else is wrong with it: the first look.
+/// The plane of any datagram of this protocol, before any other validation.
 ///
 /// # Errors
 /// [`Reject`] if it has no such byte or names no plane.

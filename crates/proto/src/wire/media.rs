@@ -1,32 +1,32 @@
-//! The first bytes of each media body: which stream it belongs to.
+//! The first bytes of each media body: the stream to which it belongs.
 //!
 //! ```text
 //!  0      1      2
 //! ┌──────┬──────┬───────
-//! │ kind │stream│ what the kind says
+//! │ kind │stream│ fields of the kind
 //! └──────┴──────┴───────
 //! ```
-//! Nothing but these two bytes is known of a body before the receiver that owns the stream gets it.
+//! Before the receiver of the stream gets a body, only these two bytes are read.
 
 use crate::bytes::Reject;
 use crate::id::ViewId;
 
-/// What a session carries: each stream has a kind and a number among those of its kind.
+/// A media stream of a session: it has a kind, and a number among those of its kind.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum StreamKind {
-    /// Pictures, in one or more views.
+    /// Video, in one or more views.
     Video = 1,
-    /// Sound.
+    /// Audio.
     Audio = 2,
-    /// What a hand is to feel.
+    /// Haptic effects.
     Haptics = 4,
-    /// Positions and orientations of what is tracked.
+    /// Positions and orientations of tracked objects.
     Poses = 5,
 }
 
 impl StreamKind {
-    /// The kind with this number; `None`: only a newer peer knows it.
+    /// The kind with this number; `None`: unknown, from a newer peer.
     #[must_use]
     pub fn from_wire(number: u8) -> Option<StreamKind> {
         use StreamKind::*;
@@ -38,7 +38,7 @@ impl StreamKind {
 /// A stream of a session.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct StreamId {
-    /// What it carries.
+    /// Its kind.
     pub kind: StreamKind,
     /// Its number among the streams of the kind, from 0.
     pub number: u8,
@@ -52,31 +52,31 @@ impl StreamId {
     }
 }
 
-/// The kind of a fragment's body: [`video`](super::video).
+/// The kind number of a fragment's body: [`video`](super::video).
 pub const FRAGMENT: u8 = StreamKind::Video as u8;
 
-/// Bytes of the fixed part of a fragment's body.
+/// Size of the fixed part of a fragment's body, in bytes.
 pub const VIDEO_HEADER: usize = 48;
 
-/// The kind of a body of parity, which belongs to a video stream: [`parity`](super::parity).
-pub const PARITY: u8 = 3;
+/// The kind number of a repair body, which belongs to a video stream: [`fec`](super::fec).
+pub const FEC_REPAIR: u8 = 3;
 
-/// Whose a media body is.
+/// The owner of a media body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Owner {
-    /// A view's: a fragment.
+    /// A view: a fragment.
     Fragment(ViewId),
-    /// A view's: parity.
-    Parity(ViewId),
-    /// A timed stream's.
+    /// A view: a repair shard.
+    FecRepair(ViewId),
+    /// A timed stream.
     Timed(StreamId),
 }
 
 impl Owner {
-    /// Whose `body` is; `None`: of a kind that only a newer peer knows.
+    /// The owner of `body`; `None`: of a kind unknown to this program.
     ///
     /// # Errors
-    /// [`Reject::Truncated`] if it does not say.
+    /// [`Reject::Truncated`] if it is too short.
     pub fn of(body: &[u8]) -> Result<Option<Owner>, Reject> {
         let [kind, stream, ..] = *body else {
             return Err(Reject::Truncated);
@@ -87,7 +87,7 @@ impl Owner {
         };
         Ok(match kind {
             FRAGMENT => Some(Owner::Fragment(view()?)),
-            PARITY => Some(Owner::Parity(view()?)),
+            FEC_REPAIR => Some(Owner::FecRepair(view()?)),
             _ => StreamKind::from_wire(kind).map(|kind| {
                 let number = stream;
                 Owner::Timed(StreamId { kind, number })

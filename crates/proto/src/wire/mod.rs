@@ -1,16 +1,15 @@
-//! Bytes and values: the one place where the protocol's bytes are read and written.
+//! Wire format: the only module that reads and writes the protocol's bytes.
 //!
-//! Everything is little-endian. A datagram is a clear, authenticated header
-//! ([`header::Header`], 24 bytes), a sealed body, and a 16-byte tag; handshake datagrams are the
-//! exception and carry their own cryptography
-//! ([`control::handshake`](crate::control::handshake)). Bytes are parsed into values here, once;
-//! nothing beyond this module looks at bytes.
+//! Everything is little-endian. A datagram is a clear, authenticated header ([`header::Header`], 24 bytes), a
+//! sealed body, and a 16-byte tag. Handshake datagrams are the exception: they have their own cryptography
+//! ([`control::handshake`](crate::control::handshake)). Bytes are parsed into values once, here; no other
+//! module accesses them.
 
 pub mod control;
 pub mod extensions;
+pub mod fec;
 pub mod header;
 pub mod media;
-pub mod parity;
 pub mod seal;
 pub mod timed;
 pub mod video;

@@ -1,10 +1,9 @@
-//! Sealing: AES-128-GCM over each datagram, a key per direction and plane, rotation, replay.
+//! Seals: AES-128-GCM per datagram, one key per direction and plane, key rotation, replay protection.
 //!
-//! Each key has exactly one counter of packets, which all [`Sealer`]s of the key take their numbers
-//! from ([`Sealer::share`]), so a nonce can't repeat.
-//! Session keys come from the handshake's fresh secret by HKDF-SHA256 (RFC 5869); a new phase is
-//! derived from the one before, so an old key can't be computed from a newer one.
-//! Measured (`docs/adr/0002-wire-format.md`): about 5 µs for a 42 kB frame, so it is always on.
+//! Each key has exactly one packet counter, shared by all [`Sealer`]s of the key ([`Sealer::share`]), so a
+//! nonce can't repeat. Session keys are derived from the handshake's fresh secret with HKDF-SHA256 (RFC
+//! 5869). Each phase is derived from the previous one, so an old key can't be computed from a newer one.
+//! Measured cost (`docs/adr/0002-wire-format.md`): about 5 µs for a 42 kB frame, so it is always on.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,15 +18,15 @@ use crate::bytes::Reject;
 use crate::id::SessionId;
 use crate::time::Instant;
 
-/// Packets under one key before the next phase: half of the 2^23 full-size packets to which
-/// RFC 9001, section 6.6, limits AES-GCM.
+/// Maximum number of packets under one key: half of the 2^23 full-size packets to which RFC 9001, section
+/// 6.6, limits AES-GCM.
 pub const PACKETS_PER_KEY: u64 = 1 << 22;
 
-/// How far behind the newest packet a reordered one may be, in packets: two key frames' worth.
+/// Maximum distance of a reordered packet from the newest one, in packets: the size of two key frames.
 const REPLAY_WINDOW: u64 = 1024;
 
-/// The secret that a handshake leaves in both hands; media and control keys are derived from it,
-/// it never seals anything itself. Overwritten when dropped; `Debug` doesn't show it.
+/// The shared secret of a handshake: media and control keys are derived from it, it never seals anything
+/// itself. Overwritten when dropped; `Debug` doesn't show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SessionSecret(pub [u8; 32]);
 
@@ -43,16 +42,16 @@ impl fmt::Debug for SessionSecret {
     }
 }
 
-/// Which way a key's datagrams go.
+/// The direction of a key's datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
-    /// Pictures, acknowledgements.
+    /// Media, acknowledgements.
     HostToClient,
     /// Input, feedback.
     ClientToHost,
 }
 
-/// One generation of a key, and the secret that leads to the next.
+/// One generation of a key, and the secret of the next one.
 struct Generation {
     key: LessSafeKey,
     secret: [u8; 32],
@@ -67,13 +66,13 @@ impl hkdf::KeyType for Bytes {
 }
 
 fn expand(secret: &[u8; 32], label: &str, out: &mut [u8]) {
-    // The input is a uniformly random secret, so RFC 5869's extract step adds nothing but a
-    // domain separation by salt.
+    // The input is a uniformly random secret, so RFC 5869's extract step only adds a domain separation by
+    // salt.
     let prk = hkdf::Salt::new(hkdf::HKDF_SHA256, b"openuvr 1").extract(secret);
     let info = [label.as_bytes()];
     prk.expand(&info, Bytes(out.len()))
         .and_then(|okm| okm.fill(out))
-        .expect("at most 32 bytes are asked for, HKDF-SHA256 gives 8160");
+        .expect("at most 32 bytes are requested, HKDF-SHA256 provides 8160");
 }
 
 impl Generation {
@@ -86,7 +85,7 @@ impl Generation {
     fn from_chain(secret: [u8; 32]) -> Generation {
         let mut key = [0; 16];
         expand(&secret, "key", &mut key);
-        let key = UnboundKey::new(&AES_128_GCM, &key).expect("16 bytes are a key of AES-128");
+        let key = UnboundKey::new(&AES_128_GCM, &key).expect("an AES-128 key has 16 bytes");
         Generation {
             key: LessSafeKey::new(key),
             secret,
@@ -106,11 +105,11 @@ fn nonce(number: u64) -> Nonce {
     Nonce::assume_unique_for_key(bytes)
 }
 
-/// Seals datagrams of one direction and plane. Several may share the key, one for each stream: none
-/// waits for another.
+/// Seals datagrams of one direction and plane. Several sealers can share the key, one per stream, without
+/// blocking each other.
 pub struct Sealer {
     generation: Generation,
-    /// How many keys were before this one.
+    /// Number of previous keys.
     rotations: u64,
     plane: Plane,
     session: SessionId,
@@ -119,8 +118,8 @@ pub struct Sealer {
 }
 
 impl Sealer {
-    /// The first sealer of a session's `direction` and `plane`. There must be only one: others come
-    /// from [`Sealer::share`].
+    /// The first sealer of a session's `direction` and `plane`. There must be only one; further ones are
+    /// created with [`Sealer::share`].
     #[must_use]
     pub fn new(
         secret: &SessionSecret,
@@ -138,8 +137,7 @@ impl Sealer {
         }
     }
 
-    /// Another one of the same key, which counts with the same counter. Each may be used by a thread
-    /// of its own.
+    /// Another sealer of the same key with the same counter, for use in another thread.
     #[must_use]
     pub fn share(&self) -> Sealer {
         Sealer {
@@ -152,12 +150,12 @@ impl Sealer {
         }
     }
 
-    /// Finishes a datagram in place: `datagram` holds [`HEADER`] bytes of room, the body, and
-    /// [`TAG`] bytes of room.
+    /// Finishes a datagram in place: `datagram` consists of [`HEADER`] bytes of space, the body, and [`TAG`]
+    /// bytes of space.
     pub fn seal(&mut self, now: Instant, datagram: &mut [u8]) {
-        // Only that no number is taken twice counts: nothing else is shared.
+        // Relaxed is sufficient: only the uniqueness of the numbers matters, no other data is shared.
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
-        // Others may have used up whole keys meanwhile.
+        // Other sealers may have used up whole keys in the meantime.
         while self.rotations < number / self.packets_per_key {
             self.generation = self.generation.next();
             self.rotations += 1;
@@ -182,12 +180,12 @@ impl Sealer {
     }
 }
 
-/// What the clear header of an opened datagram said.
+/// Fields from the clear header of an opened datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Opened {
     /// Its packet number.
     pub number: u64,
-    /// Whether none with a higher number was opened before.
+    /// Whether no packet with a higher number was opened before.
     pub newest: bool,
 }
 
@@ -224,11 +222,11 @@ impl Opener {
         }
     }
 
-    /// Opens `datagram` and puts its body into `body`, replacing what was there.
+    /// Opens `datagram` and writes its body to `body`, replacing its contents.
     ///
     /// # Errors
-    /// [`Reject`]: not of this session and plane, forged, or seen before. Nothing is remembered
-    /// of a refused datagram.
+    /// [`Reject`]: not of this session and plane, forged, or repeated. A refused datagram doesn't change any
+    /// state.
     pub fn open(&mut self, datagram: &[u8], body: &mut Vec<u8>) -> Result<Opened, Reject> {
         let (header, plane) = Header::parse(datagram)?;
         if header.session() != self.session {
@@ -242,7 +240,7 @@ impl Opener {
             return Err(Reject::Replayed);
         }
         let same_phase = header.phase() == self.phase;
-        // Behind the newest packet, the other phase is the one before; ahead of it, the next.
+        // Older than the newest packet, the other phase is the previous one; newer, the next one.
         let generation = if same_phase {
             &self.current
         } else if self.replay.newest().is_some_and(|newest| number < newest) {
@@ -269,10 +267,10 @@ impl Opener {
     }
 }
 
-/// Which of the last [`REPLAY_WINDOW`] packet numbers were seen (RFC 4303, section 3.4.3).
+/// The last [`REPLAY_WINDOW`] received packet numbers (RFC 4303, section 3.4.3).
 #[derive(Default)]
 struct ReplayWindow {
-    /// One more than the newest number; zero while nothing was seen.
+    /// The newest number plus one; zero before the first packet.
     end: u64,
     seen: [u64; (REPLAY_WINDOW / 64) as usize],
 }
@@ -297,7 +295,7 @@ impl ReplayWindow {
 
     fn note(&mut self, number: u64) {
         if number >= self.end {
-            // Numbers that were skipped take the places of old ones: clear those.
+            // The skipped numbers use the slots of old ones: clear those.
             let fresh = (number + 1 - self.end).min(REPLAY_WINDOW);
             for skipped in number + 1 - fresh..=number {
                 let (word, bit) = Self::bit(skipped);
@@ -398,7 +396,7 @@ mod tests {
             let opened = opener.open(datagram, &mut body).unwrap();
             numbers.push(opened.number);
         };
-        // The second is silent while the first goes through its key.
+        // The second sealer is idle while the first one uses up its key.
         (0..9).for_each(|_| open(&sealed(&mut first, b"video")));
         open(&sealed(&mut second, b"audio"));
         open(&sealed(&mut second, b"audio"));
@@ -411,7 +409,7 @@ mod tests {
     #[test]
     #[expect(
         clippy::disallowed_methods,
-        reason = "the senders of a session seal in threads of their own"
+        reason = "each sender of a session seals in its own thread"
     )]
     fn sealers_in_threads_never_take_a_number_twice() {
         let (first, mut opener) = pair();
@@ -439,14 +437,14 @@ mod tests {
             let mut window = ReplayWindow::default();
             let mut seen = std::collections::HashSet::new();
             for number in order {
-                // Within the window, "new" means exactly "not seen".
+                // Within the window, "new" means exactly "not received before".
                 prop_assert_eq!(window.is_new(number), seen.insert(number));
                 window.note(number);
             }
         }
 
         #[test]
-        fn far_jumps_never_revive_an_old_number(
+        fn large_jumps_never_accept_an_old_number(
             numbers in prop::collection::vec(0_u64..10_000, 1..300)
         ) {
             let mut window = ReplayWindow::default();

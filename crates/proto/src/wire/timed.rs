@@ -1,4 +1,4 @@
-//! The body of a timed stream's datagram (audio, haptics, poses): a payload, and those before it.
+//! The body of a timed stream's datagram (audio, haptics, poses): a payload, and previous ones.
 //!
 //! ```text
 //!  0      1      2      3      4                           8
@@ -10,11 +10,12 @@
 //! │       its capture time, ns of the sender's clock      │
 //! └───────────────────────────────────────────────────────┘ 24   `count` payloads, the newest first:
 //! ┌───────────────────────────┬─────────────┬─────────────┐
-//! │ how much older, in ns     │ duration    │ bytes       │   8   bytes
+//! │ age difference, in ns     │ duration    │ bytes       │   8   bytes
 //! └───────────────────────────┴─────────────┴─────────────┘
 //! ```
-//! The numbers of the payloads behind the newest one count down from its. They were sent before, and
-//! are there for those who lost them, as in RFC 2198; unlike there each says its whole time and number.
+//! The payloads after the newest one have descending numbers. They were sent before and are repeated against
+//! loss, as in RFC 2198; unlike there, each one has its full time and number. The reserved field is zero and
+//! ignored on receipt.
 
 use zerocopy::little_endian::{I64, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -25,33 +26,32 @@ use crate::bytes::{MAX_DATAGRAM, Reader, Reject, Writer, range};
 use crate::id::PayloadSeq;
 use crate::time::PeerInstant;
 
-/// Bytes of the fixed part of a body.
+/// Size of the fixed part of a body in bytes.
 pub const TIMED_HEADER: usize = size_of::<Layout>();
 
-/// Bytes in front of each payload.
+/// Size of the header of each payload in bytes.
 pub const BLOCK_HEADER: usize = 4 + 2 + 2;
 
-/// Bytes of the longest body.
+/// Maximum size of a body in bytes.
 pub const MAX_TIMED_BODY: usize = MAX_DATAGRAM - HEADER - TAG;
 
-/// Bytes of the longest payload.
+/// Maximum size of a payload in bytes.
 pub const MAX_PAYLOAD: usize = MAX_TIMED_BODY - TIMED_HEADER - BLOCK_HEADER;
 
-/// Payloads in a datagram at most, the new one included.
+/// Maximum number of payloads in a datagram, including the new one.
 pub const MAX_BLOCKS: usize = 8;
 
-/// How old a payload that is repeated may be compared with the newest: what 32 bits of nanoseconds
-/// hold.
+/// Maximum age of a repeated payload relative to the newest: the range of 32 bits of nanoseconds.
 const OLDEST: i64 = u32::MAX as i64;
 
-/// A payload with its time.
+/// A payload with its capture time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Payload<'a> {
-    /// Its number.
+    /// Its sequence number.
     pub seq: PayloadSeq,
-    /// When its first sample was captured, on the sender's clock.
+    /// The capture time of its first sample (sender clock).
     pub captured: PeerInstant,
-    /// How long it is, in samples of the stream's format; 0 where it is a moment.
+    /// Its length, in samples of the stream's format; 0 for an instant.
     pub samples: u16,
     /// The bytes, at most [`MAX_PAYLOAD`].
     pub bytes: &'a [u8],
@@ -70,7 +70,7 @@ struct Layout {
 
 const _: () = assert!(TIMED_HEADER == 24);
 
-/// Writes bodies.
+/// Writes bodies of timed streams.
 #[derive(Debug)]
 pub struct TimedWriter<'a> {
     out: &'a mut Vec<u8>,
@@ -101,8 +101,8 @@ impl<'a> TimedWriter<'a> {
         writer
     }
 
-    /// Appends the payload before the last one that was written, if there is room for it. Whether it
-    /// was.
+    /// Appends the payload before the last written one, if there is space for it. Returns whether it was
+    /// appended.
     pub fn repeat(&mut self, payload: &Payload<'_>) -> bool {
         let (newest, captured) = self.newest;
         let count = self.out[self.start + 2];
@@ -146,7 +146,7 @@ impl<'a> Timed<'a> {
     /// Reads an opened body.
     ///
     /// # Errors
-    /// [`Reject`] if it is of no timed stream or a field is out of its range.
+    /// [`Reject`] if it does not belong to a timed stream or a field is out of range.
     pub fn parse(body: &'a [u8]) -> Result<Timed<'a>, Reject> {
         let (l, blocks) = Layout::ref_from_prefix(body).map_err(|_| Reject::Truncated)?;
         let kind = StreamKind::from_wire(l.kind).filter(|kind| *kind != StreamKind::Video);
@@ -188,7 +188,7 @@ impl<'a> Timed<'a> {
     pub fn payloads(&self) -> impl Iterator<Item = Payload<'a>> {
         let timed = *self;
         let mut r = Reader::new(timed.blocks);
-        // All of them were read once.
+        // All of them were parsed before.
         (0..timed.count).map_while(move |back| timed.block(&mut r, back).ok())
     }
 }

@@ -1,4 +1,4 @@
-//! The body of a media datagram: one fragment of one slice of one frame.
+//! The body of a video datagram: one fragment of one slice of one frame.
 //!
 //! ```text
 //!  0      1      2      3      4             6      7      8
@@ -16,7 +16,8 @@
 //! │ last input applied        │ how  │clock │ ext. bytes  │
 //! └───────────────────────────┴──────┴──────┴─────────────┘ 48   extensions, payload
 //! ```
-//! Extensions are those of [`extensions`](super::extensions). Block and shard name the body's place in the erasure code of [`parity`](super::parity).
+//! Extensions are those of [`extensions`](super::extensions). Block and shard are the position of the body in
+//! the erasure code of [`fec`](super::fec). The reserved field is zero and ignored on receipt.
 
 use zerocopy::little_endian::{I64, U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -30,32 +31,32 @@ use crate::bytes::{Reject, range};
 use crate::id::{ConfigEpoch, FrameId, InputSeq, ViewId};
 pub use crate::input::echo::{EchoKind, InputEcho};
 
-/// Payload bytes of a full fragment without extensions: a parity datagram must have room for the
-/// whole body.
-pub const FULL_PAYLOAD: usize = super::parity::MAX_SHARD_BODY - VIDEO_HEADER;
+/// Payload size of a full fragment without extensions: the whole body must fit into a repair datagram.
+pub const FULL_PAYLOAD: usize = super::fec::MAX_SHARD_BODY - VIDEO_HEADER;
 
-/// Slices a frame can have.
+/// Maximum number of slices of a frame.
 pub const MAX_SLICES: u8 = 64;
 
-/// Fragments a slice can have; with [`FULL_PAYLOAD`] this is 21.3 MB, a raw 4K picture in two.
+/// Maximum number of fragments of a slice; with [`FULL_PAYLOAD`] this is 21.3 MB, an uncompressed 4K picture
+/// in two slices.
 pub const MAX_FRAGMENTS: u16 = 16_384;
 
-/// What all fragments of a frame share.
+/// The fields that all fragments of a frame have in common.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameHeader {
     /// The frame.
     pub frame: FrameId,
-    /// The frame that it refers to; [`FrameId::NONE`] for a key frame.
+    /// The reference frame; [`FrameId::NONE`] for a key frame.
     pub reference: FrameId,
-    /// Its configuration.
+    /// Its configuration epoch.
     pub epoch: ConfigEpoch,
-    /// Which video stream of the session.
+    /// The number of the video stream in the session.
     pub stream: u8,
-    /// Which eye or view of the stream.
+    /// The eye or view of the stream.
     pub view: u8,
-    /// When it was captured, in nanoseconds of the host's clock …
+    /// Capture timestamp (nanoseconds, host clock) …
     pub captured: i64,
-    /// … and which generation of that clock (it changes when the host's clock restarts).
+    /// … and the epoch of that clock, which changes when the host's clock restarts.
     pub clock_epoch: u8,
     /// The newest input applied before it was drawn.
     pub echo: InputEcho,
@@ -68,7 +69,7 @@ impl FrameHeader {
         self.reference == FrameId::NONE
     }
 
-    /// Whose frame it is.
+    /// Its view.
     #[must_use]
     pub fn view_id(&self) -> ViewId {
         let (stream, view) = (self.stream, self.view);
@@ -76,7 +77,7 @@ impl FrameHeader {
     }
 }
 
-/// A slice's place in its frame.
+/// A slice's position in its frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlicePlace {
     /// Counted from 0.
@@ -89,18 +90,18 @@ pub struct SlicePlace {
     pub mbs: u16,
 }
 
-/// A fragment's place in its slice.
+/// A fragment's position in its slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FragmentPlace {
     /// Counted from 0.
     pub index: u16,
     /// Fragments of the slice, 1–[`MAX_FRAGMENTS`].
     pub count: u16,
-    /// Where its payload starts in the slice, in bytes.
+    /// The offset of its payload in the slice, in bytes.
     pub offset: u32,
 }
 
-/// Its place in the erasure code; all zero when the frame is not protected.
+/// Its position in the erasure code; all zero for a frame without FEC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FecPlace {
     /// Block of the frame.
@@ -109,25 +110,25 @@ pub struct FecPlace {
     pub index: u8,
 }
 
-/// What the host does for this frame if some of it is lost.
+/// The loss protection of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flags {
-    /// It sends again what it is asked for.
+    /// The host retransmits fragments on request.
     pub resend: bool,
-    /// Parity follows: at the end of the frame, and of each of its blocks.
+    /// Repair shards follow at the end of the frame and of each of its blocks.
     pub parity: bool,
-    /// This datagram was sent before, and again because it was asked for.
+    /// This datagram is a retransmission.
     pub again: bool,
 }
 
 impl Flags {
-    /// Where they lie in a body.
+    /// Their offset in a body.
     pub(crate) const AT: usize = 3;
     /// The bit of [`Flags::again`].
-    pub(crate) const AGAIN: u8 = 4;
+    pub(crate) const RETRANSMITTED: u8 = 4;
 
     fn to_wire(self) -> u8 {
-        let again = if self.again { Self::AGAIN } else { 0 };
+        let again = if self.again { Self::RETRANSMITTED } else { 0 };
         u8::from(self.resend) | u8::from(self.parity) << 1 | again
     }
 
@@ -135,7 +136,7 @@ impl Flags {
         Flags {
             resend: bits & 1 != 0,
             parity: bits & 2 != 0,
-            again: bits & Self::AGAIN != 0,
+            again: bits & Self::RETRANSMITTED != 0,
         }
     }
 }
@@ -143,17 +144,17 @@ impl Flags {
 /// A parsed fragment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fragment<'a> {
-    /// What it shares with the frame's other fragments.
+    /// The fields that the frame's fragments have in common.
     pub header: FrameHeader,
     /// Its slice.
     pub slice: SlicePlace,
-    /// Its place there.
+    /// Its position in the slice.
     pub place: FragmentPlace,
-    /// Its place in the erasure code.
+    /// Its position in the erasure code.
     pub fec: FecPlace,
-    /// What is done for it.
+    /// The loss protection of the frame.
     pub flags: Flags,
-    /// What the frame says besides.
+    /// The optional fields of the frame.
     pub extensions: Extensions,
     /// The bytes.
     pub payload: &'a [u8],
@@ -225,8 +226,8 @@ impl<'a> Fragment<'a> {
     /// Reads an opened body.
     ///
     /// # Errors
-    /// [`Reject`] if it is no video fragment or a field is out of its range. An authentic peer
-    /// may still be wrong: what passes here is bounded.
+    /// [`Reject`] if it is not a video fragment or a field is out of range. An authenticated peer may still
+    /// send wrong values: accepted ones are bounded.
     pub fn parse(body: &'a [u8]) -> Result<Fragment<'a>, Reject> {
         let (l, rest) = Layout::ref_from_prefix(body).map_err(|_| Reject::Truncated)?;
         if l.kind != media::FRAGMENT {
@@ -255,10 +256,7 @@ impl<'a> Fragment<'a> {
             "offset",
         )?;
         range((l.fragment.get() == 0) == (l.offset.get() == 0), "offset")?;
-        range(
-            usize::from(l.fec_index) < super::parity::BLOCK,
-            "data shard",
-        )?;
+        range(usize::from(l.fec_index) < super::fec::BLOCK, "data shard")?;
         Ok(Fragment {
             header: FrameHeader {
                 frame: FrameId(l.frame.get()),

@@ -1,4 +1,4 @@
-//! From where and how wide the picture of a frame was drawn.
+//! The viewpoints and fields of view of a frame's picture.
 
 use crate::bytes::{Reader, Reject, Writer};
 use crate::field_of_view::FieldOfView;
@@ -7,15 +7,15 @@ use crate::pose::Pose;
 /// One eye's part of a picture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct View {
-    /// Where the eye was that it was drawn for, in the space of the player's own poses. Its
-    /// velocities are not sent.
+    /// The pose of the eye for which it was drawn, in the space of the player's own poses. Its velocities are
+    /// not sent.
     pub pose: Pose,
-    /// What it shows.
+    /// Its field of view.
     pub fov: FieldOfView,
 }
 
-/// The views of a picture, side by side from left to right, each an equal part of its width: the one
-/// of a picture with one view, or those of the left and of the right eye.
+/// The views of a picture, side by side from left to right, each an equal part of its width: one view, or
+/// those of the left and of the right eye.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Views {
     first: View,
@@ -23,7 +23,7 @@ pub struct Views {
 }
 
 impl Views {
-    /// Of a picture with one view.
+    /// For a picture with one view.
     #[must_use]
     pub fn one(view: View) -> Views {
         Views {
@@ -32,7 +32,7 @@ impl Views {
         }
     }
 
-    /// Of a picture with two.
+    /// For a picture with two views.
     #[must_use]
     pub fn two(left: View, right: View) -> Views {
         Views {
@@ -41,7 +41,7 @@ impl Views {
         }
     }
 
-    /// From left to right; `None` if there is none, or more than two.
+    /// From left to right; `None` for zero or more than two views.
     pub fn from_views(views: impl IntoIterator<Item = View>) -> Option<Views> {
         let mut views = views.into_iter();
         match (views.next()?, views.next(), views.next()) {
@@ -56,7 +56,7 @@ impl Views {
         std::iter::once(&self.first).chain(&self.second)
     }
 
-    /// How many they are: 1 or 2.
+    /// Their number: 1 or 2.
     #[must_use]
     pub fn count(&self) -> usize {
         1 + usize::from(self.second.is_some())
@@ -74,7 +74,7 @@ impl Views {
         self.second.as_ref().unwrap_or(&self.first)
     }
 
-    /// Bytes that they take.
+    /// Their encoded size in bytes.
     pub(super) fn len(&self) -> usize {
         1 + self.count() * (Pose::PLACE_LEN + FieldOfView::LEN)
     }
@@ -87,7 +87,7 @@ impl Views {
         }
     }
 
-    /// `None` if they are not one or two, or one of them is none.
+    /// `None` if the number is not 1 or 2, or one of the views is invalid.
     pub(super) fn parse(r: &mut Reader<'_>) -> Result<Option<Views>, Reject> {
         let count = r.u8()?;
         if !(1..=2).contains(&count) {
@@ -113,7 +113,7 @@ impl View {
     }
 }
 
-/// Without the velocities, which do not come out at the other end.
+/// Without the velocities, which are not encoded.
 fn still(view: View) -> View {
     View {
         pose: view.pose.still(),

@@ -1,4 +1,4 @@
-//! Nor does a frame that is noted for figures.
+//! Updating the statistics of a frame doesn't allocate.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn noting_a_frame_costs_no_allocation() {
     sys::count();
     for frame in 0..FRAMES {
         for id in all {
-            let displayed = Outcome::Displayed(Fidelity::Whole);
+            let displayed = Outcome::Displayed(Fidelity::Complete);
             let mut record = FrameRecord::new(id, (ViewId::FIRST, FrameId(frame)), displayed);
             record.host.stamp(Stage::Captured, now(frame));
             record.client.first_received = Some(PeerInstant(0));
@@ -40,7 +40,7 @@ fn noting_a_frame_costs_no_allocation() {
     let read = figures.read(now(FRAMES));
     assert!(
         read.iter().all(|of| of.latency.is_some()),
-        "so that all of it ran"
+        "all frames were processed"
     );
     assert_eq!(counted, 0, "allocations for {FRAMES} frames");
 }

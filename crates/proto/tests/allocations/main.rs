@@ -1,6 +1,9 @@
-//! After start-up no datagram costs an allocation: not in fragmenting, sealing and parity, nor in
-//! opening, reassembling and repairing.
-#![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
+//! After start-up, datagrams cause no allocations: neither in fragmentation, seals and FEC encoding, nor in
+//! opening, reassembly and repair.
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "test values are known to fit"
+)]
 
 mod figures;
 mod rendition;
@@ -11,8 +14,8 @@ mod timed;
 
 use openuvr_proto::id::{ConfigEpoch, FrameId};
 use openuvr_proto::recv::plane::MediaReceiver;
-use openuvr_proto::recv::reassemble::Step;
-use openuvr_proto::send::fec::{ParityLevel, ParityPlan};
+use openuvr_proto::recv::reassemble::VideoOutput;
+use openuvr_proto::send::fec::{FecLevel, FecPlan};
 use openuvr_proto::send::loss::Loss;
 use openuvr_proto::send::packetize::{Protection, SendBuf};
 use openuvr_proto::send::plane::MediaSender;
@@ -22,8 +25,8 @@ use openuvr_proto::units::Size;
 use openuvr_proto::wire::video::{Configuration, Extensions, FrameHeader, InputEcho, SlicePlace};
 use support::established;
 
-/// Frames until everything has grown to its size: what is kept to be sent again is kept for 100 ms,
-/// and the largest frame must have come.
+/// Frames until all buffers have their final size: retransmission data is kept for 100 ms, and the largest
+/// frame must have been sent.
 const START_UP: u32 = 60;
 const FRAMES: u32 = 600;
 const SLICES: u8 = 8;
@@ -39,7 +42,7 @@ fn a_datagram_costs_no_allocation() {
         run: 2.0,
     };
     sender.protect(&Protection {
-        parity: ParityPlan::of(loss, ParityLevel::Standard),
+        parity: FecPlan::of(loss, FecLevel::Standard),
         resend: true,
     });
     let mut receiver = MediaReceiver::new(&established());
@@ -51,7 +54,7 @@ fn a_datagram_costs_no_allocation() {
             sys::count();
         }
         let now = Instant(i64::from(frame) * 16_666_667);
-        // A key frame now and then, and one large frame in start-up that has more than one block.
+        // An occasional key frame, and one large frame in start-up that has more than one block.
         let key = frame % 50 == 1;
         let length = match frame {
             5 => 40_000,
@@ -101,15 +104,15 @@ fn a_datagram_costs_no_allocation() {
                 }
             }
             while let Some(step) = receiver.first().poll(now) {
-                if let Step::End(end) = step {
+                if let VideoOutput::End(end) = step {
                     repaired += u32::from(end.repaired);
-                    whole += u32::from(end.fidelity == Fidelity::Whole);
+                    whole += u32::from(end.fidelity == Fidelity::Complete);
                 }
             }
         }
     }
     let counted = sys::counted();
-    assert_eq!(whole, START_UP + FRAMES, "so that all of it ran");
+    assert_eq!(whole, START_UP + FRAMES, "all frames are complete");
     assert!(
         lost > 300 && repaired > 200,
         "{lost} lost, {repaired} repaired"

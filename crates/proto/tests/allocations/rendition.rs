@@ -1,6 +1,6 @@
-//! Nor does a frame's whole way through a rendition to a player and an observer.
+//! The path of a frame through a rendition to a player and an observer doesn't allocate.
 
-use openuvr_proto::control::negotiate::{Role, Wishes};
+use openuvr_proto::control::negotiate::{ClientConstraints, Role};
 use openuvr_proto::id::{SessionId, SubscriberId, ViewId};
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::send::packetize::SendBuf;
@@ -18,7 +18,7 @@ use openuvr_proto::wire::video::SlicePlace;
 use crate::support::established;
 use crate::{FRAMES, SLICES, sys};
 
-/// Frames until everything has grown to its size: congestion control looks back ten seconds.
+/// Frames until all buffers have their final size: congestion control has a history of ten seconds.
 const START_UP: u32 = 700;
 
 /// Counts datagrams.
@@ -48,17 +48,17 @@ fn a_frame_costs_no_allocation() {
                 max: rate,
             },
             adaptive: true,
-            recovery: Recovery::SkipBack,
+            recovery: Recovery::ReferenceInvalidation,
             key_frame_every: Some(100),
         },
-        top_up: true,
+        static_refinement: true,
         follows_display: false,
     });
     let ids = [1, 2].map(|id| SubscriberId::from(SessionId(id)));
     for (id, role) in ids.into_iter().zip([Role::Player, Role::Observer]) {
         let media = Box::new(MediaSender::new(&established()).video());
         let session = Session::new(media, Count(0));
-        rendition.subscribe(id, role, Wishes::default(), session);
+        rendition.subscribe(id, role, ClientConstraints::default(), session);
     }
     rendition.encoder_opened(OpenedEncoder {
         size: Size::new(1280, 720),
@@ -78,7 +78,7 @@ fn a_frame_costs_no_allocation() {
         let now = Instant(i64::from(frame) * 16_666_667);
         assert!(rendition.captured(now, true));
         let changed = |mb: usize| mb < 100;
-        let begun = rendition.begin(now, Some(&changed));
+        let begun = rendition.start_frame(now, Some(&changed));
         let (_, mut fan_out) = begun.expect("there is an encoder");
         for index in 0..SLICES {
             let place = SlicePlace {
@@ -87,7 +87,7 @@ fn a_frame_costs_no_allocation() {
                 first_mb: u16::from(index) * 450,
                 mbs: 450,
             };
-            // The largest ones come first.
+            // The largest ones are first.
             let length = match frame {
                 ..100 => 4000,
                 _ => 500 + (frame as usize * 977) % 3000,
@@ -103,17 +103,17 @@ fn a_frame_costs_no_allocation() {
         while let Some(end) = rendition.poll_end() {
             ends += u32::from(end.end.is_ok());
         }
-        let whole = Outcome::Displayed(Fidelity::Whole);
+        let whole = Outcome::Displayed(Fidelity::Complete);
         let arrival = Report {
             first_received: Some(PeerInstant(now.0)),
             recoverable: Some(std::time::Duration::from_millis(1)),
             ..Report::new(rendition.frame(), whole)
         };
         rendition.feedback(now, ids[0], Feedback::Frame(arrival));
-        while rendition.poll_decision().is_some() {}
+        while rendition.poll_control_event().is_some() {}
     }
     assert_eq!(sys::counted(), 0, "allocations in {FRAMES} frames");
-    assert_eq!(ends, 2 * (START_UP + FRAMES), "so that all of it ran");
+    assert_eq!(ends, 2 * (START_UP + FRAMES), "all frames ended");
     for (_, session) in rendition.subscribers() {
         let all = (START_UP + FRAMES) as usize * usize::from(SLICES);
         assert!(

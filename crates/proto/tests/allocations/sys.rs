@@ -1,4 +1,4 @@
-//! An allocator that counts.
+//! An allocator that counts allocations.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -19,7 +19,7 @@ pub(crate) fn count() {
     COUNTED.set(Some(0));
 }
 
-/// How many there were; it counts no more.
+/// Stops counting and returns the number.
 pub(crate) fn counted() -> u64 {
     COUNTED.take().unwrap_or_default()
 }
@@ -28,12 +28,12 @@ fn note() {
     COUNTED.set(COUNTED.get().map(|n| n + 1));
 }
 
-// SAFETY: every call goes to the system's allocator as it came; counting touches a thread-local
+// SAFETY: every call is forwarded unchanged to the system's allocator; counting accesses a thread-local
 // number that needs neither an allocation nor a destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note();
-        // SAFETY: the caller keeps `alloc`'s contract, which is this one's.
+        // SAFETY: the caller upholds `alloc`'s contract, which is the same as here.
         unsafe { System.alloc(layout) }
     }
 
@@ -44,7 +44,7 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         note();
-        // SAFETY: `place` came from `System`, and the caller keeps `realloc`'s contract.
+        // SAFETY: `place` came from `System`, and the caller upholds `realloc`'s contract.
         unsafe { System.realloc(place, layout, size) }
     }
 }

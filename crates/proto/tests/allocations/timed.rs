@@ -1,8 +1,8 @@
-//! Nor does a payload of a timed stream, although it is repeated and put into order.
+//! A payload of a timed stream doesn't allocate, although it is repeated and put into order.
 
 use openuvr_proto::control::streams::Grant;
 use openuvr_proto::recv::plane::MediaReceiver;
-use openuvr_proto::recv::timed::TimedStep;
+use openuvr_proto::recv::timed::TimedOutput;
 use openuvr_proto::send::loss::Loss;
 use openuvr_proto::send::packetize::SendBuf;
 use openuvr_proto::send::plane::MediaSender;
@@ -14,7 +14,7 @@ use crate::sys;
 
 const STREAM: StreamId = StreamId::first(StreamKind::Audio);
 
-/// Payloads until every place of the receiver was used.
+/// Payloads until every slot of the receiver was used.
 const START_UP: i64 = 200;
 const PAYLOADS: i64 = 2000;
 
@@ -35,15 +35,15 @@ fn a_payload_costs_no_allocation() {
     }]);
     let mut out = SendBuf::default();
     let bytes = [7; 150];
-    let mut heard = 0;
+    let mut received = 0;
     for number in 0..START_UP + PAYLOADS {
         if number == START_UP {
             sys::count();
-            heard = 0;
+            received = 0;
         }
         let now = Instant(number * 2_500_000);
         sender.send(now, (now, 120), &bytes, &mut out).unwrap();
-        // Two in a row are lost now and then.
+        // Two consecutive payloads are lost periodically.
         if number % 20 > 1 {
             for datagram in out.iter() {
                 receiver.handle_datagram(now, datagram).unwrap();
@@ -51,10 +51,13 @@ fn a_payload_costs_no_allocation() {
         }
         let stream = receiver.timed(STREAM).unwrap();
         while let Some(step) = stream.poll(now) {
-            heard += i64::from(matches!(step, TimedStep::Payload(..)));
+            received += i64::from(matches!(step, TimedOutput::Payload(..)));
         }
     }
     let counted = sys::counted();
-    assert!(heard >= PAYLOADS - 2, "so that all of it ran: {heard}");
+    assert!(
+        received >= PAYLOADS - 2,
+        "nearly all payloads arrived: {received}"
+    );
     assert_eq!(counted, 0, "allocations for {PAYLOADS} payloads");
 }

@@ -1,13 +1,16 @@
-//! What the tests of this folder share.
-#![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
+//! Shared parts of the tests in this folder.
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "test values are known to fit"
+)]
 
 use openuvr_proto::control::handshake::{Established, PublicKey, SessionSecret};
-use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
+use openuvr_proto::control::negotiate::{ClientConstraints, Offer, Role};
 use openuvr_proto::host::{Host, HostPolicy, SecondPlayer};
 use openuvr_proto::id::SessionId;
 use openuvr_proto::input::keys::Keys;
 
-/// What a handshake would leave in both hands.
+/// The result of a handshake for both sides.
 pub(crate) fn established() -> Established {
     Established {
         session: SessionId(0x0a0b_0c0d),
@@ -18,7 +21,7 @@ pub(crate) fn established() -> Established {
     }
 }
 
-/// A host that encodes with codec 1 and lets nobody take over.
+/// A host that encodes with codec 1 and allows no take-over.
 #[allow(dead_code, reason = "not every test has a host")]
 pub(crate) fn host(max_observers: usize) -> Host {
     Host::new(HostPolicy {
@@ -31,7 +34,7 @@ pub(crate) fn host(max_observers: usize) -> Host {
     })
 }
 
-/// What a client asks for that decodes these codecs and wishes for nothing.
+/// The offer of a client that decodes these codecs, without constraints.
 #[allow(dead_code, reason = "not every test has a client")]
 pub(crate) fn offer(role: Role, codecs: u32) -> Offer {
     Offer {
@@ -40,7 +43,7 @@ pub(crate) fn offer(role: Role, codecs: u32) -> Offer {
         codecs,
         name: String::new(),
         software: String::new(),
-        wishes: Wishes::default(),
+        constraints: ClientConstraints::default(),
         streams: Vec::new(),
     }
 }

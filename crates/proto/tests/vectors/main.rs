@@ -1,13 +1,12 @@
-//! The bytes of this version of the protocol, as `vectors/` has them for everybody who writes an
-//! implementation. A change of a byte fails here until [`PROTOCOL_VERSION`] is raised; then
-//! `UPDATE_VECTORS=1 cargo test -p openuvr-proto --test vectors` writes the new version's file. It
-//! never rewrites a file that is there.
+//! The bytes of this version of the protocol, published in `vectors/` for other implementations. A changed
+//! byte fails here until [`PROTOCOL_VERSION`] is raised; then `UPDATE_VECTORS=1 cargo test -p openuvr-proto
+//! --test vectors` writes the new version's file. It never overwrites an existing file.
 //!
-//! Keys and tags are computed a second time here, from `docs/protocol.md` and not by the crate.
+//! Keys and tags are computed independently here, from `docs/protocol.md` and not by the crate.
 #![allow(
     clippy::cast_possible_truncation,
     clippy::unwrap_used,
-    reason = "a test knows its numbers, and ends with a panic"
+    reason = "test values are known to fit, and a test may panic"
 )]
 
 mod messages;
@@ -21,21 +20,23 @@ use std::path::{Path, PathBuf};
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hkdf;
-use messages::{decisions, messages};
-use openuvr_proto::control::clipboard::{ClipboardPiece, ClipboardWays};
-use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role, WatchReason, Wishes};
+use messages::{control_events, messages};
+use openuvr_proto::control::clipboard::{ClipboardDirections, ClipboardPiece};
+use openuvr_proto::control::negotiate::{
+    ClientConstraints, Negotiation, ObserverReason, Offer, Refusal, Role,
+};
 use openuvr_proto::control::streams::{AudioFormat, Grant, StreamOffer};
-use openuvr_proto::decision::Loss;
+use openuvr_proto::control_event::Loss;
 use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq, PoseId, ViewId};
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::pose::Pose;
-use openuvr_proto::send::fec::{ParityLevel, ParityPlan};
+use openuvr_proto::send::fec::{FecLevel, FecPlan};
 use openuvr_proto::send::packetize::{Protection, SendBuf, VideoSender};
 use openuvr_proto::send::plane::MediaSender;
 use openuvr_proto::send::timed::TimedSender;
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::units::{Bitrate, Size};
-use openuvr_proto::wire::control::{Message, MissingRange, ResendRequest};
+use openuvr_proto::wire::control::{Message, MissingRange, RetransmissionRequest};
 use openuvr_proto::wire::header::{HEADER, PROTOCOL_VERSION, Plane, TAG};
 use openuvr_proto::wire::media::{StreamId, StreamKind};
 use openuvr_proto::wire::seal::{Direction, Opener, PACKETS_PER_KEY, Sealer};
@@ -94,7 +95,7 @@ fn expand<const N: usize>(secret: &[u8], label: &str) -> [u8; N] {
     out
 }
 
-/// Opens a datagram by the book.
+/// Opens a datagram according to the specification.
 fn open(key: [u8; 16], datagram: &[u8]) -> Vec<u8> {
     let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &key).unwrap());
     let mut nonce = [0; 12];
@@ -189,7 +190,7 @@ fn media(v: &mut Vectors) {
     timed(v);
 }
 
-/// An eye so far to the right.
+/// An eye at this distance to the right.
 fn eye(right: f32) -> View {
     View {
         pose: Pose::new([right, 1.75, -3.0], [0.0, 0.6, 0.0, 0.8]).unwrap(),
@@ -197,7 +198,7 @@ fn eye(right: f32) -> View {
     }
 }
 
-/// A frame whose picture has both eyes side by side.
+/// A frame with the views of both eyes side by side.
 fn both_eyes(v: &mut Vectors) {
     let mut sender = MediaSender::new(&established()).video();
     let mut out = SendBuf::default();
@@ -224,7 +225,7 @@ fn both_eyes(v: &mut Vectors) {
     v.seed("fragment", "both_eyes", &body);
 }
 
-/// A frame of view 1, which says with which pose it was drawn, and what it shows.
+/// A frame of view 1, with the pose with which it was drawn, and its field of view.
 fn right_eye(v: &mut Vectors) {
     let mut sender = MediaSender::new(&established()).video();
     let mut out = SendBuf::default();
@@ -264,7 +265,7 @@ fn right_eye(v: &mut Vectors) {
     v.seed("fragment", "right_eye", &body);
 }
 
-/// Two payloads of sound, the second with the first repeated; one of haptics.
+/// Two audio payloads, the second with the first repeated; one haptic payload.
 fn timed(v: &mut Vectors) {
     let media = MediaSender::new(&established());
     let mut out = SendBuf::default();
@@ -296,7 +297,7 @@ fn timed(v: &mut Vectors) {
     );
 }
 
-/// A frame of one slice with which an intra refresh begins.
+/// A frame of one slice with which an intra refresh starts.
 fn refresh(v: &mut Vectors) {
     let mut sender = MediaSender::new(&established()).video();
     let mut out = SendBuf::default();
@@ -325,14 +326,14 @@ fn refresh(v: &mut Vectors) {
     v.seed("fragment", "refresh", &body);
 }
 
-/// A frame of two slices with parity, of which the second slice is sent again.
+/// A frame of two slices with FEC; the second slice is retransmitted.
 fn protected(v: &mut Vectors, sender: &mut VideoSender) {
     let loss = Loss {
         rate: 0.01,
         run: 1.0,
     };
     sender.protect(&Protection {
-        parity: ParityPlan::of(loss, ParityLevel::Standard),
+        parity: FecPlan::of(loss, FecLevel::Standard),
         resend: true,
     });
     let now = Instant(2_000_000_000);
@@ -359,7 +360,7 @@ fn protected(v: &mut Vectors, sender: &mut VideoSender) {
         v.bytes(&format!("parity_{index}"), &body);
         v.seed("parity", &format!("parity_{index}"), &body);
     }
-    let request = ResendRequest {
+    let request = RetransmissionRequest {
         view: ViewId::FIRST,
         frame: FrameId(7),
         ranges: vec![MissingRange {
@@ -400,9 +401,9 @@ fn rotation(v: &mut Vectors) {
 
 fn control(v: &mut Vectors) {
     v.title("Control messages, as they lie in a datagram's body");
-    let decisions = decisions().into_iter();
-    let decisions = decisions.map(|(name, decision)| (name, Message::Decision(decision)));
-    for (name, message) in messages().into_iter().chain(decisions) {
+    let events = control_events().into_iter();
+    let events = events.map(|(name, event)| (name, Message::ControlEvent(event)));
+    for (name, message) in messages().into_iter().chain(events) {
         let mut bytes = Vec::new();
         message.write(&mut bytes);
         v.bytes(name, &bytes);
@@ -420,7 +421,7 @@ fn negotiation(v: &mut Vectors) {
                 codecs: 0b110,
                 name: "attic".into(),
                 software: "openuvr 0.1.0".into(),
-                wishes: Wishes {
+                constraints: ClientConstraints {
                     bitrate: Some(Bitrate::from_mbps(5)),
                     size: Some(Size::new(1280, 720)),
                     fps: NonZeroU16::new(144),
@@ -449,7 +450,7 @@ fn negotiation(v: &mut Vectors) {
                 role: Role::Observer,
                 host: "tower".into(),
                 keys: Keys::Position,
-                watching: Some(WatchReason::TakenOver),
+                observer_reason: Some(ObserverReason::TakenOver),
             },
         ),
         ("refused", Negotiation::Refused(Refusal::NoCommonCodec)),
@@ -484,7 +485,7 @@ fn negotiation(v: &mut Vectors) {
         ),
         (
             "clipboard_ways",
-            Negotiation::ClipboardWays(ClipboardWays {
+            Negotiation::ClipboardDirections(ClipboardDirections {
                 to_host: true,
                 to_client: false,
             }),

@@ -1,11 +1,11 @@
-//! The messages of the control plane whose bytes are published.
+//! The control messages with published bytes.
 
 use std::time::Duration;
 
-use openuvr_proto::control::ladder::Rung;
+use openuvr_proto::control::transport_probe::TransportKind;
+use openuvr_proto::control_event::{ControlEvent, KeyFrameReason, Loss, RateChange};
 use openuvr_proto::controller::{Buttons, ControllerState, Hand, Haptic};
-use openuvr_proto::decision::{Change, Decision, KeyReason, Loss};
-use openuvr_proto::display::{Display, Eyes, Refresh};
+use openuvr_proto::display::{Display, Eyes, RefreshTiming};
 use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PoseId, ViewId};
 use openuvr_proto::input::event::{Button, EV_KEY, EV_REL, InputEvent, KeyCode};
 use openuvr_proto::input::pad::{PadButton, PadId, PadIdentity, PadName, PadState, Rumble};
@@ -15,20 +15,20 @@ use openuvr_proto::time::PeerInstant;
 use openuvr_proto::trace::{DisplayLatency, DropCause, Fidelity, Outcome, Stage};
 use openuvr_proto::units::Bitrate;
 use openuvr_proto::wire::control::{
-    AudioReport, GoodbyeReason, InputBatch, Message, MissingRange, Report, ResendRequest,
+    AudioReport, GoodbyeReason, InputBatch, Message, MissingRange, Report, RetransmissionRequest,
 };
 use openuvr_proto::wire::video::{EchoKind, FieldOfView};
 
-pub(crate) fn decisions() -> Vec<(&'static str, Decision)> {
+pub(crate) fn control_events() -> Vec<(&'static str, ControlEvent)> {
     let ms = Duration::from_millis;
     let (to, capacity) = (Bitrate::from_mbps(8), Bitrate::from_mbps(10));
-    let (frame, why) = (FrameId(9), KeyReason::Futile);
-    let queue = Change::Queue {
+    let (frame, why) = (FrameId(9), KeyFrameReason::RefreshFailed);
+    let queue = RateChange::Queue {
         to,
         waited: ms(25),
         capacity,
     };
-    let protect = Decision::Protect {
+    let protect = ControlEvent::Protection {
         parity: 3,
         resend: true,
         loss: Loss {
@@ -37,38 +37,53 @@ pub(crate) fn decisions() -> Vec<(&'static str, Decision)> {
         },
         round_trip: ms(4),
     };
-    let refresh = Decision::Refresh {
+    let refresh = ControlEvent::IntraRefresh {
         frame,
         lost: FrameId(7),
     };
-    let skip = Decision::SkipBack {
+    let skip = ControlEvent::ReferenceInvalidation {
         frame,
         to: FrameId(6),
     };
     let lost = 13_107.0 / 65_535.0;
     vec![
-        ("decision_queue", Decision::Rate(queue)),
-        ("decision_loss", Decision::Rate(Change::Loss { to, lost })),
-        ("decision_silence", Decision::Rate(Change::Silence { to })),
-        ("decision_climb", Decision::Rate(Change::Climb { to })),
-        ("decision_full", Decision::Rate(Change::Full { to })),
+        ("decision_queue", ControlEvent::Rate(queue)),
+        (
+            "decision_loss",
+            ControlEvent::Rate(RateChange::Loss { to, lost }),
+        ),
+        (
+            "decision_silence",
+            ControlEvent::Rate(RateChange::Silence { to }),
+        ),
+        (
+            "decision_climb",
+            ControlEvent::Rate(RateChange::Increase { to }),
+        ),
+        (
+            "decision_full",
+            ControlEvent::Rate(RateChange::Maximum { to }),
+        ),
         (
             "decision_longer",
-            Decision::Rate(Change::Longer { by: ms(12) }),
+            ControlEvent::Rate(RateChange::LongerPath { by: ms(12) }),
         ),
         (
             "decision_taken_back",
-            Decision::Rate(Change::TakenBack { to }),
+            ControlEvent::Rate(RateChange::Reverted { to }),
         ),
         (
             "decision_pause",
-            Decision::Rate(Change::Pause { by: ms(40) }),
+            ControlEvent::Rate(RateChange::Stall { by: ms(40) }),
         ),
         ("decision_skip_back", skip),
         ("decision_refresh", refresh),
-        ("decision_key", Decision::Key { frame, why }),
+        ("decision_key", ControlEvent::KeyFrame { frame, why }),
         ("decision_protect", protect),
-        ("decision_hold", Decision::Hold { wait: ms(30) }),
+        (
+            "decision_hold",
+            ControlEvent::CongestionSkip { wait: ms(30) },
+        ),
     ]
 }
 
@@ -196,14 +211,14 @@ pub(crate) fn messages() -> Vec<(&'static str, Message<'static>)> {
         ("report_dropped", Message::Report(dropped)),
         (
             "reports_seen",
-            Message::ReportsSeen {
+            Message::ReportsAcked {
                 view: ViewId { stream: 0, view: 1 },
                 through: FrameId(9),
             },
         ),
         (
             "key_frame_wanted",
-            Message::KeyFrameWanted {
+            Message::KeyFrameRequest {
                 view: ViewId { stream: 2, view: 1 },
                 last_good: FrameId(7),
                 newest: FrameId(9),
@@ -218,7 +233,7 @@ pub(crate) fn messages() -> Vec<(&'static str, Message<'static>)> {
         ),
         (
             "resend",
-            Message::Resend(ResendRequest {
+            Message::RetransmissionRequest(RetransmissionRequest {
                 view: ViewId { stream: 0, view: 1 },
                 frame: FrameId(9),
                 ranges: vec![
@@ -237,7 +252,7 @@ pub(crate) fn messages() -> Vec<(&'static str, Message<'static>)> {
         ),
         (
             "resend_all",
-            Message::Resend(ResendRequest {
+            Message::RetransmissionRequest(RetransmissionRequest {
                 view: ViewId { stream: 0, view: 1 },
                 frame: FrameId(9),
                 ranges: Vec::new(),
@@ -261,7 +276,7 @@ pub(crate) fn messages() -> Vec<(&'static str, Message<'static>)> {
         ("input_unsettled", Message::Input(unsettled)),
         (
             "input_seen",
-            Message::InputSeen {
+            Message::InputAcked {
                 through: InputSeq(77),
             },
         ),
@@ -272,7 +287,7 @@ pub(crate) fn messages() -> Vec<(&'static str, Message<'static>)> {
                 bytes: b"stream",
             },
         ),
-        ("segments_seen", Message::SegmentsSeen { through: 1 << 33 }),
+        ("segments_seen", Message::SegmentsAcked { through: 1 << 33 }),
         (
             "goodbye",
             Message::Goodbye {
@@ -303,7 +318,7 @@ pub(crate) fn messages() -> Vec<(&'static str, Message<'static>)> {
             Message::Probed {
                 token: 0x0a0b_0c0d,
                 piece: 7,
-                rung: Some(Rung::Raw),
+                transport: Some(TransportKind::Raw),
                 padding: 5,
             },
         ),
@@ -341,9 +356,9 @@ pub(crate) fn messages() -> Vec<(&'static str, Message<'static>)> {
         ("display", display()),
         (
             "poses_wanted",
-            Message::PosesWanted {
+            Message::PoseSchedule {
                 number: 5,
-                at: Refresh {
+                at: RefreshTiming {
                     phase: PeerInstant(6_000_000_000),
                     period: ms(11),
                 },
@@ -382,7 +397,7 @@ fn display() -> Message<'static> {
     Message::Display {
         number: 2,
         display: Display {
-            refresh: Some(Refresh {
+            refresh: Some(RefreshTiming {
                 phase: PeerInstant(6_000_000_000),
                 period: Duration::from_nanos(11_111_111),
             }),

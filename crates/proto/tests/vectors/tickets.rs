@@ -1,6 +1,6 @@
-//! A portal's ticket and control token, and the handshake that a ticket begins, computed a second time from the
-//! documentation of `control/ticket.rs` and `control/handshake.rs`: both sides, with ephemeral keys that are given.
-//! What is computed here, the crate's own client and host take, each in place of the other.
+//! A portal's ticket and control token, and the handshake that starts with a ticket, computed independently
+//! from the documentation of `control/ticket.rs` and `control/handshake.rs`: both sides, with given ephemeral
+//! keys. The crate's own client and host accept the computed messages, each in place of the other.
 
 use aws_lc_rs::signature::Ed25519KeyPair;
 use aws_lc_rs::{digest, hkdf, hmac};
@@ -47,35 +47,35 @@ fn ticket(holder: Holder) -> SignedTicket {
     ticket.sign(&portal())
 }
 
-/// What makes a handshake the one that it is.
-struct Given {
+/// The parameters of the handshake.
+struct Inputs {
     nonce: [u8; 16],
     cookie: [u8; 20],
     /// Of the client, of the host.
     ephemeral: [[u8; 32]; 2],
-    /// What tags the Finish.
+    /// The key of the Finish's tag.
     key: [u8; 32],
 }
 
-const GIVEN: Given = Given {
+const INPUTS: Inputs = Inputs {
     nonce: [0x22; 16],
     cookie: [0x33; 20],
     ephemeral: [[0x44; 32], [0x55; 32]],
     key: [0x66; 32],
 };
 
-/// One side's state of Noise: the host's if `peer` is none.
-fn noise(own: &Identity, peer: Option<&Identity>, given: &Given) -> HandshakeState {
-    // Pattern, nonce, the versions of client and host, the one agreed on.
+/// One side's Noise state: the host's if `peer` is none.
+fn noise(own: &Identity, peer: Option<&Identity>, inputs: &Inputs) -> HandshakeState {
+    // Pattern, nonce, the versions of client and host, the negotiated one.
     let prologue = [
         b"openuvr handshake".as_slice(),
         &[3],
-        &given.nonce,
+        &inputs.nonce,
         &[1, 1, 1, 1, 1],
     ]
     .concat();
     let secret = own.to_bytes();
-    let ephemeral = given.ephemeral[usize::from(peer.is_none())];
+    let ephemeral = inputs.ephemeral[usize::from(peer.is_none())];
     let builder = Builder::new("Noise_IK_25519_ChaChaPoly_BLAKE2s".parse().unwrap())
         .prologue(&prologue)
         .unwrap()
@@ -127,22 +127,22 @@ fn tagged(mut message: Vec<u8>, key: &[u8]) -> Vec<u8> {
     message
 }
 
-fn hello(given: &Given) -> Vec<u8> {
+fn hello(inputs: &Inputs) -> Vec<u8> {
     [
         head(0, 3, 0),
         VERSIONS.to_vec(),
-        given.nonce.to_vec(),
+        inputs.nonce.to_vec(),
         vec![0; 64],
     ]
     .concat()
 }
 
-fn challenge(given: &Given) -> Vec<u8> {
-    let parts = [VERSIONS.as_slice(), &given.nonce, &given.cookie];
+fn challenge(inputs: &Inputs) -> Vec<u8> {
+    let parts = [VERSIONS.as_slice(), &inputs.nonce, &inputs.cookie];
     [head(0, 5, 0), parts.concat()].concat()
 }
 
-/// What the client seals for the host: its name and the ticket, each with its length, then zeros.
+/// The client's sealed payload for the host: its name and the ticket, each with its length, then zeros.
 fn begin_payload(ticket: &SignedTicket) -> Vec<u8> {
     let mut payload = vec![NAME.len() as u8];
     payload.extend(NAME.as_bytes());
@@ -153,26 +153,27 @@ fn begin_payload(ticket: &SignedTicket) -> Vec<u8> {
     payload
 }
 
-fn begin(
+fn begin_message(
     noise: &mut HandshakeState,
-    given: &Given,
+    inputs: &Inputs,
     host: &Identity,
     ticket: &SignedTicket,
 ) -> Vec<u8> {
     let sealed = write(noise, &begin_payload(ticket));
-    let parts = [VERSIONS.as_slice(), &given.nonce, &given.cookie, &sealed];
+    let parts = [VERSIONS.as_slice(), &inputs.nonce, &inputs.cookie, &sealed];
     let key = mac(&host.public().0, b"openuvr ticket begin");
     tagged([head(0, 6, 3), parts.concat()].concat(), &key)
 }
 
-/// What the host seals for the client: the session, the key of the next tag, and 33 zeros where a pairing has more.
-fn answer_payload(given: &Given) -> Vec<u8> {
-    [SESSION.to_le_bytes().as_slice(), &given.key, &[0; 33]].concat()
+/// The host's sealed payload for the client: the session, the key of the next tag, and 33 zeros where a
+/// pairing has more.
+fn answer_payload(inputs: &Inputs) -> Vec<u8> {
+    [SESSION.to_le_bytes().as_slice(), &inputs.key, &[0; 33]].concat()
 }
 
-fn answer(noise: &mut HandshakeState, given: &Given) -> Vec<u8> {
-    let sealed = write(noise, &answer_payload(given));
-    let mut bytes = [head(SESSION, 9, 3), given.nonce.to_vec(), sealed].concat();
+fn answer(noise: &mut HandshakeState, inputs: &Inputs) -> Vec<u8> {
+    let sealed = write(noise, &answer_payload(inputs));
+    let mut bytes = [head(SESSION, 9, 3), inputs.nonce.to_vec(), sealed].concat();
     bytes.resize(193, 0);
     bytes
 }
@@ -181,7 +182,7 @@ fn finish(session: u32, key: &[u8]) -> Vec<u8> {
     tagged([head(session, 10, 3), vec![0; 129]].concat(), key)
 }
 
-/// The session's secret, and the key of the Confirm's tag.
+/// The session secret, and the key of the Confirm's tag.
 fn keys(noise: &mut HandshakeState) -> [[u8; 32]; 2] {
     let (first, second) = noise.dangerously_get_raw_split();
     let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, noise.get_handshake_hash());
@@ -199,8 +200,8 @@ fn confirm(session: u32, key: &[u8]) -> Vec<u8> {
     tagged(head(session, 12, 3), key)
 }
 
-/// A ticket or a token, signed behind the words that say which: what comes before the session, and what comes after
-/// the end of its life.
+/// A ticket or a token, signed after the string of its purpose: `before` precedes the session, and `after`
+/// follows the expiry.
 fn signed(purpose: &[u8], before: [u8; 4], id: [u8; 16], after: &[u8]) -> Vec<u8> {
     let until = (TIME.0 + 60).to_le_bytes();
     let body = [before.as_slice(), &uuid().0, &id, &until, after].concat();
@@ -217,7 +218,7 @@ pub(crate) fn tickets(v: &mut Vectors) {
         TIME.0 + 60
     ));
     v.bytes("portal's public key", &portal().public().0);
-    let open = ticket(Holder::FirstToCome);
+    let open = ticket(Holder::FirstUse);
     let own = ticket(Holder::Key(KeyHash::of(&client.public())));
     for (name, ticket) in [("first_to_come", &open), ("of_one_key", &own)] {
         v.bytes(name, ticket.as_bytes());
@@ -256,27 +257,27 @@ pub(crate) fn tickets(v: &mut Vectors) {
         v.bytes(&format!("{name}'s secret key"), &*identity.to_bytes());
         v.bytes(&format!("{name}'s public key"), &identity.public().0);
     }
-    let [of_client, of_host] = &GIVEN.ephemeral;
+    let [of_client, of_host] = &INPUTS.ephemeral;
     v.bytes("client's ephemeral secret", of_client);
     v.bytes("host's ephemeral secret", of_host);
-    let mut at_client = noise(&client, Some(&host), &GIVEN);
-    let mut at_host = noise(&host, None, &GIVEN);
-    v.bytes("hello", &hello(&GIVEN));
-    v.bytes("challenge", &challenge(&GIVEN));
+    let mut at_client = noise(&client, Some(&host), &INPUTS);
+    let mut at_host = noise(&host, None, &INPUTS);
+    v.bytes("hello", &hello(&INPUTS));
+    v.bytes("challenge", &challenge(&INPUTS));
     v.bytes("begin payload", &begin_payload(&own));
-    let begin = begin(&mut at_client, &GIVEN, &host, &own);
+    let begin = begin_message(&mut at_client, &INPUTS, &host, &own);
     v.bytes("begin", &begin);
     let sealed = &begin[52..begin.len() - 32];
     assert_eq!(read(&mut at_host, sealed), begin_payload(&own));
     assert_eq!(at_host.get_remote_static().unwrap(), client.public().0);
-    v.bytes("answer payload", &answer_payload(&GIVEN));
-    let answer = answer(&mut at_host, &GIVEN);
+    v.bytes("answer payload", &answer_payload(&INPUTS));
+    let answer = answer(&mut at_host, &INPUTS);
     v.bytes("answer", &answer);
     assert_eq!(
         read(&mut at_client, &answer[28..145]),
-        answer_payload(&GIVEN)
+        answer_payload(&INPUTS)
     );
-    v.bytes("finish", &finish(SESSION, &GIVEN.key));
+    v.bytes("finish", &finish(SESSION, &INPUTS.key));
     let [secret, tag] = keys(&mut at_host);
     assert_eq!(keys(&mut at_client), [secret, tag]);
     v.bytes("ticket session secret", &secret);
@@ -284,7 +285,7 @@ pub(crate) fn tickets(v: &mut Vectors) {
     v.bytes("confirm", &confirm(SESSION, &tag));
 }
 
-/// The crate's host, which has chosen what it chooses by chance, takes what is computed here.
+/// The crate's host, with fixed values instead of random ones, accepts the computed handshake.
 #[test]
 fn a_host_takes_the_client_of_the_vectors() {
     let (client, host) = identities();
@@ -297,12 +298,12 @@ fn a_host_takes_the_client_of_the_vectors() {
         let unknown = |_: &ClientId| DeviceStatus::Unknown;
         real.handle_datagram(now, PathId([1; PathId::LEN]), datagram, &unknown)
     };
-    let challenged = says(&hello(&GIVEN)).reply.unwrap();
-    let mut given = GIVEN;
-    given.cookie.copy_from_slice(&challenged[32..52]);
-    assert_eq!(challenged, challenge(&given));
-    let mut at_client = noise(&client, Some(&host), &given);
-    let begin = begin(&mut at_client, &given, &host, &own);
+    let challenged = says(&hello(&INPUTS)).reply.unwrap();
+    let mut inputs = INPUTS;
+    inputs.cookie.copy_from_slice(&challenged[32..52]);
+    assert_eq!(challenged, challenge(&inputs));
+    let mut at_client = noise(&client, Some(&host), &inputs);
+    let begin = begin_message(&mut at_client, &inputs, &host, &own);
     let answered = says(&begin).reply.unwrap();
     assert_eq!(answered[..4], [1, 0, 0, 0]);
     assert_eq!((answered.len(), &answered[8..12]), (193, &[9, 3, 0, 0][..]));
@@ -322,7 +323,7 @@ fn a_host_takes_the_client_of_the_vectors() {
     assert_eq!(paired, Paired::Ticket { name, role });
 }
 
-/// The crate's client takes the host that is computed here.
+/// The crate's client accepts the computed host.
 #[test]
 fn a_client_takes_the_host_of_the_vectors() {
     let (client, host) = identities();
@@ -333,11 +334,11 @@ fn a_client_takes_the_host_of_the_vectors() {
         ticket: own,
     };
     let mut real = ClientHandshake::new(now, &client, DeviceName::new(NAME), trust).unwrap();
-    let mut given = GIVEN;
+    let mut inputs = INPUTS;
     let greeted = real.poll_transmit(now).unwrap();
-    given.nonce.copy_from_slice(&greeted[16..32]);
-    assert_eq!(greeted, hello(&given));
-    let none = real.handle_datagram(now, &challenge(&given)).unwrap();
+    inputs.nonce.copy_from_slice(&greeted[16..32]);
+    assert_eq!(greeted, hello(&inputs));
+    let none = real.handle_datagram(now, &challenge(&inputs)).unwrap();
     assert!(none.is_none());
     let begun = real.poll_transmit(now).unwrap();
     let (body, tag) = begun.split_at(begun.len() - 32);
@@ -348,19 +349,19 @@ fn a_client_takes_the_host_of_the_vectors() {
     let before = [
         head(0, 6, 3),
         VERSIONS.to_vec(),
-        given.nonce.to_vec(),
-        given.cookie.to_vec(),
+        inputs.nonce.to_vec(),
+        inputs.cookie.to_vec(),
     ];
     assert_eq!(body[..52], before.concat());
-    let mut at_host = noise(&host, None, &given);
+    let mut at_host = noise(&host, None, &inputs);
     assert_eq!(read(&mut at_host, &body[52..]), begin_payload(&own));
     let none = real
-        .handle_datagram(now, &answer(&mut at_host, &given))
+        .handle_datagram(now, &answer(&mut at_host, &inputs))
         .unwrap();
     assert!(none.is_none());
     assert_eq!(
         real.poll_transmit(now).unwrap(),
-        finish(SESSION, &given.key)
+        finish(SESSION, &inputs.key)
     );
     let [secret, tag] = keys(&mut at_host);
     let established = real

@@ -1,6 +1,6 @@
 use super::*;
 use crate::control::handshake::{PublicKey, SessionSecret};
-use crate::control::negotiate::{Offer, Role, Wishes};
+use crate::control::negotiate::{ClientConstraints, Offer, Role};
 use crate::id::{ConfigEpoch, SessionId};
 use crate::input::event::InputEvent;
 use crate::trace::Fidelity;
@@ -21,16 +21,16 @@ fn client() -> (Playout, ClientSession) {
         codecs: 2,
         name: String::new(),
         software: String::new(),
-        wishes: Wishes::default(),
+        constraints: ClientConstraints::default(),
         streams: Vec::new(),
     };
     let session = ClientSession::new(Instant(0), &established, offer);
     (Playout::new(&established), session)
 }
 
-/// A frame that came out at `at`, and echoes this input.
-fn out(frame: u32, at: Instant, seq: u32) -> Fate {
-    Fate::Out(FrameEnd {
+/// A frame that completed at `at` and echoes input `seq`.
+fn out(frame: u32, at: Instant, seq: u32) -> FrameResult {
+    FrameResult::Completed(FrameEnd {
         header: FrameHeader {
             frame: FrameId(frame),
             reference: FrameId::NONE,
@@ -44,7 +44,7 @@ fn out(frame: u32, at: Instant, seq: u32) -> Fate {
                 kind: EchoKind::Injected,
             },
         },
-        fidelity: Fidelity::Whole,
+        fidelity: Fidelity::Complete,
         first_received: at,
         recoverable: Some(at + MS),
         repaired: 1,
@@ -59,7 +59,7 @@ fn at(ms: u32) -> Instant {
     Instant(0) + MS * ms
 }
 
-/// Presentation two milliseconds after it came.
+/// Presentation two milliseconds after arrival.
 fn shown(came: Instant) -> Presentation {
     Presentation {
         decoded: Some(came + MS),
@@ -76,23 +76,23 @@ fn a_frame_is_reported_with_stages_and_first_shown_input() {
         session.input(at(ms), moved, at(ms));
     }
     let mut finish = |frame, ms, seq| {
-        let fate = out(frame, at(ms), seq);
+        let result = out(frame, at(ms), seq);
         playout.finish(
             at(ms) + MS * 2,
             ViewId::FIRST,
-            &fate,
+            &result,
             &shown(at(ms)),
             &mut session,
         )
     };
     let first = finish(1, 40, 2);
-    assert_eq!(first.outcome, Outcome::Displayed(Fidelity::Whole));
+    assert_eq!(first.outcome, Outcome::Displayed(Fidelity::Complete));
     assert_eq!(first.first_received, Some(PeerInstant(at(40).0)));
     let spans = (first.recoverable, first.decoded, first.submitted);
     assert_eq!(spans, (Some(MS), Some(MS), Some(MS * 2)));
     assert_eq!((first.repaired, first.resent), (1, 2));
     assert_eq!(first.motion_to_photon, Some(MS * 22), "from 20 to 42");
-    // Presentation before; older than what was shown; new.
+    // Presentation before submission; older than the shown input; new.
     let motion = [finish(2, 50, 2), finish(3, 60, 1), finish(4, 70, 3)];
     let motion = motion.map(|report| report.motion_to_photon);
     assert_eq!(motion, [None, None, Some(MS * 42)]);
@@ -104,12 +104,18 @@ fn ages_from_the_hosts_clock_carry_the_larger_bound() {
     // The host's clock is a second ahead.
     let there = |ms: u32| PeerInstant(at(1000 + ms).0);
     let mut finish = |session: &mut ClientSession, frame, times| {
-        let Fate::Out(mut end) = out(frame, at(40), 0) else {
-            unreachable!("it came out");
+        let FrameResult::Completed(mut end) = out(frame, at(40), 0) else {
+            unreachable!("it completed");
         };
         end.times = times;
         let (now, shown) = (at(42), shown(at(40)));
-        let report = playout.finish(now, ViewId::FIRST, &Fate::Out(end), &shown, session);
+        let report = playout.finish(
+            now,
+            ViewId::FIRST,
+            &FrameResult::Completed(end),
+            &shown,
+            session,
+        );
         report.age
     };
     let both = DrawingTimes {
@@ -118,7 +124,7 @@ fn ages_from_the_hosts_clock_carry_the_larger_bound() {
     };
     let unknown = finish(&mut session, 1, both);
     assert_eq!(unknown, DisplayLatency::default(), "no clock, no age");
-    // An exchange of 4 ms, half of which either way may have taken.
+    // An exchange of 4 ms; its asymmetry is unknown.
     session.plane.clock.note(at(0), there(2), there(2), at(4));
     let age = finish(&mut session, 2, both);
     assert_eq!(age.predict_to_display, Some(MS * 22));
@@ -140,7 +146,7 @@ fn ages_from_the_hosts_clock_carry_the_larger_bound() {
 }
 
 #[test]
-fn what_was_not_shown_shows_no_input_and_says_where_it_ended() {
+fn undisplayed_frames_report_their_stage_and_no_input() {
     let (mut playout, mut session) = client();
     session.input(at(10), InputEvent::ReleaseAll, at(10));
     let superseded = (Stage::Submitted, DropCause::Superseded);
@@ -172,7 +178,7 @@ fn what_was_not_shown_shows_no_input_and_says_where_it_ended() {
     );
     let (stage, why) = (Stage::Decoded, DropCause::DecodeFailed);
     assert_eq!(report.outcome, Outcome::Dropped { stage, why });
-    // The next one that is shown is the first.
+    // The next displayed frame is the first to show it.
     let report = playout.finish(
         at(62),
         ViewId::FIRST,
@@ -184,7 +190,7 @@ fn what_was_not_shown_shows_no_input_and_says_where_it_ended() {
 }
 
 #[test]
-fn an_undecoded_frame_ended_where_it_was_looked_at_last() {
+fn an_undecoded_frame_ends_at_its_last_stage() {
     let (mut playout, mut session) = client();
     for (why, first, stage) in [
         (DropCause::Lost, None, Stage::FirstReceived),
@@ -192,12 +198,12 @@ fn an_undecoded_frame_ended_where_it_was_looked_at_last() {
         (DropCause::AwaitingKeyFrame, Some(at(5)), Stage::Decoded),
         (DropCause::AwaitingKeyFrame, None, Stage::Decoded),
     ] {
-        let fate = Fate::Dropped {
+        let result = FrameResult::Dropped {
             frame: FrameId(9),
             why,
             first_received: first,
         };
-        let report = playout.finish(at(9), ViewId::FIRST, &fate, &shown(at(5)), &mut session);
+        let report = playout.finish(at(9), ViewId::FIRST, &result, &shown(at(5)), &mut session);
         assert_eq!(report.outcome, Outcome::Dropped { stage, why });
         assert_eq!(report.frame, FrameId(9));
         assert_eq!(report.first_received, first.map(|at| PeerInstant(at.0)));

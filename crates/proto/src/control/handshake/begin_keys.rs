@@ -1,4 +1,4 @@
-//! The keys under which known devices tag their Begins, so that each costs its X25519 operation once.
+//! A cache of the keys under which known devices tag their Begins: one X25519 operation per device.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 use super::noise::begin_key;
 use crate::control::identity::{Identity, PublicKey};
 
-/// Devices whose keys are kept; those of more are computed again when they come. 64 bytes each.
+/// Maximum cached keys, 64 bytes each; evicted ones are computed again on demand.
 const KEPT: usize = 256;
 
 /// Oldest first.
@@ -15,7 +15,7 @@ const KEPT: usize = 256;
 pub(super) struct BeginKeys(VecDeque<(PublicKey, Zeroizing<[u8; 32]>)>);
 
 impl BeginKeys {
-    /// What the owner of `key` tags its Begins to `identity` under; `None` if that key is weak.
+    /// The tag key of the device with `key` towards `identity`; `None` if that key is weak.
     pub(super) fn with(&mut self, identity: &Identity, key: PublicKey) -> Option<&[u8; 32]> {
         let place = match self.0.iter().position(|(of, _)| *of == key) {
             Some(place) => place,

@@ -1,4 +1,4 @@
-//! The client's side: asks until it is answered, and ends in a session or in one clear reason.
+//! The client's side: retransmits until answered, and ends in a session or in one clear error.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::layout::{
     Pattern, Reason, Refused, TicketBegin, TicketPayload, name_to_bytes,
 };
 use super::noise::{Keys, Noise, Prologue, begin_key, is_tagged, tag, ticket_begin_key};
-use super::{Established, GIVE_UP, HandshakeError, Versions};
+use super::{Established, HANDSHAKE_TIMEOUT, HandshakeError, Versions};
 use crate::control::cookie::COOKIE;
 use crate::control::identity::{ClientId, DeviceName, Identity, PublicKey, random};
 use crate::control::pairing::{Pin, PinExchange};
@@ -18,33 +18,33 @@ use crate::control::ticket::{SignedTicket, TicketRefused};
 use crate::id::SessionId;
 use crate::time::Instant;
 
-/// The first wait for an answer; each further one is half as long again, up to
-/// [`SLOWEST_RESEND`]. A local network answers in a few milliseconds, a slow host's X25519 in ten.
+/// The first retransmission timeout; it grows by half each time, up to [`SLOWEST_RESEND`]. A local network
+/// answers in a few milliseconds, a slow host's X25519 in ten.
 const FIRST_RESEND: Duration = Duration::from_millis(250);
 
-/// The longest wait for an answer: a host that is started again is found within it.
+/// The longest retransmission timeout: a restarted host is found within it.
 const SLOWEST_RESEND: Duration = Duration::from_millis(500);
 
-/// Unanswered sends of Begin or Finish after which the client starts again from Hello: its cookie
-/// may have been damaged or grown old, or the host may have evicted it.
+/// Unanswered sends of Begin or Finish after which the client restarts from Hello: its cookie may be damaged
+/// or expired, or the host may have evicted it.
 const SENDS_BEFORE_RESTART: u32 = 4;
 
-/// How long a Refused without a tag is only a rumour: anybody on the path can write one, and an
-/// honest host's answer overtakes it.
-const RUMOUR: Duration = Duration::from_millis(500);
+/// Time for which an untagged Refused is not believed: an on-path attacker can forge it, and an honest host's
+/// answer arrives earlier.
+const REFUSAL_DELAY: Duration = Duration::from_millis(500);
 
-/// What a client trusts.
+/// How a client authenticates the host.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// The PIN that the host shows: a first meeting.
+    /// By the host's PIN: the first pairing.
     Pin(Pin),
-    /// The key that the host had when they met.
+    /// By the host's key from an earlier pairing.
     Known(PublicKey),
-    /// A portal's word: the host has this key, and takes this ticket.
+    /// By a portal: the host has this key and accepts this ticket.
     Ticket {
         /// The host's key.
         host: PublicKey,
-        /// What it is shown, sealed for that key.
+        /// The ticket, sent sealed for that key.
         ticket: SignedTicket,
     },
 }
@@ -58,15 +58,15 @@ pub struct ClientHandshake {
     trust: Trust,
     versions: Versions,
     nonce: [u8; 16],
-    gives_up: Instant,
+    deadline: Instant,
     stage: Stage,
-    /// What is sent until it is answered.
+    /// The current message, retransmitted until it is answered.
     datagram: Vec<u8>,
     next_send: Instant,
     wait: Duration,
     sends: u32,
-    rumour: Option<(Instant, HandshakeError)>,
-    /// Challenges came, but no Answer.
+    pending_refusal: Option<(Instant, HandshakeError)>,
+    /// Challenges arrived, but no Answer.
     unproven: bool,
 }
 
@@ -80,7 +80,7 @@ enum Stage {
 struct Begun {
     noise: Noise,
     version: u8,
-    /// The PIN's exchange, at pairing. Taken by the Answer that is proven to be the host's.
+    /// The SPAKE2 exchange at pairing; taken when an Answer is proven authentic.
     exchange: Option<PinExchange>,
 }
 
@@ -93,8 +93,7 @@ struct Finishing {
 }
 
 impl ClientHandshake {
-    /// Starts at `now`; the first datagram is due at once. `name` is what the host will list this
-    /// device as.
+    /// Starts at `now`; the first datagram is due at once. The host lists this device as `name`.
     ///
     /// # Errors
     /// [`HandshakeError::NoRandomness`].
@@ -125,18 +124,18 @@ impl ClientHandshake {
             trust,
             versions,
             nonce,
-            gives_up: now + GIVE_UP,
+            deadline: now + HANDSHAKE_TIMEOUT,
             stage: Stage::Asked,
             datagram: Hello::new(versions, nonce).as_bytes().to_vec(),
             next_send: now,
             wait: FIRST_RESEND,
             sends: 0,
-            rumour: None,
+            pending_refusal: None,
             unproven: false,
         })
     }
 
-    /// A datagram for the host, if one is due at `now`.
+    /// The datagram to send at `now`, if one is due.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Vec<u8>> {
         if matches!(self.stage, Stage::Over) || now < self.next_send {
             return None;
@@ -150,48 +149,48 @@ impl ClientHandshake {
         Some(self.datagram.clone())
     }
 
-    /// When something is due: a datagram to send, or the end of patience. `None` once it is over.
+    /// The next deadline: a retransmission or the timeout. `None` once the handshake is over.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         if matches!(self.stage, Stage::Over) {
             return None;
         }
-        let rumour = self.rumour.map_or(self.gives_up, |(due, _)| due);
-        Some(self.next_send.min(self.gives_up).min(rumour))
+        let pending_refusal = self.pending_refusal.map_or(self.deadline, |(due, _)| due);
+        Some(self.next_send.min(self.deadline).min(pending_refusal))
     }
 
-    /// Ends the handshake if it is time to.
+    /// Ends the handshake on timeout.
     ///
     /// # Errors
-    /// Why there is no session: [`HandshakeError::TimedOut`], [`HandshakeError::NotTheHost`],
-    /// [`HandshakeError::Unconfirmed`], or what the host refused it for.
-    /// The handshake is over then.
+    /// The reason for failure: [`HandshakeError::TimedOut`], [`HandshakeError::NotTheHost`],
+    /// [`HandshakeError::Unconfirmed`], or the host's refusal. The handshake is over then.
     pub fn handle_timeout(&mut self, now: Instant) -> Result<(), HandshakeError> {
         if matches!(self.stage, Stage::Over) {
             return Ok(());
         }
-        if let Some((due, why)) = self.rumour
+        if let Some((due, why)) = self.pending_refusal
             && now >= due
         {
             return Err(self.fail(why));
         }
-        if now >= self.gives_up {
+        if now >= self.deadline {
             let why = match (&self.trust, &self.stage) {
                 (Trust::Known(_), _) if self.unproven => HandshakeError::NotTheHost,
                 (Trust::Ticket { .. }, _) if self.unproven => HandshakeError::TicketUnanswered,
                 (Trust::Pin(_), Stage::Finishing(_)) => HandshakeError::Unconfirmed,
-                _ => HandshakeError::TimedOut { after: GIVE_UP },
+                _ => HandshakeError::TimedOut {
+                    after: HANDSHAKE_TIMEOUT,
+                },
             };
             return Err(self.fail(why));
         }
         Ok(())
     }
 
-    /// Takes a datagram that came from the host's address. What is not for this handshake, or was
-    /// damaged or forged, changes nothing.
+    /// Handles a datagram from the host's address. Foreign, damaged and forged datagrams have no effect.
     ///
     /// # Errors
-    /// Why there is no session; the handshake is over then.
+    /// The reason for failure; the handshake is over then.
     pub fn handle_datagram(
         &mut self,
         now: Instant,
@@ -289,8 +288,7 @@ impl ClientHandshake {
         else {
             return Ok(());
         };
-        // snow can read another second message after one that failed: it derives that message's
-        // keys anew.
+        // snow can read another second message after a failed one: it derives that message's keys again.
         let Some(sealed) = begun.noise.read(answer.noise()) else {
             return Ok(());
         };
@@ -302,8 +300,8 @@ impl ClientHandshake {
             zerocopy::FromBytes::ref_from_bytes(&sealed).map_err(|_| HandshakeError::Crypto)?;
         let session = SessionId(payload.session.get());
         if session != answer.head.session() {
-            // The head was changed on its way. The rest was good and can't be read twice, so the
-            // next send starts again from Hello.
+            // The head was changed in transit. The rest was valid and cannot be read twice, so the next send
+            // restarts from Hello.
             self.restart(now);
             return Ok(());
         }
@@ -383,13 +381,13 @@ impl ClientHandshake {
             Reason::Busy => HandshakeError::Busy {
                 retry_after: Duration::from_secs(refused.retry_after.get().into()),
             },
-            // Only the host that has run the exchange may say what the PIN is worth, and only the
-            // one that this device has proven its key to, that it is forbidden.
+            // Only a peer that completed the exchange may reject the PIN, and only the host to which this
+            // device proved its key may forbid it.
             Reason::PairingFailed | Reason::Forbidden if !proven => return Ok(()),
             Reason::PairingFailed => HandshakeError::WrongPin,
             Reason::Forbidden => HandshakeError::Forbidden,
             reason => match reason.of_ticket() {
-                // Said before the host has shown its key, as it costs it nothing.
+                // Valid before the host has proven its key, because this refusal costs it nothing.
                 Some(why) if proven || why == TicketRefused::NotTaken => {
                     HandshakeError::Ticket(why)
                 }
@@ -399,13 +397,14 @@ impl ClientHandshake {
         if proven {
             return Err(why);
         }
-        let due = self.rumour.map_or(now + RUMOUR, |(due, _)| due);
-        self.rumour = Some((due, why));
+        let due = self
+            .pending_refusal
+            .map_or(now + REFUSAL_DELAY, |(due, _)| due);
+        self.pending_refusal = Some((due, why));
         Ok(())
     }
 
-    /// A Finish under a PIN lets its receiver test one guess at that PIN, so a client sends only
-    /// one for each PIN that was typed.
+    /// A Finish under a PIN lets its receiver test one guess, so a client sends only one for each typed PIN.
     fn may_restart(&self) -> bool {
         match (&self.stage, &self.trust) {
             (Stage::Begun(_), _)
@@ -422,11 +421,10 @@ impl ClientHandshake {
         }
     }
 
-    /// Begins `stage` and what it sends. An Answer shows that what was refused before was not the
-    /// host's last word.
+    /// Enters `stage` and sends `datagram`. An Answer overrides an earlier untagged refusal.
     fn enter(&mut self, now: Instant, stage: Stage, datagram: Vec<u8>) {
         if matches!(stage, Stage::Finishing(_)) {
-            self.rumour = None;
+            self.pending_refusal = None;
         }
         self.stage = stage;
         self.datagram = datagram;

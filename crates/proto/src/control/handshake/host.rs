@@ -1,5 +1,5 @@
-//! The host's side: many clients at a time, nothing stored for one that has not shown its address,
-//! nothing believed of one that has not shown its identity.
+//! The host's side: many clients at a time, no state before a client has proven its address, no trust before
+//! it has proven its identity.
 
 mod finish;
 mod shown_ticket;
@@ -19,8 +19,8 @@ use super::layout::{
 };
 use super::noise::{Noise, Prologue, is_tagged, ticket_begin_key};
 use super::{
-    Established, HALF_OPEN_LIFE, HandshakeError, KNOWN_A_SECOND, KNOWN_FOR_ONE, MAX_HALF_OPEN,
-    Versions, WORKED_A_SECOND, WORKED_FOR_ONE,
+    Established, HALF_OPEN_TIMEOUT, HandshakeError, MAX_HALF_OPEN, PAIRINGS_PER_NETWORK,
+    PAIRINGS_PER_SECOND, RECONNECTIONS_PER_DEVICE, RECONNECTIONS_PER_SECOND, Versions,
 };
 use crate::control::budget::Budget;
 use crate::control::cookie::CookieJar;
@@ -35,8 +35,8 @@ use crate::time::Instant;
 
 pub use self::typed_pin::{PinRefused, foreign_key};
 
-/// The handshakes of one host with all its clients. Give it every datagram of the handshake plane;
-/// it answers each at most once, never with more bytes than it got.
+/// The handshakes of one host with all its clients. Pass it every datagram of the handshake plane; it answers
+/// each at most once, never with more bytes than it received.
 pub struct HostHandshake {
     identity: Identity,
     versions: Versions,
@@ -45,87 +45,87 @@ pub struct HostHandshake {
     windows: u64,
     /// Oldest first; at most [`MAX_HALF_OPEN`] of each pattern.
     halves: VecDeque<HalfOpen>,
-    /// What is done for those that pair, by their network …
+    /// Work for pairings, by network.
     pairings: Budget<[u8; 16]>,
-    /// … for those that show tickets …
+    /// Work for tickets, by network.
     ticket_holders: Budget<[u8; 16]>,
-    /// … and for known devices.
+    /// Work for reconnections, by device.
     reconnections: Budget<ClientId>,
     begin_keys: BeginKeys,
-    /// What takes tickets, and the time by which it judges them.
+    /// Verifies tickets; `time_of_day` is the time for it.
     tickets: Option<TicketGate>,
     time_of_day: UnixTime,
-    /// At most [`super::MAX_TRIES`] and its end for each window that a person opened.
+    /// At most [`super::MAX_TRIES`] and one end for each opened window.
     events: VecDeque<PairingEvent>,
 }
 
-/// What a client is to this host.
+/// The host's record of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeviceStatus {
-    /// Never met, or forgotten.
+    /// Never paired, or forgotten.
     Unknown,
-    /// Met and welcome; its key.
+    /// Paired and allowed, with this key.
     Allowed(PublicKey),
-    /// Met, and not to be let in, neither by its key, which this is, nor by a PIN. It is told so
-    /// when it has proven the key, and to nobody else.
+    /// Paired but forbidden: rejects this key and PINs. The host reports this only to a client that has
+    /// proven the key.
     Forbidden(PublicKey),
 }
 
-/// What happened to the pairing window, for the person at the host.
+/// An event of the pairing window for the user at the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PairingEvent {
     /// A client tried a wrong PIN.
     WrongPin {
-        /// Where it is.
+        /// The client's path.
         from: PathId,
-        /// How often it may try again in this window.
+        /// Remaining tries in this window.
         tries_left: u32,
     },
-    /// A device that is forbidden tried to pair, with the right PIN; it counts as a wrong one.
+    /// A forbidden device tried to pair with the right PIN; this counts as a wrong PIN.
     ForbiddenTried {
-        /// Where it is.
+        /// The client's path.
         from: PathId,
-        /// How often it may try again in this window.
+        /// Remaining tries in this window.
         tries_left: u32,
     },
-    /// The window closed because its time was over.
+    /// The window expired.
     Expired,
-    /// The window closed because of so many wrong PINs.
+    /// The window closed after too many wrong PINs.
     TooManyWrong,
-    /// A ticket let nobody in.
+    /// A ticket was rejected.
     TicketRefused {
-        /// Where it was shown.
+        /// The client's path.
         from: PathId,
-        /// What is wrong with it.
+        /// The reason.
         why: TicketRefused,
     },
 }
 
-/// What a datagram brought.
+/// The result of a datagram.
 #[derive(Debug, Default)]
 pub struct Reaction {
-    /// A datagram to send back to where it came from.
+    /// A reply to the sender.
     pub reply: Option<Vec<u8>>,
-    /// A session that begins: its path, its keys, and how the client came.
+    /// A new session: its path, its keys and the authentication method.
     pub established: Option<(PathId, Established, Paired)>,
 }
 
-/// How a client came.
+/// How a client authenticated.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Paired {
-    /// By PIN: store its key, under the name it gave (which may be empty or another device's).
+    /// By PIN: store its key under this name (which may be empty or another device's).
     New {
-        /// What the device calls itself.
+        /// The device's own name.
         name: DeviceName,
     },
-    /// By a ticket: it is not stored.
+    /// By ticket: do not store its key.
     Ticket {
-        /// What the device calls itself.
+        /// The device's own name.
         name: DeviceName,
-        /// As what it may come at most.
+        /// The highest role that the ticket grants.
         role: Role,
     },
-    /// By its stored key, or one that a ticket let in before.
+    /// By its stored key, or by one that a ticket admitted before.
     Known,
 }
 
@@ -133,16 +133,16 @@ pub enum Paired {
 #[cfg(test)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct PairingStatus {
-    /// When it closes by itself.
+    /// Expiry time.
     pub(super) closes: Instant,
-    /// Wrong PINs that it still takes.
+    /// Wrong PINs that it still accepts.
     pub(super) tries_left: u32,
 }
 
 struct HalfOpen {
     from: PathId,
     of: QuotaOwner,
-    /// Names the Begin that opened it, so that a repeated one gets the same Answer.
+    /// Digest of the Begin that opened it, so that a repeated one gets the same Answer.
     begin: [u8; 32],
     nonce: [u8; 16],
     session: SessionId,
@@ -154,46 +154,46 @@ struct HalfOpen {
     stage: Stage,
 }
 
-/// With whom a handshake shares its place.
+/// The quota that a handshake counts against.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum QuotaOwner {
-    /// One that pairs or shows a ticket: with its network.
+    /// Pairings and tickets: the network.
     Network([u8; 16]),
-    /// One that is known: with itself.
+    /// Reconnections: the device.
     Device(ClientId),
 }
 
 enum Stage {
     Answered(Noise, Claim),
-    /// Over; a repeated Finish gets the same reply.
+    /// Completed; a repeated Finish gets the same reply.
     Ended {
         finish: [u8; 32],
         reply: Vec<u8>,
     },
 }
 
-/// What the client wants to be let in for.
+/// The credential that a client presents.
 enum Claim {
     /// The PIN of the window with this serial number.
     Pin { window: u64 },
     /// Its stored key.
     Key { id: ClientId, key: PublicKey },
-    /// What its ticket says.
+    /// A ticket.
     Ticket(Box<TicketClaim>),
 }
 
-/// Who shows a ticket, and which.
+/// A ticket and the device that presents it.
 struct TicketClaim {
     device: PublicKey,
     name: DeviceName,
     ticket: Result<SignedTicket, TicketRefused>,
 }
 
-/// The end of a handshake that was refused: why, and the wait in seconds if it is for being busy.
+/// A refusal: the reason, and the wait in seconds if the host is busy.
 struct Refusal(Reason, u16);
 
 impl HostHandshake {
-    /// A host that knows how to answer, with no pairing window open.
+    /// A host without an open pairing window.
     ///
     /// # Errors
     /// [`HandshakeError::NoRandomness`].
@@ -216,9 +216,9 @@ impl HostHandshake {
             window: None,
             windows: 0,
             halves: VecDeque::new(),
-            pairings: Budget::new(WORKED_A_SECOND, WORKED_FOR_ONE),
-            ticket_holders: Budget::new(WORKED_A_SECOND, WORKED_FOR_ONE),
-            reconnections: Budget::new(KNOWN_A_SECOND, KNOWN_FOR_ONE),
+            pairings: Budget::new(PAIRINGS_PER_SECOND, PAIRINGS_PER_NETWORK),
+            ticket_holders: Budget::new(PAIRINGS_PER_SECOND, PAIRINGS_PER_NETWORK),
+            reconnections: Budget::new(RECONNECTIONS_PER_SECOND, RECONNECTIONS_PER_DEVICE),
             begin_keys: BeginKeys::default(),
             tickets: None,
             time_of_day: UnixTime(0),
@@ -226,35 +226,35 @@ impl HostHandshake {
         })
     }
 
-    /// From now on `gate` takes tickets. Before [`HostHandshake::time_of_day`] it takes none.
+    /// Accepts the tickets of `gate`, but none before [`HostHandshake::time_of_day`].
     pub fn take_tickets(&mut self, gate: TicketGate) {
         self.tickets = Some(gate);
     }
 
-    /// Whether it takes tickets: then it has to be told the time of day before each datagram.
+    /// Whether it accepts tickets; then call [`HostHandshake::time_of_day`] before each datagram.
     #[must_use]
     pub fn takes_tickets(&self) -> bool {
         self.tickets.is_some()
     }
 
-    /// What time it is by the clock of the world, for tickets alone.
+    /// Sets the wall-clock time for tickets.
     pub fn time_of_day(&mut self, now: UnixTime) {
         self.time_of_day = now;
     }
 
-    /// As what the device with this key may come at most, if a ticket let it in.
+    /// The highest role of the device with this key, if a ticket admitted it.
     #[must_use]
     pub fn admitted(&self, device: &PublicKey) -> Option<Role> {
         self.tickets.as_ref()?.admitted(device)
     }
 
-    /// What happened to the pairing window, and to tickets, since the last call.
+    /// The next event of the pairing window or of a ticket.
     pub fn poll_event(&mut self) -> Option<PairingEvent> {
         self.events.pop_front()
     }
 
-    /// Lets one client pair by `pin` within `span` from `now`. A window that was open closes; this
-    /// one closes after its first success too.
+    /// Lets one client pair by `pin` within `span` from `now`. Closes an open window; the new one closes
+    /// after its first success.
     pub fn open_pairing(&mut self, now: Instant, pin: Pin, span: Duration) {
         self.windows += 1;
         self.window = Some(PairingWindow::open(self.windows, now, pin, span));
@@ -270,13 +270,13 @@ impl HostHandshake {
         })
     }
 
-    /// Handshakes that are half open or have just ended.
+    /// The number of half-open and just completed handshakes.
     #[cfg(test)]
     pub(super) fn half_open(&self) -> usize {
         self.halves.len()
     }
 
-    /// When something ends by itself: a half-open handshake, or the pairing window.
+    /// The next expiry of a handshake or of the pairing window.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         let halves = self.halves.iter().map(|half| half.expires);
@@ -285,7 +285,7 @@ impl HostHandshake {
             .min()
     }
 
-    /// Drops what has ended at `now`.
+    /// Drops expired state.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.halves.retain(|half| now < half.expires);
         if self.window.take_if(|w| now >= w.closes()).is_some() {
@@ -293,10 +293,10 @@ impl HostHandshake {
         }
     }
 
-    /// Takes a datagram from `from`. `standing` says what the host knows of a client; it is asked
-    /// at most once, only about a client that has shown its address.
+    /// Handles a datagram from `from`. `standing` returns the host's record of a client; it is called at most
+    /// once, and only after the client has proven its address.
     ///
-    /// What is no handshake message, damaged, forged or late brings an empty reaction.
+    /// Datagrams that are not handshake messages, damaged, forged or late have no effect.
     pub fn handle_datagram(
         &mut self,
         now: Instant,
@@ -328,7 +328,7 @@ impl HostHandshake {
         if self.versions.agree(hello.versions.into()).is_none() {
             return Some(self.refused(hello.nonce, &Refusal(Reason::Version, 0)));
         }
-        let cookie = self.cookies.bake(now, from, &hello.nonce).ok()?;
+        let cookie = self.cookies.create(now, from, &hello.nonce).ok()?;
         let challenge = Challenge::new(self.versions, hello.nonce, cookie);
         Some(challenge.as_bytes().to_vec())
     }
@@ -341,7 +341,10 @@ impl HostHandshake {
         standing: &dyn Fn(&ClientId) -> DeviceStatus,
     ) -> Option<Vec<u8>> {
         let begin = ReceivedBegin::parse(datagram)?;
-        if !self.cookies.is_ours(now, from, &begin.nonce, &begin.cookie) {
+        if !self
+            .cookies
+            .is_valid(now, from, &begin.nonce, &begin.cookie)
+        {
             return None;
         }
         let digest = sha256(&[datagram]);
@@ -368,14 +371,14 @@ impl HostHandshake {
         }
     }
 
-    /// If there are as many of this pattern as may be, drops the oldest of whoever has most of them.
+    /// At the limit for this pattern, evicts the oldest handshake of the owner that has most.
     fn make_room(&mut self, pattern: Pattern) {
         let same = |half: &&HalfOpen| half.pattern == pattern;
         if self.halves.iter().filter(same).count() < MAX_HALF_OPEN {
             return;
         }
         let held = |of: &HalfOpen| self.halves.iter().filter(|h| h.of == of.of).count();
-        // The last of the largest is what is found.
+        // `max_by_key` returns the last of equal elements.
         let all = self.halves.iter().enumerate().rev();
         let most = all.filter(|(_, half)| same(half));
         if let Some((index, _)) = most.max_by_key(|(_, half)| held(half)) {
@@ -383,8 +386,8 @@ impl HostHandshake {
         }
     }
 
-    /// The expensive work for a client that has shown its address: at most four X25519 operations
-    /// and, at pairing, one SPAKE2 exchange.
+    /// The expensive work, for a client that has proven its address: at most four X25519 operations and, at
+    /// pairing, one SPAKE2 exchange.
     fn open(
         &mut self,
         now: Instant,
@@ -409,11 +412,11 @@ impl HostHandshake {
                 if self.tickets.is_none() {
                     return Err(Refusal(Reason::TicketNotTaken, 0).into());
                 }
-                // Who it is, its first message says.
+                // The first message contains its identity.
                 (None, None)
             }
             Opening::Reconnection(id) => match self.standing(id, standing) {
-                // A forbidden one hears of it at its Finish, which shows that it has the key.
+                // A forbidden device learns it at its Finish, which proves that it has the key.
                 DeviceStatus::Allowed(key) | DeviceStatus::Forbidden(key) => {
                     let tagged_under = self.begin_keys.with(&self.identity, key);
                     if !tagged_under.is_some_and(|key| is_tagged(key, datagram)) {
@@ -435,7 +438,7 @@ impl HostHandshake {
             QuotaOwner::Network(network) => self.pairings.may(now, network),
             QuotaOwner::Device(id) => self.reconnections.may(now, id),
         };
-        // An honest client asks again.
+        // An honest client retries.
         if !may {
             return Err(Rejection::Silently);
         }
@@ -489,14 +492,14 @@ impl HostHandshake {
             session,
             pattern,
             version,
-            expires: now + HALF_OPEN_LIFE,
+            expires: now + HALF_OPEN_TIMEOUT,
             answer: answer.as_bytes().to_vec(),
             key,
             stage: Stage::Answered(noise, claim),
         })
     }
 
-    /// What a client is to this host, which may also know it from a ticket.
+    /// The host's record of a client, which may also be known by a ticket.
     fn standing(
         &self,
         id: &ClientId,
@@ -511,7 +514,7 @@ impl HostHandshake {
         }
     }
 
-    /// The pairing window, if it takes a try from there now.
+    /// The pairing window, if it accepts a try from there now.
     fn admitting(&self, now: Instant, from: PathId) -> Result<&PairingWindow, Rejection> {
         let closed = Refusal(Reason::PairingClosed, 0);
         let Some(window) = &self.window else {
@@ -547,7 +550,7 @@ impl HostHandshake {
     }
 }
 
-/// Who shows which ticket, by the first message. That the client is there now, its Finish shows.
+/// The ticket and device in the first message. The Finish proves that the client is live.
 fn ticket_claim(noise: &Noise, payload: &[u8]) -> Result<TicketClaim, Rejection> {
     let payload = TicketPayload::ref_from_bytes(payload).map_err(|_| Rejection::Silently)?;
     Ok(TicketClaim {
@@ -557,9 +560,9 @@ fn ticket_claim(noise: &Noise, payload: &[u8]) -> Result<TicketClaim, Rejection>
     })
 }
 
-/// How a client is turned away.
+/// How a client is rejected.
 enum Rejection {
-    /// It sent what no honest client sends, or the machine has no randomness.
+    /// No honest client sends this, or the machine has no random bytes.
     Silently,
     With(Refusal),
 }

@@ -1,8 +1,8 @@
 //! The bytes of the six handshake messages and of Refused.
 //!
-//! Every message is a structure of bytes with one fixed length, so that parsing is a length check
-//! and the check that what must be zero is zero. Numbers are little-endian. A host's reply is
-//! never longer than the message it answers.
+//! Every message is a structure of bytes with one fixed length, so that parsing is a length check and a check
+//! that reserved bytes are zero. Numbers are little-endian. A host's reply is never longer than the message
+//! it answers.
 
 use zerocopy::byteorder::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -14,7 +14,7 @@ use crate::control::pairing::SPAKE_MESSAGE;
 use crate::control::ticket::TicketRefused;
 use crate::id::SessionId;
 
-/// Every handshake datagram begins so; the first 8 bytes are common to all planes.
+/// The header of every handshake datagram; the first 8 bytes are common to all planes.
 ///
 /// ```text
 ///  0         1       2      4         8      9         10     12
@@ -33,7 +33,7 @@ pub(super) struct Head {
     zero2: [u8; 2],
 }
 
-/// What a message is. The values differ in at least two bits.
+/// The message type. The values differ in at least two bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum Kind {
@@ -66,7 +66,7 @@ impl Kind {
     }
 }
 
-/// Which Noise pattern a Begin and what follows it belong to. Zero in the other messages.
+/// The Noise pattern of a Begin and the messages after it. Zero in the other messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum Pattern {
@@ -104,13 +104,13 @@ impl Head {
         }
     }
 
-    /// Neither session nor pattern are known yet.
+    /// Whether session and pattern are still unset.
     fn is_early(&self) -> bool {
         self.session.get() == 0 && self.pattern == 0
     }
 }
 
-/// What a side speaks, as it travels: `| min | max |`, one byte each.
+/// A version range on the wire: `| min | max |`, one byte each.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct Range {
@@ -136,7 +136,7 @@ impl From<Range> for Versions {
     }
 }
 
-/// Client: who is there? The padding makes the answer never the longer one.
+/// Client: starts a handshake. The padding prevents amplification: no answer is longer.
 ///
 /// ```text
 ///  0      12         14     16      32        96
@@ -170,7 +170,7 @@ impl Hello {
     }
 }
 
-/// Host: show that you receive at your address.
+/// Host: demands proof of the client's address.
 ///
 /// ```text
 ///  0      12         14     16      32       52
@@ -203,8 +203,8 @@ impl Challenge {
     }
 }
 
-/// Client: let us begin. `client` and `tag` are zero at pairing, `spake` at reconnection. Noise 1 is
-/// an ephemeral key and the tag of an empty payload in both patterns. As long as its Answer.
+/// Client: starts the key exchange. `client` and `tag` are zero at pairing, `spake` at reconnection. Noise 1
+/// is an ephemeral key and the tag of an empty payload in both patterns. As long as its Answer.
 ///
 /// ```text
 ///  0      12         14     16      32       52       68      101       149       161   193
@@ -275,8 +275,8 @@ impl Begin {
     }
 }
 
-/// Client: let us begin, and here is my ticket. Noise 1 is an ephemeral key, the sealed static key and a sealed
-/// [`TicketPayload`]. Longer than its Answer.
+/// Client: starts the key exchange with a ticket. Noise 1 is an ephemeral key, the sealed static key and a
+/// sealed [`TicketPayload`]. Longer than its Answer.
 ///
 /// ```text
 ///  0      12         14     16      32       52        471   503
@@ -325,8 +325,8 @@ impl TicketBegin {
     }
 }
 
-/// Sealed in Noise 1 of a [`TicketBegin`]: the name of the client, the bytes of its ticket, then zeros. There is
-/// room for tickets of later versions.
+/// Sealed in Noise 1 of a [`TicketBegin`]: the client's name, its ticket, then zeros. There is room for
+/// tickets of later versions.
 ///
 /// ```text
 ///  0      65       67       323
@@ -359,14 +359,14 @@ impl TicketPayload {
         name_from_bytes(&self.name)
     }
 
-    /// Empty if the length is none.
+    /// Empty if the length is invalid.
     pub(super) fn ticket(&self) -> &[u8] {
         let length = usize::from(self.length.get());
         self.ticket.get(..length).unwrap_or_default()
     }
 }
 
-/// A Begin of any pattern, as the host reads it.
+/// A Begin of any pattern, as parsed by the host.
 pub(super) struct ReceivedBegin<'a> {
     pub(super) versions: Versions,
     pub(super) nonce: [u8; 16],
@@ -397,12 +397,12 @@ impl ReceivedBegin<'_> {
     }
 }
 
-/// What a client begins with.
+/// The pattern-specific part of a Begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Opening {
     /// Its SPAKE2 message.
     Pairing([u8; SPAKE_MESSAGE]),
-    /// Its name.
+    /// Its id.
     Reconnection(ClientId),
     /// A ticket, sealed for the host.
     Ticket,
@@ -418,8 +418,8 @@ impl Opening {
     }
 }
 
-/// Host: here I am. The session id is in the head *and* sealed in Noise 2, behind whose end all
-/// is zero (but at pairing it is 48 bytes shorter: no static key).
+/// Host: completes its side of the key exchange. The session id is in the head *and* sealed in Noise 2. Noise
+/// 2 is zero-padded (at pairing it is 48 bytes shorter: no static key).
 ///
 /// ```text
 ///  0      12      28        193
@@ -437,7 +437,7 @@ pub(super) struct Answer {
 const NOISE_2: usize = 32 + 48 + size_of::<AnswerPayload>() + 16;
 
 impl Answer {
-    /// `None` if `noise` has not the length that `pattern` asks for.
+    /// `None` if `noise` does not have the length of `pattern`.
     pub(super) fn new(
         session: SessionId,
         pattern: Pattern,
@@ -474,8 +474,7 @@ impl Answer {
     }
 }
 
-/// Sealed in Noise 2. `key` makes the tags of Finish and of a Refused after it. `spake` is zero but at
-/// pairing.
+/// Sealed in Noise 2. `key` authenticates Finish and a Refused after it. `spake` is zero except at pairing.
 ///
 /// ```text
 ///  0         4     36      69
@@ -489,8 +488,8 @@ pub(super) struct AnswerPayload {
     pub(super) spake: [u8; SPAKE_MESSAGE],
 }
 
-/// Client: here I am too. Noise 3 (sealed static key, sealed name) is zero but at pairing: elsewhere
-/// two messages suffice and the tag alone shows that the client read the Answer.
+/// Client: proves its identity. Noise 3 (sealed static key, sealed name) is zero except at pairing: in the
+/// other patterns two messages suffice, and the tag proves that the client read the Answer.
 ///
 /// ```text
 ///  0      12        141   173
@@ -521,7 +520,7 @@ impl Finish {
     }
 }
 
-/// A name as it travels: its length, then its bytes, then zeroes.
+/// A name on the wire: its length, its bytes, then zeros.
 pub(super) const NAME: usize = 1 + DeviceName::MAX;
 
 pub(super) fn name_to_bytes(name: &DeviceName) -> [u8; NAME] {
@@ -538,7 +537,7 @@ pub(super) fn name_from_bytes(bytes: &[u8]) -> DeviceName {
     DeviceName::new(&String::from_utf8_lossy(text))
 }
 
-/// Host: accepted.
+/// Host: accepts.
 ///
 /// ```text
 ///  0      12    44
@@ -564,7 +563,7 @@ impl Confirm {
     }
 }
 
-/// Host: no. The tag is zero before an Answer, when there is no key yet.
+/// Host: refuses. The tag is zero before an Answer, because there is no key yet.
 ///
 /// ```text
 ///  0      12         14       15     16      32            34     36    68
@@ -584,7 +583,7 @@ pub(super) struct Refused {
     pub(super) tag: [u8; 32],
 }
 
-/// Why not.
+/// The reason for a refusal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum Reason {
@@ -606,7 +605,7 @@ pub(super) enum Reason {
     TicketFull = 16,
 }
 
-/// What is said of a ticket, and as what it travels.
+/// The reasons of ticket refusals.
 const TICKET_REASONS: [(Reason, TicketRefused); 10] = [
     (Reason::TicketNotTaken, TicketRefused::NotTaken),
     (Reason::TicketMalformed, TicketRefused::Malformed),
@@ -621,7 +620,7 @@ const TICKET_REASONS: [(Reason, TicketRefused); 10] = [
 ];
 
 impl Reason {
-    /// What is wrong with a ticket, if it is about one.
+    /// The ticket refusal, if the reason is one.
     pub(super) fn of_ticket(self) -> Option<TicketRefused> {
         let found = TICKET_REASONS.iter().find(|(reason, _)| *reason == self);
         found.map(|(_, refused)| *refused)
@@ -664,7 +663,7 @@ impl Refused {
             4 => Reason::Busy,
             5 => Reason::PairingFailed,
             6 => Reason::Forbidden,
-            // A reason that is not known says nothing.
+            // Unknown reasons are ignored.
             byte => TICKET_REASONS.iter().find(|(of, _)| *of as u8 == byte)?.0,
         };
         let whole = refused.zero == 0

@@ -1,7 +1,7 @@
-//! The three Noise patterns and the keys that they end in, over crate `snow`.
+//! The three Noise patterns and their keys, over crate `snow`.
 //!
-//! snow restores its hash state after a message that fails, but not its cipher: the third message
-//! of a pairing can be read only once. Hence its outer tag, checked before snow sees it.
+//! After a failed message snow restores its hash state, but not its cipher: the third message of a pairing
+//! can be read only once. Its outer tag is therefore checked first.
 
 use aws_lc_rs::{hkdf, hmac};
 use snow::params::NoiseParams;
@@ -12,17 +12,16 @@ use super::layout::{Opening, Pattern};
 use super::{HandshakeError, SessionSecret, Versions};
 use crate::control::identity::{Identity, PublicKey};
 
-/// The longest Noise message here, in bytes.
+/// The longest Noise message in this protocol, in bytes.
 const MAX_MESSAGE: usize = 512;
 
-/// Where `psk3` has its key.
+/// The position of the key in `psk3`.
 const PSK: usize = 3;
 
 /// One side of a Noise handshake.
 pub(super) struct Noise(Box<HandshakeState>);
 
-/// What both sides said in the clear; bound into the handshake, so that both must have heard the
-/// same.
+/// The cleartext of both sides, bound into the handshake to detect tampering.
 pub(super) struct Prologue {
     pub(super) opening: Opening,
     pub(super) nonce: [u8; 16],
@@ -47,14 +46,14 @@ impl Prologue {
     }
 }
 
-/// What a finished handshake leaves.
+/// The keys of a finished handshake.
 pub(super) struct Keys {
     pub(super) secret: SessionSecret,
     pub(super) confirm: Zeroizing<[u8; 32]>,
 }
 
 impl Noise {
-    /// The client's side; `peer` unless they pair.
+    /// The client's side; `peer` except at pairing.
     pub(super) fn client(
         identity: &Identity,
         peer: Option<&PublicKey>,
@@ -127,15 +126,14 @@ impl Noise {
         Some(payload)
     }
 
-    /// The peer's identity, once its message was read; `None` too if it is a weak key.
+    /// The peer's identity after its message was read; `None` if the key is weak.
     pub(super) fn peer(&self) -> Option<PublicKey> {
         let key = PublicKey(self.0.get_remote_static()?.try_into().ok()?);
         (!key.is_weak()).then_some(key)
     }
 
-    /// The keys of a handshake whose messages have all been written and read: HKDF-SHA256 over
-    /// both of Noise's split keys, salted with the handshake hash, so that the secret depends on
-    /// every byte that was exchanged.
+    /// The keys after all messages: HKDF-SHA256 over both of Noise's split keys, salted with the handshake
+    /// hash, so that the secret depends on every exchanged byte.
     pub(super) fn keys(mut self) -> Result<Keys, HandshakeError> {
         if !self.0.is_handshake_finished() {
             return Err(HandshakeError::Crypto);
@@ -159,8 +157,8 @@ impl Noise {
     }
 }
 
-/// What a Begin of a reconnection is tagged under, so that a host tells it from a stranger's by one
-/// HMAC. It shows that the sender has the client's key; that it is there now, the handshake shows.
+/// The tag key of a reconnection's Begin, which lets a host reject strangers by one HMAC. It proves
+/// possession of the client's key; the handshake proves liveness.
 pub(super) fn begin_key(identity: &Identity, peer: &PublicKey) -> Option<Zeroizing<[u8; 32]>> {
     let shared = identity.agree(peer)?;
     let mut key = Zeroizing::new([0; 32]);
@@ -168,15 +166,15 @@ pub(super) fn begin_key(identity: &Identity, peer: &PublicKey) -> Option<Zeroizi
     Some(key)
 }
 
-/// What a Begin with a ticket is tagged under, so that whoever does not know the host's key, which no host shows
-/// to strangers, costs it one HMAC (as `mac1` of WireGuard does).
+/// The tag key of a Begin with a ticket: without the host's key, which no host shows to strangers, a sender
+/// costs the host one HMAC (like `mac1` of WireGuard).
 pub(super) fn ticket_begin_key(host: &PublicKey) -> [u8; 32] {
     let mut key = [0; 32];
     key.copy_from_slice(hmac::sign(&mac_key(&host.0), b"openuvr ticket begin").as_ref());
     key
 }
 
-/// HMAC-SHA256 over a message without its last 32 bytes, where the tag belongs.
+/// HMAC-SHA256 over a message without its last 32 bytes, which hold the tag.
 pub(super) fn tag(key: &[u8; 32], message: &[u8]) -> [u8; 32] {
     let body = &message[..message.len().saturating_sub(32)];
     let mut tag = [0; 32];
@@ -184,7 +182,7 @@ pub(super) fn tag(key: &[u8; 32], message: &[u8]) -> [u8; 32] {
     tag
 }
 
-/// Whether the last 32 bytes of `message` are its tag; constant time.
+/// Verifies the tag in the last 32 bytes of `message`; constant time.
 pub(super) fn is_tagged(key: &[u8; 32], message: &[u8]) -> bool {
     message
         .split_last_chunk::<32>()

@@ -1,4 +1,4 @@
-//! Many Begins from few addresses, and an honest client that has to come through, on a virtual clock.
+//! A flood of Begins from few addresses must not starve an honest client; on a virtual clock.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ use super::*;
 use crate::id::PathId;
 use crate::time::Instant;
 
-const HONEST: PathId = PathId([1; PathId::LEN]);
+const LEGITIMATE: PathId = PathId([1; PathId::LEN]);
 const ATTACKERS: u8 = 8;
 const A_SECOND: u32 = 3000;
-/// In which an honest client has to be through.
+/// Deadline for the honest client.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What the attackers begin with.
+/// The credential in the attackers' Begins.
 #[derive(Clone, Copy, Debug)]
 enum Attack {
-    /// PINs, while the host waits for one.
+    /// PINs, while a pairing window is open.
     Pairing,
-    /// The honest client's id, which anybody on the way can read, and no key.
+    /// The honest client's id, which an on-path attacker can read, without its key.
     ItsId,
-    /// Ids that nobody has.
+    /// Unknown ids.
     Ids,
 }
 
@@ -30,7 +30,7 @@ struct World {
     now: Instant,
     host: HostHandshake,
     identity: Identity,
-    /// Nonces and cookies of the attackers, which they got as anybody does.
+    /// Nonces and cookies of the attackers, obtained by normal Hellos.
     shown: Vec<(PathId, [u8; 16], [u8; crate::control::cookie::COOKIE])>,
     /// Begins that the host answered.
     answered: usize,
@@ -54,7 +54,7 @@ impl World {
         (world, host_identity)
     }
 
-    fn ask(&mut self, from: PathId, datagram: &[u8]) -> Reaction {
+    fn send(&mut self, from: PathId, datagram: &[u8]) -> Reaction {
         let key = self.identity.public();
         let known = ClientId::of(&key);
         let standing = |id: &ClientId| match *id == known {
@@ -65,14 +65,14 @@ impl World {
             .handle_datagram(self.now, from, datagram, &standing)
     }
 
-    /// The attackers show their addresses once more.
+    /// Renews the attackers' cookies.
     fn show(&mut self) {
         self.shown.clear();
         for n in 0..ATTACKERS {
             let from = PathId([100 + n; PathId::LEN]);
             let nonce = [n; 16];
             let hello = Hello::new(Versions::OURS, nonce);
-            let challenge = self.ask(from, hello.as_bytes()).reply.unwrap();
+            let challenge = self.send(from, hello.as_bytes()).reply.unwrap();
             let cookie = Challenge::parse(&challenge).unwrap().cookie;
             self.shown.push((from, nonce, cookie));
         }
@@ -99,12 +99,12 @@ impl World {
         if matches!(opening, Opening::Reconnection(_)) {
             begin.tag = [n.to_le_bytes()[0]; 32];
         }
-        let reaction = self.ask(from, begin.as_bytes());
+        let reaction = self.send(from, begin.as_bytes());
         assert!(reaction.established.is_none());
         self.answered += usize::from(reaction.reply.is_some());
     }
 
-    /// How long the client takes beside the attack.
+    /// The client's time to reconnect during the attack.
     fn reconnects_in(&mut self, attack: Attack, trust: &Trust) -> Duration {
         let began = self.now;
         let name = DeviceName::default();
@@ -121,7 +121,7 @@ impl World {
             }
             client.handle_timeout(self.now).unwrap();
             while let Some(datagram) = client.poll_transmit(self.now) {
-                let Some(reply) = self.ask(HONEST, &datagram).reply else {
+                let Some(reply) = self.send(LEGITIMATE, &datagram).reply else {
                     continue;
                 };
                 if let Some(met) = client.handle_datagram(self.now, &reply).unwrap() {
@@ -137,11 +137,11 @@ impl World {
 }
 
 #[test]
-fn a_known_client_comes_through_3000_begins_a_second() {
+fn a_known_client_connects_despite_3000_begins_a_second() {
     for attack in [Attack::Pairing, Attack::ItsId, Attack::Ids] {
         let (mut world, host) = World::new();
         let trust = Trust::Known(host.public());
-        // Again and again, as on a bad link: what is kept for it is not used up either.
+        // Repeated, as on a lossy link: the client's own budget must not run out either.
         for _ in 0..5 {
             let took = world.reconnects_in(attack, &trust);
             assert!(took < Duration::from_millis(100), "{attack:?}: {took:?}");
@@ -152,7 +152,7 @@ fn a_known_client_comes_through_3000_begins_a_second() {
 }
 
 #[test]
-fn one_that_pairs_comes_through_3000_begins_a_second() {
+fn a_pairing_succeeds_despite_3000_begins_a_second() {
     let (mut world, _) = World::new();
     let trust = Trust::Pin(Pin::parse("123456").unwrap());
     let took = world.reconnects_in(Attack::Pairing, &trust);
@@ -160,7 +160,7 @@ fn one_that_pairs_comes_through_3000_begins_a_second() {
 }
 
 #[test]
-fn who_lacks_the_key_of_a_device_is_not_worked_for() {
+fn begins_without_the_devices_key_cost_no_work() {
     let (mut world, _) = World::new();
     world.show();
     for n in 0..A_SECOND {
@@ -170,26 +170,26 @@ fn who_lacks_the_key_of_a_device_is_not_worked_for() {
 }
 
 #[test]
-fn a_tagged_begin_is_good_from_its_own_address_alone() {
+fn a_tagged_begin_is_valid_only_from_its_own_address() {
     let (mut world, host) = World::new();
     let trust = Trust::Known(host.public());
     let name = DeviceName::default();
     let mut client = ClientHandshake::new(world.now, &world.identity, name, trust).unwrap();
     let hello = client.poll_transmit(world.now).unwrap();
-    let challenge = world.ask(HONEST, &hello).reply.unwrap();
+    let challenge = world.send(LEGITIMATE, &hello).reply.unwrap();
     client.handle_datagram(world.now, &challenge).unwrap();
     let begin = client.poll_transmit(world.now).unwrap();
-    // Somebody who saw it sends it from elsewhere, with a cookie of its own.
+    // An eavesdropper replays it from another address with its own cookie.
     let elsewhere = PathId([100; PathId::LEN]);
-    let own = world.ask(elsewhere, &hello).reply.unwrap();
+    let own = world.send(elsewhere, &hello).reply.unwrap();
     let mut copied = *Begin::parse(&begin).unwrap().0;
     copied.cookie = Challenge::parse(&own).unwrap().cookie;
-    assert!(world.ask(elsewhere, copied.as_bytes()).reply.is_none());
+    assert!(world.send(elsewhere, copied.as_bytes()).reply.is_none());
     assert_eq!(world.host.half_open(), 0);
-    assert!(world.ask(HONEST, &begin).reply.is_some());
+    assert!(world.send(LEGITIMATE, &begin).reply.is_some());
 }
 
-/// Who has a network of addresses has no more than one who has one.
+/// Many addresses in one network get no more than one address.
 #[test]
 fn addresses_of_one_network_share() {
     let path = |bytes: &[u8]| {

@@ -28,15 +28,15 @@ fn no_device(_: &ClientId) -> DeviceStatus {
     DeviceStatus::Unknown
 }
 
-/// How a channel treats datagrams: chances in percent, delays in milliseconds.
+/// Link conditions: chances in percent, delays in milliseconds.
 #[derive(Clone, Copy)]
-struct Weather {
+struct Impairments {
     loss: u64,
     twice: u64,
     delay: u64,
 }
 
-const FINE: Weather = Weather {
+const PERFECT: Impairments = Impairments {
     loss: 0,
     twice: 0,
     delay: 1,
@@ -56,11 +56,11 @@ struct World {
     client: ClientHandshake,
     host: HostHandshake,
     standing: DeviceStatus,
-    weather: Weather,
+    impairments: Impairments,
     random: u64,
     sent: u64,
     flying: BTreeMap<(Instant, u64), (To, Vec<u8>)>,
-    /// Bits to flip in copies that arrive before the first datagram of a kind does.
+    /// Bits to flip in copies that arrive before the first datagram of a kind.
     flips: Option<(Kind, std::ops::Range<usize>)>,
     at_client: Vec<Established>,
     at_host: Vec<(Established, Paired)>,
@@ -86,7 +86,7 @@ impl World {
             standing: DeviceStatus::Unknown,
             client_identity,
             host_identity,
-            weather: FINE,
+            impairments: PERFECT,
             random: 7,
             sent: 0,
             flying: BTreeMap::new(),
@@ -104,7 +104,7 @@ impl World {
         world
     }
 
-    /// A client and a host that know each other.
+    /// A client and a host that are paired.
     fn reconnection() -> World {
         let mut world = World::new(|host| Trust::Known(host.public()));
         world.standing = DeviceStatus::Allowed(world.client_identity.public());
@@ -120,7 +120,7 @@ impl World {
         self.run()
     }
 
-    /// Until the client has a session or an error.
+    /// Runs until the client has a session or an error.
     fn run(&mut self) -> Result<(), HandshakeError> {
         loop {
             while let Some(datagram) = self.client.poll_transmit(self.now) {
@@ -145,14 +145,14 @@ impl World {
     fn send(&mut self, to: To, datagram: Vec<u8>) {
         assert!(datagram.len() <= 1400);
         self.seen.push((to, datagram.clone()));
-        let copies = if self.chance(self.weather.twice) {
+        let copies = if self.chance(self.impairments.twice) {
             2
         } else {
             1
         };
         for _ in 0..copies {
-            if !self.chance(self.weather.loss) {
-                let delay = Duration::from_millis(1 + self.draw() % self.weather.delay);
+            if !self.chance(self.impairments.loss) {
+                let delay = Duration::from_millis(1 + self.draw() % self.impairments.delay);
                 self.sent += 1;
                 let key = (self.now + delay, self.sent);
                 self.flying.insert(key, (to, datagram.clone()));
@@ -195,7 +195,7 @@ impl World {
                 if let Some(reply) = reaction.reply {
                     assert!(
                         reply.len() <= datagram.len(),
-                        "an answer longer than its question"
+                        "the reply is longer than the request"
                     );
                     self.send(To::Client, reply);
                 }
@@ -221,7 +221,7 @@ impl World {
         self.draw() % 100 < percent
     }
 
-    /// Both sides have exactly one session, and it is the same one.
+    /// Both sides have exactly one session, the same one.
     fn assert_agreed(&self) -> &Paired {
         assert_eq!((self.at_client.len(), self.at_host.len()), (1, 1));
         let (client, (host, paired)) = (&self.at_client[0], &self.at_host[0]);
@@ -265,7 +265,7 @@ fn a_known_client_reconnects_with_a_fresh_secret_each_time() {
 }
 
 #[test]
-fn bad_weather_ends_in_agreement_or_in_a_clear_error() {
+fn with_impairments_both_sides_agree_or_fail_with_an_error() {
     let mut agreed = 0;
     for seed in 0..150 {
         let mut world = match seed % 2 {
@@ -273,23 +273,23 @@ fn bad_weather_ends_in_agreement_or_in_a_clear_error() {
             _ => World::reconnection(),
         };
         world.random = seed;
-        world.weather = Weather {
+        world.impairments = Impairments {
             loss: 20,
             twice: 20,
             delay: 400,
         };
         match world.run() {
             Ok(()) => {
-                // Whatever still flies, and the client's late duplicates, open nothing more.
+                // Datagrams in flight and late duplicates open no further session.
                 agreed += 1;
                 let client = world.at_client[0].clone();
-                let twin = world
+                let host_session = world
                     .at_host
                     .iter()
                     .find(|(host, _)| host.session == client.session);
-                assert!(twin.is_some_and(|(host, _)| host.secret == client.secret));
+                assert!(host_session.is_some_and(|(host, _)| host.secret == client.secret));
             }
-            // A pairing whose Confirm was lost for good finds the window closed by its own success.
+            // If the Confirm of a pairing is lost for good, the window is already closed.
             Err(
                 HandshakeError::TimedOut { .. }
                 | HandshakeError::NotTheHost
@@ -304,50 +304,50 @@ fn bad_weather_ends_in_agreement_or_in_a_clear_error() {
     assert!(agreed >= 135, "{agreed} of 150");
 }
 
-/// What was said of the pairing window.
-fn said(host: &mut HostHandshake) -> Vec<PairingEvent> {
+/// The events of the pairing window.
+fn pairing_events(host: &mut HostHandshake) -> Vec<PairingEvent> {
     std::iter::from_fn(|| host.poll_event()).collect()
 }
 
 #[test]
-fn wrong_pins_are_told_delayed_and_three_are_taken() {
+fn wrong_pins_are_reported_delayed_and_limited() {
     let mut world = World::pairing("654321");
     assert_eq!(world.run(), Err(HandshakeError::WrongPin));
     let wrong = |tries_left| PairingEvent::WrongPin {
         from: CLIENT,
         tries_left,
     };
-    assert_eq!(said(&mut world.host), [wrong(2)]);
+    assert_eq!(pairing_events(&mut world.host), [wrong(2)]);
     for (delay, tries_left) in [(1, 1), (2, 0)] {
         let retry_after = Duration::from_secs(delay);
-        // The right PIN has to wait too, or the delay would tell right from wrong.
+        // The right PIN is delayed too; otherwise the delay would reveal it.
         assert_eq!(
             world.again("123456"),
             Err(HandshakeError::Busy { retry_after })
         );
-        assert_eq!(said(&mut world.host), []);
+        assert_eq!(pairing_events(&mut world.host), []);
         world.now = world.now + retry_after;
         assert_eq!(world.again("000000"), Err(HandshakeError::WrongPin));
-        assert_eq!(said(&mut world.host), [wrong(tries_left)]);
+        assert_eq!(pairing_events(&mut world.host), [wrong(tries_left)]);
     }
     assert_eq!(world.again("123456"), Err(HandshakeError::PairingClosed));
     assert!(world.at_host.is_empty() && world.at_client.is_empty());
-    // Somebody else has their own tries.
+    // Another client has its own tries.
     let (mut client, finish) = up_to_finish(&mut world.host, world.now, OTHER, "123456");
     let reaction = (world.host).handle_datagram(world.now, OTHER, &finish, &no_device);
     let confirmed = client.handle_datagram(world.now, &reaction.reply.unwrap());
     assert!(reaction.established.is_some() && confirmed.unwrap().is_some());
-    // A new window starts afresh.
+    // A new window has new tries.
     world.host.open_pairing(world.now, pin("123456"), MINUTE);
     world.again("123456").unwrap();
     world.assert_agreed();
 }
 
 #[test]
-fn an_honest_client_pairs_amid_a_flood_of_wrong_pins() {
+fn a_legitimate_client_pairs_despite_many_wrong_pins() {
     let mut world = World::pairing("123456");
     let mut guessed = 0;
-    // Seven addresses guess whenever the host takes it, for 20 s.
+    // Seven addresses guess as fast as the host allows, for 20 s.
     for n in 0..400_u32 {
         let now = world.now + Duration::from_millis(50) * n;
         let mut from = OTHER;
@@ -372,20 +372,20 @@ fn an_honest_client_pairs_amid_a_flood_of_wrong_pins() {
     world.again("123456").unwrap();
     world.assert_agreed();
     assert_eq!(guessed, 7 * 3);
-    // Each is told, and nothing else.
-    let told = said(&mut world.host);
-    assert_eq!(told.len(), 7 * 3);
+    // Each wrong PIN emits one event.
+    let events = pairing_events(&mut world.host);
+    assert_eq!(events.len(), 7 * 3);
     let wrong = |event: &PairingEvent| matches!(event, PairingEvent::WrongPin { .. });
-    assert!(told.iter().all(wrong));
+    assert!(events.iter().all(wrong));
 }
 
 #[test]
-fn the_end_of_a_pairing_window_is_told_once() {
-    // By its time.
+fn the_end_of_a_pairing_window_is_reported_once() {
+    // By timeout.
     let mut world = World::pairing("123456");
     world.host.handle_timeout(world.now + MINUTE);
     world.host.handle_timeout(world.now + MINUTE * 2);
-    assert_eq!(said(&mut world.host), [PairingEvent::Expired]);
+    assert_eq!(pairing_events(&mut world.host), [PairingEvent::Expired]);
     // By wrong PINs.
     world.host.open_pairing(world.now, pin("123456"), MINUTE);
     for n in 0..MAX_TRIES {
@@ -395,40 +395,40 @@ fn the_end_of_a_pairing_window_is_told_once() {
         let (_, finish) = up_to_finish(&mut world.host, now, from, "000000");
         (world.host).handle_datagram(now, from, &finish, &no_device);
     }
-    let mut told = said(&mut world.host);
-    assert_eq!(told.pop(), Some(PairingEvent::TooManyWrong));
-    assert_eq!(told.len(), usize::try_from(MAX_TRIES).unwrap());
+    let mut events = pairing_events(&mut world.host);
+    assert_eq!(events.pop(), Some(PairingEvent::TooManyWrong));
+    assert_eq!(events.len(), usize::try_from(MAX_TRIES).unwrap());
     world.host.handle_timeout(world.now + MINUTE);
-    assert_eq!(said(&mut world.host), []);
+    assert_eq!(pairing_events(&mut world.host), []);
     assert_eq!(world.again("123456"), Err(HandshakeError::PairingClosed));
-    // By success: that is told otherwise.
+    // By success, which has its own event.
     world.host.open_pairing(world.now, pin("123456"), MINUTE);
     world.again("123456").unwrap();
     world.host.handle_timeout(world.now + MINUTE);
-    assert_eq!(said(&mut world.host), []);
+    assert_eq!(pairing_events(&mut world.host), []);
 }
 
 #[test]
 fn a_finish_without_confirm_is_a_wrong_pin() {
-    // At the client: whoever got it may have tested a guess.
+    // At the client: the receiver of its Finish may have tested a guess.
     let mut world = World::pairing("123456");
     let now = world.now;
     let (mut client, _) = up_to_finish(&mut world.host, now, OTHER, "123456");
-    let outcome = client.handle_timeout(now + GIVE_UP);
+    let outcome = client.handle_timeout(now + HANDSHAKE_TIMEOUT);
     assert_eq!(outcome, Err(HandshakeError::Unconfirmed));
-    // At the host: also a forbidden device's, which has the right one.
+    // At the host: also from a forbidden device with the right PIN.
     world.standing = DeviceStatus::Forbidden(world.client_identity.public());
     assert_eq!(world.run(), Err(HandshakeError::Forbidden));
     let tried = PairingEvent::ForbiddenTried {
         from: CLIENT,
         tries_left: 2,
     };
-    assert_eq!(said(&mut world.host), [tried]);
+    assert_eq!(pairing_events(&mut world.host), [tried]);
     let tries_left = world.host.pairing(world.now).unwrap().tries_left;
     assert_eq!(tries_left, MAX_TRIES - 1);
 }
 
-/// A client with the PIN `typed` and its Begin; `None` if the host takes no Hello.
+/// A client with the PIN `typed` and its Begin; `None` if the host rejects its Hello.
 fn begin_with(
     host: &mut HostHandshake,
     now: Instant,
@@ -445,7 +445,7 @@ fn begin_with(
     Some((client, begin))
 }
 
-/// A client that has got an Answer and whose Finish waits to be sent.
+/// A client that has received an Answer, and its unsent Finish.
 fn up_to_finish(
     host: &mut HostHandshake,
     now: Instant,
@@ -469,10 +469,10 @@ fn up_to_finish(
 }
 
 #[test]
-fn exchanges_begun_side_by_side_get_no_extra_tries() {
+fn concurrent_exchanges_get_no_extra_tries() {
     let mut world = World::pairing("123456");
     let now = world.now;
-    let guesses: Vec<_> = (0..WORKED_A_SECOND)
+    let guesses: Vec<_> = (0..PAIRINGS_PER_SECOND)
         .map(|n| {
             let mut from = OTHER;
             // Four addresses, four ports each.
@@ -524,10 +524,10 @@ fn a_repeated_wrong_finish_is_one_try() {
 }
 
 #[test]
-fn a_window_that_is_over_pairs_nobody() {
+fn a_closed_window_pairs_no_client() {
     let mut world = World::pairing("123456");
     let (_, finish) = up_to_finish(&mut world.host, world.now, OTHER, "123456");
-    // As long as nothing: it is over at once.
+    // A window of zero length.
     let over = Duration::ZERO;
     world.host.open_pairing(world.now, pin("123456"), over);
     let reaction = world
@@ -540,7 +540,7 @@ fn a_window_that_is_over_pairs_nobody() {
     world.now = world.now + MINUTE;
     assert_eq!(world.again("123456"), Err(HandshakeError::PairingClosed));
 
-    // A Begin from the window before doesn't finish in the next, not even with the same PIN.
+    // A Begin of one window cannot finish in the next, even with the same PIN.
     let mut world = World::pairing("123456");
     let (mut client, finish) = up_to_finish(&mut world.host, world.now, OTHER, "123456");
     world.host.open_pairing(world.now, pin("123456"), MINUTE);
@@ -559,13 +559,13 @@ fn unknown_and_forbidden_devices_are_refused() {
     world.standing = DeviceStatus::Unknown;
     assert_eq!(world.run(), Err(HandshakeError::UnknownDevice));
     assert_eq!(world.host.half_open(), 0);
-    // Forbidden, but with its key, or with the right PIN.
+    // Forbidden with its key, and with the right PIN.
     for mut world in [World::reconnection(), World::pairing("123456")] {
         world.standing = DeviceStatus::Forbidden(world.client_identity.public());
         assert_eq!(world.run(), Err(HandshakeError::Forbidden));
         assert!(world.at_host.is_empty());
     }
-    // Who has only a forbidden device's id hears what it hears of one that is allowed.
+    // A client with only a forbidden device's id gets the same reply as with an allowed one's.
     for standing in [DeviceStatus::Forbidden, DeviceStatus::Allowed] {
         let mut world = World::reconnection();
         world.standing = standing(Identity::generate().unwrap().public());
@@ -576,7 +576,7 @@ fn unknown_and_forbidden_devices_are_refused() {
             .filter(|(_, d)| Kind::of(d) == Some(Kind::Challenge));
         assert_eq!(heard.clone().count(), challenges.count());
     }
-    // One that is forbidden between its Begin and its Finish.
+    // A device that is forbidden between its Begin and its Finish.
     let mut world = World::reconnection();
     let (now, key) = (world.now, world.client_identity.public());
     let mut last = Ok(None);
@@ -591,7 +591,7 @@ fn unknown_and_forbidden_devices_are_refused() {
         last = world.client.handle_datagram(now, &reaction.reply.unwrap());
     }
     assert_eq!(last.unwrap_err(), HandshakeError::Forbidden);
-    // Another's id, without its key.
+    // Another device's id without its key.
     let mut world = World::reconnection();
     world.standing = DeviceStatus::Allowed(Identity::generate().unwrap().public());
     assert_eq!(world.run(), Err(HandshakeError::NotTheHost));
@@ -600,15 +600,15 @@ fn unknown_and_forbidden_devices_are_refused() {
 
 #[test]
 fn a_host_with_another_key_is_not_trusted() {
-    let stranger = Identity::generate().unwrap().public();
-    let mut world = World::new(|_| Trust::Known(stranger));
+    let other_host = Identity::generate().unwrap().public();
+    let mut world = World::new(|_| Trust::Known(other_host));
     world.standing = DeviceStatus::Allowed(world.client_identity.public());
     assert_eq!(world.run(), Err(HandshakeError::NotTheHost));
     assert!(world.at_host.is_empty());
 }
 
 #[test]
-fn versions_agree_on_the_older_or_say_why_not() {
+fn versions_are_negotiated_or_refused_with_a_reason() {
     let range = |min, max| Versions { min, max };
     for (client, host, agreed) in [
         (range(1, 1), range(1, 3), 1),
@@ -633,15 +633,17 @@ fn versions_agree_on_the_older_or_say_why_not() {
 }
 
 #[test]
-fn nobody_there_is_said_after_ten_seconds() {
+fn no_answer_is_reported_after_ten_seconds() {
     let mut world = World::pairing("123456");
-    world.weather.loss = 100;
+    world.impairments.loss = 100;
     let start = world.now;
     assert_eq!(
         world.run(),
-        Err(HandshakeError::TimedOut { after: GIVE_UP })
+        Err(HandshakeError::TimedOut {
+            after: HANDSHAKE_TIMEOUT
+        })
     );
-    assert_eq!(world.now, start + GIVE_UP);
+    assert_eq!(world.now, start + HANDSHAKE_TIMEOUT);
     assert!(
         (20..=24).contains(&world.seen.len()),
         "{} sends",
@@ -671,8 +673,8 @@ fn no_flipped_bit_establishes_or_kills_the_honest_handshake() {
             world.assert_agreed();
         };
         for (kind, length) in lengths {
-            // A client takes one Challenge and reads one Answer's head, so there each flipped bit
-            // gets a handshake of its own, and has to make the client start again.
+            // A client accepts one Challenge and one Answer head, so each flipped bit there gets a handshake
+            // of its own and must make the client restart.
             let alone = match kind {
                 Kind::Challenge => length * 8,
                 Kind::Answer => 12 * 8,
@@ -696,7 +698,7 @@ fn replayed_messages_open_nothing() {
             .host
             .handle_datagram(world.now, from, datagram, &|_| standing)
     };
-    // At once: the same answers, no second session; from elsewhere: nothing.
+    // Immediately: the same answers and no second session; from another path: nothing.
     for ((_, ask), (_, answer)) in seen.iter().zip(&seen[1..]).skip(2).step_by(2) {
         let again = reply(&mut world, CLIENT, ask);
         assert_eq!(again.reply.as_ref(), Some(answer));
@@ -704,14 +706,14 @@ fn replayed_messages_open_nothing() {
         let elsewhere = reply(&mut world, OTHER, ask);
         assert!(elsewhere.reply.is_none() && elsewhere.established.is_none());
     }
-    // Once the host has forgotten it: Begin may open anew, Finish fits nothing.
-    world.now = world.now + HALF_OPEN_LIFE;
+    // After expiry: Begin may open a new handshake, Finish matches none.
+    world.now = world.now + HALF_OPEN_TIMEOUT;
     for (to, datagram) in &seen {
         let again = reply(&mut world, CLIENT, datagram);
         assert!(again.established.is_none());
         assert!(*to == To::Host || again.reply.is_none());
     }
-    // And the client takes no second Confirm.
+    // The client ignores a second Confirm.
     let confirm = &seen[5].1;
     assert!(
         world
@@ -757,17 +759,18 @@ fn half_open_handshakes_are_bounded_and_expire() {
     for n in 0..MAX_HALF_OPEN + 10 {
         let mut from = OTHER;
         from.0[0] = u8::try_from(n).unwrap();
-        // As fast as the host works.
-        world.now = world.now + Duration::from_secs(1) / u32::try_from(WORKED_A_SECOND).unwrap();
+        // At the rate limit of the host.
+        world.now =
+            world.now + Duration::from_secs(1) / u32::try_from(PAIRINGS_PER_SECOND).unwrap();
         last = Some((
             from,
             up_to_finish(&mut world.host, world.now, from, "123456"),
         ));
         assert_eq!(world.host.half_open(), (n + 1).min(MAX_HALF_OPEN));
     }
-    let due = world.now + HALF_OPEN_LIFE;
+    let due = world.now + HALF_OPEN_TIMEOUT;
     assert!(world.host.next_timeout().unwrap() < due);
-    // The newest is still there.
+    // The newest is still open.
     let (from, (mut client, finish)) = last.unwrap();
     let reaction = world
         .host
@@ -780,7 +783,7 @@ fn half_open_handshakes_are_bounded_and_expire() {
     assert_eq!(world.host.next_timeout(), None);
 }
 
-/// A Begin from `from`, made as an honest client makes it.
+/// A valid Begin from `from`.
 fn up_to_begin(host: &mut HostHandshake, now: Instant, from: PathId) -> Vec<u8> {
     let identity = Identity::generate().unwrap();
     let trust = Trust::Pin(pin("000000"));
@@ -792,21 +795,21 @@ fn up_to_begin(host: &mut HostHandshake, now: Instant, from: PathId) -> Vec<u8> 
 }
 
 #[test]
-fn one_address_gets_little_work_and_evicts_nobody() {
+fn one_address_has_a_limit_and_evicts_no_other() {
     let mut world = World::pairing("123456");
     let (mut client, finish) = up_to_finish(&mut world.host, world.now, CLIENT, "123456");
     let mut worked = 0;
     for n in 0..160_u64 {
         let now = world.now + Duration::from_millis(25 * n);
-        // Its port is no address.
+        // Ports do not count as addresses.
         let mut from = OTHER;
         from.0[16] = u8::try_from(n).unwrap();
         let begin = up_to_begin(&mut world.host, now, from);
         let reply = world.host.handle_datagram(now, from, &begin, &no_device);
         worked += usize::from(reply.reply.is_some());
     }
-    assert_eq!(worked, 4 * WORKED_FOR_ONE);
-    // The person who was there before gets in.
+    assert_eq!(worked, 4 * PAIRINGS_PER_NETWORK);
+    // The earlier client still gets in.
     world.now = world.now + Duration::from_secs(4);
     let reaction = world
         .host
@@ -816,9 +819,9 @@ fn one_address_gets_little_work_and_evicts_nobody() {
     assert!(confirmed.unwrap().is_some());
 }
 
-/// A few addresses fill the memory as fast as the host works for them: their own make room.
+/// A few addresses fill the memory at the rate limit; they evict their own handshakes.
 #[test]
-fn who_holds_most_makes_room() {
+fn the_owner_with_most_handshakes_is_evicted() {
     let mut world = World::pairing("123456");
     let (_, finish) = up_to_finish(&mut world.host, world.now, CLIENT, "123456");
     for n in 0..18_u8 {
@@ -840,19 +843,19 @@ fn who_holds_most_makes_room() {
 }
 
 #[test]
-fn work_that_came_to_nothing_counts_too() {
+fn failed_work_counts_too() {
     let mut world = World::pairing("123456");
     let begin = up_to_begin(&mut world.host, world.now, OTHER);
     let mut ask = |from, begin: &[u8]| {
         let reaction = (world.host).handle_datagram(world.now, from, begin, &no_device);
         reaction.reply.is_some()
     };
-    for n in 1..=WORKED_FOR_ONE {
+    for n in 1..=PAIRINGS_PER_NETWORK {
         let mut damaged = begin.clone();
         damaged[110] ^= u8::try_from(n).unwrap();
         assert!(!ask(OTHER, &damaged));
     }
-    assert!(!ask(OTHER, &begin), "the host has worked enough for it");
+    assert!(!ask(OTHER, &begin), "its budget is used up");
     world.now = world.now + Duration::from_secs(1);
     let reaction = (world.host).handle_datagram(world.now, OTHER, &begin, &no_device);
     assert!(reaction.reply.is_some());
@@ -870,15 +873,15 @@ fn many_addresses_share_a_budget() {
         let reply = world.host.handle_datagram(now, from, &begin, &no_device);
         worked += usize::from(reply.reply.is_some());
     }
-    assert_eq!(worked, WORKED_A_SECOND);
-    // And a moment later there is some for anybody.
+    assert_eq!(worked, PAIRINGS_PER_SECOND);
+    // Later the budget is available again.
     world.now = world.now + Duration::from_secs(2);
     world.run().unwrap();
     world.assert_agreed();
 }
 
 #[test]
-fn a_client_that_the_host_evicted_starts_again() {
+fn an_evicted_client_restarts_its_handshake() {
     let mut world = World::reconnection();
     let now = world.now;
     let standing = world.standing;
@@ -890,13 +893,13 @@ fn a_client_that_the_host_evicted_starts_again() {
             .handle_datagram(now, &reaction.reply.unwrap())
             .unwrap();
     }
-    world.host.handle_timeout(now + HALF_OPEN_LIFE);
+    world.host.handle_timeout(now + HALF_OPEN_TIMEOUT);
     world.run().unwrap();
     world.assert_agreed();
 }
 
 #[test]
-fn a_rumour_of_refusal_loses_against_an_honest_answer() {
+fn a_forged_refusal_does_not_prevent_a_valid_answer() {
     let mut world = World::pairing("123456");
     let hello = world.client.poll_transmit(world.now).unwrap();
     let nonce = Hello::parse(&hello).unwrap().nonce;
@@ -962,7 +965,7 @@ fn layouts_are_golden() {
 }
 
 #[test]
-fn a_typed_pin_is_shown_to_the_host_once() {
+fn a_typed_pin_is_reported_to_the_host_once() {
     let mut world = World::pairing("123456");
     let now = world.now;
     let (mut client, finish) = up_to_finish(&mut world.host, now, OTHER, "123456");
@@ -990,7 +993,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn garbage_changes_nothing(
+    fn arbitrary_bytes_have_no_effect(
         kind in prop::sample::select(vec![3_u8, 5, 6, 9, 10, 12, 15, 0, 255]),
         length in prop::sample::select(vec![0_usize, 1, 11, 12, 44, 52, 68, 96, 173, 193, 1400]),
         fill in prop::collection::vec(any::<u8>(), 1400),

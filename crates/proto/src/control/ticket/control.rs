@@ -1,12 +1,12 @@
-//! What a portal shows to a session when it asks how it does, keeps it alive, or stops it.
+//! Control tokens: a portal's permission to query, renew or stop a session.
 //!
 //! ```text
 //!  0         1      2         3      4         20   36          44          108
 //!  | version | kind | actions | zero | session | id | not after | signature |
 //!  | 1       | 2    | bits    |      | UUID    |    | u64, s    | Ed25519   |
 //! ```
-//! Unlike a ticket it may be shown again until its time is over: status, renewal and stop may be done twice with the
-//! effect of once, a connection also needs a ticket, and it travels under TLS or through a Unix socket alone.
+//! Unlike a ticket it may be reused until it expires: status, renewal and stop are idempotent, a connection
+//! also needs a ticket, and the token travels only under TLS or through a Unix socket.
 
 use std::time::Duration;
 
@@ -16,46 +16,46 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use super::key::{SIGNATURE, TicketKey, TicketSigner};
 use super::{CLOCK_SKEW, SessionUuid, TICKET_VERSION, UnixTime, from_text};
 
-/// How long a token may live, from when it is shown.
+/// Maximum lifetime of a token, from when it is shown.
 pub const MAX_TOKEN_LIFE: Duration = Duration::from_secs(3600);
 
 /// Bytes of a token.
 const TOKEN: usize = 108;
 
-/// What its bytes are signed behind.
+/// Domain separation prefix of the signature.
 const PURPOSE: &[u8] = b"openuvr control token";
 
 /// The kind of a control token, in its second byte.
 const KIND: u8 = 2;
 
-/// What a portal may ask of a session.
+/// A portal's request to a session.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
-    /// How it does.
+    /// Query the status.
     Status,
-    /// To live longer.
+    /// Extend the lifetime.
     Renew,
-    /// To end.
+    /// Stop the session.
     Stop,
-    /// To take a browser's connection that the portal carries.
+    /// Accept a browser's connection that the portal proxies.
     Connect,
 }
 
-/// Some of the [`Action`]s.
+/// A set of [`Action`]s.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Actions(u8);
 
 impl Actions {
-    /// Every one.
+    /// All actions.
     pub const ALL: Actions = Actions(0b1111);
 
-    /// These.
+    /// The set of these actions.
     #[must_use]
     pub fn of(actions: &[Action]) -> Actions {
         Actions(actions.iter().fold(0, |bits, action| bits | bit(*action)))
     }
 
-    /// Whether this one is among them.
+    /// Whether the set contains this action.
     #[must_use]
     pub fn contains(self, action: Action) -> bool {
         self.0 & bit(action) != 0
@@ -71,21 +71,21 @@ fn bit(action: Action) -> u8 {
     }
 }
 
-/// Leave to do something with a session.
+/// Permission to control a session.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ControlToken {
-    /// With which.
+    /// The session.
     pub session: SessionUuid,
-    /// What.
+    /// The permitted actions.
     pub actions: Actions,
-    /// The last second in which it may be shown.
+    /// The last second of its validity.
     pub not_after: UnixTime,
-    /// Its own id, random, for the portal's log.
+    /// A random id for the portal's log.
     pub id: [u8; 16],
 }
 
 impl ControlToken {
-    /// The token's text, signed: what stands behind `Bearer` (RFC 6750, section 2.1).
+    /// The signed text, used after `Bearer` (RFC 6750, section 2.1).
     #[must_use]
     pub fn sign(&self, signer: &TicketSigner) -> String {
         let mut bytes = [0; TOKEN];
@@ -98,8 +98,7 @@ impl ControlToken {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// The token of this text, if it is by the owner of `key`, for this `session`, and lets one do this
-    /// `action` at `now`.
+    /// The token of this text, if the owner of `key` signed it and it permits `action` on `session` at `now`.
     ///
     /// # Errors
     /// [`TokenRefused`]
@@ -145,10 +144,10 @@ impl ControlToken {
     }
 }
 
-/// Why a token lets nobody do anything.
+/// Why a token is rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TokenRefused {
-    /// It is no token of this version.
+    /// Not a token of this version.
     #[error("that is not a control token")]
     Malformed,
     /// Its signature is not the portal's.
@@ -157,10 +156,10 @@ pub enum TokenRefused {
     /// It is for another session.
     #[error("the control token is for another session")]
     OtherSession,
-    /// Its time is over, or has not come.
+    /// It has expired or is not valid yet.
     #[error("the control token has expired, or the clocks of portal and host differ")]
     Expired,
-    /// It is for other actions.
+    /// It does not permit the action.
     #[error("the control token does not allow this")]
     NotAllowed,
 }

@@ -1,4 +1,4 @@
-//! A host's end of tickets: which it takes, which were used, and whom they let in.
+//! The host's verification of tickets: redeemed tickets and admitted devices.
 
 use std::collections::VecDeque;
 
@@ -9,13 +9,13 @@ use super::{
 use crate::control::identity::{ClientId, PublicKey};
 use crate::control::negotiate::Role;
 
-/// Tickets whose use is remembered; each until it would be refused for its age. 72 bytes each.
+/// Remembered redeemed tickets, each until it would be rejected as expired. 72 bytes each.
 pub const MAX_USED: usize = 4096;
 
-/// Devices that tickets let in, as long as the host runs. 36 bytes each.
+/// Devices admitted by tickets, while the host runs. 36 bytes each.
 pub const MAX_ADMITTED: usize = 1024;
 
-/// Takes the tickets of one portal for one session.
+/// Redeems the tickets of one portal for one session.
 #[derive(Debug)]
 pub struct TicketGate {
     key: TicketKey,
@@ -30,12 +30,12 @@ pub struct TicketGate {
 struct Used {
     id: [u8; 16],
     by: KeyHash,
-    /// From then on it is refused as expired.
+    /// From then on the ticket is rejected as expired.
     until: UnixTime,
 }
 
 impl TicketGate {
-    /// A gate for those that the owner of `key` sends to `session`.
+    /// A gate for tickets of `session` signed by the owner of `key`.
     #[must_use]
     pub fn new(key: TicketKey, session: SessionUuid) -> TicketGate {
         TicketGate {
@@ -46,21 +46,21 @@ impl TicketGate {
         }
     }
 
-    /// Whose tickets it takes.
+    /// The portal's key.
     #[must_use]
     pub fn key(&self) -> TicketKey {
         self.key
     }
 
-    /// For which session.
+    /// The session.
     #[must_use]
     pub fn session(&self) -> SessionUuid {
         self.session
     }
 
-    /// Takes the ticket of a device that has proven to own `device`; as what it may come at most. From then on
-    /// the device is [admitted](TicketGate::admitted). The same device may show its ticket again, since an
-    /// answer may be lost; nobody else may.
+    /// Redeems the ticket of a device that has proven to own `device`, and returns the highest role. From
+    /// then on the device is [admitted](TicketGate::admitted). The same device may show its ticket again,
+    /// since a reply may be lost; no other device may.
     ///
     /// # Errors
     /// [`TicketRefused`]; nothing has changed then.
@@ -82,7 +82,7 @@ impl TicketGate {
         let life = match ticket.holder {
             Holder::Key(hash) if hash != by => return Err(TicketRefused::OtherKey),
             Holder::Key(_) => MAX_TICKET_LIFE,
-            Holder::FirstToCome => MAX_OPEN_TICKET_LIFE,
+            Holder::FirstUse => MAX_OPEN_TICKET_LIFE,
         };
         if ticket.not_after > now.plus(life).plus(CLOCK_SKEW) {
             return Err(TicketRefused::TooLong);
@@ -105,27 +105,27 @@ impl TicketGate {
         Ok(ticket.role)
     }
 
-    /// As what the device may come that this key names, if a ticket let it in.
+    /// The highest role of the device with this key, if a ticket admitted it.
     #[must_use]
     pub fn admitted(&self, device: &PublicKey) -> Option<Role> {
         let found = self.admitted.iter().find(|(key, _)| key == device);
         found.map(|(_, role)| *role)
     }
 
-    /// The key of the device that a client's id names, if a ticket let it in.
+    /// The key of the device with this client id, if a ticket admitted it.
     #[must_use]
     pub fn admitted_key(&self, client: &ClientId) -> Option<PublicKey> {
         let found = self.admitted.iter().map(|(key, _)| key);
         found.copied().find(|key| ClientId::of(key) == *client)
     }
 
-    /// How many used tickets it remembers.
+    /// The number of remembered tickets.
     #[cfg(test)]
     pub(super) fn remembered(&self) -> usize {
         self.used.len()
     }
 
-    /// What a newer ticket says of a role counts.
+    /// A newer ticket replaces the role.
     fn admit(&mut self, device: &PublicKey, role: Role) -> Result<(), TicketRefused> {
         if let Some(known) = self.admitted.iter_mut().find(|(key, _)| key == device) {
             known.1 = role;

@@ -1,4 +1,4 @@
-//! The portal's key pair, with which it signs, and the half that a host is told.
+//! The portal's signing key pair.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ use crate::control::identity::{NoRandomness, random};
 /// Bytes of a signature (RFC 8032, section 5.1.6).
 pub const SIGNATURE: usize = 64;
 
-/// Who signs tickets: an Ed25519 key pair (RFC 8032). `Debug` shows the public half alone.
+/// An Ed25519 key pair that signs tickets (RFC 8032). `Debug` shows the public half only.
 pub struct TicketSigner {
     seed: Zeroizing<[u8; 32]>,
     pair: Ed25519KeyPair,
@@ -24,7 +24,7 @@ impl TicketSigner {
     /// A new key pair from the operating system's randomness.
     ///
     /// # Errors
-    /// [`NoRandomness`] if it has none to give.
+    /// [`NoRandomness`] if the system has no random bytes.
     pub fn generate() -> Result<TicketSigner, NoRandomness> {
         let seed = Zeroizing::new(random()?);
         TicketSigner::from_seed(&seed).ok_or(NoRandomness)
@@ -41,13 +41,13 @@ impl TicketSigner {
         })
     }
 
-    /// The secret half, for the portal's key file and nothing else.
+    /// The secret half, for the portal's key file only.
     #[must_use]
     pub fn seed(&self) -> Zeroizing<[u8; 32]> {
         self.seed.clone()
     }
 
-    /// The half that hosts are told.
+    /// The public half, for hosts.
     #[must_use]
     pub fn public(&self) -> TicketKey {
         let mut key = [0; 32];
@@ -69,13 +69,12 @@ impl fmt::Debug for TicketSigner {
     }
 }
 
-/// The public half of a portal's key: whose tickets a host takes. Its text is base64url without padding, 43
-/// characters.
+/// The public half of a portal's key. Its text is base64url without padding, 43 characters.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct TicketKey(pub [u8; 32]);
 
 impl TicketKey {
-    /// Whether `signature` is the key's over `purpose` and `body`.
+    /// Verifies `signature` over `purpose` and `body`.
     pub(super) fn verifies(&self, purpose: &[u8], body: &[u8], signature: &[u8]) -> bool {
         let key = UnparsedPublicKey::new(&ED25519, &self.0);
         key.verify(&[purpose, body].concat(), signature).is_ok()
@@ -97,7 +96,7 @@ impl FromStr for TicketKey {
     }
 }
 
-/// A text that is no portal's key.
+/// The text is not a portal's key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a portal's key is 43 letters, digits, - and _: copy it as the portal prints it")]
 pub struct BadTicketKey;

@@ -1,4 +1,4 @@
-//! Tickets are taken for what they are, once, in time, by whom they are for.
+//! Tickets are redeemed once, in time, by their holder.
 
 use proptest::prelude::*;
 
@@ -30,7 +30,7 @@ fn gate() -> TicketGate {
     TicketGate::new(signer().public(), SESSION)
 }
 
-/// What a fresh gate says of a ticket by the portal.
+/// The result of redeeming the portal's ticket at a new gate.
 fn redeemed(ticket: &Ticket, by: u8, now: UnixTime) -> Result<Role, TicketRefused> {
     gate().redeem(now, &ticket.sign(&signer()), &device(by))
 }
@@ -54,7 +54,7 @@ fn signing_is_that_of_rfc_8032() {
 }
 
 #[test]
-fn a_ticket_lets_its_device_in_and_nobody_else() {
+fn a_ticket_admits_its_device_only() {
     let mut gate = gate();
     let signed = ticket(1).sign(&signer());
     let other = gate.redeem(NOW, &signed, &device(2));
@@ -65,12 +65,12 @@ fn a_ticket_lets_its_device_in_and_nobody_else() {
     let id = ClientId::of(&device(1));
     assert_eq!(gate.admitted_key(&id), Some(device(1)));
     assert_eq!(gate.admitted_key(&ClientId::of(&device(2))), None);
-    // An answer was lost.
+    // The reply was lost.
     assert_eq!(gate.redeem(NOW, &signed, &device(1)), Ok(Role::Player));
 }
 
 #[test]
-fn a_ticket_names_one_session_whoever_signed_it() {
+fn a_ticket_names_one_session_for_any_signer() {
     for signer in [signer(), TicketSigner::generate().unwrap()] {
         let signed = ticket(1).sign(&signer);
         assert!(signed.names(SESSION));
@@ -82,7 +82,7 @@ fn a_ticket_names_one_session_whoever_signed_it() {
 fn an_open_ticket_belongs_to_the_first_that_comes() {
     let mut gate = gate();
     let open = Ticket {
-        holder: Holder::FirstToCome,
+        holder: Holder::FirstUse,
         role: Role::Observer,
         ..ticket(1)
     };
@@ -105,14 +105,14 @@ fn each_refusal_has_its_reason() {
     };
     let refused = redeemed(&elsewhere, 1, NOW);
     assert_eq!(refused, Err(TicketRefused::OtherSession));
-    let eternal = Ticket {
+    let unlimited = Ticket {
         not_after: UnixTime(u64::MAX),
         ..ticket(1)
     };
-    let refused = redeemed(&eternal, 1, NOW);
+    let refused = redeemed(&unlimited, 1, NOW);
     assert_eq!(refused, Err(TicketRefused::TooLong));
     let open_long = Ticket {
-        holder: Holder::FirstToCome,
+        holder: Holder::FirstUse,
         not_after: NOW.plus(MAX_TICKET_LIFE),
         ..ticket(1)
     };
@@ -135,7 +135,7 @@ fn each_refusal_has_its_reason() {
 }
 
 #[test]
-fn a_token_is_no_ticket_and_a_ticket_no_token() {
+fn tickets_and_tokens_are_not_interchangeable() {
     let token = ControlToken {
         session: SESSION,
         actions: Actions::ALL,
@@ -152,7 +152,7 @@ fn a_token_is_no_ticket_and_a_ticket_no_token() {
 }
 
 #[test]
-fn a_token_allows_what_it_says() {
+fn a_token_permits_its_actions_only() {
     let key = signer().public();
     let token = ControlToken {
         session: SESSION,
@@ -256,7 +256,7 @@ fn uuids_have_one_form() {
 }
 
 #[test]
-fn texts_are_strict_and_logs_show_none() {
+fn texts_are_validated_and_not_logged() {
     let signed = ticket(1).sign(&signer());
     let text = signed.to_string();
     assert_eq!(text.len(), 187);
@@ -278,7 +278,7 @@ fn texts_are_strict_and_logs_show_none() {
 
 fn any_ticket() -> impl Strategy<Value = Ticket> {
     let holder = prop_oneof![
-        Just(Holder::FirstToCome),
+        Just(Holder::FirstUse),
         any::<[u8; 32]>().prop_map(|hash| Holder::Key(KeyHash(hash))),
     ];
     let role = prop_oneof![Just(Role::Player), Just(Role::Observer)];
@@ -300,7 +300,7 @@ fn any_ticket() -> impl Strategy<Value = Ticket> {
 
 proptest! {
     #[test]
-    fn what_is_signed_is_read_back(ticket in any_ticket()) {
+    fn signed_tickets_are_read_back(ticket in any_ticket()) {
         let text = ticket.sign(&signer()).to_string();
         let read = text.parse::<SignedTicket>().unwrap();
         prop_assert_eq!(read.verify(&signer().public()), Ok(ticket));
@@ -316,7 +316,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_read_or_refused(text in ".{0,600}") {
+    fn any_text_is_parsed_or_rejected(text in ".{0,600}") {
         let _ = text.parse::<SignedTicket>();
         let _ = text.parse::<SessionUuid>();
         let _ = text.parse::<TicketKey>();

@@ -5,7 +5,7 @@ use crate::time::PeerInstant;
 use crate::trace::{Fidelity, Stage};
 
 const PLAYER: SubscriberId = SubscriberId::Session(SessionId(7));
-const WATCHER: SubscriberId = SubscriberId::Other(1);
+const OBSERVER_ID: SubscriberId = SubscriberId::Other(1);
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -19,9 +19,9 @@ fn ended(of: SubscriberId, outcome: Outcome) -> FrameRecord {
     FrameRecord::new(of, (ViewId::FIRST, FrameId(1)), outcome)
 }
 
-/// A frame that was displayed so long after its capture.
+/// A frame displayed with this latency.
 fn displayed(of: SubscriberId, latency: Duration) -> FrameRecord {
-    let mut record = ended(of, Outcome::Displayed(Fidelity::Whole));
+    let mut record = ended(of, Outcome::Displayed(Fidelity::Complete));
     record.host.stamp(Stage::Captured, at(1000));
     record.client.first_received = Some(PeerInstant(5));
     record.client.first_received_here = Some(Mapped {
@@ -43,7 +43,7 @@ fn one(figures: &Figures, now: Instant) -> SubscriberFigures {
     all[0]
 }
 
-/// A player that has displayed 50 frames a second from 0 to `until` milliseconds.
+/// A player that displayed 50 frames a second from 0 to `until` milliseconds.
 fn playing(until: u64) -> Figures {
     let mut figures = Figures::default();
     figures.joined(PLAYER, SubscriberKind::Client, Role::Player);
@@ -54,14 +54,17 @@ fn playing(until: u64) -> Figures {
 }
 
 #[test]
-fn who_does_not_report_is_known_and_its_figures_are_not() {
+fn subscribers_without_reports_have_no_figures() {
     let mut figures = Figures::default();
     figures.joined(PLAYER, SubscriberKind::Client, Role::Observer);
-    figures.joined(WATCHER, SubscriberKind::VideoPlayer, Role::Observer);
+    figures.joined(OBSERVER_ID, SubscriberKind::VideoPlayer, Role::Observer);
     figures.role_changed(PLAYER, Role::Player);
     for frame in 0..100 {
-        figures.note(at(frame * 20), &ended(WATCHER, Outcome::Left));
-        // Of one that is not here (any more).
+        figures.note(
+            at(frame * 20),
+            &ended(OBSERVER_ID, Outcome::SentUnacknowledged),
+        );
+        // A subscriber that has left.
         figures.note(at(frame * 20), &displayed(SubscriberId::Other(2), ms(9)));
     }
     let unknown = |kind, role| SubscriberFigures {
@@ -71,16 +74,16 @@ fn who_does_not_report_is_known_and_its_figures_are_not() {
         latency: None,
     };
     let player = unknown(SubscriberKind::Client, Role::Player);
-    let watcher = unknown(SubscriberKind::VideoPlayer, Role::Observer);
-    assert_eq!(figures.read(at(2000)), [player, watcher]);
+    let observer = unknown(SubscriberKind::VideoPlayer, Role::Observer);
+    assert_eq!(figures.read(at(2000)), [player, observer]);
     figures.left(PLAYER);
-    assert_eq!(figures.read(at(2000)), [watcher]);
+    assert_eq!(figures.read(at(2000)), [observer]);
 }
 
 #[test]
 fn figures_are_those_of_the_newest_seconds() {
     let mut figures = playing(10_000);
-    // The worst of 100 is forgotten; of the newest 250 frames three are late.
+    // The worst of 100 has expired; of the newest 250 frames three are late.
     figures.note(at(10_010), &displayed(PLAYER, ms(90)));
     for frame in 1..=250 {
         let late = frame > 247;
@@ -95,12 +98,12 @@ fn figures_are_those_of_the_newest_seconds() {
         bound: Duration::from_micros(300),
     };
     assert_eq!(known.latency, Some(latency));
-    // After one second more four fifths of them are left.
+    // One second later four fifths remain.
     assert_eq!(one(&figures, at(16_010)).frames_per_second, Some(40.0));
 }
 
 #[test]
-fn too_short_a_time_tells_no_rate() {
+fn no_rate_for_too_short_a_time() {
     let figures = playing(980);
     let known = one(&figures, at(999));
     assert_eq!(known.frames_per_second, None);
@@ -109,11 +112,11 @@ fn too_short_a_time_tells_no_rate() {
 }
 
 #[test]
-fn a_still_picture_is_known_and_a_silent_client_is_not() {
+fn a_still_picture_is_not_taken_for_a_silent_client() {
     let mut figures = playing(2000);
     let still = one(&figures, at(60_000));
     assert_eq!((still.frames_per_second, still.latency), (Some(0.0), None));
-    // Single reports that are lost say nothing of it.
+    // Single lost reports do not matter.
     figures.note(at(2100), &unreported(PLAYER));
     assert!(one(&figures, at(2100)).frames_per_second.is_some());
     figures.note(at(6999), &unreported(PLAYER));
@@ -125,15 +128,15 @@ fn a_still_picture_is_known_and_a_silent_client_is_not() {
 }
 
 #[test]
-fn what_was_not_displayed_whole_counts_as_no_frame() {
+fn incompletely_displayed_frames_are_not_counted() {
     let mut figures = playing(0);
     for frame in 1..=50 {
         let now = at(frame * 20);
         let (stage, why) = (Stage::Recoverable, DropCause::Lost);
         figures.note(now, &ended(PLAYER, Outcome::Dropped { stage, why }));
-        let mut patched = displayed(PLAYER, ms(50));
-        patched.outcome = Outcome::Displayed(Fidelity::Concealed);
-        figures.note(now, &patched);
+        let mut concealed = displayed(PLAYER, ms(50));
+        concealed.outcome = Outcome::Displayed(Fidelity::Concealed);
+        figures.note(now, &concealed);
         let mut second_view = displayed(PLAYER, ms(50));
         second_view.view.view = 1;
         figures.note(now, &second_view);
@@ -157,7 +160,7 @@ fn a_frame_without_both_times_counts_and_has_no_latency() {
 }
 
 #[test]
-fn a_group_has_what_is_worst_in_it() {
+fn a_group_has_the_worst_of_its_members() {
     let one = |kind, role, rate, latency: Option<[u64; 2]>| SubscriberFigures {
         kind,
         role,
@@ -168,12 +171,12 @@ fn a_group_has_what_is_worst_in_it() {
             bound: ms(1),
         }),
     };
-    let (watches, plays) = (Role::Observer, Role::Player);
+    let (observes, plays) = (Role::Observer, Role::Player);
     let all = [
-        one(SubscriberKind::Recorder, watches, None, None),
-        one(SubscriberKind::Browser, watches, Some(60.0), Some([7, 30])),
-        one(SubscriberKind::Browser, watches, None, None),
-        one(SubscriberKind::Browser, watches, Some(31.5), Some([9, 20])),
+        one(SubscriberKind::Recorder, observes, None, None),
+        one(SubscriberKind::Browser, observes, Some(60.0), Some([7, 30])),
+        one(SubscriberKind::Browser, observes, None, None),
+        one(SubscriberKind::Browser, observes, Some(31.5), Some([9, 20])),
         one(SubscriberKind::Browser, plays, Some(59.0), Some([5, 6])),
     ];
     let groups = grouped(&all);
@@ -195,7 +198,7 @@ fn a_group_has_what_is_worst_in_it() {
 }
 
 #[test]
-fn memory_is_bounded_and_a_shorter_time_is_looked_at() {
+fn memory_is_bounded_by_a_shorter_window() {
     let mut figures = playing(0);
     // 1000 frames a second for 3 s.
     for frame in 1..=3000 {
@@ -207,7 +210,7 @@ fn memory_is_bounded_and_a_shorter_time_is_looked_at() {
 }
 
 #[test]
-fn a_display_that_says_when_it_shows_is_believed() {
+fn the_display_times_of_the_display_are_used() {
     let mut record = displayed(PLAYER, ms(9));
     assert_eq!(record.captured_to_last().unwrap().at, ms(9));
     record.client.presented = Some(ms(19));

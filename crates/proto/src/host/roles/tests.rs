@@ -7,30 +7,30 @@ const DESK: SubscriberId = SubscriberId::Session(SessionId(1));
 const SOFA: SubscriberId = SubscriberId::Session(SessionId(2));
 const BROWSER: SubscriberId = SubscriberId::Other(1);
 
-fn changes(roles: &mut Roles) -> Vec<Change> {
+fn changes(roles: &mut Roles) -> Vec<RoleChange> {
     roles.promote();
     std::iter::from_fn(|| roles.poll_change()).collect()
 }
 
-fn plays(id: SubscriberId) -> Change {
+fn plays(id: SubscriberId) -> RoleChange {
     let role = Role::Player;
-    Change::Granted(
+    RoleChange::Granted(
         id,
         Grant {
             role,
-            watching: None,
+            observer_reason: None,
         },
     )
 }
 
-fn watches(id: SubscriberId, reason: WatchReason) -> Change {
-    Change::Granted(id, observes(reason))
+fn watches(id: SubscriberId, reason: ObserverReason) -> RoleChange {
+    RoleChange::Granted(id, observes(reason))
 }
 
-fn observes(reason: WatchReason) -> Grant {
+fn observes(reason: ObserverReason) -> Grant {
     Grant {
         role: Role::Observer,
-        watching: Some(reason),
+        observer_reason: Some(reason),
     }
 }
 
@@ -42,16 +42,19 @@ fn a_browser_takes_over_and_gives_the_role_back_when_it_leaves() {
         play(&mut roles, DESK, false).map(|g| g.role),
         Ok(Role::Player)
     );
-    let waits = Ok(observes(WatchReason::PlayerPresent));
+    let waits = Ok(observes(ObserverReason::PlayerPresent));
     assert_eq!(play(&mut roles, SOFA, false), waits);
     assert_eq!(changes(&mut roles), []);
     assert_eq!(
         play(&mut roles, BROWSER, true).map(|g| g.role),
         Ok(Role::Player)
     );
-    assert_eq!(changes(&mut roles), [watches(DESK, WatchReason::TakenOver)]);
+    assert_eq!(
+        changes(&mut roles),
+        [watches(DESK, ObserverReason::TakenOver)]
+    );
     assert_eq!(roles.player(), Some(BROWSER));
-    // Who lost it comes before who waited.
+    // A displaced player comes before a waiting one.
     assert!(roles.leave(BROWSER));
     assert_eq!(changes(&mut roles), [plays(DESK)]);
     assert!(roles.leave(DESK));
@@ -59,34 +62,37 @@ fn a_browser_takes_over_and_gives_the_role_back_when_it_leaves() {
 }
 
 #[test]
-fn who_watches_may_ask_to_play_and_the_player_to_watch() {
+fn observers_may_request_to_play_and_players_to_watch() {
     let mut roles = Roles::new(SecondPlayer::TakeOver, 2);
     assert!(roles.request(DESK, Role::Player, false).is_ok());
     assert!(roles.request(BROWSER, Role::Observer, false).is_ok());
     let granted = roles.request(BROWSER, Role::Player, true);
     assert_eq!(granted.map(|g| g.role), Ok(Role::Player));
-    assert_eq!(changes(&mut roles), [watches(DESK, WatchReason::TakenOver)]);
+    assert_eq!(
+        changes(&mut roles),
+        [watches(DESK, ObserverReason::TakenOver)]
+    );
     let granted = roles.request(BROWSER, Role::Observer, false);
-    assert_eq!(granted, Ok(observes(WatchReason::Requested)));
+    assert_eq!(granted, Ok(observes(ObserverReason::Requested)));
     assert_eq!(changes(&mut roles), [plays(DESK)]);
-    // It asked to watch: nothing waits for it any more.
+    // It requested to observe, so it has no claim.
     assert!(roles.leave(DESK));
     assert_eq!(changes(&mut roles), []);
 }
 
 #[test]
-fn without_room_for_an_observer_the_displaced_player_is_out() {
+fn a_displaced_player_leaves_if_observers_are_full() {
     let mut roles = Roles::new(SecondPlayer::TakeOver, 0);
     assert!(roles.request(BROWSER, Role::Player, false).is_ok());
     assert!(roles.request(DESK, Role::Player, true).is_ok());
-    assert_eq!(changes(&mut roles), [Change::Removed(BROWSER)]);
+    assert_eq!(changes(&mut roles), [RoleChange::Removed(BROWSER)]);
     assert_eq!(roles.role(BROWSER), None);
     let refused = roles.request(SOFA, Role::Player, false);
     assert_eq!(refused, Err(Refusal::Full));
 }
 
 #[test]
-fn the_role_of_a_device_that_connects_again_waits_for_it() {
+fn the_role_is_reserved_for_a_reconnecting_device() {
     let mut roles = Roles::new(SecondPlayer::TakeOver, 2);
     assert!(roles.request(DESK, Role::Player, false).is_ok());
     assert!(roles.request(BROWSER, Role::Player, false).is_ok());
@@ -95,14 +101,14 @@ fn the_role_of_a_device_that_connects_again_waits_for_it() {
     assert_eq!(changes(&mut roles), []);
     let granted = roles.request(SOFA, Role::Player, false);
     assert_eq!(granted.map(|g| g.role), Ok(Role::Player));
-    // One that never asks keeps it from nobody once it is gone.
+    // A successor that sends no request frees the role when it leaves.
     roles.succeed(SOFA, DESK);
     assert!(roles.leave(SOFA));
     assert!(!roles.leave(DESK));
     assert_eq!(changes(&mut roles), [plays(BROWSER)]);
 }
 
-/// What somebody does.
+/// An action of a subscriber.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     FrameRequest(SubscriberId, Role, bool),
@@ -128,30 +134,34 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// What everybody was told, as each of them would know it.
+/// The roles that the subscribers know from grants and changes.
 #[derive(Default)]
-struct Told(std::collections::HashMap<SubscriberId, Role>);
+struct KnownRoles(std::collections::HashMap<SubscriberId, Role>);
 
-impl Told {
+impl KnownRoles {
     fn follow(&mut self, roles: &mut Roles) {
         for change in changes(roles) {
             match change {
-                Change::Granted(id, grant) => {
+                RoleChange::Granted(id, grant) => {
                     let before = self.0.insert(id, grant.role);
-                    assert_ne!(before, None, "{id} is told though it is not here");
-                    assert_ne!(before, Some(grant.role), "{id} is told what it knows");
+                    assert_ne!(before, None, "{id} is notified after it left");
+                    assert_ne!(
+                        before,
+                        Some(grant.role),
+                        "{id} is notified of its known role"
+                    );
                 }
-                Change::Removed(id) => assert_eq!(self.0.remove(&id), Some(Role::Player)),
+                RoleChange::Removed(id) => assert_eq!(self.0.remove(&id), Some(Role::Player)),
             }
         }
     }
 }
 
 proptest! {
-    /// However subscribers of both kinds come, ask, take over and go: one plays at most, everybody knows
-    /// its role, and nobody who waits is left waiting ([`Roles::check_invariants`]).
+    /// After any sequence of actions there is at most one player, every member knows its role, and no claim
+    /// is left while the role is free ([`Roles::check_invariants`]).
     #[test]
-    fn any_order_leaves_one_player_and_nobody_waiting(
+    fn any_order_leaves_one_player_and_no_open_claim(
         second in prop::sample::select(vec![
             SecondPlayer::Refuse,
             SecondPlayer::Observe,
@@ -161,7 +171,7 @@ proptest! {
         acts in prop::collection::vec(act(), 0..60),
     ) {
         let mut roles = Roles::new(second, room);
-        let mut told = Told::default();
+        let mut known = KnownRoles::default();
         for act in acts {
             match act {
                 Act::FrameRequest(id, wanted, take_over) => {
@@ -169,7 +179,7 @@ proptest! {
                     let player = roles.player();
                     match roles.request(id, wanted, take_over) {
                         Ok(grant) => {
-                            told.0.insert(id, grant.role);
+                            known.0.insert(id, grant.role);
                             let taken = player.is_some_and(|player| player != id)
                                 && grant.role == Role::Player;
                             prop_assert!(!taken || take_over && second == SecondPlayer::TakeOver);
@@ -178,19 +188,19 @@ proptest! {
                     }
                 }
                 Act::Leave(id) => {
-                    let played = told.0.remove(&id) == Some(Role::Player);
+                    let played = known.0.remove(&id) == Some(Role::Player);
                     prop_assert_eq!(roles.leave(id), played);
                 }
                 Act::Succeed(before, id) => {
-                    // A session's number is new.
+                    // Session numbers are unique.
                     if !roles.members.iter().any(|(member, _)| *member == id) {
                         roles.succeed(before, id);
                     }
                 }
             }
-            told.follow(&mut roles);
+            known.follow(&mut roles);
             roles.check_invariants();
-            for (id, role) in &told.0 {
+            for (id, role) in &known.0 {
                 prop_assert_eq!(roles.role(*id), Some(*role));
             }
         }

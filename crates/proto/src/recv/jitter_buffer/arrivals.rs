@@ -1,44 +1,41 @@
-//! How late payloads come, compared with the fastest of late: the jitter that a buffer must cover.
+//! Arrival statistics: the jitter relative to the fastest recent payload.
 
 use std::collections::VecDeque;
 
-/// Payloads that are remembered: 10 s of 5 ms each. Two clocks that are 100 ppm apart drift by 1 ms in that
-/// time, which then counts as jitter.
+/// Number of payloads in the window: 10 s of 5 ms each. Clocks 100 ppm apart drift by 1 ms in that time,
+/// which counts as jitter.
 const REMEMBERED: usize = 2048;
 
-/// The worst events that are not waited for by all, in the time that is remembered: what is late only every 5 s
-/// is concealed (guess). An event is a payload that is late, and those near it, which a pause of the link
-/// made late together.
+/// Worst events in the window that the jitter excludes: lateness every 5 s is concealed (guess). An event is
+/// a late payload with its neighbours, which the same stall delayed.
 const TOLERATED: usize = 2;
 const NEAR: usize = 32;
 
-/// Of a payload that came even later no more than this is missing: the rest is waited for by all, so that
-/// what is concealed stays below 20 ms. A datagram that is lost with the three behind it comes 20 ms
-/// late, as a repetition.
+/// Maximum shortfall for an excluded event, so that concealment stays below 20 ms. A datagram lost together
+/// with the three after it arrives 20 ms late, as a repetition.
 const MISSED: i64 = 15_000_000;
-/// … but so long a pause may be the only one of its kind (guess).
-const RARE: i64 = 50_000_000;
+/// A longer stall may be unique (guess).
+const MAX_STALL: i64 = 50_000_000;
 
-/// The jitter that is assumed before a second's worth of payloads has been seen (guess: a quiet wireless
-/// network).
+/// Assumed jitter before a second of payloads has arrived (guess: a quiet wireless network).
 const UNKNOWN: i64 = 10_000_000;
 const KNOWN: usize = 200;
 
-/// So often the statistics are made anew, in payloads.
+/// Interval of the evaluation, in payloads.
 const EVERY: usize = 16;
 
-/// What is further from the others than a second is another clock, or another stream: the others are
-/// forgotten.
+/// A transit time that differs by more than a second indicates another clock or stream, which resets the
+/// window.
 const ANOTHER: i64 = 1_000_000_000;
 
-/// The newest payloads' transit times.
+/// The transit times of the newest payloads.
 ///
-/// A transit is the arrival on our clock minus the time of the first sample on the stream's own, in
-/// nanoseconds: it means something only compared with another.
+/// A transit time is the local arrival time minus the media time of the first sample, in nanoseconds: only
+/// differences are meaningful.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
     transits: VecDeque<i64>,
-    /// Places of the latest payloads that are not near each other.
+    /// Indices of the worst payloads that are not neighbours.
     worst: Vec<usize>,
     since: usize,
     fastest: i64,
@@ -46,7 +43,7 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// A payload came. Whether nothing before it can be compared with it.
+    /// Adds a payload; returns whether it reset the window.
     pub(super) fn push(&mut self, transit: i64) -> bool {
         let first = self.transits.is_empty();
         let other = !first && transit.saturating_sub(self.fastest).saturating_abs() > ANOTHER;
@@ -67,7 +64,7 @@ impl Arrivals {
         first || other
     }
 
-    /// Forgets all that came.
+    /// Resets the window.
     pub(super) fn forget(&mut self) {
         self.transits.clear();
         (self.since, self.jitter) = (0, 0);
@@ -82,7 +79,7 @@ impl Arrivals {
                 break;
             };
             if event == 0 {
-                let missed = transit.saturating_sub(self.fastest).min(RARE) - MISSED;
+                let missed = transit.saturating_sub(self.fastest).min(MAX_STALL) - MISSED;
                 latest = self.fastest.saturating_add(missed.max(0));
             }
             if event == TOLERATED {
@@ -93,7 +90,7 @@ impl Arrivals {
         self.jitter = latest.saturating_sub(self.fastest);
     }
 
-    /// The latest payload, and its place, that is near none of the worst.
+    /// The latest payload with its index that is no neighbour of the worst ones.
     fn latest(&self) -> Option<(usize, i64)> {
         let far = |place: usize| self.worst.iter().all(|worst| place.abs_diff(*worst) > NEAR);
         let others = self.transits.iter().copied().enumerate();
@@ -102,12 +99,12 @@ impl Arrivals {
             .max_by_key(|(_, transit)| *transit)
     }
 
-    /// The shortest transit of those remembered, in nanoseconds of no fixed origin.
+    /// The shortest transit time in the window, in nanoseconds with an arbitrary origin.
     pub(super) fn fastest(&self) -> i64 {
         self.fastest
     }
 
-    /// By how much more than that nearly all others took, in nanoseconds.
+    /// The jitter: by how much nearly all others exceed the shortest, in nanoseconds.
     pub(super) fn jitter(&self) -> i64 {
         match self.transits.len() < KNOWN {
             true => self.jitter.max(UNKNOWN),
@@ -145,11 +142,11 @@ mod tests {
         steady(&mut arrivals, 1700);
         assert_eq!(arrivals.jitter(), 15 * MS, "one is left");
         steady(&mut arrivals, 300);
-        assert_eq!(arrivals.jitter(), 2 * MS, "and is forgotten after a while");
+        assert_eq!(arrivals.jitter(), 2 * MS, "and expires after a while");
     }
 
     #[test]
-    fn another_clock_forgets_what_was_before() {
+    fn another_clock_resets_the_window() {
         let mut arrivals = Arrivals::default();
         assert!(arrivals.push(5 * MS));
         assert!(!arrivals.push(9 * MS));

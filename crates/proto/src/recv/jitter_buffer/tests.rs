@@ -1,5 +1,5 @@
-//! Sound over made-up links, for an hour of made-up time: the sender's samples, the link and the device
-//! have clocks of their own.
+//! Simulated audio over simulated links for an hour: the sender, the link and the device have their own
+//! clocks.
 
 use std::collections::BTreeMap;
 
@@ -13,17 +13,17 @@ use crate::wire::timed::TimedWriter;
 
 const AUDIO: StreamId = StreamId::first(StreamKind::Audio);
 const FRAME: u64 = 240;
-/// Our clock and the sender's begin at different times.
+/// Offset between the local clock and the sender's.
 const OFFSET: i64 = 987_654_321_000;
 /// The link's fastest delay.
 const DELAY: i64 = 3 * MS;
 
-/// A small generator, so that a test is the same each time (xorshift64*, Vigna).
-struct Dice(u64);
+/// A deterministic random generator (xorshift64*, Vigna).
+struct Rng(u64);
 
-impl Dice {
-    /// 0 to 1.
-    fn roll(&mut self) -> f64 {
+impl Rng {
+    /// A random number from 0 to 1.
+    fn draw(&mut self) -> f64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -32,11 +32,11 @@ impl Dice {
     }
 }
 
-/// Takes 2.5 ms at once, at its own pace.
+/// A device with a period of 2.5 ms and its own clock.
 struct Sink {
     ppm: f64,
     blocks: u64,
-    /// Samples that wait, and the fraction that the resampler owes.
+    /// Queued samples, with the resampler's fraction.
     waiting: f64,
     gaps: u64,
     heard: bool,
@@ -45,7 +45,7 @@ struct Sink {
 const BLOCK: f64 = 120.0;
 
 impl Sink {
-    /// Plays on until `now` in nanoseconds.
+    /// Plays until `now` in nanoseconds.
     fn advance(&mut self, now: i64) {
         let block = 2.5e6 / (1.0 + self.ppm * 1e-6);
         while real(now) >= block * (self.blocks + 1) as f64 {
@@ -75,13 +75,13 @@ struct World {
     buffer: JitterBuffer,
     receiver: TimedReceiver,
     sink: Sink,
-    /// How much faster the sender's samples come than 48 000 a second.
+    /// Drift of the sender's sample clock.
     ppm: f64,
-    /// How many payloads before it go with one.
+    /// Repetitions per payload.
     repeats: u64,
     sent: u64,
     arriving: BTreeMap<(i64, u64), Vec<u8>>,
-    /// From the capture of a payload's first sample to the time at which it is played, ns.
+    /// Delays from capture to playback of each payload's first sample, in ns.
     delays: Vec<i64>,
 }
 
@@ -107,12 +107,12 @@ impl World {
         }
     }
 
-    /// When payload `n` begins, on the clock of the world.
+    /// Start of payload `n` on the simulation's clock.
     fn begins(&self, n: u64) -> i64 {
         whole(n as f64 * 5e6 / (1.0 + self.ppm * 1e-6))
     }
 
-    /// Plays for so many payloads more; `link` says how late each is, or that it is lost.
+    /// Plays this many payloads; `link` returns the delay of each, or `None` for a loss.
     fn run(&mut self, payloads: u64, mut link: impl FnMut(u64) -> Option<i64>) {
         for n in self.sent..self.sent + payloads {
             let sent = self.begins(n + 1);
@@ -130,7 +130,7 @@ impl World {
         self.sent += payloads;
     }
 
-    /// Nothing is sent for so many payloads.
+    /// Skips this many payloads.
     fn pause(&mut self, payloads: u64) -> u64 {
         let until = self.begins(self.sent + payloads);
         while let Some(((at, _), body)) = self.arriving.pop_first() {
@@ -157,7 +157,7 @@ impl World {
         body
     }
 
-    /// Lets the player act at the times that it asked for.
+    /// Wakes the player at the times that it requested.
     fn play_until(&mut self, until: i64) {
         while let Some(next) = self.wake().filter(|next| *next < until) {
             self.play(next);
@@ -167,18 +167,21 @@ impl World {
     fn wake(&mut self) -> Option<i64> {
         let now = self.moved();
         let next = match self.buffer.next(Instant(now), self.sink.device()) {
-            Next::Wait(next) => next.map(|next| next.0.max(now + 1)),
-            _ => panic!("it had said that there was nothing to do"),
+            PlayoutAction::Wait(next) => next.map(|next| next.0.max(now + 1)),
+            _ => panic!("unexpected action after a wait"),
         };
-        let hole = self.receiver.next_timeout().map(|hole| hole.0.max(now + 1));
-        next.into_iter().chain(hole).min()
+        let deadline = self
+            .receiver
+            .next_timeout()
+            .map(|deadline| deadline.0.max(now + 1));
+        next.into_iter().chain(deadline).min()
     }
 
     fn moved(&self) -> i64 {
         self.buffer.moved.map_or(0, |at| at.0)
     }
 
-    /// The player looks at everything, as the client's thread does.
+    /// Processes all events, like the client's thread.
     fn play(&mut self, now: i64) {
         while let Some(step) = self.receiver.poll(Instant(now)) {
             self.buffer.push(&step);
@@ -188,23 +191,23 @@ impl World {
             let device = self.sink.device();
             let ratio = self.buffer.ratio();
             match self.buffer.next(Instant(now), device) {
-                Next::Payload {
+                PlayoutAction::Payload {
                     samples, captured, ..
                 } => {
                     let played = now + as_nanos(device.dry_in);
                     self.delays.push(played - (captured.0 - OFFSET));
                     self.sink.write(f64::from(samples) * ratio);
                 }
-                Next::Conceal { samples } => self.sink.write(f64::from(samples) * ratio),
-                Next::Silence { samples } => {
+                PlayoutAction::Conceal { samples } => self.sink.write(f64::from(samples) * ratio),
+                PlayoutAction::Silence { samples } => {
                     self.sink.write(f64::from(samples));
                 }
-                Next::Wait(_) => break,
+                PlayoutAction::Wait(_) => break,
             }
         }
     }
 
-    /// The quantile of the delays of the last so many payloads, in ms.
+    /// The quantile of the delays of the last payloads, in ms.
     fn delay(&self, last: usize, quantile: f64) -> f64 {
         let mut delays = self.delays[self.delays.len().saturating_sub(last)..].to_vec();
         delays.sort_unstable();
@@ -220,8 +223,8 @@ const MINUTE: u64 = 60 * SECOND;
 fn an_hour_of_two_clocks_has_no_gap_and_no_growth() {
     for (sender, device) in [(100.0, 0.0), (-50.0, 50.0)] {
         let mut world = World::new(sender, device);
-        let mut dice = Dice(7);
-        let mut link = |_| Some(whole(dice.roll() * 2e6));
+        let mut rng = Rng(7);
+        let mut link = |_| Some(whole(rng.draw() * 2e6));
         world.run(MINUTE, &mut link);
         let (early, gaps) = (world.delay(6000, 0.5), world.sink.gaps);
         world.run(59 * MINUTE, &mut link);
@@ -242,13 +245,13 @@ fn an_hour_of_two_clocks_has_no_gap_and_no_growth() {
             (early - late).abs() < 1.5,
             "{sender} {device}: {early} ms, then {late} ms"
         );
-        // 5 ms of the payload, 3 of the link, 2 of jitter, 2.5 of the device, 1 to spare; 1 of drift.
+        // 5 ms of the payload, 3 of the link, 2 of jitter, 2.5 of the device, 1 of slack; 1 of drift.
         assert!(worst < 18.0, "{sender} {device}: {worst} ms");
     }
 }
 
 #[test]
-fn a_quiet_link_is_played_with_little_delay() {
+fn a_link_without_jitter_has_a_short_play_out_delay() {
     let mut world = World::new(0.0, 0.0);
     world.run(MINUTE, |_| Some(0));
     let status = world.buffer.status();
@@ -263,8 +266,8 @@ fn a_quiet_link_is_played_with_little_delay() {
 fn one_percent_lost_is_concealed_by_single_payloads() {
     let mut world = World::new(20.0, 0.0);
     world.repeats = 0;
-    let mut dice = Dice(11);
-    world.run(10 * MINUTE, |_| (dice.roll() >= 0.01).then_some(0));
+    let mut rng = Rng(11);
+    world.run(10 * MINUTE, |_| (rng.draw() >= 0.01).then_some(0));
     let counters = world.buffer.counters();
     let lost = 10 * MINUTE - counters.played;
     assert!((1000..1500).contains(&lost), "{counters:?}");
@@ -275,10 +278,10 @@ fn one_percent_lost_is_concealed_by_single_payloads() {
 }
 
 #[test]
-fn one_percent_lost_and_repeated_is_hardly_heard() {
+fn one_percent_loss_with_repetition_is_hardly_audible() {
     let mut world = World::new(20.0, 0.0);
-    let mut dice = Dice(12);
-    world.run(10 * MINUTE, |_| (dice.roll() >= 0.01).then_some(0));
+    let mut rng = Rng(12);
+    world.run(10 * MINUTE, |_| (rng.draw() >= 0.01).then_some(0));
     let counters = world.buffer.counters();
     assert_eq!(world.sink.gaps, 0);
     assert!(counters.concealed < 60 * FRAME, "{counters:?}");
@@ -289,17 +292,17 @@ fn one_percent_lost_and_repeated_is_hardly_heard() {
     );
 }
 
-/// Gilbert–Elliott: two of a hundred lost, two in a row on average.
+/// Gilbert–Elliott: two percent loss, mean run length two.
 #[test]
-fn hardly_a_burst_is_heard_for_longer_than_20_ms() {
+fn few_bursts_are_concealed_for_longer_than_20_ms() {
     for seed in 1..5 {
         let mut world = World::new(-20.0, 0.0);
-        world.repeats = 7; // what the sender chooses for such a link
-        let mut dice = Dice(seed);
+        world.repeats = 7; // the sender's choice for such a link
+        let mut rng = Rng(seed);
         let mut bad = false;
         let mut lost = 0;
         let mut link = |_| {
-            bad = dice.roll() < if bad { 0.5 } else { 0.0102 };
+            bad = rng.draw() < if bad { 0.5 } else { 0.0102 };
             lost += u64::from(bad);
             (!bad).then_some(0)
         };
@@ -307,8 +310,8 @@ fn hardly_a_burst_is_heard_for_longer_than_20_ms() {
         world.run(9 * MINUTE, &mut link);
         assert!((1800..3000).contains(&lost), "{lost}");
         let counters = world.buffer.counters();
-        // Of 1200 bursts one in 512 has ten datagrams or more, the longest of these seeds 14: those are longer
-        // than what is waited for and concealed together, and silent for the rest.
+        // Of 1200 bursts one in 512 has ten datagrams or more, the longest of these seeds 14: those exceed
+        // delay and concealment together, and are partly silent.
         assert!(counters.longest_concealment <= 48 * 50, "{counters:?}");
         assert!(
             world.sink.gaps <= 8,
@@ -326,7 +329,7 @@ fn hardly_a_burst_is_heard_for_longer_than_20_ms() {
 #[test]
 fn pauses_of_the_link_raise_the_delay_for_a_while() {
     let mut world = World::new(0.0, 0.0);
-    // Nothing arrives for 30 ms, every two seconds; then all at once.
+    // Nothing arrives for 30 ms every two seconds, then everything at once.
     let spikes = |n: u64| Some((6 - i64::try_from(n % 400).unwrap().min(6)) * 5 * MS);
     world.run(10 * SECOND, spikes);
     let counters = world.buffer.counters();
@@ -334,7 +337,7 @@ fn pauses_of_the_link_raise_the_delay_for_a_while() {
     let later = world.buffer.counters();
     assert_eq!(
         counters.concealed, later.concealed,
-        "once it knows, nothing is missed"
+        "after adaptation nothing is missed"
     );
     assert_eq!(counters.discarded, later.discarded);
     let status = world.buffer.status();
@@ -357,11 +360,11 @@ fn pauses_of_the_link_raise_the_delay_for_a_while() {
 }
 
 #[test]
-fn a_sender_that_pauses_is_heard_again_with_the_same_delay() {
+fn the_delay_is_the_same_after_a_pause_of_the_sender() {
     let mut world = World::new(0.0, 0.0);
     world.run(MINUTE, |_| Some(0));
     let (before, counters) = (world.delay(1000, 0.5), world.buffer.counters());
-    // The payloads' numbers go on, their times do not: 7 s are skipped.
+    // The sequence numbers continue, the timestamps skip 7 s.
     let begins = world.pause(1400);
     let skipped = begins - world.sent;
     let gap = world.begins(skipped);
@@ -410,11 +413,11 @@ proptest! {
             now += passed;
             dry = dry.saturating_sub(u64::try_from(passed).unwrap());
             let step = match kind {
-                0 => TimedStep::Missing {
+                0 => TimedOutput::Missing {
                     first: PayloadSeq(0),
                     count: if small { count % 8 } else { count },
                 },
-                _ => TimedStep::Payload(
+                _ => TimedOutput::Payload(
                     Payload {
                         seq: PayloadSeq(0),
                         captured: PeerInstant(captured),
@@ -427,20 +430,20 @@ proptest! {
             buffer.push(&step);
             buffer.check_invariants();
             for turn in 0.. {
-                prop_assert!(turn < 1000, "it comes to an end");
+                prop_assert!(turn < 1000, "it terminates");
                 let device = Device {
                     dry_in: Duration::from_nanos(dry),
                     block: Duration::from_micros(2500),
                 };
                 let samples = match buffer.next(Instant(now), device) {
-                    Next::Payload { samples, .. } | Next::Conceal { samples } => u32::from(samples),
-                    Next::Silence { samples } => samples,
-                    Next::Wait(_) => break,
+                    PlayoutAction::Payload { samples, .. } | PlayoutAction::Conceal { samples } => u32::from(samples),
+                    PlayoutAction::Silence { samples } => samples,
+                    PlayoutAction::Wait(_) => break,
                 };
                 dry += u64::try_from(nanos(samples.into())).unwrap();
                 buffer.check_invariants();
             }
-            prop_assert!(dry < 700_000_000, "{dry} ns wait in the device");
+            prop_assert!(dry < 700_000_000, "{dry} ns are queued in the device");
         }
     }
 }

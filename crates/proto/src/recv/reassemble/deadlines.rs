@@ -1,7 +1,7 @@
-//! For how long is waited for what is missing, and what is asked for meanwhile.
+//! Wait times for missing data, and retransmission requests.
 //!
-//! What waits must not wait beyond the moment when the frame after it is due: that would cost more
-//! frames than it saves. Within that, what parity or an answer may still bring is worth waiting for.
+//! A wait must not extend beyond the next frame's due time: that would cost more frames than it saves. Until
+//! then it is worth waiting for FEC repair or a retransmission.
 
 use std::time::Duration;
 
@@ -9,17 +9,16 @@ use super::{REORDER_WAIT, VideoReceiver};
 use crate::id::FrameId;
 use crate::recv::assembly::RetransmitTiming;
 use crate::time::Instant;
-use crate::wire::control::ResendRequest;
+use crate::wire::control::RetransmissionRequest;
 
-/// How much later than a round trip an answer of the host may come: it may be encoding (guess).
+/// Maximum processing time of a request at the host, which may be encoding (guess).
 const ANSWER_WAIT: Duration = Duration::from_millis(3);
 
-/// Between two frames, before a host has said how fast they follow each other.
+/// Frame interval before the host has announced it.
 const INTERVAL: Duration = Duration::from_nanos(16_666_667);
 
 impl VideoReceiver {
-    /// Until when frames before the front one are waited for to which it does not refer: they may
-    /// only be late.
+    /// Until when to wait for frames before the front one that are not its references and may only be late.
     pub(super) fn gap_until(&self) -> Option<Instant> {
         let front = self.frames.front()?;
         let header = front.header;
@@ -28,25 +27,27 @@ impl VideoReceiver {
         gap.then(|| front.first_seen + REORDER_WAIT)
     }
 
-    /// A frame of which nothing is here although it is known to have been sent, and is needed;
-    /// since when that is known, and by when it must be here.
-    fn lacked(&self) -> Option<(FrameId, Instant, Instant)> {
+    /// A needed frame without any data: since when it is known to be missing, and its deadline.
+    fn missing_reference(&self) -> Option<(FrameId, Instant, Instant)> {
         let Some(front) = self.frames.front() else {
             let (frame, at) = self.announced.filter(|(frame, _)| *frame > self.done)?;
             return Some((frame, at, at + self.interval()));
         };
         let reference = front.header.reference;
-        let lacks = self.is_configured(front) && reference > self.done;
+        let is_missing = self.is_configured(front) && reference > self.done;
         let deadline = front.waited_since + self.interval();
-        lacks.then_some((reference, front.first_seen, deadline))
+        is_missing.then_some((reference, front.first_seen, deadline))
     }
 
-    /// Until when that frame is waited for.
-    pub(super) fn sought_until(&self) -> Option<Instant> {
-        let (frame, since, deadline) = self.lacked()?;
-        let sought = self.sought.filter(|(sought, ..)| *sought == frame);
-        let answer = sought.zip(self.retransmit_timing());
-        let until = answer.map(|((_, at, asks), timing)| timing.answer_by((at, asks), deadline));
+    /// Until when to wait for that frame.
+    pub(super) fn frame_requested_until(&self) -> Option<Instant> {
+        let (frame, since, deadline) = self.missing_reference()?;
+        let frame_requested = self
+            .frame_requested
+            .filter(|(frame_requested, ..)| *frame_requested == frame);
+        let answer = frame_requested.zip(self.retransmit_timing());
+        let until =
+            answer.map(|((_, at, requests), timing)| timing.answer_by((at, requests), deadline));
         Some(
             until
                 .map_or(since, |until| until.min(deadline))
@@ -54,7 +55,7 @@ impl VideoReceiver {
         )
     }
 
-    /// Between two frames.
+    /// The frame interval.
     fn interval(&self) -> Duration {
         let fps = self.configuration.map_or(0, |(_, c)| c.fps);
         if fps == 0 {
@@ -63,10 +64,10 @@ impl VideoReceiver {
         Duration::from_secs(1) / u32::from(fps)
     }
 
-    /// Until when the front frame's hole is waited for.
-    pub(super) fn hole_until(&self) -> Option<Instant> {
+    /// Until when to wait for the front frame's gap.
+    pub(super) fn slice_gap_until(&self) -> Option<Instant> {
         let front = self.frames.front()?;
-        let since = front.hole_since()?;
+        let since = front.slice_gap_since()?;
         let deadline = front.waited_since + self.interval();
         let parity = front.flags.parity.then(|| match front.overtaken {
             Some(at) => at + REORDER_WAIT,
@@ -79,23 +80,23 @@ impl VideoReceiver {
         Some(until.max(since + REORDER_WAIT))
     }
 
-    /// The shortest round trip to the host lately: without it nothing is asked for.
+    /// Sets the shortest recent round trip; without it nothing is requested.
     pub fn round_trip(&mut self, round_trip: Option<Duration>) {
         self.round_trip = round_trip;
     }
 
-    /// What the host should be asked for again; call until `None`, after [`VideoReceiver::poll`].
-    pub fn poll_request(&mut self, now: Instant) -> Option<ResendRequest> {
+    /// The next retransmission request; call it until `None`, after [`VideoReceiver::poll`].
+    pub fn poll_request(&mut self, now: Instant) -> Option<RetransmissionRequest> {
         let timing = self.retransmit_timing()?;
-        if let Some((frame, at)) = self.seek_at(&timing)
+        if let Some((frame, at)) = self.frame_request_at(&timing)
             && at <= now
         {
-            let asks = match self.sought {
-                Some((sought, _, asks)) if sought == frame => asks,
+            let requests = match self.frame_requested {
+                Some((frame_requested, _, requests)) if frame_requested == frame => requests,
                 _ => 0,
             };
-            self.sought = Some((frame, now, asks + 1));
-            return Some(ResendRequest {
+            self.frame_requested = Some((frame, now, requests + 1));
+            return Some(RetransmissionRequest {
                 view: self.view,
                 frame,
                 ranges: Vec::new(),
@@ -104,52 +105,55 @@ impl VideoReceiver {
         self.frames
             .iter_mut()
             .filter(|frame| frame.recoverable.is_none())
-            .find_map(|frame| frame.ask(now, &timing))
+            .find_map(|frame| frame.request_missing(now, &timing))
     }
 
-    /// When a frame of which nothing is here should be asked for.
-    fn seek_at(&self, timing: &RetransmitTiming) -> Option<(FrameId, Instant)> {
-        let (frame, since, deadline) = self.lacked()?;
-        let asked = self.sought.filter(|(sought, ..)| *sought == frame);
-        let asked = asked.map(|(_, at, asks)| (at, asks));
-        Some((frame, timing.ask_at(since, asked, deadline)?))
+    /// When to request a frame without any data.
+    fn frame_request_at(&self, timing: &RetransmitTiming) -> Option<(FrameId, Instant)> {
+        let (frame, since, deadline) = self.missing_reference()?;
+        let requested = self
+            .frame_requested
+            .filter(|(frame_requested, ..)| *frame_requested == frame);
+        let requested = requested.map(|(_, at, requests)| (at, requests));
+        Some((frame, timing.request_at(since, requested, deadline)?))
     }
 
     fn retransmit_timing(&self) -> Option<RetransmitTiming> {
         let round_trip = self.round_trip.filter(|_| self.resends)?;
         Some(RetransmitTiming {
             round_trip,
-            answer_takes: round_trip + ANSWER_WAIT,
+            answer_timeout: round_trip + ANSWER_WAIT,
             interval: self.interval(),
         })
     }
 
-    /// When [`VideoReceiver::poll`] and [`VideoReceiver::poll_request`] must be called again although
-    /// nothing arrives: when something that is missing is asked for or given up.
+    /// When to call [`VideoReceiver::poll`] and [`VideoReceiver::poll_request`] without a datagram: a request
+    /// or the end of a wait is due.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
-        let asking = self.retransmit_timing().and_then(|timing| {
-            let seek = self.seek_at(&timing).map(|(_, at)| at);
+        let request = self.retransmit_timing().and_then(|timing| {
+            let frame_request = self.frame_request_at(&timing).map(|(_, at)| at);
             let frames = self.frames.iter().filter(|f| f.recoverable.is_none());
-            seek.into_iter()
-                .chain(frames.filter_map(|f| f.next_ask(&timing)))
+            frame_request
+                .into_iter()
+                .chain(frames.filter_map(|f| f.next_request(&timing)))
                 .min()
         });
-        self.gives_up_at().into_iter().chain(asking).min()
+        self.skip_at().into_iter().chain(request).min()
     }
 
-    fn gives_up_at(&self) -> Option<Instant> {
+    fn skip_at(&self) -> Option<Instant> {
         let Some(front) = self.frames.front() else {
             self.announced?;
-            return Some(self.sought_until().unwrap_or(Instant(i64::MIN)));
+            return Some(self.frame_requested_until().unwrap_or(Instant(i64::MIN)));
         };
         let header = front.header;
         if !header.is_key() && !self.is_configured(front) {
             return Some(front.first_seen + REORDER_WAIT);
         }
         if !header.is_key() && header.reference > self.done {
-            return self.sought_until();
+            return self.frame_requested_until();
         }
-        self.gap_until().or_else(|| self.hole_until())
+        self.gap_until().or_else(|| self.slice_gap_until())
     }
 }

@@ -1,20 +1,20 @@
-//! Between what the rate of a stream may vary.
+//! The bounds of a stream's rate.
 
 use crate::units::Bitrate;
 
-/// Between what the target may vary.
+/// The bounds of the target rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Range {
-    /// Never less: below it the picture is of no use.
+    /// The minimum: below it the picture is useless.
     pub min: Bitrate,
-    /// At the start of a session.
+    /// The initial rate.
     pub start: Bitrate,
-    /// Never more.
+    /// The maximum.
     pub max: Bitrate,
 }
 
 impl Range {
-    /// With a new highest rate, which is also where the rate starts.
+    /// With a new maximum, which is also the initial rate.
     #[must_use]
     pub fn up_to(self, max: Bitrate) -> Range {
         Range {
@@ -24,11 +24,10 @@ impl Range {
         }
     }
 
-    /// As far as a client's wish goes that the rate be at most `wished`: what it may be at least
-    /// stays.
+    /// Limits the maximum to a client's `limit`, but not below the minimum.
     #[must_use]
-    pub fn wished(self, wished: Option<Bitrate>) -> Range {
-        let max = wished.map_or(self.max, |wished| wished.clamp(self.min, self.max));
+    pub fn limited_to(self, limit: Option<Bitrate>) -> Range {
+        let max = limit.map_or(self.max, |limit| limit.clamp(self.min, self.max));
         Range {
             start: self.start.min(max),
             max,

@@ -7,38 +7,38 @@ const MS: i64 = 1_000_000;
 const FRAME: i64 = 16_666_667;
 const DATAGRAM: u32 = 1400;
 
-/// A sender of 60 frames/s behind a bottleneck with a queue, and its client 5 ms away whose
-/// clock is far off.
+/// A sender of 60 frames/s behind a bottleneck with a queue, and a client 5 ms away with a different clock.
 struct Path {
     congestion: Congestion,
     now: i64,
     busy_until: i64,
-    /// Bytes that wait before the bottleneck at most.
+    /// Queue length of the bottleneck in bytes.
     queue: i64,
-    reports: VecDeque<(i64, Crossing)>,
+    reports: VecDeque<(i64, FrameTransit)>,
     frame: u32,
-    /// When frames were displayed, and their latency in ms.
+    /// Display times of frames, and their latency in ms.
     displayed: Vec<(i64, i64)>,
-    changes: Vec<(i64, Change)>,
-    /// Of a hundred datagrams.
+    changes: Vec<(i64, RateChange)>,
+    /// Loss in percent.
     loss: u32,
-    /// Whether reports come back.
-    deaf: bool,
-    /// The lowest target until now.
+    /// Whether reports arrive.
+    without_reports: bool,
+    /// The lowest target so far.
     least: Bitrate,
     /// The one-way delay in nanoseconds.
     delay: i64,
-    /// The shortest round trip that the host has seen lately.
+    /// The shortest recent round trip.
     round_trip: Duration,
-    /// Up to so many milliseconds more for a frame.
+    /// Maximum additional delay of a frame in milliseconds.
     jitter: i64,
-    /// How far the client's clock is ahead.
+    /// Offset of the client's clock.
     clock: i64,
-    /// Arrivals come together, at multiples of so many nanoseconds.
+    /// Arrivals are quantised to multiples of this many nanoseconds.
     grain: i64,
-    /// Of so many frames the client, which has no stamps, looks at the second half this much later.
+    /// Every how many frames a client without kernel timestamps processes the second half late, and by how
+    /// much.
     pauses: (u32, i64),
-    /// So many datagrams at most make a frame.
+    /// Maximum datagrams of a frame.
     most: u32,
 }
 
@@ -62,7 +62,7 @@ impl Path {
             displayed: Vec::new(),
             changes: Vec::new(),
             loss: 0,
-            deaf: false,
+            without_reports: false,
             least: max,
             delay: 5 * MS,
             round_trip: Duration::from_millis(10),
@@ -74,15 +74,15 @@ impl Path {
         }
     }
 
-    /// For `ms` milliseconds the link carries `mbps`.
+    /// Runs for `ms` milliseconds with a capacity of `mbps`.
     fn run(&mut self, ms: i64, mbps: i64) {
         let end = self.now + ms * MS;
         while self.now < end {
             while self.reports.front().is_some_and(|(at, _)| *at <= self.now) {
-                let Some((at, crossing)) = self.reports.pop_front() else {
+                let Some((at, transit)) = self.reports.pop_front() else {
                     break;
                 };
-                let change = self.congestion.on_report(Instant(at), &crossing);
+                let change = self.congestion.on_report(Instant(at), &transit);
                 self.changes.extend(change.map(|c| (at, c)));
             }
             let now = Instant(self.now);
@@ -129,7 +129,7 @@ impl Path {
         self.congestion.sent(Instant(left), frame, bytes);
         let clock = |at: i64| PeerInstant(at + self.clock);
         let whole = missing == 0;
-        let crossing = Crossing {
+        let transit = FrameTransit {
             frame,
             bytes,
             data: count,
@@ -142,8 +142,8 @@ impl Path {
         if whole {
             self.displayed.push((done, (done - self.now) / MS));
         }
-        if !self.deaf {
-            self.reports.push_back((done + self.delay, crossing));
+        if !self.without_reports {
+            self.reports.push_back((done + self.delay, transit));
         }
     }
 
@@ -192,7 +192,7 @@ fn a_link_that_slows_and_recovers_causes_no_freeze() {
 }
 
 #[test]
-fn a_link_that_is_too_narrow_from_the_start_is_found_out() {
+fn a_link_that_is_too_narrow_from_the_start_is_detected() {
     let mut path = Path::new(20, 64 << 10);
     path.run(20_000, 5);
     let shown = path.since(path.now - 10_000 * MS).count();
@@ -219,22 +219,22 @@ fn loss_that_a_radio_has_by_itself_is_no_congestion() {
 }
 
 #[test]
-fn a_silent_client_is_sent_less_and_less_but_something() {
+fn the_rate_for_a_silent_client_decreases_to_the_minimum() {
     let mut path = Path::new(20, 64 << 10);
     path.run(1_000, 50);
-    path.deaf = true;
+    path.without_reports = true;
     path.run(4_000, 50);
     assert_eq!(path.congestion.target(), Bitrate::from_mbps(1));
-    path.deaf = false;
+    path.without_reports = false;
     path.run(10_000, 50);
     assert_eq!(path.congestion.target(), Bitrate::from_mbps(20));
 }
 
 #[test]
-fn one_hiccup_is_made_up_for_quickly() {
+fn a_single_stall_is_compensated_quickly() {
     let mut path = Path::new(20, 256 << 10);
     path.run(2_000, 100);
-    // The link stops for 100 ms, and delivers everything at once afterwards.
+    // The link stalls for 100 ms, then delivers everything at once.
     path.busy_until = path.now + 100 * MS;
     path.run(2_500, 100);
     assert_eq!(
@@ -246,10 +246,10 @@ fn one_hiccup_is_made_up_for_quickly() {
     assert!(path.longest_gap(0) <= 200);
 }
 
-/// Moved far away or near, by a clock that jumped, or with jitter, on a link with much room or
-/// with little: nothing is sent less for long.
+/// With a longer or shorter path, a jump of the clock, or jitter, and on links with much or little capacity,
+/// the rate drops only briefly.
 #[test]
-fn a_path_that_becomes_longer_is_not_a_full_one() {
+fn a_longer_path_is_not_taken_for_a_full_link() {
     for (longer, mbps, jitter) in [
         (12, 50, 0),
         (20, 50, 0),
@@ -270,7 +270,7 @@ fn a_path_that_becomes_longer_is_not_a_full_one() {
         assert!(path.least >= Bitrate::from_mbps(10), "{what}");
         assert_eq!(path.congestion.target(), Bitrate::from_mbps(20), "{what}");
         assert!(path.longest_gap(stepped) <= longer.max(120) + 20, "{what}");
-        // The new delay is the base by which the link is judged from here on.
+        // The new delay is the reference from here on.
         let dropped = path.now;
         path.run(2_000, 8);
         assert!(path.congestion.target() <= Bitrate::from_mbps(10), "{what}");
@@ -286,9 +286,9 @@ fn a_path_that_becomes_longer_is_not_a_full_one() {
     }
 }
 
-/// Such a path tells nothing about the one before, whatever comes in late from that.
+/// Late reports of the old path must not affect the new one.
 #[test]
-fn another_path_is_learnt_anew() {
+fn a_new_path_is_measured_again() {
     let mut path = Path::new(20, 256 << 10);
     path.run(3_000, 50);
     path.congestion.path_changed();
@@ -297,8 +297,8 @@ fn another_path_is_learnt_anew() {
     assert_eq!(path.changes, []);
 }
 
-/// Like a radio that sends what waits all at once when its turn comes: the spread of a frame
-/// says nothing of what such a link carries.
+/// Like a radio that sends its queue at once in its time slot: the spread of a frame does not measure such a
+/// link.
 #[test]
 fn a_narrow_link_that_delivers_in_bursts_is_followed() {
     for grain in [20, 40, 100] {
@@ -320,25 +320,25 @@ fn a_narrow_link_that_delivers_in_bursts_is_followed() {
     }
 }
 
-/// A client that lost its core in the middle of two frames in a row has seen what a full link looks like. The next
-/// frames say that it was none.
+/// A client that lost its core during two consecutive frames observes a full link. The next frames contradict
+/// that.
 #[test]
-fn a_cut_that_the_next_frames_contradict_is_taken_back() {
+fn a_decrease_that_later_frames_contradict_is_reverted() {
     let mut path = Path::new(20, 256 << 10);
     path.run(2_000, 100);
     path.pauses = (2, 70 * MS);
     path.run(1_000, 100);
     let full = Bitrate::from_mbps(20);
     assert!(path.least < full, "{:?}", path.changes);
-    let back = |(_, change): &(i64, Change)| *change == Change::TakenBack { to: full };
+    let back = |(_, change): &(i64, RateChange)| *change == RateChange::Reverted { to: full };
     assert!(path.changes.iter().any(back), "{:?}", path.changes);
     assert_eq!(path.congestion.target(), full);
-    // A link that really became narrow is believed.
+    // A decrease is kept if the link really became narrow.
     path.run(3_000, 8);
     assert!(path.congestion.target() <= Bitrate::from_mbps(9));
 }
 
-/// One such frame alone, or one after the other with whole ones between them, are a busy machine's.
+/// One such frame, or several with complete ones in between, indicate a busy machine.
 #[test]
 fn one_frame_with_a_pause_in_it_cuts_nothing() {
     let mut path = Path::new(20, 256 << 10);
@@ -350,7 +350,7 @@ fn one_frame_with_a_pause_in_it_cuts_nothing() {
     assert_eq!(path.least, Bitrate::from_mbps(20), "{:?}", path.changes);
 }
 
-/// Frames of one or two datagrams say nothing of a link, however late they are.
+/// Late frames of one or two datagrams are no evidence about a link.
 #[test]
 fn late_frames_of_a_few_datagrams_cut_nothing() {
     for most in [1, 2] {
@@ -367,9 +367,9 @@ fn late_frames_of_a_few_datagrams_cut_nothing() {
     }
 }
 
-/// What is lost for a round trip after a cut left before it.
+/// Losses within a round trip after a decrease were sent before it.
 #[test]
-fn a_loss_far_away_is_answered_once() {
+fn a_loss_with_a_long_round_trip_is_answered_once() {
     for delay in [5, 50, 150, 300] {
         let mut path = Path::new(20, 64 << 10);
         path.delay = delay * MS;
@@ -383,26 +383,28 @@ fn a_loss_far_away_is_answered_once() {
     }
 }
 
-/// Where a link carries less than the least rate there is nothing to cut, and nothing to tell.
+/// At the minimum rate there is nothing to lower or report.
 #[test]
-fn the_least_rate_is_said_once() {
+fn the_minimum_rate_is_reported_once() {
     let mut path = Path::new(20, 64 << 10);
     path.congestion.range.min = Bitrate::from_mbps(2);
     path.run(5_000, 1);
-    let to = |change: &Change| match *change {
-        Change::Queue { to, .. } | Change::Loss { to, .. } | Change::Silence { to } => Some(to),
-        Change::Climb { .. }
-        | Change::Full { .. }
-        | Change::TakenBack { .. }
-        | Change::Longer { .. }
-        | Change::Pause { .. } => None,
+    let to = |change: &RateChange| match *change {
+        RateChange::Queue { to, .. } | RateChange::Loss { to, .. } | RateChange::Silence { to } => {
+            Some(to)
+        }
+        RateChange::Increase { .. }
+        | RateChange::Maximum { .. }
+        | RateChange::Reverted { .. }
+        | RateChange::LongerPath { .. }
+        | RateChange::Stall { .. } => None,
     };
     let cuts: Vec<_> = path.changes.iter().filter_map(|(_, c)| to(c)).collect();
     assert!(cuts.is_sorted_by(|a, b| a > b), "{:?}", path.changes);
     assert_eq!(cuts.last(), Some(&Bitrate::from_mbps(2)));
 }
 
-/// Where even the least rate is too much, frames are held back, so that the queue drains now and then.
+/// If even the minimum rate is too high, frames are skipped so that the queue drains periodically.
 #[test]
 fn a_link_narrower_than_the_least_rate_drains() {
     for (least, mbps, queue, at_least, at_most) in [
@@ -425,7 +427,7 @@ fn a_link_narrower_than_the_least_rate_drains() {
         let (narrow, before) = (path.now, path.frame);
         path.run(10_000, mbps);
         let (sent, whole) = (path.frame - before, path.since(narrow).count());
-        let what = format!("{least} Mb/s over {mbps}: {whole} whole of {sent} of 600");
+        let what = format!("{least} Mb/s over {mbps}: {whole} complete of {sent} of 600");
         assert!(whole >= at_least && sent <= at_most, "{what}");
     }
 }

@@ -11,11 +11,11 @@ fn policy() -> Policy {
             max: rate,
         },
         adaptive: true,
-        recovery: Recovery::SkipBack,
+        recovery: Recovery::ReferenceInvalidation,
         key_frame_every: None,
     });
     policy.encoder_opened(7);
-    policy.join(Asker::Player);
+    policy.join(KeyFrameRequester::Player);
     policy
 }
 
@@ -24,18 +24,18 @@ fn without_references_each_frame_is_a_key_frame() {
     let mut policy = policy();
     policy.encoder_opened(0);
     for frame in 1..=3 {
-        assert_eq!(policy.next(at(frame), FrameId(frame)), Next::Key);
+        assert_eq!(policy.next(at(frame), FrameId(frame)), NextFrame::Key);
         policy.sent(at(frame), FrameId(frame), Some(1000));
     }
-    assert_eq!(policy.poll_decision(), None);
-    heard(&mut policy, 4, 2, LOST);
-    assert_eq!(policy.due(), None, "frame 3 has mended it");
-    policy.request_key_frame(Asker::Player, FrameId(1), FrameId(3));
+    assert_eq!(policy.poll_control_event(), None);
+    report_frame(&mut policy, 4, 2, LOST);
+    assert_eq!(policy.due(), None, "frame 3 has repaired it");
+    policy.request_key_frame(KeyFrameRequester::Player, FrameId(1), FrameId(3));
     assert!(
         policy.due().is_some(),
-        "frame 3 is lost too, and nothing moves"
+        "frame 3 is lost too, and the source is still"
     );
-    assert_eq!(policy.next(at(9), FrameId(9)), Next::Key);
+    assert_eq!(policy.next(at(9), FrameId(9)), NextFrame::Key);
     assert_eq!(policy.due(), None);
 }
 
@@ -43,11 +43,11 @@ fn report(frame: u32, outcome: Outcome) -> Report {
     Report::new(FrameId(frame), outcome)
 }
 
-fn heard(policy: &mut Policy, now: u32, frame: u32, outcome: Outcome) {
+fn report_frame(policy: &mut Policy, now: u32, frame: u32, outcome: Outcome) {
     policy.on_report(at(now), &report(frame, outcome), None);
 }
 
-const WHOLE: Outcome = Outcome::Displayed(Fidelity::Whole);
+const WHOLE: Outcome = Outcome::Displayed(Fidelity::Complete);
 const LOST: Outcome = Outcome::Dropped {
     stage: Stage::FirstReceived,
     why: DropCause::Lost,
@@ -57,7 +57,7 @@ fn at(frame: u32) -> Instant {
     Instant(i64::from(frame) * 16_666_667)
 }
 
-fn code(policy: &mut Policy, frame: u32) -> Next {
+fn code(policy: &mut Policy, frame: u32) -> NextFrame {
     let next = policy.next(at(frame), FrameId(frame));
     policy.sent(at(frame), FrameId(frame), Some(20_000));
     next
@@ -66,79 +66,85 @@ fn code(policy: &mut Policy, frame: u32) -> Next {
 #[test]
 fn a_lost_frame_costs_no_key_frame() {
     let mut policy = policy();
-    assert_eq!(code(&mut policy, 1), Next::Key);
+    assert_eq!(code(&mut policy, 1), NextFrame::Key);
     for frame in 2..=5 {
-        assert_eq!(code(&mut policy, frame), Next::After(FrameId(frame - 1)));
+        assert_eq!(
+            code(&mut policy, frame),
+            NextFrame::Predicted(FrameId(frame - 1))
+        );
     }
-    heard(&mut policy, 5, 2, WHOLE);
-    heard(&mut policy, 5, 3, LOST);
+    report_frame(&mut policy, 5, 2, WHOLE);
+    report_frame(&mut policy, 5, 3, LOST);
     assert!(policy.due().is_some_and(|due| due <= at(8)));
-    assert_eq!(code(&mut policy, 6), Next::After(FrameId(2)));
+    assert_eq!(code(&mut policy, 6), NextFrame::Predicted(FrameId(2)));
     assert_eq!(policy.due(), None);
-    // What was on its way comes back as tainted, and changes nothing; nor does the wish.
+    // Frames in flight are reported as tainted; neither these reports nor the request change anything.
     let tainted = Outcome::Displayed(Fidelity::Tainted);
-    heard(&mut policy, 6, 4, tainted);
-    policy.request_key_frame(Asker::Player, FrameId(2), FrameId(4));
-    heard(&mut policy, 6, 5, tainted);
-    assert_eq!(code(&mut policy, 7), Next::After(FrameId(6)));
-    let decisions: Vec<_> = std::iter::from_fn(|| policy.poll_decision()).collect();
+    report_frame(&mut policy, 6, 4, tainted);
+    policy.request_key_frame(KeyFrameRequester::Player, FrameId(2), FrameId(4));
+    report_frame(&mut policy, 6, 5, tainted);
+    assert_eq!(code(&mut policy, 7), NextFrame::Predicted(FrameId(6)));
+    let decisions: Vec<_> = std::iter::from_fn(|| policy.poll_control_event()).collect();
     let (frame, to) = (FrameId(6), FrameId(2));
-    assert_eq!(decisions[1..], [Decision::SkipBack { frame, to }]);
+    assert_eq!(
+        decisions[1..],
+        [ControlEvent::ReferenceInvalidation { frame, to }]
+    );
 }
 
 #[test]
-fn without_a_sound_frame_in_memory_a_key_frame_follows_once() {
+fn without_an_intact_reference_one_key_frame_follows() {
     let mut policy = policy();
     code(&mut policy, 1);
     for frame in 2..=12 {
         code(&mut policy, frame);
     }
-    heard(&mut policy, 12, 3, LOST);
-    assert_eq!(code(&mut policy, 13), Next::Key);
-    heard(&mut policy, 13, 13, LOST);
-    // Within the hold-off whatever is sent is tainted.
-    assert_eq!(code(&mut policy, 14), Next::After(FrameId(13)));
-    assert_eq!(code(&mut policy, 15), Next::Key);
+    report_frame(&mut policy, 12, 3, LOST);
+    assert_eq!(code(&mut policy, 13), NextFrame::Key);
+    report_frame(&mut policy, 13, 13, LOST);
+    // Within the hold-off all frames are tainted.
+    assert_eq!(code(&mut policy, 14), NextFrame::Predicted(FrameId(13)));
+    assert_eq!(code(&mut policy, 15), NextFrame::Key);
 }
 
 #[test]
-fn a_group_of_pictures_ends_although_nothing_was_lost() {
+fn a_group_of_pictures_ends_without_loss() {
     let mut policy = Policy::new(Settings {
         key_frame_every: Some(5),
         ..policy().settings
     });
     policy.encoder_opened(7);
-    policy.join(Asker::Player);
+    policy.join(KeyFrameRequester::Player);
     let keys: Vec<u32> = (1..=12)
-        .filter(|frame| code(&mut policy, *frame) == Next::Key)
+        .filter(|frame| code(&mut policy, *frame) == NextFrame::Key)
         .collect();
     assert_eq!(keys, [1, 6, 11]);
-    let last = policy.decisions.back().map(ToString::to_string);
-    assert!(last.is_some_and(|words| words.ends_with("it is time for one")));
+    let last = policy.events.back().map(ToString::to_string);
+    assert!(last.is_some_and(|words| words.ends_with("periodic")));
 }
 
 #[test]
-fn an_encoder_that_remembers_nothing_gets_key_frames() {
+fn an_encoder_without_references_gets_key_frames() {
     let mut policy = policy();
     policy.encoder_opened(1);
     code(&mut policy, 1);
     code(&mut policy, 2);
     code(&mut policy, 3);
-    policy.request_key_frame(Asker::Player, FrameId(1), FrameId(2));
-    assert_eq!(code(&mut policy, 4), Next::Key);
+    policy.request_key_frame(KeyFrameRequester::Player, FrameId(1), FrameId(2));
+    assert_eq!(code(&mut policy, 4), NextFrame::Key);
 }
 
 #[test]
-fn an_observers_wish_is_for_a_key_frame_of_which_there_are_few() {
+fn observers_requests_for_key_frames_are_rate_limited() {
     let mut policy = policy();
     code(&mut policy, 1);
-    policy.join(Asker::Observer);
-    assert_eq!(code(&mut policy, 2), Next::After(FrameId(1)));
+    policy.join(KeyFrameRequester::Observer);
+    assert_eq!(code(&mut policy, 2), NextFrame::Predicted(FrameId(1)));
     let due = policy.due();
     assert!(due.is_some_and(|at| at > self::at(2)), "{due:?}");
 }
 
-/// A policy that follows the link between 1 and 20 Mb/s.
+/// An adaptive policy between 1 and 20 Mb/s.
 fn following() -> Policy {
     let rate = Bitrate::from_mbps;
     Policy::new(Settings {
@@ -151,7 +157,7 @@ fn following() -> Policy {
     })
 }
 
-/// A frame of 20 datagrams left; what became of it.
+/// Sends a frame of 20 datagrams and reports its outcome.
 fn sent(policy: &mut Policy, now: u32, frame: u32, outcome: Outcome, missing: u16) {
     let mut arrival = report(frame, outcome);
     arrival.missing = missing;
@@ -170,12 +176,12 @@ fn sent(policy: &mut Policy, now: u32, frame: u32, outcome: Outcome, missing: u1
 }
 
 #[test]
-fn a_client_that_says_nothing_does_not_free_the_link() {
+fn missing_reports_do_not_count_as_capacity() {
     let mut policy = following();
     for frame in 1..=300 {
         policy.held_until(at(frame));
         policy.sent(at(frame), FrameId(frame), Some(20_000));
-        // Two seconds later the ledger gives it up.
+        // Two seconds later the ledger closes it.
         if let Some(old @ 1..) = frame.checked_sub(120) {
             let unreported = Outcome::Dropped {
                 stage: Stage::FirstReceived,
@@ -185,16 +191,16 @@ fn a_client_that_says_nothing_does_not_free_the_link() {
         }
     }
     assert_eq!(policy.target(), Bitrate::from_mbps(1));
-    let rises = |d: &Decision| matches!(d, Decision::Rate(Change::Climb { .. }));
-    assert!(!policy.decisions.iter().any(rises));
+    let rises = |d: &ControlEvent| matches!(d, ControlEvent::Rate(RateChange::Increase { .. }));
+    assert!(!policy.events.iter().any(rises));
 }
 
 #[test]
-fn what_whole_frames_lost_counts() {
+fn losses_of_complete_frames_are_counted() {
     let mut policy = following();
     for frame in 1..=60 {
         policy.sent(at(frame), FrameId(frame), Some(20_000));
-        // Two of ten frames vanish; the next report says how much that was.
+        // Two of ten frames are lost completely; the next report counts their datagrams.
         let (outcome, missing) = match frame % 10 {
             1 | 2 => (LOST, 0),
             3 => (WHOLE, 40),

@@ -1,75 +1,74 @@
-//! What a rendition is told of a picture and its encoder, and what it says of a frame.
+//! The inputs and outputs of a rendition per frame.
 
 use super::PolicySettings;
 use crate::id::{FrameId, InputSeq, SubscriberId, ViewId};
-use crate::send::top_up::Improvement;
+use crate::send::static_refinement::Improvement;
 use crate::time::Instant;
 use crate::trace::{DropCause, FrameCost, Stage, Stamps};
 use crate::units::Size;
 use crate::wire::video::{DrawingTimes, EchoKind, InputEcho, PoseEcho, Views};
 
-/// What a rendition is to be.
+/// The settings of a rendition.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Which view of which video stream of a session it is; [`ViewId::FIRST`] for all who have one only.
+    /// Its view and video stream in a session; [`ViewId::FIRST`] if there is only one.
     pub view: ViewId,
-    /// Its frame rate, bit rate, and what is done about losses.
+    /// Frame rate, bit rate, and response to losses.
     pub policy: PolicySettings,
-    /// Whether a picture that does not move is sent again in better quality.
-    pub top_up: bool,
-    /// Whether no more frames a second are sent than the player's display shows, where that is known; never
-    /// more than usual.
+    /// Whether a still picture is refined.
+    pub static_refinement: bool,
+    /// Whether the frame rate is limited to the refresh rate of the player's display, if known.
     pub follows_display: bool,
 }
 
-/// An encoder that was opened.
+/// An opened encoder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OpenedEncoder {
     /// The size of its pictures.
     pub size: Size,
-    /// The bit stream's number on the wire.
+    /// The codec's number on the wire.
     pub codec: u8,
-    /// The colour's number on the wire.
+    /// The colour format's number on the wire.
     pub colour: u8,
-    /// Slices of each frame.
+    /// Slices per frame.
     pub slices: u8,
-    /// How many of the newest frames the next one may refer to; 0: each is a key frame.
+    /// Number of recent frames that can be references; 0: each frame is a key frame.
     pub depth: u8,
-    /// Whether it can code a part of a picture and leave the rest as the decoder has it.
+    /// Whether it can code a part of a picture and skip the rest.
     pub codes_parts: bool,
-    /// Macroblocks of a picture; 0 where there is no quantiser by which one could be improved.
+    /// Macroblocks of a picture; 0 if it has no quantiser for refinements.
     pub macroblocks: u16,
 }
 
-/// The newest input that was applied before a picture was captured.
+/// The newest input applied before a capture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AppliedInput {
-    /// Whose it was.
+    /// Its subscriber.
     pub from: SubscriberId,
     /// Its number.
     pub seq: InputSeq,
     /// Whether it was injected or consumed.
     pub kind: EchoKind,
-    /// When it arrived at the host.
+    /// Arrival at the host.
     pub received: Instant,
-    /// When it was applied.
+    /// Time of application.
     pub applied: Instant,
 }
 
-/// What the encoder is asked for.
+/// The request to the encoder.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'a> {
-    /// The frame's name.
+    /// The frame's number.
     pub frame: FrameId,
-    /// The frame that it refers to; [`FrameId::NONE`]: none, it is a key frame.
+    /// Its reference; [`FrameId::NONE`] for a key frame.
     pub reference: FrameId,
-    /// Whether an intra refresh should begin.
+    /// Whether to start an intra refresh.
     pub refresh: bool,
     /// Its quantiser.
     pub qp: u8,
-    /// Only this part of the picture is coded.
+    /// Code only this part of the picture.
     pub part: Option<Improvement>,
-    /// For each macroblock whether it need not be looked at.
+    /// For each macroblock whether it is known to be unchanged.
     pub unchanged: Option<&'a [bool]>,
 }
 
@@ -81,7 +80,7 @@ impl Plan<'_> {
     }
 }
 
-/// How a captured frame ended at the host for one subscriber.
+/// The outcome of a captured frame at the host for one subscriber.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameOutcome {
     /// The subscriber.
@@ -90,28 +89,28 @@ pub struct FrameOutcome {
     pub view: ViewId,
     /// Its frame.
     pub frame: FrameId,
-    /// What happened to it until then.
+    /// Its timestamps.
     pub stamps: Stamps,
-    /// What it cost, if it left; otherwise the stage that did not happen, and why.
+    /// Its cost, if it was sent; otherwise the stage that did not happen, and the cause.
     pub end: Result<FrameCost, (Stage, DropCause)>,
 }
 
-/// Which macroblocks are marked as unchanged.
+/// The macroblocks that are marked as unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Marked {
     /// None: all are coded.
     #[default]
     Nothing,
-    /// Those that are the same as in the newest frame.
+    /// Those unchanged since the newest frame.
     SinceNewest,
-    /// Those that are the same as in an older frame, to which this one goes back.
+    /// Those unchanged since an older frame, the reference.
     SinceReference,
 }
 
-/// The frame that is under way.
+/// The current frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Current {
-    /// The picture was sent before, and is not due for having been held back.
+    /// The picture was sent before, and was not skipped.
     pub(super) still: bool,
     pub(super) echo: InputEcho,
     pub(super) pose: Option<PoseEcho>,
@@ -122,6 +121,6 @@ pub(super) struct Current {
     pub(super) qp: u8,
     pub(super) improvement: Option<Improvement>,
     pub(super) marked: Marked,
-    /// All slices are there.
+    /// All slices were delivered.
     pub(super) encoded: bool,
 }

@@ -1,47 +1,49 @@
-//! Who plays, and what follows from it: the player's wishes are granted, and its feedback counts.
+//! The player of a rendition: its constraints and its feedback apply.
 
-use super::{InputSeq, Rendition, Subscriber, SubscriberId, Wishes};
+use super::{ClientConstraints, InputSeq, Rendition, Subscriber, SubscriberId};
 
 impl<S: Subscriber> Rendition<S> {
-    /// Who plays.
+    /// The current player.
     #[must_use]
     pub fn player(&self) -> Option<SubscriberId> {
         self.player
     }
 
-    /// The highest number of frames a second that the player has a use for.
+    /// Maximum frames a second for the player's display.
     #[must_use]
     pub fn fps(&self) -> f64 {
         self.settings.policy.fps
     }
 
-    /// What the player wants of the video.
+    /// The player's constraints.
     #[must_use]
-    pub fn wishes(&self) -> Wishes {
-        self.wishes
+    pub fn constraints(&self) -> ClientConstraints {
+        self.constraints
     }
 
-    /// After who subscribes, or in which role, has changed.
-    pub(super) fn who_plays(&mut self) {
+    /// Updates the player after a change of subscribers or roles.
+    pub(super) fn update_player(&mut self) {
         self.subscribers.sort();
         let player = self.subscribers.player();
-        let wishes = player.map_or_else(Wishes::default, |member| member.wishes);
+        let constraints =
+            player.map_or_else(ClientConstraints::default, |member| member.constraints);
         let player = player.map(|member| member.id);
-        let before = std::mem::replace(&mut self.wishes, wishes);
-        if before.fps != wishes.fps && self.settings.follows_display {
-            // Never more than usual: each frame gets its share of the bit rate, and an application that draws
-            // no faster would leave the rest of the rate unused.
+        let before = std::mem::replace(&mut self.constraints, constraints);
+        if before.fps != constraints.fps && self.settings.follows_display {
+            // Not above the usual rate: each frame gets its share of the bit rate, and an application that
+            // draws no faster would leave the rest unused.
             let usual = self.usual_fps;
-            let fps = (wishes.fps).map_or(usual, |fps| f64::from(fps.get()).min(usual));
+            let fps = (constraints.fps).map_or(usual, |fps| f64::from(fps.get()).min(usual));
             self.settings.policy.fps = fps;
             self.policy.set_fps(fps);
             self.rate.retarget(self.target, fps);
         }
-        if before.bitrate != wishes.bitrate {
-            self.policy.set_range(self.allowed.wished(wishes.bitrate));
+        if before.bitrate != constraints.bitrate {
+            self.policy
+                .set_range(self.allowed.limited_to(constraints.bitrate));
         }
         if player != self.player {
-            // The next player counts its input anew, and has another link.
+            // The next player has its own input numbers and another link.
             self.player = player;
             self.policy.player_changed();
             self.last_echo = InputSeq::default();

@@ -1,10 +1,10 @@
-//! The subscribers of a rendition: who takes which frame, and what left of it.
+//! The subscribers of a rendition, and the state of the current frame for each.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::frame::{Current, FrameOutcome};
-use crate::control::negotiate::{Role, Wishes};
+use crate::control::negotiate::{ClientConstraints, Role};
 use crate::id::{FrameId, SubscriberId, ViewId};
 use crate::send::loss::LinkState;
 use crate::send::policy::Policy;
@@ -16,31 +16,31 @@ use crate::wire::video::{FrameHeader, InputEcho};
 pub(super) struct Member<S> {
     pub(super) id: SubscriberId,
     pub(super) role: Role,
-    pub(super) wishes: Wishes,
+    pub(super) constraints: ClientConstraints,
     pub(super) link: Option<LinkState>,
-    /// The key frame that it began with: before one, nothing is of use to it.
+    /// Its first key frame: earlier frames are useless to it.
     pub(super) started: Option<FrameId>,
-    /// When the first frame of all began for it.
-    watches_since: Option<Instant>,
-    /// Whether it subscribed when the newest frame was captured: that one ends for it.
+    /// When its first frame started.
+    observer_since: Option<Instant>,
+    /// Whether it was subscribed at the newest capture, so that the frame gets an outcome for it.
     pub(super) present: bool,
-    /// How far the frame that is under way has come; `None`: it does not get it.
+    /// The state of the current frame; `None`: it does not get it.
     progress: Option<Phase>,
     pub(super) subscriber: S,
 }
 
 #[derive(Clone, Copy)]
 enum Phase {
-    /// Its slices go there.
+    /// It gets the slices.
     Begun,
     Over(Progress),
 }
 
 impl<S> Member<S> {
-    /// What left of the newest frame.
+    /// The transmission of the newest frame.
     pub(super) fn departure(&self) -> Option<Departure> {
         match self.progress {
-            Some(Phase::Over(Progress::Left(left))) => Some(left),
+            Some(Phase::Over(Progress::Sent(left))) => Some(left),
             _ => None,
         }
     }
@@ -53,7 +53,7 @@ pub(super) struct Subscribers<S> {
 }
 
 impl<S> Subscribers<S> {
-    /// Nobody takes the view yet.
+    /// Without subscribers.
     pub(super) fn new(view: ViewId) -> Subscribers<S> {
         Subscribers {
             view,
@@ -63,15 +63,21 @@ impl<S> Subscribers<S> {
 }
 
 impl<S: Subscriber> Subscribers<S> {
-    pub(super) fn add(&mut self, id: SubscriberId, role: Role, wishes: Wishes, subscriber: S) {
+    pub(super) fn add(
+        &mut self,
+        id: SubscriberId,
+        role: Role,
+        constraints: ClientConstraints,
+        subscriber: S,
+    ) {
         self.members.retain(|member| member.id != id);
         self.members.push(Member {
             id,
             role,
-            wishes,
+            constraints,
             link: None,
             started: None,
-            watches_since: None,
+            observer_since: None,
             present: false,
             progress: None,
             subscriber,
@@ -97,22 +103,21 @@ impl<S: Subscriber> Subscribers<S> {
         }
     }
 
-    /// The player's slices leave first.
+    /// The player's slices are sent first.
     pub(super) fn sort(&mut self) {
         self.members.sort_by_key(|m| m.role == Role::Observer);
     }
 
-    /// The player's round trip, or that of whoever was here first.
+    /// The player's round trip, or that of the earliest subscriber.
     pub(super) fn round_trip(&self) -> Duration {
         let link = self.members.first().and_then(|member| member.link);
         link.map_or(Duration::ZERO, |link| link.round_trip)
     }
 
-    /// How soon behind the frame of this moment a picture that stands still is coded again, for whoever wants that
-    /// soonest.
+    /// The shortest repetition interval of a still picture over all subscribers.
     pub(super) fn repeats(&self, newest: Instant) -> Option<Duration> {
         let wanted = |member: &Member<S>| {
-            let since = member.watches_since?;
+            let since = member.observer_since?;
             member.subscriber.intake().repeats(newest.since(since))
         };
         self.members.iter().filter_map(wanted).min()
@@ -126,8 +131,8 @@ impl<S: Subscriber> Subscribers<S> {
         }
     }
 
-    /// It begins for those who can use it.
-    pub(super) fn begin(&mut self, now: Instant, frame: &Frame, policy: &mut Policy) {
+    /// Starts the frame for all that can use it.
+    pub(super) fn start_frame(&mut self, now: Instant, frame: &Frame, policy: &mut Policy) {
         let header = &frame.header;
         for member in self.members.iter_mut().filter(|member| member.present) {
             if frame.configuration.is_some() {
@@ -137,13 +142,13 @@ impl<S: Subscriber> Subscribers<S> {
                 continue;
             }
             member.progress = Some(Phase::Begun);
-            member.watches_since.get_or_insert(now);
+            member.observer_since.get_or_insert(now);
             let plays = member.role == Role::Player;
             let frame = Frame {
-                // Input is counted per session: the player's numbers mean nothing to others.
+                // Input numbers are per session: the player's mean nothing to others.
                 header: match plays {
                     true => *header,
-                    false => unechoed(header),
+                    false => without_echo(header),
                 },
                 pose: frame.pose.filter(|_| plays),
                 link: member.link,
@@ -151,7 +156,7 @@ impl<S: Subscriber> Subscribers<S> {
                 capacity: frame.capacity.filter(|_| plays),
                 ..*frame
             };
-            member.subscriber.begin(now, &frame);
+            member.subscriber.start_frame(now, &frame);
             let protection = member.subscriber.protection().filter(|_| plays);
             if let Some((protection, link)) = protection.zip(member.link) {
                 policy.protected(protection, &link);
@@ -159,35 +164,35 @@ impl<S: Subscriber> Subscribers<S> {
         }
     }
 
-    /// Whether somebody must be waited for, and until when.
+    /// Until when a subscriber must be waited for.
     pub(super) fn end(&mut self, now: Instant) -> Option<Instant> {
         let mut until: Option<Instant> = None;
         let mut player = None;
         for member in &mut self.members {
-            if let Some(Phase::Begun | Phase::Over(Progress::Waits(_))) = member.progress {
+            if let Some(Phase::Begun | Phase::Over(Progress::Deferred(_))) = member.progress {
                 let progress = member.subscriber.end(now);
                 member.progress = Some(Phase::Over(progress));
-                if let Progress::Waits(at) = progress {
+                if let Progress::Deferred(at) = progress {
                     until = Some(until.map_or(at, |before| before.min(at)));
                 }
             }
             if member.role == Role::Player && member.progress.is_some() {
                 player = Some(matches!(
                     member.progress,
-                    Some(Phase::Over(Progress::Waits(_)))
+                    Some(Phase::Over(Progress::Deferred(_)))
                 ));
             }
         }
-        // Observers have as long as the player takes.
+        // Observers may take as long as the player.
         until.filter(|_| player != Some(false))
     }
 
-    /// What left to whoever is first among those who get the frame.
+    /// The transmission to the first subscriber that got the frame.
     pub(super) fn first_departure(&self) -> Option<Departure> {
         self.members.iter().find_map(Member::departure)
     }
 
-    /// The frame's end for each.
+    /// Ends the frame for each subscriber.
     pub(super) fn finish(
         &mut self,
         now: Instant,
@@ -198,7 +203,7 @@ impl<S: Subscriber> Subscribers<S> {
         for member in self.members.iter_mut().filter(|member| member.present) {
             let mut stamps = current.stamps;
             let end = match member.progress {
-                Some(Phase::Over(Progress::Left(left))) => {
+                Some(Phase::Over(Progress::Sent(left))) => {
                     for (stage, at) in
                         [(Stage::FirstSent, left.first), (Stage::LastSent, left.last)]
                     {
@@ -211,7 +216,7 @@ impl<S: Subscriber> Subscribers<S> {
                         false => Ok(cost(current, &left)),
                     }
                 }
-                // What follows builds on it: of no use before another key frame.
+                // Later frames refer to it: useless before another key frame.
                 Some(_) => {
                     member.started = None;
                     let (stage, why) = (Stage::FirstSent, DropCause::SendBufferFull);
@@ -235,7 +240,7 @@ impl<S: Subscriber> Subscribers<S> {
         }
     }
 
-    /// The frame ends for everybody in the same way.
+    /// Ends the frame with the same outcome for all.
     pub(super) fn drop_frame(
         &mut self,
         now: Instant,
@@ -265,7 +270,7 @@ impl<S: Subscriber> Subscribers<S> {
     }
 }
 
-/// Hands a frame's slices to all who take it.
+/// Passes a frame's slices to all its subscribers.
 pub struct FanOut<'a, S> {
     pub(super) members: &'a mut [Member<S>],
     pub(super) stamps: &'a mut Stamps,
@@ -274,7 +279,7 @@ pub struct FanOut<'a, S> {
 }
 
 impl<S: Subscriber> FanOut<'_, S> {
-    /// The encoder hands over a slice.
+    /// The encoder delivered a slice.
     pub fn slice(&mut self, now: Instant, slice: &Slice<'_>) {
         self.stamps.stamp(Stage::FirstSlice, now);
         if let Some(frames) = slice.clean_after.filter(|_| slice.place.index == 0) {
@@ -288,7 +293,7 @@ impl<S: Subscriber> FanOut<'_, S> {
     }
 }
 
-fn unechoed(header: &FrameHeader) -> FrameHeader {
+fn without_echo(header: &FrameHeader) -> FrameHeader {
     FrameHeader {
         echo: InputEcho::default(),
         ..*header

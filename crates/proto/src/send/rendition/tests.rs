@@ -16,20 +16,19 @@ const PLAYER: SubscriberId = SubscriberId::Other(1);
 const OBSERVER: SubscriberId = SubscriberId::Other(2);
 const THIRD: SubscriberId = SubscriberId::Other(3);
 
-/// What a subscriber was told.
+/// A call of the subscriber trait.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Told {
+enum Call {
     Begin(FrameId, InputEcho),
     Slice(u8),
     End,
     Dropped(FrameId, Stage, DropCause),
 }
 
-/// Writes down what it is told; what it says at the end of a frame is what is in `answers`, and then
-/// that the frame has left.
+/// Records its calls; at the end of a frame it returns the next of `answers`, then a transmission.
 #[derive(Default)]
 struct Recorder {
-    told: Vec<Told>,
+    calls: Vec<Call>,
     answers: VecDeque<Progress>,
     capacity: Option<Bitrate>,
     intake: Option<Intake>,
@@ -40,21 +39,21 @@ impl Subscriber for Recorder {
         self.intake.unwrap_or(Intake::Newest)
     }
 
-    fn begin(&mut self, _: Instant, frame: &Frame) {
+    fn start_frame(&mut self, _: Instant, frame: &Frame) {
         self.capacity = frame.capacity;
-        self.told
-            .push(Told::Begin(frame.header.frame, frame.header.echo));
+        self.calls
+            .push(Call::Begin(frame.header.frame, frame.header.echo));
     }
 
     fn slice(&mut self, _: Instant, slice: &Slice<'_>) {
-        self.told.push(Told::Slice(slice.place.index));
+        self.calls.push(Call::Slice(slice.place.index));
     }
 
     fn end(&mut self, now: Instant) -> Progress {
-        self.told.push(Told::End);
+        self.calls.push(Call::End);
         self.answers
             .pop_front()
-            .unwrap_or(Progress::Left(Departure {
+            .unwrap_or(Progress::Sent(Departure {
                 first: Some(now),
                 last: Some(now),
                 datagrams: 20,
@@ -64,7 +63,7 @@ impl Subscriber for Recorder {
     }
 
     fn dropped(&mut self, _: Instant, frame: FrameId, stage: Stage, why: DropCause) {
-        self.told.push(Told::Dropped(frame, stage, why));
+        self.calls.push(Call::Dropped(frame, stage, why));
     }
 }
 
@@ -80,16 +79,16 @@ fn rendition() -> Rendition<Recorder> {
                 max: rate,
             },
             adaptive: false,
-            recovery: Recovery::SkipBack,
+            recovery: Recovery::ReferenceInvalidation,
             key_frame_every: None,
         },
-        top_up: false,
+        static_refinement: false,
         follows_display: false,
     })
 }
 
 fn join(rendition: &mut Rendition<Recorder>, id: SubscriberId, role: Role) {
-    rendition.subscribe(id, role, Wishes::default(), Recorder::default());
+    rendition.subscribe(id, role, ClientConstraints::default(), Recorder::default());
     rendition.check_invariants();
 }
 
@@ -97,8 +96,8 @@ fn at(frame: u32) -> Instant {
     Instant(i64::from(frame) * 16_666_667)
 }
 
-/// Begins to code a captured frame; whether it is a key frame.
-fn begin(rendition: &mut Rendition<Recorder>, now: Instant) -> bool {
+/// Starts coding a captured frame; returns whether it is a key frame.
+fn start_frame(rendition: &mut Rendition<Recorder>, now: Instant) -> bool {
     if rendition.needs_encoder(SIZE) {
         rendition.encoder_opened(OpenedEncoder {
             size: SIZE,
@@ -110,7 +109,7 @@ fn begin(rendition: &mut Rendition<Recorder>, now: Instant) -> bool {
             macroblocks: 0,
         });
     }
-    let (plan, mut fan_out) = rendition.begin(now, None).expect("an encoder");
+    let (plan, mut fan_out) = rendition.start_frame(now, None).expect("an encoder");
     let key = plan.is_key();
     for index in 0..2 {
         fan_out.slice(
@@ -130,10 +129,10 @@ fn begin(rendition: &mut Rendition<Recorder>, now: Instant) -> bool {
     key
 }
 
-/// Captures and codes a frame that does not have to wait; whether it is a key frame.
+/// Captures and codes a frame without waiting; returns whether it is a key frame.
 fn code(rendition: &mut Rendition<Recorder>, now: Instant) -> bool {
     assert!(rendition.captured(now, true));
-    let key = begin(rendition, now);
+    let key = start_frame(rendition, now);
     assert_eq!(rendition.end(now), None);
     rendition.check_invariants();
     key
@@ -143,13 +142,13 @@ fn ends(rendition: &mut Rendition<Recorder>) -> Vec<FrameOutcome> {
     std::iter::from_fn(|| rendition.poll_end()).collect()
 }
 
-/// Codes the picture that stands still whenever a frame of it is due, up to a moment; when that was.
+/// Codes a still picture whenever a frame is due, until `until`; returns the times.
 fn stands_still(rendition: &mut Rendition<Recorder>, until: Instant) -> Vec<Instant> {
     let mut coded = Vec::new();
     while let Some(due) = rendition.next_deadline().filter(|due| *due < until) {
         assert!(coded.len() < 1000, "due again at once: {due:?}");
         if rendition.captured(due, false) {
-            begin(rendition, due);
+            start_frame(rendition, due);
             assert_eq!(rendition.end(due), None);
             coded.push(due);
         }
@@ -158,7 +157,7 @@ fn stands_still(rendition: &mut Rendition<Recorder>, until: Instant) -> Vec<Inst
     coded
 }
 
-/// Who, which frame, and why it did not leave.
+/// Subscriber, frame, and the cause if it was not sent.
 fn words(ends: &[FrameOutcome]) -> Vec<(SubscriberId, u32, Option<DropCause>)> {
     let why = |end: &FrameOutcome| end.end.err().map(|(_, why)| why);
     ends.iter()
@@ -166,22 +165,22 @@ fn words(ends: &[FrameOutcome]) -> Vec<(SubscriberId, u32, Option<DropCause>)> {
         .collect()
 }
 
-fn told(rendition: &mut Rendition<Recorder>, id: SubscriberId) -> Vec<Told> {
+fn calls(rendition: &mut Rendition<Recorder>, id: SubscriberId) -> Vec<Call> {
     let recorder = rendition.subscriber(id).expect("it subscribes");
-    std::mem::take(&mut recorder.told)
+    std::mem::take(&mut recorder.calls)
 }
 
 #[test]
-fn each_frame_ends_once_for_everybody_who_was_there() {
+fn each_frame_ends_once_for_all_present_subscribers() {
     let mut rendition = rendition();
-    assert!(!rendition.captured(at(1), true), "nobody watches");
+    assert!(!rendition.captured(at(1), true), "no subscriber");
     join(&mut rendition, PLAYER, Role::Player);
     assert!(code(&mut rendition, at(2)));
     join(&mut rendition, OBSERVER, Role::Observer);
-    // Within the hold-off there is no key frame for it.
+    // Within the hold-off there is no key frame.
     assert!(!code(&mut rendition, at(3)));
     assert!(rendition.captured(at(60), true));
-    assert!(begin(&mut rendition, at(60)), "the budget has room");
+    assert!(start_frame(&mut rendition, at(60)), "the budget has room");
     join(&mut rendition, THIRD, Role::Observer);
     assert_eq!(rendition.end(at(60)), None);
     assert!(!code(&mut rendition, at(61)));
@@ -205,9 +204,9 @@ fn each_frame_ends_once_for_everybody_who_was_there() {
     );
     let waiting = |frame| {
         let (stage, why) = (Stage::FirstSent, DropCause::AwaitingKeyFrame);
-        Told::Dropped(FrameId(frame), stage, why)
+        Call::Dropped(FrameId(frame), stage, why)
     };
-    assert_eq!(told(&mut rendition, THIRD), [waiting(4), waiting(5)]);
+    assert_eq!(calls(&mut rendition, THIRD), [waiting(4), waiting(5)]);
 }
 
 #[test]
@@ -217,15 +216,15 @@ fn a_failed_frame_ends_for_all_and_a_key_frame_follows() {
     join(&mut rendition, OBSERVER, Role::Observer);
     code(&mut rendition, at(1));
     assert!(rendition.captured(at(2), true));
-    begin(&mut rendition, at(2));
+    start_frame(&mut rendition, at(2));
     rendition.failed(at(2), Stage::Encoded);
     let failed = Some(DropCause::EncodeFailed);
     assert_eq!(
         words(&ends(&mut rendition))[2..],
         [(PLAYER, 2, failed), (OBSERVER, 2, failed)]
     );
-    // A picture that stands still is tried again, but not at once.
-    assert_eq!(rendition.next_deadline(), Some(at(2) + TRY_AGAIN));
+    // A still picture is retried, but not at once.
+    assert_eq!(rendition.next_deadline(), Some(at(2) + RETRY_DELAY));
     assert!(rendition.needs_encoder(SIZE));
     assert!(code(&mut rendition, at(3)));
     assert_eq!(rendition.next_deadline(), None);
@@ -235,7 +234,7 @@ fn a_failed_frame_ends_for_all_and_a_key_frame_follows() {
 fn a_superseded_picture_is_a_frame_that_ends_for_everybody() {
     let mut rendition = rendition();
     rendition.superseded(at(0));
-    assert_eq!(ends(&mut rendition), [], "nobody was there");
+    assert_eq!(ends(&mut rendition), [], "no subscriber was present");
     join(&mut rendition, PLAYER, Role::Player);
     join(&mut rendition, OBSERVER, Role::Observer);
     assert!(code(&mut rendition, at(1)), "a key frame");
@@ -243,7 +242,7 @@ fn a_superseded_picture_is_a_frame_that_ends_for_everybody() {
     rendition.superseded(at(2));
     assert!(
         !code(&mut rendition, at(3)),
-        "it builds on what was coded, and needs no key frame"
+        "it refers to the coded frame and needs no key frame"
     );
     let superseded = Some(DropCause::Superseded);
     let all = [(1, None), (2, superseded), (3, superseded), (4, None)];
@@ -253,21 +252,21 @@ fn a_superseded_picture_is_a_frame_that_ends_for_everybody() {
 }
 
 #[test]
-fn the_player_is_waited_for_and_told_again_at_its_deadline() {
+fn the_player_is_waited_for_until_its_deadline() {
     let mut rendition = rendition();
     join(&mut rendition, OBSERVER, Role::Observer);
     join(&mut rendition, PLAYER, Role::Player);
     assert!(rendition.captured(at(1), true));
     let waits = [
-        Progress::Waits(at(1) + MS * 3),
-        Progress::Waits(at(1) + MS * 5),
+        Progress::Deferred(at(1) + MS * 3),
+        Progress::Deferred(at(1) + MS * 5),
     ];
     let player = rendition.subscriber(PLAYER).expect("it plays");
     player.answers.extend(waits);
-    begin(&mut rendition, at(1));
+    start_frame(&mut rendition, at(1));
     assert_eq!(rendition.end(at(1)), Some(at(1) + MS * 3));
     assert_eq!(rendition.end(at(1) + MS * 3), Some(at(1) + MS * 5));
-    assert_eq!(ends(&mut rendition), [], "it is under way");
+    assert_eq!(ends(&mut rendition), [], "it is being encoded");
     assert_eq!(rendition.end(at(1) + MS * 5), None);
     let ends = ends(&mut rendition);
     assert_eq!(words(&ends), [(PLAYER, 1, None), (OBSERVER, 1, None)]);
@@ -278,19 +277,19 @@ fn the_player_is_waited_for_and_told_again_at_its_deadline() {
         Some(at(1)),
         "it did not wait for the player"
     );
-    let all = [Told::Slice(0), Told::Slice(1), Told::End];
-    assert_eq!(told(&mut rendition, OBSERVER)[1..], all);
+    let all = [Call::Slice(0), Call::Slice(1), Call::End];
+    assert_eq!(calls(&mut rendition, OBSERVER)[1..], all);
 }
 
 #[test]
-fn an_observer_that_waits_or_misses_holds_nobody_up() {
-    for answer in [Progress::Waits(at(1000)), Progress::Missed] {
+fn an_observer_that_waits_or_misses_delays_no_other() {
+    for answer in [Progress::Deferred(at(1000)), Progress::Missed] {
         let mut rendition = rendition();
         join(&mut rendition, PLAYER, Role::Player);
         join(&mut rendition, OBSERVER, Role::Observer);
         code(&mut rendition, at(1));
         rendition.subscriber(OBSERVER).expect("it observes").answers = [answer].into();
-        // The player's frame is over at once.
+        // The player's frame ends at once.
         code(&mut rendition, at(2));
         code(&mut rendition, at(3));
         let missed = (
@@ -306,24 +305,24 @@ fn an_observer_that_waits_or_misses_holds_nobody_up() {
                 (OBSERVER, 3, missed.1),
             ]
         );
-        // No key frame without its wish, and then within the budget.
+        // A key frame only on request, and within the budget.
         assert_eq!(rendition.next_deadline(), None);
         let wish = Feedback::KeyFrame {
             last_good: FrameId(1),
             newest: FrameId(2),
         };
         rendition.feedback(at(4), OBSERVER, wish);
-        let due = rendition.next_deadline().expect("it is wished for");
+        let due = rendition.next_deadline().expect("it was requested");
         assert!(due <= at(1) + OBSERVER_BUDGET, "{due:?}");
-        told(&mut rendition, OBSERVER);
+        calls(&mut rendition, OBSERVER);
         assert!(code(&mut rendition, due));
-        let begun = &told(&mut rendition, OBSERVER)[0];
-        assert_eq!(*begun, Told::Begin(FrameId(4), InputEcho::default()));
+        let begun = &calls(&mut rendition, OBSERVER)[0];
+        assert_eq!(*begun, Call::Begin(FrameId(4), InputEcho::default()));
     }
 }
 
 #[test]
-fn input_is_echoed_to_the_player_whose_it_is_and_stamped_once() {
+fn input_is_echoed_to_its_player_and_stamped_once() {
     let mut rendition = rendition();
     join(&mut rendition, PLAYER, Role::Player);
     join(&mut rendition, OBSERVER, Role::Observer);
@@ -341,19 +340,19 @@ fn input_is_echoed_to_the_player_whose_it_is_and_stamped_once() {
     for (now, from) in [(1, PLAYER), (2, PLAYER), (3, THIRD)] {
         assert!(rendition.captured(at(now), true));
         rendition.applied(&input(from));
-        begin(&mut rendition, at(now));
+        start_frame(&mut rendition, at(now));
         assert_eq!(rendition.end(at(now)), None);
     }
-    let echoes = |told: Vec<Told>| -> Vec<InputEcho> {
-        let echo = |told: &Told| match told {
-            Told::Begin(_, echo) => Some(*echo),
+    let echoes = |calls: Vec<Call>| -> Vec<InputEcho> {
+        let echo = |call: &Call| match call {
+            Call::Begin(_, echo) => Some(*echo),
             _ => None,
         };
-        told.iter().filter_map(echo).collect()
+        calls.iter().filter_map(echo).collect()
     };
     let none = InputEcho::default();
-    assert_eq!(echoes(told(&mut rendition, PLAYER)), [echo, echo, none]);
-    assert_eq!(echoes(told(&mut rendition, OBSERVER)), [none; 3]);
+    assert_eq!(echoes(calls(&mut rendition, PLAYER)), [echo, echo, none]);
+    assert_eq!(echoes(calls(&mut rendition, OBSERVER)), [none; 3]);
     let ends = ends(&mut rendition);
     let stamped = ends.iter().map(|e| e.stamps.at(Stage::InputInjected));
     let stamped: Vec<_> = stamped.step_by(2).collect();
@@ -377,7 +376,11 @@ fn there_is_one_player_and_its_link_alone_counts() {
     assert_eq!(rendition.player(), Some(PLAYER));
     assert_eq!(rendition.subscribers.round_trip(), MS * 10);
     join(&mut rendition, THIRD, Role::Player);
-    assert_eq!(rendition.player(), Some(THIRD), "the newest one plays");
+    assert_eq!(
+        rendition.player(),
+        Some(THIRD),
+        "the newest one is the player"
+    );
     rendition.set_role(THIRD, Role::Observer);
     assert_eq!(rendition.player(), None);
     rendition.set_role(OBSERVER, Role::Player);
@@ -396,7 +399,7 @@ fn a_loss_counts_if_the_frame_was_meant_for_the_player() {
     };
     let reference = |rendition: &mut Rendition<Recorder>, now| {
         assert!(rendition.captured(at(now), true));
-        let (plan, _) = rendition.begin(at(now), None).expect("an encoder");
+        let (plan, _) = rendition.start_frame(at(now), None).expect("an encoder");
         let reference = plan.reference;
         assert_eq!(rendition.end(at(now)), None);
         reference
@@ -406,19 +409,19 @@ fn a_loss_counts_if_the_frame_was_meant_for_the_player() {
     code(&mut rendition, at(1));
     join(&mut rendition, PLAYER, Role::Player);
     code(&mut rendition, at(2));
-    // It begins with a key frame, the third; what was before it never knew.
+    // It starts with a key frame, the third; it never knew earlier frames.
     assert!(code(&mut rendition, at(10)));
     rendition.feedback(at(10), PLAYER, lost(2));
     assert_eq!(reference(&mut rendition, 11), FrameId(3));
     rendition.feedback(at(11), OBSERVER, lost(4));
     assert_eq!(reference(&mut rendition, 12), FrameId(4));
-    let whole = Report::new(FrameId(3), Outcome::Displayed(Fidelity::Whole));
+    let whole = Report::new(FrameId(3), Outcome::Displayed(Fidelity::Complete));
     rendition.feedback(at(12), PLAYER, Feedback::Frame(whole));
     rendition.feedback(at(12), PLAYER, lost(4));
     assert_eq!(
         reference(&mut rendition, 13),
         FrameId(3),
-        "past what was lost"
+        "past the lost frames"
     );
 }
 
@@ -442,7 +445,7 @@ fn the_rate_counts_a_frame_once_however_many_take_it() {
     assert!(rises[49] < rises[1], "it does follow: {rises:?}");
 }
 
-/// The host sends no more frames than the player's display shows, where it was not told otherwise.
+/// The frame rate is limited to the refresh rate of the player's display.
 #[test]
 fn frames_a_second_follow_the_players_display() {
     let mut settings = rendition().settings;
@@ -455,13 +458,13 @@ fn frames_a_second_follow_the_players_display() {
     ] {
         settings.follows_display = follows;
         let mut rendition = Rendition::new(settings);
-        let wishes = Wishes {
+        let constraints = ClientConstraints {
             fps: NonZeroU16::new(wished),
-            ..Wishes::default()
+            ..ClientConstraints::default()
         };
-        rendition.subscribe(OBSERVER, Role::Observer, wishes, Recorder::default());
-        assert_eq!(rendition.fps(), 60.0, "an observer's are not heard");
-        rendition.subscribe(PLAYER, Role::Player, wishes, Recorder::default());
+        rendition.subscribe(OBSERVER, Role::Observer, constraints, Recorder::default());
+        assert_eq!(rendition.fps(), 60.0, "an observer's are ignored");
+        rendition.subscribe(PLAYER, Role::Player, constraints, Recorder::default());
         assert_eq!(rendition.fps(), expected);
         drop(rendition.unsubscribe(PLAYER));
         assert_eq!(rendition.fps(), 60.0);
@@ -469,7 +472,7 @@ fn frames_a_second_follow_the_players_display() {
 }
 
 #[test]
-fn a_still_picture_is_sent_again_to_those_who_need_it() {
+fn a_still_picture_is_repeated_for_those_that_need_it() {
     let start = at(0);
     let second = MS * 1000;
     let mut rendition = rendition();
@@ -478,14 +481,19 @@ fn a_still_picture_is_sent_again_to_those_who_need_it() {
     assert_eq!(
         rendition.next_deadline(),
         None,
-        "for a player of ours nothing is due"
+        "nothing is due for an OpenUVR client"
     );
     // A recorder: twice a second, from its key frame on.
     let recorder = Recorder {
         intake: Some(Intake::Complete),
         ..Recorder::default()
     };
-    rendition.subscribe(OBSERVER, Role::Observer, Wishes::default(), recorder);
+    rendition.subscribe(
+        OBSERVER,
+        Role::Observer,
+        ClientConstraints::default(),
+        recorder,
+    );
     let coded = stands_still(&mut rendition, start + second * 9);
     assert!((17..=18).contains(&coded.len()), "{}", coded.len());
     let gap = |pair: &[Instant]| pair[1].since(pair[0]);
@@ -493,12 +501,12 @@ fn a_still_picture_is_sent_again_to_those_who_need_it() {
         coded.windows(2).map(gap).all(|gap| gap == MS * 500),
         "{coded:?}"
     );
-    // A video player looks at some twenty frames before it shows one.
+    // A video player probes about twenty frames before it displays one.
     let player = Recorder {
         intake: Some(Intake::Steady),
         ..Recorder::default()
     };
-    rendition.subscribe(THIRD, Role::Observer, Wishes::default(), player);
+    rendition.subscribe(THIRD, Role::Observer, ClientConstraints::default(), player);
     let coded = stands_still(&mut rendition, start + second * 15);
     let first = coded.iter().filter(|at| at.since(start) < second * 11);
     assert!(first.count() > 20, "{coded:?}");
@@ -507,7 +515,7 @@ fn a_still_picture_is_sent_again_to_those_who_need_it() {
         "{coded:?}"
     );
     assert!(coded.len() < 50, "then it is seldom: {}", coded.len());
-    // They are none for whoever does not need them any more.
+    // The repetitions end when their subscribers leave.
     rendition.unsubscribe(OBSERVER);
     rendition.unsubscribe(THIRD);
     assert_eq!(rendition.next_deadline(), None);

@@ -1,40 +1,41 @@
-//! What a client says of the sound that it plays, in bytes.
+//! The client's report on an audio stream, and its encoding.
 
 use std::time::Duration;
 
 use crate::bytes::{Reader, Reject, Writer};
 
-/// A client's sound, told about once a second. What is counted is counted since the session's start, so that a
-/// report that is lost takes nothing with it.
+/// A client's report on its audio, sent about once a second. The counters are cumulative since the session's
+/// start, so a lost report loses no information.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AudioReport {
     /// The number of the audio stream.
     pub stream: u8,
-    /// From a sample's capture to its being heard, as far as the client's device says: median of the payloads
-    /// played since the report before. `None`: nothing was played, or the clocks have not met.
+    /// From the capture of a sample to its playback, as far as the client's device reports it: median of the
+    /// payloads played since the previous report. `None`: nothing was played, or the clocks are not
+    /// synchronised.
     pub latency: Option<Duration>,
     /// The 99th percentile of the same, by nearest rank.
     pub latency_p99: Option<Duration>,
-    /// How wrong both may be: the clocks' bound.
+    /// Error bound of both: that of the clock estimate.
     pub bound: Option<Duration>,
-    /// How much later than the fastest payloads nearly all of the last seconds came.
+    /// Delay relative to the fastest payloads within which nearly all payloads of the last seconds arrived.
     pub jitter: Duration,
-    /// The play-out delay that is aimed at.
+    /// The target play-out delay.
     pub target: Duration,
     /// Payloads played.
     pub played: u64,
-    /// Sample frames that were concealed, because their payload was lost or late.
+    /// Sample frames that were concealed because their payload was lost or late.
     pub concealed: u64,
-    /// Sample frames of the longest concealment, with the silence behind it where more was missing than is
-    /// concealed.
+    /// Sample frames of the longest concealment, including the silence after it where the gap was longer than
+    /// the concealment.
     pub longest_concealment: u32,
-    /// How often the device would have run dry.
+    /// Number of underruns of the device.
     pub underruns: u64,
-    /// Payloads that came too late or were too many.
+    /// Payloads that were late or exceeded the buffer.
     pub discarded: u64,
 }
 
-/// In place of a span that is not known.
+/// Replaces an unknown duration.
 const UNKNOWN: u32 = u32::MAX;
 
 fn micros(span: Duration) -> u32 {

@@ -1,4 +1,4 @@
-//! The bytes of input events on their way to the host.
+//! The encoding of input events from client to host.
 
 use crate::bytes::{Reader, Reject, Writer, span_to_wire};
 use crate::id::{ConfigEpoch, DeviceId, InputSeq};
@@ -8,9 +8,9 @@ use crate::input::pad::{MAX_PAD_NAME, PadId, PadIdentity, PadName, PadState};
 use crate::input::pressed::{MAX_PRESSED, PressedKey};
 use crate::time::PeerInstant;
 
-/// In place of the number of pressed keys: not known.
+/// Replaces the number of pressed keys: unknown.
 const NO_SNAPSHOT: u8 = u8::MAX;
-/// In the code of what is pressed: it is part of a device, whose number follows.
+/// Flag in the code of a pressed key or button: it belongs to a device, the number of which follows.
 const OF_DEVICE: u16 = 0x8000;
 
 pub(super) fn write(w: &mut Writer<'_>, batch: &InputBatch) {
@@ -211,7 +211,7 @@ mod tests {
     use crate::input::batch::event_length;
 
     #[test]
-    fn events_have_the_length_that_is_said() {
+    fn events_have_the_stated_length() {
         let pad = PadId::new(0).unwrap();
         let identity = PadIdentity {
             name: PadName::new("Pad"),

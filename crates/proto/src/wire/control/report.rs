@@ -1,4 +1,4 @@
-//! What a client says of one frame, and its bytes.
+//! The client's report on one frame, and its encoding.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::input::echo::EchoKind;
 use crate::time::PeerInstant;
 use crate::trace::{DisplayLatency, DropCause, Fidelity, FrameRecord, Outcome, Stage};
 
-/// What became of one frame at the client; stamps on the client's clock.
+/// The result of one frame at the client; timestamps on the client's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Report {
     /// The view.
@@ -18,7 +18,7 @@ pub struct Report {
     pub frame: FrameId,
     /// How it ended.
     pub outcome: Outcome,
-    /// [`Stage::FirstReceived`] and the base of the spans below.
+    /// [`Stage::FirstReceived`], the base of the durations below.
     pub first_received: Option<PeerInstant>,
     /// From `first_received` to [`Stage::Recoverable`].
     pub recoverable: Option<Duration>,
@@ -28,30 +28,30 @@ pub struct Report {
     pub submitted: Option<Duration>,
     /// From `first_received` to [`Stage::Presented`].
     pub presented: Option<Duration>,
-    /// From [`Stage::InputSampled`] of the newest input that this frame is the first to show, to
-    /// its last stage.
+    /// From [`Stage::InputSampled`] of the newest input that this frame is the first to show, to its last
+    /// stage.
     pub motion_to_photon: Option<Duration>,
-    /// Whether that figure is exact or a lower bound.
+    /// Whether that value is exact or a lower bound.
     pub echo: EchoKind,
-    /// Media datagrams received since the report before.
+    /// Media datagrams received since the previous report.
     pub datagrams: u16,
-    /// Media datagrams found missing since the report before. One that may only be late is counted
-    /// with the next report.
+    /// Media datagrams found missing since the previous report. Those that may only be late are counted in
+    /// the next report.
     pub missing: u16,
-    /// Runs of missing datagrams that began since the report before: what was lost in a row.
+    /// Runs of missing datagrams that started since the previous report, which gives the run length.
     pub runs: u16,
-    /// Fragments of this frame that parity brought back.
+    /// Fragments of this frame that were recovered by FEC.
     pub repaired: u16,
-    /// Fragments of this frame that came because they were asked for.
+    /// Fragments of this frame that were retransmitted.
     pub resent: u16,
-    /// The pose that the application drew the frame with, if it said so.
+    /// The pose with which the application drew the frame, if it is known.
     pub pose: Option<PoseId>,
-    /// How old it was; for the client itself, it is not sent.
+    /// The age of that pose; only for the client, not sent.
     pub age: DisplayLatency,
 }
 
 impl Report {
-    /// On a frame of the first view, of which no more than its end is known.
+    /// For a frame of the first view of which only the outcome is known.
     #[must_use]
     pub fn new(frame: FrameId, outcome: Outcome) -> Report {
         Report {
@@ -77,7 +77,7 @@ impl Report {
 }
 
 impl From<&FrameRecord> for Report {
-    /// What was said of the frame, or is known of it although nothing was.
+    /// The report of the frame, or the known part of it without one.
     fn from(record: &FrameRecord) -> Report {
         let client = record.client;
         Report {
@@ -102,10 +102,10 @@ impl From<&FrameRecord> for Report {
     }
 }
 
-/// A first datagram that never arrived, or was not measured.
+/// The time of a first datagram that never arrived, or was not measured.
 const NO_INSTANT: i64 = i64::MIN;
 
-/// Taken by a receiver that shows nothing.
+/// Accepted by a receiver without a display.
 const LEFT: u8 = 3;
 
 pub(super) fn write(w: &mut Writer<'_>, report: &Report) {
@@ -113,13 +113,13 @@ pub(super) fn write(w: &mut Writer<'_>, report: &Report) {
     match report.outcome {
         Outcome::Displayed(fidelity) => {
             let how = match fidelity {
-                Fidelity::Whole => 0,
+                Fidelity::Complete => 0,
                 Fidelity::Concealed => 1,
                 Fidelity::Tainted => 2,
             };
             w.u8(how).u8(0);
         }
-        Outcome::Left => {
+        Outcome::SentUnacknowledged => {
             w.u8(LEFT).u8(0);
         }
         Outcome::Dropped { stage, why } => {
@@ -152,10 +152,10 @@ pub(super) fn parse(r: &mut Reader<'_>) -> Result<Report, Reject> {
     let how = r.u8()?;
     let stage = usize::from(r.u8()?);
     let outcome = match how {
-        0 => Outcome::Displayed(Fidelity::Whole),
+        0 => Outcome::Displayed(Fidelity::Complete),
         1 => Outcome::Displayed(Fidelity::Concealed),
         2 => Outcome::Displayed(Fidelity::Tainted),
-        LEFT => Outcome::Left,
+        LEFT => Outcome::SentUnacknowledged,
         16.. => Outcome::Dropped {
             stage: *Stage::ALL.get(stage).ok_or(Reject::Range("stage"))?,
             why: *DropCause::ALL

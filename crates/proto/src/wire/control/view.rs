@@ -1,4 +1,4 @@
-//! The bytes of a view's number.
+//! The encoding of a view id.
 
 use crate::bytes::{Reader, Reject, Writer};
 use crate::id::ViewId;

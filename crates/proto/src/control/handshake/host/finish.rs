@@ -1,5 +1,4 @@
-//! The end of a handshake: a client shows that it knows the PIN or has its key, and is let in or told why
-//! not.
+//! The last handshake message: the client proves its PIN or key and is admitted or refused.
 
 use zerocopy::IntoBytes;
 
@@ -8,14 +7,13 @@ use super::{
 };
 use crate::control::handshake::layout::{Confirm, Finish, NOISE_3, Reason, name_from_bytes};
 use crate::control::handshake::noise::{Keys, Noise, is_tagged, tag};
-use crate::control::handshake::{Established, HALF_OPEN_LIFE};
+use crate::control::handshake::{Established, HALF_OPEN_TIMEOUT};
 use crate::control::identity::{ClientId, PublicKey, sha256};
 use crate::id::PathId;
 use crate::time::Instant;
 
 impl HostHandshake {
-    /// Answers a Finish, if it is one of a client that holds the key of an Answer from here; a repeated one
-    /// as it was answered before.
+    /// Answers a Finish if its tag proves knowledge of an Answer's key; a repeated Finish gets the same reply.
     pub(super) fn answer_finish(
         &mut self,
         now: Instant,
@@ -30,7 +28,7 @@ impl HostHandshake {
                 && finish.head.pattern() == Some(half.pattern)
         })?;
         let half = &self.halves[index];
-        // Whoever holds the key has read the Answer; anybody else is not even counted.
+        // The key proves that the sender has read the Answer. Other senders do not count as a try.
         if !is_tagged(&half.key, datagram) {
             return None;
         }
@@ -83,7 +81,7 @@ impl HostHandshake {
             finish: digest,
             reply: reply.clone(),
         };
-        half.expires = now + HALF_OPEN_LIFE;
+        half.expires = now + HALF_OPEN_TIMEOUT;
         self.halves.push_back(half);
         Some(Reaction {
             reply: Some(reply),
@@ -100,12 +98,11 @@ impl HostHandshake {
         finish: &Finish,
         standing: &dyn Fn(&ClientId) -> DeviceStatus,
     ) -> Result<(Keys, PublicKey, Paired), Rejection> {
-        // Exchanges that were begun side by side are judged one after the other, with the same
-        // delays as if they had queued.
+        // Concurrent exchanges are judged in sequence, with the same delays as if they were queued.
         if self.admitting(now, from)?.serial != window {
             return Err(Refusal(Reason::PairingClosed, 0).into());
         }
-        // From here on a Finish that gets no Confirm is a try that was used.
+        // From here on a Finish without a Confirm uses up a try.
         let name = noise.read(&finish.noise);
         let (Some(name), Some(peer)) = (name, noise.peer()) else {
             self.count_wrong(now, from, |tries_left| PairingEvent::WrongPin {
@@ -127,7 +124,7 @@ impl HostHandshake {
         Ok((keys, peer, Paired::New { name }))
     }
 
-    /// Counts a try that did not pair, and says so; the last one closes the window.
+    /// Counts a failed try and emits its event; the last one closes the window.
     pub(super) fn count_wrong(
         &mut self,
         now: Instant,
@@ -146,8 +143,8 @@ impl HostHandshake {
     }
 }
 
-/// The tag of the Finish was good, and only the owner of `key` could read what makes it; what is
-/// left is whether it is still welcome.
+/// The Finish's tag is valid, and only the owner of `key` could make it. What remains is whether the device
+/// is still allowed.
 fn finish_by_key(
     status: DeviceStatus,
     key: PublicKey,

@@ -1,5 +1,4 @@
-//! A ticket that a client shows, in the handshake or through a connection that somebody else has sealed: a
-//! browser's.
+//! Tickets in the handshake, and over a connection sealed by other means: a browser's.
 
 use super::{DeviceStatus, HostHandshake, Paired, PairingEvent, Refusal, Rejection, TicketClaim};
 use crate::control::handshake::layout::Reason;
@@ -10,7 +9,7 @@ use crate::control::ticket::{SignedTicket, TicketRefused};
 use crate::id::PathId;
 
 impl HostHandshake {
-    /// The client has proven its key: its ticket is judged, and used.
+    /// The client has proven its key: verifies and redeems its ticket.
     pub(super) fn finish_by_ticket(
         &mut self,
         from: PathId,
@@ -24,12 +23,12 @@ impl HostHandshake {
         let keys = noise.keys()?;
         let ticket = claim.ticket;
         let role = ticket.and_then(|ticket| self.redeem(&ticket, &claim.device));
-        let role = self.heard(from, role)?;
+        let role = self.report_refusal(from, role)?;
         let name = claim.name;
         Ok((keys, claim.device, Paired::Ticket { name, role }))
     }
 
-    /// A device at `from`, which goes by `key`, shows a ticket; as what it may come at most.
+    /// Redeems the ticket of a device at `from` with `key` and returns the highest role that it grants.
     ///
     /// # Errors
     /// [`TicketRefused`]
@@ -40,7 +39,7 @@ impl HostHandshake {
         key: &PublicKey,
     ) -> Result<Role, TicketRefused> {
         let role = ticket.parse().and_then(|ticket| self.redeem(&ticket, key));
-        self.heard(from, role)
+        self.report_refusal(from, role)
     }
 
     fn redeem(&mut self, ticket: &SignedTicket, key: &PublicKey) -> Result<Role, TicketRefused> {
@@ -49,8 +48,8 @@ impl HostHandshake {
         gate.redeem(now, ticket, key)
     }
 
-    /// Tells of a ticket that lets nobody in.
-    fn heard(
+    /// Emits an event for a rejected ticket.
+    fn report_refusal(
         &mut self,
         from: PathId,
         role: Result<Role, TicketRefused>,

@@ -1,8 +1,8 @@
-//! A PIN that comes as it was typed, through a connection that somebody else has sealed: a browser's.
+//! A PIN sent in clear over a connection sealed by other means: a browser's.
 //!
-//! It counts as a try of the same window as [`super::finish`]'s, with the same limits, and the first
-//! success closes the window. What the handshake proves besides (that both ends know the PIN, so that
-//! nobody stands between them) is not proven here: that is the other connection's business.
+//! It counts as a try of the same window as in [`super::finish`], with the same limits, and the first success
+//! closes the window. Unlike the handshake, it does not prove the absence of an on-path attacker: the other
+//! connection must do that.
 
 use super::{DeviceStatus, HostHandshake, PairingEvent};
 use crate::control::identity::PublicKey;
@@ -10,25 +10,25 @@ use crate::control::pairing::{Pin, TryDenied};
 use crate::id::PathId;
 use crate::time::Instant;
 
-/// Why a PIN did not let a device in.
+/// Why a PIN was rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PinRefused {
     /// No pairing window is open, or this network has used up its tries.
     #[error("pairing is closed at the host: run `openuvr devices pair` there for a new PIN")]
     Closed,
-    /// It may try again after so many seconds.
+    /// Retry after this many seconds.
     #[error("try again in {0} s")]
     Wait(u16),
-    /// It is another PIN.
+    /// The PIN is wrong.
     #[error("that is not the PIN that the host shows")]
     Wrong,
-    /// The PIN was right, and the device is one that the host forbids.
+    /// The PIN is right, but the host forbids the device.
     #[error("the host forbids this device")]
     Forbidden,
 }
 
 impl HostHandshake {
-    /// A device at `from`, which goes by `key` and is `standing` to this host, gives a PIN.
+    /// Tries the PIN of a device at `from` with `key` and record `standing`.
     ///
     /// # Errors
     /// [`PinRefused`]; all but [`PinRefused::Closed`] and [`PinRefused::Wait`] used up a try.
@@ -68,8 +68,8 @@ impl HostHandshake {
     }
 }
 
-/// The key under which a device is stored that has no key of ours: any 32 bytes that only it can stand for,
-/// as the hash of a public key for which it signs.
+/// The storage key of a device without an X25519 key: 32 bytes that only it can prove, such as the hash of a
+/// public key for which it signs.
 #[must_use]
 pub fn foreign_key(kind: &str, public_key: &[u8]) -> PublicKey {
     let length = (kind.len() as u64).to_le_bytes();
@@ -115,16 +115,16 @@ mod tests {
     }
 
     #[test]
-    fn wrong_ones_wait_and_are_counted_with_all_others() {
+    fn wrong_pins_are_delayed_and_counted_together() {
         let mut host = host();
         assert_eq!(try_pin(&mut host, 1, "654321"), Err(PinRefused::Wrong));
         assert_eq!(try_pin(&mut host, 1, "123456"), Err(PinRefused::Wait(1)));
         assert_eq!(try_pin(&mut host, 3, "1234567"), Err(PinRefused::Wrong));
         assert_eq!(try_pin(&mut host, 9, "0000"), Err(PinRefused::Wrong));
         assert_eq!(try_pin(&mut host, 30, "123456"), Err(PinRefused::Closed));
-        let told = std::iter::from_fn(|| host.poll_event());
-        assert_eq!(told.count(), 3);
-        // Another network has tries of its own.
+        let events = std::iter::from_fn(|| host.poll_event());
+        assert_eq!(events.count(), 3);
+        // Another network has its own tries.
         let pin = Pin::parse("123456").unwrap();
         let at = Instant(31_000_000_000);
         assert_eq!(
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(
             try_pin(&mut host, 100, "123456"),
             Err(PinRefused::Closed),
-            "its time is over"
+            "the window has expired"
         );
     }
 

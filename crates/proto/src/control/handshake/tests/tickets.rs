@@ -1,4 +1,4 @@
-//! A client with a portal's ticket and a host that takes them.
+//! A client with a portal's ticket, and a host that accepts tickets.
 
 use super::*;
 use crate::control::negotiate::Role;
@@ -17,13 +17,13 @@ fn ticket() -> Ticket {
     Ticket {
         session: SESSION,
         role: Role::Observer,
-        holder: Holder::FirstToCome,
+        holder: Holder::FirstUse,
         not_after: UnixTime(TIME.0 + 60),
         id: [1; 16],
     }
 }
 
-/// A host that takes tickets, and a client that shows this one.
+/// A host that accepts tickets, and a client with this ticket.
 fn showing(ticket: &Ticket) -> World {
     let signed = ticket.sign(&signer());
     let mut world = World::new(|host| Trust::Ticket {
@@ -36,8 +36,8 @@ fn showing(ticket: &Ticket) -> World {
     world
 }
 
-/// The same client asks anew.
-fn asks_with(world: &mut World, trust: Trust) -> Result<(), HandshakeError> {
+/// The same client connects again.
+fn attempt(world: &mut World, trust: Trust) -> Result<(), HandshakeError> {
     let name = DeviceName::new("x");
     let client = ClientHandshake::new(world.now, &world.client_identity, name, trust);
     world.client = client.unwrap();
@@ -45,7 +45,7 @@ fn asks_with(world: &mut World, trust: Trust) -> Result<(), HandshakeError> {
 }
 
 #[test]
-fn a_ticket_lets_a_stranger_in_who_is_known_then() {
+fn a_ticket_admits_a_stranger_that_then_reconnects() {
     let mut world = showing(&ticket());
     world.run().unwrap();
     let name = DeviceName::new("the attic");
@@ -53,16 +53,16 @@ fn a_ticket_lets_a_stranger_in_who_is_known_then() {
     assert_eq!(world.assert_agreed(), &Paired::Ticket { name, role });
     let key = world.client_identity.public();
     assert_eq!(world.host.admitted(&key), Some(Role::Observer));
-    // It comes back by its key, after the ticket's time.
+    // It reconnects by its key after the ticket has expired.
     world.host.time_of_day(UnixTime(TIME.0 + 10_000));
     let host = world.host_identity.public();
-    asks_with(&mut world, Trust::Known(host)).unwrap();
+    attempt(&mut world, Trust::Known(host)).unwrap();
     assert_eq!(world.at_host[1].1, Paired::Known);
     assert!(world.host.poll_event().is_none());
 }
 
 #[test]
-fn what_travels_in_the_clear_holds_no_ticket() {
+fn cleartext_contains_no_ticket() {
     let mut world = showing(&ticket());
     world.run().unwrap();
     let signed = ticket().sign(&signer());
@@ -73,11 +73,11 @@ fn what_travels_in_the_clear_holds_no_ticket() {
 }
 
 #[test]
-fn bad_weather_costs_no_ticket() {
+fn impairments_do_not_consume_a_ticket() {
     for seed in 0..40 {
         let mut world = showing(&ticket());
         world.random = seed;
-        world.weather = Weather {
+        world.impairments = Impairments {
             loss: 30,
             twice: 20,
             delay: 40,
@@ -95,27 +95,27 @@ fn each_bad_ticket_is_refused_with_its_reason_at_both_ends() {
     elsewhere.session = SessionUuid([7; 16]);
     let mut old = ticket();
     old.not_after = UnixTime(TIME.0 - 31);
-    let mut eternal = ticket();
-    eternal.not_after = UnixTime(u64::MAX);
+    let mut unlimited = ticket();
+    unlimited.not_after = UnixTime(u64::MAX);
     let mut of_another = ticket();
     of_another.holder = Holder::Key(KeyHash::of(&PublicKey([1; 32])));
     for (ticket, why) in [
         (elsewhere, TicketRefused::OtherSession),
         (old, TicketRefused::Expired),
-        (eternal, TicketRefused::TooLong),
+        (unlimited, TicketRefused::TooLong),
         (of_another, TicketRefused::OtherKey),
     ] {
         let mut world = showing(&ticket);
         assert_eq!(world.run(), Err(HandshakeError::Ticket(why)));
-        let told = world.host.poll_event();
+        let event = world.host.poll_event();
         let expected = PairingEvent::TicketRefused { from: CLIENT, why };
-        assert_eq!(told, Some(expected));
+        assert_eq!(event, Some(expected));
         assert!(world.at_host.is_empty());
     }
 }
 
 #[test]
-fn a_used_ticket_lets_no_second_device_in() {
+fn a_used_ticket_admits_no_second_device() {
     let mut world = showing(&ticket());
     world.run().unwrap();
     world.client_identity = Identity::generate().unwrap();
@@ -123,13 +123,13 @@ fn a_used_ticket_lets_no_second_device_in() {
         host: world.host_identity.public(),
         ticket: ticket().sign(&signer()),
     };
-    let again = asks_with(&mut world, trust);
+    let again = attempt(&mut world, trust);
     assert_eq!(again, Err(HandshakeError::Ticket(TicketRefused::Used)));
     assert_eq!(world.at_host.len(), 1);
 }
 
 #[test]
-fn a_forged_ticket_and_a_forbidden_device_stay_out() {
+fn forged_tickets_and_forbidden_devices_are_refused() {
     let mut world = showing(&ticket());
     let forged = ticket().sign(&TicketSigner::from_seed(&[6; 32]).unwrap());
     let host = world.host_identity.public();
@@ -137,7 +137,7 @@ fn a_forged_ticket_and_a_forbidden_device_stay_out() {
         host,
         ticket: forged,
     };
-    let outcome = asks_with(&mut world, trust);
+    let outcome = attempt(&mut world, trust);
     assert_eq!(outcome, Err(HandshakeError::Ticket(TicketRefused::Forged)));
     let mut world = showing(&ticket());
     world.standing = DeviceStatus::Forbidden(world.client_identity.public());
@@ -145,7 +145,7 @@ fn a_forged_ticket_and_a_forbidden_device_stay_out() {
 }
 
 #[test]
-fn a_host_without_a_portal_says_so() {
+fn a_host_without_a_portal_refuses_tickets_with_a_reason() {
     let mut world = World::new(|host| Trust::Ticket {
         host: host.public(),
         ticket: ticket().sign(&signer()),
@@ -165,11 +165,11 @@ fn a_ticket_for_another_host_is_not_answered() {
     world.host.take_tickets(gate);
     world.host.time_of_day(TIME);
     assert_eq!(world.run(), Err(HandshakeError::TicketUnanswered));
-    assert_eq!(world.host.half_open(), 0, "nothing was done for it");
+    assert_eq!(world.host.half_open(), 0, "no state was kept");
 }
 
 #[test]
-fn a_begin_that_is_repeated_elsewhere_uses_nothing_up() {
+fn a_begin_repeated_from_another_address_consumes_nothing() {
     let mut world = showing(&ticket());
     world.run().unwrap();
     let begin = world
@@ -177,7 +177,7 @@ fn a_begin_that_is_repeated_elsewhere_uses_nothing_up() {
         .iter()
         .find(|(to, datagram)| *to == To::Host && Kind::of(datagram) == Some(Kind::Begin));
     let begin = begin.unwrap().1.clone();
-    // A cookie is for one address; and the ticket counts at the Finish alone.
+    // A cookie is valid for one address, and a ticket is redeemed at the Finish.
     let reaction = world
         .host
         .handle_datagram(world.now, OTHER, &begin, &no_device);

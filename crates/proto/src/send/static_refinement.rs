@@ -1,9 +1,8 @@
-//! A picture that stands still is made better, part by part, until it cannot be told from its source.
+//! Static refinement: a still picture is improved in parts until it matches its source.
 //!
-//! It knows with which quantiser each macroblock was coded last, and says what is coded anew, how well
-//! and when; each part is as large as half of the rate carries in a frame's time. When nothing is left
-//! to improve, nothing is due. Whether the link is full is the policy's to know, and what has changed
-//! the caller's. A value without a clock: `now` comes in.
+//! It tracks the quantiser of each macroblock and decides what to code again, with which quantiser and when;
+//! each part takes half of the rate in a frame's time. When all is refined, nothing is due. The policy
+//! decides whether the link is full, and the caller knows the changed macroblocks. Sans-I/O: `now` is an argument.
 
 use std::time::Duration;
 
@@ -11,96 +10,92 @@ use crate::id::FrameId;
 use crate::time::Instant;
 use crate::units::Bitrate;
 
-/// A picture that has not changed for this long is improved: six frames at 60 a second, so that a
-/// short pause costs nothing (guess).
+/// Time without changes before the first refinement: six frames at 60 a second, so that a short pause costs
+/// nothing (guess).
 const STILL: Duration = Duration::from_millis(100);
 
-/// The first goal for each macroblock, at which a moving picture looks good (guess).
+/// The first target quantiser, good for a moving picture (guess).
 const GOOD_QP: u8 = 20;
 
-/// The last one. H.264's quantiser step is 1.25 there (ITU-T H.264, table 8-15): the difference from
-/// the source is one level of luma. Measured: 54 dB of luma PSNR on text, gradients and noise.
+/// The final target quantiser. H.264's quantiser step is 1.25 there (ITU-T H.264, table 8-15): the error is
+/// one level of luma. Measured: 54 dB of luma PSNR on text, gradients and noise.
 const EXACT_QP: u8 = 6;
 
-/// By how much a whole picture is improved at once where it can't be done in parts: 6 would double
-/// the bits.
+/// Quantiser step of refinements for encoders that cannot code parts: 6 would double the bits.
 const STEP: u8 = 5;
 
-/// A whole picture is not improved beyond [`GOOD_QP`] if it would take the link longer than this
-/// (guess): what moves next would have to wait for it.
-const WHOLE_TAKES: Duration = Duration::from_millis(250);
+/// Complete pictures are not refined beyond [`GOOD_QP`] if that takes the link longer than this (guess): the
+/// next change would have to wait.
+const MAX_REFINEMENT_TIME: Duration = Duration::from_millis(250);
 
-/// The first part of a picture, of which nothing is known: this share of its macroblocks (guess).
+/// The first part of a picture, when costs are unknown: one n-th of its macroblocks (guess).
 const FIRST_SHARE: u16 = 8;
 
-/// The smallest part, in macroblocks: below it a frame's headers are most of it (guess).
+/// The smallest part in macroblocks: below it a frame's headers dominate (guess).
 const SMALLEST: f64 = 8.0;
 
-/// A part takes at most this many times the macroblocks of the one before (guess).
+/// Maximum growth from one part to the next (guess).
 const GROWTH: f64 = 4.0;
 
-/// What is to be coded anew.
+/// A part to code again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Improvement {
     /// The quantiser.
     pub qp: u8,
     /// The first macroblock, in raster order.
     pub first_mb: u16,
-    /// How many macroblocks, among them some that are good enough already.
+    /// The number of macroblocks, some of which may be good enough already.
     pub mbs: u16,
 }
 
-/// How good each macroblock of the picture is, and what is done about it.
+/// The quality of each macroblock, and the next refinement.
 #[derive(Clone, Debug, Default)]
-pub struct TopUp {
-    /// With which quantiser each macroblock was coded.
+pub struct StaticRefinement {
+    /// The quantiser of each macroblock.
     qps: Vec<u8>,
-    /// And with which frame.
+    /// The frame that coded each macroblock.
     since: Vec<FrameId>,
-    /// Whether the encoder can leave macroblocks as they are.
+    /// Whether the encoder can skip macroblocks.
     parts: bool,
-    /// Where the next part may begin: all macroblocks before it have reached the goal.
+    /// Start of the next part: all macroblocks before it have reached the target.
     from: usize,
-    /// How many macroblocks the next part has, and the goal for which that was found out.
+    /// Size of the next part in macroblocks, and the target that it was measured for.
     many: f64,
     goal: u8,
-    /// Bits of the newest frame, if the picture is improved as a whole.
+    /// Bits of the newest frame, if complete pictures are refined.
     bits: u64,
-    /// When the next improvement may begin.
+    /// When the next refinement may start.
     at: Instant,
 }
 
-impl TopUp {
-    /// A new encoder for pictures of `mbs` macroblocks: nothing was coded yet. `parts` says whether
-    /// it can code some of them and leave the others as the decoder has them.
+impl StaticRefinement {
+    /// A new encoder for pictures of `mbs` macroblocks. `parts`: it can skip macroblocks.
     pub fn opened(&mut self, mbs: u16, parts: bool) {
-        *self = TopUp {
-            // Nothing can be improved before something was coded.
+        *self = StaticRefinement {
+            // Nothing can be refined before the first coded frame.
             qps: vec![0; usize::from(mbs)],
             since: vec![FrameId::NONE; usize::from(mbs)],
             parts,
-            ..TopUp::default()
+            ..StaticRefinement::default()
         };
     }
 
-    /// All of the picture was coded with `qp`, as `frame`, and took `bits`. What it was before does not
-    /// count.
+    /// The complete picture was coded with `qp` as `frame` and took `bits`.
     pub fn coded(&mut self, now: Instant, frame: FrameId, qp: u8, bits: u64) {
         self.qps.fill(qp);
         self.since.fill(frame);
         self.restart(now, bits);
     }
 
-    /// Writes into `unchanged` which macroblocks a frame of quantiser `qp` need not look at: those
-    /// that have not `changed` and were coded at least as well.
+    /// Marks in `unchanged` the macroblocks that a frame of quantiser `qp` may skip: not `changed`, and coded
+    /// at least as well.
     pub fn mark(&self, qp: u8, unchanged: &mut Vec<bool>, changed: impl Fn(usize) -> bool) {
         unchanged.clear();
         let known = self.qps.iter().enumerate();
         unchanged.extend(known.map(|(mb, known)| *known <= qp && !changed(mb)));
     }
 
-    /// The same for a frame that refers back to `reference`, past others that were lost: those that
-    /// have not `changed` and were not coded again since.
+    /// The same for a frame with an older `reference` after a loss: not `changed`, and not coded since.
     pub fn mark_back(
         &self,
         reference: FrameId,
@@ -112,8 +107,7 @@ impl TopUp {
         unchanged.extend(since.map(|(mb, since)| *since <= reference && !changed(mb)));
     }
 
-    /// `frame` was coded with `qp` and took `bits`; the macroblocks that are `unchanged` are as good as
-    /// they were.
+    /// `frame` was coded with `qp` and took `bits`; the `unchanged` macroblocks keep their quality.
     pub fn coded_in_part(
         &mut self,
         now: Instant,
@@ -134,23 +128,23 @@ impl TopUp {
         self.at = now + STILL;
     }
 
-    /// When something is to be improved, if anything can be at this rate.
+    /// When the next refinement is due at this rate, if any.
     #[must_use]
     pub fn due(&self, target: Bitrate) -> Option<Instant> {
         let goal = if self.parts {
             self.next_goal().is_some()
         } else {
-            self.whole(target).is_some()
+            self.full_picture_qp(target).is_some()
         };
         goal.then_some(self.at)
     }
 
-    /// The link has no room before `until`.
+    /// The link has no capacity before `until`.
     pub fn wait(&mut self, until: Instant) {
         self.at = self.at.max(until);
     }
 
-    /// The goal that is not reached yet, and the first macroblock that has not reached it.
+    /// The next target quantiser, and the first macroblock that has not reached it.
     fn next_goal(&self) -> Option<(u8, usize)> {
         let worse = |goal: u8, from: usize| {
             let rest = self.qps.get(from..)?;
@@ -163,8 +157,8 @@ impl TopUp {
         }
     }
 
-    /// The quantiser with which the whole picture is coded next.
-    fn whole(&self, target: Bitrate) -> Option<u8> {
+    /// The quantiser for the next complete picture.
+    fn full_picture_qp(&self, target: Bitrate) -> Option<u8> {
         let worst = self.qps.iter().copied().max()?;
         if worst <= EXACT_QP {
             return None;
@@ -173,16 +167,16 @@ impl TopUp {
         if worst > GOOD_QP {
             return Some(better.max(GOOD_QP));
         }
-        let room = target.0 as f64 * WHOLE_TAKES.as_secs_f64();
+        let room = target.0 as f64 * MAX_REFINEMENT_TIME.as_secs_f64();
         (self.bits as f64 * 2.0 <= room).then_some(better.max(EXACT_QP))
     }
 
-    /// What to improve now. The caller codes it as a frame that refers to the newest one, and says
-    /// what became of it.
+    /// The next refinement. The caller codes it as a frame that refers to the newest one, and reports the
+    /// result.
     pub fn next(&mut self, target: Bitrate) -> Option<Improvement> {
         if !self.parts {
             let all = u16::try_from(self.qps.len()).unwrap_or(u16::MAX);
-            return self.whole(target).map(|qp| Improvement {
+            return self.full_picture_qp(target).map(|qp| Improvement {
                 qp,
                 first_mb: 0,
                 mbs: all,
@@ -211,8 +205,7 @@ impl TopUp {
         })
     }
 
-    /// An improvement was coded as `frame` and took `bits`; frames are `interval` apart, and `target` may be
-    /// sent.
+    /// A refinement was coded as `frame` and took `bits`; frames are `interval` apart at the rate `target`.
     pub fn improved(
         &mut self,
         now: Instant,
@@ -241,7 +234,7 @@ impl TopUp {
         self.at = now + interval.max(takes);
     }
 
-    /// The coarsest quantiser that anything was coded with.
+    /// The coarsest quantiser of all macroblocks.
     #[must_use]
     pub fn worst(&self) -> u8 {
         self.qps.iter().copied().max().unwrap_or_default()
@@ -256,23 +249,26 @@ mod tests {
     const INTERVAL: Duration = Duration::from_millis(16);
 
     /// A picture of 1000 macroblocks, coded with `qp`.
-    fn coded(parts: bool, qp: u8) -> TopUp {
-        let mut top_up = TopUp::default();
-        top_up.opened(1000, parts);
-        assert_eq!(top_up.due(TARGET), None, "nothing was coded yet");
-        top_up.coded(Instant(0), FrameId(1), qp, 100_000);
-        top_up
+    fn coded(parts: bool, qp: u8) -> StaticRefinement {
+        let mut static_refinement = StaticRefinement::default();
+        static_refinement.opened(1000, parts);
+        assert_eq!(static_refinement.due(TARGET), None, "nothing was coded yet");
+        static_refinement.coded(Instant(0), FrameId(1), qp, 100_000);
+        static_refinement
     }
 
-    /// Improves to the end, where a macroblock costs so many bits; what was done, and when.
-    fn to_the_end(top_up: &mut TopUp, cost: u64) -> Vec<(Instant, Improvement)> {
+    /// Refines completely with a cost per macroblock; returns the steps with their times.
+    fn to_the_end(
+        static_refinement: &mut StaticRefinement,
+        cost: u64,
+    ) -> Vec<(Instant, Improvement)> {
         let mut done = Vec::new();
-        while let Some(at) = top_up.due(TARGET) {
-            let what = top_up.next(TARGET).expect("it is due");
+        while let Some(at) = static_refinement.due(TARGET) {
+            let what = static_refinement.next(TARGET).expect("it is due");
             done.push((at, what));
             let bits = u64::from(what.mbs) * cost;
             let frame = FrameId(u32::try_from(done.len()).expect("few") + 1);
-            top_up.improved(at, frame, &what, bits, TARGET, INTERVAL);
+            static_refinement.improved(at, frame, &what, bits, TARGET, INTERVAL);
             assert!(done.len() < 10_000, "no end");
         }
         done
@@ -280,8 +276,8 @@ mod tests {
 
     #[test]
     fn each_macroblock_becomes_good_then_exact_then_nothing_is_due() {
-        let mut top_up = coded(true, 40);
-        let done = to_the_end(&mut top_up, 100);
+        let mut static_refinement = coded(true, 40);
+        let done = to_the_end(&mut static_refinement, 100);
         assert_eq!(done[0].0, Instant(0) + STILL);
         for goal in [GOOD_QP, EXACT_QP] {
             let parts = done.iter().filter(|(_, what)| what.qp == goal);
@@ -292,19 +288,19 @@ mod tests {
             assert_eq!(mbs, (0..1000).collect::<Vec<_>>(), "each once, in order");
         }
         assert!(done.is_sorted_by_key(|(_, what)| std::cmp::Reverse(what.qp)));
-        assert_eq!(top_up.due(TARGET), None);
-        assert_eq!(top_up.worst(), EXACT_QP);
+        assert_eq!(static_refinement.due(TARGET), None);
+        assert_eq!(static_refinement.worst(), EXACT_QP);
     }
 
     #[test]
     fn improvements_take_half_of_the_rate() {
         for cost in [10, 300, 3000] {
-            let mut top_up = coded(true, 32);
-            let done = to_the_end(&mut top_up, cost);
+            let mut static_refinement = coded(true, 32);
+            let done = to_the_end(&mut static_refinement, cost);
             let last = done.last().expect("something").0;
             let bits = 2 * 1000 * cost;
             let takes = (last - STILL).since(Instant(0)).as_secs_f64();
-            // But for what the last part takes.
+            // Except for the last part.
             let most = 5e6 * (takes + 1.0 / 60.0) + 150_000.0;
             assert!(bits as f64 <= most, "{cost}: {bits} bits in {takes} s");
             for (_, what) in done.iter().skip(1) {
@@ -315,16 +311,16 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_changed_is_not_improved_again() {
-        let mut top_up = coded(true, 40);
-        to_the_end(&mut top_up, 100);
+    fn unchanged_macroblocks_are_not_refined_again() {
+        let mut static_refinement = coded(true, 40);
+        to_the_end(&mut static_refinement, 100);
         let mut unchanged = Vec::new();
-        top_up.mark(30, &mut unchanged, |mb| (500..510).contains(&mb));
+        static_refinement.mark(30, &mut unchanged, |mb| (500..510).contains(&mb));
         assert_eq!(unchanged.iter().filter(|same| !**same).count(), 10);
         let now = Instant(1_000_000_000);
-        top_up.coded_in_part(now, FrameId(99), 30, 5000, &unchanged);
-        assert_eq!(top_up.due(TARGET), Some(now + STILL));
-        let done = to_the_end(&mut top_up, 100);
+        static_refinement.coded_in_part(now, FrameId(99), 30, 5000, &unchanged);
+        assert_eq!(static_refinement.due(TARGET), Some(now + STILL));
+        let done = to_the_end(&mut static_refinement, 100);
         let within = |(_, what): &(Instant, Improvement)| {
             (500..510).contains(&what.first_mb) && what.first_mb + what.mbs <= 510
         };
@@ -332,32 +328,32 @@ mod tests {
     }
 
     #[test]
-    fn what_was_coded_worse_is_looked_at() {
-        let mut top_up = coded(true, 30);
+    fn coarser_macroblocks_are_not_skipped() {
+        let mut static_refinement = coded(true, 30);
         let mut unchanged = Vec::new();
-        top_up.mark(29, &mut unchanged, |_| false);
+        static_refinement.mark(29, &mut unchanged, |_| false);
         assert!(unchanged.iter().all(|same| !same));
-        top_up.mark(30, &mut unchanged, |_| false);
+        static_refinement.mark(30, &mut unchanged, |_| false);
         assert!(unchanged.iter().all(|same| *same));
-        let first = top_up.next(TARGET).expect("an improvement");
-        top_up.improved(Instant(0), FrameId(2), &first, 1000, TARGET, INTERVAL);
-        top_up.mark(25, &mut unchanged, |_| false);
+        let first = static_refinement.next(TARGET).expect("an improvement");
+        static_refinement.improved(Instant(0), FrameId(2), &first, 1000, TARGET, INTERVAL);
+        static_refinement.mark(25, &mut unchanged, |_| false);
         let better = unchanged.iter().filter(|same| **same).count();
         assert_eq!(better, usize::from(first.mbs));
     }
 
     #[test]
-    fn only_what_was_lost_is_improved_again() {
-        let mut top_up = coded(true, 30);
-        let done = to_the_end(&mut top_up, 1000);
-        // The last three improvements never arrived.
+    fn only_lost_macroblocks_are_refined_again() {
+        let mut static_refinement = coded(true, 30);
+        let done = to_the_end(&mut static_refinement, 1000);
+        // The last three refinements were lost.
         let lost = &done[done.len() - 3..];
         let sound = FrameId(u32::try_from(done.len()).expect("few") - 2);
         let mut unchanged = Vec::new();
-        top_up.mark_back(sound, &mut unchanged, |_| false);
+        static_refinement.mark_back(sound, &mut unchanged, |_| false);
         let (now, frame) = (Instant(9_000_000_000), FrameId(1000));
-        top_up.coded_in_part(now, frame, 30, 1000, &unchanged);
-        let again = to_the_end(&mut top_up, 1000);
+        static_refinement.coded_in_part(now, frame, 30, 1000, &unchanged);
+        let again = to_the_end(&mut static_refinement, 1000);
         let first = lost[0].1.first_mb;
         assert!(again.iter().all(|(_, what)| what.first_mb >= first));
         let exact = again.iter().filter(|(_, what)| what.qp == EXACT_QP);
@@ -366,28 +362,28 @@ mod tests {
     }
 
     #[test]
-    fn a_full_link_puts_an_improvement_off() {
-        let mut top_up = coded(true, 30);
+    fn a_full_link_delays_an_improvement() {
+        let mut static_refinement = coded(true, 30);
         let until = Instant(0) + STILL * 5;
-        top_up.wait(until);
-        assert_eq!(top_up.due(TARGET), Some(until));
-        top_up.wait(Instant(0));
-        assert_eq!(top_up.due(TARGET), Some(until));
+        static_refinement.wait(until);
+        assert_eq!(static_refinement.due(TARGET), Some(until));
+        static_refinement.wait(Instant(0));
+        assert_eq!(static_refinement.due(TARGET), Some(until));
     }
 
     #[test]
-    fn a_whole_picture_is_improved_as_far_as_the_link_takes_it() {
-        let mut top_up = coded(false, 32);
-        let done = to_the_end(&mut top_up, 200);
+    fn a_complete_picture_is_refined_up_to_the_link_capacity() {
+        let mut static_refinement = coded(false, 32);
+        let done = to_the_end(&mut static_refinement, 200);
         let steps: Vec<u8> = done.iter().map(|(_, what)| what.qp).collect();
         assert_eq!(steps, [27, 22, 20, 15, 10, 6]);
         assert!(
             done.iter()
                 .all(|(_, what)| (what.first_mb, what.mbs) == (0, 1000))
         );
-        // The last one took 2 Mbit; 2.5 in 250 ms would be the most, and the next may take 4.
-        let mut top_up = coded(false, 32);
-        let done = to_the_end(&mut top_up, 2000);
+        // The last one took 2 Mbit; 2.5 in 250 ms are the limit, and the next may take 4.
+        let mut static_refinement = coded(false, 32);
+        let done = to_the_end(&mut static_refinement, 2000);
         let steps: Vec<u8> = done.iter().map(|(_, what)| what.qp).collect();
         assert_eq!(steps, [27, 22, 20]);
     }

@@ -1,46 +1,45 @@
-//! What was sent lately, so that it can be sent again.
+//! Recently sent bodies, for retransmission.
 //!
-//! It keeps bodies, not datagrams: what is sent again is sealed anew, under a number of its own.
-//! Whether it is asked for, and until when that helps, is the client's decision.
+//! It keeps bodies, not datagrams: a retransmission is sealed again with a new packet number. The client
+//! decides whether and until when to request it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::id::FrameId;
 use crate::time::Instant;
-use crate::wire::control::ResendRequest;
+use crate::wire::control::RetransmissionRequest;
 
-/// Nothing older is sent again: six frame intervals at 60 frames/s, far behind any deadline.
+/// Maximum age: six frame intervals at 60 frames/s, far beyond any deadline.
 const KEPT_FOR: Duration = Duration::from_millis(100);
 
-/// Bodies kept at most: 2.8 MB, or 100 ms at 220 Mb/s.
+/// Maximum bodies: 2.8 MB, or 100 ms at 220 Mb/s.
 const KEPT: usize = 2048;
 
-/// How often a body is sent again at most: a client that asks without end costs three times the
-/// video's rate.
-const AGAIN: u8 = 2;
+/// Maximum retransmissions of a body: a client with endless requests costs three times the video's rate.
+const MAX_RETRANSMISSIONS: u8 = 2;
 
-/// A body that was sent.
+/// A sent body.
 #[derive(Debug, Default)]
 struct Body {
     frame: FrameId,
     slice: u8,
     fragment: u16,
     at: Instant,
-    again: u8,
+    retransmissions: u8,
     bytes: Vec<u8>,
 }
 
-/// The last bodies, oldest first.
+/// The recent bodies, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct SentBodies {
     kept: VecDeque<Body>,
-    /// Storage of those that are not kept any more.
+    /// Storage for reuse.
     spare: Vec<Body>,
 }
 
 impl SentBodies {
-    /// Notes a body that is being sent.
+    /// Adds a body.
     pub(super) fn push(
         &mut self,
         now: Instant,
@@ -56,7 +55,7 @@ impl SentBodies {
         body.bytes.clear();
         body.bytes.extend_from_slice(bytes);
         (body.frame, body.slice, body.fragment) = (frame, slice, fragment);
-        (body.at, body.again) = (now, 0);
+        (body.at, body.retransmissions) = (now, 0);
         self.kept.push_back(body);
     }
 
@@ -66,21 +65,23 @@ impl SentBodies {
         }
     }
 
-    /// Forgets everything.
+    /// Drops all bodies.
     pub(super) fn clear(&mut self) {
         *self = SentBodies::default();
     }
 
-    /// The bodies that are asked for, young, and were not sent again too often.
-    pub(super) fn asked(
+    /// The requested bodies within the limits of age and retransmissions.
+    pub(super) fn requested(
         &mut self,
         now: Instant,
-        request: &ResendRequest,
+        request: &RetransmissionRequest,
     ) -> impl Iterator<Item = &[u8]> {
         self.expire(now);
-        let wanted = |b: &&mut Body| b.again < AGAIN && request.wants(b.frame, b.slice, b.fragment);
+        let wanted = |b: &&mut Body| {
+            b.retransmissions < MAX_RETRANSMISSIONS && request.wants(b.frame, b.slice, b.fragment)
+        };
         self.kept.iter_mut().filter(wanted).map(|body| {
-            body.again += 1;
+            body.retransmissions += 1;
             body.bytes.as_slice()
         })
     }

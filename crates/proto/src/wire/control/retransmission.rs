@@ -1,22 +1,22 @@
-//! What a client lacks of a frame, and its bytes.
+//! A request for missing parts of a frame, and its encoding.
 
 use super::view;
 use crate::bytes::{Reader, Reject, Writer};
 use crate::id::{FrameId, ViewId};
 
-/// What a client lacks of a frame.
+/// The missing parts of a frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ResendRequest {
+pub struct RetransmissionRequest {
     /// The view.
     pub view: ViewId,
     /// Its frame.
     pub frame: FrameId,
-    /// At most [`MAX_RANGES`]; none: all of the frame.
+    /// At most [`MAX_RANGES`]; none: the whole frame.
     pub ranges: Vec<MissingRange>,
 }
 
-impl ResendRequest {
-    /// Whether it asks for this fragment.
+impl RetransmissionRequest {
+    /// Whether it requests this fragment.
     #[must_use]
     pub fn wants(&self, frame: FrameId, slice: u8, fragment: u16) -> bool {
         let within = |r: &MissingRange| r.slice == slice && (r.first..=r.last).contains(&fragment);
@@ -24,21 +24,21 @@ impl ResendRequest {
     }
 }
 
-/// Fragments of a slice in a row.
+/// Consecutive fragments of a slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MissingRange {
     /// The slice.
     pub slice: u8,
     /// The first fragment.
     pub first: u16,
-    /// The last one; [`u16::MAX`]: to the end of the slice.
+    /// The last fragment; [`u16::MAX`]: to the end of the slice.
     pub last: u16,
 }
 
-/// Ranges in one request at most: what is missing beyond them is asked for next time.
+/// Maximum number of ranges in one request: further missing parts are requested later.
 pub const MAX_RANGES: usize = 64;
 
-pub(super) fn write(w: &mut Writer<'_>, request: &ResendRequest) {
+pub(super) fn write(w: &mut Writer<'_>, request: &RetransmissionRequest) {
     let ranges = &request.ranges[..request.ranges.len().min(MAX_RANGES)];
     view::write(w, request.view)
         .u32(request.frame.0)
@@ -48,7 +48,7 @@ pub(super) fn write(w: &mut Writer<'_>, request: &ResendRequest) {
     }
 }
 
-pub(super) fn parse(r: &mut Reader<'_>) -> Result<ResendRequest, Reject> {
+pub(super) fn parse(r: &mut Reader<'_>) -> Result<RetransmissionRequest, Reject> {
     let view = view::parse(r)?;
     let frame = FrameId(r.u32()?);
     let count = usize::from(r.u8()?);
@@ -63,7 +63,7 @@ pub(super) fn parse(r: &mut Reader<'_>) -> Result<ResendRequest, Reject> {
             last: r.u16()?,
         });
     }
-    Ok(ResendRequest {
+    Ok(RetransmissionRequest {
         view,
         frame,
         ranges,

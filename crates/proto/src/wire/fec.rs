@@ -1,4 +1,4 @@
-//! The body of a parity datagram: what brings lost bodies of a frame back, without asking.
+//! The body of an FEC repair datagram: recovers lost bodies of a frame without a retransmission.
 //!
 //! ```text
 //!  0      1      2      3      4             8      9      10     11     12
@@ -6,12 +6,12 @@
 //! │ kind │stream│ view │flags │  frame id   │block │parity│ data │parity│  shard
 //! └──────┴──────┴──────┴──────┴─────────────┴──────┴──────┴──────┴──────┘
 //! ```
-//! A frame's video bodies are cut into blocks of at most [`BLOCK`], in the order of sending. A data
-//! shard is the length of a body (u16), the body, and zeros up to the block's longest shard, which
-//! is even; so a body that was lost comes back as a whole, its own header with it. The parity
-//! shards are Reed-Solomon's over GF(2^16) as the crate `reed-solomon-simd` computes them (Lin,
-//! Al-Naffouri, Han, Chung: Novel polynomial basis with fast Fourier transform, 2016; as in
-//! Leopard-RS): `data` and `parity` say how many of each the block has.
+//! A frame's video bodies are divided into blocks of at most [`BLOCK`], in the order of sending. A data shard
+//! is the length of a body (u16), the body, and zeros up to the block's longest shard, the length of which is
+//! even. A lost body is therefore recovered as a whole, including its header. The repair shards are
+//! Reed-Solomon shards over GF(2^16) as the crate `reed-solomon-simd` computes them (Lin, Al-Naffouri, Han,
+//! Chung: Novel polynomial basis with fast Fourier transform, 2016; as in Leopard-RS): `data` and `parity`
+//! are their numbers in the block.
 
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -21,44 +21,44 @@ use super::media::{self, VIDEO_HEADER};
 use crate::bytes::{MAX_DATAGRAM, Reject, range};
 use crate::id::FrameId;
 
-/// Data shards of a block at most: with half as many parity shards they can be counted in a byte.
+/// Maximum number of data shards of a block: with half as many repair shards, all indices fit into a byte.
 pub const BLOCK: usize = 160;
 
-/// Parity shards of a block at most.
+/// Maximum number of repair shards of a block.
 pub const MAX_PARITY: usize = BLOCK / 2;
 
-/// Bytes of the fixed part of a parity datagram's body.
-pub const PARITY_HEADER: usize = size_of::<Layout>();
+/// Size of the fixed part of a repair datagram's body, in bytes.
+pub const FEC_HEADER: usize = size_of::<Layout>();
 
-/// Bytes in front of a body in its shard.
+/// Size of the length field in front of a body in its shard, in bytes.
 pub const SHARD_LENGTH: usize = 2;
 
-/// Bytes of the longest shard.
-pub const MAX_SHARD: usize = MAX_DATAGRAM - HEADER - TAG - PARITY_HEADER;
+/// Maximum size of a shard, in bytes.
+pub const MAX_SHARD: usize = MAX_DATAGRAM - HEADER - TAG - FEC_HEADER;
 
-/// Bytes of the longest video body: it must fit into a shard.
+/// Maximum size of a video body, in bytes: it must fit into a shard.
 pub const MAX_SHARD_BODY: usize = MAX_SHARD - SHARD_LENGTH;
 
 const _: () = assert!(MAX_SHARD.is_multiple_of(2) && BLOCK + MAX_PARITY <= 255);
 
-/// A parity shard and its place.
+/// A repair shard and its position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Parity<'a> {
-    /// Which video stream of the session.
+pub struct FecRepair<'a> {
+    /// The number of the video stream in the session.
     pub stream: u8,
-    /// Which eye or view of the stream.
+    /// The eye or view of the stream.
     pub view: u8,
-    /// Whether all of the frame but parity was sent before it.
+    /// Whether all fragments of the frame were sent before it.
     pub last: bool,
     /// The frame.
     pub frame: FrameId,
-    /// Block of the frame.
+    /// The block of the frame.
     pub block: u8,
-    /// Parity shard of the block.
+    /// The index of the repair shard in the block.
     pub index: u8,
     /// Data shards of the block, 1–[`BLOCK`].
     pub data: u8,
-    /// Parity shards of the block, 1–[`MAX_PARITY`].
+    /// Repair shards of the block, 1–[`MAX_PARITY`].
     pub parity: u8,
     /// The shard, of even length.
     pub shard: &'a [u8],
@@ -78,14 +78,14 @@ struct Layout {
     parity: u8,
 }
 
-const _: () = assert!(PARITY_HEADER == 12);
+const _: () = assert!(FEC_HEADER == 12);
 const LAST: u8 = 1;
 
-impl<'a> Parity<'a> {
+impl<'a> FecRepair<'a> {
     /// Appends the body to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         let layout = Layout {
-            kind: media::PARITY,
+            kind: media::FEC_REPAIR,
             stream: self.stream,
             view: self.view,
             flags: if self.last { LAST } else { 0 },
@@ -102,10 +102,10 @@ impl<'a> Parity<'a> {
     /// Reads an opened body.
     ///
     /// # Errors
-    /// [`Reject`] if it is no parity or a field is out of its range.
-    pub fn parse(body: &'a [u8]) -> Result<Parity<'a>, Reject> {
+    /// [`Reject`] if it is not a repair body or a field is out of range.
+    pub fn parse(body: &'a [u8]) -> Result<FecRepair<'a>, Reject> {
         let (l, shard) = Layout::ref_from_prefix(body).map_err(|_| Reject::Truncated)?;
-        if l.kind != media::PARITY {
+        if l.kind != media::FEC_REPAIR {
             return Err(Reject::Kind(l.kind));
         }
         range(l.frame.get() != 0, "frame id")?;
@@ -115,7 +115,7 @@ impl<'a> Parity<'a> {
         let length = SHARD_LENGTH + VIDEO_HEADER..=MAX_SHARD;
         let even = shard.len().is_multiple_of(2);
         range(even && length.contains(&shard.len()), "shard length")?;
-        Ok(Parity {
+        Ok(FecRepair {
             stream: l.stream,
             view: l.view,
             last: l.flags & LAST != 0,

@@ -1,5 +1,8 @@
-//! What the host decided about the stream reaches the person who watches.
-#![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
+//! Rate-control events of the host reach the client for display.
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "test values are known to fit"
+)]
 
 mod support;
 
@@ -7,7 +10,7 @@ use std::time::Duration;
 
 use openuvr_proto::client::{ClientEvent, ClientSession};
 use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::decision::{Change, Decision};
+use openuvr_proto::control_event::{ControlEvent, RateChange};
 use openuvr_proto::host::Host;
 use openuvr_proto::id::{FrameId, PathId};
 use openuvr_proto::time::Instant;
@@ -18,7 +21,7 @@ use support::{established, host, offer};
 const NOW: Instant = Instant(1_000_000_000);
 const PATH: PathId = PathId([3; PathId::LEN]);
 
-/// Lets both say what they want to say, until neither does.
+/// Exchanges datagrams until none is sent.
 fn talk(host: &mut Host, client: &mut ClientSession) {
     let mut datagram = Vec::new();
     for _ in 0..10 {
@@ -34,10 +37,10 @@ fn talk(host: &mut Host, client: &mut ClientSession) {
 }
 
 #[test]
-fn what_was_decided_reaches_the_player_as_a_value() {
+fn control_events_reach_the_player_as_values() {
     let mut host = host(1);
-    // Nobody listens yet.
-    host.decided(Decision::Hold {
+    // No subscriber yet.
+    host.control_event(ControlEvent::CongestionSkip {
         wait: Duration::from_millis(1),
     });
     host.established(NOW, PATH, &established());
@@ -45,33 +48,33 @@ fn what_was_decided_reaches_the_player_as_a_value() {
     let mut client = ClientSession::new(NOW, &established(), offer);
     talk(&mut host, &mut client);
     let to = Bitrate::from_mbps(8);
-    let decisions = [
-        Decision::Rate(Change::Climb { to }),
-        Decision::SkipBack {
+    let events = [
+        ControlEvent::Rate(RateChange::Increase { to }),
+        ControlEvent::ReferenceInvalidation {
             frame: FrameId(7),
             to: FrameId(5),
         },
     ];
-    for decision in decisions {
-        host.decided(decision);
+    for decision in events {
+        host.control_event(decision);
     }
     talk(&mut host, &mut client);
-    let arrived: Vec<Decision> = std::iter::from_fn(|| client.poll_event())
+    let arrived: Vec<ControlEvent> = std::iter::from_fn(|| client.poll_event())
         .filter_map(|event| match event {
-            ClientEvent::Decided(decision) => Some(decision),
+            ClientEvent::ControlEvent(decision) => Some(decision),
             _ => None,
         })
         .collect();
-    assert_eq!(arrived, decisions);
+    assert_eq!(arrived, events);
     assert_eq!(
         arrived[0].to_string(),
-        "rate up from 8.0 Mb/s: nothing waits any more"
+        "rate up from 8.0 Mb/s: no queue delay"
     );
 }
 
 #[test]
-fn a_decision_of_a_newer_host_is_skipped() {
-    let known = Message::Decision(Decision::Hold {
+fn a_control_event_of_a_newer_host_is_skipped() {
+    let known = Message::ControlEvent(ControlEvent::CongestionSkip {
         wait: Duration::from_millis(1),
     });
     let mut body = Vec::new();
@@ -79,7 +82,7 @@ fn a_decision_of_a_newer_host_is_skipped() {
         body.extend([14, decision.len() as u8, 0]);
         body.extend(decision);
     };
-    // A kind, and a reason for a key frame, that this program does not know.
+    // An unknown kind, and an unknown reason for a key frame.
     unknown(&[200, 1, 2, 3]);
     unknown(&[9, 1, 0, 0, 0, 99]);
     known.write(&mut body);

@@ -1,7 +1,7 @@
-//! A host says when its application takes poses, and the client knows the moments on its own clock.
+//! The host announces when its application samples poses, and the client converts the times to its own clock.
 #![allow(
     clippy::unwrap_used,
-    reason = "a test knows its numbers, and ends with a panic"
+    reason = "test values are known to fit, and a test may panic"
 )]
 
 mod support;
@@ -10,16 +10,16 @@ use std::time::Duration;
 
 use openuvr_proto::client::ClientSession;
 use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::display::Refresh;
+use openuvr_proto::display::RefreshTiming;
 use openuvr_proto::id::PathId;
 use openuvr_proto::time::Instant;
 use support::{established, host, offer};
 
-/// The client's clock is so far ahead of the host's.
+/// Offset of the client's clock from the host's.
 const AHEAD: i64 = 7_000_000_000;
 
 #[test]
-fn a_client_knows_on_its_own_clock_when_poses_are_wanted() {
+fn the_pose_schedule_is_converted_to_the_clients_clock() {
     let path = PathId([1; PathId::LEN]);
     let established = established();
     let mut host = host(2);
@@ -30,17 +30,21 @@ fn a_client_knows_on_its_own_clock_when_poses_are_wanted() {
     let mut out = Vec::new();
     let period = Duration::from_millis(11);
     let phase = |now: Instant| now + Duration::from_millis(4);
-    let mut said = 0;
-    assert_eq!(client.poses_wanted(here(now)), None, "nobody has said it");
+    let mut sent = 0;
+    assert_eq!(
+        client.pose_schedule(here(now)),
+        None,
+        "no schedule received yet"
+    );
     for _ in 0..300 {
         while client.poll_transmit(here(now), &mut out) {
             host.handle_datagram(now, path, &out).unwrap();
         }
-        let wanted = Refresh {
+        let wanted = RefreshTiming {
             phase: phase(now),
             period,
         };
-        said += u32::from(host.poses_wanted(now, wanted));
+        sent += u32::from(host.pose_schedule(now, wanted));
         while let Some(to) = host.poll_transmit(now, &mut out) {
             assert_eq!(to, path);
             client.handle_datagram(here(now), path, &out).unwrap();
@@ -49,12 +53,12 @@ fn a_client_knows_on_its_own_clock_when_poses_are_wanted() {
         host.handle_timeout(now);
         client.handle_timeout(here(now));
     }
-    let wanted = client.poses_wanted(here(now)).unwrap();
+    let wanted = client.pose_schedule(here(now)).unwrap();
     assert_eq!(wanted.period, period);
     let off = (wanted.phase.0 - here(phase(now)).0).rem_euclid(11_000_000);
     assert!(off.min(11_000_000 - off) < 1_000_000, "{off}");
     assert!(
-        (3..6).contains(&said),
-        "{said}: three seconds, as nothing moves"
+        (3..6).contains(&sent),
+        "{sent}: one a second, as the times are constant"
     );
 }

@@ -1,8 +1,8 @@
-//! Subscribers of a host that are no OpenUVR sessions: a browser, a player of another protocol, a
-//! recorder. Their connections are somebody else's; here is what they may do, and what they are told.
+//! External subscribers: a browser, a player of another protocol, a recorder. They have no OpenUVR session; a
+//! gateway owns their connection.
 //!
-//! For roles, input, poses and the ledger they are like sessions. How its client is heard, and that what
-//! it says arrives once and in order, is its gateway's business.
+//! They share roles, input, poses and the ledger with sessions. The gateway delivers their messages once and
+//! in order.
 
 use std::collections::VecDeque;
 
@@ -15,12 +15,12 @@ use crate::control::clock::ClockMap;
 use crate::control::identity::PublicKey;
 use crate::control::negotiate::{Refusal, Role};
 use crate::control::plane::{Wakeup, earlier};
+use crate::control_event::ControlEvent;
 use crate::controller::{self, Controllers, Haptic};
-use crate::decision::Decision;
 use crate::display::Display;
 use crate::id::{FrameId, InputSeq, PoseId, SubscriberId, ViewId};
 use crate::input::event::InputEvent;
-use crate::input::inbox::Arrived;
+use crate::input::inbox::ReceivedInput;
 use crate::input::pad::{MAX_PADS, PadId, Rumble};
 use crate::pose::Pose;
 use crate::send::rendition::FrameOutcome;
@@ -30,22 +30,21 @@ use crate::time::{Instant, PeerInstant};
 use crate::trace::{DropCause, Stage};
 use crate::wire::control::GoodbyeReason;
 
-/// Input events of subscribers that may wait for the host: a second of a mouse of 1000 Hz, as in a
-/// guest's application.
+/// Maximum queued input events of external subscribers: a second of a 1000 Hz mouse.
 const MAX_WAITING: usize = 1024;
 
-/// Why an input event was not taken.
+/// Why an input event was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum InputRefused {
-    /// It does not play (any more).
+    /// The subscriber is not, or no longer, the player.
     #[error("only the player's input is applied")]
     NotPlayer,
-    /// More events wait than the host can apply: the event may be given again later.
-    #[error("the host has not applied the events before it yet")]
+    /// The queue is full: retry the event later.
+    #[error("input queue full: earlier events are not applied yet")]
     Busy,
 }
 
-/// What it has not been told yet.
+/// Pending updates.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Due {
     pub(super) role: Option<Grant>,
@@ -53,10 +52,10 @@ pub(super) struct Due {
     pub(super) mouse: bool,
     pub(super) shape: bool,
     pub(super) moved: bool,
-    pub(super) decision: Option<Decision>,
-    pub(super) ways: bool,
+    pub(super) control_event: Option<ControlEvent>,
+    pub(super) directions: bool,
     pub(super) clipboard: Option<ClipboardText>,
-    /// What each pad is to feel, and for how many milliseconds.
+    /// The rumble of each pad, and its duration in milliseconds.
     pub(super) rumbles: [Option<(Rumble, u16)>; MAX_PADS as usize],
     pub(super) haptics: [Option<Haptic>; 2],
     pub(super) ended: Option<GoodbyeReason>,
@@ -73,37 +72,38 @@ impl Due {
         })
     }
 
-    fn is_anything(&self) -> bool {
-        let state = self.shown || self.mouse || self.shape || self.moved || self.ways;
-        let said = self.role.is_some() || self.decision.is_some() || self.clipboard.is_some();
+    fn is_any(&self) -> bool {
+        let state = self.shown || self.mouse || self.shape || self.moved || self.directions;
+        let has_update =
+            self.role.is_some() || self.control_event.is_some() || self.clipboard.is_some();
         let feels =
             self.rumbles.iter().any(Option::is_some) || self.haptics.iter().any(Option::is_some);
-        state || said || feels || self.ended.is_some()
+        state || has_update || feels || self.ended.is_some()
     }
 }
 
-/// One of them.
-pub(super) struct Other {
+/// An external subscriber.
+pub(super) struct External {
     pub(super) member: Member,
     pub(super) due: Due,
-    /// The device that it runs on, where the host knows it.
+    /// Its device, if known to the host.
     device: Option<PublicKey>,
-    /// Its gateway knows that something is due.
-    woken: bool,
-    /// The clock of its stamps.
+    /// The gateway was notified of pending updates.
+    notified: bool,
+    /// The map of its clock.
     clock: ClockMap,
     input: InputSeq,
     heard: Instant,
-    /// Clipboard text on its way from there.
+    /// Incoming clipboard text.
     pub(super) received_text: ReceivedText,
 }
 
 impl Host {
-    /// Somebody who is no session wants to subscribe as `id`, which nobody has had. What it is told of
-    /// the pointer and the source follows by [`Host::poll_update`].
+    /// Adds an external subscriber with a new, unique `id`. Its updates on the cursor and the source follow
+    /// by [`Host::poll_update`].
     ///
     /// # Errors
-    /// Why it gets nothing; nothing has changed then.
+    /// The reason for a refusal; nothing has changed then.
     pub fn subscribe(
         &mut self,
         now: Instant,
@@ -115,18 +115,18 @@ impl Host {
         }
         let grant = self.roles.request(id, request.role, request.take_over)?;
         self.settle_roles();
-        self.others.push(Other {
+        self.others.push(External {
             member: Member::new(id, request.reports),
             due: Due {
                 shown: !self.source_shown,
                 mouse: self.cursor.relative_mouse(),
                 shape: self.cursor.shape().is_some(),
                 moved: self.cursor.at().is_some(),
-                ways: self.clipboard_ways.any(),
+                directions: self.clipboard_directions.any(),
                 ..Due::default()
             },
             device: request.device,
-            woken: false,
+            notified: false,
             clock: ClockMap::default(),
             input: InputSeq::default(),
             heard: now,
@@ -140,10 +140,10 @@ impl Host {
         Ok(grant)
     }
 
-    /// A subscriber that is no session asks for another role: somebody who watches presses "play".
+    /// An external subscriber requests another role.
     ///
     /// # Errors
-    /// Why it does not get it; it keeps the role that it has. [`Refusal::Full`] also if it is not here.
+    /// The reason for a refusal; it keeps its role then. [`Refusal::Full`] also if it is unknown.
     pub fn request_role(
         &mut self,
         id: SubscriberId,
@@ -154,12 +154,12 @@ impl Host {
         let grant = self.roles.request(id, role, take_over)?;
         if grant.role != before {
             if before == Role::Player {
-                self.displaced(id);
+                self.on_demoted(id);
             }
             let changed = HostEvent::RoleChanged(id, grant.role);
             self.events.push_back(changed);
         }
-        // In place of an older one that it has not heard of.
+        // Replaces a pending older update.
         if let Some(other) = self.other(id) {
             other.due.role = Some(grant);
         }
@@ -167,7 +167,7 @@ impl Host {
         Ok(grant)
     }
 
-    /// A subscriber that is no session is here no more. One that is not here changes nothing.
+    /// Removes an external subscriber. An unknown one is ignored.
     pub fn unsubscribe(&mut self, id: SubscriberId, ending: Ending) {
         if let Some(place) = self.others.iter().position(|o| o.member.id == id) {
             self.leave(place, ending);
@@ -176,10 +176,10 @@ impl Host {
         }
     }
 
-    /// The host ends its subscription, and tells it why. Who plays then [`Host::settle_roles`] says.
+    /// Ends a subscription with a reason. [`Host::settle_roles`] assigns the player's role afterwards.
     pub(super) fn dismiss(&mut self, id: SubscriberId, reason: GoodbyeReason) {
         if let Some(place) = self.others.iter().position(|o| o.member.id == id) {
-            // Whatever else it was to be told is nobody's concern.
+            // Drops all other pending updates.
             self.others[place].due = Due {
                 ended: Some(reason),
                 ..Due::default()
@@ -188,14 +188,14 @@ impl Host {
         }
     }
 
-    /// The host ends all on these devices.
+    /// Ends all subscriptions of these devices.
     pub(super) fn dismiss_devices(
         &mut self,
         reason: GoodbyeReason,
         which: impl Fn(&[u8; 32]) -> bool,
     ) {
-        let here = |other: &&Other| !other.member.is_over();
-        let of = |other: &Other| other.device.is_some_and(|device| which(&device.0));
+        let here = |other: &&External| !other.member.is_over();
+        let of = |other: &External| other.device.is_some_and(|device| which(&device.0));
         let ends = self.others.iter().filter(here).filter(|other| of(other));
         let ends: Vec<SubscriberId> = ends.map(|other| other.member.id).collect();
         if ends.is_empty() {
@@ -207,7 +207,7 @@ impl Host {
         self.settle_roles();
     }
 
-    /// Its frames end, it has no role any more, and the runtime is told.
+    /// Ends its frames, frees its role and notifies the runtime.
     fn leave(&mut self, place: usize, ending: Ending) {
         let member = &mut self.others[place].member;
         if member.is_over() {
@@ -226,13 +226,13 @@ impl Host {
         self.events.push_back(HostEvent::Ended(id, ending));
     }
 
-    pub(super) fn other(&mut self, id: SubscriberId) -> Option<&mut Other> {
-        let here = |other: &&mut Other| other.member.id == id && !other.member.is_over();
+    pub(super) fn other(&mut self, id: SubscriberId) -> Option<&mut External> {
+        let here = |other: &&mut External| other.member.id == id && !other.member.is_over();
         self.others.iter_mut().find(here)
     }
 
-    /// A subscriber that is no session did something. It is applied behind what it did before; its number
-    /// comes back in the header of the frames that may show it.
+    /// Takes an input event of an external subscriber, applied in order. Returns its number, which the
+    /// headers of frames that may show it contain.
     ///
     /// # Errors
     /// [`InputRefused`]
@@ -246,20 +246,20 @@ impl Host {
         let plays = self.roles.player() == Some(id);
         let busy = self.inputs_waiting >= MAX_WAITING;
         if plays && busy {
-            self.heard_from(now, id);
+            self.on_activity(now, id);
             return Err(InputRefused::Busy);
         }
         let Some(other) = self.other(id) else {
             return Err(InputRefused::NotPlayer);
         };
-        // Also one that is refused for good has a number: a gateway in another process counts along, and hears of
-        // a change of roles later.
+        // A permanently refused event is numbered too: a gateway in another process counts along, and learns
+        // of a role change later.
         other.input = InputSeq(other.input.0.wrapping_add(1).max(1));
         if !plays {
             return Err(InputRefused::NotPlayer);
         }
         other.member.did(&event);
-        let arrived = Arrived {
+        let arrived = ReceivedInput {
             seq: other.input,
             event,
             sampled,
@@ -270,12 +270,12 @@ impl Host {
             arrived,
             received: now,
         });
-        self.heard_from(now, id);
+        self.on_activity(now, id);
         Ok(arrived.seq)
     }
 
-    /// Where the head of its person is; frames that are drawn with it name its number. A pose with an older number
-    /// changes nothing, and one of somebody who does not play counts for nothing.
+    /// Sets the head pose of an external subscriber; frames drawn with it name its number. Poses with older
+    /// numbers, and those of observers, are ignored.
     pub fn posed(
         &mut self,
         now: Instant,
@@ -284,13 +284,13 @@ impl Host {
         sampled: PeerInstant,
     ) {
         let plays = self.roles.player() == Some(id);
-        self.heard_from(now, id);
+        self.on_activity(now, id);
         if let Some(other) = self.other(id).filter(|_| plays) {
             other.member.pose(now, pose, sampled, &other.clock);
         }
     }
 
-    /// What its person holds. Not the player's counts for nothing.
+    /// Sets its controllers; ignored unless it is the player.
     pub fn controlled(
         &mut self,
         now: Instant,
@@ -299,7 +299,7 @@ impl Host {
         sampled: PeerInstant,
     ) {
         let plays = self.roles.player() == Some(id);
-        self.heard_from(now, id);
+        self.on_activity(now, id);
         if let Some(other) = self.other(id).filter(|_| plays) {
             let before = other.member.controlled.map_or(0, |before| before.number);
             let held = (before.wrapping_add(1), controller::in_place(states));
@@ -307,31 +307,31 @@ impl Host {
         }
     }
 
-    /// What its display is like; what has an older number changes nothing.
-    pub fn shows_on(&mut self, now: Instant, id: SubscriberId, display: (u32, Display)) {
-        self.heard_from(now, id);
+    /// Sets its display; older numbers are ignored.
+    pub fn set_display(&mut self, now: Instant, id: SubscriberId, display: (u32, Display)) {
+        self.on_activity(now, id);
         if let Some(other) = self.other(id) {
-            other.member.shows_on(now, display, &other.clock);
+            other.member.set_display(now, display, &other.clock);
         }
     }
 
-    /// Its client was heard from, whatever it said: no key repeats of a player that is silent for 100 ms,
-    /// and one that is silent for 1.5 s holds none any more. Input, poses and feedback say so themselves.
-    /// Whether that is an event to be polled: its keys may repeat again.
-    pub fn heard_from(&mut self, now: Instant, id: SubscriberId) -> bool {
-        let here = |other: &&mut Other| other.member.id == id && !other.member.is_over();
+    /// Records activity of its client: a player's keys stop repeating after 100 ms of silence and are
+    /// released after 1.5 s. Input, poses and feedback imply activity. Returns whether an event is due: its
+    /// keys may repeat again.
+    pub fn on_activity(&mut self, now: Instant, id: SubscriberId) -> bool {
+        let here = |other: &&mut External| other.member.id == id && !other.member.is_over();
         let Some(other) = self.others.iter_mut().find(here) else {
             return false;
         };
         let events = self.events.len();
         other.heard = now;
-        other.tell_repeats(now, &mut self.events);
+        other.push_key_repeat(now, &mut self.events);
         self.events.len() > events
     }
 
-    /// What it says of a frame, or of clocks. What else it says the rendition wants to hear.
+    /// Handles its feedback on frames and clocks. Other feedback is for the rendition.
     pub fn feedback(&mut self, now: Instant, id: SubscriberId, feedback: &Feedback) {
-        self.heard_from(now, id);
+        self.on_activity(now, id);
         let Some(other) = self.other(id) else { return };
         match *feedback {
             Feedback::Frame(report) => {
@@ -347,7 +347,7 @@ impl Host {
         }
     }
 
-    /// It has passed a frame on that it was handed; `None`: it could not take it, because of this.
+    /// Records that it transmitted a frame, or why it could not.
     pub fn departed(
         &mut self,
         now: Instant,
@@ -356,7 +356,7 @@ impl Host {
         end: Result<Departure, (Stage, DropCause)>,
     ) {
         let Some(other) = self.other(id) else { return };
-        // It gets no other view.
+        // It has no other view.
         let Some(view) = other.member.views.get(ViewId::FIRST) else {
             return;
         };
@@ -367,21 +367,28 @@ impl Host {
         }
     }
 
-    /// One for whom there is something new: ask [`Host::poll_update`].
+    /// A subscriber with pending updates: call [`Host::poll_update`].
     pub fn poll_updated(&mut self) -> Option<SubscriberId> {
-        let due = |other: &&mut Other| !other.woken && other.due.is_anything();
+        let due = |other: &&mut External| !other.notified && other.due.is_any();
         let other = self.others.iter_mut().find(due)?;
-        other.woken = true;
+        other.notified = true;
         Some(other.member.id)
     }
 
-    /// What this one is to be told.
+    /// The next update of this subscriber.
     pub fn poll_update(&mut self, id: SubscriberId) -> Option<Update> {
         let place = self.others.iter().position(|o| o.member.id == id)?;
         let due = &mut self.others[place].due;
         let take = |flag: &mut bool| std::mem::take(flag);
-        let update = if let Some(Grant { role, watching }) = due.role.take() {
-            Update::Role { role, watching }
+        let update = if let Some(Grant {
+            role,
+            observer_reason,
+        }) = due.role.take()
+        {
+            Update::Role {
+                role,
+                observer_reason,
+            }
         } else if take(&mut due.shown) {
             Update::SourceShown(self.source_shown)
         } else if take(&mut due.mouse) {
@@ -390,10 +397,10 @@ impl Host {
             Update::CursorShape(shape.clone())
         } else if take(&mut due.moved) {
             Update::CursorMoved(self.cursor.at())
-        } else if let Some(decision) = due.decision.take() {
-            Update::Decision(decision)
-        } else if take(&mut due.ways) {
-            Update::ClipboardWays(self.clipboard_ways)
+        } else if let Some(control_event) = due.control_event.take() {
+            Update::ControlEvent(control_event)
+        } else if take(&mut due.directions) {
+            Update::ClipboardDirections(self.clipboard_directions)
         } else if let Some(rumble) = due.rumble() {
             rumble
         } else if let Some(haptic) = due.haptics.iter_mut().find_map(Option::take) {
@@ -404,22 +411,22 @@ impl Host {
             self.others.remove(place);
             return Some(Update::Ended(reason));
         } else {
-            self.others[place].woken = false;
+            self.others[place].notified = false;
             return None;
         };
         Some(update)
     }
 }
 
-impl Other {
-    /// When it is silent for too long to hold anything.
+impl External {
+    /// When its silence releases its input.
     pub(super) fn release_at(&self) -> Option<Instant> {
         let holds = self.member.holds_input && !self.member.is_over();
         holds.then(|| self.heard + RELEASE_AFTER)
     }
 
-    /// Whether its keys may repeat, if that has changed, behind what was heard of it.
-    pub(super) fn tell_repeats(&mut self, now: Instant, events: &mut VecDeque<HostEvent>) {
+    /// Emits a change of key repeat, after the events that caused it.
+    pub(super) fn push_key_repeat(&mut self, now: Instant, events: &mut VecDeque<HostEvent>) {
         let repeats = self.member.poll_repeats(now, self.heard);
         events.extend(repeats.map(HostEvent::KeyRepeat));
     }
@@ -433,7 +440,8 @@ impl Other {
         earlier(release, unreported)
     }
 
-    /// How a frame ended here. One that left was handed over: when it departs [`Host::departed`] says.
+    /// Records the outcome of a frame at the host. A sent frame was handed over: [`Host::departed`] reports
+    /// its transmission.
     pub(super) fn record(&mut self, now: Instant, end: &FrameOutcome) {
         let mut end = *end;
         end.stamps.clear(Stage::FirstSent);

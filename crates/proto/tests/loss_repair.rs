@@ -1,6 +1,9 @@
-//! Parity and sending again, from [`MediaSender`] to [`MediaReceiver`]: what is lost comes back, as
-//! long as it can, and nothing wrong ever comes out.
-#![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
+//! FEC and retransmission, from [`MediaSender`] to [`MediaReceiver`]: losses are repaired as far as possible,
+//! and the output is never wrong.
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "test values are known to fit"
+)]
 
 mod support;
 
@@ -8,15 +11,15 @@ use std::time::Duration;
 
 use openuvr_proto::id::{ConfigEpoch, FrameId, ViewId};
 use openuvr_proto::recv::plane::MediaReceiver;
-use openuvr_proto::recv::reassemble::{REORDER_WAIT, Step};
-use openuvr_proto::send::fec::{ParityLevel, ParityPlan};
+use openuvr_proto::recv::reassemble::{REORDER_WAIT, VideoOutput};
+use openuvr_proto::send::fec::{FecLevel, FecPlan};
 use openuvr_proto::send::loss::Loss;
 use openuvr_proto::send::packetize::{Protection, SendBuf, VideoSender};
 use openuvr_proto::send::plane::MediaSender;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, Fidelity};
 use openuvr_proto::units::Size;
-use openuvr_proto::wire::control::{MissingRange, ResendRequest};
+use openuvr_proto::wire::control::{MissingRange, RetransmissionRequest};
 use openuvr_proto::wire::video::{Configuration, Extensions, FrameHeader, InputEcho, SlicePlace};
 use proptest::prelude::*;
 use support::established;
@@ -28,7 +31,7 @@ fn ms(ms: i64) -> Instant {
     Instant(ms * 1_000_000)
 }
 
-/// A sender, and what it sent of a frame.
+/// A sender, and its datagrams of a frame.
 struct Sender {
     media: VideoSender,
     slices: Vec<Vec<u8>>,
@@ -46,14 +49,14 @@ impl Sender {
             ..Protection::default()
         };
         if parity {
-            protection.parity = ParityPlan::of(loss, ParityLevel::Standard);
+            protection.parity = FecPlan::of(loss, FecLevel::Standard);
         }
         media.protect(&protection);
         let slices = Vec::new();
         Sender { media, slices }
     }
 
-    /// The datagrams of a frame with slices of these lengths, and how many of them are parity.
+    /// The datagrams of a frame with slices of these lengths, and the number of repair datagrams among them.
     fn frame(&mut self, frame: u32, reference: u32, lengths: &[usize]) -> (Vec<Vec<u8>>, usize) {
         let header = FrameHeader {
             frame: FrameId(frame),
@@ -100,24 +103,24 @@ impl Sender {
         (datagrams, parity + out.parity())
     }
 
-    fn again(&mut self, now: Instant, request: &ResendRequest) -> Vec<Vec<u8>> {
+    fn again(&mut self, now: Instant, request: &RetransmissionRequest) -> Vec<Vec<u8>> {
         let mut out = SendBuf::default();
         self.media.resend(now, request, &mut out);
         out.iter().map(<[u8]>::to_vec).collect()
     }
 }
 
-/// How the frames ended that came out, after checking every slice against what was sent.
+/// The results of the output frames; checks every slice against the sent one.
 fn ends(receiver: &mut MediaReceiver, now: Instant, sender: &Sender) -> Vec<(u32, Fidelity)> {
     let mut ends = Vec::new();
     while let Some(step) = receiver.first().poll(now) {
         match step {
-            Step::Slice {
+            VideoOutput::Slice {
                 macroblocks, bytes, ..
             } => assert_eq!(bytes, sender.slices[usize::from(macroblocks.0 / 40)]),
-            Step::End(end) => ends.push((end.header.frame.0, end.fidelity)),
-            Step::Missing { .. } => {}
-            Step::Dropped { frame, why, .. } => panic!("{frame:?} was dropped: {why:?}"),
+            VideoOutput::End(end) => ends.push((end.header.frame.0, end.fidelity)),
+            VideoOutput::Missing { .. } => {}
+            VideoOutput::Dropped { frame, why, .. } => panic!("{frame:?} was dropped: {why:?}"),
         }
     }
     receiver.check_invariants();
@@ -140,10 +143,10 @@ fn take(receiver: &mut MediaReceiver, now: Instant, datagrams: &[Vec<u8>]) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Of a block as many datagrams may be lost as it has parity, whichever they are and in which
-    /// order the others come: the frame is whole at once.
+    /// A block tolerates the loss of as many datagrams as it has repair shards, whichever they are and in any
+    /// order of the others: the frame is complete at once.
     #[test]
-    fn a_block_comes_back(
+    fn fec_recovers_a_block(
         lengths in prop::collection::vec(0_usize..9000, 1..8),
         picks in prop::collection::vec(any::<prop::sample::Index>(), 80),
         lost in any::<prop::sample::Index>(),
@@ -160,14 +163,14 @@ proptest! {
             datagrams.swap(i, pick.index(count));
         }
         take(&mut receiver, ms(1), &datagrams);
-        prop_assert_eq!(ends(&mut receiver, ms(1), &sender), [(1, Fidelity::Whole)]);
+        prop_assert_eq!(ends(&mut receiver, ms(1), &sender), [(1, Fidelity::Complete)]);
         prop_assert_eq!(receiver.first().next_timeout(), None);
     }
 
-    /// Whatever is lost and asked for, in the end the frame is whole if the answers arrive, and out
-    /// in time if they do not.
+    /// Whatever is lost and requested: the frame is complete if the retransmissions arrive, and ends in time
+    /// if they don't.
     #[test]
-    fn what_is_asked_for_comes_back(
+    fn requested_fragments_are_retransmitted(
         lengths in prop::collection::vec(0_usize..9000, 1..8),
         lost in prop::collection::vec(any::<bool>(), 1..40),
         parity: bool, answered: bool,
@@ -177,7 +180,7 @@ proptest! {
         let (datagrams, _) = sender.frame(1, 0, &lengths);
         let mut arrived = 0;
         for (i, datagram) in datagrams.iter().enumerate() {
-            // The first arrives: without its configuration there is nothing to show.
+            // The first datagram arrives: without its configuration the frame can't be displayed.
             if i == 0 || !lost[i % lost.len()] {
                 receiver.handle_datagram(ms(0), datagram).unwrap();
                 arrived += 1;
@@ -188,7 +191,7 @@ proptest! {
         let mut out = ends(&mut receiver, now, &sender);
         let mut asked = 0;
         while let Some(at) = receiver.first().next_timeout() {
-            prop_assert!(at > now, "a timer that leads to nothing");
+            prop_assert!(at > now, "an expired timer without effect");
             now = at;
             out.extend(ends(&mut receiver, now, &sender));
             while let Some(request) = receiver.first().poll_request(now) {
@@ -205,7 +208,7 @@ proptest! {
         }
         prop_assert_eq!(out.len(), 1);
         let all = arrived == datagrams.len();
-        let whole = out[0].1 == Fidelity::Whole;
+        let whole = out[0].1 == Fidelity::Complete;
         prop_assert!(whole || !(answered || all));
         prop_assert!(!all || asked == 0);
         prop_assert!(asked <= 2);
@@ -213,10 +216,10 @@ proptest! {
     }
 }
 
-/// More is lost than there is parity: what is missing is asked for when the parity is there, and
-/// not before.
+/// More losses than repair shards: missing fragments are requested after the repair shards have arrived, not
+/// before.
 #[test]
-fn parity_goes_before_asking() {
+fn requests_wait_for_repair_datagrams() {
     let mut sender = Sender::new(true, true);
     let mut receiver = receiver();
     let (datagrams, parity) = sender.frame(1, 0, &[1000; 12]);
@@ -227,13 +230,13 @@ fn parity_goes_before_asking() {
     assert_eq!(
         receiver.first().poll_request(ms(5)),
         None,
-        "parity may follow"
+        "repair datagrams may follow"
     );
     take(&mut receiver, ms(5), &datagrams[12..]);
     assert_eq!(
         receiver.first().poll_request(ms(5)),
         None,
-        "what is late may follow"
+        "late datagrams may follow"
     );
     let request = receiver
         .first()
@@ -241,13 +244,16 @@ fn parity_goes_before_asking() {
         .expect("five are missing");
     let again = sender.again(ms(7), &request);
     assert_eq!(again.len(), 5);
-    // With the parity, as many are enough as it does not replace.
+    // With the repair shards, fewer retransmissions are sufficient.
     take(&mut receiver, ms(8), &again[..5 - parity]);
-    assert_eq!(ends(&mut receiver, ms(8), &sender), [(1, Fidelity::Whole)]);
+    assert_eq!(
+        ends(&mut receiver, ms(8), &sender),
+        [(1, Fidelity::Complete)]
+    );
 }
 
 #[test]
-fn a_host_that_does_not_send_again_is_not_waited_for() {
+fn without_retransmission_there_is_no_wait() {
     let mut sender = Sender::new(false, false);
     let mut receiver = receiver();
     let (datagrams, _) = sender.frame(1, 0, &[1000; 4]);
@@ -256,7 +262,7 @@ fn a_host_that_does_not_send_again_is_not_waited_for() {
     assert_eq!(receiver.first().poll_request(ms(2)), None);
     let at = ms(0) + REORDER_WAIT;
     assert_eq!(ends(&mut receiver, at, &sender), [(1, Fidelity::Concealed)]);
-    let request = ResendRequest {
+    let request = RetransmissionRequest {
         view: ViewId::FIRST,
         frame: FrameId(1),
         ranges: Vec::new(),
@@ -264,14 +270,17 @@ fn a_host_that_does_not_send_again_is_not_waited_for() {
     assert!(sender.again(ms(3), &request).is_empty());
 }
 
-/// A frame of which nothing came is asked for as a whole, and waited for.
+/// A frame without any received datagram is requested as a whole, and waited for.
 #[test]
-fn a_whole_frame_comes_back() {
+fn an_entirely_lost_frame_is_retransmitted() {
     let mut sender = Sender::new(false, true);
     let mut receiver = receiver();
     let (first, _) = sender.frame(1, 0, &[3000; 3]);
     take(&mut receiver, ms(0), &first);
-    assert_eq!(ends(&mut receiver, ms(0), &sender), [(1, Fidelity::Whole)]);
+    assert_eq!(
+        ends(&mut receiver, ms(0), &sender),
+        [(1, Fidelity::Complete)]
+    );
     let (lost, _) = sender.frame(2, 1, &[3000; 3]);
     let slices = sender.slices.clone();
     let (third, _) = sender.frame(3, 2, &[3000; 3]);
@@ -288,20 +297,20 @@ fn a_whole_frame_comes_back() {
     let third = std::mem::replace(&mut sender.slices, slices);
     let mut out = Vec::new();
     while let Some(step) = receiver.first().poll(ms(13)) {
-        if let Step::End(end) = step {
+        if let VideoOutput::End(end) = step {
             out.push((end.header.frame.0, end.fidelity, end.resent));
             sender.slices.clone_from(&third);
         }
     }
-    let whole = Fidelity::Whole;
+    let whole = Fidelity::Complete;
     assert_eq!(out, [(2, whole, lost.len() as u16), (3, whole, 0)]);
 }
 
 #[test]
-fn a_body_is_sent_again_twice_and_not_when_it_is_old() {
+fn a_body_is_retransmitted_twice_and_only_while_recent() {
     let mut sender = Sender::new(false, true);
     let (datagrams, _) = sender.frame(1, 0, &[5000]);
-    let one = ResendRequest {
+    let one = RetransmissionRequest {
         view: ViewId::FIRST,
         frame: FrameId(1),
         ranges: vec![MissingRange {
@@ -310,7 +319,7 @@ fn a_body_is_sent_again_twice_and_not_when_it_is_old() {
             last: 2,
         }],
     };
-    let all = ResendRequest {
+    let all = RetransmissionRequest {
         view: ViewId::FIRST,
         frame: FrameId(1),
         ranges: Vec::new(),
@@ -322,10 +331,10 @@ fn a_body_is_sent_again_twice_and_not_when_it_is_old() {
     assert_eq!(sender.again(ms(101), &all).len(), 0);
 }
 
-/// After a loss the host may refer to an older frame that the client has: then the picture is
-/// sound again, without a key frame.
+/// After a loss the host can reference an older frame that the client has: then the picture is intact again,
+/// without a key frame.
 #[test]
-fn a_frame_is_as_sound_as_the_one_that_it_refers_to() {
+fn a_frame_has_the_fidelity_of_its_reference() {
     let mut sender = Sender::new(false, false);
     let mut receiver = receiver();
     let mut ended = Vec::new();
@@ -348,8 +357,8 @@ fn a_frame_is_as_sound_as_the_one_that_it_refers_to() {
         now = now + INTERVAL;
         while let Some(step) = receiver.first().poll(now) {
             match step {
-                Step::End(end) => ended.push((end.header.frame.0, Some(end.fidelity))),
-                Step::Dropped { frame, why, .. } => {
+                VideoOutput::End(end) => ended.push((end.header.frame.0, Some(end.fidelity))),
+                VideoOutput::Dropped { frame, why, .. } => {
                     assert_eq!(why, DropCause::Lost);
                     ended.push((frame.0, None));
                 }
@@ -359,10 +368,10 @@ fn a_frame_is_as_sound_as_the_one_that_it_refers_to() {
         let last = ended.last().and_then(|(_, fidelity)| *fidelity);
         assert_eq!(
             receiver.first().picture().broken,
-            last != Some(Fidelity::Whole)
+            last != Some(Fidelity::Complete)
         );
     }
-    let (whole, tainted) = (Some(Fidelity::Whole), Some(Fidelity::Tainted));
+    let (whole, tainted) = (Some(Fidelity::Complete), Some(Fidelity::Tainted));
     let expected = [
         (1, whole),
         (2, whole),
@@ -378,9 +387,9 @@ fn a_frame_is_as_sound_as_the_one_that_it_refers_to() {
     assert_eq!(receiver.first().picture().last_good, FrameId(9));
 }
 
-/// A frame that lacks something is not waited for when one that does without it is here.
+/// An incomplete frame is discarded when a frame that doesn't reference it is available.
 #[test]
-fn a_frame_that_is_not_needed_any_more_is_given_up() {
+fn an_unneeded_frame_is_discarded() {
     let mut sender = Sender::new(true, true);
     let mut receiver = receiver();
     let (first, _) = sender.frame(1, 0, &[500; 2]);
@@ -392,12 +401,12 @@ fn a_frame_that_is_not_needed_any_more_is_given_up() {
     let (third, _) = sender.frame(3, 1, &[500; 2]);
     take(&mut receiver, ms(2), &third);
     let ended = ends(&mut receiver, ms(2), &sender);
-    assert_eq!(ended, [(2, Fidelity::Concealed), (3, Fidelity::Whole)]);
+    assert_eq!(ended, [(2, Fidelity::Concealed), (3, Fidelity::Complete)]);
 }
 
-/// Frames to which a frame does not refer are waited for no longer than what is reordered.
+/// The wait for frames that are not referenced is limited to the reordering time.
 #[test]
-fn frames_that_are_not_needed_are_not_waited_for() {
+fn unreferenced_frames_are_waited_for_briefly() {
     let mut sender = Sender::new(false, false);
     let mut receiver = receiver();
     let (first, _) = sender.frame(1, 0, &[500; 2]);
@@ -412,7 +421,10 @@ fn frames_that_are_not_needed_are_not_waited_for() {
     assert_eq!(ends(&mut receiver, ms(1), &sender), []);
     let until = ms(1) + REORDER_WAIT;
     assert_eq!(receiver.first().next_timeout(), Some(until));
-    assert_eq!(ends(&mut receiver, until, &sender), [(4, Fidelity::Whole)]);
+    assert_eq!(
+        ends(&mut receiver, until, &sender),
+        [(4, Fidelity::Complete)]
+    );
     sender.slices = late;
     take(&mut receiver, until, &third);
     assert_eq!(ends(&mut receiver, until, &sender), []);

@@ -1,0 +1,288 @@
+//! Rate-control events and their causes as values; converted to text for display only.
+//!
+//! Their encoding is in [`wire::control`](crate::wire::control).
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::id::FrameId;
+use crate::units::Bitrate;
+
+/// Datagrams of a frame at 10 Mb/s and 60 frames/s, for which the number of repair datagrams is reported.
+pub const TYPICAL: usize = 16;
+
+/// A rate-control event with its cause. Its `Display` is one line for logs, the live table and the client's
+/// overlay.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum ControlEvent {
+    /// The rate changes.
+    Rate(RateChange),
+    /// A frame references an older intact frame, as newer ones did not reach the player.
+    ReferenceInvalidation {
+        /// The frame.
+        frame: FrameId,
+        /// The reference.
+        to: FrameId,
+    },
+    /// An intra refresh was requested.
+    IntraRefresh {
+        /// The earliest frame with which it can start.
+        frame: FrameId,
+        /// The frame that did not arrive complete.
+        lost: FrameId,
+    },
+    /// A key frame was encoded.
+    KeyFrame {
+        /// The frame.
+        frame: FrameId,
+        /// The reason.
+        why: KeyFrameReason,
+    },
+    /// The loss protection of frames changes.
+    Protection {
+        /// Repair shards of a frame of [`TYPICAL`] datagrams.
+        parity: u8,
+        /// Whether missing fragments are retransmitted.
+        resend: bool,
+        /// The loss of the link.
+        loss: Loss,
+        /// The round-trip time.
+        round_trip: Duration,
+    },
+    /// New frames are skipped.
+    CongestionSkip {
+        /// The minimum duration.
+        wait: Duration,
+    },
+}
+
+/// A change of the target rate, or a reason not to change it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum RateChange {
+    /// The link's queue grows: its capacity is `capacity`.
+    Queue {
+        /// The new target.
+        to: Bitrate,
+        /// The queue delay of the newest frame.
+        waited: Duration,
+        /// The estimated capacity of the link.
+        capacity: Bitrate,
+    },
+    /// The loss exceeds the residual loss of a radio link.
+    Loss {
+        /// The new target.
+        to: Bitrate,
+        /// The fraction of lost datagrams, 0–1.
+        lost: f64,
+    },
+    /// The client's reports stopped.
+    Silence {
+        /// The new target.
+        to: Bitrate,
+    },
+    /// The link has spare capacity again: the target increases from this value.
+    Increase {
+        /// The new target.
+        to: Bitrate,
+    },
+    /// The target is at its maximum again.
+    Maximum {
+        /// The new target.
+        to: Bitrate,
+    },
+    /// The link was not saturated: the frames after a rate decrease contradict it.
+    Reverted {
+        /// The new target.
+        to: Bitrate,
+    },
+    /// Frames arrived late in a burst: the link or a machine stalled. The target is unchanged.
+    Stall {
+        /// The delay.
+        by: Duration,
+    },
+    /// The path delay has increased, but not due to the sent rate: the target is unchanged.
+    LongerPath {
+        /// The increase.
+        by: Duration,
+    },
+}
+
+/// The loss of a link.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Loss {
+    /// The fraction of lost datagrams, 0–1.
+    pub rate: f64,
+    /// Mean run length of lost datagrams; 1 or more.
+    pub run: f64,
+}
+
+impl Loss {
+    /// No loss.
+    pub const NONE: Loss = Loss {
+        rate: 0.0,
+        run: 1.0,
+    };
+}
+
+/// The reason for a key frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KeyFrameReason {
+    /// Requested by a client, or for one that joined.
+    Requested,
+    /// No frame in the encoder's reference list reached the player.
+    NoReference,
+    /// Two consecutive refreshes were damaged by loss.
+    RefreshFailed,
+    /// The periodic key frame.
+    Periodic,
+    /// The first frame with these encoder settings.
+    First,
+}
+
+// All floating-point fields are finite, so equality is reflexive.
+impl Eq for ControlEvent {}
+
+impl fmt::Display for ControlEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mbps = |rate: Bitrate| rate.0 as f64 / 1e6;
+        match *self {
+            ControlEvent::Rate(RateChange::Queue {
+                to,
+                waited,
+                capacity,
+            }) => write!(
+                f,
+                "rate down to {:.1} Mb/s: queue delay {} ms, link capacity {:.1} Mb/s",
+                mbps(to),
+                waited.as_millis(),
+                mbps(capacity)
+            ),
+            ControlEvent::Rate(RateChange::Loss { to, lost }) => write!(
+                f,
+                "rate down to {:.1} Mb/s: {:.0} % packet loss",
+                mbps(to),
+                lost * 100.0
+            ),
+            ControlEvent::Rate(RateChange::Silence { to }) => {
+                write!(f, "rate down to {:.1} Mb/s: no reports arrive", mbps(to))
+            }
+            ControlEvent::Rate(RateChange::Increase { to }) => {
+                write!(f, "rate up from {:.1} Mb/s: no queue delay", mbps(to))
+            }
+            ControlEvent::Rate(RateChange::Maximum { to }) => {
+                write!(f, "rate at its maximum of {:.1} Mb/s", mbps(to))
+            }
+            ControlEvent::Rate(RateChange::Reverted { to }) => write!(
+                f,
+                "rate back to {:.1} Mb/s: the capacity was underestimated",
+                mbps(to)
+            ),
+            ControlEvent::Rate(RateChange::Stall { by }) => write!(
+                f,
+                "rate unchanged: frames arrived {} ms late in a burst after a stall",
+                by.as_millis()
+            ),
+            ControlEvent::Rate(RateChange::LongerPath { by }) => write!(
+                f,
+                "rate unchanged: the path delay is {} ms longer, without queue delay",
+                by.as_millis()
+            ),
+            ControlEvent::ReferenceInvalidation { frame, to } => write!(
+                f,
+                "frame {} references frame {}: the frames between did not arrive complete",
+                frame.0, to.0
+            ),
+            ControlEvent::IntraRefresh { frame, lost } => write!(
+                f,
+                "intra refresh from frame {}: frame {} did not arrive complete",
+                frame.0, lost.0
+            ),
+            ControlEvent::KeyFrame { frame, why } => write!(
+                f,
+                "frame {} is a key frame: {}",
+                frame.0,
+                match why {
+                    KeyFrameReason::Requested => "requested by a client",
+                    KeyFrameReason::NoReference => "no reference frame arrived complete",
+                    KeyFrameReason::RefreshFailed =>
+                        "two consecutive refreshes were damaged by loss",
+                    KeyFrameReason::Periodic => "periodic",
+                    KeyFrameReason::First => "first frame",
+                }
+            ),
+            ControlEvent::Protection {
+                parity,
+                resend,
+                loss,
+                round_trip,
+            } => {
+                match parity {
+                    0 => f.write_str("no FEC")?,
+                    n => write!(f, "{n} repair datagrams per {TYPICAL}")?,
+                }
+                let retransmission = if resend { "with" } else { "without" };
+                write!(
+                    f,
+                    ", {retransmission} retransmission: {:.1} % loss, mean run {:.1}, round \
+                     trip {:.1} ms",
+                    loss.rate * 100.0,
+                    loss.run,
+                    round_trip.as_secs_f64() * 1e3
+                )
+            }
+            ControlEvent::CongestionSkip { wait } => write!(
+                f,
+                "frames are skipped for {} ms: the link's queue drains",
+                wait.as_millis()
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TO: Bitrate = Bitrate(7_540_000);
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn messages_of_a_stall_and_a_reverted_decrease_name_the_cause() {
+        let words = |change| ControlEvent::Rate(change).to_string();
+        assert_eq!(
+            words(RateChange::Stall { by: MS * 63 }),
+            "rate unchanged: frames arrived 63 ms late in a burst after a stall"
+        );
+        assert_eq!(
+            words(RateChange::Reverted { to: TO }),
+            "rate back to 7.5 Mb/s: the capacity was underestimated"
+        );
+        assert_eq!(
+            words(RateChange::LongerPath { by: MS * 12 }),
+            "rate unchanged: the path delay is 12 ms longer, without queue delay"
+        );
+    }
+
+    #[test]
+    fn messages_of_a_rate_decrease_name_the_cause() {
+        let words = |change| ControlEvent::Rate(change).to_string();
+        let queue = RateChange::Queue {
+            to: TO,
+            waited: MS * 41,
+            capacity: Bitrate(8_870_000),
+        };
+        assert_eq!(
+            words(queue),
+            "rate down to 7.5 Mb/s: queue delay 41 ms, link capacity 8.9 Mb/s"
+        );
+        let lost = 0.117;
+        assert_eq!(
+            words(RateChange::Loss { to: TO, lost }),
+            "rate down to 7.5 Mb/s: 12 % packet loss"
+        );
+        assert_eq!(
+            words(RateChange::Silence { to: TO }),
+            "rate down to 7.5 Mb/s: no reports arrive"
+        );
+    }
+}

@@ -1,0 +1,70 @@
+//! The names of the transports (selected in [`transport_probe`](crate::control::transport_probe)).
+
+/// A transport. The numbers are those on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum TransportKind {
+    /// UDP, one system call per datagram.
+    Udp = 0,
+    /// UDP with segmentation offload (GSO).
+    UdpGso = 1,
+    /// Raw Ethernet through packet sockets.
+    Raw = 2,
+    /// Raw Ethernet through `AF_XDP`.
+    Xdp = 3,
+    /// Raw Ethernet through packet sockets with mapped rings.
+    Ring = 4,
+}
+
+impl TransportKind {
+    /// All of them.
+    pub const ALL: [TransportKind; 5] = [
+        TransportKind::Udp,
+        TransportKind::UdpGso,
+        TransportKind::Raw,
+        TransportKind::Xdp,
+        TransportKind::Ring,
+    ];
+
+    /// Its name in options, tables and logs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            TransportKind::Udp => "udp",
+            TransportKind::UdpGso => "udp-gso",
+            TransportKind::Raw => "raw",
+            TransportKind::Xdp => "xdp",
+            TransportKind::Ring => "raw-ring",
+        }
+    }
+
+    /// Whether its datagrams are in Ethernet frames without IP. These transports are identical on the wire,
+    /// and differ only in the local interface to the network card.
+    #[must_use]
+    pub const fn is_ethernet(self) -> bool {
+        matches!(
+            self,
+            TransportKind::Raw | TransportKind::Xdp | TransportKind::Ring
+        )
+    }
+
+    /// The transport with this number.
+    #[must_use]
+    pub fn of(number: u8) -> Option<TransportKind> {
+        TransportKind::ALL
+            .into_iter()
+            .find(|transport| *transport as u8 == number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TransportKind;
+
+    #[test]
+    fn numbers_and_names_are_those_of_the_table() {
+        for transport in TransportKind::ALL {
+            assert_eq!(TransportKind::of(transport as u8), Some(transport));
+        }
+        assert_eq!(TransportKind::of(5), None);
+    }
+}
