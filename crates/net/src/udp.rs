@@ -70,7 +70,7 @@ pub struct Udp {
     local: SocketAddr,
     gso: bool,
     gro: bool,
-    /// The last [`MAX_NO_GSO_PEERS`] peers on whose path GSO failed.
+    /// The last [`MAX_NO_GSO_PEERS`] peers that GSO failed for.
     no_gso_peers: RwLock<Vec<IpAddr>>,
 }
 
