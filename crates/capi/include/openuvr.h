@@ -820,8 +820,8 @@ int openuvr_open(const struct openuvr_config *config,
 // Closes a host: sends the MUDs a goodbye, ends the threads, frees the context, and sets `*context` to
 // NULL. Does nothing if it is NULL already, so a second call through the same variable is harmless; copies
 // of the pointer become invalid. No other call with this context may be in progress. After it returns no
-// callback is called. It waits for running callbacks, the picture being encoded and a device being stored,
-// besides at most a tenth of a second. From any thread; the OpenGL context of a pixel buffer must still
+// callback is called. It waits for running callbacks, for the picture being encoded and the device being
+// stored, plus at most 100 ms. From any thread; the OpenGL context of a pixel buffer must still
 // exist, unless `openuvr_release_buffer` was called.
 void openuvr_close(struct openuvr_context **context);
 
@@ -978,8 +978,8 @@ int openuvr_open_mud(const struct openuvr_mud_config *config,
 // Closes a MUD: sends the host a goodbye, closes the window, ends the threads, frees the context, and sets
 // `*context` to NULL. Does nothing if it is NULL already, so a second call through the same variable is
 // harmless; copies of the pointer become invalid. No other call with this context may be in progress. After
-// it returns no callback is called. It waits for running callbacks and the picture being decoded, besides at
-// most a tenth of a second.
+// it returns no callback is called. It waits for running callbacks and for the picture being decoded, plus
+// at most 100 ms.
 void openuvr_close_mud(struct openuvr_mud_context **context);
 
 // Sets the host, as in `openuvr_mud_config`, and the PIN that it shows, needed for pairing (else NULL).
@@ -1028,7 +1028,7 @@ int openuvr_mud_statistics(struct openuvr_mud_context *context,
 // Submits sound that is played together with the picture submitted at the same time: `frames` pairs of samples,
 // left and right, −1 to 1, at 48 kHz. Call it every few milliseconds; gaps are silent. The configuration's
 // `sound` must be 1. Returns the number of accepted sample frames: all, or 0 while no MUD listens. Does not
-// block. From any thread, one at a time.
+// block. From any thread, but not concurrently.
 int openuvr_send_sound(struct openuvr_context *context,
                        const float *samples,
                        size_t frames);
@@ -1037,7 +1037,7 @@ int openuvr_send_sound(struct openuvr_context *context,
 // 48 kHz. Call it at the pace of the sound device, for example from its callback: retrieved sound counts as
 // played, and the jitter buffer holds one retrieved block plus the link's jitter. Missing sound is silent. The
 // configuration's `sound` must be `OPENUVR_SOUND_APPLICATION`. Returns the number of sample frames that are not
-// such silence. Does not block. From any thread, one at a time.
+// such silence. Does not block. From any thread, but not concurrently.
 int openuvr_take_sound(struct openuvr_mud_context *context,
                        float *samples,
                        size_t frames);

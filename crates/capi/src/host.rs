@@ -46,7 +46,7 @@ pub struct openuvr_context {
     _private: (),
 }
 
-/// The state of a context besides its settings and its threads.
+/// The state of a host's context, without its settings and threads.
 #[derive(Default)]
 pub(crate) struct Host {
     /// Memory for copied pictures.
@@ -334,8 +334,8 @@ impl Settings {
 /// Closes a host: sends the MUDs a goodbye, ends the threads, frees the context, and sets `*context` to
 /// NULL. Does nothing if it is NULL already, so a second call through the same variable is harmless; copies
 /// of the pointer become invalid. No other call with this context may be in progress. After it returns no
-/// callback is called. It waits for running callbacks, the picture being encoded and a device being stored,
-/// besides at most a tenth of a second. From any thread; the OpenGL context of a pixel buffer must still
+/// callback is called. It waits for running callbacks, for the picture being encoded and the device being
+/// stored, plus at most 100 ms. From any thread; the OpenGL context of a pixel buffer must still
 /// exist, unless `openuvr_release_buffer` was called.
 ///
 /// # Safety

@@ -42,7 +42,7 @@ pub struct openuvr_mud_context {
     _private: (),
 }
 
-/// The state of a context besides its settings and its threads: none.
+/// The state of a MUD's context, without its settings and threads: none.
 #[derive(Default)]
 pub(crate) struct Mud;
 
@@ -356,8 +356,8 @@ fn target(host: &str) -> Outcome<Target> {
 /// Closes a MUD: sends the host a goodbye, closes the window, ends the threads, frees the context, and sets
 /// `*context` to NULL. Does nothing if it is NULL already, so a second call through the same variable is
 /// harmless; copies of the pointer become invalid. No other call with this context may be in progress. After
-/// it returns no callback is called. It waits for running callbacks and the picture being decoded, besides at
-/// most a tenth of a second.
+/// it returns no callback is called. It waits for running callbacks and for the picture being decoded, plus
+/// at most 100 ms.
 ///
 /// # Safety
 /// `context` is NULL or points to NULL or to a context that is not closed.

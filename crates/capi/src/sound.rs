@@ -25,7 +25,7 @@ fn samples_in(frames: usize) -> Outcome<usize> {
 /// Submits sound that is played together with the picture submitted at the same time: `frames` pairs of samples,
 /// left and right, −1 to 1, at 48 kHz. Call it every few milliseconds; gaps are silent. The configuration's
 /// `sound` must be 1. Returns the number of accepted sample frames: all, or 0 while no MUD listens. Does not
-/// block. From any thread, one at a time.
+/// block. From any thread, but not concurrently.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `samples` is NULL or points to `frames` times two
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn openuvr_send_sound(
 /// 48 kHz. Call it at the pace of the sound device, for example from its callback: retrieved sound counts as
 /// played, and the jitter buffer holds one retrieved block plus the link's jitter. Missing sound is silent. The
 /// configuration's `sound` must be `OPENUVR_SOUND_APPLICATION`. Returns the number of sample frames that are not
-/// such silence. Does not block. From any thread, one at a time.
+/// such silence. Does not block. From any thread, but not concurrently.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `samples` is NULL or writable for `frames` times two

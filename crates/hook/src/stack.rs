@@ -79,7 +79,7 @@ pub(crate) fn overlap(
     }
     let mut overlap = Overlap::default();
     for (higher, attributes, geometry) in replies {
-        // Destroyed meanwhile.
+        // The window was destroyed after the query.
         let (Ok(attributes), Ok(geometry)) = (attributes.reply(), geometry.reply()) else {
             continue;
         };

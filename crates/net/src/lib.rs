@@ -132,7 +132,7 @@ impl RecvBatch {
 
     /// The same with arrival times: kernel timestamps on the monotonic clock, which do not depend on the
     /// reader's wake-up latency. `None` if the transport has no timestamps (AF_XDP in copy mode) or the
-    /// wall clock was set meanwhile.
+    /// wall clock was set after the arrival.
     pub fn with_arrivals(&self) -> impl Iterator<Item = (PathId, Option<Instant>, &[u8])> {
         self.datagrams.iter().map(|datagram| {
             let bytes = &self.bytes[datagram.range.clone()];
