@@ -1,10 +1,10 @@
-# Writes the manual pages of section 3: openuvr(3), what stands at the head of the header, and a page for
-# each function, its comment there.
+# Writes the manual pages of section 3: openuvr(3) has the comment at the top of the header, and the page of
+# each function has its comment in the header.
 function text(line) {
     gsub(/\\/, "\\\\", line)
     if (line ~ /^[.']/)
         line = "\\&" line
-    # `word`: as it is typed.
+    # `code`: in bold.
     while (match(line, /`[^`]*`/))
         line = substr(line, 1, RSTART - 1) "\\fB" substr(line, RSTART + 1, RLENGTH - 2) "\\fR" \
             substr(line, RSTART + RLENGTH)
@@ -23,10 +23,10 @@ function first(body) {
 }
 NR == 1 {
     overview = folder "/openuvr.3"
-    head(overview, "openuvr", "streams what an application draws to a thin client")
-    printf "\ncc mine.c $(pkg-config --cflags --libs openuvr)\n.fi\n.SH DESCRIPTION\n" > overview
+    head(overview, "openuvr", "streams the pictures of an application to a thin client")
+    printf "\ncc program.c $(pkg-config --cflags --libs openuvr)\n.fi\n.SH DESCRIPTION\n" > overview
 }
-# The head of the header.
+# The comment at the top of the header.
 /^\/\*$/ && !seen { inside = 1; next }
 inside && /^ \*\/$/ { inside = 0; seen = 1; next }
 inside {
@@ -44,7 +44,7 @@ inside {
 }
 /^\/\/ / { line = $0; sub(/^\/\/ ?/, "", line); comment = comment (comment == "" ? "" : "\n") line; next }
 /^\/\/$/ { comment = comment "\n"; next }
-# A function, on one line or more.
+# A function declaration, on one or more lines.
 /^[a-z].*openuvr_[a-z_]*\(/ && !/^typedef|^struct openuvr_[a-z_]* \{/ { declaration = "" ; begun = 1 }
 begun {
     declaration = declaration $0 "\n"

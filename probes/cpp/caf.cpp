@@ -1,5 +1,5 @@
-// Pairs of actors of the C++ Actor Framework (0.17, as Debian has it). Paced messages come from
-// threads of their own, one for each pair, since actors must not sleep.
+// Pairs of actors of the C++ Actor Framework (0.17, Debian's version). One thread per pair sends paced
+// messages, since actors must not sleep.
 #include "samples.hpp"
 
 #include <memory>
@@ -70,7 +70,7 @@ int main(int count, char **words) {
     receivers.push_back(system.spawn(receiver, pair));
     if (!paced) senders.push_back(system.spawn(sender, receivers.back()));
   }
-  // The pacers exist before the test is let go: what is set for its threads is set for them too.
+  // The pacers exist before the test starts, so that scheduling settings of its threads apply to them.
   std::atomic<uint64_t> begin{0};
   std::vector<std::thread> pacers;
   for (uint32_t pair = 0; paced && pair < options.pairs; pair++)
@@ -78,8 +78,7 @@ int main(int count, char **words) {
       while (begin == 0) sleep_until(now() + 1000000);
       pace(begin, pair, receivers[pair]);
     });
-  const uint64_t begun = file.begin();
-  begin = begun;
+  begin = file.start();
   for (const auto &actor : senders) caf::anon_send(actor, go::value);
   for (auto &pacer : pacers) pacer.join();
   receivers.clear();

@@ -1,4 +1,4 @@
-// Pairs of threads; a mailbox for each direction: a mutex, a condition variable, and a queue.
+// Pairs of threads with a mailbox (a mutex, a condition variable and a queue) for each direction.
 #include "samples.hpp"
 
 #include <deque>
@@ -49,7 +49,7 @@ struct Pair {
   Mailbox there, back;
 };
 
-// All threads are there before the test is let go, and none works before it has begun.
+// Two barriers: all threads exist before the test starts, and none works before that.
 void wait_for_begin(Test &test) {
   pthread_barrier_wait(&test.created);
   pthread_barrier_wait(&test.begun);
@@ -103,10 +103,10 @@ int main(int count, char **words) {
     pairs[n].number = n;
     if (pthread_create(&threads[2 * n], nullptr, send, &pairs[n]) != 0 ||
         pthread_create(&threads[2 * n + 1], nullptr, receive, &pairs[n]) != 0)
-      fail("can't start the threads");
+      fail("cannot start the threads");
   }
   pthread_barrier_wait(&test.created);
-  test.begin = samples.begin();
+  test.begin = samples.start();
   pthread_barrier_wait(&test.begun);
   for (pthread_t thread : threads) pthread_join(thread, nullptr);
   samples.end();

@@ -1,4 +1,4 @@
-// The sample file that a probe fills, and what every probe is told; see ../README.md.
+// The sample file and the options of a probe; see ../README.md.
 #pragma once
 
 #include <atomic>
@@ -29,8 +29,8 @@ inline void sleep_until(uint64_t at) {
   }
 }
 
-[[noreturn]] inline void fail(const std::string &words) {
-  std::fprintf(stderr, "%s\n", words.c_str());
+[[noreturn]] inline void fail(const std::string &message) {
+  std::fprintf(stderr, "%s\n", message.c_str());
   std::exit(1);
 }
 
@@ -53,15 +53,15 @@ struct Options {
         else if (name == "--pairs") options.pairs = uint32_t(std::stoul(value));
         else if (name == "--samples") options.samples = std::stoull(value);
         else if (name == "--rate") options.rate = std::stod(value);
-        else fail("there is no option " + name);
+        else fail("unknown option " + name);
       } catch (const std::exception &) {
-        fail(name + " " + value + ": not a number");
+        fail("invalid value " + value + " for " + name);
       }
     }
-    if (options.out.empty()) fail("--out names the sample file");
-    if (options.pairs < 1 || options.pairs > 496) fail("--pairs is 1 to 496");
-    if (options.samples < options.pairs) fail("--samples is at least one for each pair");
-    if (options.pattern == Pattern::Paced && !(options.rate > 0)) fail("--rate is above 0");
+    if (options.out.empty()) fail("--out FILE is required");
+    if (options.pairs < 1 || options.pairs > 496) fail("--pairs must be 1 to 496");
+    if (options.samples < options.pairs) fail("--samples must be at least one for each pair");
+    if (options.pattern == Pattern::Paced && !(options.rate > 0)) fail("--rate must be above 0");
     return options;
   }
 
@@ -69,10 +69,10 @@ struct Options {
     if (name == "ping-pong") return Pattern::PingPong;
     if (name == "flood") return Pattern::Flood;
     if (name == "paced") return Pattern::Paced;
-    fail("--pattern is ping-pong, flood or paced, not " + name);
+    fail("--pattern must be ping-pong, flood or paced, not " + name);
   }
 
-  // When a pair sends its first paced message, if all begin at `begin`, and the time between two.
+  // The period of a pair's paced messages, and the time of its first one for a test that starts at `begin`.
   uint64_t period() const { return uint64_t(1e9 / rate); }
   uint64_t first(uint64_t begin, uint32_t pair) const {
     return begin + period() + pair * period() / pairs;
@@ -90,9 +90,9 @@ public:
     const size_t length = 4096 + options.pairs * capacity * sizeof(Record);
     const int file = open(options.out.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (file < 0 || ftruncate(file, off_t(length)) != 0)
-      fail("can't write " + options.out + ": " + std::strerror(errno));
+      fail("cannot write " + options.out + ": " + std::strerror(errno));
     void *mapped = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0);
-    if (mapped == MAP_FAILED) fail("can't map " + options.out + ": " + std::strerror(errno));
+    if (mapped == MAP_FAILED) fail("cannot map " + options.out + ": " + std::strerror(errno));
     close(file);
     bytes = static_cast<char *>(mapped);
     std::memcpy(bytes, "JITTER01", 8);
@@ -104,9 +104,9 @@ public:
     put<uint64_t>(24, capacity);
     put<uint64_t>(48, paced ? uint64_t(options.rate * 1000) : 0);
     std::strncpy(bytes + 64, name, 63);
-    // Every page is touched now, and stays: a page fault later would be measured as latency.
+    // Prefault and lock all pages: a later page fault would be measured as latency.
     for (size_t at = 4096; at < length; at += 4096) bytes[at] = 0;
-    // Where it is not allowed, pages may go; nothing else changes.
+    // Without the privilege, pages may be evicted; that is acceptable.
     (void)mlockall(MCL_CURRENT);
   }
 
@@ -116,11 +116,11 @@ public:
     __atomic_store_n(reinterpret_cast<uint64_t *>(bytes + 128) + pair, number + 1, __ATOMIC_RELEASE);
   }
 
-  // Says that all is ready, and waits to be let go. Returns when the test begins.
-  uint64_t begin() {
+  // Prints `ready`, and waits for a line on standard input. Returns the start time of the test.
+  uint64_t start() {
     std::puts("ready");
     std::fflush(stdout);
-    if (std::getchar() == EOF) fail("nobody said to begin");
+    if (std::getchar() == EOF) fail("standard input was closed before the start");
     const uint64_t at = now();
     put<uint64_t>(32, at);
     return at;

@@ -10,8 +10,8 @@ import org.apache.pekko.actor.typed.javadsl.Behaviors;
 import org.apache.pekko.actor.typed.javadsl.Receive;
 
 /**
- * Pairs of typed Pekko actors. Nothing is reused. Paced messages come from threads of their own, one
- * for each pair, since actors must not sleep.
+ * Pairs of typed Pekko actors. Messages are not reused. One thread per pair sends paced messages, since
+ * actors must not sleep.
  */
 public final class Pekko {
   private interface Message {}
@@ -134,7 +134,7 @@ public final class Pekko {
       int pair = n;
       new Thread(() -> pace(begin, begun, pair, receivers.get(pair)), "pacer-" + n).start();
     }
-    begin[0] = samples.begin();
+    begin[0] = samples.start();
     begun.countDown();
     senders.forEach(sender -> sender.tell(Go.GO));
     left.await();

@@ -7,8 +7,8 @@ import java.nio.charset.StandardCharsets;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * The sample file that a probe fills, and what every probe is told; see ../README.md. The file is
- * mapped: to record a sample allocates nothing. System.nanoTime is CLOCK_MONOTONIC on Linux.
+ * The sample file and the options of a probe; see ../README.md. The file is mapped, so that recording a
+ * sample does not allocate. System.nanoTime is CLOCK_MONOTONIC on Linux.
  */
 final class Samples {
   enum Pattern {
@@ -24,7 +24,7 @@ final class Samples {
   final int pairs;
   final int capacity;
   final Pattern pattern;
-  /** Bytes that each message carries besides, as the messages of an application would. */
+  /** Payload of each message in bytes, as in an application. */
   final int payload = 64;
 
   private final long period;
@@ -57,22 +57,22 @@ final class Samples {
             rate = Double.parseDouble(value);
             break;
           default:
-            throw fail("there is no option " + words[at]);
+            throw fail("unknown option " + words[at]);
         }
       } catch (IllegalArgumentException wrong) {
-        throw fail(words[at] + " can't be " + value);
+        throw fail("invalid value " + value + " for " + words[at]);
       }
     }
-    if (out == null) throw fail("--out names the sample file");
-    if (pairs < 1 || pairs > 496) throw fail("--pairs is 1 to 496");
-    if (samples < pairs) throw fail("--samples is at least one for each pair");
-    if (pattern == Pattern.PACED && !(rate > 0)) throw fail("--rate is above 0");
+    if (out == null) throw fail("--out FILE is required");
+    if (pairs < 1 || pairs > 496) throw fail("--pairs must be 1 to 496");
+    if (samples < pairs) throw fail("--samples must be at least one for each pair");
+    if (pattern == Pattern.PACED && !(rate > 0)) throw fail("--rate must be above 0");
     this.pairs = pairs;
     this.pattern = pattern;
     period = (long) (1e9 / rate);
     long each = samples / pairs;
     long length = HEADER + RECORD * each * pairs;
-    if (length > Integer.MAX_VALUE) throw fail("--samples is at most 89000000 here");
+    if (length > Integer.MAX_VALUE) throw fail("--samples must be at most 89000000 here");
     capacity = (int) each;
     try (RandomAccessFile file = new RandomAccessFile(out, "rw")) {
       file.setLength(0);
@@ -86,7 +86,7 @@ final class Samples {
     bytes.putLong(24, each).putLong(48, pattern == Pattern.PACED ? (long) (rate * 1000) : 0);
     byte[] letters = name.getBytes(StandardCharsets.UTF_8);
     for (int n = 0; n < letters.length; n++) bytes.put(64 + n, letters[n]);
-    // Every page is touched now: a page fault later would be measured as latency.
+    // Prefault all pages: a later page fault would be measured as latency.
     for (int at = HEADER; at < length; at += 4096) bytes.put(at, (byte) 0);
   }
 
@@ -96,10 +96,10 @@ final class Samples {
     bytes.putLong(COUNTS + 8 * pair, number + 1);
   }
 
-  /** Says that all is ready, and waits to be let go. Returns when the test begins. */
-  long begin() throws IOException {
+  /** Prints "ready", and waits for a line on standard input. Returns the start time of the test. */
+  long start() throws IOException {
     System.out.println("ready");
-    if (System.in.read() < 0) throw fail("nobody said to begin");
+    if (System.in.read() < 0) throw fail("standard input was closed before the start");
     long at = System.nanoTime();
     bytes.putLong(32, at);
     return at;
@@ -109,7 +109,7 @@ final class Samples {
     bytes.putLong(40, System.nanoTime());
   }
 
-  /** When a pair sends a paced message. */
+  /** The intended send time of a paced message. */
   long intended(long begin, int pair, int number) {
     return begin + period + pair * period / pairs + number * period;
   }

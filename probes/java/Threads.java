@@ -4,7 +4,7 @@ import java.util.List;
 import java.util.concurrent.BrokenBarrierException;
 import java.util.concurrent.CyclicBarrier;
 
-/** Pairs of Java threads; a mailbox for each direction: a monitor and a queue. Nothing is reused. */
+/** Pairs of Java threads with a mailbox (a monitor and a queue) for each direction. Messages are not reused. */
 public final class Threads {
   private static final class Message {
     final long intended;
@@ -62,7 +62,7 @@ public final class Threads {
     }
     threads.forEach(Thread::start);
     created.await();
-    begin = samples.begin();
+    begin = samples.start();
     begun.await();
     for (Thread thread : threads) thread.join();
     samples.end();

@@ -1,12 +1,11 @@
 /*
  * The paper's host (Fig. 9 a): an application that draws with OpenGL, reads each picture into a pixel
- * buffer, and has it streamed from there. What is between the lines of the paper is marked with
- * "Fig. 9"; what had to change there, and why, is said. A wheel turns by itself, and faster with each
- * press of a button; its hub follows the mouse.
+ * buffer and streams it. Comments with "Fig. 9" mark the code of the paper, and explain the changes to it.
+ * A wheel turns by itself, and faster with each press of a button; its hub follows the mouse.
  *
  *   cc host.c -o host $(pkg-config --cflags --libs openuvr) -lGL -lX11 -lm && ./host
  *
- *   host [--synchronous] [PORT [PIN]]      with a port: by UDP there, and on the processor
+ *   host [--synchronous] [PORT [PIN]]      with a port: by UDP on that port, encoded on the CPU
  *
  * Ends when its standard input ends or its window is closed.
  */
@@ -32,12 +31,12 @@ static Display *display;
 static Window window;
 static GLXContext context;
 
-/* What the person has done until now. */
+/* The state that input has changed. */
 static double hub_x = WIDTH / 2.0, hub_y = HEIGHT / 2.0, speed = 1.0;
 
 static int open_window(void)
 {
-    static int wanted[] = { GLX_RGBA, GLX_DOUBLEBUFFER, GLX_RED_SIZE, 8,
+    static int visual_attributes[] = { GLX_RGBA, GLX_DOUBLEBUFFER, GLX_RED_SIZE, 8,
                             GLX_GREEN_SIZE, 8, GLX_BLUE_SIZE, 8, None };
     XVisualInfo *visual;
     XSetWindowAttributes attributes = { 0 };
@@ -45,7 +44,7 @@ static int open_window(void)
     display = XOpenDisplay(NULL);
     if (display == NULL)
         return 0;
-    visual = glXChooseVisual(display, DefaultScreen(display), wanted);
+    visual = glXChooseVisual(display, DefaultScreen(display), visual_attributes);
     if (visual == NULL)
         return 0;
     attributes.colormap = XCreateColormap(display, RootWindow(display, visual->screen),
@@ -94,13 +93,13 @@ static void draw(double angle)
     quad(hub_x, hub_y, 32);
 }
 
-static double between(double value, double most)
+static double clamp(double value, double max)
 {
-    return value < 0 ? 0 : value > most ? most : value;
+    return value < 0 ? 0 : value > max ? max : value;
 }
 
-/* Input as events of the library. */
-static void take_input(struct openuvr_context *ouvr_ctx)
+/* Reads input as events of the library. */
+static void read_input(struct openuvr_context *ouvr_ctx)
 {
     struct openuvr_input event = { .size = sizeof event };
 
@@ -114,16 +113,16 @@ static void take_input(struct openuvr_context *ouvr_ctx)
     }
 }
 
-/* Input of the device that is mapped to a descriptor, as of any event device. */
-static void take_mouse(int mouse)
+/* Reads the device that is mapped to a descriptor, like any event device. */
+static void read_mouse(int mouse)
 {
     struct input_event event;
 
     while (read(mouse, &event, sizeof event) == sizeof event) {
         if (event.type == EV_REL && event.code == REL_X)
-            hub_x = between(hub_x + event.value, WIDTH);
+            hub_x = clamp(hub_x + event.value, WIDTH);
         else if (event.type == EV_REL && event.code == REL_Y)
-            hub_y = between(hub_y + event.value, HEIGHT);
+            hub_y = clamp(hub_y + event.value, HEIGHT);
         else if (event.type == EV_KEY && event.value == 1)
             speed += 1.0;
     }
@@ -147,7 +146,7 @@ int main(int argc, char **argv)
     char text[256];
 
     if (!open_window()) {
-        fprintf(stderr, "no window with OpenGL: is DISPLAY set?\n");
+        fprintf(stderr, "cannot open a window with OpenGL: is DISPLAY set?\n");
         return 1;
     }
 
@@ -159,14 +158,14 @@ int main(int argc, char **argv)
     glBindBuffer(GL_PIXEL_PACK_BUFFER, pbo);
     /* initializes the buffer object's data store */
     glBufferData(GL_PIXEL_PACK_BUFFER, WIDTH * HEIGHT * 4, 0, GL_DYNAMIC_COPY);
-    /* Reading a block of pixels from the frame buffer is below, where there is something to read. */
+    /* The block of pixels is read from the frame buffer below, after drawing. */
 
-    /* initialize the OpenUVR context. The paper's words need an NVIDIA GPU and the right to send
-     * Ethernet frames; where they can't be served, others are taken. */
+    /* initialize the OpenUVR context. The paper's encoder and network need an NVIDIA GPU and the
+     * permission to send Ethernet frames; this falls back to others without them. */
     uint32_t encoder = OPENUVR_ENCODER_H264_CUDA, network = OPENUVR_NETWORK_RAW;
     if (port != NULL || openuvr_check_support(encoder, network, text, sizeof text) < 0) {
         if (port == NULL)
-            fprintf(stderr, "not by CUDA and raw Ethernet: %s\n", text);
+            fprintf(stderr, "CUDA with raw Ethernet is not available: %s\n", text);
         encoder = OPENUVR_ENCODER_H264;
         network = OPENUVR_NETWORK_ANY;
     }
@@ -177,7 +176,7 @@ int main(int argc, char **argv)
     }
     /* set the target FPS for OpenUVR */
     openuvr_set_feature(ouvr_ctx, TARGET_FPS, 60);
-    /* and what the pixel buffer holds: the listing's is 1920 x 1080 */
+    /* and the layout of the pixel buffer: the listing's is 1920 x 1080 */
     openuvr_set_feature(ouvr_ctx, OPENUVR_FEATURE_WIDTH, WIDTH);
     openuvr_set_feature(ouvr_ctx, OPENUVR_FEATURE_HEIGHT, HEIGHT);
     openuvr_set_feature(ouvr_ctx, OPENUVR_FEATURE_FORMAT, OPENUVR_PIXEL_FORMAT_RGB);
@@ -185,16 +184,16 @@ int main(int argc, char **argv)
         openuvr_set_feature(ouvr_ctx, OPENUVR_FEATURE_PORT, atoi(port));
 
     /* map an OpenUVR MUD input to the OpenUVR context. The listing opens /dev/input/mice for reading;
-     * what a MUD's mouse says is written here, so that it is the end of a pipe. */
+     * the library writes the events of a MUD's mouse, so this is the write end of a pipe. */
     int mouse[2];
     if (pipe(mouse) != 0 || fcntl(mouse[0], F_SETFL, O_NONBLOCK) != 0)
         return 1;
     if (openuvr_map_device(ouvr_ctx, SYS_MOUSE, mouse[1]) < 0)
-        fail(ouvr_ctx, "no mouse");
+        fail(ouvr_ctx, "cannot map the mouse");
 
     /* create an OpenUVR thread to send VR content and receive user inputs */
     if (openuvr_init_thread(ouvr_ctx) < 0)
-        fail(ouvr_ctx, "no stream");
+        fail(ouvr_ctx, "cannot start the stream");
     /* End of Fig. 9. */
 
     openuvr_listen_address(ouvr_ctx, text, sizeof text);
@@ -203,23 +202,23 @@ int main(int argc, char **argv)
         openuvr_open_pairing(ouvr_ctx, pin, 120);
     } else {
         openuvr_pin(ouvr_ctx, text, sizeof text);
-        fprintf(stderr, "the PIN is %s\n", text[0] ? text : "not needed: a MUD is known");
+        fprintf(stderr, "the PIN is %s\n", text[0] ? text : "not needed: a MUD is paired");
     }
 
     struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
     double angle = 0;
     while (poll(&input, 1, 16) == 0) {
-        take_input(ouvr_ctx);
-        take_mouse(mouse[0]);
+        read_input(ouvr_ctx);
+        read_mouse(mouse[0]);
         openuvr_begin_frame(ouvr_ctx);
         draw(angle += 0.02 * speed);
         /* Fig. 9: read a block of pixels from the frame buffer */
         glReadPixels(0, 0, WIDTH, HEIGHT, GL_RGB, GL_UNSIGNED_BYTE, 0);
-        /* One line more than in the listing: only the application knows that the picture is whole. */
+        /* This line is not in the listing: only the application knows that the picture is complete. */
         int sent = synchronous ? openuvr_send_frame(ouvr_ctx) : openuvr_frame_ready(ouvr_ctx);
-        /* An encoder that is late has taken the picture all the same. */
+        /* After a timeout of the encoder the picture is submitted nevertheless. */
         if (sent < 0 && sent != OPENUVR_ERROR_TIMEOUT)
-            fail(ouvr_ctx, "no picture");
+            fail(ouvr_ctx, "cannot send the picture");
         glXSwapBuffers(display, window);
     }
 

@@ -1,6 +1,6 @@
 /*
- * The paper's MUD daemon (Fig. 9 b): shows what a host streams and sends it the person's input. What
- * had to change there, and why, is said.
+ * The paper's MUD daemon (Fig. 9 b): shows a host's stream and sends input to the host. The comments
+ * explain the changes to the paper's code.
  *
  *   cc mud.c -o mud $(pkg-config --cflags --libs openuvr) && ./mud HOST PIN
  *
@@ -26,11 +26,11 @@ int main(int argc, char **argv)
         return 2;
     }
 
-    /* Fig. 9: initialize the OpenUVR context. The paper's words need an NVIDIA GPU and the right to
-     * send Ethernet frames; where they can't be served, others are taken. */
+    /* Fig. 9: initialize the OpenUVR context. The paper's decoder and network need an NVIDIA GPU and
+     * the permission to send Ethernet frames; this falls back to others without them. */
     uint32_t decoder = OPENUVR_ENCODER_H264_CUDA, network = OPENUVR_NETWORK_RAW;
     if (openuvr_check_mud_support(decoder, network, text, sizeof text) < 0) {
-        fprintf(stderr, "not by CUDA and raw Ethernet: %s\n", text);
+        fprintf(stderr, "CUDA with raw Ethernet is not available: %s\n", text);
         decoder = OPENUVR_ENCODER_H264;
         network = OPENUVR_NETWORK_ANY;
     }
@@ -39,12 +39,12 @@ int main(int argc, char **argv)
         fprintf(stderr, "couldn't allocate openuvr context\n");
         exit(1);
     }
-    /* The listing does not say where the host is. */
+    /* The listing does not set the host's address. */
     if (openuvr_set_host(ouvr_ctx, argv[1], argc > 2 ? argv[2] : NULL) < 0)
         goto failed;
 
-    /* map an OpenUVR MUD input to the OpenUVR MUD context. Without it, the window's keyboard and
-     * mouse are sent. */
+    /* map an OpenUVR MUD input to the OpenUVR MUD context. Without it, input comes from the
+     * window's keyboard and mouse. */
     if (argc > 3) {
         int fd = open(argv[3], O_RDONLY | O_NONBLOCK);
         int registered = openuvr_register_input_device(ouvr_ctx, SYS_MOUSE, fd);
@@ -70,18 +70,18 @@ int main(int argc, char **argv)
         }
         if (seen.state == OPENUVR_MUD_ENDED) {
             openuvr_mud_last_error(ouvr_ctx, text, sizeof text);
-            fprintf(stderr, "the end: %s\n", text);
+            fprintf(stderr, "the stream has ended: %s\n", text);
             break;
         }
     }
-    fprintf(stderr, "%llu of %llu frames were whole\n", (unsigned long long)seen.whole,
+    fprintf(stderr, "%llu of %llu frames were complete\n", (unsigned long long)seen.whole,
             (unsigned long long)seen.frames);
     openuvr_close_mud(&ouvr_ctx);
     return 0;
 
 failed:
     openuvr_mud_last_error(ouvr_ctx, text, sizeof text);
-    fprintf(stderr, "no stream: %s\n", text);
+    fprintf(stderr, "cannot show the stream: %s\n", text);
     openuvr_close_mud(&ouvr_ctx);
     return 1;
 }

@@ -1,10 +1,10 @@
 /*
- * A host without any graphics library: pictures are drawn into plain memory. A square follows the
- * pointer of whoever plays; a bar moves by itself. Ends with its standard input.
+ * A host without a graphics library: it draws pictures into plain memory. A square follows the player's
+ * pointer; a bar moves by itself. Ends when its standard input ends.
  *
  *   cc plain.c -o plain $(pkg-config --cflags --libs openuvr) && ./plain
  *
- *   plain [PIN [ADDRESS:PORT [SOCKET]]]      with a SOCKET: openuvr gateway SOCKET --web lets browsers in
+ *   plain [PIN [ADDRESS:PORT [SOCKET]]]      with a SOCKET: openuvr gateway SOCKET --web admits browsers
  */
 #include <openuvr.h>
 #include <poll.h>
@@ -26,7 +26,7 @@ static void draw(int bar, int x, int y)
             pixels[row][column] = 0xff2000;
 }
 
-static void tell(void *user, uint32_t level, const char *text)
+static void log_line(void *user, uint32_t level, const char *text)
 {
     (void)user;
     if (level <= OPENUVR_LOG_INFO)
@@ -42,17 +42,17 @@ int main(int argc, char **argv)
     openuvr_config_default(&config);
     config.width = WIDTH;
     config.height = HEIGHT;
-    config.log = tell;
+    config.log = log_line;
     config.pin = argc > 1 ? argv[1] : NULL;
     config.bind = argc > 2 ? argv[2] : NULL;
     config.gateway = argc > 3 ? argv[3] : NULL;
     if (openuvr_open(&config, &context, why, sizeof why) < 0) {
-        fprintf(stderr, "no stream: %s\n", why);
+        fprintf(stderr, "cannot start the stream: %s\n", why);
         return 1;
     }
     if (openuvr_init_thread(context) < 0) {
         openuvr_last_error(context, why, sizeof why);
-        fprintf(stderr, "no stream: %s\n", why);
+        fprintf(stderr, "cannot start the stream: %s\n", why);
         openuvr_close(&context);
         return 1;
     }
@@ -77,7 +77,7 @@ int main(int argc, char **argv)
         picture.data = pixels;
         int sent = openuvr_send_picture(context, &picture, 0);
         if (sent < 0) {
-            fprintf(stderr, "no picture: %s\n", openuvr_error_text(sent));
+            fprintf(stderr, "cannot send the picture: %s\n", openuvr_error_text(sent));
             break;
         }
     }

@@ -6,35 +6,36 @@
 #include <stddef.h>
 #include <stdint.h>
 /*
- * libopenuvr: streams what an application draws to a thin client (a "MUD", mobile user device), and
- * brings back what the person there does. The functions and enums of the paper "OpenUVR: an
- * Open-Source System Framework for Untethered Virtual Reality Applications" (Table I and Fig. 9), and
- * what else a library needs. Examples: crates/capi/examples in the sources.
+ * libopenuvr: streams an application's pictures to a thin client (a "MUD", mobile user device), and
+ * returns that client's input to the application. It has the functions and enums of the paper "OpenUVR:
+ * an Open-Source System Framework for Untethered Virtual Reality Applications" (Table I and Fig. 9), and
+ * the other functions that a library needs. Examples: crates/capi/examples in the sources.
  *
- * Rules that hold everywhere:
+ * General rules:
  *
- * - What is allocated here is freed here: a context by openuvr_close or openuvr_close_mud. Nothing
- *   else is handed over. Texts and structures that are given are copied or filled before the call
- *   returns; where memory is only lent, the text says until when.
- * - Functions that return int return 0 or more if they did what was asked, else an OPENUVR_ERROR
- *   below zero, and then changed nothing unless the text says so. openuvr_last_error has the reason in
- *   words.
- * - Every structure begins with its size: set it to sizeof *it. A program that was built with an
- *   older header works with a newer library.
- * - Enums are given as uint32_t. A number that is none of them is an error, and so is NULL where the
- *   text does not allow it.
- * - Functions may be called from any thread, and from several at a time, unless the text says
- *   otherwise.
- * - Callbacks are called on threads of the library, as their text says. These have all signals blocked but
- *   those that tell a thread of a fault of its own (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS,
- *   SIGABRT). A callback returns: one that is left by an exception or by pthread_exit ends the process. In a
- *   callback openuvr_close and openuvr_close_mud do nothing, and the variable stays.
- * - The library starts no process, ends none, prints nothing, handles no signal, and keeps nothing
- *   outside its contexts. (A mistake in it, which would return OPENUVR_ERROR_PANIC, writes a line to
- *   standard error. With OPENUVR_LOG=3 in the environment, lines of the log up to this level go there,
- *   too: for a look at a program that does not show its log.)
+ * - The library frees its own allocations: openuvr_close or openuvr_close_mud frees a context. The caller
+ *   owns nothing else of the library. Strings and structures that are passed in are copied, and those that
+ *   are passed for a result are filled, before the call returns. The description of a function says until
+ *   when memory that it lends is valid.
+ * - Functions that return int return 0 or more on success, else a negative OPENUVR_ERROR. A failed call
+ *   has no effect unless its description states one. openuvr_last_error returns the reason as text.
+ * - Every structure begins with its size: set it to sizeof the structure. A program that was built with
+ *   an older header works with a newer library.
+ * - Enums are passed as uint32_t. A number outside the enum is an error, and so is NULL unless the
+ *   description allows it.
+ * - Functions may be called from any thread, and from several threads at the same time, unless the
+ *   description restricts it.
+ * - Callbacks are called on threads of the library, as their descriptions state. These threads block all
+ *   signals except those that report a fault of the thread itself (SIGSEGV, SIGBUS, SIGFPE, SIGILL,
+ *   SIGTRAP, SIGSYS, SIGABRT). A callback must return: leaving it by an exception or by pthread_exit ends
+ *   the process. In a callback, openuvr_close and openuvr_close_mud do nothing, and the variable is
+ *   unchanged.
+ * - The library starts no process, ends none, prints nothing, handles no signal, and keeps no state
+ *   outside its contexts. (Exceptions: a bug in the library, for which a call returns
+ *   OPENUVR_ERROR_PANIC, writes a line to standard error. With OPENUVR_LOG=3 in the environment, log lines
+ *   up to this level are written there, too, for programs that do not show the log.)
  * - After fork(), the stream belongs to the parent: in the child every function returns
- *   OPENUVR_ERROR_FORKED, and closing a context there does nothing.
+ *   OPENUVR_ERROR_FORKED, and closing a context does nothing.
  */
 #define OPENUVR_VERSION_MAJOR 0
 #define OPENUVR_VERSION_MINOR 1
@@ -42,93 +43,92 @@
 #define OPENUVR_VERSION \
     (OPENUVR_VERSION_MAJOR << 16 | OPENUVR_VERSION_MINOR << 8 | OPENUVR_VERSION_PATCH)
 
-/* The paper's other forms: docs/adr/0008-c-api.md says which is which. */
+/* The paper's other names for these: see docs/adr/0008-c-api.md. */
 #define openuvr_map_device openuvr_map_input_device
 #define OPENUVR_DECODER_TYPE OPENUVR_ENCODER_TYPE
 
-/* The bare words of the paper's listings. They are everybody's, so they must be asked for. */
+/* The unprefixed names of the paper's listings. They may collide with other names, so a program
+ * must request them. */
 #ifdef OPENUVR_PAPER_NAMES
 #define TARGET_FPS OPENUVR_FEATURE_TARGET_FPS
 #define SYS_MOUSE OPENUVR_DEVICE_SYS_MOUSE
 #define SYS_KEYBOARD OPENUVR_DEVICE_SYS_KEYBOARD
 #endif
 
-// What encodes at the host. At the MUD the same word names what decodes it.
+// The encoder of a host, or the decoder of a MUD.
 enum OPENUVR_ENCODER_TYPE {
-    // H.264 on the processor, by libx264.
+    // H.264 on the CPU, by libx264.
     OPENUVR_ENCODER_H264 = 1,
     // H.264 by an NVIDIA GPU (NVENC; at the MUD NVDEC).
     OPENUVR_ENCODER_H264_CUDA = 2,
-    // Pixels as they are, without an encoder: more than a gigabit a second.
+    // Uncompressed pixels: more than 1 Gbit/s.
     OPENUVR_ENCODER_RGB = 3,
     // H.264 by an Intel GPU (Quick Sync).
     OPENUVR_ENCODER_H264_QSV = 4,
-    // H.264 by what a small board has (V4L2 memory to memory).
+    // H.264 by a V4L2 memory-to-memory device, as on single-board computers.
     OPENUVR_ENCODER_H264_V4L2 = 5,
-    // H.264 through VA-API. It wants pictures in the GPU's memory, which is not possible yet.
+    // H.264 through VA-API. It requires pictures in GPU memory, which is not implemented yet.
     OPENUVR_ENCODER_H264_VAAPI = 6,
-    // H.264 on the processor, by libopenh264.
+    // H.264 on the CPU, by libopenh264.
     OPENUVR_ENCODER_OPENH264 = 7,
-    // JPEG in bands: less time and five times the network.
+    // JPEG in bands: faster, with about five times the bitrate.
     OPENUVR_ENCODER_JPEG = 8,
 };
 
-// How video reaches the MUD.
+// The transport to the MUD.
 enum OPENUVR_NETWORK_TYPE {
-    // Whatever works best between the two, found by trying.
+    // The best transport that works, found by probing.
     OPENUVR_NETWORK_ANY = 0,
-    // TCP: never, since a lost datagram would hold up all that follow.
+    // TCP: not supported, because of head-of-line blocking.
     OPENUVR_NETWORK_TCP = 1,
     // UDP.
     OPENUVR_NETWORK_UDP = 2,
-    // Ethernet frames without IP (the paper's). Needs the capability CAP_NET_RAW, and a MUD on the
+    // Raw Ethernet frames without IP (the paper's). Requires the capability CAP_NET_RAW and a MUD on the
     // same segment.
     OPENUVR_NETWORK_RAW = 3,
-    // The same through rings of AF_PACKET that are mapped into this process. Never chosen by ANY:
-    // measured, they are no faster.
+    // The same through memory-mapped AF_PACKET rings. Never chosen by ANY: measurements show no gain.
     OPENUVR_NETWORK_RAW_RING = 4,
-    // Frames of 802.11 injected into a monitor interface: not built here.
+    // 802.11 frames injected into a monitor interface: not implemented.
     OPENUVR_NETWORK_INJECT = 5,
-    // A bare stream of bytes for other players: not built here.
+    // A plain byte stream for other players: not implemented.
     OPENUVR_NETWORK_UDP_COMPAT = 6,
-    // UDP whose batches the kernel splits.
+    // UDP with segmentation offload (GSO).
     OPENUVR_NETWORK_UDP_GSO = 7,
-    // Ethernet frames through AF_XDP, if the library was built with it.
+    // Raw Ethernet frames through AF_XDP, if the library was built with it.
     OPENUVR_NETWORK_XDP = 8,
 };
 
-// What `openuvr_set_feature` sets. Once the thread is started, the bitrate and how the pixel buffer is
-// to be read (width, height, format, stride) may be set, the others not.
+// The settings of `openuvr_set_feature`. After the threads are started, only the bitrate and the layout of
+// the pixel buffer (width, height, format, stride) can be set.
 enum OPENUVR_FEATURE {
-    // Most frames a second, 1 to 240; 60 unless set.
+    // Maximum frames per second, 1 to 240; default 60.
     OPENUVR_FEATURE_TARGET_FPS = 1,
-    // Most kilobits a second that the video takes, 100 to 1000000; 20000 unless set, 60000 with
-    // JPEG, 1000000 with RGB.
+    // Maximum video bitrate in kbit/s, 100 to 1000000; default 20000, 60000 with JPEG, 1000000 with RGB.
     OPENUVR_FEATURE_BITRATE = 2,
-    // Pixels per row, 1 to 16384; 1920 unless set.
+    // Pixels per row, 1 to 16384; default 1920.
     OPENUVR_FEATURE_WIDTH = 3,
-    // Rows, 1 to 16384; 1080 unless set.
+    // Rows, 1 to 16384; default 1080.
     OPENUVR_FEATURE_HEIGHT = 4,
-    // How the pixel buffer's bytes are to be read, an `OPENUVR_PIXEL_FORMAT`; RGB unless set.
+    // The pixel format of the pixel buffer, an `OPENUVR_PIXEL_FORMAT`; default RGB.
     OPENUVR_FEATURE_FORMAT = 5,
-    // The port, 0 to 65535; 4710 unless set, 0: one that the system chooses.
+    // The port, 0 to 65535; default 4710; 0: an ephemeral port.
     OPENUVR_FEATURE_PORT = 6,
-    // Parts of a picture, each sent as soon as it is encoded, 1 to 64; 8 unless set.
+    // Slices per picture, each sent as soon as it is encoded, 1 to 64; default 8.
     OPENUVR_FEATURE_SLICES = 7,
-    // Threads of the encoder, 1 to 64; as suits the machine unless set.
+    // Encoder threads, 1 to 64; the default depends on the machine.
     OPENUVR_FEATURE_ENCODER_THREADS = 8,
-    // 1: let in a new device with a random PIN; 0, as unless set: only if none is known yet.
+    // 1: open pairing with a random PIN; 0, the default: only if no device is paired yet.
     OPENUVR_FEATURE_PAIRING = 9,
-    // 1, as unless set: threads ask for real-time scheduling; 0: they do not.
+    // 1, the default: threads request real-time scheduling; 0: they do not.
     OPENUVR_FEATURE_REALTIME = 10,
-    // Bytes from the start of a row of the pixel buffer to the next; 0, as unless set: the least
-    // that holds a row and is a multiple of 4 (`GL_PACK_ALIGNMENT` as it is unless set).
+    // Bytes from the start of a row of the pixel buffer to the next; 0, the default: the row size, rounded
+    // up to a multiple of 4 (the default `GL_PACK_ALIGNMENT`).
     OPENUVR_FEATURE_STRIDE = 11,
-    // The encoder, an `OPENUVR_ENCODER_TYPE`, in place of the context's.
+    // The encoder, an `OPENUVR_ENCODER_TYPE`; replaces the context's.
     OPENUVR_FEATURE_ENCODER = 12,
 };
 
-// Devices by the ids that both ends know. Any other id from 0 to 255 may be used as well.
+// Device ids that both ends know. Any other id from 0 to 255 may also be used.
 enum OPENUVR_DEVICE {
     // The mouse.
     OPENUVR_DEVICE_SYS_MOUSE = 1,
@@ -136,84 +136,84 @@ enum OPENUVR_DEVICE {
     OPENUVR_DEVICE_SYS_KEYBOARD = 2,
     // A game controller.
     OPENUVR_DEVICE_SYS_GAMEPAD = 3,
-    // What tells how the head is turned.
+    // A head tracker.
     OPENUVR_DEVICE_SYS_HEAD = 4,
 };
 
-// Where the player's input goes at the host.
+// The target of the player's input at the host.
 enum OPENUVR_INPUT_TO {
-    // To the application: `openuvr_next_input`, or the callback.
+    // The application, by `openuvr_next_input` or the callback.
     OPENUVR_INPUT_TO_APPLICATION = 0,
-    // Into an X display, by XTEST: for an application that already reads its window's events.
-    // `openuvr_set_viewport` says where the picture lies there.
+    // An X display, by XTEST: for an application that already reads its window's events.
+    // `openuvr_set_viewport` sets the area of the picture there.
     OPENUVR_INPUT_TO_DISPLAY = 1,
-    // Nowhere.
+    // None: input is discarded.
     OPENUVR_INPUT_TO_NOTHING = 2,
 };
 
-// Where a MUD's pictures go.
+// The target of a MUD's pictures.
 enum OPENUVR_SURFACE {
-    // Into a window of its own.
+    // A window of the library.
     OPENUVR_SURFACE_WINDOW = 0,
-    // To the application: `openuvr_next_frame`, or the callback.
+    // The application, by `openuvr_next_frame` or the callback.
     OPENUVR_SURFACE_APPLICATION = 1,
 };
 
-// Where a MUD's sound goes.
+// The target of a MUD's sound.
 enum OPENUVR_SOUND {
-    // Nowhere, and it is not sent.
+    // None; sound is not sent.
     OPENUVR_SOUND_NOWHERE = 0,
-    // To the usual device, by PulseAudio or PipeWire.
+    // The default device, by PulseAudio or PipeWire.
     OPENUVR_SOUND_DEVICE = 1,
-    // To the application, by `openuvr_take_sound`.
+    // The application, by `openuvr_take_sound`.
     OPENUVR_SOUND_APPLICATION = 2,
 };
 
-// What a function returns: one of these, or above zero where the function says so.
+// The result of a function: one of these, or a positive value where documented.
 enum OPENUVR_ERROR {
-    // It is done.
+    // Success.
     OPENUVR_OK = 0,
-    // A pointer that must not be NULL is.
+    // A required pointer is NULL.
     OPENUVR_ERROR_NULL = -1,
-    // An argument is none of the words or not in the range that the function names.
+    // An argument is invalid or out of range.
     OPENUVR_ERROR_ARGUMENT = -2,
-    // A structure's `size` is not one that this library knows.
+    // A structure's `size` is not supported by this library.
     OPENUVR_ERROR_SIZE = -3,
-    // It can't be served on this machine; the message names what would work.
+    // Unsupported on this machine; the message names an alternative.
     OPENUVR_ERROR_UNAVAILABLE = -4,
-    // Not now: the context is started already, or not yet.
+    // Invalid in this state: the context is already started, or not yet.
     OPENUVR_ERROR_STATE = -5,
-    // It must be called on the thread where the application's OpenGL context is current.
+    // Must be called on the thread where the application's OpenGL context is current.
     OPENUVR_ERROR_THREAD = -6,
-    // Something failed; the message says what.
+    // The operation failed; the message gives the reason.
     OPENUVR_ERROR_FAILED = -7,
-    // It was not done within the time.
+    // Timeout.
     OPENUVR_ERROR_TIMEOUT = -8,
     // The stream has ended.
     OPENUVR_ERROR_ENDED = -9,
-    // This is a child that the application forked: the stream is its parent's.
+    // This is a forked child: the stream belongs to its parent.
     OPENUVR_ERROR_FORKED = -10,
-    // A mistake in the library was stopped at its boundary: please report it.
+    // An internal error was caught at the API boundary: please report it.
     OPENUVR_ERROR_PANIC = -11,
 };
 
-// How much it matters.
+// The severity of a log line.
 enum OPENUVR_LOG_LEVEL {
-    // The stream ends by it, or a call failed.
+    // The stream ends, or a call failed.
     OPENUVR_LOG_ERROR = 1,
-    // Something does not work, and the stream goes on.
+    // A problem; the stream continues.
     OPENUVR_LOG_WARNING = 2,
-    // Who joins and leaves, the PIN, where the host is reached.
+    // Joins and leaves, the PIN, the listening address.
     OPENUVR_LOG_INFO = 3,
-    // What the stream decides, a few lines a second at most.
+    // Control events of the stream, at most a few lines per second.
     OPENUVR_LOG_DEBUG = 4,
 };
 
-// How a pixel's bytes lie in memory, the first one first.
+// The order of a pixel's bytes in memory.
 enum OPENUVR_PIXEL_FORMAT {
-    // Blue, green, red, and one that is not looked at: the fastest. OpenGL's `GL_BGRA` with `GL_UNSIGNED_BYTE`.
+    // Blue, green, red, ignored: the fastest. OpenGL's `GL_BGRA` with `GL_UNSIGNED_BYTE`.
     OPENUVR_PIXEL_FORMAT_BGRX = 1,
-    // Red, green, blue, and one that is not looked at. `GL_RGBA` with `GL_UNSIGNED_BYTE`.
+    // Red, green, blue, ignored. `GL_RGBA` with `GL_UNSIGNED_BYTE`.
     OPENUVR_PIXEL_FORMAT_RGBX = 2,
     // Red, green, blue, as in the paper's listing. `GL_RGB` with `GL_UNSIGNED_BYTE`.
     OPENUVR_PIXEL_FORMAT_RGB = 3,
@@ -221,79 +221,79 @@ enum OPENUVR_PIXEL_FORMAT {
     OPENUVR_PIXEL_FORMAT_BGR = 4,
 };
 
-// What an `openuvr_input` tells.
+// The kind of an `openuvr_input`.
 enum OPENUVR_INPUT_KIND {
-    // A key went down (`value` 1) or up (0): `code` is its number in linux/input-event-codes.h
-    // (`KEY_A` …), whatever the keyboard's layout; `text` is the character that it typed at the
-    // MUD, 0 if none. Repeats are not sent.
+    // A key was pressed (`value` 1) or released (0): `code` is its number in linux/input-event-codes.h
+    // (`KEY_A` …), independent of the keyboard layout; `text` is the character typed at the MUD, 0 if none.
+    // Repeats are not sent.
     OPENUVR_INPUT_KEY = 1,
-    // A button of the mouse went down (`value` 1) or up (0): `code` is `BTN_LEFT` …
+    // A mouse button was pressed (`value` 1) or released (0): `code` is `BTN_LEFT` …
     OPENUVR_INPUT_BUTTON = 2,
-    // The pointer is at `x` and `y` of the picture: 0 is its left or upper edge, 65535 the other.
+    // The pointer is at `x` and `y` of the picture: 0 is the left or upper edge, 65535 the right or lower one.
     OPENUVR_INPUT_POINTER = 3,
     // The pointer moved by `x` to the right and `y` downwards, in pixels of the picture.
     OPENUVR_INPUT_MOTION = 4,
     // The wheel turned by `x` to the right and `y` upwards, in 1/120 of a notch.
     OPENUVR_INPUT_WHEEL = 5,
-    // Everything that is pressed is released: the MUD lost its focus, or the player left.
+    // All keys and buttons are released: the MUD lost the focus, or the player left.
     OPENUVR_INPUT_RELEASE_ALL = 6,
-    // A registered device said this, of which `code` and `value` are those of its `struct
-    // input_event` and `x` its type. At the host, one that is not mapped to a descriptor.
+    // An event of a registered device: `code` and `value` are those of its `struct input_event`, and `x` is its
+    // type. At the host, only from devices that are not mapped to a descriptor.
     OPENUVR_INPUT_DEVICE = 7,
 };
 
-// How far a MUD is.
+// The state of a MUD.
 enum OPENUVR_MUD_STATE {
-    // It looks for its host.
+    // Connecting to its host.
     OPENUVR_MUD_CONNECTING = 0,
-    // It plays.
+    // Connected as the player.
     OPENUVR_MUD_PLAYING = 1,
-    // It only watches.
+    // Connected as an observer.
     OPENUVR_MUD_OBSERVING = 2,
-    // It is over: the person closed the window, the host ended it, or it failed; the message says
-    // which.
+    // Ended: the user closed the window, the host ended the session, or an error occurred; the message gives
+    // the reason.
     OPENUVR_MUD_ENDED = 3,
 };
 
-// What an `openuvr_event` tells.
+// The kind of an `openuvr_event`.
 enum OPENUVR_EVENT_KIND {
-    // A MUD called `name` has joined as `session`, with `role`.
+    // A MUD named `name` has joined as `session`, with `role`.
     OPENUVR_EVENT_JOINED = 1,
-    // Its role is another now: `role`.
+    // Its role has changed to `role`.
     OPENUVR_EVENT_ROLE = 2,
-    // It is gone: `left` says why.
+    // It has left; `left` is the reason.
     OPENUVR_EVENT_LEFT = 3,
 };
 
-// What a MUD may do.
+// The role of a MUD.
 enum OPENUVR_ROLE {
-    // It sends input. One at most.
+    // Sends input. At most one MUD.
     OPENUVR_ROLE_PLAYER = 1,
-    // It watches.
+    // Only watches.
     OPENUVR_ROLE_OBSERVER = 2,
 };
 
-// Why a MUD is gone.
+// Why a MUD has left.
 enum OPENUVR_LEFT {
-    // It said goodbye.
+    // It sent a goodbye.
     OPENUVR_LEFT_GOODBYE = 1,
-    // Nothing was heard of it any more.
+    // Timeout: no more datagrams arrived.
     OPENUVR_LEFT_SILENT = 2,
-    // The same device began a new session.
+    // The same device started a new session.
     OPENUVR_LEFT_REPLACED = 3,
-    // The host ended it: it is forbidden now, or another took its place.
+    // The host ended the session: access was revoked, or another MUD replaced it.
     OPENUVR_LEFT_ENDED = 4,
 };
 
-// A person's hands: their places in `openuvr_controllers`, and bits of its `held`.
+// A hand: an index in `openuvr_controllers`, and a bit of its `held`.
 enum OPENUVR_HAND {
-    // The left one: place 0, bit 1.
+    // The left hand: index 0, bit 1.
     OPENUVR_HAND_LEFT = 0,
-    // The right one: place 1, bit 2.
+    // The right hand: index 1, bit 2.
     OPENUVR_HAND_RIGHT = 1,
 };
 
-// Bits of what is pressed and touched of a controller. The names are those of OpenXR's Touch controllers.
+// Bits of the pressed and touched buttons of a controller, named as in OpenXR's Touch controllers.
 enum OPENUVR_BUTTON {
     // X of the left hand, A of the right one, is pressed.
     OPENUVR_BUTTON_A_X = 1,
@@ -315,109 +315,104 @@ enum OPENUVR_BUTTON {
     OPENUVR_BUTTON_THUMBREST_TOUCH = 256,
 };
 
-// A host. Made by `openuvr_alloc_context` or `openuvr_open`, ended by `openuvr_close`. A process may
-// have several; they share nothing. Its functions may be called from any thread, but for those that
-// read a pixel buffer, and for `openuvr_close`.
+// A host, created by `openuvr_alloc_context` or `openuvr_open` and closed by `openuvr_close`. A process
+// may have several; they share no state. Its functions may be called from any thread, except those that
+// read a pixel buffer and `openuvr_close`.
 struct openuvr_context;
 
-// A MUD. Made by `openuvr_alloc_mud_context` or `openuvr_open_mud`, ended by `openuvr_close_mud`. A
-// process may have several; they share nothing. Its functions may be called from any thread, but for
+// A MUD, created by `openuvr_alloc_mud_context` or `openuvr_open_mud` and closed by `openuvr_close_mud`. A
+// process may have several; they share no state. Its functions may be called from any thread, except
 // `openuvr_next_frame` and `openuvr_close_mud`.
 struct openuvr_mud_context;
 
-// A key of a keyboard, or a button of a mouse. Set `size` to `sizeof(struct openuvr_key)`. What others
-// have no number or name for is 0 or empty.
+// A key of a keyboard, or a button of a mouse. Set `size` to `sizeof(struct openuvr_key)`. Missing codes and
+// names are 0 or empty.
 struct openuvr_key {
     // Bytes of this structure.
     uint32_t size;
-    // Its number in linux/input-event-codes.h, as in `openuvr_input`.
+    // The number in linux/input-event-codes.h, as in `openuvr_input`.
     uint32_t code;
-    // Its `SDL_Scancode`, the same in SDL 2 and 3, where their numbers are the same; of a mouse's button
-    // that of SDL (`SDL_BUTTON_LEFT` …).
+    // The `SDL_Scancode`, if SDL 2 and 3 agree; of a mouse button the SDL button (`SDL_BUTTON_LEFT` …).
     uint32_t sdl;
-    // Its key code in X11 and Wayland (XKB); of a mouse's button the one that X11 gives it.
+    // The key code in X11 and Wayland (XKB); of a mouse button the X11 button.
     uint32_t xkb;
-    // Its USB usage: the page in the upper 16 bits (7 keyboard, 9 button, 12 consumer), the number in the
-    // lower.
+    // The USB HID usage: page in the upper 16 bits (7 keyboard, 9 button, 12 consumer), ID in the lower.
     uint32_t usb;
-    // What it types on a US keyboard without and with Shift: Unicode scalar values.
+    // The character on a US keyboard without Shift: a Unicode scalar value.
     uint32_t us_text;
-    // The same with Shift.
+    // The character with Shift.
     uint32_t us_text_shift;
-    // Not used.
+    // Unused.
     uint32_t unused;
-    // Its name in linux/input-event-codes.h: `KEY_A`.
+    // The name in linux/input-event-codes.h: `KEY_A`.
     char name[32];
-    // Its name in XKB: `AC01`.
+    // The name in XKB: `AC01`.
     char xkb_name[8];
 };
 
-// The application's pointer. Set `size` to `sizeof(struct openuvr_pointer)` and everything that is not
-// named to 0.
+// The application's pointer. Set `size` to `sizeof(struct openuvr_pointer)` and unused fields to 0.
 struct openuvr_pointer {
     // Bytes of this structure.
     uint32_t size;
-    // 1: the application wants to hear how far the mouse moves (`OPENUVR_INPUT_MOTION`): the MUD keeps
-    // its pointer and hides it; 0: where it is (`OPENUVR_INPUT_POINTER`).
+    // 1: relative mouse motion (`OPENUVR_INPUT_MOTION`): the MUD grabs and hides its pointer; 0: absolute positions
+    // (`OPENUVR_INPUT_POINTER`).
     uint32_t relative;
-    // 1: the pointer is seen; 0: it is hidden.
+    // 1: visible; 0: hidden.
     uint32_t visible;
-    // Where it is, for those who only watch: 0 is the left edge of the picture, 65535 the other. The
-    // player's is where the player's own is.
+    // The horizontal position for observers: 0 is the left edge of the picture, 65535 the right one. The player
+    // sees the pointer at its own mouse position.
     uint32_t x;
-    // The same from the upper edge.
+    // The vertical position, from the upper edge.
     uint32_t y;
     // Pixels per row of the shape, 1 to 256.
     uint32_t width;
-    // Its rows, 1 to 256.
+    // Rows of the shape, 1 to 256.
     uint32_t height;
-    // The pixel of the shape that points, from its left.
+    // The hot spot in the shape, from the left.
     uint32_t hot_x;
-    // The same from above.
+    // The hot spot in the shape, from the top.
     uint32_t hot_y;
-    // Not used.
+    // Unused.
     uint32_t unused;
-    // `width * height` pixels without gaps, each `0xAARRGGBB` with the colours multiplied by the opacity;
-    // NULL: the shape stays as it was told last. Copied before the call returns; at the MUD valid until
-    // the next call.
+    // `width * height` pixels without padding, each `0xAARRGGBB` with premultiplied alpha; NULL: the shape is
+    // unchanged. Copied before the call returns; at the MUD valid until the next call.
     const uint32_t *argb;
 };
 
-// Is told one line, without a line feed, of a level of `OPENUVR_LOG_LEVEL`. Called on a thread of
-// the library, and on the caller's in a function that fails; never on two at a time for one
-// context. The text is valid until it returns. It must not call functions of this library with the
-// same context. For an application whose log is not to be written from other threads there are
-// `openuvr_next_log` and `openuvr_mud_next_log`.
+// A callback for log lines, without a line feed, with a level of `OPENUVR_LOG_LEVEL`. It is called on threads
+// of the library, and on the caller's thread in a function that fails; never concurrently for one context. The
+// string is valid until it returns. It must not call functions of this library with the same context. An
+// application that writes its log on its own thread uses `openuvr_next_log` and `openuvr_mud_next_log` instead.
 typedef void (*openuvr_log_callback)(void *user, uint32_t level, const char *text);
 
-// Something that a person did. Set `size` to `sizeof(struct openuvr_input)`.
+// An input event. Set `size` to `sizeof(struct openuvr_input)`.
 struct openuvr_input {
     // Bytes of this structure.
     uint32_t size;
-    // An `OPENUVR_INPUT_KIND`: which of the fields below count.
+    // An `OPENUVR_INPUT_KIND`: determines which fields are valid.
     uint32_t kind;
-    // A key or a button.
+    // The key or button.
     uint32_t code;
     // 1: pressed; 0: released.
     int32_t value;
-    // To the right.
+    // Horizontal, to the right.
     int32_t x;
-    // Downwards; of the wheel upwards.
+    // Vertical, downwards; for the wheel upwards.
     int32_t y;
     // A Unicode scalar value, or 0.
     uint32_t text;
-    // The device's number, for `OPENUVR_INPUT_DEVICE`.
+    // The device number, for `OPENUVR_INPUT_DEVICE`.
     uint32_t device;
-    // Not used.
+    // Unused.
     uint32_t unused;
-    // At the host: whose it is, for applications that tell players apart.
+    // At the host: the session, for applications that distinguish players.
     uint32_t session;
-    // At the host: when it arrived, in nanoseconds of CLOCK_MONOTONIC.
+    // At the host: arrival time in nanoseconds of CLOCK_MONOTONIC.
     int64_t received_ns;
 };
 
-// What a host is told. Let `openuvr_config_default` fill it, then change what you want. The texts
-// are copied by `openuvr_open`.
+// The configuration of a host. Initialize it with `openuvr_config_default`, then change fields.
+// `openuvr_open` copies the strings.
 struct openuvr_config {
     // Bytes of this structure.
     uint32_t size;
@@ -429,67 +424,65 @@ struct openuvr_config {
     uint32_t width;
     // Rows; 1080 by default.
     uint32_t height;
-    // How the pixel buffer's bytes are to be read, an `OPENUVR_PIXEL_FORMAT`.
+    // The pixel format of the pixel buffer, an `OPENUVR_PIXEL_FORMAT`.
     uint32_t format;
-    // Bytes from a row of the pixel buffer to the next; 0: the least that holds a row and is a
-    // multiple of 4.
+    // Bytes from a row of the pixel buffer to the next; 0: the row size, rounded up to a multiple of 4.
     uint32_t stride;
-    // 1: threads ask for real-time scheduling, the default; 0: they do not.
+    // 1: threads request real-time scheduling, the default; 0: they do not.
     uint32_t realtime;
-    // A `GLuint` that names a pixel buffer object, or NULL: pictures come by
-    // `openuvr_send_picture`. It is read whenever a picture is given, so it must stay where it is.
+    // A pointer to the `GLuint` name of a pixel buffer object, or NULL if pictures are sent with
+    // `openuvr_send_picture`. It is read for each picture, so it must stay valid.
     const void *pixel_buffer;
-    // Most frames a second, 1 to 240.
+    // Maximum frames per second, 1 to 240.
     double fps;
-    // Most bits a second that the video takes, 100000 to 1000000000; 0: what the encoder needs.
+    // Maximum video bitrate in bit/s, 100000 to 1000000000; 0: the encoder's default.
     uint64_t bitrate;
-    // This host's name at its MUDs; NULL: the machine's.
+    // This host's name at its MUDs; NULL: the machine's name.
     const char *name;
-    // Where MUDs reach it, `ADDRESS:PORT`; NULL: `[::]:4710`, every address of the machine.
+    // The listening address, `ADDRESS:PORT`; NULL: `[::]:4710`, all addresses of the machine.
     const char *bind;
-    // The folder of keys and known devices; NULL: `$XDG_CONFIG_HOME/openuvr` or `~/.config/openuvr`.
+    // The folder of keys and paired devices; NULL: `$XDG_CONFIG_HOME/openuvr` or `~/.config/openuvr`.
     const char *config_dir;
-    // Lets in a new device that knows this PIN, 4 to 12 digits; NULL: see `pair`.
+    // Opens pairing with this PIN, 4 to 12 digits; NULL: see `pair`.
     const char *pin;
-    // 1: lets in a new device with a random PIN (`openuvr_pin` tells it); 0: only if none is known.
+    // 1: opens pairing with a random PIN (see `openuvr_pin`); 0: only if no device is paired.
     uint32_t pair;
-    // How long it does, in seconds; 120 by default.
+    // How long pairing stays open, in seconds; 120 by default.
     uint32_t pair_seconds;
-    // What a second player gets. 0: nothing; 1: it may watch, the default; 2: the player's role.
+    // The policy for a second player. 0: refuse; 1: observer, the default; 2: take over the player's role.
     uint32_t second_player;
-    // Most MUDs that only watch, 0 to 64; 8 by default.
+    // Maximum number of observers, 0 to 64; 8 by default.
     uint32_t max_observers;
-    // Parts of a picture, each sent as soon as it is encoded, 1 to 64; 8 by default.
+    // Slices per picture, each sent as soon as it is encoded, 1 to 64; 8 by default.
     uint32_t slices;
-    // Threads of the encoder, 1 to 64; 0: as suits the machine.
+    // Encoder threads, 1 to 64; 0: depending on the machine.
     uint32_t encoder_threads;
-    // Where the player's input goes, an `OPENUVR_INPUT_TO`.
+    // The target of the player's input, an `OPENUVR_INPUT_TO`.
     uint32_t input;
-    // 1: each MUD gets an encoder of its own, whose rate follows that MUD's link; 0: all get the same
-    // frames, the default.
+    // 1: a separate encoder for each MUD, with rate control for its link; 0: all get the same frames, the
+    // default.
     uint32_t each_its_own;
     // The X display for `OPENUVR_INPUT_TO_DISPLAY`; NULL: `$DISPLAY`.
     const char *display;
-    // Given to the callbacks below as it is.
+    // Passed to the callbacks.
     void *user;
-    // Is told what happens in words; NULL: nobody.
+    // The callback for log lines; NULL: none.
     openuvr_log_callback log;
-    // Takes the player's input, one event at a time, on a thread of the library that does nothing
-    // else; then `openuvr_next_input` has none. NULL: it has. The event is valid until it returns.
-    // It must not close this context.
+    // The callback for the player's input, one event per call, on a dedicated thread of the library;
+    // `openuvr_next_input` is unavailable then. NULL: use `openuvr_next_input`. The event is valid until the
+    // callback returns. It must not close this context.
     void (*on_input)(void *user, const struct openuvr_input *input);
-    // A file to write a row into for each frame and MUD, when each stage happened and how it ended,
-    // the same as `openuvr host --csv`; NULL: none.
+    // A CSV file with a row for each frame and MUD (times of all stages, and the result), as of
+    // `openuvr host --csv`; NULL: none.
     const char *csv;
-    // 1: MUDs hear what `openuvr_send_sound` gives, which needs libopus; 0: nothing, the default.
+    // 1: sound from `openuvr_send_sound`, which requires libopus; 0: no sound, the default.
     uint32_t sound;
-    // The path of a socket, which is made, by which the program `openuvr gateway` lets browsers and video
-    // players in, or records: none of that runs in this process. NULL: none. Any program of this user may
-    // connect.
+    // The path of a socket to create, through which the program `openuvr gateway` serves browsers and video
+    // players, or records, in its own process. NULL: none. Any program of this user may connect.
     const char *gateway;
 };
 
-// A picture. Set `size` to `sizeof(struct openuvr_picture)` and everything that is not named to 0.
+// A picture. Set `size` to `sizeof(struct openuvr_picture)` and unused fields to 0.
 struct openuvr_picture {
     // Bytes of this structure.
     uint32_t size;
@@ -499,264 +492,263 @@ struct openuvr_picture {
     uint32_t height;
     // An `OPENUVR_PIXEL_FORMAT`.
     uint32_t format;
-    // Bytes from the start of a row to the start of the next; 0: rows without gaps.
+    // Bytes from the start of a row to the start of the next; 0: no padding.
     size_t stride;
     // The first byte in memory; NULL with a dma-buf.
     const void *data;
-    // 1: the first row in memory is the lowest, as OpenGL has it; 0: the highest.
+    // 1: the first row in memory is the lowest, as in OpenGL; 0: the highest.
     uint32_t bottom_up;
     // At the MUD: the frame's number.
     uint32_t id;
-    // 1: `dma_buf` is meant and `data` is not.
+    // 1: use `dma_buf`, not `data`.
     uint32_t is_dma_buf;
-    // A descriptor of a linear dma-buf (or of a sealed memfd): mapped and read before the call
-    // returns, and not kept.
+    // The descriptor of a linear dma-buf (or of a sealed memfd): mapped and read before the call returns, and not
+    // kept.
     int dma_buf;
-    // Where the picture begins in it, in bytes.
+    // The offset of the picture in the dma-buf, in bytes.
     uint64_t offset;
-    // How it is tiled, a `DRM_FORMAT_MOD_` number. Only 0, linear, can be read here.
+    // The tiling, a `DRM_FORMAT_MOD_` number. Only 0, linear, is supported.
     uint64_t modifier;
-    // If not NULL, `data` is only lent: it is used where it lies, without a copy, and this is called
-    // once, with `user`, when it (or the dma-buf) is needed no more: on a thread of the library when a
-    // later picture has come, or before the call that gave the picture returns. If that call fails it is not
-    // called, except with `OPENUVR_ERROR_TIMEOUT` and `OPENUVR_ERROR_ENDED`: these come after the
-    // picture was handed over, and it is called as if the call had not failed. It must not call
-    // functions of this library.
+    // If not NULL, `data` is lent: it is used in place, without a copy, and this is called once, with `user`, when
+    // it (or the dma-buf) is no longer needed: on a thread of the library after a later picture, or before the
+    // submitting call returns. If that call fails it is not called, except with `OPENUVR_ERROR_TIMEOUT` and
+    // `OPENUVR_ERROR_ENDED`: these occur after the submission, and it is called as after a success. It must not
+    // call functions of this library.
     void (*release)(void *user);
-    // For `release`.
+    // The argument of `release`.
     void *user;
 };
 
-// What a MUD is told. Let `openuvr_mud_config_default` fill it, then change what you want. The texts
-// are copied by `openuvr_open_mud`.
+// The configuration of a MUD. Initialize it with `openuvr_mud_config_default`, then change fields.
+// `openuvr_open_mud` copies the strings.
 struct openuvr_mud_config {
     // Bytes of this structure.
     uint32_t size;
-    // What decodes, an `OPENUVR_ENCODER_TYPE`.
+    // The decoder, an `OPENUVR_ENCODER_TYPE`.
     uint32_t decoder;
     // An `OPENUVR_NETWORK_TYPE`.
     uint32_t network;
-    // Where pictures go, an `OPENUVR_SURFACE`.
+    // The target of pictures, an `OPENUVR_SURFACE`.
     uint32_t surface;
-    // The host, `NAME`, `ADDRESS` or `IFACE/MAC`, with `:PORT` if that isn't 4710; an IPv6 address
-    // with a port needs brackets.
+    // The host, `NAME`, `ADDRESS` or `IFACE/MAC`, with `:PORT` unless it is 4710; an IPv6 address with a port
+    // needs brackets.
     const char *host;
-    // The PIN that it shows, for the first meeting; NULL: they have met.
+    // The PIN that the host shows, for pairing; NULL: already paired.
     const char *pin;
-    // The folder of keys and known hosts; NULL: `$XDG_CONFIG_HOME/openuvr` or `~/.config/openuvr`.
+    // The folder of keys and paired hosts; NULL: `$XDG_CONFIG_HOME/openuvr` or `~/.config/openuvr`.
     const char *config_dir;
-    // This MUD's name at the host; NULL: the machine's.
+    // This MUD's name at the host; NULL: the machine's name.
     const char *name;
-    // 1: only watch; 0: play.
+    // 1: join as an observer; 0: as a player.
     uint32_t observe;
-    // 1: take the player's role from whoever has it, if the host allows it.
+    // 1: take over the player's role, if the host allows it.
     uint32_t take_over;
-    // 1: look for a lost host again, the default.
+    // 1: reconnect to a lost host, the default.
     uint32_t reconnect;
-    // 1: threads ask for real-time scheduling, the default.
+    // 1: threads request real-time scheduling, the default.
     uint32_t realtime;
     // The X display of the window; NULL: `$DISPLAY`.
     const char *display;
-    // The window's pixels per row at the start; 0: as many as the picture has.
+    // The initial width of the window in pixels; 0: the picture's width.
     uint32_t width;
-    // Its rows; 0: as many as the picture has.
+    // The initial height of the window in pixels; 0: the picture's height.
     uint32_t height;
-    // 1: cover the whole screen.
+    // 1: full screen.
     uint32_t full_screen;
-    // 1: keep the mouse in the window and send how far it moves.
+    // 1: grab the mouse and send relative motion.
     uint32_t grab;
-    // 1: show figures of the latency over the picture.
+    // 1: show latency statistics over the picture.
     uint32_t overlay;
-    // 1: pair with the host by the PIN although they have met; it may have a new key then.
+    // 1: pair with the PIN even if already paired; the host may have a new key then.
     uint32_t pair_again;
-    // The most bits per second of video that this player wants; 0: as many as the host allows.
+    // The maximum video bitrate in bit/s that this player requests; 0: the host's limit.
     uint64_t max_bitrate;
-    // The most pixels per row that this player wants, with `max_height`: a larger picture is made
-    // smaller at the host, in its shape; 0 and 0: pictures as they are.
+    // The maximum picture width that this player requests, with `max_height`: the host scales a larger picture
+    // down, keeping its aspect ratio; 0 and 0: no limit.
     uint32_t max_width;
-    // The most rows.
+    // The maximum height.
     uint32_t max_height;
-    // Given to the callbacks below as it is.
+    // Passed to the callbacks.
     void *user;
-    // Is told what happens in words; NULL: nobody.
+    // The callback for log lines; NULL: none.
     openuvr_log_callback log;
-    // With `OPENUVR_SURFACE_APPLICATION`: is given each picture, BGRX without gaps, on the thread
-    // that decodes: until it returns, nothing is decoded. Then `openuvr_next_frame` has none. NULL:
-    // it has. The picture is valid until it returns. It must not close this context.
+    // The callback for pictures, with `OPENUVR_SURFACE_APPLICATION`: BGRX without row padding, on the decoder's
+    // thread, which it blocks; `openuvr_next_frame` is unavailable then. NULL: use `openuvr_next_frame`. The
+    // picture is valid until the callback returns. It must not close this context.
     void (*on_frame)(void *user, const struct openuvr_picture *picture);
-    // Where the host's sound goes, an `OPENUVR_SOUND`; nowhere by default.
+    // The target of the host's sound, an `OPENUVR_SOUND`; none by default.
     uint32_t sound;
 };
 
-// Where a person's head is: right-handed, y up, -z forward, in the MUD's space, as OpenXR has it.
-// Set `size` to `sizeof(struct openuvr_pose)`.
+// A head pose: right-handed, y up, -z forward, in the MUD's space, as in OpenXR. Set `size` to
+// `sizeof(struct openuvr_pose)`.
 struct openuvr_pose {
     // Bytes of this structure.
     uint32_t size;
-    // 1: `linear` is known.
+    // 1: `linear` is valid.
     uint32_t has_linear;
-    // 1: `angular` is known.
+    // 1: `angular` is valid.
     uint32_t has_angular;
-    // At the host: its number, counted from 1 in each session.
+    // At the host: a sequence number, from 1 in each session.
     uint32_t id;
-    // In metres.
+    // Position in metres.
     float position[3];
-    // A rotation as a quaternion x, y, z, w of length 1, within 1 %.
+    // Orientation as a quaternion x, y, z, w of length 1, within 1 %.
     float orientation[4];
-    // Velocity in metres a second.
+    // Velocity in m/s.
     float linear[3];
-    // In radians a second around each axis.
+    // Angular velocity in rad/s about each axis.
     float angular[3];
-    // At the host: whose it is.
+    // At the host: the session.
     uint32_t session;
-    // When it was sampled, or the moment that it was predicted for, in nanoseconds of
-    // CLOCK_MONOTONIC here; at the MUD 0: now; at the host -1: not known yet.
+    // The time that it was sampled at or predicted for, in nanoseconds of the local CLOCK_MONOTONIC; at the MUD
+    // 0: now; at the host -1: not known yet.
     int64_t sampled_ns;
-    // At the host: when it arrived.
+    // At the host: arrival time.
     int64_t received_ns;
 };
 
-// Of a host, since its thread was started. Set `size` to `sizeof(struct openuvr_statistics)`.
-// Frames are counted for the player; a time that is not known is -1.
+// Statistics of a host since its start. Set `size` to `sizeof(struct openuvr_statistics)`. Frames are counted
+// for the player; an unknown time is -1.
 struct openuvr_statistics {
     // Bytes of this structure.
     uint32_t size;
-    // 1 while somebody plays.
+    // 1 while there is a player.
     uint32_t players;
-    // Clients that watch.
+    // Observers.
     uint32_t observers;
-    // Not used.
+    // Unused.
     uint32_t unused;
-    // Frames that were captured while somebody played, and whose end is known.
+    // Frames that were captured for a player and have a known result.
     uint64_t captured;
-    // Of these: displayed whole.
+    // Of these: displayed complete.
     uint64_t whole;
-    // Displayed patched, or built on a picture that was.
+    // Displayed after error concealment, or predicted from a concealed picture.
     uint64_t damaged;
     // Not displayed.
     uint64_t dropped;
-    // Bytes on the wire for them, without the headers of the transport.
+    // Bytes sent for them, without transport headers.
     uint64_t bytes;
-    // From the picture's hand-over to its display, in nanoseconds: the median of the newest frames,
-    // by an estimate of how far the two clocks are apart.
+    // Latency from submission to display in nanoseconds: the median of recent frames, based on the estimated
+    // clock offset.
     int64_t latency_p50_ns;
-    // The same, the 99th percentile.
+    // Its 99th percentile.
     int64_t latency_p99_ns;
-    // From the person's act to the picture that shows it, on the MUD's clock alone: the median.
+    // Motion-to-photon latency in nanoseconds, on the MUD's clock alone: the median.
     int64_t motion_to_photon_p50_ns;
-    // The same, the 99th percentile.
+    // Its 99th percentile.
     int64_t motion_to_photon_p99_ns;
 };
 
-// Of a MUD, since its thread was started. Set `size` to `sizeof(struct openuvr_mud_statistics)`.
+// Statistics of a MUD since its start. Set `size` to `sizeof(struct openuvr_mud_statistics)`.
 struct openuvr_mud_statistics {
     // Bytes of this structure.
     uint32_t size;
     // An `OPENUVR_MUD_STATE`.
     uint32_t state;
-    // Pixels per row of the picture, 0 before the first.
+    // Pixels per row of the picture; 0 before the first one.
     uint32_t width;
-    // Its rows.
+    // Rows of the picture.
     uint32_t height;
-    // Frames whose end is known.
+    // Frames with a known result.
     uint64_t frames;
-    // Of these: displayed whole.
+    // Of these: displayed complete.
     uint64_t whole;
-    // Displayed patched, or built on a picture that was.
+    // Displayed after error concealment, or predicted from a concealed picture.
     uint64_t damaged;
     // Not displayed.
     uint64_t dropped;
 };
 
-// Something that happened to the sessions of a host. Set `size` to `sizeof(struct openuvr_event)`.
+// A session event of a host. Set `size` to `sizeof(struct openuvr_event)`.
 struct openuvr_event {
     // Bytes of this structure.
     uint32_t size;
-    // An `OPENUVR_EVENT_KIND`: which of the fields below count.
+    // An `OPENUVR_EVENT_KIND`: determines which fields are valid.
     uint32_t kind;
-    // Whose: the same number as in `openuvr_input`.
+    // The session, as in `openuvr_input`.
     uint32_t session;
     // An `OPENUVR_ROLE`.
     uint32_t role;
     // An `OPENUVR_LEFT`.
     uint32_t left;
-    // The largest picture that it wants while it plays, pixels per row; 0: of any size. A larger one
-    // is made smaller before it is encoded: drawing as many pixels saves that.
+    // The maximum picture width that it requests as a player; 0: any. A larger picture is scaled down before
+    // it is encoded; drawing at this size avoids that.
     uint32_t max_width;
-    // The same, rows.
+    // The maximum height.
     uint32_t max_height;
-    // Not used.
+    // Unused.
     uint32_t unused;
-    // The most bits per second that it wants while it plays; 0: as many as this host allows.
+    // The maximum bitrate in bit/s that it requests as a player; 0: the host's limit.
     uint64_t max_bitrate;
-    // What the MUD calls itself, as far as there is room.
+    // The MUD's name, truncated if necessary.
     char name[64];
 };
 
-// Where a part of a controller is, in the space of the head's poses (`openuvr_pose`).
+// The pose of a part of a controller, in the space of the head's poses (`openuvr_pose`).
 struct openuvr_placed {
-    // 1: it is tracked; 0: it is not, and the rest does not count.
+    // 1: tracked; 0: not tracked, and the other fields are invalid.
     uint32_t tracked;
-    // 1: `linear` is known.
+    // 1: `linear` is valid.
     uint32_t has_linear;
-    // 1: `angular` is known.
+    // 1: `angular` is valid.
     uint32_t has_angular;
-    // In metres.
+    // Position in metres.
     float position[3];
-    // A rotation as a quaternion x, y, z, w of length 1, within 1 %.
+    // Orientation as a quaternion x, y, z, w of length 1, within 1 %.
     float orientation[4];
-    // Velocity in metres a second.
+    // Velocity in m/s.
     float linear[3];
-    // In radians a second around each axis.
+    // Angular velocity in rad/s about each axis.
     float angular[3];
 };
 
-// One controller.
+// A controller.
 struct openuvr_controller {
-    // The middle of the palm, as OpenXR's `grip`.
+    // The pose of the palm, like OpenXR's `grip`.
     struct openuvr_placed grip;
-    // What it points with, along -z, as OpenXR's `aim`.
+    // The pointing pose, along -z, like OpenXR's `aim`.
     struct openuvr_placed aim;
     // Bits of `OPENUVR_BUTTON`.
     uint32_t buttons;
-    // How far the trigger is pulled: 0 to 1.
+    // The trigger, 0 to 1.
     float trigger;
-    // How hard it is squeezed: 0 to 1.
+    // The squeeze force, 0 to 1.
     float squeeze;
-    // The thumbstick, to the right and up: -1 to 1.
+    // The thumbstick, right and up: -1 to 1.
     float thumbstick[2];
 };
 
-// What a person holds. Set `size` to `sizeof(struct openuvr_controllers)` and what is not named to 0.
+// The controllers of both hands. Set `size` to `sizeof(struct openuvr_controllers)` and unused fields to 0.
 struct openuvr_controllers {
     // Bytes of this structure.
     uint32_t size;
-    // Which hands hold one: 1 the left one, 2 the right one, 3 both, 0 none.
+    // The hands with a controller: 1 left, 2 right, 3 both, 0 none.
     uint32_t held;
-    // At the host: counts up with each of this player's states.
+    // At the host: a sequence number for this player's states.
     uint32_t number;
-    // At the host: whose they are.
+    // At the host: the session.
     uint32_t session;
-    // When they were sampled, in nanoseconds of CLOCK_MONOTONIC here; at the MUD 0: now; at the host -1:
-    // not known yet.
+    // Sampling time in nanoseconds of the local CLOCK_MONOTONIC; at the MUD 0: now; at the host -1: not known
+    // yet.
     int64_t sampled_ns;
-    // At the host: when they arrived.
+    // At the host: arrival time.
     int64_t received_ns;
-    // The left hand's and the right hand's.
+    // The left and the right controller.
     struct openuvr_controller hands[2];
 };
 
-// What a hand is to feel. Set `size` to `sizeof(struct openuvr_haptic)`.
+// A vibration of a controller. Set `size` to `sizeof(struct openuvr_haptic)`.
 struct openuvr_haptic {
     // Bytes of this structure.
     uint32_t size;
     // An `OPENUVR_HAND`.
     uint32_t hand;
-    // How hard: 0 (it stops) to 1.
+    // Amplitude, 0 (stop) to 1.
     float amplitude;
-    // In Hz, up to 65535; 0: whatever suits the device.
+    // Frequency in Hz, up to 65535; 0: the device's default.
     uint32_t frequency;
-    // How long, in nanoseconds, up to 60 seconds; 0 with an amplitude: as short as the device can.
+    // Duration in nanoseconds, up to 60 seconds; 0 with an amplitude: the shortest that the device supports.
     uint64_t duration_ns;
 };
 
@@ -764,336 +756,331 @@ struct openuvr_haptic {
 extern "C" {
 #endif // __cplusplus
 
-// The version of the library that is loaded, `major << 16 | minor << 8 | patch`: compare it with
+// Returns the version of the loaded library, `major << 16 | minor << 8 | patch`: compare it with
 // `OPENUVR_VERSION` of the header. From any thread.
 uint32_t openuvr_version(void);
 
-// Whether this machine serves `encoder` (of `OPENUVR_ENCODER_TYPE`) at a host over `network` (of
-// `OPENUVR_NETWORK_TYPE`): 0, or an error, and then `why` holds the reason and what would work,
-// as far as `why_size` bytes go. It codes a small picture and opens a socket for a moment: some
-// tens of milliseconds. `why` may be NULL. From any thread.
+// Checks whether this machine supports a host with `encoder` (of `OPENUVR_ENCODER_TYPE`) and `network` (of
+// `OPENUVR_NETWORK_TYPE`). Returns 0 or an error; then `why`, if not NULL, receives the reason and an
+// alternative, truncated to `why_size` bytes. It encodes a small picture and opens a socket: some tens of
+// milliseconds. From any thread.
 int openuvr_check_support(uint32_t encoder, uint32_t network, char *why, size_t why_size);
 
-// The same for what a MUD decodes.
+// Checks whether this machine supports a MUD, as `openuvr_check_support` does for a host.
 int openuvr_check_mud_support(uint32_t decoder, uint32_t network, char *why, size_t why_size);
 
-// What `code` means, in a few words: a constant text, never NULL. From any thread.
+// Returns a short description of an error code: a static string, never NULL. From any thread.
 const char *openuvr_error_text(int code);
 
-// Writes what is known of the key or button with the number `code` into `*key`, whose `size` the caller
-// has set: a table for who asks for each `code` from 1 to 767. `OPENUVR_ERROR_ARGUMENT` if no keyboard or
-// mouse has it. From any thread.
+// Retrieves the codes and names of the key or button `code` into `*key` (set its `size` first).
+// Valid codes are within 1 to 767; returns `OPENUVR_ERROR_ARGUMENT` if no keyboard or mouse has the code. From
+// any thread.
 int openuvr_key_of(uint32_t code,
                    struct openuvr_key *key);
 
-// Says what the MUDs show as pointer, and how they send the mouse. Until it is called no pointer is seen
-// over the picture, and the mouse sends places. A MUD with a window does it by itself; its person can let
-// the pointer go. From any thread, once the thread is started; does not block.
+// Sets the pointer that the MUDs show, and their mouse mode. Until this is called, no pointer is shown over the
+// picture, and the mouse sends absolute positions. MUDs with a window apply it automatically; their users can
+// release the pointer. From any thread, after the threads are started; does not block.
 int openuvr_set_pointer(struct openuvr_context *context,
                         const struct openuvr_pointer *pointer);
 
-// With `OPENUVR_SURFACE_APPLICATION`: writes what the host says of the pointer into `*pointer`, whose
-// `size` the caller has set; its `argb` is valid until the next call. Returns 1 if something has changed
-// since the last call, 0 if not. From one thread at a time.
+// Retrieves the host's pointer into `*pointer` (set its `size` first), for
+// `OPENUVR_SURFACE_APPLICATION`; its `argb` is valid until the next call. Returns 1 if it has changed since the
+// last call, 0 if not. From one thread at a time.
 int openuvr_mud_pointer(struct openuvr_mud_context *context,
                         struct openuvr_pointer *pointer);
 
-// Fills a configuration, whose `size` the caller has set to `sizeof(struct openuvr_config)`, with
-// what a host does unless told otherwise. From any thread.
+// Fills a host's configuration with the defaults. Set its `size` first, to
+// `sizeof(struct openuvr_config)`. From any thread.
 int openuvr_config_default(struct openuvr_config *config);
 
-// Fills a configuration, whose `size` the caller has set to `sizeof(struct openuvr_mud_config)`,
-// with what a MUD does unless told otherwise. From any thread.
+// Fills a MUD's configuration with the defaults. Set its `size` first, to
+// `sizeof(struct openuvr_mud_config)`. From any thread.
 int openuvr_mud_config_default(struct openuvr_mud_config *config);
 
-// Makes a host (paper, Table I): `encoder` of `OPENUVR_ENCODER_TYPE`, `network` of
-// `OPENUVR_NETWORK_TYPE`, and `ptr`, a `GLuint` that names an OpenGL pixel buffer object, or NULL:
-// pictures then come by `openuvr_send_picture`. What is at `ptr` is read whenever a picture is
-// given: it must stay where it is.
+// Creates a host (paper, Table I) with an `encoder` of `OPENUVR_ENCODER_TYPE`, a `network` of
+// `OPENUVR_NETWORK_TYPE`, and `ptr`, which points to the `GLuint` name of an OpenGL pixel buffer object, or
+// is NULL if pictures are sent with `openuvr_send_picture`. `*ptr` is read for each picture: it must stay
+// valid.
 //
-// NULL if this machine can't serve it; `openuvr_check_support` says why and what would work. Nothing is
-// started yet. Takes some tens of milliseconds. From any thread.
+// Returns NULL if this machine does not support it; `openuvr_check_support` returns the reason and an
+// alternative. Starts nothing yet. Takes some tens of milliseconds. From any thread.
 struct openuvr_context *openuvr_alloc_context(uint32_t encoder,
                                               uint32_t network,
                                               void *ptr);
 
-// Makes a host of a configuration and puts it into `*context`, NULL there if that fails; then
-// `why`, if not NULL, holds the reason as far as `why_size` bytes go. Nothing is started yet. From
-// any thread.
+// Creates a host from a configuration and stores it in `*context`. On failure, `*context` is NULL, and
+// `why`, if not NULL, receives the reason, truncated to `why_size` bytes. Starts nothing yet. From any
+// thread.
 int openuvr_open(const struct openuvr_config *config,
                  struct openuvr_context **context,
                  char *why,
                  size_t why_size);
 
-// Says goodbye to the MUDs, ends the threads, and frees the context; `*context` becomes NULL. Does
-// nothing if it is NULL already, so that a second call through the same variable is harmless; a copy
-// of the pointer must not be used any more. No other call may be under way with this context. After
-// it returns no callback is called. It waits for what its threads are at: a callback that has not returned,
-// the picture that is being encoded, a device that is being written down; besides a tenth of a second.
-// From any thread; a pixel buffer's OpenGL context must still be there, unless
-// `openuvr_release_buffer` was called.
+// Closes a host: sends the MUDs a goodbye, ends the threads, frees the context, and sets `*context` to
+// NULL. Does nothing if it is NULL already, so a second call through the same variable is harmless; copies
+// of the pointer become invalid. No other call with this context may be in progress. After it returns no
+// callback is called. It waits for running callbacks, for the picture being encoded and the device being
+// stored, plus at most 100 ms. From any thread; the OpenGL context of a pixel buffer must still
+// exist, unless `openuvr_release_buffer` was called.
 void openuvr_close(struct openuvr_context **context);
 
-// Starts the threads that encode what the application gives, send it and receive the person's input
-// (paper, Table I). Pictures are not read without being told: see `openuvr_frame_ready` and
-// `openuvr_send_frame`. From any thread; blocks for some tens of milliseconds.
+// Starts the threads that encode and send the application's pictures and receive the player's input (paper,
+// Table I). Pictures are read only in `openuvr_frame_ready` and `openuvr_send_frame`. From any thread;
+// blocks for some tens of milliseconds.
 int openuvr_init_thread(struct openuvr_context *context);
 
-// Takes the oldest event of the player's input that was not taken yet, into `*input`, whose `size`
-// the caller has set. Returns 1 if there was one, 0 if not. Call it until it returns 0, before you
-// draw. An application that takes none for long gets one `OPENUVR_INPUT_RELEASE_ALL` instead of what
-// it missed. From any thread.
+// Retrieves the oldest pending event of the player's input into `*input` (set its `size` first).
+// Returns 1 if there was one, 0 if not. Call it until it returns 0, before drawing. If the queue overflows,
+// one `OPENUVR_INPUT_RELEASE_ALL` replaces the lost events. From any thread.
 int openuvr_next_input(struct openuvr_context *context,
                        struct openuvr_input *input);
 
-// With `OPENUVR_INPUT_TO_DISPLAY`: the picture is shown at `x` and `y` of the X display, its left and
-// upper edge in pixels of the screen, `width` and `height` pixels large there; both 0: as large as
-// the picture is. So the pointer goes to what the person points at. Until it is called, that is the
-// display's upper left corner: call it with the place of your window, and again when that moves
-// (`ConfigureNotify`, and `XTranslateCoordinates` of 0, 0 to the root window). From any thread, also
-// before the thread is started.
+// Sets the area of the picture on the X display, for `OPENUVR_INPUT_TO_DISPLAY`: `x` and `y` of its upper
+// left corner, `width` and `height`, in pixels of the screen; a size of 0 and 0 is that of the picture.
+// Pointer positions are mapped to this area. Its default is the display's upper left corner: call this with
+// the area of the window, and again when the window moves (`ConfigureNotify`, and `XTranslateCoordinates`
+// of 0, 0 to the root window). From any thread, also before the threads are started.
 int openuvr_set_viewport(struct openuvr_context *context,
                          int x,
                          int y,
                          uint32_t width,
                          uint32_t height);
 
-// Maps a device of the MUD to a local one (paper, Table I): what the device that was registered
-// there as `id`, 0 to 255, says is written into `fd` as `struct input_event`s, those that belong
-// together at once: a uinput device, a pipe, a socket. What is not mapped comes as input to where
-// input goes. The descriptor is duplicated: it stays the caller's, but becomes non-blocking; what it
-// has no room for is lost, except that keys are released. A second one for the same `id` takes the
-// place of the first. From any thread.
+// Maps a device of the MUD to a local one (paper, Table I): the events of the device that was registered
+// there as `id`, 0 to 255, are written to `fd` as `struct input_event`s, one report per write. `fd` may be a
+// uinput device, a pipe or a socket. Events of unmapped devices go to the input target. The descriptor is
+// duplicated: the caller keeps it, but it becomes non-blocking. Events that do not fit are lost, except key
+// releases. A second descriptor for the same `id` replaces the first. From any thread.
 int openuvr_map_input_device(struct openuvr_context *context,
                              int id,
                              int fd);
 
-// Ends `openuvr_map_input_device` for a device: what it holds is released there, and what it says from
-// now on comes as input to where input goes. Does nothing if it is not mapped. From any thread.
+// Ends the mapping of a device: its pressed keys are released there, and its later events go to the input
+// target. Does nothing if it is not mapped. From any thread.
 int openuvr_unmap_input_device(struct openuvr_context *context,
                                int id);
 
-// Writes where the player's head was last into `*pose`, whose `size` the caller has set. Returns 1,
-// or 0 if nobody has told since the current player came. Ask before each picture, and before
-// `openuvr_begin_frame`: the MUD is told that the picture was drawn with this pose. From any thread.
+// Retrieves the player's newest head pose into `*pose` (set its `size` first). Returns 1, or 0 if
+// the current player has sent none. Call it before each picture and before `openuvr_begin_frame`: the
+// picture is sent with this pose. From any thread.
 int openuvr_last_pose(struct openuvr_context *context,
                       struct openuvr_pose *pose);
 
-// Writes why the last call with this context failed, or why the last picture was not taken, as far as
-// `size` bytes go. From any thread; it is of the last call of any of them.
+// Writes the reason why the last call with this context failed, or why the last picture was not accepted,
+// truncated to `size` bytes. From any thread; it concerns the last call of any thread.
 int openuvr_last_error(struct openuvr_context *context,
                        char *text,
                        size_t size);
 
-// Writes the PIN with which a new device may pair; an empty text if none may. From any thread, once
-// the thread is started.
+// Writes the PIN for pairing a new device; an empty string if pairing is closed. From any thread, after the
+// threads are started.
 int openuvr_pin(struct openuvr_context *context, char *text, size_t size);
 
-// Writes where MUDs reach this host, in words: `UDP [::]:4710, udp-gso`. From any thread, once the
-// thread is started.
+// Writes the address and transport of this host: `UDP [::]:4710, udp-gso`. From any thread, after the
+// threads are started.
 int openuvr_listen_address(struct openuvr_context *context, char *text, size_t size);
 
-// Lets in a new device that knows `pin`, 4 to 12 digits, for `seconds`. From any thread, once the
-// thread is started.
+// Opens pairing for `seconds`: a new device may pair with `pin`, 4 to 12 digits. From any thread, after the
+// threads are started.
 int openuvr_open_pairing(struct openuvr_context *context, const char *pin, uint32_t seconds);
 
-// Fills `*statistics`, whose `size` the caller has set. From any thread, once the thread is started.
+// Retrieves the statistics into `*statistics` (set its `size` first). From any thread, after the
+// threads are started.
 int openuvr_statistics(struct openuvr_context *context,
                        struct openuvr_statistics *statistics);
 
-// Sets a feature (paper, Table I) of `OPENUVR_FEATURE`, before the thread is started. The bitrate, and
-// width, height, format and stride of the pixel buffer, may also be set later: these count from the
-// next picture on, so set them between two pictures. From any thread.
+// Sets a feature (paper, Table I) of `OPENUVR_FEATURE` before the threads are started. The bitrate, and the
+// width, height, format and stride of the pixel buffer, can also be set later: they apply from the next picture,
+// so set them between two pictures. From any thread.
 int openuvr_set_feature(struct openuvr_context *context,
                         uint32_t feature,
                         int value);
 
-// The application begins to draw a picture. Whatever input it has taken until now is in that
-// picture: what is measured from a person's act to the picture is exact then. Without this call it
-// is what was taken when the picture is given. From any thread.
+// Marks the start of drawing a picture: the input retrieved so far is in that picture, which makes the
+// measured motion-to-photon latency exact. Without this call it is the input retrieved until the picture is
+// submitted. From any thread.
 int openuvr_begin_frame(struct openuvr_context *context);
 
-// Whether a picture is wanted now: ask before it is read back or converted, and do neither if it is
-// not. Returns 1 if it is; then the next picture that is given is taken, whenever that is. Returns 0 if
-// nobody watches or pictures come faster than the target rate: `openuvr_last_error` says which;
-// `OPENUVR_ERROR_ENDED` when the stream has ended. While nobody watches one picture a second is wanted
-// all the same, so that a MUD that joins sees something at once. The functions that give a picture ask
-// themselves: this is for who does work before. From any thread; where the application's OpenGL context
-// is current, not between `glBegin` and `glEnd`.
+// Checks whether a picture is needed now, so that an application need not read back or convert others.
+// Returns 1 if it is; then the next submitted picture is accepted, at any time. Returns 0 if no MUD watches
+// or pictures come faster than the target rate (`openuvr_last_error` returns which), and
+// `OPENUVR_ERROR_ENDED` when the stream has ended. While no MUD watches, one picture per second is needed,
+// so that a MUD that joins sees a picture at once. The submitting functions make this check themselves.
+// From any thread; on a thread where the application's OpenGL context is current, not between `glBegin` and
+// `glEnd`.
 int openuvr_wants(struct openuvr_context *context);
 
-// Gives a picture in plain memory or a dma-buf. With `wait` 0 it returns when the picture is copied
-// (or lent, see `release`), and the newest picture wins; with 1 it returns when the picture is
-// encoded and sent (paper, V-E), or a second later with `OPENUVR_ERROR_TIMEOUT`: it is with the host
-// then, which may still send it. A picture that nobody wants now, because no MUD watches or pictures
-// come faster than the target rate, is not copied: that is no error (see `openuvr_wants`). Returns 1 if
-// the picture was taken, 0 if it was not wanted (`openuvr_last_error` says why), `OPENUVR_ERROR_ENDED` if
-// none will be any more because the stream has ended. The size may change from picture to picture. From any thread.
+// Submits a picture in plain memory or in a dma-buf. With `wait` 0 it returns when the picture is copied (or
+// lent, see `release`), and a newer picture replaces one that is not encoded yet. With `wait` 1 it returns
+// when the picture is encoded and sent (paper, V-E), or after a second with `OPENUVR_ERROR_TIMEOUT`: the
+// host has the picture then and may still send it. A picture that is not needed now, because no MUD watches
+// or pictures come faster than the target rate, is not copied; that is not an error (see `openuvr_wants`).
+// Returns 1 if the picture was accepted, 0 if it was not needed (`openuvr_last_error` returns the reason),
+// and `OPENUVR_ERROR_ENDED` when the stream has ended. The size may change between pictures. From any
+// thread.
 int openuvr_send_picture(struct openuvr_context *context,
                          const struct openuvr_picture *picture,
                          int wait);
 
-// The pixel buffer holds a whole picture (continuous mode, the paper's usual one): it is copied
-// behind the OpenGL commands that fill it, and encoded and sent while the application goes on, which
-// may fill the buffer again at once. The newest picture wins. Returns 1 if the picture was taken, 0
-// if not: no MUD watches, pictures come faster than the target rate, or the GPU is behind
-// (`openuvr_last_error` says which); `OPENUVR_ERROR_FAILED` if the buffer can't be read because it is none,
-// too small for the width, height and format that were set, or mapped; `OPENUVR_ERROR_ENDED` when the
-// stream has ended. On the thread where the OpenGL context of the pixel buffer is current, outside of
-// `glBegin` and `glEnd`; changes none of its state.
+// Submits the picture in the pixel buffer (continuous mode, the paper's default): it is copied after the
+// OpenGL commands that fill the buffer, and encoded and sent in the background; the application may fill the
+// buffer again at once. A newer picture replaces one that is not encoded yet. Returns 1 if the picture was
+// accepted, 0 if not, because no MUD watches, pictures come faster than the target rate, or the GPU is
+// behind (`openuvr_last_error` returns which); `OPENUVR_ERROR_FAILED` if the buffer does not exist, is mapped,
+// or is too small for its width, height and format; `OPENUVR_ERROR_ENDED` when the stream has ended. On the
+// thread where the OpenGL context of the pixel buffer is current, outside of `glBegin` and `glEnd`; does not
+// change its state.
 int openuvr_frame_ready(struct openuvr_context *context);
 
-// The same, and returns when the picture is encoded and sent (synchronous mode, paper V-E), at most
-// a second later: the application is in step with the stream. Returns 1 if the picture was sent, 0 if
-// nobody wants one now. On the thread where the OpenGL context of the pixel buffer is current.
+// Submits the picture in the pixel buffer and waits until it is encoded and sent (synchronous mode, paper
+// V-E), at most a second: the application runs in step with the stream. Returns 1 if the picture was sent, 0
+// if none is needed now. Otherwise like `openuvr_frame_ready`. On the thread where the OpenGL context of the
+// pixel buffer is current.
 int openuvr_send_frame(struct openuvr_context *context);
 
-// The window of the current OpenGL context (GLX or EGL) holds a whole picture that is not swapped yet:
-// it is read from its back buffer, without a pixel buffer of the application and without a second copy.
-// Call it before each swap. `width` and `height` are those of the window, or both 0: they are asked for,
-// which costs a question to the X server for each picture. With `wait` 0 it returns when the reading is
-// queued on the GPU, as `openuvr_frame_ready` does, with 1 when the picture is encoded and sent, as
-// `openuvr_send_frame`; it returns what these return. A context of this library whose pictures come so
-// needs no pixel buffer. Before the OpenGL context is destroyed, `openuvr_release_buffer` or
-// `openuvr_close` is to be called, as for a pixel buffer. On the thread where the OpenGL context is
-// current, outside of `glBegin` and `glEnd`; changes none of its state.
+// Submits the picture in the back buffer of the current OpenGL context's window (GLX or EGL), without a
+// pixel buffer and without a second copy. Call it before each swap. `width` and `height` are those of the
+// window; with 0 and 0 they are queried, which takes an X server round trip per picture. With `wait` 0 it
+// returns when the read is queued on the GPU, like `openuvr_frame_ready`; with 1 when the picture is encoded
+// and sent, like `openuvr_send_frame`; the results are the same as theirs. Call `openuvr_release_buffer` or
+// `openuvr_close` before the OpenGL context is destroyed, as for a pixel buffer. On the thread where the
+// OpenGL context is current, outside of `glBegin` and `glEnd`; does not change its state.
 int openuvr_capture_gl(struct openuvr_context *context,
                        uint32_t width,
                        uint32_t height,
                        int wait);
 
-// Lets go of the OpenGL context of the pixel buffer or of `openuvr_capture_gl`: to be called, or `openuvr_close`, before that
-// context is destroyed or its display closed, for the stream holds pictures in its memory. They are
-// copied out of it, and no thread of the library uses it any more when this returns (the length of
-// an encode). The stream goes on: the next picture may come from another context. Does nothing if no
-// pixel buffer is in use. On the thread where the context is current; elsewhere, what was allocated
-// in it is freed with it.
+// Releases the OpenGL context of the pixel buffer or of `openuvr_capture_gl`. Call this or `openuvr_close`
+// before the context is destroyed or its display closed, because the stream has pictures in its memory. They
+// are copied, and when this returns no thread of the library uses the context (it may wait for an encode).
+// The stream continues: the next picture may come from another context. Does nothing if no context is in
+// use. On the thread where the context is current; on another thread, objects allocated in it are freed only
+// with the context.
 int openuvr_release_buffer(struct openuvr_context *context);
 
-// Makes a MUD (paper, Table I): `decoder` of `OPENUVR_ENCODER_TYPE`, `network` of
-// `OPENUVR_NETWORK_TYPE`. Say with `openuvr_set_host` where its host is.
+// Creates a MUD (paper, Table I) with a `decoder` of `OPENUVR_ENCODER_TYPE` and a `network` of
+// `OPENUVR_NETWORK_TYPE`. Set its host with `openuvr_set_host`.
 //
-// NULL if this machine can't serve it; `openuvr_check_mud_support` says why and what would work. Nothing is
-// started yet. From any thread.
+// Returns NULL if this machine does not support it; `openuvr_check_mud_support` returns the reason and an
+// alternative. Starts nothing yet. From any thread.
 struct openuvr_mud_context *openuvr_alloc_mud_context(uint32_t decoder,
                                                       uint32_t network);
 
-// Makes a MUD of a configuration and puts it into `*context`, NULL there if that fails; then `why`,
-// if not NULL, holds the reason as far as `why_size` bytes go. Nothing is started yet. From any
+// Creates a MUD from a configuration and stores it in `*context`. On failure, `*context` is NULL, and
+// `why`, if not NULL, receives the reason, truncated to `why_size` bytes. Starts nothing yet. From any
 // thread.
 int openuvr_open_mud(const struct openuvr_mud_config *config,
                      struct openuvr_mud_context **context,
                      char *why,
                      size_t why_size);
 
-// Says goodbye to the host, closes the window, ends the threads, and frees the context; `*context`
-// becomes NULL. Does nothing if it is NULL already, so that a second call through the same variable
-// is harmless; a copy of the pointer must not be used any more. No other call may be under way with
-// this context. After it returns no callback is called. It waits for what its threads are at: a callback
-// that has not returned, the picture that is being decoded; besides a tenth of a second.
+// Closes a MUD: sends the host a goodbye, closes the window, ends the threads, frees the context, and sets
+// `*context` to NULL. Does nothing if it is NULL already, so a second call through the same variable is
+// harmless; copies of the pointer become invalid. No other call with this context may be in progress. After
+// it returns no callback is called. It waits for running callbacks and for the picture being decoded, plus
+// at most 100 ms.
 void openuvr_close_mud(struct openuvr_mud_context **context);
 
-// Says where the host is, as in `openuvr_mud_config`, and with `pin`, if not NULL, the PIN that it
-// shows: needed for the first meeting. Before the thread is started. From any thread.
+// Sets the host, as in `openuvr_mud_config`, and the PIN that it shows, needed for pairing (else NULL).
+// Before the threads are started. From any thread.
 int openuvr_set_host(struct openuvr_mud_context *context, const char *host, const char *pin);
 
-// Starts the threads that show what the host streams and send it the person's input (paper, Table
-// I). It returns before the host has answered: `openuvr_mud_statistics` tells the state. From any
-// thread; blocks while the name service is asked.
+// Starts the threads that display the host's stream and send input to it (paper, Table I). It returns before
+// the connection is established: `openuvr_mud_statistics` returns the state. From any thread; blocks during
+// name resolution.
 int openuvr_init_mud_thread(struct openuvr_mud_context *context);
 
-// With `OPENUVR_SURFACE_APPLICATION`: the newest picture that was not taken yet, BGRX without gaps,
-// waited for at most `timeout_ms` milliseconds, and no longer than the stream goes on. Returns 1 if
-// there was one, 0 if not. Its memory is valid until the next call or the end. `size` of `*picture` is
-// set by the caller. From one thread at a time.
+// Retrieves the newest pending picture, for `OPENUVR_SURFACE_APPLICATION`: BGRX without row padding. Waits at
+// most `timeout_ms` milliseconds, or until the stream ends. Returns 1 if there was one, 0 if not. Its memory
+// is valid until the next call or the close. The caller sets `size` of `*picture`. From one thread at a time.
 int openuvr_next_frame(struct openuvr_mud_context *context,
                        struct openuvr_picture *picture,
                        uint32_t timeout_ms);
 
-// With `OPENUVR_SURFACE_APPLICATION`: sends what the person did to the host, now. Before a session
-// has begun nobody hears it. From any thread; does not block.
+// Sends an input event to the host, for `OPENUVR_SURFACE_APPLICATION`. Events before a session starts are
+// discarded. From any thread; does not block.
 int openuvr_send_input(struct openuvr_mud_context *context,
                        const struct openuvr_input *input);
 
-// Sends where the person's head is. It is no event: only the newest counts. More than 2000 a second
-// are not sent. Returns its number, or 0 while there is no session. From any thread; does not block.
+// Sends the head pose. It is a state, not an event: only the newest one matters. At most 2000 per second are
+// sent. Returns its number, or 0 without a session. From any thread; does not block.
 int openuvr_send_pose(struct openuvr_mud_context *context,
                       const struct openuvr_pose *pose);
 
-// Registers an input device (paper, Table I): what the event device or mouse (`/dev/input/event3`,
-// `/dev/input/mice`) that is open for reading as `fd` says goes to the host as device `id`, 0 to
-// 255, a number that the host's application knows too (`OPENUVR_DEVICE`). A pipe or socket may give
-// `struct input_event`s as well. The descriptor is duplicated: it stays the caller's, but becomes
-// non-blocking. With a window, register before the thread is started; the window's own keys and
-// mouse, which would say the same again, are then not sent. From any thread.
+// Registers an input device (paper, Table I): the events of `fd`, an event device or mouse
+// (`/dev/input/event3`, `/dev/input/mice`) that is open for reading, are sent to the host as device `id`, 0 to
+// 255, a number that the host's application knows too (`OPENUVR_DEVICE`). `fd` may also be a pipe or socket
+// that delivers `struct input_event`s. The descriptor is duplicated: the caller keeps it, but it becomes
+// non-blocking. With a window, register devices before the threads are started; the window's keyboard and
+// mouse events, which would be duplicates, are then not sent. From any thread.
 int openuvr_register_input_device(struct openuvr_mud_context *context, int id, int fd);
 
-// Writes the message of the last call with this context that failed, or why it is over, as far as
-// `size` bytes go. From any thread.
+// Writes the reason why the last call with this context failed, or why the stream has ended, truncated to
+// `size` bytes. From any thread.
 int openuvr_mud_last_error(struct openuvr_mud_context *context, char *text, size_t size);
 
-// Fills `*statistics`, whose `size` the caller has set; its `state` is an `OPENUVR_MUD_STATE`. From
-// any thread, once the thread is started.
+// Retrieves the statistics into `*statistics` (set its `size` first); `state` is an
+// `OPENUVR_MUD_STATE`. From any thread, after the threads are started.
 int openuvr_mud_statistics(struct openuvr_mud_context *context,
                            struct openuvr_mud_statistics *statistics);
 
-// Gives sound that is heard now, together with the picture that is given now: `frames` times two samples,
-// left and right, −1 to 1, 48000 of each a second, as they come: every few milliseconds. Where nothing is
-// given there is silence. `sound` must be 1 in the configuration. Returns how many sample frames were taken:
-// all, or 0 while no MUD listens. It does not wait. From any thread, one at a time.
+// Submits sound that is played together with the picture submitted at the same time: `frames` pairs of samples,
+// left and right, −1 to 1, at 48 kHz. Call it every few milliseconds; gaps are silent. The configuration's
+// `sound` must be 1. Returns the number of accepted sample frames: all, or 0 while no MUD listens. Does not
+// block. From any thread, but not concurrently.
 int openuvr_send_sound(struct openuvr_context *context,
                        const float *samples,
                        size_t frames);
 
-// Takes the sound that is to be played next: fills `samples` with `frames` times two numbers, left and right,
-// at 48000 of each a second. Call it at the pace of the device that plays them, such as from its callback:
-// what it takes is what has been played, and the MUD keeps as much ready as was taken at once, and what the
-// link's jitter asks for. What is not there is silence. `sound` must be `OPENUVR_SOUND_APPLICATION` in the
-// configuration. Returns how many sample frames are sound of the host, and no such silence. It does not wait.
-// From any thread, one at a time.
+// Retrieves the sound to be played next: fills `samples` with `frames` pairs of samples, left and right, at
+// 48 kHz. Call it at the pace of the sound device, for example from its callback: retrieved sound counts as
+// played, and the jitter buffer holds one retrieved block plus the link's jitter. Missing sound is silent. The
+// configuration's `sound` must be `OPENUVR_SOUND_APPLICATION`. Returns the number of sample frames that are not
+// such silence. Does not block. From any thread, but not concurrently.
 int openuvr_take_sound(struct openuvr_mud_context *context,
                        float *samples,
                        size_t frames);
 
-// Takes the oldest line of the log that was not taken yet into `text`, as far as `size` bytes go, and its
-// level, an `OPENUVR_LOG_LEVEL`, into `*level` (which may be NULL). Returns 1 if there was one, 0 if not.
-// Only without the callback `log`. 256 lines wait at most; then the oldest are lost, and a line says
-// how many. From any thread.
+// Retrieves the oldest pending log line into `text`, truncated to `size` bytes, and its level, an
+// `OPENUVR_LOG_LEVEL`, into `*level` (which may be NULL). Returns 1 if there was one, 0 if not. Only without the
+// callback `log`. At most 256 lines are pending; then the oldest are dropped, and a line gives their number. From
+// any thread.
 int openuvr_next_log(struct openuvr_context *context,
                      uint32_t *level,
                      char *text,
                      size_t size);
 
-// Takes the oldest line of the log, as `openuvr_next_log` does at the host.
+// Retrieves the oldest pending log line of a MUD, like `openuvr_next_log` for a host.
 int openuvr_mud_next_log(struct openuvr_mud_context *context,
                          uint32_t *level,
                          char *text,
                          size_t size);
 
-// Takes the oldest event of the sessions that was not taken yet, into `*event`, whose `size` the caller
-// has set: who has joined, left, or has another role. Returns 1 if there was one, 0 if not. 256 wait at
-// most; then the oldest are lost. From any thread, once the thread is started.
+// Retrieves the oldest pending session event into `*event` (set its `size` first): a MUD has joined,
+// left or changed its role. Returns 1 if there was one, 0 if not. At most 256 are pending; then the oldest are
+// dropped. From any thread, after the threads are started.
 int openuvr_next_event(struct openuvr_context *context,
                        struct openuvr_event *event);
 
-// Writes what the player holds, as it was heard last, into `*controllers`, whose `size` the caller has set.
-// Returns 1, or 0 if nobody has told since the current player came. From any thread.
+// Retrieves the player's newest controller states into `*controllers` (set its `size` first).
+// Returns 1, or 0 if the current player has sent none. From any thread.
 int openuvr_last_controllers(struct openuvr_context *context,
                              struct openuvr_controllers *controllers);
 
-// Lets a hand of the player's feel this, in place of what it felt. Nobody feels it while nobody plays. From
-// any thread, once the thread is started; does not block.
+// Vibrates a controller of the player; replaces its previous vibration. Discarded without a player. From any
+// thread, after the threads are started; does not block.
 int openuvr_send_haptic(struct openuvr_context *context,
                         const struct openuvr_haptic *haptic);
 
-// Sends what the person holds. It is no event: only the newest counts, so say it again and again, at best
-// with each pose. More than 2000 a second are not sent. Returns its number, or 0 while there is no session.
-// From any thread; does not block.
+// Sends the controller states. They are a state, not an event: only the newest one matters, so send them
+// continually, preferably with each pose. At most 2000 per second are sent. Returns their number, or 0 without
+// a session. From any thread; does not block.
 int openuvr_send_controllers(struct openuvr_mud_context *context,
                              const struct openuvr_controllers *controllers);
 
-// Writes what a hand is to feel into `*haptic`, whose `size` the caller has set: the oldest that was not
-// taken yet, of the newest 64. Returns 1 if there was one, 0 if not. From any thread; does not block.
+// Retrieves the oldest pending vibration into `*haptic` (set its `size` first). At most 64 are
+// pending; then the oldest are dropped. Returns 1 if there was one, 0 if not. From any thread; does not block.
 int openuvr_next_haptic(struct openuvr_mud_context *context,
                         struct openuvr_haptic *haptic);
 

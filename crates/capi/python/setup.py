@@ -1,7 +1,7 @@
-"""Puts libopenuvr and its header into the wheel, which is therefore one for this kind of machine.
+"""Adds libopenuvr and its header to the wheel, which is therefore specific to the platform.
 
 `make -C crates/capi wheel` builds the library and calls this with OPENUVR_LIBRARY, the library's
-path, and OPENUVR_VERSION. What the package is stands in pyproject.toml.
+path, and OPENUVR_VERSION. The metadata of the package is in pyproject.toml.
 """
 
 import os
@@ -23,7 +23,7 @@ def setting(name):
     return value
 
 
-class WithLibrary(build_py):
+class BuildWithLibrary(build_py):
     def run(self):
         super().run()
         package = pathlib.Path(self.build_lib, "openuvr")
@@ -31,23 +31,23 @@ class WithLibrary(build_py):
         shutil.copy(setting("OPENUVR_LIBRARY"), package / "libopenuvr.so")
 
 
-class ForThisMachine(bdist_wheel):
+class PlatformWheel(bdist_wheel):
     def finalize_options(self):
         super().finalize_options()
         self.root_is_pure = False
 
     def get_tag(self):
-        # Any Python: the library is opened at run time and knows nothing of Python.
+        # Any Python version: the library is loaded at run time and does not use Python.
         return "py3", "none", super().get_tag()[2]
 
 
-class HasLibrary(Distribution):
+class BinaryDistribution(Distribution):
     def has_ext_modules(self):
         return True
 
 
 setup(
     version=setting("OPENUVR_VERSION"),
-    distclass=HasLibrary,
-    cmdclass={"build_py": WithLibrary, "bdist_wheel": ForThisMachine},
+    distclass=BinaryDistribution,
+    cmdclass={"build_py": BuildWithLibrary, "bdist_wheel": PlatformWheel},
 )

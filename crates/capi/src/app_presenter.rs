@@ -1,4 +1,4 @@
-//! A surface that gives its pictures to the application.
+//! A presenter that passes pictures to the application.
 
 use std::ffi::c_void;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -14,15 +14,15 @@ use openuvr_runtime::lock::lock;
 use crate::callback_scope::CallbackScope;
 use crate::picture::{OPENUVR_PIXEL_FORMAT, openuvr_picture};
 
-/// A decoded picture: BGRX without gaps.
-pub(crate) struct Shown {
+/// A decoded picture: BGRX without row padding.
+pub(crate) struct DecodedPicture {
     id: FrameId,
     size: Size,
     bgrx: Vec<u8>,
 }
 
-impl Shown {
-    /// As the application sees it, until this is dropped or changed.
+impl DecodedPicture {
+    /// The application's view; valid until this is dropped or changed.
     pub(crate) fn picture(&self) -> openuvr_picture {
         openuvr_picture {
             width: self.size.width,
@@ -36,58 +36,57 @@ impl Shown {
     }
 }
 
-/// The newest picture on its way to the application. Two buffers go round.
+/// The newest picture for the application. Two buffers are recycled.
 #[derive(Default)]
 pub(crate) struct Pictures {
-    place: Mutex<Place>,
-    /// One has arrived, or none will any more.
+    slot: Mutex<PictureSlot>,
+    /// Signalled for a new picture, and at the end.
     arrived: Condvar,
     pub(crate) pointer: Mutex<Pointer>,
 }
 
-/// What the host says of the pointer.
+/// The pointer state from the host.
 #[derive(Default)]
 pub(crate) struct Pointer {
     pub(crate) cursor: Option<Cursor>,
     pub(crate) relative: bool,
-    /// Since the application asked last.
+    /// Since the application's last query.
     pub(crate) changed: bool,
 }
 
 #[derive(Default)]
-struct Place {
-    newest: Option<Shown>,
+struct PictureSlot {
+    newest: Option<DecodedPicture>,
     spare: Option<Vec<u8>>,
-    over: bool,
+    ended: bool,
 }
 
 impl Pictures {
-    /// The newest picture that was not taken yet, waited for at most `timeout`, and not after
-    /// [`Pictures::end`].
-    pub(crate) fn next(&self, timeout: Duration) -> Option<Shown> {
-        let nothing = |place: &mut Place| place.newest.is_none() && !place.over;
+    /// The newest pending picture. Waits at most `timeout`, and not after [`Pictures::end`].
+    pub(crate) fn next(&self, timeout: Duration) -> Option<DecodedPicture> {
+        let empty = |slot: &mut PictureSlot| slot.newest.is_none() && !slot.ended;
         let waited = self
             .arrived
-            .wait_timeout_while(lock(&self.place), timeout, nothing);
-        let (mut place, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        place.newest.take()
+            .wait_timeout_while(lock(&self.slot), timeout, empty);
+        let (mut slot, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        slot.newest.take()
     }
 
-    /// The application is done with it.
-    pub(crate) fn give_back(&self, shown: Shown) {
-        lock(&self.place).spare = Some(shown.bgrx);
+    /// Recycles a picture's buffer.
+    pub(crate) fn recycle(&self, picture: DecodedPicture) {
+        lock(&self.slot).spare = Some(picture.bgrx);
     }
 
-    /// No picture will come any more: who waits for one goes on.
+    /// No more pictures will arrive: wakes waiting threads.
     pub(crate) fn end(&self) {
-        lock(&self.place).over = true;
+        lock(&self.slot).ended = true;
         self.arrived.notify_all();
     }
 
-    fn put(&self, shown: Shown) {
-        let mut place = lock(&self.place);
-        if let Some(late) = place.newest.replace(shown) {
-            place.spare = Some(late.bgrx);
+    fn put(&self, picture: DecodedPicture) {
+        let mut slot = lock(&self.slot);
+        if let Some(replaced) = slot.newest.replace(picture) {
+            slot.spare = Some(replaced.bgrx);
         }
         self.arrived.notify_one();
     }
@@ -100,10 +99,10 @@ pub(crate) struct OnFrame {
     pub(crate) user: *mut c_void,
 }
 
-// SAFETY: the header says that it is called on a thread of the library.
+// SAFETY: the header documents that it is called on a thread of the library.
 unsafe impl Send for OnFrame {}
 
-/// The surface.
+/// The presenter.
 pub(crate) struct AppPresenter {
     pub(crate) pictures: Arc<Pictures>,
     pub(crate) on_frame: Option<OnFrame>,
@@ -112,23 +111,23 @@ pub(crate) struct AppPresenter {
 impl Presenter for AppPresenter {
     fn present(&mut self, id: FrameId, picture: &Picture<'_>) -> Result<(), PresentError> {
         let size = picture.size;
-        let mut bgrx = lock(&self.pictures.place).spare.take().unwrap_or_default();
+        let mut bgrx = lock(&self.pictures.slot).spare.take().unwrap_or_default();
         bgrx.resize(size.pixels() * 4, 0);
         to_bgrx(picture, &mut bgrx)?;
-        let shown = Shown { id, size, bgrx };
+        let decoded = DecodedPicture { id, size, bgrx };
         match &self.on_frame {
             Some(on_frame) => {
                 let _inside = CallbackScope::enter();
-                // SAFETY: the application's promise; the picture outlives the call.
-                unsafe { (on_frame.call)(on_frame.user, &shown.picture()) };
-                self.pictures.give_back(shown);
+                // SAFETY: by the application's contract; the picture outlives the call.
+                unsafe { (on_frame.call)(on_frame.user, &decoded.picture()) };
+                self.pictures.recycle(decoded);
             }
-            None => self.pictures.put(shown),
+            None => self.pictures.put(decoded),
         }
         Ok(())
     }
 
-    /// The application draws it.
+    /// The application draws the pointer.
     fn cursor(&mut self, cursor: &Cursor) -> Result<(), PresentError> {
         let mut pointer = lock(&self.pictures.pointer);
         (pointer.cursor, pointer.changed) = (Some(cursor.clone()), true);

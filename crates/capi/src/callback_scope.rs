@@ -1,5 +1,4 @@
-//! Whether this thread is in a callback of the application, where nothing may be closed: the thread that
-//! calls would wait for itself.
+//! Whether this thread runs a callback of the application, where closing a context would deadlock.
 
 use std::cell::Cell;
 
@@ -7,7 +6,7 @@ thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// As long as it lives, this thread is in a callback.
+/// While it exists, this thread runs a callback.
 pub(crate) struct CallbackScope(());
 
 impl CallbackScope {
@@ -16,7 +15,7 @@ impl CallbackScope {
         CallbackScope(())
     }
 
-    /// Whether this thread is in a callback now.
+    /// Whether this thread runs a callback now.
     pub(crate) fn is_now() -> bool {
         DEPTH.get() > 0
     }

@@ -1,4 +1,4 @@
-//! Nothing unwinds into C.
+//! Stops panics at the boundary to C.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

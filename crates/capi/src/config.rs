@@ -1,4 +1,4 @@
-//! What a host and a MUD are told in one structure, instead of feature by feature.
+//! The configuration structures of a host and a MUD.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -9,8 +9,8 @@ use crate::log::openuvr_log_callback;
 use crate::picture::{OPENUVR_PIXEL_FORMAT, openuvr_picture};
 use crate::sound_choice::OPENUVR_SOUND;
 
-/// What a host is told. Let `openuvr_config_default` fill it, then change what you want. The texts
-/// are copied by `openuvr_open`.
+/// The configuration of a host. Initialize it with `openuvr_config_default`, then change fields.
+/// `openuvr_open` copies the strings.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct openuvr_config {
@@ -24,63 +24,61 @@ pub struct openuvr_config {
     pub width: u32,
     /// Rows; 1080 by default.
     pub height: u32,
-    /// How the pixel buffer's bytes are to be read, an `OPENUVR_PIXEL_FORMAT`.
+    /// The pixel format of the pixel buffer, an `OPENUVR_PIXEL_FORMAT`.
     pub format: u32,
-    /// Bytes from a row of the pixel buffer to the next; 0: the least that holds a row and is a
-    /// multiple of 4.
+    /// Bytes from a row of the pixel buffer to the next; 0: the row size, rounded up to a multiple of 4.
     pub stride: u32,
-    /// 1: threads ask for real-time scheduling, the default; 0: they do not.
+    /// 1: threads request real-time scheduling, the default; 0: they do not.
     pub realtime: u32,
-    /// A `GLuint` that names a pixel buffer object, or NULL: pictures come by
-    /// `openuvr_send_picture`. It is read whenever a picture is given, so it must stay where it is.
+    /// A pointer to the `GLuint` name of a pixel buffer object, or NULL if pictures are sent with
+    /// `openuvr_send_picture`. It is read for each picture, so it must stay valid.
     pub pixel_buffer: *const c_void,
-    /// Most frames a second, 1 to 240.
+    /// Maximum frames per second, 1 to 240.
     pub fps: f64,
-    /// Most bits a second that the video takes, 100000 to 1000000000; 0: what the encoder needs.
+    /// Maximum video bitrate in bit/s, 100000 to 1000000000; 0: the encoder's default.
     pub bitrate: u64,
-    /// This host's name at its MUDs; NULL: the machine's.
+    /// This host's name at its MUDs; NULL: the machine's name.
     pub name: *const c_char,
-    /// Where MUDs reach it, `ADDRESS:PORT`; NULL: `[::]:4710`, every address of the machine.
+    /// The listening address, `ADDRESS:PORT`; NULL: `[::]:4710`, all addresses of the machine.
     pub bind: *const c_char,
-    /// The folder of keys and known devices; NULL: `$XDG_CONFIG_HOME/openuvr` or `~/.config/openuvr`.
+    /// The folder of keys and paired devices; NULL: `$XDG_CONFIG_HOME/openuvr` or `~/.config/openuvr`.
     pub config_dir: *const c_char,
-    /// Lets in a new device that knows this PIN, 4 to 12 digits; NULL: see `pair`.
+    /// Opens pairing with this PIN, 4 to 12 digits; NULL: see `pair`.
     pub pin: *const c_char,
-    /// 1: lets in a new device with a random PIN (`openuvr_pin` tells it); 0: only if none is known.
+    /// 1: opens pairing with a random PIN (see `openuvr_pin`); 0: only if no device is paired.
     pub pair: u32,
-    /// How long it does, in seconds; 120 by default.
+    /// How long pairing stays open, in seconds; 120 by default.
     pub pair_seconds: u32,
-    /// What a second player gets. 0: nothing; 1: it may watch, the default; 2: the player's role.
+    /// The policy for a second player. 0: refuse; 1: observer, the default; 2: take over the player's role.
     pub second_player: u32,
-    /// Most MUDs that only watch, 0 to 64; 8 by default.
+    /// Maximum number of observers, 0 to 64; 8 by default.
     pub max_observers: u32,
-    /// Parts of a picture, each sent as soon as it is encoded, 1 to 64; 8 by default.
+    /// Slices per picture, each sent as soon as it is encoded, 1 to 64; 8 by default.
     pub slices: u32,
-    /// Threads of the encoder, 1 to 64; 0: as suits the machine.
+    /// Encoder threads, 1 to 64; 0: depending on the machine.
     pub encoder_threads: u32,
-    /// Where the player's input goes, an `OPENUVR_INPUT_TO`.
+    /// The target of the player's input, an `OPENUVR_INPUT_TO`.
     pub input: u32,
-    /// 1: each MUD gets an encoder of its own, whose rate follows that MUD's link; 0: all get the same
-    /// frames, the default.
+    /// 1: a separate encoder for each MUD, with rate control for its link; 0: all get the same frames, the
+    /// default.
     pub each_its_own: u32,
     /// The X display for `OPENUVR_INPUT_TO_DISPLAY`; NULL: `$DISPLAY`.
     pub display: *const c_char,
-    /// Given to the callbacks below as it is.
+    /// Passed to the callbacks.
     pub user: *mut c_void,
-    /// Is told what happens in words; NULL: nobody.
+    /// The callback for log lines; NULL: none.
     pub log: openuvr_log_callback,
-    /// Takes the player's input, one event at a time, on a thread of the library that does nothing
-    /// else; then `openuvr_next_input` has none. NULL: it has. The event is valid until it returns.
-    /// It must not close this context.
+    /// The callback for the player's input, one event per call, on a dedicated thread of the library;
+    /// `openuvr_next_input` is unavailable then. NULL: use `openuvr_next_input`. The event is valid until the
+    /// callback returns. It must not close this context.
     pub on_input: Option<unsafe extern "C" fn(user: *mut c_void, input: *const openuvr_input)>,
-    /// A file to write a row into for each frame and MUD, when each stage happened and how it ended,
-    /// the same as `openuvr host --csv`; NULL: none.
+    /// A CSV file with a row for each frame and MUD (times of all stages, and the result), as of
+    /// `openuvr host --csv`; NULL: none.
     pub csv: *const c_char,
-    /// 1: MUDs hear what `openuvr_send_sound` gives, which needs libopus; 0: nothing, the default.
+    /// 1: sound from `openuvr_send_sound`, which requires libopus; 0: no sound, the default.
     pub sound: u32,
-    /// The path of a socket, which is made, by which the program `openuvr gateway` lets browsers and video
-    /// players in, or records: none of that runs in this process. NULL: none. Any program of this user may
-    /// connect.
+    /// The path of a socket to create, through which the program `openuvr gateway` serves browsers and video
+    /// players, or records, in its own process. NULL: none. Any program of this user may connect.
     pub gateway: *const c_char,
 }
 
@@ -125,77 +123,77 @@ impl Default for openuvr_config {
     }
 }
 
-/// Fills a configuration, whose `size` the caller has set to `sizeof(struct openuvr_config)`, with
-/// what a host does unless told otherwise. From any thread.
+/// Fills a host's configuration with the defaults. Set its `size` first, to
+/// `sizeof(struct openuvr_config)`. From any thread.
 ///
 /// # Safety
-/// `config` is NULL or writable for as many bytes as its size says.
+/// `config` is NULL or writable for its `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_config_default(config: *mut openuvr_config) -> c_int {
     // SAFETY: the caller has promised this function the same.
     plain(|| unsafe { write(config, &openuvr_config::default(), "the configuration") })
 }
 
-/// What a MUD is told. Let `openuvr_mud_config_default` fill it, then change what you want. The texts
-/// are copied by `openuvr_open_mud`.
+/// The configuration of a MUD. Initialize it with `openuvr_mud_config_default`, then change fields.
+/// `openuvr_open_mud` copies the strings.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct openuvr_mud_config {
     /// Bytes of this structure.
     pub size: u32,
-    /// What decodes, an `OPENUVR_ENCODER_TYPE`.
+    /// The decoder, an `OPENUVR_ENCODER_TYPE`.
     pub decoder: u32,
     /// An `OPENUVR_NETWORK_TYPE`.
     pub network: u32,
-    /// Where pictures go, an `OPENUVR_SURFACE`.
+    /// The target of pictures, an `OPENUVR_SURFACE`.
     pub surface: u32,
-    /// The host, `NAME`, `ADDRESS` or `IFACE/MAC`, with `:PORT` if that isn't 4710; an IPv6 address
-    /// with a port needs brackets.
+    /// The host, `NAME`, `ADDRESS` or `IFACE/MAC`, with `:PORT` unless it is 4710; an IPv6 address with a port
+    /// needs brackets.
     pub host: *const c_char,
-    /// The PIN that it shows, for the first meeting; NULL: they have met.
+    /// The PIN that the host shows, for pairing; NULL: already paired.
     pub pin: *const c_char,
-    /// The folder of keys and known hosts; NULL: `$XDG_CONFIG_HOME/openuvr` or `~/.config/openuvr`.
+    /// The folder of keys and paired hosts; NULL: `$XDG_CONFIG_HOME/openuvr` or `~/.config/openuvr`.
     pub config_dir: *const c_char,
-    /// This MUD's name at the host; NULL: the machine's.
+    /// This MUD's name at the host; NULL: the machine's name.
     pub name: *const c_char,
-    /// 1: only watch; 0: play.
+    /// 1: join as an observer; 0: as a player.
     pub observe: u32,
-    /// 1: take the player's role from whoever has it, if the host allows it.
+    /// 1: take over the player's role, if the host allows it.
     pub take_over: u32,
-    /// 1: look for a lost host again, the default.
+    /// 1: reconnect to a lost host, the default.
     pub reconnect: u32,
-    /// 1: threads ask for real-time scheduling, the default.
+    /// 1: threads request real-time scheduling, the default.
     pub realtime: u32,
     /// The X display of the window; NULL: `$DISPLAY`.
     pub display: *const c_char,
-    /// The window's pixels per row at the start; 0: as many as the picture has.
+    /// The initial width of the window in pixels; 0: the picture's width.
     pub width: u32,
-    /// Its rows; 0: as many as the picture has.
+    /// The initial height of the window in pixels; 0: the picture's height.
     pub height: u32,
-    /// 1: cover the whole screen.
+    /// 1: full screen.
     pub full_screen: u32,
-    /// 1: keep the mouse in the window and send how far it moves.
+    /// 1: grab the mouse and send relative motion.
     pub grab: u32,
-    /// 1: show figures of the latency over the picture.
+    /// 1: show latency statistics over the picture.
     pub overlay: u32,
-    /// 1: pair with the host by the PIN although they have met; it may have a new key then.
+    /// 1: pair with the PIN even if already paired; the host may have a new key then.
     pub pair_again: u32,
-    /// The most bits per second of video that this player wants; 0: as many as the host allows.
+    /// The maximum video bitrate in bit/s that this player requests; 0: the host's limit.
     pub max_bitrate: u64,
-    /// The most pixels per row that this player wants, with `max_height`: a larger picture is made
-    /// smaller at the host, in its shape; 0 and 0: pictures as they are.
+    /// The maximum picture width that this player requests, with `max_height`: the host scales a larger picture
+    /// down, keeping its aspect ratio; 0 and 0: no limit.
     pub max_width: u32,
-    /// The most rows.
+    /// The maximum height.
     pub max_height: u32,
-    /// Given to the callbacks below as it is.
+    /// Passed to the callbacks.
     pub user: *mut c_void,
-    /// Is told what happens in words; NULL: nobody.
+    /// The callback for log lines; NULL: none.
     pub log: openuvr_log_callback,
-    /// With `OPENUVR_SURFACE_APPLICATION`: is given each picture, BGRX without gaps, on the thread
-    /// that decodes: until it returns, nothing is decoded. Then `openuvr_next_frame` has none. NULL:
-    /// it has. The picture is valid until it returns. It must not close this context.
+    /// The callback for pictures, with `OPENUVR_SURFACE_APPLICATION`: BGRX without row padding, on the decoder's
+    /// thread, which it blocks; `openuvr_next_frame` is unavailable then. NULL: use `openuvr_next_frame`. The
+    /// picture is valid until the callback returns. It must not close this context.
     pub on_frame: Option<unsafe extern "C" fn(user: *mut c_void, picture: *const openuvr_picture)>,
-    /// Where the host's sound goes, an `OPENUVR_SOUND`; nowhere by default.
+    /// The target of the host's sound, an `OPENUVR_SOUND`; none by default.
     pub sound: u32,
 }
 
@@ -235,11 +233,11 @@ impl Default for openuvr_mud_config {
     }
 }
 
-/// Fills a configuration, whose `size` the caller has set to `sizeof(struct openuvr_mud_config)`,
-/// with what a MUD does unless told otherwise. From any thread.
+/// Fills a MUD's configuration with the defaults. Set its `size` first, to
+/// `sizeof(struct openuvr_mud_config)`. From any thread.
 ///
 /// # Safety
-/// `config` is NULL or writable for as many bytes as its size says.
+/// `config` is NULL or writable for its `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_mud_config_default(config: *mut openuvr_mud_config) -> c_int {
     // SAFETY: the caller has promised this function the same.

@@ -1,6 +1,4 @@
-//! Pictures in a dma-buf: mapped, and read by the processor.
-//!
-//! What it is not: a way for pictures to stay in the GPU's memory.
+//! Pictures in a dma-buf: mapped, and read by the CPU. They do not stay in GPU memory.
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsRawFd as _, BorrowedFd};
@@ -16,30 +14,29 @@ const SYNC: libc::c_ulong = 0x4008_6200;
 const BEGIN: u64 = 1;
 const END: u64 = 1 | 1 << 2;
 
-/// Where a picture lies, as the application says.
+/// The application's description of a picture in a dma-buf.
 pub(crate) struct DmaBuf {
     /// The descriptor.
     pub(crate) fd: c_int,
-    /// Where the picture begins in it, in bytes.
+    /// The offset of the picture, in bytes.
     pub(crate) offset: u64,
-    /// How it is tiled, a `DRM_FORMAT_MOD_` number.
+    /// The tiling, a `DRM_FORMAT_MOD_` number.
     pub(crate) modifier: u64,
 }
 
-/// Has `copy` read the picture, which has `len` bytes, out of `buffer`.
+/// Passes the picture of `len` bytes in `buffer` to `copy`.
 pub(crate) fn read<T>(buffer: &DmaBuf, len: usize, copy: impl FnOnce(&[u8]) -> T) -> Outcome<T> {
     if buffer.modifier != 0 {
         return Err(Failure::unavailable(format!(
-            "a dma-buf with the modifier {:#x} is tiled, which only its GPU can read: a linear one \
+            "a dma-buf with the modifier {:#x} is tiled, and only its GPU can read it: a linear one \
              (DRM_FORMAT_MOD_LINEAR) or an OpenGL pixel buffer would work",
             buffer.modifier
         )));
     }
     if buffer.fd < 0 {
-        return Err(Failure::argument("dma_buf is no descriptor"));
+        return Err(Failure::argument("dma_buf is not a descriptor"));
     }
-    // SAFETY: not negative; that it is open is found out by the first call that uses it, and it is
-    // not kept.
+    // SAFETY: not negative; the first call fails if it is not open, and it is not kept.
     let fd = unsafe { BorrowedFd::borrow_raw(buffer.fd) };
     let wrong = |what: &str| Failure::argument(format!("dma_buf {}: {what}", fd.as_raw_fd()));
     let map = Map::new(fd, buffer.offset, len).map_err(|why| wrong(&why))?;
@@ -49,14 +46,14 @@ pub(crate) fn read<T>(buffer: &DmaBuf, len: usize, copy: impl FnOnce(&[u8]) -> T
     Ok(copied)
 }
 
-/// A mapped buffer that can't shrink below what is mapped.
+/// A mapped buffer that cannot shrink below the mapped size.
 struct Map<'a> {
     fd: BorrowedFd<'a>,
-    /// Whether the processor's and the device's view have to be brought together.
+    /// Whether CPU access must be synchronized with the device.
     device: bool,
     start: *mut c_void,
     mapped: usize,
-    /// Where the picture begins, and its length.
+    /// Offset and length of the picture.
     at: usize,
     len: usize,
 }
@@ -67,24 +64,22 @@ impl<'a> Map<'a> {
         if device {
             let _ = sync(fd, END);
         }
-        // Memory that somebody may cut off while it is read would end the application by SIGBUS.
+        // Truncation of a file during the read would kill the application with SIGBUS.
         let sealed = fcntl_get_seals(fd).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
         if !device && !sealed {
-            return Err(
-                "neither a dma-buf nor a memfd that is sealed against shrinking".to_owned(),
-            );
+            return Err("neither a dma-buf nor a memfd sealed against shrinking".to_owned());
         }
         let size = match device {
-            // It has no place to read from, so none is moved: dma_buf_llseek of the kernel.
+            // A dma-buf has no file position, so none is changed (dma_buf_llseek of the kernel).
             true => rustix::fs::seek(fd, rustix::fs::SeekFrom::End(0)).unwrap_or(0),
             false => fstat(fd).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0)),
         };
         let at = usize::try_from(offset).map_err(|_| "its offset is too large".to_owned())?;
         let end = at.checked_add(len).filter(|end| *end as u64 <= size);
         let mapped = end.ok_or_else(|| {
-            format!("it has {size} bytes, the picture of {len} at {offset} would end behind them")
+            format!("a picture of {len} bytes at {offset} exceeds its {size} bytes")
         })?;
-        // SAFETY: a new mapping at a place that the kernel chooses.
+        // SAFETY: a new mapping at an address that the kernel chooses.
         let start = unsafe {
             mmap(
                 std::ptr::null_mut(),
@@ -98,7 +93,7 @@ impl<'a> Map<'a> {
         Ok(Map {
             fd,
             device,
-            start: start.map_err(|e| format!("it can't be mapped: {e}"))?,
+            start: start.map_err(|e| format!("cannot map it: {e}"))?,
             mapped,
             at,
             len,
@@ -113,15 +108,15 @@ impl<'a> Map<'a> {
     }
 
     fn bytes(&self) -> &[u8] {
-        // SAFETY: mapped from `start` for `at + len` bytes until this is dropped, and the file is as
-        // long. Who writes into it meanwhile spoils the picture's bytes, of which any are valid.
+        // SAFETY: mapped from `start` for `at + len` bytes until this is dropped, and the file is that long.
+        // Concurrent writes change only the picture's bytes, any of which are valid.
         unsafe { std::slice::from_raw_parts(self.start.cast::<u8>().add(self.at), self.len) }
     }
 }
 
 impl Drop for Map<'_> {
     fn drop(&mut self) {
-        // SAFETY: mapped by us, and nobody borrows from it any more.
+        // SAFETY: mapped by `new`, and no borrow is left.
         let _ = unsafe { munmap(self.start, self.mapped) };
     }
 }

@@ -1,6 +1,6 @@
-//! The words of the paper's enums, and what serves them here.
+//! The paper's enums, and their implementations here.
 //!
-//! All cross the boundary as `uint32_t` and are looked up: a number that is none of them is an error.
+//! All are passed as `uint32_t` and looked up: an unknown number is an error.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -12,88 +12,86 @@ use openuvr_proto::control::pairing::Pin;
 use crate::error::{Failure, Outcome};
 use crate::ffi::{give_text, plain};
 
-/// What encodes at the host. At the MUD the same word names what decodes it.
+/// The encoder of a host, or the decoder of a MUD.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OPENUVR_ENCODER_TYPE {
-    /// H.264 on the processor, by libx264.
+    /// H.264 on the CPU, by libx264.
     OPENUVR_ENCODER_H264 = 1,
     /// H.264 by an NVIDIA GPU (NVENC; at the MUD NVDEC).
     OPENUVR_ENCODER_H264_CUDA = 2,
-    /// Pixels as they are, without an encoder: more than a gigabit a second.
+    /// Uncompressed pixels: more than 1 Gbit/s.
     OPENUVR_ENCODER_RGB = 3,
     /// H.264 by an Intel GPU (Quick Sync).
     OPENUVR_ENCODER_H264_QSV = 4,
-    /// H.264 by what a small board has (V4L2 memory to memory).
+    /// H.264 by a V4L2 memory-to-memory device, as on single-board computers.
     OPENUVR_ENCODER_H264_V4L2 = 5,
-    /// H.264 through VA-API. It wants pictures in the GPU's memory, which is not possible yet.
+    /// H.264 through VA-API. It requires pictures in GPU memory, which is not implemented yet.
     OPENUVR_ENCODER_H264_VAAPI = 6,
-    /// H.264 on the processor, by libopenh264.
+    /// H.264 on the CPU, by libopenh264.
     OPENUVR_ENCODER_OPENH264 = 7,
-    /// JPEG in bands: less time and five times the network.
+    /// JPEG in bands: faster, with about five times the bitrate.
     OPENUVR_ENCODER_JPEG = 8,
 }
 
-/// How video reaches the MUD.
+/// The transport to the MUD.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OPENUVR_NETWORK_TYPE {
-    /// Whatever works best between the two, found by trying.
+    /// The best transport that works, found by probing.
     OPENUVR_NETWORK_ANY = 0,
-    /// TCP: never, since a lost datagram would hold up all that follow.
+    /// TCP: not supported, because of head-of-line blocking.
     OPENUVR_NETWORK_TCP = 1,
     /// UDP.
     OPENUVR_NETWORK_UDP = 2,
-    /// Ethernet frames without IP (the paper's). Needs the capability CAP_NET_RAW, and a MUD on the
+    /// Raw Ethernet frames without IP (the paper's). Requires the capability CAP_NET_RAW and a MUD on the
     /// same segment.
     OPENUVR_NETWORK_RAW = 3,
-    /// The same through rings of AF_PACKET that are mapped into this process. Never chosen by ANY:
-    /// measured, they are no faster.
+    /// The same through memory-mapped AF_PACKET rings. Never chosen by ANY: measurements show no gain.
     OPENUVR_NETWORK_RAW_RING = 4,
-    /// Frames of 802.11 injected into a monitor interface: not built here.
+    /// 802.11 frames injected into a monitor interface: not implemented.
     OPENUVR_NETWORK_INJECT = 5,
-    /// A bare stream of bytes for other players: not built here.
+    /// A plain byte stream for other players: not implemented.
     OPENUVR_NETWORK_UDP_COMPAT = 6,
-    /// UDP whose batches the kernel splits.
+    /// UDP with segmentation offload (GSO).
     OPENUVR_NETWORK_UDP_GSO = 7,
-    /// Ethernet frames through AF_XDP, if the library was built with it.
+    /// Raw Ethernet frames through AF_XDP, if the library was built with it.
     OPENUVR_NETWORK_XDP = 8,
 }
 
-/// What `openuvr_set_feature` sets. Once the thread is started, the bitrate and how the pixel buffer is
-/// to be read (width, height, format, stride) may be set, the others not.
+/// The settings of `openuvr_set_feature`. After the threads are started, only the bitrate and the layout of
+/// the pixel buffer (width, height, format, stride) can be set.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OPENUVR_FEATURE {
-    /// Most frames a second, 1 to 240; 60 unless set.
+    /// Maximum frames per second, 1 to 240; default 60.
     OPENUVR_FEATURE_TARGET_FPS = 1,
-    /// Most kilobits a second that the video takes, 100 to 1000000; 20000 unless set, 60000 with
-    /// JPEG, 1000000 with RGB.
+    /// Maximum video bitrate in kbit/s, 100 to 1000000; default 20000, 60000 with JPEG, 1000000 with RGB.
     OPENUVR_FEATURE_BITRATE = 2,
-    /// Pixels per row, 1 to 16384; 1920 unless set.
+    /// Pixels per row, 1 to 16384; default 1920.
     OPENUVR_FEATURE_WIDTH = 3,
-    /// Rows, 1 to 16384; 1080 unless set.
+    /// Rows, 1 to 16384; default 1080.
     OPENUVR_FEATURE_HEIGHT = 4,
-    /// How the pixel buffer's bytes are to be read, an `OPENUVR_PIXEL_FORMAT`; RGB unless set.
+    /// The pixel format of the pixel buffer, an `OPENUVR_PIXEL_FORMAT`; default RGB.
     OPENUVR_FEATURE_FORMAT = 5,
-    /// The port, 0 to 65535; 4710 unless set, 0: one that the system chooses.
+    /// The port, 0 to 65535; default 4710; 0: an ephemeral port.
     OPENUVR_FEATURE_PORT = 6,
-    /// Parts of a picture, each sent as soon as it is encoded, 1 to 64; 8 unless set.
+    /// Slices per picture, each sent as soon as it is encoded, 1 to 64; default 8.
     OPENUVR_FEATURE_SLICES = 7,
-    /// Threads of the encoder, 1 to 64; as suits the machine unless set.
+    /// Encoder threads, 1 to 64; the default depends on the machine.
     OPENUVR_FEATURE_ENCODER_THREADS = 8,
-    /// 1: let in a new device with a random PIN; 0, as unless set: only if none is known yet.
+    /// 1: open pairing with a random PIN; 0, the default: only if no device is paired yet.
     OPENUVR_FEATURE_PAIRING = 9,
-    /// 1, as unless set: threads ask for real-time scheduling; 0: they do not.
+    /// 1, the default: threads request real-time scheduling; 0: they do not.
     OPENUVR_FEATURE_REALTIME = 10,
-    /// Bytes from the start of a row of the pixel buffer to the next; 0, as unless set: the least
-    /// that holds a row and is a multiple of 4 (`GL_PACK_ALIGNMENT` as it is unless set).
+    /// Bytes from the start of a row of the pixel buffer to the next; 0, the default: the row size, rounded
+    /// up to a multiple of 4 (the default `GL_PACK_ALIGNMENT`).
     OPENUVR_FEATURE_STRIDE = 11,
-    /// The encoder, an `OPENUVR_ENCODER_TYPE`, in place of the context's.
+    /// The encoder, an `OPENUVR_ENCODER_TYPE`; replaces the context's.
     OPENUVR_FEATURE_ENCODER = 12,
 }
 
-/// Devices by the ids that both ends know. Any other id from 0 to 255 may be used as well.
+/// Device ids that both ends know. Any other id from 0 to 255 may also be used.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OPENUVR_DEVICE {
@@ -103,30 +101,30 @@ pub enum OPENUVR_DEVICE {
     OPENUVR_DEVICE_SYS_KEYBOARD = 2,
     /// A game controller.
     OPENUVR_DEVICE_SYS_GAMEPAD = 3,
-    /// What tells how the head is turned.
+    /// A head tracker.
     OPENUVR_DEVICE_SYS_HEAD = 4,
 }
 
-/// Where the player's input goes at the host.
+/// The target of the player's input at the host.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OPENUVR_INPUT_TO {
-    /// To the application: `openuvr_next_input`, or the callback.
+    /// The application, by `openuvr_next_input` or the callback.
     OPENUVR_INPUT_TO_APPLICATION = 0,
-    /// Into an X display, by XTEST: for an application that already reads its window's events.
-    /// `openuvr_set_viewport` says where the picture lies there.
+    /// An X display, by XTEST: for an application that already reads its window's events.
+    /// `openuvr_set_viewport` sets the area of the picture there.
     OPENUVR_INPUT_TO_DISPLAY = 1,
-    /// Nowhere.
+    /// None: input is discarded.
     OPENUVR_INPUT_TO_NOTHING = 2,
 }
 
-/// Where a MUD's pictures go.
+/// The target of a MUD's pictures.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OPENUVR_SURFACE {
-    /// Into a window of its own.
+    /// A window of the library.
     OPENUVR_SURFACE_WINDOW = 0,
-    /// To the application: `openuvr_next_frame`, or the callback.
+    /// The application, by `openuvr_next_frame` or the callback.
     OPENUVR_SURFACE_APPLICATION = 1,
 }
 
@@ -134,21 +132,21 @@ use OPENUVR_ENCODER_TYPE::*;
 use OPENUVR_FEATURE::*;
 use OPENUVR_NETWORK_TYPE::*;
 
-/// An encoder's word: the names of what serves it at the host and at the MUD.
+/// An encoder type, and the codec names for it at the host and at the MUD.
 pub(crate) struct EncoderWord {
     pub(crate) word: OPENUVR_ENCODER_TYPE,
     pub(crate) encoder: &'static str,
     pub(crate) decoder: Decoding,
 }
 
-/// What serves an encoder's word at the MUD.
+/// The decoder for an encoder type at the MUD.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Decoding {
-    /// What decodes it anyway, on the processor.
+    /// The default decoder, on the CPU.
     Usual,
-    /// Hardware, by the name of its decoder: that or nothing.
+    /// A hardware decoder by name, without a fallback.
     Hardware(&'static str),
-    /// Nothing: why.
+    /// Unsupported, with the reason.
     None(&'static str),
 }
 
@@ -185,13 +183,13 @@ const ENCODERS: &[EncoderWord] = &[
     coded(
         OPENUVR_ENCODER_H264_VAAPI,
         "h264_vaapi",
-        Decoding::None("nothing here decodes by VA-API"),
+        Decoding::None("decoding through VA-API is not implemented"),
     ),
     coded(OPENUVR_ENCODER_OPENH264, "openh264", Decoding::Usual),
     coded(OPENUVR_ENCODER_JPEG, "jpeg", Decoding::Usual),
 ];
 
-/// A network's word: its transport (`None`: all that work), or what would do in its place.
+/// A network type: its transport (`None`: all), or if unsupported its name and an alternative.
 type NetworkWord = (
     OPENUVR_NETWORK_TYPE,
     Result<Option<Rung>, (&'static str, &'static str)>,
@@ -203,7 +201,7 @@ const NETWORKS: &[NetworkWord] = &[
         OPENUVR_NETWORK_TCP,
         Err((
             "TCP",
-            "OPENUVR_NETWORK_UDP, whose losses are mended without waiting",
+            "OPENUVR_NETWORK_UDP, which recovers losses without head-of-line blocking,",
         )),
     ),
     (OPENUVR_NETWORK_UDP, Ok(Some(Rung::Udp))),
@@ -211,12 +209,12 @@ const NETWORKS: &[NetworkWord] = &[
     (OPENUVR_NETWORK_RAW_RING, Ok(Some(Rung::Ring))),
     (
         OPENUVR_NETWORK_INJECT,
-        Err(("the injection of 802.11 frames", "OPENUVR_NETWORK_RAW")),
+        Err(("802.11 frame injection", "OPENUVR_NETWORK_RAW")),
     ),
     (
         OPENUVR_NETWORK_UDP_COMPAT,
         Err((
-            "a bare stream for other players",
+            "a plain byte stream for other players",
             "OPENUVR_NETWORK_UDP with a MUD of this library",
         )),
     ),
@@ -250,10 +248,10 @@ const SURFACES: &[OPENUVR_SURFACE] = &[
     OPENUVR_SURFACE::OPENUVR_SURFACE_APPLICATION,
 ];
 
-/// Whether this machine serves `encoder` (of `OPENUVR_ENCODER_TYPE`) at a host over `network` (of
-/// `OPENUVR_NETWORK_TYPE`): 0, or an error, and then `why` holds the reason and what would work,
-/// as far as `why_size` bytes go. It codes a small picture and opens a socket for a moment: some
-/// tens of milliseconds. `why` may be NULL. From any thread.
+/// Checks whether this machine supports a host with `encoder` (of `OPENUVR_ENCODER_TYPE`) and `network` (of
+/// `OPENUVR_NETWORK_TYPE`). Returns 0 or an error; then `why`, if not NULL, receives the reason and an
+/// alternative, truncated to `why_size` bytes. It encodes a small picture and opens a socket: some tens of
+/// milliseconds. From any thread.
 ///
 /// # Safety
 /// `why` is NULL or writable for `why_size` bytes.
@@ -274,7 +272,7 @@ pub unsafe extern "C" fn openuvr_check_support(
     })
 }
 
-/// The same for what a MUD decodes.
+/// Checks whether this machine supports a MUD, as `openuvr_check_support` does for a host.
 ///
 /// # Safety
 /// `why` is NULL or writable for `why_size` bytes.
@@ -328,7 +326,7 @@ pub(crate) fn mud_serves(decoder: u32, network: u32) -> Outcome<()> {
     }
 }
 
-/// Codes a small picture with it.
+/// Encodes a small test picture.
 fn encoder_works(word: &EncoderWord) -> Outcome<()> {
     let works = |name: &str| encode::find(name).and_then(encode::probe);
     let Err(e) = works(word.encoder) else {
@@ -346,18 +344,18 @@ fn encoder_works(word: &EncoderWord) -> Outcome<()> {
 
 pub(crate) fn encoder(word: u32) -> Outcome<&'static EncoderWord> {
     let found = ENCODERS.iter().find(|known| known.word as u32 == word);
-    found.ok_or_else(|| Failure::argument(format!("{word} is none of OPENUVR_ENCODER_TYPE")))
+    found.ok_or_else(|| Failure::argument(format!("{word} is not an OPENUVR_ENCODER_TYPE")))
 }
 
 pub(crate) fn network(word: u32) -> Outcome<Option<Rung>> {
     let found = NETWORKS.iter().find(|(known, _)| *known as u32 == word);
     match found {
         None => Err(Failure::argument(format!(
-            "{word} is none of OPENUVR_NETWORK_TYPE"
+            "{word} is not an OPENUVR_NETWORK_TYPE"
         ))),
         Some((_, Ok(only))) => Ok(*only),
         Some((_, Err((what, would)))) => Err(Failure::unavailable(format!(
-            "{what} is not served: {would} would work"
+            "{what} is not supported: {would} would work"
         ))),
     }
 }
@@ -374,27 +372,27 @@ pub(crate) fn surface(word: u32) -> Outcome<OPENUVR_SURFACE> {
     one_of(SURFACES, |known| known as u32, word, "OPENUVR_SURFACE")
 }
 
-/// A PIN, as both ends are given it.
+/// Parses a PIN.
 pub(crate) fn pin(pin: &str) -> Outcome<Pin> {
     Pin::parse(pin).map_err(|e| Failure::argument(format!("pin: {e}")))
 }
 
-/// A number of the configuration in the type that the settings have for it.
+/// Converts a number of the configuration to the type of its setting.
 pub(crate) fn narrow<T: TryFrom<u32>>(what: &str, value: u32) -> Outcome<T> {
     T::try_from(value).map_err(|_| Failure::argument(format!("{what}: {value} is out of range")))
 }
 
 fn one_of<T: Copy>(all: &[T], number: impl Fn(T) -> u32, word: u32, name: &str) -> Outcome<T> {
     let found = all.iter().find(|known| number(**known) == word);
-    let none = || Failure::argument(format!("{word} is none of {name}"));
+    let none = || Failure::argument(format!("{word} is not an {name}"));
     found.copied().ok_or_else(none)
 }
 
-/// A pixel buffer's name, as `openuvr_alloc_context` is given it: where it lies.
+/// The address of a pixel buffer's name, as passed to `openuvr_alloc_context`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BufferName(pub(crate) *const c_void);
 
-// SAFETY: it is only read on the thread that made it or gives pictures, as the header says.
+// SAFETY: it is read only on the thread that created it or submits pictures, as the header requires.
 unsafe impl Send for BufferName {}
 // SAFETY: as above.
 unsafe impl Sync for BufferName {}

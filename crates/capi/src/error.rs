@@ -1,101 +1,101 @@
-//! What a call can end with.
+//! Error codes and messages.
 
 use std::ffi::{CStr, c_char, c_int};
 
 use crate::catch_panic::catch_panic;
 
-/// What a function returns: one of these, or above zero where the function says so.
+/// The result of a function: one of these, or a positive value where documented.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OPENUVR_ERROR {
-    /// It is done.
+    /// Success.
     OPENUVR_OK = 0,
-    /// A pointer that must not be NULL is.
+    /// A required pointer is NULL.
     OPENUVR_ERROR_NULL = -1,
-    /// An argument is none of the words or not in the range that the function names.
+    /// An argument is invalid or out of range.
     OPENUVR_ERROR_ARGUMENT = -2,
-    /// A structure's `size` is not one that this library knows.
+    /// A structure's `size` is not supported by this library.
     OPENUVR_ERROR_SIZE = -3,
-    /// It can't be served on this machine; the message names what would work.
+    /// Unsupported on this machine; the message names an alternative.
     OPENUVR_ERROR_UNAVAILABLE = -4,
-    /// Not now: the context is started already, or not yet.
+    /// Invalid in this state: the context is already started, or not yet.
     OPENUVR_ERROR_STATE = -5,
-    /// It must be called on the thread where the application's OpenGL context is current.
+    /// Must be called on the thread where the application's OpenGL context is current.
     OPENUVR_ERROR_THREAD = -6,
-    /// Something failed; the message says what.
+    /// The operation failed; the message gives the reason.
     OPENUVR_ERROR_FAILED = -7,
-    /// It was not done within the time.
+    /// Timeout.
     OPENUVR_ERROR_TIMEOUT = -8,
     /// The stream has ended.
     OPENUVR_ERROR_ENDED = -9,
-    /// This is a child that the application forked: the stream is its parent's.
+    /// This is a forked child: the stream belongs to its parent.
     OPENUVR_ERROR_FORKED = -10,
-    /// A mistake in the library was stopped at its boundary: please report it.
+    /// An internal error was caught at the API boundary: please report it.
     OPENUVR_ERROR_PANIC = -11,
 }
 
 use OPENUVR_ERROR::*;
 
-/// All of them with their text.
+/// The message of each code.
 const TEXTS: &[(OPENUVR_ERROR, &CStr)] = &[
-    (OPENUVR_OK, c"done"),
-    (OPENUVR_ERROR_NULL, c"a pointer is NULL that must not be"),
+    (OPENUVR_OK, c"success"),
+    (OPENUVR_ERROR_NULL, c"a required pointer is NULL"),
     (
         OPENUVR_ERROR_ARGUMENT,
-        c"an argument is not one that the function takes",
+        c"an argument is invalid or out of range",
     ),
     (
         OPENUVR_ERROR_SIZE,
-        c"a structure's size is not one that this library knows",
+        c"a structure's size is not supported by this library",
     ),
     (
         OPENUVR_ERROR_UNAVAILABLE,
-        c"unavailable on this machine; the message names what would work",
+        c"unsupported on this machine; the message names an alternative",
     ),
     (
         OPENUVR_ERROR_STATE,
-        c"the context is started already, or not yet",
+        c"the context is already started, or not yet",
     ),
     (
         OPENUVR_ERROR_THREAD,
-        c"to be called where the application's OpenGL context is current",
+        c"must be called where the application's OpenGL context is current",
     ),
     (
         OPENUVR_ERROR_FAILED,
-        c"something failed; the message says what",
+        c"the operation failed; the message gives the reason",
     ),
-    (OPENUVR_ERROR_TIMEOUT, c"not done within the time"),
+    (OPENUVR_ERROR_TIMEOUT, c"timeout"),
     (OPENUVR_ERROR_ENDED, c"the stream has ended"),
     (
         OPENUVR_ERROR_FORKED,
-        c"the stream belongs to the process that this one was forked from",
+        c"the stream belongs to the parent process",
     ),
     (
         OPENUVR_ERROR_PANIC,
-        c"a mistake in the library was stopped at its boundary: please report it",
+        c"an internal error was caught at the API boundary: please report it",
     ),
 ];
 
-/// What `code` means, in a few words: a constant text, never NULL. From any thread.
+/// Returns a short description of an error code: a static string, never NULL. From any thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn openuvr_error_text(code: c_int) -> *const c_char {
     catch_panic(c"".as_ptr(), || {
         let found = TEXTS.iter().find(|(known, _)| *known as c_int == code);
         let text = match (found, code) {
             (Some((_, text)), _) => *text,
-            (None, 1..) => c"done",
-            (None, _) => c"this library has no such error",
+            (None, 1..) => c"success",
+            (None, _) => c"unknown error code",
         };
         text.as_ptr()
     })
 }
 
-/// Why a call did not do what was asked: what it returns, and the context's message.
+/// A failed call: its error code, and the context's message.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) code: OPENUVR_ERROR,
     pub(crate) why: String,
-    /// The log has it already.
+    /// Already logged.
     pub(crate) known: bool,
 }
 
@@ -113,12 +113,12 @@ impl Failure {
         Failure::new(OPENUVR_ERROR_ARGUMENT, why)
     }
 
-    /// It can't be served here.
+    /// Unsupported on this machine.
     pub(crate) fn unavailable(why: impl Into<String>) -> Failure {
         Failure::new(OPENUVR_ERROR_UNAVAILABLE, why)
     }
 
-    /// Not now.
+    /// Invalid in this state.
     pub(crate) fn state(why: impl Into<String>) -> Failure {
         Failure::new(OPENUVR_ERROR_STATE, why)
     }
@@ -128,7 +128,7 @@ impl Failure {
         Failure::new(OPENUVR_ERROR_NULL, format!("{what} is NULL"))
     }
 
-    /// Something failed.
+    /// The operation failed.
     pub(crate) fn failed(why: impl Into<String>) -> Failure {
         Failure::new(OPENUVR_ERROR_FAILED, why)
     }
@@ -136,5 +136,5 @@ impl Failure {
 
 pub(crate) type Outcome<T = c_int> = Result<T, Failure>;
 
-/// What a function that has done what was asked returns.
+/// The result of a successful function.
 pub(crate) const DONE: c_int = OPENUVR_OK as c_int;

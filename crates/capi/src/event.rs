@@ -1,4 +1,4 @@
-//! Who joins a host, leaves it, and in which role, as events that the application takes.
+//! Session events of a host: MUDs join, leave and change roles.
 
 use std::collections::VecDeque;
 use std::ffi::c_char;
@@ -12,68 +12,68 @@ use openuvr_runtime::lock::lock;
 
 use crate::ffi::{Sized32, give_text};
 
-/// What an `openuvr_event` tells.
+/// The kind of an `openuvr_event`.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OPENUVR_EVENT_KIND {
-    /// A MUD called `name` has joined as `session`, with `role`.
+    /// A MUD named `name` has joined as `session`, with `role`.
     OPENUVR_EVENT_JOINED = 1,
-    /// Its role is another now: `role`.
+    /// Its role has changed to `role`.
     OPENUVR_EVENT_ROLE = 2,
-    /// It is gone: `left` says why.
+    /// It has left; `left` is the reason.
     OPENUVR_EVENT_LEFT = 3,
 }
 
-/// What a MUD may do.
+/// The role of a MUD.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OPENUVR_ROLE {
-    /// It sends input. One at most.
+    /// Sends input. At most one MUD.
     OPENUVR_ROLE_PLAYER = 1,
-    /// It watches.
+    /// Only watches.
     OPENUVR_ROLE_OBSERVER = 2,
 }
 
-/// Why a MUD is gone.
+/// Why a MUD has left.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OPENUVR_LEFT {
-    /// It said goodbye.
+    /// It sent a goodbye.
     OPENUVR_LEFT_GOODBYE = 1,
-    /// Nothing was heard of it any more.
+    /// Timeout: no more datagrams arrived.
     OPENUVR_LEFT_SILENT = 2,
-    /// The same device began a new session.
+    /// The same device started a new session.
     OPENUVR_LEFT_REPLACED = 3,
-    /// The host ended it: it is forbidden now, or another took its place.
+    /// The host ended the session: access was revoked, or another MUD replaced it.
     OPENUVR_LEFT_ENDED = 4,
 }
 
 use OPENUVR_EVENT_KIND::*;
 
-/// Something that happened to the sessions of a host. Set `size` to `sizeof(struct openuvr_event)`.
+/// A session event of a host. Set `size` to `sizeof(struct openuvr_event)`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct openuvr_event {
     /// Bytes of this structure.
     pub size: u32,
-    /// An `OPENUVR_EVENT_KIND`: which of the fields below count.
+    /// An `OPENUVR_EVENT_KIND`: determines which fields are valid.
     pub kind: u32,
-    /// Whose: the same number as in `openuvr_input`.
+    /// The session, as in `openuvr_input`.
     pub session: u32,
     /// An `OPENUVR_ROLE`.
     pub role: u32,
     /// An `OPENUVR_LEFT`.
     pub left: u32,
-    /// The largest picture that it wants while it plays, pixels per row; 0: of any size. A larger one
-    /// is made smaller before it is encoded: drawing as many pixels saves that.
+    /// The maximum picture width that it requests as a player; 0: any. A larger picture is scaled down before
+    /// it is encoded; drawing at this size avoids that.
     pub max_width: u32,
-    /// The same, rows.
+    /// The maximum height.
     pub max_height: u32,
-    /// Not used.
+    /// Unused.
     pub unused: u32,
-    /// The most bits per second that it wants while it plays; 0: as many as this host allows.
+    /// The maximum bitrate in bit/s that it requests as a player; 0: the host's limit.
     pub max_bitrate: u64,
-    /// What the MUD calls itself, as far as there is room.
+    /// The MUD's name, truncated if necessary.
     pub name: [c_char; 64],
 }
 
@@ -97,22 +97,22 @@ impl Default for openuvr_event {
     }
 }
 
-/// Events that wait for the application; of more the oldest are lost.
-const WAITING: usize = 256;
+/// The most pending events; of more, the oldest are dropped.
+const MAX_PENDING: usize = 256;
 
-/// On their way to the application, oldest first.
+/// Pending events for the application, oldest first.
 #[derive(Default)]
 pub(crate) struct Events(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    waiting: VecDeque<openuvr_event>,
-    /// Who is here: what was said of each last.
-    here: Vec<openuvr_event>,
+    pending: VecDeque<openuvr_event>,
+    /// The last event of each present session.
+    sessions: Vec<openuvr_event>,
 }
 
 impl Events {
-    pub(crate) fn note(&self, notice: &Notice) {
+    pub(crate) fn record(&self, notice: &Notice) {
         let mut state = lock(&self.0);
         match notice {
             Notice::Subscribed {
@@ -132,11 +132,11 @@ impl Events {
                     max_bitrate: wishes.bitrate.unwrap_or_default().0,
                     ..openuvr_event::default()
                 };
-                // A peer's name may hold anything.
+                // A peer's name may contain control characters.
                 let name: String = name.chars().filter(|c| !c.is_control()).collect();
-                // SAFETY: it is writable for as many bytes.
+                // SAFETY: it is writable for its length.
                 unsafe { give_text(&name, event.name.as_mut_ptr(), event.name.len()) };
-                state.here.push(event);
+                state.sessions.push(event);
                 state.add(event);
             }
             Notice::RoleChanged(subscriber, role) => {
@@ -148,7 +148,7 @@ impl Events {
                 state.add(event);
             }
             Notice::Ended(subscriber, ending) => {
-                // One that was refused had not joined.
+                // A refused client has not joined.
                 let Some(known) = state.known(*subscriber) else {
                     return;
                 };
@@ -158,7 +158,7 @@ impl Events {
                     ..*known
                 };
                 state
-                    .here
+                    .sessions
                     .retain(|known| known.session != subscriber.number());
                 state.add(event);
             }
@@ -166,24 +166,24 @@ impl Events {
         }
     }
 
-    /// The oldest event that was not taken yet.
+    /// The oldest pending event.
     pub(crate) fn take(&self) -> Option<openuvr_event> {
-        lock(&self.0).waiting.pop_front()
+        lock(&self.0).pending.pop_front()
     }
 }
 
 impl State {
     fn known(&mut self, subscriber: SubscriberId) -> Option<&mut openuvr_event> {
-        self.here
+        self.sessions
             .iter_mut()
             .find(|known| known.session == subscriber.number())
     }
 
     fn add(&mut self, event: openuvr_event) {
-        if self.waiting.len() >= WAITING {
-            self.waiting.pop_front();
+        if self.pending.len() >= MAX_PENDING {
+            self.pending.pop_front();
         }
-        self.waiting.push_back(event);
+        self.pending.push_back(event);
     }
 }
 
@@ -230,30 +230,30 @@ mod tests {
     }
 
     #[test]
-    fn who_joins_changes_and_leaves_is_told_in_order() {
+    fn session_events_are_reported_in_order() {
         let events = Events::default();
-        events.note(&Notice::Ended(SessionId(9).into(), Ending::Closed));
+        events.record(&Notice::Ended(SessionId(9).into(), Ending::Closed));
         assert!(events.take().is_none(), "it had not joined");
-        events.note(&joins(1, Role::Player));
-        events.note(&Notice::RoleChanged(SessionId(1).into(), Role::Observer));
+        events.record(&joins(1, Role::Player));
+        events.record(&Notice::RoleChanged(SessionId(1).into(), Role::Observer));
         let quit = Ending::Goodbye(GoodbyeReason::Quit);
-        events.note(&Notice::Ended(SessionId(1).into(), quit));
-        let told = std::iter::from_fn(|| events.take());
-        let told: Vec<_> = told.map(|e| (e.kind, e.role, e.left)).collect();
-        assert_eq!(told, [(1, 1, 0), (2, 2, 0), (3, 2, 1)]);
-        events.note(&joins(2, Role::Observer));
+        events.record(&Notice::Ended(SessionId(1).into(), quit));
+        let taken = std::iter::from_fn(|| events.take());
+        let taken: Vec<_> = taken.map(|e| (e.kind, e.role, e.left)).collect();
+        assert_eq!(taken, [(1, 1, 0), (2, 2, 0), (3, 2, 1)]);
+        events.record(&joins(2, Role::Observer));
         let event = events.take().expect("it joined");
         assert_eq!((event.max_width, event.max_height), (640, 480));
         let name = event.name;
         let name: Vec<u8> = name.iter().map(|c| c.to_ne_bytes()[0]).collect();
-        assert_eq!(&name[..7], b"attic\0\0", "nothing that steers a terminal");
+        assert_eq!(&name[..7], b"attic\0\0", "without control characters");
     }
 
     #[test]
-    fn of_many_events_the_oldest_are_lost() {
+    fn the_oldest_events_are_dropped() {
         let events = Events::default();
         for session in 0..300 {
-            events.note(&joins(session, Role::Observer));
+            events.record(&joins(session, Role::Observer));
         }
         assert_eq!(events.take().map(|e| e.session), Some(44));
     }

@@ -1,4 +1,4 @@
-//! What a host is told feature by feature (paper, Table I), instead of in one structure.
+//! Settings of a host one by one (paper, Table I), instead of in one structure.
 
 use std::ffi::c_int;
 
@@ -10,9 +10,9 @@ use crate::error::{DONE, Failure, Outcome};
 use crate::handle::{Handle, call};
 use crate::host::{Host, Settings, Started, openuvr_context};
 
-/// Sets a feature (paper, Table I) of `OPENUVR_FEATURE`, before the thread is started. The bitrate, and
-/// width, height, format and stride of the pixel buffer, may also be set later: these count from the
-/// next picture on, so set them between two pictures. From any thread.
+/// Sets a feature (paper, Table I) of `OPENUVR_FEATURE` before the threads are started. The bitrate, and the
+/// width, height, format and stride of the pixel buffer, can also be set later: they apply from the next picture,
+/// so set them between two pictures. From any thread.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.
@@ -39,12 +39,11 @@ pub unsafe extern "C" fn openuvr_set_feature(
 impl Settings {
     fn set(&mut self, feature: OPENUVR_FEATURE, value: c_int) -> Outcome {
         use OPENUVR_FEATURE::*;
-        let wrong =
-            |range: &str| Failure::argument(format!("{feature:?}: {value} is not within {range}"));
-        let whole = u32::try_from(value).map_err(|_| wrong("numbers from 0 on"))?;
+        let wrong = |range: &str| Failure::argument(format!("{feature:?}: {value} is not {range}"));
+        let whole = u32::try_from(value).map_err(|_| wrong("at least 0"))?;
         let flag = || match whole {
             0 | 1 => Ok(whole == 1),
-            _ => Err(wrong("0 and 1")),
+            _ => Err(wrong("0 or 1")),
         };
         let part = || {
             let part = u8::try_from(whole).ok().filter(|n| (1..=64).contains(n));
@@ -89,7 +88,7 @@ impl Settings {
 }
 
 impl OPENUVR_FEATURE {
-    /// Whether it is asked for whenever a picture is given.
+    /// Whether it is read for each picture.
     fn is_of_the_buffer(self) -> bool {
         use OPENUVR_FEATURE::*;
         matches!(
@@ -109,7 +108,7 @@ impl Started {
             return Ok(DONE);
         }
         Err(Failure::state(format!(
-            "{feature:?} can't be set any more: set it before openuvr_init_thread"
+            "{feature:?} must be set before openuvr_init_thread"
         )))
     }
 }
@@ -120,7 +119,7 @@ fn bitrate(kilobits: c_int) -> Outcome<Bitrate> {
         .filter(|k| (100..=1_000_000).contains(k));
     let rate = rate.ok_or_else(|| {
         Failure::argument(format!(
-            "a bitrate of {kilobits} kbit/s: 100 to 1000000 are possible"
+            "invalid bitrate {kilobits} kbit/s: it must be 100 to 1000000"
         ))
     });
     rate.map(|kilobits| Bitrate(kilobits * 1000))

@@ -1,8 +1,6 @@
-//! Pictures of the application's own OpenGL context: what is drawn in its window, or what it has read
-//! into a pixel buffer object.
+//! Pictures of the application's OpenGL context: the back buffer of its window, or a pixel buffer object.
 //!
-//! What it is not: it links no OpenGL. The functions are those of the library that the application
-//! has loaded.
+//! OpenGL is not linked: the functions are those of the library that the application has loaded.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 use std::ptr::null;
@@ -18,45 +16,45 @@ use crate::error::OPENUVR_ERROR::OPENUVR_ERROR_THREAD;
 use crate::error::{Failure, Outcome};
 use crate::picture::Layout;
 
-/// Where the functions of GLX and EGL are, whatever the application linked.
+/// The libraries with the functions of GLX and EGL.
 const GLX: [&CStr; 2] = [c"libGL.so.1", c"libGLX.so.0"];
 const EGL: [&CStr; 1] = [c"libEGL.so.1"];
 
 type Current = unsafe extern "C" fn() -> *mut c_void;
 type Loader = unsafe extern "C" fn(*const c_char) -> *const c_void;
 
-/// An OpenGL context, and what tells which one a thread has.
+/// An OpenGL context, and the function that returns a thread's current one.
 struct Context {
     handle: *mut c_void,
     egl: bool,
     of_thread: Current,
 }
 
-/// What reads pictures, in the context in which the first one was given.
+/// Reads pictures in the context of the first one.
 pub(crate) struct Reader {
     context: Context,
     read_back: ReadBack,
 }
 
-// SAFETY: it is only used where its context is current, which is asked before each use.
+// SAFETY: it is used only where its context is current, which is checked before each use.
 unsafe impl Send for Reader {}
 
-/// What is read.
+/// The source of a picture.
 #[derive(Clone, Copy)]
 pub(crate) enum Source {
-    /// A pixel buffer, where its name lies, and what it holds.
+    /// A pixel buffer: the address of its name, and its layout.
     Buffer(BufferName, Layout),
-    /// What is drawn in the window and not yet swapped; `None`: all of the window.
+    /// The back buffer of the window; `None`: the whole window.
     Window(Option<Size>),
 }
 
-/// What became of a picture.
+/// The result of a submission.
 pub(crate) enum SubmitOutcome {
-    /// It is with the host; `None`: which is over.
+    /// The host has the picture; `None`: the stream has ended.
     Taken(Option<Ticket>),
-    /// It soon will be: the GPU is at work on it.
+    /// The GPU has not finished the read.
     UnderWay,
-    /// It was left out.
+    /// The picture was skipped.
     Skipped(Skipped),
 }
 
@@ -66,7 +64,7 @@ impl Reader {
         let context = Context::current()?;
         let (libraries, name, sharing) = match context.egl {
             true => (&EGL[..], c"eglGetProcAddress", Sharing::Egl),
-            // Whether the application has called XInitThreads is not known.
+            // The application may not have called XInitThreads.
             false => (
                 &GLX[..],
                 c"glXGetProcAddressARB",
@@ -75,16 +73,16 @@ impl Reader {
         };
         let loader = find(libraries, name);
         if loader.is_null() {
-            return Err(Failure::failed("the OpenGL library has no loader"));
+            return Err(Failure::failed("the OpenGL library has no function loader"));
         }
         // SAFETY: a function of this name has this type (GLX 1.4, EGL 1.5).
         let loader = unsafe { std::mem::transmute::<*const c_void, Loader>(loader) };
-        // SAFETY: any name may be asked for.
+        // SAFETY: any name is allowed.
         let mut load = |name: &CStr| unsafe { loader(name.as_ptr()) };
         let frames = guest.frames().clone();
         let submit: Submit = std::sync::Arc::new(move |frame, drawn| frames.submit(frame, drawn));
-        // SAFETY: the functions are the driver's. At each use the context is current, as is asked in
-        // `read` and `poll`; at the end see `end`.
+        // SAFETY: the functions are the driver's. `read` and `poll` check that the context is current; for the
+        // end see `end`.
         let read_back = unsafe { ReadBack::new(&mut load, sharing, submit) };
         Ok(Reader {
             context,
@@ -92,32 +90,32 @@ impl Reader {
         })
     }
 
-    /// Hands over what `source` shows. With `until`, at most until then, it returns when the GPU has
-    /// finished, and then there is a ticket.
+    /// Submits the picture of `source`. With a deadline `until`, it waits for the GPU and returns a ticket if that
+    /// has finished.
     pub(crate) fn read(
-        place: &mut Option<Reader>,
+        reader: &mut Option<Reader>,
         guest: &Guest,
         source: Source,
         until: Option<Instant>,
     ) -> Outcome<SubmitOutcome> {
-        let this = match place {
+        let this = match reader {
             Some(this) => this,
-            None => place.insert(Reader::new(guest)?),
+            None => reader.insert(Reader::new(guest)?),
         };
         if !this.context.is_current() {
-            // None at all is told in other words.
+            // A missing context has another message.
             Context::current()?;
             return Err(Failure::new(
                 OPENUVR_ERROR_THREAD,
-                "another OpenGL context is current than at the first picture: call \
-                 openuvr_release_buffer where that one is",
+                "the current OpenGL context is not that of the first picture: call \
+                 openuvr_release_buffer where that one is current",
             ));
         }
         let (size, what) = match source {
             Source::Window(Some(size)) => (size, What::Window),
             Source::Window(None) => (this.context.window_size()?, What::Window),
             Source::Buffer(name, layout) => {
-                // SAFETY: the application says that a `GLuint` stays there.
+                // SAFETY: by the application's contract, a `GLuint` is there.
                 let name = unsafe { name.0.cast::<u32>().read_unaligned() };
                 let what = What::Buffer {
                     name,
@@ -141,15 +139,15 @@ impl Reader {
         })
     }
 
-    /// Hands over what the GPU has finished since, if its context is current here.
+    /// Submits pictures that the GPU has finished since, if the context is current here.
     pub(crate) fn poll(&mut self) {
         if self.context.is_current() {
             self.read_back.poll();
         }
     }
 
-    /// The end, before its context is destroyed. Where that is not current, what was allocated in it
-    /// goes with it.
+    /// Ends the reader before its context is destroyed. If the context is not current, objects allocated in it are
+    /// freed only with the context.
     pub(crate) fn end(self) {
         let current = self.context.is_current();
         self.read_back.retire(current);
@@ -157,7 +155,7 @@ impl Reader {
 }
 
 impl Context {
-    /// That of this thread. Looks through the libraries of the process.
+    /// The current context of this thread. Searches the libraries of the process.
     fn current() -> Outcome<Context> {
         let of = |libraries: &[&CStr], name: &CStr, egl| {
             let function = find(libraries, name);
@@ -179,25 +177,22 @@ impl Context {
         context.ok_or_else(|| {
             Failure::new(
                 OPENUVR_ERROR_THREAD,
-                "no OpenGL context of GLX or EGL is current on this thread: call it where the \
-                 application draws",
+                "no OpenGL context (GLX or EGL) is current on this thread: call it on the \
+                 rendering thread",
             )
         })
     }
 
-    /// Whether this thread has it.
+    /// Whether it is current on this thread.
     fn is_current(&self) -> bool {
-        // SAFETY: it may always be called; its library stays as long as the context, which the
+        // SAFETY: it may always be called; its library stays loaded as long as the context exists, which the
         // application does not destroy before it is released.
         unsafe { (self.of_thread)() == self.handle }
     }
 
-    /// The size of the window that is drawn in on this thread, where this context is current. Asks the
-    /// X server, or EGL.
+    /// The size of this thread's window; this context must be current. Queries the X server, or EGL.
     fn window_size(&self) -> Outcome<Size> {
-        let unknown = || {
-            Failure::failed("the window's size can't be found out: give width and height yourself")
-        };
+        let unknown = || Failure::failed("cannot query the window's size: pass width and height");
         match self.egl {
             true => egl_size(),
             false => glx_size(),
@@ -206,7 +201,7 @@ impl Context {
     }
 }
 
-/// The size of what is drawn in now.
+/// The size of the current drawable.
 fn glx_size() -> Option<Size> {
     /// GLX 1.4, section 3.3.6.
     const WIDTH: c_int = 0x801D;
@@ -277,8 +272,8 @@ fn egl_size() -> Option<Size> {
     let side = |what| {
         let mut side = 0;
         // SAFETY: both are those of this thread's context, and one number is written.
-        let told = unsafe { query(display, surface, what, &raw mut side) };
-        (told != 0).then(|| u32::try_from(side).ok()).flatten()
+        let known = unsafe { query(display, surface, what, &raw mut side) };
+        (known != 0).then(|| u32::try_from(side).ok()).flatten()
     };
     Some(Size::new(side(WIDTH)?, side(HEIGHT)?))
 }
@@ -286,8 +281,8 @@ fn egl_size() -> Option<Size> {
 /// A function of the first of these libraries that this process has loaded; null if none has it.
 fn find(libraries: &[&CStr], name: &CStr) -> *const c_void {
     for library in libraries {
-        // SAFETY: opened only if it is there already, so that nothing is run; closed again, which
-        // leaves it to whoever loaded it.
+        // SAFETY: opened only if already loaded, so that no constructors run; the close only drops this
+        // reference.
         let found = unsafe {
             let library = libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
             if library.is_null() {

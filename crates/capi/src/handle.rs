@@ -1,4 +1,4 @@
-//! What a handle points to: a head that says what it is and whose, and the rest.
+//! The contexts behind the handles: a header with a type mark and the owning process, and the state.
 
 use std::borrow::Cow;
 use std::ffi::{c_char, c_int};
@@ -13,48 +13,48 @@ use crate::error::{DONE, Failure, Outcome};
 use crate::ffi::{Sized32, give_text, read};
 use crate::log::{Log, OPENUVR_LOG_LEVEL};
 
-/// Where a kind of handle differs from the other.
+/// The differences between the kinds of contexts.
 pub(crate) trait Kind: Default {
-    /// What a context of it begins with, so that one of the other kind is recognised.
+    /// The first bytes of a context, which identify its kind.
     const MARK: u64;
-    /// What it is in messages.
+    /// Its name in messages.
     const NAME: &'static str;
     /// The function that starts it.
     const INIT: &'static str;
-    /// What the program says, what is kept of it until the start, and what there is from then on.
+    /// The application's configuration, the settings before the start, and the state after it.
     type Config: Sized32 + Default;
     type Settings;
     type Started;
 
-    /// Whether this machine can serve the words of the paper in it.
+    /// Checks whether this machine supports the configuration's codec and network.
     fn serves(config: &Self::Config) -> Outcome<()>;
 
-    /// Where its lines go.
+    /// Its log.
     fn log(config: &Self::Config) -> Log;
 
     /// # Safety
-    /// The texts of `config` are NULL or end with a zero byte.
+    /// The strings of `config` are NULL or NUL-terminated.
     unsafe fn settings(config: &Self::Config) -> Outcome<Self::Settings>;
 
-    /// Starts its threads. If that fails, the settings are as they were.
+    /// Starts its threads. On failure the settings are unchanged.
     fn start(settings: &mut Self::Settings, log: &Arc<Log>) -> Outcome<Self::Started>;
 }
 
-/// A context. `repr(C)`: the mark of any kind lies at its beginning.
+/// A context. `repr(C)`: the mark comes first in every kind.
 #[repr(C)]
 pub(crate) struct Handle<K: Kind> {
     mark: u64,
-    /// The process that made it.
+    /// The process that created it.
     process: u32,
     message: Mutex<Cow<'static, str>>,
     pub(crate) log: Arc<Log>,
     pub(crate) settings: Mutex<K::Settings>,
-    /// Ends before what follows. Set while the settings are locked.
+    /// Dropped before `inner`. Set while the settings are locked.
     started: OnceLock<K::Started>,
     pub(crate) inner: K,
 }
 
-/// A context of a configuration.
+/// Creates a context from a configuration.
 ///
 /// # Safety
 /// As [`Kind::settings`].
@@ -72,8 +72,8 @@ unsafe fn make<K: Kind>(config: &K::Config) -> Outcome<Box<Handle<K>>> {
     }))
 }
 
-/// The body of the functions that make a context of the paper's two words: NULL if this machine does
-/// not serve them.
+/// The body of the functions that create a context from the paper's two enums: NULL if this machine does not
+/// support them.
 ///
 /// # Safety
 /// As [`Kind::settings`].
@@ -85,8 +85,8 @@ pub(crate) unsafe fn alloc<K: Kind, C>(config: &K::Config) -> *mut C {
     })
 }
 
-/// The body of the functions that make a context of a configuration and put it into `*context`, NULL
-/// there if that fails, and then the reason into `why`.
+/// The body of the functions that create a context from a configuration and store it in `*context`; on failure
+/// NULL, and the reason in `why`.
 ///
 /// # Safety
 /// Each pointer is NULL or valid for that, and the configuration as in [`Kind::settings`].
@@ -105,7 +105,7 @@ pub(crate) unsafe fn open<K: Kind, C>(
         let made = || {
             // SAFETY: the caller has promised this function the same.
             let config = unsafe { read(config, K::Config::default(), "the configuration")? };
-            // SAFETY: its texts are the caller's. What is wrong with the words is cheaper to find.
+            // SAFETY: its strings are the caller's. Parsing is cheaper than the support check, so it is first.
             let made = unsafe { make::<K>(&config)? };
             K::serves(&config)?;
             Ok(made)
@@ -130,20 +130,20 @@ pub(crate) unsafe fn open<K: Kind, C>(
 impl<K: Kind> Handle<K> {
     /// Starts it, once.
     pub(crate) fn init(&self) -> Outcome {
-        // Two threads that start it take turns.
+        // The lock serializes concurrent starts.
         let mut settings = lock(&self.settings);
         self.not_started()?;
         let _ = self.started.set(K::start(&mut settings, &self.log)?);
         Ok(DONE)
     }
 
-    /// What was started.
+    /// The state after the start.
     pub(crate) fn started(&self) -> Outcome<&K::Started> {
         let not_yet = || Failure::state(format!("not started yet: call {} first", K::INIT));
         self.running().ok_or_else(not_yet)
     }
 
-    /// The same; `None` before the start. It stays so while the settings are locked.
+    /// The same; `None` before the start. It does not change while the settings are locked.
     pub(crate) fn running(&self) -> Option<&K::Started> {
         self.started.get()
     }
@@ -155,36 +155,36 @@ impl<K: Kind> Handle<K> {
         }
     }
 
-    /// Why the last call that failed, or did nothing, did so.
+    /// Why the last call failed or did nothing.
     pub(crate) fn message(&self) -> Cow<'static, str> {
         lock(&self.message).clone()
     }
 
-    /// A call does nothing, and that is no failure: why.
-    pub(crate) fn remark(&self, why: impl Into<Cow<'static, str>>) {
+    /// Stores the reason why a call failed or did nothing.
+    pub(crate) fn set_message(&self, why: impl Into<Cow<'static, str>>) {
         *lock(&self.message) = why.into();
     }
 
-    /// Does a call's work and keeps the message if it fails.
+    /// Runs a call's body and stores the message if it fails.
     fn run(&self, work: impl FnOnce(&Handle<K>) -> Outcome) -> c_int {
         if self.process != std::process::id() {
-            // Its locks may be held by threads that are not here.
+            // A thread that does not exist in the child may hold its locks.
             return OPENUVR_ERROR_FORKED as c_int;
         }
         match work(self) {
             Ok(value) => value,
             Err(Failure { code, why, known }) => {
                 if !known {
-                    self.log.tell(OPENUVR_LOG_LEVEL::OPENUVR_LOG_ERROR, &why);
+                    self.log.write(OPENUVR_LOG_LEVEL::OPENUVR_LOG_ERROR, &why);
                 }
-                self.remark(why);
+                self.set_message(why);
                 code as c_int
             }
         }
     }
 }
 
-/// The body of every exported function that is given a context.
+/// The body of every exported function with a context argument.
 ///
 /// # Safety
 /// `handle` is NULL or a context of this library that is not closed.
@@ -207,18 +207,17 @@ unsafe fn find<'a, T: Kind>(handle: *const Handle<T>) -> Outcome<&'a Handle<T>> 
     if handle.is_null() || !handle.is_aligned() {
         return Err(Failure::new(OPENUVR_ERROR_NULL, "the context is NULL"));
     }
-    // SAFETY: a context of either kind begins with its mark.
+    // SAFETY: a context of either kind starts with its mark.
     if unsafe { handle.cast::<u64>().read() } != T::MARK {
-        let why = format!("this is no context of {}", T::NAME);
+        let why = format!("this is not a context of {}", T::NAME);
         return Err(Failure::argument(why));
     }
     // SAFETY: it has the mark of its kind, and is not closed.
     Ok(unsafe { &*handle })
 }
 
-/// Takes a context back from the caller's variable, which becomes NULL. `None` if there is none; if
-/// it is of the other kind or this is a callback, and then the variable stays; or if it is the parent's,
-/// which keeps it.
+/// Takes a context from the caller's variable, which becomes NULL. `None` if there is none; if it is of the other
+/// kind or this is a callback (the variable is unchanged then); or if it belongs to the parent process.
 ///
 /// # Safety
 /// `variable` is NULL or points to NULL or to a context of this library that is not closed and that no
@@ -237,7 +236,7 @@ pub(crate) unsafe fn take<T: Kind>(variable: *mut *mut Handle<T>) -> Option<Box<
     if process != std::process::id() {
         return None;
     }
-    // SAFETY: it was made by `Box::into_raw`, and this was the last use. What is freed has no mark.
+    // SAFETY: it was created by `Box::into_raw`, and this is the last use. Freed memory keeps no valid mark.
     unsafe {
         (*handle).mark = 0;
         Some(Box::from_raw(handle))

@@ -1,4 +1,4 @@
-//! The host: an application whose pictures are streamed and that gets a person's input.
+//! The host: an application that streams its pictures and receives a player's input.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::net::SocketAddr;
@@ -30,42 +30,42 @@ use crate::ffi::{must_give_text, read, text, write};
 use crate::gl::Reader;
 use crate::handle::{Handle, Kind, alloc, call, open, take};
 use crate::input::{Devices, OnInput, device_id, duplicated, openuvr_input, openuvr_pose};
-use crate::left_out::LeftOut;
+use crate::launcher;
 use crate::log::{Log, OPENUVR_LOG_LEVEL};
 use crate::notices;
 use crate::picture::Layout;
+use crate::skip_log::SkipLog;
 use crate::sound_choice;
-use crate::started_by;
 use crate::statistics::openuvr_statistics;
 use crate::worker::Worker;
 
-/// A host. Made by `openuvr_alloc_context` or `openuvr_open`, ended by `openuvr_close`. A process may
-/// have several; they share nothing. Its functions may be called from any thread, but for those that
-/// read a pixel buffer, and for `openuvr_close`.
+/// A host, created by `openuvr_alloc_context` or `openuvr_open` and closed by `openuvr_close`. A process
+/// may have several; they share no state. Its functions may be called from any thread, except those that
+/// read a pixel buffer and `openuvr_close`.
 pub struct openuvr_context {
     _private: (),
 }
 
-/// What a context has besides its settings and its threads.
+/// The state of a host's context, without its settings and threads.
 #[derive(Default)]
 pub(crate) struct Host {
-    /// For pictures that are copied.
+    /// Memory for copied pictures.
     pub(crate) pool: Pool,
-    /// What reads pictures of OpenGL. Locked before the settings.
+    /// The OpenGL reader. Locked before the settings.
     pub(crate) pixels: Mutex<Option<Reader>>,
-    pub(crate) left_out: Mutex<LeftOut>,
+    pub(crate) skip_log: Mutex<SkipLog>,
 }
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // The host's threads, which may look at a picture in it, have ended.
+        // The host's threads, which may read a picture in it, have ended.
         if let Some(pixels) = lock(&self.pixels).take() {
             pixels.end();
         }
     }
 }
 
-/// What is told before the start.
+/// The settings before the start.
 pub(crate) struct Settings {
     pub(crate) config: Config,
     pub(crate) size: Size,
@@ -78,32 +78,32 @@ pub(crate) struct Settings {
     devices: Devices,
 }
 
-/// Where the picture's left and upper edge lie on the display, and its size there; `None`: its own.
+/// The position of the picture on the display, and its size there; `None`: the picture's own size.
 type Viewport = (i32, i32, Option<Size>);
 
 pub(crate) struct Started {
-    /// Gives input to the application's callback; ends before the host does.
+    /// Passes input to the application's callback; ends before the host does.
     listener: Option<Worker>,
     pub(crate) guest: Arc<Guest>,
-    /// `openuvr_wants` has said yes, and no picture was given since.
+    /// `openuvr_wants` has returned 1, and no picture was submitted since.
     pub(crate) promised: AtomicBool,
-    /// Who comes and goes, for the application.
+    /// Session events for the application.
     pub(crate) events: Arc<Events>,
-    /// Why it ended, if it did.
+    /// Why the stream ended, if it did.
     pub(crate) end: Arc<OnceLock<String>>,
-    /// What the application gives.
+    /// The application's sound.
     pub(crate) given: Option<Given>,
 }
 
-// --- Making and ending one ------------------------------------------------------------------------
+// --- Lifecycle ------------------------------------------------------------------------------------
 
-/// Makes a host (paper, Table I): `encoder` of `OPENUVR_ENCODER_TYPE`, `network` of
-/// `OPENUVR_NETWORK_TYPE`, and `ptr`, a `GLuint` that names an OpenGL pixel buffer object, or NULL:
-/// pictures then come by `openuvr_send_picture`. What is at `ptr` is read whenever a picture is
-/// given: it must stay where it is.
+/// Creates a host (paper, Table I) with an `encoder` of `OPENUVR_ENCODER_TYPE`, a `network` of
+/// `OPENUVR_NETWORK_TYPE`, and `ptr`, which points to the `GLuint` name of an OpenGL pixel buffer object, or
+/// is NULL if pictures are sent with `openuvr_send_picture`. `*ptr` is read for each picture: it must stay
+/// valid.
 ///
-/// NULL if this machine can't serve it; `openuvr_check_support` says why and what would work. Nothing is
-/// started yet. Takes some tens of milliseconds. From any thread.
+/// Returns NULL if this machine does not support it; `openuvr_check_support` returns the reason and an
+/// alternative. Starts nothing yet. Takes some tens of milliseconds. From any thread.
 ///
 /// # Safety
 /// `ptr` is NULL or points to a `GLuint` until the context is closed.
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn openuvr_alloc_context(
     network: u32,
     ptr: *mut c_void,
 ) -> *mut openuvr_context {
-    // SAFETY: it has no texts.
+    // SAFETY: the configuration has no strings.
     unsafe {
         alloc::<Host, _>(&openuvr_config {
             encoder,
@@ -124,12 +124,12 @@ pub unsafe extern "C" fn openuvr_alloc_context(
     }
 }
 
-/// Makes a host of a configuration and puts it into `*context`, NULL there if that fails; then
-/// `why`, if not NULL, holds the reason as far as `why_size` bytes go. Nothing is started yet. From
-/// any thread.
+/// Creates a host from a configuration and stores it in `*context`. On failure, `*context` is NULL, and
+/// `why`, if not NULL, receives the reason, truncated to `why_size` bytes. Starts nothing yet. From any
+/// thread.
 ///
 /// # Safety
-/// Each pointer is NULL or valid for what the function does with it; texts end with a zero byte.
+/// Each pointer is NULL or valid for its use; strings are NUL-terminated.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_open(
     config: *const openuvr_config,
@@ -177,7 +177,7 @@ impl Kind for Host {
         }
         let usual = sound_choice::host(config.sound)?;
         let bind = bind.map_or(Ok(usual.bind), |bind| address(&bind))?;
-        let told = Config {
+        let config_of_host = Config {
             name: name.unwrap_or_default(),
             bind,
             link: only.map(|rung| rung.name().to_owned()),
@@ -195,7 +195,7 @@ impl Kind for Host {
                 threads => Some(narrow("encoder_threads", threads)?),
             },
             fps: config.fps,
-            // The application says how many.
+            // The application sets the frame rate.
             follows_display: false,
             bitrate: Some(config.bitrate).filter(|rate| *rate != 0),
             realtime: config.realtime != 0,
@@ -203,9 +203,9 @@ impl Kind for Host {
             gateway: gateway.map(PathBuf::from),
             ..usual
         };
-        told.encodings().map_err(Failure::argument)?;
+        config_of_host.encodings().map_err(Failure::argument)?;
         let settings = Settings {
-            config: told,
+            config: config_of_host,
             size: Size::new(config.width, config.height),
             format: config.format,
             stride: config.stride as usize,
@@ -228,25 +228,25 @@ impl Kind for Host {
         let events = Arc::<Events>::default();
         let (own, why, queue) = (log.clone(), end.clone(), events.clone());
         let mut config = settings.config.clone();
-        let launcher = started_by::ask(&mut config)?.map(Arc::new);
+        let launcher = launcher::connect(&mut config)?.map(Arc::new);
         if let (Some(launcher), InputTo::Display(display)) = (&launcher, &settings.input) {
-            // Before anything is pressed there: if this process is killed, somebody must know.
+            // Before any key is pressed there: if this process is killed, the launcher releases them.
             launcher.say(&Line::InputGoesTo(display.clone()));
         }
-        let hears = launcher.clone();
-        let tell = move |notice: Notice| {
-            queue.note(&notice);
-            if let Some(launcher) = &hears {
+        let notified = launcher.clone();
+        let notify = move |notice: Notice| {
+            queue.record(&notice);
+            if let Some(launcher) = &notified {
                 launcher.say(&Line::from(notice.clone()));
             }
             if let Some((level, line)) = notices::line(&notice) {
-                own.tell(level, &line);
+                own.write(level, &line);
                 if let Notice::SourceEnded(_) | Notice::Failed(_) = notice {
                     let _ = why.set(line);
                 }
             }
         };
-        let guest = Guest::start(&config, settings.input.clone(), settings.size, tell);
+        let guest = Guest::start(&config, settings.input.clone(), settings.size, notify);
         let guest = Arc::new(guest.map_err(Failure::failed)?);
         let (x, y, size) = settings.viewport;
         guest.set_viewport(x, y, size);
@@ -266,10 +266,10 @@ impl Kind for Host {
             }
         }
         let info = OPENUVR_LOG_LEVEL::OPENUVR_LOG_INFO;
-        log.tell(info, &format!("MUDs reach this host by {}", guest.place()));
+        log.write(info, &format!("MUDs reach this host by {}", guest.place()));
         if let Some(pin) = guest.pin() {
             let seconds = config.pair_for;
-            log.tell(
+            log.write(
                 info,
                 &format!("a new device may pair within {seconds} s with the PIN {pin}"),
             );
@@ -280,7 +280,7 @@ impl Kind for Host {
                 let guest = guest.clone();
                 let listener = Worker::start(ThreadRole::Input, "ouvr-input", move |turn| {
                     if let Some(input) = guest.wait_for_input(turn) {
-                        on_input.tell(&input.into());
+                        on_input.notify(&input.into());
                     }
                 });
                 Some(listener?)
@@ -298,23 +298,23 @@ impl Kind for Host {
     }
 }
 
-/// Where the host listens.
+/// Parses the listening address.
 fn address(bind: &str) -> Outcome<SocketAddr> {
     bind.parse().map_err(|_| {
-        let why = format!("bind: {bind:?} is no ADDRESS:PORT such as [::]:4710");
+        let why = format!("bind: {bind:?} is not an ADDRESS:PORT, such as [::]:4710");
         Failure::argument(why)
     })
 }
 
-/// The word of the settings for what a second player gets.
+/// The settings' name of a policy for second players.
 fn second_player(number: u32) -> Outcome<&'static str> {
     let words = ["refuse", "observe", "take-over"];
     let word = usize::try_from(number).ok().and_then(|n| words.get(n));
     word.copied()
-        .ok_or_else(|| Failure::argument("second_player is 0, 1 or 2"))
+        .ok_or_else(|| Failure::argument("second_player must be 0, 1 or 2"))
 }
 
-/// Where input goes; `display`: the X display, if one is named.
+/// The input target; `display`: the X display, if named.
 fn input_to(word: u32, display: Option<String>) -> Outcome<InputTo> {
     Ok(match enums::input_to(word)? {
         OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_APPLICATION => InputTo::Application,
@@ -324,20 +324,19 @@ fn input_to(word: u32, display: Option<String>) -> Outcome<InputTo> {
 }
 
 impl Settings {
-    /// How the pixel buffer is to be read.
+    /// The layout of the pixel buffer.
     pub(crate) fn layout(&self) -> Outcome<Layout> {
-        // OpenGL's rows begin at multiples of 4 bytes unless told otherwise, the lowest first.
+        // OpenGL's rows are by default aligned to 4 bytes, the lowest first.
         Layout::new(self.size, self.format, self.stride, 4, true)
     }
 }
 
-/// Says goodbye to the MUDs, ends the threads, and frees the context; `*context` becomes NULL. Does
-/// nothing if it is NULL already, so that a second call through the same variable is harmless; a copy
-/// of the pointer must not be used any more. No other call may be under way with this context. After
-/// it returns no callback is called. It waits for what its threads are at: a callback that has not returned,
-/// the picture that is being encoded, a device that is being written down; besides a tenth of a second.
-/// From any thread; a pixel buffer's OpenGL context must still be there, unless
-/// `openuvr_release_buffer` was called.
+/// Closes a host: sends the MUDs a goodbye, ends the threads, frees the context, and sets `*context` to
+/// NULL. Does nothing if it is NULL already, so a second call through the same variable is harmless; copies
+/// of the pointer become invalid. No other call with this context may be in progress. After it returns no
+/// callback is called. It waits for running callbacks, for the picture being encoded and the device being
+/// stored, plus at most 100 ms. From any thread; the OpenGL context of a pixel buffer must still
+/// exist, unless `openuvr_release_buffer` was called.
 ///
 /// # Safety
 /// `context` is NULL or points to NULL or to a context that is not closed.
@@ -349,11 +348,11 @@ pub unsafe extern "C" fn openuvr_close(context: *mut *mut openuvr_context) {
     });
 }
 
-// --- Starting it ----------------------------------------------------------------------------------
+// --- Start ----------------------------------------------------------------------------------------
 
-/// Starts the threads that encode what the application gives, send it and receive the person's input
-/// (paper, Table I). Pictures are not read without being told: see `openuvr_frame_ready` and
-/// `openuvr_send_frame`. From any thread; blocks for some tens of milliseconds.
+/// Starts the threads that encode and send the application's pictures and receive the player's input (paper,
+/// Table I). Pictures are read only in `openuvr_frame_ready` and `openuvr_send_frame`. From any thread;
+/// blocks for some tens of milliseconds.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.
@@ -365,14 +364,12 @@ pub unsafe extern "C" fn openuvr_init_thread(context: *mut openuvr_context) -> c
 
 // --- Input ----------------------------------------------------------------------------------------
 
-/// Takes the oldest event of the player's input that was not taken yet, into `*input`, whose `size`
-/// the caller has set. Returns 1 if there was one, 0 if not. Call it until it returns 0, before you
-/// draw. An application that takes none for long gets one `OPENUVR_INPUT_RELEASE_ALL` instead of what
-/// it missed. From any thread.
+/// Retrieves the oldest pending event of the player's input into `*input` (set its `size` first).
+/// Returns 1 if there was one, 0 if not. Call it until it returns 0, before drawing. If the queue overflows,
+/// one `OPENUVR_INPUT_RELEASE_ALL` replaces the lost events. From any thread.
 ///
 /// # Safety
-/// `context` is NULL or a context that is not closed; `input` is NULL or writable for as many bytes
-/// as its size says.
+/// `context` is NULL or a context that is not closed; `input` is NULL or writable for its `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_next_input(
     context: *mut openuvr_context,
@@ -381,7 +378,7 @@ pub unsafe extern "C" fn openuvr_next_input(
     // SAFETY: the caller has promised this function the same.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
-            // Before an event is taken that could not be given.
+            // Validate the structure before an event is removed.
             read(input, openuvr_input::default(), "the input")?;
             let started = handle.started()?;
             if started.listener.is_some() {
@@ -395,12 +392,11 @@ pub unsafe extern "C" fn openuvr_next_input(
     }
 }
 
-/// With `OPENUVR_INPUT_TO_DISPLAY`: the picture is shown at `x` and `y` of the X display, its left and
-/// upper edge in pixels of the screen, `width` and `height` pixels large there; both 0: as large as
-/// the picture is. So the pointer goes to what the person points at. Until it is called, that is the
-/// display's upper left corner: call it with the place of your window, and again when that moves
-/// (`ConfigureNotify`, and `XTranslateCoordinates` of 0, 0 to the root window). From any thread, also
-/// before the thread is started.
+/// Sets the area of the picture on the X display, for `OPENUVR_INPUT_TO_DISPLAY`: `x` and `y` of its upper
+/// left corner, `width` and `height`, in pixels of the screen; a size of 0 and 0 is that of the picture.
+/// Pointer positions are mapped to this area. Its default is the display's upper left corner: call this with
+/// the area of the window, and again when the window moves (`ConfigureNotify`, and `XTranslateCoordinates`
+/// of 0, 0 to the root window). From any thread, also before the threads are started.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.
@@ -417,7 +413,10 @@ pub unsafe extern "C" fn openuvr_set_viewport(
         call(context.cast::<Handle<Host>>(), |handle| {
             let size = Size::new(width, height);
             if !size.is_valid() && (width, height) != (0, 0) {
-                let why = format!("a place of {size}: its sides are 1 to {}", Size::MAX_SIDE);
+                let why = format!(
+                    "invalid viewport size {size}: each side must be 1 to {}",
+                    Size::MAX_SIDE
+                );
                 return Err(Failure::argument(why));
             }
             let size = Some(size).filter(|size| size.is_valid());
@@ -431,12 +430,11 @@ pub unsafe extern "C" fn openuvr_set_viewport(
     }
 }
 
-/// Maps a device of the MUD to a local one (paper, Table I): what the device that was registered
-/// there as `id`, 0 to 255, says is written into `fd` as `struct input_event`s, those that belong
-/// together at once: a uinput device, a pipe, a socket. What is not mapped comes as input to where
-/// input goes. The descriptor is duplicated: it stays the caller's, but becomes non-blocking; what it
-/// has no room for is lost, except that keys are released. A second one for the same `id` takes the
-/// place of the first. From any thread.
+/// Maps a device of the MUD to a local one (paper, Table I): the events of the device that was registered
+/// there as `id`, 0 to 255, are written to `fd` as `struct input_event`s, one report per write. `fd` may be a
+/// uinput device, a pipe or a socket. Events of unmapped devices go to the input target. The descriptor is
+/// duplicated: the caller keeps it, but it becomes non-blocking. Events that do not fit are lost, except key
+/// releases. A second descriptor for the same `id` replaces the first. From any thread.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.
@@ -457,8 +455,8 @@ pub unsafe extern "C" fn openuvr_map_input_device(
     }
 }
 
-/// Ends `openuvr_map_input_device` for a device: what it holds is released there, and what it says from
-/// now on comes as input to where input goes. Does nothing if it is not mapped. From any thread.
+/// Ends the mapping of a device: its pressed keys are released there, and its later events go to the input
+/// target. Does nothing if it is not mapped. From any thread.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.
@@ -494,13 +492,12 @@ fn map_device(guest: &Guest, id: DeviceId, fd: Option<OwnedFd>) -> Outcome<()> {
     .map_err(Failure::argument)
 }
 
-/// Writes where the player's head was last into `*pose`, whose `size` the caller has set. Returns 1,
-/// or 0 if nobody has told since the current player came. Ask before each picture, and before
-/// `openuvr_begin_frame`: the MUD is told that the picture was drawn with this pose. From any thread.
+/// Retrieves the player's newest head pose into `*pose` (set its `size` first). Returns 1, or 0 if
+/// the current player has sent none. Call it before each picture and before `openuvr_begin_frame`: the
+/// picture is sent with this pose. From any thread.
 ///
 /// # Safety
-/// `context` is NULL or a context that is not closed; `pose` is NULL or writable for as many bytes as
-/// its size says.
+/// `context` is NULL or a context that is not closed; `pose` is NULL or writable for its `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_last_pose(
     context: *mut openuvr_context,
@@ -511,17 +508,17 @@ pub unsafe extern "C" fn openuvr_last_pose(
         call(context.cast::<Handle<Host>>(), |handle| {
             match handle.started()?.guest.pose() {
                 Some(posed) => write(pose, &posed.into(), "the pose").map(|()| 1),
-                // What is wrong with it is told all the same.
+                // Report an invalid structure in any case.
                 None => read(pose, openuvr_pose::default(), "the pose").map(|_| 0),
             }
         })
     }
 }
 
-// --- What there is to tell ------------------------------------------------------------------------
+// --- Status ---------------------------------------------------------------------------------------
 
-/// Writes why the last call with this context failed, or why the last picture was not taken, as far as
-/// `size` bytes go. From any thread; it is of the last call of any of them.
+/// Writes the reason why the last call with this context failed, or why the last picture was not accepted,
+/// truncated to `size` bytes. From any thread; it concerns the last call of any thread.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `text` is NULL or writable for `size` bytes.
@@ -539,8 +536,8 @@ pub unsafe extern "C" fn openuvr_last_error(
     }
 }
 
-/// Writes the PIN with which a new device may pair; an empty text if none may. From any thread, once
-/// the thread is started.
+/// Writes the PIN for pairing a new device; an empty string if pairing is closed. From any thread, after the
+/// threads are started.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `text` is NULL or writable for `size` bytes.
@@ -559,8 +556,8 @@ pub unsafe extern "C" fn openuvr_pin(
     }
 }
 
-/// Writes where MUDs reach this host, in words: `UDP [::]:4710, udp-gso`. From any thread, once the
-/// thread is started.
+/// Writes the address and transport of this host: `UDP [::]:4710, udp-gso`. From any thread, after the
+/// threads are started.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `text` is NULL or writable for `size` bytes.
@@ -578,11 +575,11 @@ pub unsafe extern "C" fn openuvr_listen_address(
     }
 }
 
-/// Lets in a new device that knows `pin`, 4 to 12 digits, for `seconds`. From any thread, once the
-/// thread is started.
+/// Opens pairing for `seconds`: a new device may pair with `pin`, 4 to 12 digits. From any thread, after the
+/// threads are started.
 ///
 /// # Safety
-/// `context` is NULL or a context that is not closed; `pin` is NULL or ends with a zero byte.
+/// `context` is NULL or a context that is not closed; `pin` is NULL or NUL-terminated.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_open_pairing(
     context: *mut openuvr_context,
@@ -601,11 +598,11 @@ pub unsafe extern "C" fn openuvr_open_pairing(
     }
 }
 
-/// Fills `*statistics`, whose `size` the caller has set. From any thread, once the thread is started.
+/// Retrieves the statistics into `*statistics` (set its `size` first). From any thread, after the
+/// threads are started.
 ///
 /// # Safety
-/// `context` is NULL or a context that is not closed; `statistics` is NULL or writable for as many
-/// bytes as its size says.
+/// `context` is NULL or a context that is not closed; `statistics` is NULL or writable for its `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_statistics(
     context: *mut openuvr_context,
@@ -614,8 +611,8 @@ pub unsafe extern "C" fn openuvr_statistics(
     // SAFETY: the caller has promised this function the same.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
-            let told = handle.started()?.guest.statistics();
-            write(statistics, &(&told).into(), "the statistics").map(|()| DONE)
+            let current = handle.started()?.guest.statistics();
+            write(statistics, &(&current).into(), "the statistics").map(|()| DONE)
         })
     }
 }

@@ -1,4 +1,4 @@
-//! What a person did, for programs in C.
+//! Input events and poses of the C API.
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
@@ -13,56 +13,56 @@ use crate::callback_scope::CallbackScope;
 use crate::error::{Failure, Outcome};
 use crate::ffi::Sized32;
 
-/// What an `openuvr_input` tells.
+/// The kind of an `openuvr_input`.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OPENUVR_INPUT_KIND {
-    /// A key went down (`value` 1) or up (0): `code` is its number in linux/input-event-codes.h
-    /// (`KEY_A` …), whatever the keyboard's layout; `text` is the character that it typed at the
-    /// MUD, 0 if none. Repeats are not sent.
+    /// A key was pressed (`value` 1) or released (0): `code` is its number in linux/input-event-codes.h
+    /// (`KEY_A` …), independent of the keyboard layout; `text` is the character typed at the MUD, 0 if none.
+    /// Repeats are not sent.
     OPENUVR_INPUT_KEY = 1,
-    /// A button of the mouse went down (`value` 1) or up (0): `code` is `BTN_LEFT` …
+    /// A mouse button was pressed (`value` 1) or released (0): `code` is `BTN_LEFT` …
     OPENUVR_INPUT_BUTTON = 2,
-    /// The pointer is at `x` and `y` of the picture: 0 is its left or upper edge, 65535 the other.
+    /// The pointer is at `x` and `y` of the picture: 0 is the left or upper edge, 65535 the right or lower one.
     OPENUVR_INPUT_POINTER = 3,
     /// The pointer moved by `x` to the right and `y` downwards, in pixels of the picture.
     OPENUVR_INPUT_MOTION = 4,
     /// The wheel turned by `x` to the right and `y` upwards, in 1/120 of a notch.
     OPENUVR_INPUT_WHEEL = 5,
-    /// Everything that is pressed is released: the MUD lost its focus, or the player left.
+    /// All keys and buttons are released: the MUD lost the focus, or the player left.
     OPENUVR_INPUT_RELEASE_ALL = 6,
-    /// A registered device said this, of which `code` and `value` are those of its `struct
-    /// input_event` and `x` its type. At the host, one that is not mapped to a descriptor.
+    /// An event of a registered device: `code` and `value` are those of its `struct input_event`, and `x` is its
+    /// type. At the host, only from devices that are not mapped to a descriptor.
     OPENUVR_INPUT_DEVICE = 7,
 }
 
 use OPENUVR_INPUT_KIND::*;
 
-/// Something that a person did. Set `size` to `sizeof(struct openuvr_input)`.
+/// An input event. Set `size` to `sizeof(struct openuvr_input)`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct openuvr_input {
     /// Bytes of this structure.
     pub size: u32,
-    /// An `OPENUVR_INPUT_KIND`: which of the fields below count.
+    /// An `OPENUVR_INPUT_KIND`: determines which fields are valid.
     pub kind: u32,
-    /// A key or a button.
+    /// The key or button.
     pub code: u32,
     /// 1: pressed; 0: released.
     pub value: i32,
-    /// To the right.
+    /// Horizontal, to the right.
     pub x: i32,
-    /// Downwards; of the wheel upwards.
+    /// Vertical, downwards; for the wheel upwards.
     pub y: i32,
     /// A Unicode scalar value, or 0.
     pub text: u32,
-    /// The device's number, for `OPENUVR_INPUT_DEVICE`.
+    /// The device number, for `OPENUVR_INPUT_DEVICE`.
     pub device: u32,
-    /// Not used.
+    /// Unused.
     pub unused: u32,
-    /// At the host: whose it is, for applications that tell players apart.
+    /// At the host: the session, for applications that distinguish players.
     pub session: u32,
-    /// At the host: when it arrived, in nanoseconds of CLOCK_MONOTONIC.
+    /// At the host: arrival time in nanoseconds of CLOCK_MONOTONIC.
     pub received_ns: i64,
 }
 
@@ -102,7 +102,7 @@ fn of_event(event: InputEvent) -> openuvr_input {
         kind: kind as u32,
         ..openuvr_input::default()
     };
-    let (x, y, told) = match event {
+    let (x, y, motion) = match event {
         InputEvent::Key {
             code,
             text,
@@ -140,15 +140,19 @@ fn of_event(event: InputEvent) -> openuvr_input {
                 ..kind(OPENUVR_INPUT_DEVICE)
             };
         }
-        // A host of this library takes no pads: none come.
+        // A host of this library does not offer gamepads.
         InputEvent::PadConnected { .. }
         | InputEvent::PadDisconnected { .. }
         | InputEvent::Pad { .. } => return openuvr_input::default(),
     };
-    openuvr_input { x, y, ..kind(told) }
+    openuvr_input {
+        x,
+        y,
+        ..kind(motion)
+    }
 }
 
-/// What a program says that a person did.
+/// Parses an input event of the application.
 pub(crate) fn event_of(input: &openuvr_input) -> Outcome<InputEvent> {
     let is = |kind: OPENUVR_INPUT_KIND| input.kind == kind as u32;
     Ok(if is(OPENUVR_INPUT_KEY) {
@@ -165,38 +169,38 @@ pub(crate) fn event_of(input: &openuvr_input) -> Outcome<InputEvent> {
         }
     } else if is(OPENUVR_INPUT_POINTER) {
         InputEvent::PointerAbsolute {
-            x: within(input.x, "a place is 0 to 65535, not")?,
-            y: within(input.y, "a place is 0 to 65535, not")?,
+            x: within(input.x, "a position must be 0 to 65535, not")?,
+            y: within(input.y, "a position must be 0 to 65535, not")?,
         }
     } else if is(OPENUVR_INPUT_MOTION) {
         InputEvent::PointerRelative {
-            dx: within(input.x, "it is farther than 32767:")?,
-            dy: within(input.y, "it is farther than 32767:")?,
+            dx: within(input.x, "a motion must be -32768 to 32767, not")?,
+            dy: within(input.y, "a motion must be -32768 to 32767, not")?,
         }
     } else if is(OPENUVR_INPUT_WHEEL) {
         InputEvent::Wheel {
-            dx: within(input.x, "it is farther than 32767:")?,
-            dy: within(input.y, "it is farther than 32767:")?,
+            dx: within(input.x, "a motion must be -32768 to 32767, not")?,
+            dy: within(input.y, "a motion must be -32768 to 32767, not")?,
         }
     } else if is(OPENUVR_INPUT_RELEASE_ALL) {
         InputEvent::ReleaseAll
     } else if is(OPENUVR_INPUT_DEVICE) {
         InputEvent::Device {
-            device: DeviceId(within(input.device, "a device is 0 to 255, not")?),
-            kind: within(input.x, "no event has the type")?,
-            code: within(input.code, "no event has the code")?,
+            device: DeviceId(within(input.device, "a device must be 0 to 255, not")?),
+            kind: within(input.x, "invalid event type")?,
+            code: within(input.code, "invalid event code")?,
             value: input.value,
         }
     } else {
-        return Err(wrong("none of OPENUVR_INPUT_KIND is", input.kind));
+        return Err(invalid("unknown OPENUVR_INPUT_KIND", input.kind));
     })
 }
 
 /// The number of a key or a button.
 fn code(input: &openuvr_input) -> Outcome<u16> {
-    let none = || wrong("there is no key or button", input.code);
+    let none = || invalid("unknown key or button", input.code);
     let code = u16::try_from(input.code).ok();
-    code.filter(|code| (1..=MOST_KEYS).contains(code))
+    code.filter(|code| (1..=MAX_KEY).contains(code))
         .ok_or_else(none)
 }
 
@@ -204,25 +208,25 @@ fn pressed(input: &openuvr_input) -> Outcome<bool> {
     match input.value {
         0 => Ok(false),
         1 => Ok(true),
-        other => Err(wrong("its value is neither 0 nor 1 but", other)),
+        other => Err(invalid("value must be 0 or 1, not", other)),
     }
 }
 
-/// What a key typed.
+/// The typed character.
 fn character(input: &openuvr_input) -> Outcome<Option<char>> {
     match (input.text, char::from_u32(input.text)) {
         (0, _) => Ok(None),
         (_, Some(character)) => Ok(Some(character)),
-        (text, None) => Err(wrong("no character is", text)),
+        (text, None) => Err(invalid("not a Unicode scalar value:", text)),
     }
 }
 
-/// A number of the caller's in the type that the wire has for it.
+/// Converts a number of the caller to its type in the wire protocol.
 fn within<T: Into<i64> + Copy, R: TryFrom<T>>(value: T, what: &str) -> Outcome<R> {
-    R::try_from(value).map_err(|_| wrong(what, value))
+    R::try_from(value).map_err(|_| invalid(what, value))
 }
 
-fn wrong(what: &str, value: impl Into<i64>) -> Failure {
+fn invalid(what: &str, value: impl Into<i64>) -> Failure {
     Failure::argument(format!("input: {what} {}", value.into()))
 }
 
@@ -233,46 +237,46 @@ pub(crate) struct OnInput {
     pub(crate) user: *mut c_void,
 }
 
-// SAFETY: the header says that it is called on a thread of the library.
+// SAFETY: the header documents that it is called on a thread of the library.
 unsafe impl Send for OnInput {}
 
 impl OnInput {
-    pub(crate) fn tell(&self, input: &openuvr_input) {
+    pub(crate) fn notify(&self, input: &openuvr_input) {
         let _inside = CallbackScope::enter();
-        // SAFETY: the application's promise; the event outlives the call.
+        // SAFETY: by the application's contract; the event outlives the call.
         unsafe { (self.call)(self.user, input) }
     }
 }
 
 /// `KEY_MAX` of linux/input-event-codes.h.
-const MOST_KEYS: u16 = 0x2ff;
+const MAX_KEY: u16 = 0x2ff;
 
-/// A device's number.
+/// Parses a device number.
 pub(crate) fn device_id(id: c_int) -> Outcome<DeviceId> {
     let id = u8::try_from(id);
     id.map(DeviceId)
-        .map_err(|_| Failure::argument("a device's number is 0 to 255"))
+        .map_err(|_| Failure::argument("a device number must be 0 to 255"))
 }
 
-/// A descriptor of our own for what the caller's is open for.
+/// A duplicate of the caller's descriptor.
 pub(crate) fn duplicated(fd: c_int) -> Outcome<OwnedFd> {
     let wrong = |why: &dyn std::fmt::Display| {
-        Failure::argument(format!("{fd} is no open descriptor: {why}"))
+        Failure::argument(format!("{fd} is not an open descriptor: {why}"))
     };
     if fd < 0 {
         return Err(wrong(&"did open() fail?"));
     }
-    // SAFETY: not negative; whether it is open is what the call finds out, and it is not kept.
+    // SAFETY: not negative; the call fails if it is not open, and it is not kept.
     let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
     rustix::io::fcntl_dupfd_cloexec(borrowed, 0).map_err(|e| wrong(&e))
 }
 
-/// Devices that are told before the start, each with a descriptor of our own.
+/// Devices set before the start, each with a duplicated descriptor.
 #[derive(Default)]
 pub(crate) struct Devices(Vec<(DeviceId, OwnedFd)>);
 
 impl Devices {
-    /// In place of what the number had; `None`: it has none any more.
+    /// Replaces the descriptor of a device; `None` removes it.
     pub(crate) fn set(&mut self, id: DeviceId, fd: Option<OwnedFd>) {
         self.0.retain(|(known, _)| *known != id);
         self.0.extend(fd.map(|fd| (id, fd)));
@@ -282,45 +286,45 @@ impl Devices {
         self.0.is_empty()
     }
 
-    /// Each with another descriptor, so that what fails afterwards takes nothing away.
+    /// Further duplicates, so that a later failure does not lose the devices.
     pub(crate) fn copies(&self) -> Outcome<Vec<(DeviceId, OwnedFd)>> {
         let copy = |(id, fd): &(DeviceId, OwnedFd)| Ok((*id, duplicated(fd.as_raw_fd())?));
         self.0.iter().map(copy).collect()
     }
 
-    /// Others have them now.
+    /// Removes all devices.
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
 }
 
-/// Where a person's head is: right-handed, y up, -z forward, in the MUD's space, as OpenXR has it.
-/// Set `size` to `sizeof(struct openuvr_pose)`.
+/// A head pose: right-handed, y up, -z forward, in the MUD's space, as in OpenXR. Set `size` to
+/// `sizeof(struct openuvr_pose)`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct openuvr_pose {
     /// Bytes of this structure.
     pub size: u32,
-    /// 1: `linear` is known.
+    /// 1: `linear` is valid.
     pub has_linear: u32,
-    /// 1: `angular` is known.
+    /// 1: `angular` is valid.
     pub has_angular: u32,
-    /// At the host: its number, counted from 1 in each session.
+    /// At the host: a sequence number, from 1 in each session.
     pub id: u32,
-    /// In metres.
+    /// Position in metres.
     pub position: [f32; 3],
-    /// A rotation as a quaternion x, y, z, w of length 1, within 1 %.
+    /// Orientation as a quaternion x, y, z, w of length 1, within 1 %.
     pub orientation: [f32; 4],
-    /// Velocity in metres a second.
+    /// Velocity in m/s.
     pub linear: [f32; 3],
-    /// In radians a second around each axis.
+    /// Angular velocity in rad/s about each axis.
     pub angular: [f32; 3],
-    /// At the host: whose it is.
+    /// At the host: the session.
     pub session: u32,
-    /// When it was sampled, or the moment that it was predicted for, in nanoseconds of
-    /// CLOCK_MONOTONIC here; at the MUD 0: now; at the host -1: not known yet.
+    /// The time that it was sampled at or predicted for, in nanoseconds of the local CLOCK_MONOTONIC; at the MUD
+    /// 0: now; at the host -1: not known yet.
     pub sampled_ns: i64,
-    /// At the host: when it arrived.
+    /// At the host: arrival time.
     pub received_ns: i64,
 }
 
@@ -346,12 +350,12 @@ impl Default for openuvr_pose {
 }
 
 impl openuvr_pose {
-    /// The pose, and when it was sampled.
-    pub(crate) fn told(&self) -> Outcome<(Pose, Instant)> {
-        let given = |has: u32, vector: [f32; 3]| Some(vector).filter(|_| has != 0);
+    /// The pose and its sampling time.
+    pub(crate) fn parse(&self) -> Outcome<(Pose, Instant)> {
+        let optional = |has: u32, vector: [f32; 3]| Some(vector).filter(|_| has != 0);
         let pose = Pose::new(self.position, self.orientation).and_then(|pose| {
-            let linear = given(self.has_linear, self.linear);
-            pose.moving(linear, given(self.has_angular, self.angular))
+            let linear = optional(self.has_linear, self.linear);
+            pose.moving(linear, optional(self.has_angular, self.angular))
         });
         let at = match self.sampled_ns {
             0 => openuvr_runtime::clock::now(),

@@ -1,8 +1,7 @@
-//! The numbers that others give to a key or a button: for applications that have a table of their own
-//! already, by SDL's numbers, X11's or USB's.
+//! Key and button codes of SDL, X11 and USB, for applications that use one of those.
 //!
 //! Sources: HID Usage Tables 1.4, sections 10 (keyboard), 12 (button) and 15 (consumer); SDL's
-//! `SDL_scancode.h`, whose keys are numbered as in the first of these; `linux/input-event-codes.h`.
+//! `SDL_scancode.h`, which numbers keys as the HID tables do; `linux/input-event-codes.h`.
 
 use std::ffi::{c_char, c_int};
 
@@ -12,32 +11,30 @@ use openuvr_proto::input::event::KeyCode;
 use crate::error::Failure;
 use crate::ffi::{Sized32, give_text, plain, read, write};
 
-/// A key of a keyboard, or a button of a mouse. Set `size` to `sizeof(struct openuvr_key)`. What others
-/// have no number or name for is 0 or empty.
+/// A key of a keyboard, or a button of a mouse. Set `size` to `sizeof(struct openuvr_key)`. Missing codes and
+/// names are 0 or empty.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct openuvr_key {
     /// Bytes of this structure.
     pub size: u32,
-    /// Its number in linux/input-event-codes.h, as in `openuvr_input`.
+    /// The number in linux/input-event-codes.h, as in `openuvr_input`.
     pub code: u32,
-    /// Its `SDL_Scancode`, the same in SDL 2 and 3, where their numbers are the same; of a mouse's button
-    /// that of SDL (`SDL_BUTTON_LEFT` …).
+    /// The `SDL_Scancode`, if SDL 2 and 3 agree; of a mouse button the SDL button (`SDL_BUTTON_LEFT` …).
     pub sdl: u32,
-    /// Its key code in X11 and Wayland (XKB); of a mouse's button the one that X11 gives it.
+    /// The key code in X11 and Wayland (XKB); of a mouse button the X11 button.
     pub xkb: u32,
-    /// Its USB usage: the page in the upper 16 bits (7 keyboard, 9 button, 12 consumer), the number in the
-    /// lower.
+    /// The USB HID usage: page in the upper 16 bits (7 keyboard, 9 button, 12 consumer), ID in the lower.
     pub usb: u32,
-    /// What it types on a US keyboard without and with Shift: Unicode scalar values.
+    /// The character on a US keyboard without Shift: a Unicode scalar value.
     pub us_text: u32,
-    /// The same with Shift.
+    /// The character with Shift.
     pub us_text_shift: u32,
-    /// Not used.
+    /// Unused.
     pub unused: u32,
-    /// Its name in linux/input-event-codes.h: `KEY_A`.
+    /// The name in linux/input-event-codes.h: `KEY_A`.
     pub name: [c_char; 32],
-    /// Its name in XKB: `AC01`.
+    /// The name in XKB: `AC01`.
     pub xkb_name: [c_char; 8],
 }
 
@@ -61,19 +58,19 @@ impl Default for openuvr_key {
     }
 }
 
-/// Writes what is known of the key or button with the number `code` into `*key`, whose `size` the caller
-/// has set: a table for who asks for each `code` from 1 to 767. `OPENUVR_ERROR_ARGUMENT` if no keyboard or
-/// mouse has it. From any thread.
+/// Retrieves the codes and names of the key or button `code` into `*key` (set its `size` first).
+/// Valid codes are within 1 to 767; returns `OPENUVR_ERROR_ARGUMENT` if no keyboard or mouse has the code. From
+/// any thread.
 ///
 /// # Safety
-/// `key` is NULL or writable for as many bytes as its size says.
+/// `key` is NULL or writable for its `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_key_of(code: u32, key: *mut openuvr_key) -> c_int {
     plain(|| {
-        // SAFETY: the caller has promised this function the same. What is wrong with the room is told first.
+        // SAFETY: the caller has promised this function the same. An invalid structure is reported first.
         unsafe { read(key, openuvr_key::default(), "the key")? };
         let found = u16::try_from(code).ok().and_then(find);
-        let found = found.ok_or_else(|| Failure::argument("no key or button has this number"))?;
+        let found = found.ok_or_else(|| Failure::argument("unknown key or button"))?;
         // SAFETY: the caller has promised this function the same.
         unsafe { write(key, &found, "the key") }
     })
@@ -95,7 +92,7 @@ fn find(code: u16) -> Option<openuvr_key> {
     let usage_of = |page| usage.filter(|usage| usage >> 16 == page);
     key.sdl = usage_of(7).map_or(0, |usage| usage & 0xffff);
     key.usb = usage.unwrap_or(0);
-    // X11's key codes are 8 higher and end at 255.
+    // X11 key codes are higher by 8.
     key.xkb = u32::from(code) + 8;
     let (us_text, us_text_shift) = codes::us_text(KeyCode(code)).unwrap_or_default();
     (key.us_text, key.us_text_shift) = (us_text.into(), us_text_shift.into());
@@ -108,7 +105,7 @@ fn find(code: u16) -> Option<openuvr_key> {
 }
 
 fn put(text: &str, to: &mut [c_char]) {
-    // SAFETY: it is writable for as many bytes.
+    // SAFETY: it is writable for its length.
     unsafe { give_text(text, to.as_mut_ptr(), to.len()) };
 }
 
@@ -138,7 +135,7 @@ const BUTTONS: [Button; 5] = [
     button(0x114, "BTN_EXTRA", 5, 9, 5),
 ];
 
-/// The page and number of a key.
+/// The HID usage of a key.
 fn usage(code: u16) -> Option<u32> {
     let row = KEYBOARD
         .iter()
@@ -152,7 +149,7 @@ fn usage(code: u16) -> Option<u32> {
     consumer.map(|(_, usage)| 12 << 16 | *usage)
 }
 
-/// Usages of the keyboard page, for keys of consecutive codes from the first on; 0: none.
+/// Usages of the keyboard page, for consecutive key codes from the first one; 0: none.
 const KEYBOARD: &[(u16, &[u8])] = &[
     (
         1,
@@ -255,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_keys_have_the_same_usage_and_each_is_a_key() {
+    fn usages_are_unique() {
         let mut seen = BTreeMap::new();
         for code in 1..=0x2ff {
             let Some(key) = find(code) else {
@@ -270,7 +267,7 @@ mod tests {
         assert!(seen.len() > 150, "{}", seen.len());
     }
 
-    /// What the X server itself reads.
+    /// The file that the X server itself reads.
     #[test]
     fn key_codes_and_names_are_those_of_xkeyboard_config() {
         let path = "/usr/share/X11/xkb/keycodes/evdev";

@@ -1,19 +1,18 @@
 //! `libopenuvr`: the OpenUVR API (paper, Table I and Fig. 9) for applications in C, and for thin
 //! clients ("MUDs").
 //!
-//! The header `include/openuvr.h` is generated from this crate (`tests/header.rs`), its text is the
-//! documentation of the items here. How it was decided where the paper has two forms:
-//! `docs/adr/0008-c-api.md`.
+//! The header `include/openuvr.h` is generated from this crate (`tests/header.rs`); its comments are the
+//! doc comments here. `docs/adr/0008-c-api.md` explains the choices where the paper has two forms.
 //!
-//! What it is not: it has no thread and no protocol of its own; those are `openuvr_runtime::guest`
-//! and `openuvr_runtime::client`.
-// A program in C reads these names.
+//! Threads and protocol are in `openuvr_runtime::guest` and `openuvr_runtime::client`.
+// The names of the C API.
 #![allow(non_camel_case_types)]
 
 mod app_presenter;
 mod callback_scope;
 mod catch_panic;
 mod config;
+pub mod controllers;
 mod dma_buf;
 pub mod enums;
 mod error;
@@ -22,20 +21,19 @@ pub mod features;
 mod ffi;
 mod gl;
 mod handle;
-pub mod hands;
 pub mod host;
 mod input;
 pub mod keys;
-mod left_out;
+mod launcher;
 pub mod log;
 pub mod mud;
 mod notices;
 mod picture;
 pub mod pointer;
 pub mod poll;
+mod skip_log;
 pub mod sound;
 pub mod sound_choice;
-mod started_by;
 mod statistics;
 pub mod submit;
 mod surface;
@@ -51,7 +49,7 @@ pub use picture::{OPENUVR_PIXEL_FORMAT, openuvr_picture};
 pub use statistics::{OPENUVR_MUD_STATE, openuvr_mud_statistics, openuvr_statistics};
 pub use version::openuvr_version;
 
-/// The size of a structure, as it crosses the boundary.
+/// The size of a structure, as in its `size` field.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "structures of a few hundred bytes"

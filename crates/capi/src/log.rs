@@ -1,4 +1,4 @@
-//! What a context tells in words.
+//! The log of a context.
 
 use std::collections::VecDeque;
 use std::ffi::{CString, c_char, c_void};
@@ -12,52 +12,51 @@ use crate::callback_scope::CallbackScope;
 use crate::error::{Failure, Outcome};
 use crate::ffi::give_text;
 
-/// How much it matters.
+/// The severity of a log line.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum OPENUVR_LOG_LEVEL {
-    /// The stream ends by it, or a call failed.
+    /// The stream ends, or a call failed.
     OPENUVR_LOG_ERROR = 1,
-    /// Something does not work, and the stream goes on.
+    /// A problem; the stream continues.
     OPENUVR_LOG_WARNING = 2,
-    /// Who joins and leaves, the PIN, where the host is reached.
+    /// Joins and leaves, the PIN, the listening address.
     OPENUVR_LOG_INFO = 3,
-    /// What the stream decides, a few lines a second at most.
+    /// Control events of the stream, at most a few lines per second.
     OPENUVR_LOG_DEBUG = 4,
 }
 
-/// Is told one line, without a line feed, of a level of `OPENUVR_LOG_LEVEL`. Called on a thread of
-/// the library, and on the caller's in a function that fails; never on two at a time for one
-/// context. The text is valid until it returns. It must not call functions of this library with the
-/// same context. For an application whose log is not to be written from other threads there are
-/// `openuvr_next_log` and `openuvr_mud_next_log`.
+/// A callback for log lines, without a line feed, with a level of `OPENUVR_LOG_LEVEL`. It is called on threads
+/// of the library, and on the caller's thread in a function that fails; never concurrently for one context. The
+/// string is valid until it returns. It must not call functions of this library with the same context. An
+/// application that writes its log on its own thread uses `openuvr_next_log` and `openuvr_mud_next_log` instead.
 pub type openuvr_log_callback =
     Option<unsafe extern "C" fn(user: *mut c_void, level: u32, text: *const c_char)>;
 
-/// Lines that wait for who polls; of more the oldest are lost.
-const WAITING: usize = 256;
+/// The most pending lines for polling; of more, the oldest are dropped.
+const MAX_PENDING: usize = 256;
 
-/// Where a context's lines go.
+/// The log of a context.
 pub(crate) struct Log {
     call: openuvr_log_callback,
     user: *mut c_void,
     one_at_a_time: Mutex<()>,
-    /// Without a callback.
-    waiting: Mutex<Waiting>,
-    /// Up to which level lines go to standard error as well, because the environment asks for it.
+    /// Used without a callback.
+    pending: Mutex<PendingLines>,
+    /// The highest level that also goes to standard error (`OPENUVR_LOG`).
     to_stderr: u32,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct PendingLines {
     lines: VecDeque<(OPENUVR_LOG_LEVEL, String)>,
     lost: u64,
 }
 
-// SAFETY: the header says that the callback is called on threads of the library, and with it `user`,
-// which is never looked at here.
+// SAFETY: the header documents that the callback is called on threads of the library, with `user`, which is
+// not dereferenced here.
 unsafe impl Send for Log {}
-// SAFETY: as above; calls take turns.
+// SAFETY: as above; a mutex serializes the calls.
 unsafe impl Sync for Log {}
 
 impl Log {
@@ -66,7 +65,7 @@ impl Log {
             call,
             user,
             one_at_a_time: Mutex::default(),
-            waiting: Mutex::default(),
+            pending: Mutex::default(),
             to_stderr: std::env::var("OPENUVR_LOG")
                 .ok()
                 .and_then(|level| level.trim().parse().ok())
@@ -74,38 +73,38 @@ impl Log {
         }
     }
 
-    /// Tells a line.
-    pub(crate) fn tell(&self, level: OPENUVR_LOG_LEVEL, text: &str) {
-        // A peer's name may hold anything.
+    /// Logs a line.
+    pub(crate) fn write(&self, level: OPENUVR_LOG_LEVEL, text: &str) {
+        // A peer's name may contain control characters.
         let text = printable(text);
         if level as u32 <= self.to_stderr {
-            // Nobody may be left who reads it.
+            // A closed stderr is not an error.
             let line = format!("openuvr: {text}\n");
             #[expect(
                 clippy::disallowed_methods,
-                reason = "asked for by OPENUVR_LOG; it does not panic"
+                reason = "requested by OPENUVR_LOG; it does not panic"
             )]
             let _ = std::io::stderr().write_all(line.as_bytes());
         }
         let Some(call) = self.call else {
-            return lock(&self.waiting).add(level, text);
+            return lock(&self.pending).add(level, text);
         };
         let Ok(text) = CString::new(text) else { return };
         let _turn = lock(&self.one_at_a_time);
         let _inside = CallbackScope::enter();
-        // SAFETY: the application's promise; the text ends with a zero byte and outlives the call.
+        // SAFETY: by the application's contract; the string is NUL-terminated and outlives the call.
         unsafe { call(self.user, level as u32, text.as_ptr()) };
     }
 
-    /// The oldest line that was not taken yet.
+    /// The oldest pending line.
     fn next(&self) -> Outcome<Option<(OPENUVR_LOG_LEVEL, String)>> {
         match self.call {
-            None => Ok(lock(&self.waiting).take()),
+            None => Ok(lock(&self.pending).take()),
             Some(_) => Err(Failure::state("lines go to the callback log")),
         }
     }
 
-    /// The body of the functions that take a line: 1 if there was one.
+    /// The body of the functions that retrieve a line: 1 if there was one.
     ///
     /// # Safety
     /// `level` is NULL or writable; `text` is NULL or writable for `size` bytes.
@@ -116,8 +115,8 @@ impl Log {
         size: usize,
     ) -> Outcome {
         if text.is_null() || size == 0 {
-            // Before a line is taken that could not be given.
-            return Err(Failure::null("the room for a line"));
+            // Checked before a line is removed.
+            return Err(Failure::null("the buffer for a line"));
         }
         let Some((of, line)) = self.next()? else {
             return Ok(0);
@@ -133,9 +132,9 @@ impl Log {
     }
 }
 
-impl Waiting {
+impl PendingLines {
     fn add(&mut self, level: OPENUVR_LOG_LEVEL, line: String) {
-        if self.lines.len() >= WAITING {
+        if self.lines.len() >= MAX_PENDING {
             self.lines.pop_front();
             self.lost += 1;
         }
@@ -148,7 +147,7 @@ impl Waiting {
             0 => self.lines.pop_front(),
             lost => Some((
                 level,
-                format!("{lost} lines before this one were not taken"),
+                format!("{lost} log lines lost: they were not retrieved in time"),
             )),
         }
     }
@@ -159,16 +158,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_wait_in_order_and_the_oldest_of_many_are_lost() {
+    fn lines_are_queued_in_order_and_the_oldest_dropped() {
         let log = Log::new(None, std::ptr::null_mut());
-        for n in 0..WAITING + 2 {
-            log.tell(OPENUVR_LOG_LEVEL::OPENUVR_LOG_INFO, &format!("line\n{n}"));
+        for n in 0..MAX_PENDING + 2 {
+            log.write(OPENUVR_LOG_LEVEL::OPENUVR_LOG_INFO, &format!("line\n{n}"));
         }
         let next = || log.next().unwrap().map(|(_, line)| line);
         let lost = next().unwrap();
-        assert_eq!(lost, "2 lines before this one were not taken");
+        assert_eq!(lost, "2 log lines lost: they were not retrieved in time");
         let rest: Vec<String> = std::iter::from_fn(next).collect();
-        assert_eq!(rest.len(), WAITING);
-        assert_eq!((&*rest[0], &*rest[WAITING - 1]), ("line2", "line257"));
+        assert_eq!(rest.len(), MAX_PENDING);
+        assert_eq!((&*rest[0], &*rest[MAX_PENDING - 1]), ("line2", "line257"));
     }
 }

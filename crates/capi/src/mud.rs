@@ -1,4 +1,4 @@
-//! The MUD (mobile user device): shows what a host streams, and sends it a person's input.
+//! The MUD (mobile user device): displays the stream of a host and sends input to it.
 
 use std::ffi::{c_char, c_int};
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use openuvr_runtime::host::config::BITRATES;
 use openuvr_runtime::lock::lock;
 use openuvr_runtime::sched::ThreadRole;
 
-use crate::app_presenter::{OnFrame, Pictures, Shown};
+use crate::app_presenter::{DecodedPicture, OnFrame, Pictures};
 use crate::catch_panic::catch_panic;
 use crate::config::openuvr_mud_config;
 use crate::enums::{self, Decoding, OPENUVR_SURFACE};
@@ -28,26 +28,26 @@ use crate::ffi::{must_give_text, read, text, write};
 use crate::handle::{Handle, Kind, alloc, call, open, take};
 use crate::input::{Devices, device_id, duplicated, event_of, openuvr_input, openuvr_pose};
 use crate::log::{Log, OPENUVR_LOG_LEVEL};
-use crate::notices::{MudState, note};
+use crate::notices::{MudState, record};
 use crate::picture::openuvr_picture;
 use crate::sound_choice;
 use crate::statistics::openuvr_mud_statistics;
 use crate::surface;
 use crate::worker::Worker;
 
-/// A MUD. Made by `openuvr_alloc_mud_context` or `openuvr_open_mud`, ended by `openuvr_close_mud`. A
-/// process may have several; they share nothing. Its functions may be called from any thread, but for
+/// A MUD, created by `openuvr_alloc_mud_context` or `openuvr_open_mud` and closed by `openuvr_close_mud`. A
+/// process may have several; they share no state. Its functions may be called from any thread, except
 /// `openuvr_next_frame` and `openuvr_close_mud`.
 pub struct openuvr_mud_context {
     _private: (),
 }
 
-/// A context has nothing besides its settings and its threads.
+/// The state of a MUD's context, without its settings and threads: none.
 #[derive(Default)]
 pub(crate) struct Mud;
 
 pub(crate) struct Settings {
-    /// With any host, until [`Settings::host`] is known.
+    /// With a placeholder host until [`Settings::host`] is set.
     config: Config,
     host: Option<Target>,
     reconnect: bool,
@@ -60,46 +60,46 @@ pub(crate) struct Settings {
 
 pub(crate) struct Started {
     pub(crate) pictures: Arc<Pictures>,
-    /// What the application was told of the pointer, whose shape it may look at.
+    /// The pointer shape lent to the application.
     pub(crate) pointed: Mutex<Option<Arc<CursorShape>>>,
-    /// What the application looks at.
-    lent: Mutex<Option<Shown>>,
-    /// Whether the application shows the pictures, and how it gets them.
+    /// The picture lent to the application.
+    lent: Mutex<Option<DecodedPicture>>,
+    /// The target of pictures, and whether the application polls them.
     pub(crate) surface: OPENUVR_SURFACE,
     pulled: bool,
     client: Option<Arc<ClientRuntime>>,
     devices: Option<Registrar>,
     pub(crate) state: Arc<Mutex<MudState>>,
     log: Arc<Log>,
-    teller: Option<Worker>,
-    /// What the application takes.
+    notice_worker: Option<Worker>,
+    /// The sound for the application.
     pub(crate) taken: Option<Taken>,
 }
 
 impl Drop for Started {
     fn drop(&mut self) {
-        self.teller.take();
-        // The thread is gone, so this is the last.
+        self.notice_worker.take();
+        // The thread has ended, so this is the last reference.
         let client = self.client.take().and_then(Arc::into_inner);
         for notice in client.map(ClientRuntime::stop).unwrap_or_default() {
-            note(&self.state, &self.pictures, &self.log, notice);
+            record(&self.state, &self.pictures, &self.log, notice);
         }
     }
 }
 
-// --- Making and ending one ------------------------------------------------------------------------
+// --- Lifecycle ------------------------------------------------------------------------------------
 
-/// Makes a MUD (paper, Table I): `decoder` of `OPENUVR_ENCODER_TYPE`, `network` of
-/// `OPENUVR_NETWORK_TYPE`. Say with `openuvr_set_host` where its host is.
+/// Creates a MUD (paper, Table I) with a `decoder` of `OPENUVR_ENCODER_TYPE` and a `network` of
+/// `OPENUVR_NETWORK_TYPE`. Set its host with `openuvr_set_host`.
 ///
-/// NULL if this machine can't serve it; `openuvr_check_mud_support` says why and what would work. Nothing is
-/// started yet. From any thread.
+/// Returns NULL if this machine does not support it; `openuvr_check_mud_support` returns the reason and an
+/// alternative. Starts nothing yet. From any thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn openuvr_alloc_mud_context(
     decoder: u32,
     network: u32,
 ) -> *mut openuvr_mud_context {
-    // SAFETY: it has no texts.
+    // SAFETY: the configuration has no strings.
     unsafe {
         alloc::<Mud, _>(&openuvr_mud_config {
             decoder,
@@ -109,12 +109,12 @@ pub extern "C" fn openuvr_alloc_mud_context(
     }
 }
 
-/// Makes a MUD of a configuration and puts it into `*context`, NULL there if that fails; then `why`,
-/// if not NULL, holds the reason as far as `why_size` bytes go. Nothing is started yet. From any
+/// Creates a MUD from a configuration and stores it in `*context`. On failure, `*context` is NULL, and
+/// `why`, if not NULL, receives the reason, truncated to `why_size` bytes. Starts nothing yet. From any
 /// thread.
 ///
 /// # Safety
-/// Each pointer is NULL or valid for what the function does with it; texts end with a zero byte.
+/// Each pointer is NULL or valid for its use; strings are NUL-terminated.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_open_mud(
     config: *const openuvr_mud_config,
@@ -202,20 +202,19 @@ impl Kind for Mud {
 
     fn start(settings: &mut Settings, log: &Arc<Log>) -> Outcome<Started> {
         settings.config.host = settings.host.clone().ok_or_else(|| {
-            let why =
-                "no host is named: openuvr_set_host, or host in the configuration, says where it is";
+            let why = "no host is set: call openuvr_set_host, or set host in the configuration";
             Failure::state(why)
         })?;
         let opened = settings.config.open().map_err(Failure::failed)?;
         if opened.needs_pin() {
             let why = format!(
-                "the host {} is new: give the PIN that it shows",
+                "not paired with the host {}: set the PIN that it shows",
                 opened.host
             );
             return Err(Failure::state(why));
         }
         for why in &opened.unusable {
-            log.tell(OPENUVR_LOG_LEVEL::OPENUVR_LOG_WARNING, why);
+            log.write(OPENUVR_LOG_LEVEL::OPENUVR_LOG_WARNING, why);
         }
         let pictures = Arc::<Pictures>::default();
         let pulled = settings.surface == OPENUVR_SURFACE::OPENUVR_SURFACE_APPLICATION
@@ -249,7 +248,7 @@ impl Kind for Mud {
             eyes: Eyes::default(),
             audio: opened.audio,
             microphone: opened.microphone,
-            // The application shares its own, if it has one.
+            // The application handles its own clipboard.
             clipboard: None,
             pads: None,
             overlay: settings.overlay,
@@ -258,7 +257,7 @@ impl Kind for Mud {
         });
         let client = Arc::new(client.map_err(Failure::failed)?);
         let state = Arc::<Mutex<MudState>>::default();
-        let teller = tell(&client, &state, &pictures, log)?;
+        let notice_worker = start_notice_worker(&client, &state, &pictures, log)?;
         settings.devices.clear();
         Ok(Started {
             pictures,
@@ -270,14 +269,14 @@ impl Kind for Mud {
             devices,
             state,
             log: log.clone(),
-            teller: Some(teller),
+            notice_worker: Some(notice_worker),
             taken: settings.config.taken.clone(),
         })
     }
 }
 
 impl Settings {
-    /// What reads the devices; `None` if the window gives the input.
+    /// The reader of the devices; `None` if input comes from the window.
     fn evdev(&self) -> Outcome<Option<Evdev>> {
         if self.surface == OPENUVR_SURFACE::OPENUVR_SURFACE_WINDOW && self.devices.is_empty() {
             return Ok(None);
@@ -292,8 +291,8 @@ impl Settings {
     }
 }
 
-/// Starts the thread that keeps and passes on what the client's threads say.
-fn tell(
+/// Starts the thread that records and logs the client's notices.
+fn start_notice_worker(
     client: &Arc<ClientRuntime>,
     state: &Arc<Mutex<MudState>>,
     pictures: &Arc<Pictures>,
@@ -303,27 +302,30 @@ fn tell(
         (client.clone(), state.clone(), pictures.clone(), log.clone());
     Worker::start(ThreadRole::Background, "ouvr-notices", move |turn| {
         if let Some(notice) = client.notice(turn) {
-            note(&state, &pictures, &log, notice);
+            record(&state, &pictures, &log, notice);
         }
     })
 }
 
-/// The window's size; not valid: the picture's.
+/// The window's size; an invalid one means the picture's size.
 fn window_size(config: &openuvr_mud_config) -> Outcome<Size> {
     let size = Size::new(config.width, config.height);
     if !size.is_valid() && (config.width, config.height) != (0, 0) {
-        let why = format!("a window of {size}: its sides are 1 to {}", Size::MAX_SIDE);
+        let why = format!(
+            "invalid window size {size}: each side must be 1 to {}",
+            Size::MAX_SIDE
+        );
         return Err(Failure::argument(why));
     }
     Ok(size)
 }
 
-/// What the host is asked for.
+/// The limits that the MUD requests from the host.
 fn wishes(config: &openuvr_mud_config) -> Outcome<Wishes> {
     let most = Size::new(config.max_width, config.max_height);
     if !most.is_valid() && (config.max_width, config.max_height) != (0, 0) {
         let why = format!(
-            "max_width and max_height are {most}: the sides of a picture are 1 to {}",
+            "invalid max_width and max_height {most}: each must be 1 to {}",
             Size::MAX_SIDE
         );
         return Err(Failure::argument(why));
@@ -332,7 +334,7 @@ fn wishes(config: &openuvr_mud_config) -> Outcome<Wishes> {
     if rate.is_some_and(|rate| !BITRATES.contains(&rate)) {
         let (least, most) = (BITRATES.start().0, BITRATES.end().0);
         let why = format!(
-            "max_bitrate is {}: it is {least} to {most} bits per second, or 0",
+            "invalid max_bitrate {}: it must be {least} to {most} bit/s, or 0",
             config.max_bitrate
         );
         return Err(Failure::argument(why));
@@ -340,22 +342,22 @@ fn wishes(config: &openuvr_mud_config) -> Outcome<Wishes> {
     Ok(Wishes {
         bitrate: rate,
         size: Some(most).filter(|size| size.is_valid()),
-        // Where its pictures are shown is the application's affair.
+        // The display of the pictures is unknown here.
         fps: None,
     })
 }
 
-/// What the host is called, in the form that the settings have it.
+/// Parses the host's name or address.
 fn target(host: &str) -> Outcome<Target> {
     host.parse()
         .map_err(|e| Failure::argument(format!("host: {host:?}: {e}")))
 }
 
-/// Says goodbye to the host, closes the window, ends the threads, and frees the context; `*context`
-/// becomes NULL. Does nothing if it is NULL already, so that a second call through the same variable
-/// is harmless; a copy of the pointer must not be used any more. No other call may be under way with
-/// this context. After it returns no callback is called. It waits for what its threads are at: a callback
-/// that has not returned, the picture that is being decoded; besides a tenth of a second.
+/// Closes a MUD: sends the host a goodbye, closes the window, ends the threads, frees the context, and sets
+/// `*context` to NULL. Does nothing if it is NULL already, so a second call through the same variable is
+/// harmless; copies of the pointer become invalid. No other call with this context may be in progress. After
+/// it returns no callback is called. It waits for running callbacks and for the picture being decoded, plus
+/// at most 100 ms.
 ///
 /// # Safety
 /// `context` is NULL or points to NULL or to a context that is not closed.
@@ -367,13 +369,13 @@ pub unsafe extern "C" fn openuvr_close_mud(context: *mut *mut openuvr_mud_contex
     });
 }
 
-// --- Telling it what to do ------------------------------------------------------------------------
+// --- Start ----------------------------------------------------------------------------------------
 
-/// Says where the host is, as in `openuvr_mud_config`, and with `pin`, if not NULL, the PIN that it
-/// shows: needed for the first meeting. Before the thread is started. From any thread.
+/// Sets the host, as in `openuvr_mud_config`, and the PIN that it shows, needed for pairing (else NULL).
+/// Before the threads are started. From any thread.
 ///
 /// # Safety
-/// `context` is NULL or a context that is not closed; the texts are NULL or end with a zero byte.
+/// `context` is NULL or a context that is not closed; the strings are NULL or NUL-terminated.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_set_host(
     context: *mut openuvr_mud_context,
@@ -397,9 +399,9 @@ pub unsafe extern "C" fn openuvr_set_host(
     }
 }
 
-/// Starts the threads that show what the host streams and send it the person's input (paper, Table
-/// I). It returns before the host has answered: `openuvr_mud_statistics` tells the state. From any
-/// thread; blocks while the name service is asked.
+/// Starts the threads that display the host's stream and send input to it (paper, Table I). It returns before
+/// the connection is established: `openuvr_mud_statistics` returns the state. From any thread; blocks during
+/// name resolution.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.
@@ -411,11 +413,11 @@ pub unsafe extern "C" fn openuvr_init_mud_thread(context: *mut openuvr_mud_conte
 
 impl Started {
     pub(crate) fn client(&self) -> Outcome<&ClientRuntime> {
-        let over = || Failure::new(OPENUVR_ERROR_ENDED, "the stream has ended");
-        self.client.as_deref().ok_or_else(over)
+        let ended = || Failure::new(OPENUVR_ERROR_ENDED, "the stream has ended");
+        self.client.as_deref().ok_or_else(ended)
     }
 
-    /// The end, if it has come.
+    /// The error of an ended stream, if it has ended.
     pub(crate) fn end(&self) -> Option<Failure> {
         let end = lock(&self.state).end.clone();
         end.map(|why| Failure::new(OPENUVR_ERROR_ENDED, why))
@@ -424,14 +426,12 @@ impl Started {
 
 // --- Pictures and input without a window ----------------------------------------------------------
 
-/// With `OPENUVR_SURFACE_APPLICATION`: the newest picture that was not taken yet, BGRX without gaps,
-/// waited for at most `timeout_ms` milliseconds, and no longer than the stream goes on. Returns 1 if
-/// there was one, 0 if not. Its memory is valid until the next call or the end. `size` of `*picture` is
-/// set by the caller. From one thread at a time.
+/// Retrieves the newest pending picture, for `OPENUVR_SURFACE_APPLICATION`: BGRX without row padding. Waits at
+/// most `timeout_ms` milliseconds, or until the stream ends. Returns 1 if there was one, 0 if not. Its memory
+/// is valid until the next call or the close. The caller sets `size` of `*picture`. From one thread at a time.
 ///
 /// # Safety
-/// `context` is NULL or a context that is not closed; `picture` is NULL or writable for as many bytes
-/// as its size says.
+/// `context` is NULL or a context that is not closed; `picture` is NULL or writable for its `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_next_frame(
     context: *mut openuvr_mud_context,
@@ -445,11 +445,11 @@ pub unsafe extern "C" fn openuvr_next_frame(
             let started = handle.started()?;
             if !started.pulled {
                 let why = "pictures go to a window or to the callback on_frame: set the surface to \
-                           OPENUVR_SURFACE_APPLICATION, and no callback";
+                           OPENUVR_SURFACE_APPLICATION, without a callback";
                 return Err(Failure::state(why));
             }
             if let Some(last) = lock(&started.lent).take() {
-                started.pictures.give_back(last);
+                started.pictures.recycle(last);
             }
             let timeout = Duration::from_millis(timeout_ms.into());
             match started.pictures.next(timeout) {
@@ -464,12 +464,11 @@ pub unsafe extern "C" fn openuvr_next_frame(
     }
 }
 
-/// With `OPENUVR_SURFACE_APPLICATION`: sends what the person did to the host, now. Before a session
-/// has begun nobody hears it. From any thread; does not block.
+/// Sends an input event to the host, for `OPENUVR_SURFACE_APPLICATION`. Events before a session starts are
+/// discarded. From any thread; does not block.
 ///
 /// # Safety
-/// `context` is NULL or a context that is not closed; `input` is NULL or readable for as many bytes as
-/// its size says.
+/// `context` is NULL or a context that is not closed; `input` is NULL or readable for its `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_send_input(
     context: *mut openuvr_mud_context,
@@ -492,12 +491,11 @@ pub unsafe extern "C" fn openuvr_send_input(
     }
 }
 
-/// Sends where the person's head is. It is no event: only the newest counts. More than 2000 a second
-/// are not sent. Returns its number, or 0 while there is no session. From any thread; does not block.
+/// Sends the head pose. It is a state, not an event: only the newest one matters. At most 2000 per second are
+/// sent. Returns its number, or 0 without a session. From any thread; does not block.
 ///
 /// # Safety
-/// `context` is NULL or a context that is not closed; `pose` is NULL or readable for as many bytes as
-/// its size says.
+/// `context` is NULL or a context that is not closed; `pose` is NULL or readable for its `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_send_pose(
     context: *mut openuvr_mud_context,
@@ -507,20 +505,20 @@ pub unsafe extern "C" fn openuvr_send_pose(
     unsafe {
         call(context.cast::<Handle<Mud>>(), |handle| {
             let pose = read(pose, openuvr_pose::default(), "the pose")?;
-            let (told, sampled) = pose.told()?;
+            let (pose, sampled) = pose.parse()?;
             let client = handle.started()?.client()?;
-            let id = client.set_pose(&told, sampled);
+            let id = client.set_pose(&pose, sampled);
             Ok(id.map_or(0, |id| c_int::try_from(id.0).unwrap_or(c_int::MAX)))
         })
     }
 }
 
-/// Registers an input device (paper, Table I): what the event device or mouse (`/dev/input/event3`,
-/// `/dev/input/mice`) that is open for reading as `fd` says goes to the host as device `id`, 0 to
-/// 255, a number that the host's application knows too (`OPENUVR_DEVICE`). A pipe or socket may give
-/// `struct input_event`s as well. The descriptor is duplicated: it stays the caller's, but becomes
-/// non-blocking. With a window, register before the thread is started; the window's own keys and
-/// mouse, which would say the same again, are then not sent. From any thread.
+/// Registers an input device (paper, Table I): the events of `fd`, an event device or mouse
+/// (`/dev/input/event3`, `/dev/input/mice`) that is open for reading, are sent to the host as device `id`, 0 to
+/// 255, a number that the host's application knows too (`OPENUVR_DEVICE`). `fd` may also be a pipe or socket
+/// that delivers `struct input_event`s. The descriptor is duplicated: the caller keeps it, but it becomes
+/// non-blocking. With a window, register devices before the threads are started; the window's keyboard and
+/// mouse events, which would be duplicates, are then not sent. From any thread.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.
@@ -554,10 +552,10 @@ pub unsafe extern "C" fn openuvr_register_input_device(
     }
 }
 
-// --- What there is to tell ------------------------------------------------------------------------
+// --- Status ---------------------------------------------------------------------------------------
 
-/// Writes the message of the last call with this context that failed, or why it is over, as far as
-/// `size` bytes go. From any thread.
+/// Writes the reason why the last call with this context failed, or why the stream has ended, truncated to
+/// `size` bytes. From any thread.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `text` is NULL or writable for `size` bytes.
@@ -577,12 +575,11 @@ pub unsafe extern "C" fn openuvr_mud_last_error(
     }
 }
 
-/// Fills `*statistics`, whose `size` the caller has set; its `state` is an `OPENUVR_MUD_STATE`. From
-/// any thread, once the thread is started.
+/// Retrieves the statistics into `*statistics` (set its `size` first); `state` is an
+/// `OPENUVR_MUD_STATE`. From any thread, after the threads are started.
 ///
 /// # Safety
-/// `context` is NULL or a context that is not closed; `statistics` is NULL or writable for as many
-/// bytes as its size says.
+/// `context` is NULL or a context that is not closed; `statistics` is NULL or writable for its `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_mud_statistics(
     context: *mut openuvr_mud_context,
@@ -591,8 +588,8 @@ pub unsafe extern "C" fn openuvr_mud_statistics(
     // SAFETY: the caller has promised this function the same.
     unsafe {
         call(context.cast::<Handle<Mud>>(), |handle| {
-            let told = lock(&handle.started()?.state).statistics;
-            write(statistics, &told, "the statistics").map(|()| DONE)
+            let current = lock(&handle.started()?.state).statistics;
+            write(statistics, &current, "the statistics").map(|()| DONE)
         })
     }
 }

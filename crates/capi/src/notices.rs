@@ -1,4 +1,4 @@
-//! What an application is told of what happens in its host or MUD: as lines, and in numbers.
+//! Converts notices of the runtime to log lines and statistics.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -15,7 +15,7 @@ use crate::log::{Log, OPENUVR_LOG_LEVEL};
 use crate::statistics::OPENUVR_MUD_STATE::*;
 use crate::statistics::openuvr_mud_statistics;
 
-/// What the application is told of a notice of the host.
+/// The log line of a host's notice.
 pub(crate) fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
     use OPENUVR_LOG_LEVEL::*;
     Some(match notice {
@@ -37,14 +37,14 @@ pub(crate) fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
             },
         ),
         Notice::RoleChanged(_, role) => {
-            (OPENUVR_LOG_INFO, format!("a client is {} now", role.name()))
+            (OPENUVR_LOG_INFO, format!("a client is now {}", role.name()))
         }
         Notice::Link(_, rung) => (
             OPENUVR_LOG_INFO,
-            format!("a client's video goes by {} now", rung.name()),
+            format!("video transport to a client: {}", rung.name()),
         ),
         Notice::Ended(_, ending) => (OPENUVR_LOG_INFO, format!("a client is gone: {ending:?}")),
-        Notice::Resized(size) => (OPENUVR_LOG_INFO, format!("the picture is {size} now")),
+        Notice::Resized(size) => (OPENUVR_LOG_INFO, format!("the picture size is now {size}")),
         Notice::Decision { decision, .. } => (OPENUVR_LOG_DEBUG, decision.to_string()),
         Notice::EncoderOpened {
             rendition,
@@ -52,11 +52,11 @@ pub(crate) fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
             size,
         } => (
             OPENUVR_LOG_INFO,
-            format!("{rendition}: {encoder} is open for {size}"),
+            format!("{rendition}: opened {encoder} for {size}"),
         ),
         Notice::EncoderClosed(rendition) => (
             OPENUVR_LOG_INFO,
-            format!("{rendition}: its encoder is closed"),
+            format!("{rendition}: closed its encoder"),
         ),
         Notice::SourceEnded(why) => (OPENUVR_LOG_ERROR, (*why).to_owned()),
         Notice::Failed(why) => (OPENUVR_LOG_ERROR, why.clone()),
@@ -64,13 +64,13 @@ pub(crate) fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
         Notice::Trouble(why) => (OPENUVR_LOG_WARNING, why.clone()),
         Notice::NoPicture => (
             OPENUVR_LOG_WARNING,
-            "a MUD waits, but no picture was given yet: call openuvr_frame_ready after each glReadPixels \
+            "a MUD waits, but no picture was submitted yet: call openuvr_frame_ready after each glReadPixels \
              (or openuvr_send_frame, openuvr_capture_gl, openuvr_send_picture)"
                 .to_owned(),
         ),
         Notice::InputKeptBack(Some(why)) => (
             OPENUVR_LOG_WARNING,
-            format!("keys and clicks are kept back: {why}"),
+            format!("keys and clicks are withheld: {why}"),
         ),
         Notice::InputKeptBack(None) => (
             OPENUVR_LOG_INFO,
@@ -78,7 +78,7 @@ pub(crate) fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
         ),
         Notice::Lost(notices) => (
             OPENUVR_LOG_WARNING,
-            format!("{notices} notices are lost: this machine could not keep up"),
+            format!("{notices} notices lost: this machine could not keep up"),
         ),
         Notice::PlayerWindow(_) | Notice::Shown(_) | Notice::Record(_) | Notice::Audio(..) => {
             return None;
@@ -86,29 +86,34 @@ pub(crate) fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
     })
 }
 
-/// What was heard from the threads of a MUD.
+/// The state that the threads of a MUD have reported.
 #[derive(Default)]
 pub(crate) struct MudState {
     pub(crate) statistics: openuvr_mud_statistics,
     pub(crate) end: Option<String>,
-    /// What hands are to feel and the application has not taken.
+    /// Haptics that the application has not retrieved yet.
     pub(crate) haptics: VecDeque<Haptic>,
 }
 
-/// Of an application that takes none, the oldest are forgotten.
-const HAPTICS: usize = 64;
+/// The most pending haptics; of more, the oldest are dropped.
+const MAX_HAPTICS: usize = 64;
 
-/// Keeps and passes on what a MUD's threads said.
-pub(crate) fn note(state: &Mutex<MudState>, pictures: &Pictures, log: &Log, notice: ClientNotice) {
-    let line = keep(&mut lock(state), pictures, notice);
-    // The callback may take its time: not under the lock.
+/// Updates the state with a MUD's notice, and logs it.
+pub(crate) fn record(
+    state: &Mutex<MudState>,
+    pictures: &Pictures,
+    log: &Log,
+    notice: ClientNotice,
+) {
+    let line = update(&mut lock(state), pictures, notice);
+    // The callback may be slow: not under the lock.
     if let Some((level, line)) = line {
-        log.tell(level, &line);
+        log.write(level, &line);
     }
 }
 
-/// Keeps what a notice says; what the application is told of it.
-fn keep(
+/// Updates the state with a notice; returns its log line.
+fn update(
     state: &mut MudState,
     pictures: &Pictures,
     notice: ClientNotice,
@@ -142,18 +147,18 @@ fn keep(
         }
         ClientNotice::Link(rung) => (
             OPENUVR_LOG_INFO,
-            format!("the video comes by {}", rung.name()),
+            format!("video transport: {}", rung.name()),
         ),
         ClientNotice::Volume(percent) => (OPENUVR_LOG_INFO, format!("sound at {percent} %")),
         ClientNotice::Eyes(view) => (OPENUVR_LOG_INFO, format!("showing {}", view.name())),
         ClientNotice::ReAimed(re_aimed) => (OPENUVR_LOG_INFO, re_aimed.to_string()),
-        ClientNotice::Keys(keys) => (OPENUVR_LOG_INFO, format!("keys by {} now", keys.name())),
+        ClientNotice::Keys(keys) => (OPENUVR_LOG_INFO, format!("keyboard mode: {}", keys.name())),
         ClientNotice::Showing(size) => {
             (statistics.width, statistics.height) = (size.width, size.height);
             (OPENUVR_LOG_INFO, format!("showing {size}"))
         }
         ClientNotice::Haptic(haptic) => {
-            if state.haptics.len() == HAPTICS {
+            if state.haptics.len() == MAX_HAPTICS {
                 state.haptics.pop_front();
             }
             state.haptics.push_back(haptic);
@@ -162,8 +167,8 @@ fn keep(
         ClientNotice::SourceShown(shown) => (
             OPENUVR_LOG_INFO,
             match shown {
-                true => "the window is shown again at the host",
-                false => "the window is hidden at the host: no pictures come for now",
+                true => "the window is visible again at the host",
+                false => "the window is hidden at the host: the stream is paused",
             }
             .to_owned(),
         ),
@@ -173,7 +178,7 @@ fn keep(
                 Fate::Displayed(Fidelity::Whole) => statistics.whole += 1,
                 Fate::Displayed(_) => statistics.damaged += 1,
                 Fate::Dropped { .. } => statistics.dropped += 1,
-                // A MUD shows its frames.
+                // A MUD displays its frames.
                 Fate::Left => {}
             }
             return None;
@@ -181,13 +186,13 @@ fn keep(
         ClientNotice::Audio(_) => return None,
         ClientNotice::Lost(_) => {
             statistics.state = OPENUVR_MUD_CONNECTING as u32;
-            let line = "the host is silent or gone; looking for it again";
+            let line = "connection to the host lost; reconnecting";
             (OPENUVR_LOG_WARNING, line.to_owned())
         }
         ClientNotice::Clipboard(words) | ClientNotice::Sound(words) => (OPENUVR_LOG_INFO, words),
         ClientNotice::Pad(name, there) => {
             let how = if there { "plugged in" } else { "unplugged" };
-            (OPENUVR_LOG_INFO, format!("game pad {name} is {how}"))
+            (OPENUVR_LOG_INFO, format!("gamepad {name} {how}"))
         }
         ClientNotice::Trouble(why) => (OPENUVR_LOG_WARNING, why),
         ClientNotice::StopReason(over) => {
@@ -200,12 +205,15 @@ fn keep(
     })
 }
 
-/// What the application is told of the end.
+/// The log line of the end.
 fn end(over: StopReason) -> (OPENUVR_LOG_LEVEL, String) {
     use OPENUVR_LOG_LEVEL::*;
     match over {
-        StopReason::Quit => (OPENUVR_LOG_INFO, "the person closed the window".to_owned()),
-        StopReason::Host(reason) => (OPENUVR_LOG_INFO, format!("the host ended it: {reason:?}")),
+        StopReason::Quit => (OPENUVR_LOG_INFO, "the user closed the window".to_owned()),
+        StopReason::Host(reason) => (
+            OPENUVR_LOG_INFO,
+            format!("the host ended the session: {reason:?}"),
+        ),
         StopReason::Handshake(e) => (OPENUVR_LOG_ERROR, e.to_string()),
         StopReason::Refused(why) => (OPENUVR_LOG_ERROR, why.to_string()),
         StopReason::Failed(why) => (OPENUVR_LOG_ERROR, why),

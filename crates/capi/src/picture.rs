@@ -1,4 +1,4 @@
-//! Pictures of the application in plain memory: copied as they are, or used where they lie.
+//! Pictures of the application in plain memory: copied, or used in place.
 
 use std::ffi::{c_int, c_void};
 
@@ -12,13 +12,13 @@ use crate::dma_buf::{self, DmaBuf};
 use crate::error::{Failure, Outcome};
 use crate::ffi::Sized32;
 
-/// How a pixel's bytes lie in memory, the first one first.
+/// The order of a pixel's bytes in memory.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OPENUVR_PIXEL_FORMAT {
-    /// Blue, green, red, and one that is not looked at: the fastest. OpenGL's `GL_BGRA` with `GL_UNSIGNED_BYTE`.
+    /// Blue, green, red, ignored: the fastest. OpenGL's `GL_BGRA` with `GL_UNSIGNED_BYTE`.
     OPENUVR_PIXEL_FORMAT_BGRX = 1,
-    /// Red, green, blue, and one that is not looked at. `GL_RGBA` with `GL_UNSIGNED_BYTE`.
+    /// Red, green, blue, ignored. `GL_RGBA` with `GL_UNSIGNED_BYTE`.
     OPENUVR_PIXEL_FORMAT_RGBX = 2,
     /// Red, green, blue, as in the paper's listing. `GL_RGB` with `GL_UNSIGNED_BYTE`.
     OPENUVR_PIXEL_FORMAT_RGB = 3,
@@ -35,7 +35,7 @@ const FORMATS: &[OPENUVR_PIXEL_FORMAT] = &[
     OPENUVR_PIXEL_FORMAT_BGR,
 ];
 
-/// A picture. Set `size` to `sizeof(struct openuvr_picture)` and everything that is not named to 0.
+/// A picture. Set `size` to `sizeof(struct openuvr_picture)` and unused fields to 0.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct openuvr_picture {
@@ -47,31 +47,30 @@ pub struct openuvr_picture {
     pub height: u32,
     /// An `OPENUVR_PIXEL_FORMAT`.
     pub format: u32,
-    /// Bytes from the start of a row to the start of the next; 0: rows without gaps.
+    /// Bytes from the start of a row to the start of the next; 0: no padding.
     pub stride: usize,
     /// The first byte in memory; NULL with a dma-buf.
     pub data: *const c_void,
-    /// 1: the first row in memory is the lowest, as OpenGL has it; 0: the highest.
+    /// 1: the first row in memory is the lowest, as in OpenGL; 0: the highest.
     pub bottom_up: u32,
     /// At the MUD: the frame's number.
     pub id: u32,
-    /// 1: `dma_buf` is meant and `data` is not.
+    /// 1: use `dma_buf`, not `data`.
     pub is_dma_buf: u32,
-    /// A descriptor of a linear dma-buf (or of a sealed memfd): mapped and read before the call
-    /// returns, and not kept.
+    /// The descriptor of a linear dma-buf (or of a sealed memfd): mapped and read before the call returns, and not
+    /// kept.
     pub dma_buf: c_int,
-    /// Where the picture begins in it, in bytes.
+    /// The offset of the picture in the dma-buf, in bytes.
     pub offset: u64,
-    /// How it is tiled, a `DRM_FORMAT_MOD_` number. Only 0, linear, can be read here.
+    /// The tiling, a `DRM_FORMAT_MOD_` number. Only 0, linear, is supported.
     pub modifier: u64,
-    /// If not NULL, `data` is only lent: it is used where it lies, without a copy, and this is called
-    /// once, with `user`, when it (or the dma-buf) is needed no more: on a thread of the library when a
-    /// later picture has come, or before the call that gave the picture returns. If that call fails it is not
-    /// called, except with `OPENUVR_ERROR_TIMEOUT` and `OPENUVR_ERROR_ENDED`: these come after the
-    /// picture was handed over, and it is called as if the call had not failed. It must not call
-    /// functions of this library.
+    /// If not NULL, `data` is lent: it is used in place, without a copy, and this is called once, with `user`, when
+    /// it (or the dma-buf) is no longer needed: on a thread of the library after a later picture, or before the
+    /// submitting call returns. If that call fails it is not called, except with `OPENUVR_ERROR_TIMEOUT` and
+    /// `OPENUVR_ERROR_ENDED`: these occur after the submission, and it is called as after a success. It must not
+    /// call functions of this library.
     pub release: Option<unsafe extern "C" fn(user: *mut c_void)>,
-    /// For `release`.
+    /// The argument of `release`.
     pub user: *mut c_void,
 }
 
@@ -99,7 +98,7 @@ impl Default for openuvr_picture {
     }
 }
 
-/// How a picture lies in memory: checked, so that every row of it is inside [`Layout::bytes`].
+/// The validated layout of a picture in memory: every row is inside [`Layout::bytes`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Layout {
     pub(crate) size: Size,
@@ -109,7 +108,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Rows are `stride` bytes apart; 0: the least that is a multiple of `align`.
+    /// `stride` 0: the row size, rounded up to a multiple of `align`.
     pub(crate) fn new(
         size: Size,
         format: u32,
@@ -120,7 +119,7 @@ impl Layout {
         let format = format_of(format)?;
         if !size.is_valid() {
             return Err(Failure::argument(format!(
-                "a picture of {size}: its sides are 1 to {}",
+                "invalid picture size {size}: each side must be 1 to {}",
                 Size::MAX_SIDE
             )));
         }
@@ -130,7 +129,7 @@ impl Layout {
             stride if (row..=row * 16 + 65_536).contains(&stride) => stride,
             stride => {
                 return Err(Failure::argument(format!(
-                    "rows {stride} bytes apart: one of {} pixels has {row} bytes",
+                    "invalid stride {stride}: a row of {} pixels has {row} bytes",
                     size.width
                 )));
             }
@@ -143,7 +142,7 @@ impl Layout {
         })
     }
 
-    /// From its first byte to its last.
+    /// The size in bytes, from the first byte to the last.
     pub(crate) fn bytes(&self) -> usize {
         let row = self.size.width as usize * self.format.bytes();
         self.stride * (self.size.height as usize - 1) + row
@@ -171,7 +170,7 @@ pub(crate) fn format_of(word: u32) -> Outcome<OPENUVR_PIXEL_FORMAT> {
     let found = FORMATS.iter().find(|known| **known as u32 == word);
     found.copied().ok_or_else(|| {
         Failure::argument(format!(
-            "{word} is none of OPENUVR_PIXEL_FORMAT: OPENUVR_PIXEL_FORMAT_BGRX needs no conversion"
+            "{word} is not an OPENUVR_PIXEL_FORMAT: OPENUVR_PIXEL_FORMAT_BGRX needs no conversion"
         ))
     })
 }
@@ -185,7 +184,7 @@ impl OPENUVR_PIXEL_FORMAT {
         }
     }
 
-    /// The same word inside.
+    /// The internal format.
     pub(crate) const fn packed(self) -> PixelFormat {
         match self {
             OPENUVR_PIXEL_FORMAT_BGRX => PixelFormat::Bgrx,
@@ -196,7 +195,7 @@ impl OPENUVR_PIXEL_FORMAT {
     }
 }
 
-/// Whether a picture could be taken.
+/// Validates a picture.
 pub(crate) fn check(picture: &openuvr_picture) -> Outcome<Layout> {
     let size = Size::new(picture.width, picture.height);
     let bottom_up = picture.bottom_up != 0;
@@ -207,10 +206,10 @@ pub(crate) fn check(picture: &openuvr_picture) -> Outcome<Layout> {
     Ok(layout)
 }
 
-/// A picture as the host takes it: copied, or where the application has it.
+/// A frame for the host: copied, or in the application's memory.
 ///
 /// # Safety
-/// What `picture` says of its memory is true.
+/// `picture` describes valid memory.
 pub(crate) unsafe fn taken(picture: &openuvr_picture, pool: &Pool) -> Outcome<Box<dyn Frame>> {
     let layout = check(picture)?;
     if picture.is_dma_buf != 0 {
@@ -224,8 +223,8 @@ pub(crate) unsafe fn taken(picture: &openuvr_picture, pool: &Pool) -> Outcome<Bo
         give_back(picture);
         return Ok(Box::new(frame));
     }
-    // SAFETY: the application says that the picture lies there; no slice is longer than isize::MAX
-    // by the bounds of size and stride.
+    // SAFETY: by the application's contract, the picture is there; the bounds of size and stride keep the slice
+    // below isize::MAX.
     let bytes = unsafe { std::slice::from_raw_parts(picture.data.cast::<u8>(), layout.bytes()) };
     Ok(match Release::of(picture) {
         Some(release) => Box::new(Lent {
@@ -237,22 +236,22 @@ pub(crate) unsafe fn taken(picture: &openuvr_picture, pool: &Pool) -> Outcome<Bo
     })
 }
 
-/// Nothing of the picture is looked at any more.
+/// Releases a picture that is not used.
 pub(crate) fn give_back(picture: &openuvr_picture) {
     drop(Release::of(picture));
 }
 
-/// Gives memory back when it is dropped.
+/// Calls the application's `release` when it is dropped.
 struct Release {
     call: unsafe extern "C" fn(*mut c_void),
     user: *mut c_void,
 }
 
-// SAFETY: the header says that it is called on threads of the library.
+// SAFETY: the header documents that it is called on threads of the library.
 unsafe impl Send for Release {}
 
 impl Release {
-    /// `None`: nobody waits for it.
+    /// `None` without a callback.
     fn of(picture: &openuvr_picture) -> Option<Release> {
         let user = picture.user;
         picture.release.map(|call| Release { call, user })
@@ -262,12 +261,12 @@ impl Release {
 impl Drop for Release {
     fn drop(&mut self) {
         let _inside = CallbackScope::enter();
-        // SAFETY: the application's promise; called once.
+        // SAFETY: by the application's contract; called once.
         unsafe { (self.call)(self.user) }
     }
 }
 
-/// A picture in the application's memory, until it gets it back.
+/// A picture in the application's memory, until its release.
 struct Lent {
     layout: Layout,
     /// Valid until `_release` is dropped.

@@ -1,4 +1,4 @@
-//! What an application says of its pointer, and what a MUD is told of it.
+//! The application's pointer, and its state at a MUD.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -13,36 +13,34 @@ use crate::handle::{Handle, call};
 use crate::host::{Host, openuvr_context};
 use crate::mud::{Mud, openuvr_mud_context};
 
-/// The application's pointer. Set `size` to `sizeof(struct openuvr_pointer)` and everything that is not
-/// named to 0.
+/// The application's pointer. Set `size` to `sizeof(struct openuvr_pointer)` and unused fields to 0.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct openuvr_pointer {
     /// Bytes of this structure.
     pub size: u32,
-    /// 1: the application wants to hear how far the mouse moves (`OPENUVR_INPUT_MOTION`): the MUD keeps
-    /// its pointer and hides it; 0: where it is (`OPENUVR_INPUT_POINTER`).
+    /// 1: relative mouse motion (`OPENUVR_INPUT_MOTION`): the MUD grabs and hides its pointer; 0: absolute positions
+    /// (`OPENUVR_INPUT_POINTER`).
     pub relative: u32,
-    /// 1: the pointer is seen; 0: it is hidden.
+    /// 1: visible; 0: hidden.
     pub visible: u32,
-    /// Where it is, for those who only watch: 0 is the left edge of the picture, 65535 the other. The
-    /// player's is where the player's own is.
+    /// The horizontal position for observers: 0 is the left edge of the picture, 65535 the right one. The player
+    /// sees the pointer at its own mouse position.
     pub x: u32,
-    /// The same from the upper edge.
+    /// The vertical position, from the upper edge.
     pub y: u32,
     /// Pixels per row of the shape, 1 to 256.
     pub width: u32,
-    /// Its rows, 1 to 256.
+    /// Rows of the shape, 1 to 256.
     pub height: u32,
-    /// The pixel of the shape that points, from its left.
+    /// The hot spot in the shape, from the left.
     pub hot_x: u32,
-    /// The same from above.
+    /// The hot spot in the shape, from the top.
     pub hot_y: u32,
-    /// Not used.
+    /// Unused.
     pub unused: u32,
-    /// `width * height` pixels without gaps, each `0xAARRGGBB` with the colours multiplied by the opacity;
-    /// NULL: the shape stays as it was told last. Copied before the call returns; at the MUD valid until
-    /// the next call.
+    /// `width * height` pixels without padding, each `0xAARRGGBB` with premultiplied alpha; NULL: the shape is
+    /// unchanged. Copied before the call returns; at the MUD valid until the next call.
     pub argb: *const u32,
 }
 
@@ -72,7 +70,7 @@ const MAX_SIDE: u32 = 256;
 
 impl openuvr_pointer {
     /// # Safety
-    /// `argb` is NULL or readable for as many pixels as are said.
+    /// `argb` is NULL or readable for `width * height` pixels.
     unsafe fn shape(&self) -> Outcome<Option<CursorShape>> {
         if self.argb.is_null() {
             return Ok(None);
@@ -83,8 +81,8 @@ impl openuvr_pointer {
             || self.hot_y >= self.height
         {
             return Err(Failure::argument(format!(
-                "a pointer of {}x{} that points at {}, {}: its sides are 1 to {MAX_SIDE}, and it points \
-                 at a pixel of its own",
+                "invalid pointer shape {}x{} with the hot spot {}, {}: each side must be 1 to \
+                 {MAX_SIDE}, and the hot spot inside",
                 self.width, self.height, self.hot_x, self.hot_y
             )));
         }
@@ -103,24 +101,24 @@ impl openuvr_pointer {
         }))
     }
 
-    fn place(&self) -> Outcome<Option<(u16, u16)>> {
+    fn position(&self) -> Outcome<Option<(u16, u16)>> {
         let side = |side: u32| {
             u16::try_from(side).map_err(|_| {
-                Failure::argument(format!("a pointer's place is 0 to 65535, not {side}"))
+                Failure::argument(format!("a pointer position must be 0 to 65535, not {side}"))
             })
         };
-        let place = (side(self.x)?, side(self.y)?);
-        Ok((self.visible != 0).then_some(place))
+        let position = (side(self.x)?, side(self.y)?);
+        Ok((self.visible != 0).then_some(position))
     }
 }
 
-/// Says what the MUDs show as pointer, and how they send the mouse. Until it is called no pointer is seen
-/// over the picture, and the mouse sends places. A MUD with a window does it by itself; its person can let
-/// the pointer go. From any thread, once the thread is started; does not block.
+/// Sets the pointer that the MUDs show, and their mouse mode. Until this is called, no pointer is shown over the
+/// picture, and the mouse sends absolute positions. MUDs with a window apply it automatically; their users can
+/// release the pointer. From any thread, after the threads are started; does not block.
 ///
 /// # Safety
-/// `context` is NULL or a context that is not closed; `pointer` is NULL or readable for as many bytes as
-/// its size says, and what it says of its pixels is true.
+/// `context` is NULL or a context that is not closed; `pointer` is NULL or readable for its `size` bytes, and
+/// describes its pixels correctly.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_set_pointer(
     context: *mut openuvr_context,
@@ -131,25 +129,24 @@ pub unsafe extern "C" fn openuvr_set_pointer(
         call(context.cast::<Handle<Host>>(), |handle| {
             let pointer = read(pointer, openuvr_pointer::default(), "the pointer")?;
             if pointer.relative > 1 || pointer.visible > 1 {
-                let why = "a pointer's relative and visible are 0 or 1";
+                let why = "relative and visible of a pointer must be 0 or 1";
                 return Err(Failure::argument(why));
             }
-            let (shape, place) = (pointer.shape()?, pointer.place()?);
+            let (shape, position) = (pointer.shape()?, pointer.position()?);
             let guest = &handle.started()?.guest;
-            guest.set_pointer(shape.as_ref(), place);
+            guest.set_pointer(shape.as_ref(), position);
             guest.set_relative_mouse(pointer.relative == 1);
             Ok(DONE)
         })
     }
 }
 
-/// With `OPENUVR_SURFACE_APPLICATION`: writes what the host says of the pointer into `*pointer`, whose
-/// `size` the caller has set; its `argb` is valid until the next call. Returns 1 if something has changed
-/// since the last call, 0 if not. From one thread at a time.
+/// Retrieves the host's pointer into `*pointer` (set its `size` first), for
+/// `OPENUVR_SURFACE_APPLICATION`; its `argb` is valid until the next call. Returns 1 if it has changed since the
+/// last call, 0 if not. From one thread at a time.
 ///
 /// # Safety
-/// `context` is NULL or a context that is not closed; `pointer` is NULL or writable for as many bytes as
-/// its size says.
+/// `context` is NULL or a context that is not closed; `pointer` is NULL or writable for its `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_mud_pointer(
     context: *mut openuvr_mud_context,
@@ -167,23 +164,23 @@ pub unsafe extern "C" fn openuvr_mud_pointer(
             }
             let mut known = lock(&started.pictures.pointer);
             let changed = std::mem::take(&mut known.changed);
-            let mut told = openuvr_pointer {
+            let mut current = openuvr_pointer {
                 relative: known.relative.into(),
                 ..openuvr_pointer::default()
             };
-            let mut shown = lock(&started.pointed);
+            let mut lent = lock(&started.pointed);
             if let Some(cursor) = &known.cursor {
                 let shape = Arc::clone(&cursor.shape);
-                (told.width, told.height) = (shape.width.into(), shape.height.into());
-                (told.hot_x, told.hot_y) = (shape.hot_x.into(), shape.hot_y.into());
-                told.visible = cursor.at.is_some().into();
-                (told.x, told.y) = cursor.at.map_or((0, 0), |(x, y)| (x.into(), y.into()));
+                (current.width, current.height) = (shape.width.into(), shape.height.into());
+                (current.hot_x, current.hot_y) = (shape.hot_x.into(), shape.hot_y.into());
+                current.visible = cursor.at.is_some().into();
+                (current.x, current.y) = cursor.at.map_or((0, 0), |(x, y)| (x.into(), y.into()));
                 if !shape.argb.is_empty() {
-                    told.argb = shape.argb.as_ptr();
+                    current.argb = shape.argb.as_ptr();
                 }
-                *shown = Some(shape);
+                *lent = Some(shape);
             }
-            write(pointer, &told, "the pointer")?;
+            write(pointer, &current, "the pointer")?;
             Ok(changed.into())
         })
     }

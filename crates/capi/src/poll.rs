@@ -1,4 +1,4 @@
-//! What an application takes out of a context when it looks: lines of its log, and events of its sessions.
+//! Polling of log lines and session events.
 
 use std::ffi::{c_char, c_int};
 
@@ -8,10 +8,10 @@ use crate::handle::{Handle, call};
 use crate::host::{Host, openuvr_context};
 use crate::mud::{Mud, openuvr_mud_context};
 
-/// Takes the oldest line of the log that was not taken yet into `text`, as far as `size` bytes go, and its
-/// level, an `OPENUVR_LOG_LEVEL`, into `*level` (which may be NULL). Returns 1 if there was one, 0 if not.
-/// Only without the callback `log`. 256 lines wait at most; then the oldest are lost, and a line says
-/// how many. From any thread.
+/// Retrieves the oldest pending log line into `text`, truncated to `size` bytes, and its level, an
+/// `OPENUVR_LOG_LEVEL`, into `*level` (which may be NULL). Returns 1 if there was one, 0 if not. Only without the
+/// callback `log`. At most 256 lines are pending; then the oldest are dropped, and a line gives their number. From
+/// any thread.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `level` is NULL or writable; `text` is NULL or
@@ -31,7 +31,7 @@ pub unsafe extern "C" fn openuvr_next_log(
     }
 }
 
-/// Takes the oldest line of the log, as `openuvr_next_log` does at the host.
+/// Retrieves the oldest pending log line of a MUD, like `openuvr_next_log` for a host.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `level` is NULL or writable; `text` is NULL or
@@ -51,13 +51,12 @@ pub unsafe extern "C" fn openuvr_mud_next_log(
     }
 }
 
-/// Takes the oldest event of the sessions that was not taken yet, into `*event`, whose `size` the caller
-/// has set: who has joined, left, or has another role. Returns 1 if there was one, 0 if not. 256 wait at
-/// most; then the oldest are lost. From any thread, once the thread is started.
+/// Retrieves the oldest pending session event into `*event` (set its `size` first): a MUD has joined,
+/// left or changed its role. Returns 1 if there was one, 0 if not. At most 256 are pending; then the oldest are
+/// dropped. From any thread, after the threads are started.
 ///
 /// # Safety
-/// `context` is NULL or a context that is not closed; `event` is NULL or writable for as many bytes as
-/// its size says.
+/// `context` is NULL or a context that is not closed; `event` is NULL or writable for its `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_next_event(
     context: *mut openuvr_context,
@@ -66,7 +65,7 @@ pub unsafe extern "C" fn openuvr_next_event(
     // SAFETY: the caller has promised this function the same.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
-            // Before an event is taken that could not be given.
+            // Validate the structure before an event is removed.
             read(event, openuvr_event::default(), "the event")?;
             match handle.started()?.events.take() {
                 Some(taken) => write(event, &taken, "the event").map(|()| 1),

@@ -1,4 +1,4 @@
-//! Sound that the application gives to its host, and that a MUD's application takes.
+//! Sound from the application of a host, and for the application of a MUD.
 
 use std::ffi::c_int;
 
@@ -9,23 +9,23 @@ use crate::handle::{Handle, call};
 use crate::host::{Host, openuvr_context};
 use crate::mud::{Mud, openuvr_mud_context};
 
-/// Sample frames that are given or taken at once at most: a second.
-const MOST: usize = 48_000;
+/// The most sample frames of one call: a second.
+const MAX_FRAMES: usize = 48_000;
 
-/// How many samples so many sample frames are.
+/// The number of samples in sample frames.
 fn samples_in(frames: usize) -> Outcome<usize> {
     match frames {
-        0..=MOST => Ok(frames * CHANNELS),
+        0..=MAX_FRAMES => Ok(frames * CHANNELS),
         _ => Err(Failure::argument(format!(
-            "{frames} sample frames at once: {MOST} at most, a second"
+            "too many sample frames ({frames}): at most {MAX_FRAMES}, a second"
         ))),
     }
 }
 
-/// Gives sound that is heard now, together with the picture that is given now: `frames` times two samples,
-/// left and right, −1 to 1, 48000 of each a second, as they come: every few milliseconds. Where nothing is
-/// given there is silence. `sound` must be 1 in the configuration. Returns how many sample frames were taken:
-/// all, or 0 while no MUD listens. It does not wait. From any thread, one at a time.
+/// Submits sound that is played together with the picture submitted at the same time: `frames` pairs of samples,
+/// left and right, −1 to 1, at 48 kHz. Call it every few milliseconds; gaps are silent. The configuration's
+/// `sound` must be 1. Returns the number of accepted sample frames: all, or 0 while no MUD listens. Does not
+/// block. From any thread, but not concurrently.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `samples` is NULL or points to `frames` times two
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn openuvr_send_sound(
             }
             let given = handle.started()?.given.as_ref();
             let given = given.ok_or_else(|| {
-                Failure::state("this host has no sound: set sound in its configuration to 1")
+                Failure::state("this host has no sound: set sound to 1 in its configuration")
             })?;
             let samples = std::slice::from_raw_parts(samples, length);
             Ok(c_int::try_from(given.give(samples)).unwrap_or(c_int::MAX))
@@ -53,12 +53,11 @@ pub unsafe extern "C" fn openuvr_send_sound(
     }
 }
 
-/// Takes the sound that is to be played next: fills `samples` with `frames` times two numbers, left and right,
-/// at 48000 of each a second. Call it at the pace of the device that plays them, such as from its callback:
-/// what it takes is what has been played, and the MUD keeps as much ready as was taken at once, and what the
-/// link's jitter asks for. What is not there is silence. `sound` must be `OPENUVR_SOUND_APPLICATION` in the
-/// configuration. Returns how many sample frames are sound of the host, and no such silence. It does not wait.
-/// From any thread, one at a time.
+/// Retrieves the sound to be played next: fills `samples` with `frames` pairs of samples, left and right, at
+/// 48 kHz. Call it at the pace of the sound device, for example from its callback: retrieved sound counts as
+/// played, and the jitter buffer holds one retrieved block plus the link's jitter. Missing sound is silent. The
+/// configuration's `sound` must be `OPENUVR_SOUND_APPLICATION`. Returns the number of sample frames that are not
+/// such silence. Does not block. From any thread, but not concurrently.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `samples` is NULL or writable for `frames` times two
@@ -78,11 +77,11 @@ pub unsafe extern "C" fn openuvr_take_sound(
             }
             let taken = handle.started()?.taken.as_ref();
             let taken = taken.ok_or_else(|| {
-                let why = "this MUD's sound does not go to the application: set sound in its \
-                           configuration to OPENUVR_SOUND_APPLICATION";
+                let why = "this MUD's sound does not go to the application: set sound to \
+                           OPENUVR_SOUND_APPLICATION in its configuration";
                 Failure::state(why)
             })?;
-            // The memory may never have been written.
+            // The memory may be uninitialized.
             std::ptr::write_bytes(samples, 0, length);
             let samples = std::slice::from_raw_parts_mut(samples, length);
             Ok(c_int::try_from(taken.take(samples)).unwrap_or(c_int::MAX))

@@ -1,4 +1,4 @@
-//! What a configuration says of sound: where it comes from at a host, where it goes at a MUD.
+//! Sound settings of a configuration: the source at a host, the target at a MUD.
 
 use openuvr_media::audio::application::{Given, Taken};
 use openuvr_runtime::client::Target;
@@ -7,24 +7,27 @@ use openuvr_runtime::host::config::Config as HostConfig;
 
 use crate::error::{Failure, Outcome};
 
-/// Where a MUD's sound goes.
+/// The target of a MUD's sound.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OPENUVR_SOUND {
-    /// Nowhere, and it is not sent.
+    /// None; sound is not sent.
     OPENUVR_SOUND_NOWHERE = 0,
-    /// To the usual device, by PulseAudio or PipeWire.
+    /// The default device, by PulseAudio or PipeWire.
     OPENUVR_SOUND_DEVICE = 1,
-    /// To the application, by `openuvr_take_sound`.
+    /// The application, by `openuvr_take_sound`.
     OPENUVR_SOUND_APPLICATION = 2,
 }
 
-/// A host with such a `sound` in its configuration.
+/// The settings of a host for `sound` of its configuration.
 pub(crate) fn host(sound: u32) -> Outcome<HostConfig> {
     let given = match sound {
         0 => None,
         1 => Some(Given::default()),
-        other => return Err(Failure::argument(format!("sound is 0 or 1, not {other}"))),
+        other => {
+            let why = format!("sound must be 0 or 1, not {other}");
+            return Err(Failure::argument(why));
+        }
     };
     Ok(HostConfig {
         sound: "off".to_owned(),
@@ -33,7 +36,7 @@ pub(crate) fn host(sound: u32) -> Outcome<HostConfig> {
     })
 }
 
-/// A MUD of `host` with such a `sound` in its configuration.
+/// The settings of a MUD of `host` for `sound` of its configuration.
 pub(crate) fn mud(sound: u32, host: Target) -> Outcome<MudConfig> {
     use OPENUVR_SOUND::{OPENUVR_SOUND_APPLICATION, OPENUVR_SOUND_DEVICE, OPENUVR_SOUND_NOWHERE};
     let known = [
@@ -43,7 +46,7 @@ pub(crate) fn mud(sound: u32, host: Target) -> Outcome<MudConfig> {
     ];
     let named = known.into_iter().find(|known| *known as u32 == sound);
     let named =
-        named.ok_or_else(|| Failure::argument(format!("{sound} is none of OPENUVR_SOUND")))?;
+        named.ok_or_else(|| Failure::argument(format!("{sound} is not an OPENUVR_SOUND")))?;
     let taken = match named {
         OPENUVR_SOUND_APPLICATION => {
             Some(Taken::new().map_err(|why| Failure::failed(why.to_string()))?)

@@ -1,4 +1,4 @@
-//! What can be told of a stream in numbers.
+//! Statistics of a stream.
 
 use std::time::Duration;
 
@@ -7,37 +7,37 @@ use openuvr_runtime::guest::Statistics;
 
 use crate::ffi::Sized32;
 
-/// Of a host, since its thread was started. Set `size` to `sizeof(struct openuvr_statistics)`.
-/// Frames are counted for the player; a time that is not known is -1.
+/// Statistics of a host since its start. Set `size` to `sizeof(struct openuvr_statistics)`. Frames are counted
+/// for the player; an unknown time is -1.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct openuvr_statistics {
     /// Bytes of this structure.
     pub size: u32,
-    /// 1 while somebody plays.
+    /// 1 while there is a player.
     pub players: u32,
-    /// Clients that watch.
+    /// Observers.
     pub observers: u32,
-    /// Not used.
+    /// Unused.
     pub unused: u32,
-    /// Frames that were captured while somebody played, and whose end is known.
+    /// Frames that were captured for a player and have a known result.
     pub captured: u64,
-    /// Of these: displayed whole.
+    /// Of these: displayed complete.
     pub whole: u64,
-    /// Displayed patched, or built on a picture that was.
+    /// Displayed after error concealment, or predicted from a concealed picture.
     pub damaged: u64,
     /// Not displayed.
     pub dropped: u64,
-    /// Bytes on the wire for them, without the headers of the transport.
+    /// Bytes sent for them, without transport headers.
     pub bytes: u64,
-    /// From the picture's hand-over to its display, in nanoseconds: the median of the newest frames,
-    /// by an estimate of how far the two clocks are apart.
+    /// Latency from submission to display in nanoseconds: the median of recent frames, based on the estimated
+    /// clock offset.
     pub latency_p50_ns: i64,
-    /// The same, the 99th percentile.
+    /// Its 99th percentile.
     pub latency_p99_ns: i64,
-    /// From the person's act to the picture that shows it, on the MUD's clock alone: the median.
+    /// Motion-to-photon latency in nanoseconds, on the MUD's clock alone: the median.
     pub motion_to_photon_p50_ns: i64,
-    /// The same, the 99th percentile.
+    /// Its 99th percentile.
     pub motion_to_photon_p99_ns: i64,
 }
 
@@ -74,22 +74,22 @@ impl From<&Statistics> for openuvr_statistics {
     }
 }
 
-/// How far a MUD is.
+/// The state of a MUD.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OPENUVR_MUD_STATE {
-    /// It looks for its host.
+    /// Connecting to its host.
     OPENUVR_MUD_CONNECTING = 0,
-    /// It plays.
+    /// Connected as the player.
     OPENUVR_MUD_PLAYING = 1,
-    /// It only watches.
+    /// Connected as an observer.
     OPENUVR_MUD_OBSERVING = 2,
-    /// It is over: the person closed the window, the host ended it, or it failed; the message says
-    /// which.
+    /// Ended: the user closed the window, the host ended the session, or an error occurred; the message gives
+    /// the reason.
     OPENUVR_MUD_ENDED = 3,
 }
 
-/// Of a MUD, since its thread was started. Set `size` to `sizeof(struct openuvr_mud_statistics)`.
+/// Statistics of a MUD since its start. Set `size` to `sizeof(struct openuvr_mud_statistics)`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct openuvr_mud_statistics {
@@ -97,15 +97,15 @@ pub struct openuvr_mud_statistics {
     pub size: u32,
     /// An `OPENUVR_MUD_STATE`.
     pub state: u32,
-    /// Pixels per row of the picture, 0 before the first.
+    /// Pixels per row of the picture; 0 before the first one.
     pub width: u32,
-    /// Its rows.
+    /// Rows of the picture.
     pub height: u32,
-    /// Frames whose end is known.
+    /// Frames with a known result.
     pub frames: u64,
-    /// Of these: displayed whole.
+    /// Of these: displayed complete.
     pub whole: u64,
-    /// Displayed patched, or built on a picture that was.
+    /// Displayed after error concealment, or predicted from a concealed picture.
     pub damaged: u64,
     /// Not displayed.
     pub dropped: u64,

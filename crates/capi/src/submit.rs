@@ -1,4 +1,4 @@
-//! How an application gives its pictures to the host.
+//! Submission of pictures by the application.
 
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
@@ -18,13 +18,13 @@ use crate::host::{Host, Started, openuvr_context};
 use crate::log::OPENUVR_LOG_LEVEL;
 use crate::picture::{check, give_back, openuvr_picture, taken};
 
-/// How long a synchronous call waits for a picture to be encoded and sent: a frame takes
-/// milliseconds, so that something is wrong long before (guess).
+/// The timeout of a synchronous call for encoding and sending a picture, which normally take milliseconds
+/// (guess).
 const WAIT: Duration = Duration::from_secs(1);
 
-/// The application begins to draw a picture. Whatever input it has taken until now is in that
-/// picture: what is measured from a person's act to the picture is exact then. Without this call it
-/// is what was taken when the picture is given. From any thread.
+/// Marks the start of drawing a picture: the input retrieved so far is in that picture, which makes the
+/// measured motion-to-photon latency exact. Without this call it is the input retrieved until the picture is
+/// submitted. From any thread.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.
@@ -39,13 +39,13 @@ pub unsafe extern "C" fn openuvr_begin_frame(context: *mut openuvr_context) -> c
     }
 }
 
-/// Whether a picture is wanted now: ask before it is read back or converted, and do neither if it is
-/// not. Returns 1 if it is; then the next picture that is given is taken, whenever that is. Returns 0 if
-/// nobody watches or pictures come faster than the target rate: `openuvr_last_error` says which;
-/// `OPENUVR_ERROR_ENDED` when the stream has ended. While nobody watches one picture a second is wanted
-/// all the same, so that a MUD that joins sees something at once. The functions that give a picture ask
-/// themselves: this is for who does work before. From any thread; where the application's OpenGL context
-/// is current, not between `glBegin` and `glEnd`.
+/// Checks whether a picture is needed now, so that an application need not read back or convert others.
+/// Returns 1 if it is; then the next submitted picture is accepted, at any time. Returns 0 if no MUD watches
+/// or pictures come faster than the target rate (`openuvr_last_error` returns which), and
+/// `OPENUVR_ERROR_ENDED` when the stream has ended. While no MUD watches, one picture per second is needed,
+/// so that a MUD that joins sees a picture at once. The submitting functions make this check themselves.
+/// From any thread; on a thread where the application's OpenGL context is current, not between `glBegin` and
+/// `glEnd`.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn openuvr_wants(context: *mut openuvr_context) -> c_int {
             if let Ok(mut reader) = handle.inner.pixels.try_lock()
                 && let Some(reader) = reader.as_mut()
             {
-                // Where no picture is given now, none would be handed over that was read before.
+                // Without a new picture, earlier ones would not be submitted.
                 reader.poll();
             }
             let wanted = started.wanted();
@@ -67,23 +67,23 @@ pub unsafe extern "C" fn openuvr_wants(context: *mut openuvr_context) -> c_int {
                 .store(wanted == Wanted::Now, Ordering::Relaxed);
             match started.may(wanted) {
                 Ok(()) => Ok(1),
-                Err(why) => handle.answer(Err(why)),
+                Err(why) => handle.finish_submit(Err(why)),
             }
         })
     }
 }
 
-/// Gives a picture in plain memory or a dma-buf. With `wait` 0 it returns when the picture is copied
-/// (or lent, see `release`), and the newest picture wins; with 1 it returns when the picture is
-/// encoded and sent (paper, V-E), or a second later with `OPENUVR_ERROR_TIMEOUT`: it is with the host
-/// then, which may still send it. A picture that nobody wants now, because no MUD watches or pictures
-/// come faster than the target rate, is not copied: that is no error (see `openuvr_wants`). Returns 1 if
-/// the picture was taken, 0 if it was not wanted (`openuvr_last_error` says why), `OPENUVR_ERROR_ENDED` if
-/// none will be any more because the stream has ended. The size may change from picture to picture. From any thread.
+/// Submits a picture in plain memory or in a dma-buf. With `wait` 0 it returns when the picture is copied (or
+/// lent, see `release`), and a newer picture replaces one that is not encoded yet. With `wait` 1 it returns
+/// when the picture is encoded and sent (paper, V-E), or after a second with `OPENUVR_ERROR_TIMEOUT`: the
+/// host has the picture then and may still send it. A picture that is not needed now, because no MUD watches
+/// or pictures come faster than the target rate, is not copied; that is not an error (see `openuvr_wants`).
+/// Returns 1 if the picture was accepted, 0 if it was not needed (`openuvr_last_error` returns the reason),
+/// and `OPENUVR_ERROR_ENDED` when the stream has ended. The size may change between pictures. From any
+/// thread.
 ///
 /// # Safety
-/// `context` is NULL or a context that is not closed; `picture` is NULL or what it says of its
-/// memory is true.
+/// `context` is NULL or a context that is not closed; `picture` is NULL or describes valid memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_send_picture(
     context: *mut openuvr_context,
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn openuvr_send_picture(
             let started = handle.started()?;
             let given = || {
                 if let Err(why) = started.may(started.wanted()) {
-                    // Checked all the same: a mistake must not wait for somebody to watch.
+                    // Checked in any case: an error must not depend on a watching MUD.
                     check(&picture)?;
                     give_back(&picture);
                     return Err(why);
@@ -105,18 +105,18 @@ pub unsafe extern "C" fn openuvr_send_picture(
                 let ticket = started.guest.submit(taken(&picture, &handle.inner.pool)?);
                 started.given(ticket, until(wait != 0))
             };
-            handle.answer(given())
+            handle.finish_submit(given())
         })
     }
 }
 
-/// Why a picture was not taken.
+/// Why a picture was not accepted.
 enum SubmitError {
-    /// It is not wanted now, as is usual.
+    /// It is not needed now, which is normal.
     Unwanted(&'static str),
-    /// It was left out, and the next one may not be.
+    /// It was skipped for a transient reason.
     LeftOut(Skipped),
-    /// Something is wrong.
+    /// An error.
     Failed(Failure),
 }
 
@@ -127,7 +127,7 @@ impl From<Failure> for SubmitError {
 }
 
 impl Started {
-    /// Whether a picture is wanted now; once so if that was promised.
+    /// Whether a picture is needed now; also, once, after `openuvr_wants` has returned 1.
     fn wanted(&self) -> Wanted {
         if self.promised.swap(false, Ordering::Relaxed) && !self.guest.is_over() {
             return Wanted::Now;
@@ -135,22 +135,22 @@ impl Started {
         self.guest.wanted()
     }
 
-    /// The same, in words.
+    /// An error if no picture is needed now.
     fn may(&self, wanted: Wanted) -> Result<(), SubmitError> {
         match wanted {
             Wanted::Now => Ok(()),
             Wanted::Unwatched => Err(SubmitError::Unwanted(
-                "nobody watches: one picture a second is taken, for who comes next",
+                "no MUD watches: one picture per second is accepted, for MUDs that join",
             )),
             Wanted::TooSoon => Err(SubmitError::Unwanted(
-                "pictures come faster than OPENUVR_FEATURE_TARGET_FPS: some are not taken",
+                "pictures come faster than OPENUVR_FEATURE_TARGET_FPS: some are skipped",
             )),
-            Wanted::Never => Err(self.over().into()),
+            Wanted::Never => Err(self.ended().into()),
         }
     }
 
-    /// The stream has ended.
-    fn over(&self) -> Failure {
+    /// The error of a stream that has ended.
+    fn ended(&self) -> Failure {
         let why = self
             .end
             .get()
@@ -158,9 +158,9 @@ impl Started {
         Failure::new(OPENUVR_ERROR_ENDED, why)
     }
 
-    /// A picture was handed over, if there is a ticket; waits for it, if there is an end of waiting.
+    /// Completes a submission; waits for the picture of `ticket` if there is a deadline.
     fn given(&self, ticket: Option<Ticket>, until: Option<Instant>) -> Result<(), SubmitError> {
-        let ticket = ticket.ok_or_else(|| self.over())?;
+        let ticket = ticket.ok_or_else(|| self.ended())?;
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         match left.is_none_or(|left| self.guest.wait(ticket, left)) {
             true => Ok(()),
@@ -170,61 +170,60 @@ impl Started {
         }
     }
 
-    /// What was waited for did not happen.
+    /// The error after a timeout.
     fn late(&self, why: &str) -> Failure {
         match self.guest.is_over() {
-            true => self.over(),
+            true => self.ended(),
             false => Failure::new(OPENUVR_ERROR_TIMEOUT, why),
         }
     }
 }
 
-/// The pixel buffer holds a whole picture (continuous mode, the paper's usual one): it is copied
-/// behind the OpenGL commands that fill it, and encoded and sent while the application goes on, which
-/// may fill the buffer again at once. The newest picture wins. Returns 1 if the picture was taken, 0
-/// if not: no MUD watches, pictures come faster than the target rate, or the GPU is behind
-/// (`openuvr_last_error` says which); `OPENUVR_ERROR_FAILED` if the buffer can't be read because it is none,
-/// too small for the width, height and format that were set, or mapped; `OPENUVR_ERROR_ENDED` when the
-/// stream has ended. On the thread where the OpenGL context of the pixel buffer is current, outside of
-/// `glBegin` and `glEnd`; changes none of its state.
+/// Submits the picture in the pixel buffer (continuous mode, the paper's default): it is copied after the
+/// OpenGL commands that fill the buffer, and encoded and sent in the background; the application may fill the
+/// buffer again at once. A newer picture replaces one that is not encoded yet. Returns 1 if the picture was
+/// accepted, 0 if not, because no MUD watches, pictures come faster than the target rate, or the GPU is
+/// behind (`openuvr_last_error` returns which); `OPENUVR_ERROR_FAILED` if the buffer does not exist, is mapped,
+/// or is too small for its width, height and format; `OPENUVR_ERROR_ENDED` when the stream has ended. On the
+/// thread where the OpenGL context of the pixel buffer is current, outside of `glBegin` and `glEnd`; does not
+/// change its state.
 ///
 /// # Safety
-/// `context` is NULL or a context that is not closed, whose pixel buffer's name lies where it was.
+/// `context` is NULL or a context that is not closed; the address of its pixel buffer's name is valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_frame_ready(context: *mut openuvr_context) -> c_int {
     // SAFETY: the caller has promised this function the same.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
-            handle.answer(handle.give_buffer(false))
+            handle.finish_submit(handle.submit_buffer(false))
         })
     }
 }
 
-/// The same, and returns when the picture is encoded and sent (synchronous mode, paper V-E), at most
-/// a second later: the application is in step with the stream. Returns 1 if the picture was sent, 0 if
-/// nobody wants one now. On the thread where the OpenGL context of the pixel buffer is current.
+/// Submits the picture in the pixel buffer and waits until it is encoded and sent (synchronous mode, paper
+/// V-E), at most a second: the application runs in step with the stream. Returns 1 if the picture was sent, 0
+/// if none is needed now. Otherwise like `openuvr_frame_ready`. On the thread where the OpenGL context of the
+/// pixel buffer is current.
 ///
 /// # Safety
-/// `context` is NULL or a context that is not closed, whose pixel buffer's name lies where it was.
+/// `context` is NULL or a context that is not closed; the address of its pixel buffer's name is valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_send_frame(context: *mut openuvr_context) -> c_int {
     // SAFETY: the caller has promised this function the same.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
-            handle.answer(handle.give_buffer(true))
+            handle.finish_submit(handle.submit_buffer(true))
         })
     }
 }
 
-/// The window of the current OpenGL context (GLX or EGL) holds a whole picture that is not swapped yet:
-/// it is read from its back buffer, without a pixel buffer of the application and without a second copy.
-/// Call it before each swap. `width` and `height` are those of the window, or both 0: they are asked for,
-/// which costs a question to the X server for each picture. With `wait` 0 it returns when the reading is
-/// queued on the GPU, as `openuvr_frame_ready` does, with 1 when the picture is encoded and sent, as
-/// `openuvr_send_frame`; it returns what these return. A context of this library whose pictures come so
-/// needs no pixel buffer. Before the OpenGL context is destroyed, `openuvr_release_buffer` or
-/// `openuvr_close` is to be called, as for a pixel buffer. On the thread where the OpenGL context is
-/// current, outside of `glBegin` and `glEnd`; changes none of its state.
+/// Submits the picture in the back buffer of the current OpenGL context's window (GLX or EGL), without a
+/// pixel buffer and without a second copy. Call it before each swap. `width` and `height` are those of the
+/// window; with 0 and 0 they are queried, which takes an X server round trip per picture. With `wait` 0 it
+/// returns when the read is queued on the GPU, like `openuvr_frame_ready`; with 1 when the picture is encoded
+/// and sent, like `openuvr_send_frame`; the results are the same as theirs. Call `openuvr_release_buffer` or
+/// `openuvr_close` before the OpenGL context is destroyed, as for a pixel buffer. On the thread where the
+/// OpenGL context is current, outside of `glBegin` and `glEnd`; does not change its state.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.
@@ -240,21 +239,24 @@ pub unsafe extern "C" fn openuvr_capture_gl(
         call(context.cast::<Handle<Host>>(), |handle| {
             let size = Size::new(width, height);
             if !size.is_valid() && (width, height) != (0, 0) {
-                let why = format!("a window of {size}: its sides are 1 to {}", Size::MAX_SIDE);
+                let why = format!(
+                    "invalid window size {size}: each side must be 1 to {}",
+                    Size::MAX_SIDE
+                );
                 return Err(Failure::argument(why));
             }
             let source = Source::Window(Some(size).filter(|size| size.is_valid()));
-            handle.answer(handle.give_gl(|| Ok(source), wait != 0))
+            handle.finish_submit(handle.submit_gl(|| Ok(source), wait != 0))
         })
     }
 }
 
-/// Lets go of the OpenGL context of the pixel buffer or of `openuvr_capture_gl`: to be called, or `openuvr_close`, before that
-/// context is destroyed or its display closed, for the stream holds pictures in its memory. They are
-/// copied out of it, and no thread of the library uses it any more when this returns (the length of
-/// an encode). The stream goes on: the next picture may come from another context. Does nothing if no
-/// pixel buffer is in use. On the thread where the context is current; elsewhere, what was allocated
-/// in it is freed with it.
+/// Releases the OpenGL context of the pixel buffer or of `openuvr_capture_gl`. Call this or `openuvr_close`
+/// before the context is destroyed or its display closed, because the stream has pictures in its memory. They
+/// are copied, and when this returns no thread of the library uses the context (it may wait for an encode).
+/// The stream continues: the next picture may come from another context. Does nothing if no context is in
+/// use. On the thread where the context is current; on another thread, objects allocated in it are freed only
+/// with the context.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; the OpenGL context is not destroyed yet.
@@ -271,26 +273,26 @@ pub unsafe extern "C" fn openuvr_release_buffer(context: *mut openuvr_context) -
     }
 }
 
-/// When a call that waits from now on gives up; `None` for one that does not.
+/// The deadline of a call that starts now; `None` without `wait`.
 fn until(wait: bool) -> Option<Instant> {
     wait.then(|| Instant::now() + WAIT)
 }
 
 impl Handle<Host> {
-    fn give_buffer(&self, wait: bool) -> Result<(), SubmitError> {
+    fn submit_buffer(&self, wait: bool) -> Result<(), SubmitError> {
         let source = || {
             let settings = lock(&self.settings);
             let name = settings.buffer.ok_or_else(|| {
-                let why = "this context has no pixel buffer: give pictures by openuvr_capture_gl or \
+                let why = "this context has no pixel buffer: use openuvr_capture_gl or \
                            openuvr_send_picture";
                 Failure::state(why)
             })?;
             Ok(Source::Buffer(name, settings.layout()?))
         };
-        self.give_gl(source, wait)
+        self.submit_gl(source, wait)
     }
 
-    fn give_gl(
+    fn submit_gl(
         &self,
         source: impl FnOnce() -> Outcome<Source>,
         wait: bool,
@@ -304,12 +306,12 @@ impl Handle<Host> {
             }
             return Err(why);
         }
-        // One for the GPU and the host.
+        // One deadline for the GPU and the host.
         let until = until(wait);
         match Reader::read(&mut reader, &started.guest, source, until)? {
             SubmitOutcome::Taken(ticket) => started.given(ticket, until),
             SubmitOutcome::UnderWay if wait => {
-                let why = "the GPU has not finished the picture within a second";
+                let why = "the GPU did not finish the picture within a second";
                 Err(started.late(why).into())
             }
             SubmitOutcome::UnderWay => Ok(()),
@@ -320,54 +322,54 @@ impl Handle<Host> {
         }
     }
 
-    /// What a call returns that gave a picture, or asked whether one is wanted. Why one was not taken
-    /// can be asked for, and reaches the log when it begins.
-    fn answer(&self, given: Result<(), SubmitError>) -> Outcome {
+    /// The result of a submitting call or of `openuvr_wants`. Stores the reason for a skipped picture, and logs
+    /// it when it first occurs.
+    fn finish_submit(&self, given: Result<(), SubmitError>) -> Outcome {
         use OPENUVR_LOG_LEVEL::{OPENUVR_LOG_INFO, OPENUVR_LOG_WARNING};
-        let mut left_out = lock(&self.inner.left_out);
-        let not_taken = match given {
+        let mut skip_log = lock(&self.inner.skip_log);
+        let error = match given {
             Ok(()) => {
-                left_out.taken();
+                skip_log.on_accepted();
                 return Ok(1);
             }
-            Err(not_taken) => not_taken,
+            Err(error) => error,
         };
         let now = Instant::now();
-        let (level, line) = match not_taken {
+        let (level, line) = match error {
             SubmitError::Failed(failure) => {
-                let known = !left_out.is_news(&failure.why, now);
+                let known = !skip_log.should_log(&failure.why, now);
                 return Err(Failure { known, ..failure });
             }
             SubmitError::Unwanted(why) => {
-                self.remark(why);
-                let line = left_out.is_new(why, now).then(|| why.to_owned());
+                self.set_message(why);
+                let line = skip_log.should_log_once(why, now).then(|| why.to_owned());
                 (OPENUVR_LOG_INFO, line)
             }
             SubmitError::LeftOut(why) => {
-                let why = format!("a picture was left out: {why}");
-                let line = left_out.is_news(&why, now).then(|| why.clone());
-                self.remark(why);
+                let why = format!("picture skipped: {why}");
+                let line = skip_log.should_log(&why, now).then(|| why.clone());
+                self.set_message(why);
                 (OPENUVR_LOG_WARNING, line)
             }
         };
-        // The callback may take its time.
-        drop(left_out);
+        // The callback may be slow: not under the lock.
+        drop(skip_log);
         if let Some(line) = line {
-            self.log.tell(level, &line);
+            self.log.write(level, &line);
         }
         Ok(0)
     }
 }
 
-/// A picture can't be read until the application does something about it.
+/// A picture that cannot be read until the application corrects it.
 fn unreadable(why: Skipped, source: Source) -> Failure {
     let why = match (why, source) {
         (Skipped::TooSmall { .. }, Source::Buffer(_, layout)) => format!(
-            "{why}: {} in {:?} with rows {} bytes apart; set OPENUVR_FEATURE_WIDTH, HEIGHT and \
-             FORMAT to what glReadPixels reads, or allocate more",
+            "{why}: {} in {:?} with a stride of {} bytes; set OPENUVR_FEATURE_WIDTH, HEIGHT and \
+             FORMAT to those of glReadPixels, or allocate a larger buffer",
             layout.size, layout.format, layout.stride
         ),
         _ => why.to_string(),
     };
-    Failure::failed(format!("the picture was not read: {why}"))
+    Failure::failed(format!("cannot read the picture: {why}"))
 }

@@ -1,4 +1,4 @@
-//! Where a MUD's pictures go: into a window, or to the application.
+//! The target of a MUD's pictures: a window, or the application.
 
 use std::sync::Arc;
 
@@ -10,13 +10,12 @@ use openuvr_runtime::client::OpenSurface;
 use crate::app_presenter::{AppPresenter, OnFrame, Pictures};
 use crate::error::{Failure, Outcome};
 
-/// A window, opened when the first picture tells its size; a display that is not there is told at
-/// once.
+/// A window, opened when the size of the first picture is known. A missing display is an error at once.
 pub(crate) fn window(config: &WindowConfig) -> Outcome<OpenSurface> {
     let display = match &config.display {
         Some(display) => display.clone(),
         None => std::env::var("DISPLAY").map_err(|_| {
-            Failure::failed("no X display is known: set DISPLAY, or display in the configuration")
+            Failure::failed("no X display: set DISPLAY, or display in the configuration")
         })?,
     };
     openuvr_media::display::connect(&display).map_err(Failure::failed)?;
@@ -37,7 +36,7 @@ pub(crate) fn window(config: &WindowConfig) -> Outcome<OpenSurface> {
     }))
 }
 
-/// The application, by its callback if it has one.
+/// The application, by its callback if set.
 pub(crate) fn application(pictures: Arc<Pictures>, on_frame: Option<OnFrame>) -> OpenSurface {
     let mut presenter = Some(AppPresenter { pictures, on_frame });
     Box::new(move |_: Size, _: &str, _: Role| {

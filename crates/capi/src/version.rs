@@ -1,8 +1,8 @@
-//! Which library it is.
+//! The library's version.
 
 use crate::catch_panic::catch_panic;
 
-/// The version of the library that is loaded, `major << 16 | minor << 8 | patch`: compare it with
+/// Returns the version of the loaded library, `major << 16 | minor << 8 | patch`: compare it with
 /// `OPENUVR_VERSION` of the header. From any thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn openuvr_version() -> u32 {

@@ -1,4 +1,4 @@
-//! A thread that does the same again and again, until it is dropped.
+//! A thread that repeats a task until it is dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,31 +9,31 @@ use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
 use crate::error::{Failure, Outcome};
 
-/// How long a turn may wait for something to do; who drops a worker waits as long at most.
-const TURN: Duration = Duration::from_millis(50);
+/// How long one call of the task may block; also the longest time that a drop blocks.
+const MAX_WAIT: Duration = Duration::from_millis(50);
 
 pub(crate) struct Worker {
-    over: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Worker {
-    /// Calls `turn` again and again with the time that it may wait.
+    /// Calls `turn` repeatedly with the time that it may block.
     pub(crate) fn start(
         role: ThreadRole,
         name: &str,
         mut turn: impl FnMut(Duration) + Send + 'static,
     ) -> Outcome<Worker> {
-        let over = Arc::new(AtomicBool::new(false));
-        let end = over.clone();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
         let thread = Scheduler::ordinary().spawn(role, name, move || {
-            while !end.load(Ordering::Relaxed) {
-                turn(TURN);
+            while !stopped.load(Ordering::Relaxed) {
+                turn(MAX_WAIT);
             }
         });
-        let thread = thread.map_err(|e| Failure::failed(format!("can't start a thread: {e}")))?;
+        let thread = thread.map_err(|e| Failure::failed(format!("cannot start a thread: {e}")))?;
         Ok(Worker {
-            over,
+            stop,
             thread: Some(thread),
         })
     }
@@ -41,7 +41,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
+        self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -1,6 +1,6 @@
 /*
- * Two hosts and their MUDs in one process, by polling and by callback: pictures, input and poses from
- * end to end. Ends with 0 if all came as it was sent. The word is a folder to keep keys in.
+ * Two hosts and their MUDs in one process, one pair polling and one with callbacks: pictures, input and poses
+ * end to end. Exits with 0 if all arrive as sent. The argument is a folder for keys.
  */
 #include <openuvr.h>
 #include <stdio.h>
@@ -11,31 +11,31 @@
 
 enum { WIDTH = 320, HEIGHT = 180, KEY_A = 30 };
 
-/* What the callbacks have heard: each counts one thing, read with acquire. */
-static int lent, released, frames_called, motions_called, wrong;
+/* The counters of the callbacks, read with acquire. */
+static int lent, released, frames_called, motions_called, errors;
 
-static int count(int *what)
+static int count(int *counter)
 {
-    return __atomic_load_n(what, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(counter, __ATOMIC_ACQUIRE);
 }
 
-static void more(int *what)
+static void increment(int *counter)
 {
-    __atomic_add_fetch(what, 1, __ATOMIC_ACQ_REL);
+    __atomic_add_fetch(counter, 1, __ATOMIC_ACQ_REL);
 }
 
 static void release(void *user)
 {
-    more(user);
+    increment(user);
 }
 
-static int near(int seen, int meant)
+static int near(int actual, int expected)
 {
-    return abs(seen - meant) < 40;
+    return abs(actual - expected) < 40;
 }
 
-/* Whether the pixel is about this colour. */
-static int is(const struct openuvr_picture *picture, int x, int y, int red, int green, int blue)
+/* Whether the pixel has approximately this colour. */
+static int pixel_is(const struct openuvr_picture *picture, int x, int y, int red, int green, int blue)
 {
     const unsigned char *at = picture->data;
     at += y * picture->stride + x * 4;
@@ -45,20 +45,20 @@ static int is(const struct openuvr_picture *picture, int x, int y, int red, int 
 static void on_frame(void *user, const struct openuvr_picture *picture)
 {
     if (user != &frames_called || picture->width != WIDTH || picture->height != HEIGHT ||
-        !is(picture, 160, 90, 0, 200, 0))
-        more(&wrong);
-    more(&frames_called);
+        !pixel_is(picture, 160, 90, 0, 200, 0))
+        increment(&errors);
+    increment(&frames_called);
 }
 
 static void on_input(void *user, const struct openuvr_input *input)
 {
     if (user != &motions_called)
-        more(&wrong);
+        increment(&errors);
     if (input->kind == OPENUVR_INPUT_MOTION && input->x == 3 && input->y == -4)
-        more(&motions_called);
+        increment(&motions_called);
 }
 
-static void tell(void *user, uint32_t level, const char *text)
+static void log_line(void *user, uint32_t level, const char *text)
 {
     (void)user;
     if (level <= OPENUVR_LOG_WARNING)
@@ -79,11 +79,11 @@ static struct openuvr_context *host(const char *folder, const char *name, int ca
     config.config_dir = own;
     config.pin = "135790";
     config.realtime = 0;
-    config.log = tell;
+    config.log = log_line;
     config.on_input = called ? on_input : NULL;
     config.user = called ? &motions_called : NULL;
     if (openuvr_open(&config, &context, why, sizeof why) < 0 || openuvr_init_thread(context) < 0) {
-        fprintf(stderr, "no host: %s\n", why);
+        fprintf(stderr, "cannot start the host: %s\n", why);
         exit(1);
     }
     return context;
@@ -108,29 +108,29 @@ static struct openuvr_mud_context *mud(struct openuvr_context *host, const char 
     config.config_dir = own;
     config.realtime = 0;
     config.reconnect = 0;
-    config.log = tell;
+    config.log = log_line;
     config.on_frame = called ? on_frame : NULL;
     config.user = called ? &frames_called : NULL;
     if (openuvr_open_mud(&config, &context, why, sizeof why) < 0 ||
         openuvr_init_mud_thread(context) < 0) {
         openuvr_mud_last_error(context, why, sizeof why);
-        fprintf(stderr, "no MUD: %s\n", why);
+        fprintf(stderr, "cannot start the MUD: %s\n", why);
         exit(1);
     }
     return context;
 }
 
-/* The lowest row first: the upper half is red, the lower one blue. */
+/* Bottom row first: the upper half is red, the lower half blue. */
 static unsigned char halves[HEIGHT][WIDTH][3];
 static uint32_t green[HEIGHT][WIDTH];
 
-static int send(struct openuvr_context *to, int whose, int wait)
+static int send(struct openuvr_context *to, int index, int wait)
 {
     struct openuvr_picture picture = { .size = sizeof picture };
 
     picture.width = WIDTH;
     picture.height = HEIGHT;
-    if (whose == 0) {
+    if (index == 0) {
         picture.format = OPENUVR_PIXEL_FORMAT_RGB;
         picture.data = halves;
         picture.bottom_up = 1;
@@ -139,7 +139,7 @@ static int send(struct openuvr_context *to, int whose, int wait)
         picture.data = green;
         picture.release = release;
         picture.user = &released;
-        more(&lent);
+        increment(&lent);
     }
     return openuvr_send_picture(to, &picture, wait);
 }
@@ -152,7 +152,7 @@ int main(int argc, char **argv)
     struct openuvr_statistics statistics = { .size = sizeof statistics };
     struct openuvr_mud_statistics seen = { .size = sizeof seen };
     struct openuvr_input key = { .size = sizeof key }, motion = { .size = sizeof motion };
-    struct openuvr_pose pose = { .size = sizeof pose }, posed = { .size = sizeof posed };
+    struct openuvr_pose pose = { .size = sizeof pose }, last_pose = { .size = sizeof last_pose };
     struct openuvr_controllers hold = { .size = sizeof hold }, held = { .size = sizeof held };
     struct openuvr_haptic feel = { .size = sizeof feel }, felt = { .size = sizeof felt };
     static const uint32_t arrow[] = { 0xff112233, 0, 0, 0xff445566, 0, 0xff778899 };
@@ -194,28 +194,28 @@ int main(int argc, char **argv)
     pointer.hot_y = 2;
     pointer.argb = arrow;
     if (openuvr_set_pointer(hosts[0], &pointer) < 0)
-        more(&wrong);
+        increment(&errors);
 
     for (turn = 0; turn < 3000; turn++) {
         struct openuvr_picture picture = { .size = sizeof picture };
         struct openuvr_input input = { .size = sizeof input };
 
-        /* What goes from host to MUD. */
+        /* From host to MUD. */
         openuvr_begin_frame(hosts[0]);
         waited += send(hosts[0], 0, 1) == 1;
         send(hosts[1], 1, 0);
         while (openuvr_next_frame(muds[0], &picture, 5) == 1)
-            shown += is(&picture, 160, 20, 200, 0, 0) && is(&picture, 160, 160, 0, 0, 200);
-        /* And back. */
+            shown += pixel_is(&picture, 160, 20, 200, 0, 0) && pixel_is(&picture, 160, 160, 0, 0, 200);
+        /* From MUD to host. */
         key.value = !key.value;
         if (openuvr_send_input(muds[0], &key) < 0 || openuvr_send_input(muds[1], &motion) < 0 ||
             openuvr_send_pose(muds[0], &pose) < 0 || openuvr_send_controllers(muds[0], &hold) < 0 ||
             openuvr_send_haptic(hosts[0], &feel) < 0)
-            more(&wrong);
+            increment(&errors);
         while (openuvr_next_input(hosts[0], &input) == 1)
             keys += input.kind == OPENUVR_INPUT_KEY && input.code == KEY_A;
-        if (openuvr_last_pose(hosts[0], &posed) == 1)
-            poses += posed.position[1] == 1.5f && posed.id > 0 && posed.has_linear == 0;
+        if (openuvr_last_pose(hosts[0], &last_pose) == 1)
+            poses += last_pose.position[1] == 1.5f && last_pose.id > 0 && last_pose.has_linear == 0;
         if (openuvr_last_controllers(hosts[0], &held) == 1)
             hands += held.held == 2 && held.number > 0 && held.hands[0].grip.tracked == 0 &&
                      held.hands[1].grip.position[2] == -0.5f && held.hands[1].aim.tracked == 0 &&
@@ -223,11 +223,11 @@ int main(int argc, char **argv)
                      held.hands[1].thumbstick[0] == -1;
         while (openuvr_next_haptic(muds[0], &felt) == 1)
             feels += felt.hand == OPENUVR_HAND_RIGHT && felt.amplitude == 1 && felt.duration_ns == 20000000;
-        struct openuvr_pointer told = { .size = sizeof told };
-        if (openuvr_mud_pointer(muds[0], &told) == 1)
-            pointed = told.relative == 1 && told.visible == 1 && told.x == 100 && told.y == 65535 &&
-                      told.width == 2 && told.height == 3 && told.hot_x == 0 && told.hot_y == 2 &&
-                      memcmp(told.argb, arrow, sizeof arrow) == 0;
+        struct openuvr_pointer received = { .size = sizeof received };
+        if (openuvr_mud_pointer(muds[0], &received) == 1)
+            pointed = received.relative == 1 && received.visible == 1 && received.x == 100 && received.y == 65535 &&
+                      received.width == 2 && received.height == 3 && received.hot_x == 0 && received.hot_y == 2 &&
+                      memcmp(received.argb, arrow, sizeof arrow) == 0;
         openuvr_statistics(hosts[0], &statistics);
         openuvr_mud_statistics(muds[0], &seen);
         if (shown > 5 && keys > 2 && poses > 2 && hands > 2 && feels > 2 && waited > 5 && pointed && count(&frames_called) > 5 &&
@@ -237,26 +237,26 @@ int main(int argc, char **argv)
         usleep(5000);
     }
     fprintf(stderr,
-            "%d pictures polled, %d called, %d keys, %d motions, %d poses, %d times hands, %d felt, %d waited for, pointer %d, "
-            "%u player, %llu whole, %d wrong, %d turns\n",
+            "%d pictures polled, %d by callback, %d keys, %d motions, %d poses, %d controllers, %d vibrations, %d waited for, "
+            "pointer %d, %u player, %llu complete, %d errors, %d turns\n",
             shown, count(&frames_called), keys, count(&motions_called), poses, hands, feels, waited, pointed,
-            statistics.players, (unsigned long long)statistics.whole, count(&wrong), turn);
+            statistics.players, (unsigned long long)statistics.whole, count(&errors), turn);
     if (turn == 3000 || statistics.players != 1)
-        more(&wrong);
-    /* A host before its MUD, and a MUD before its host. */
+        increment(&errors);
+    /* Closes a host before its MUD, and a MUD before its host. */
     openuvr_close(&hosts[0]);
-    /* Who waits for a picture without end learns that there is none. */
+    /* A wait for a picture without a timeout ends with the stream. */
     struct openuvr_picture picture = { .size = sizeof picture };
     while ((turn = openuvr_next_frame(muds[0], &picture, UINT32_MAX)) > 0)
         ;
     if (turn != OPENUVR_ERROR_ENDED)
-        more(&wrong);
+        increment(&errors);
     openuvr_close_mud(&muds[0]);
     openuvr_close_mud(&muds[1]);
     openuvr_close(&hosts[1]);
     if (count(&lent) != count(&released)) {
-        fprintf(stderr, "%d lent, %d given back\n", count(&lent), count(&released));
-        more(&wrong);
+        fprintf(stderr, "%d lent, %d released\n", count(&lent), count(&released));
+        increment(&errors);
     }
-    return count(&wrong) != 0;
+    return count(&errors) != 0;
 }

@@ -1,14 +1,14 @@
 /*
- * A host whose OpenGL contexts come and go while the stream goes on: pictures of the last one are shown,
- * also to MUDs that join when it is destroyed. Ends with 0 if all were. The word is a folder to keep
- * keys in.
+ * A host that changes its OpenGL context during the stream: MUDs show the pictures of the last one, also
+ * when they join after its destruction. Exits with 0 if all pictures are shown. The argument is a folder for
+ * keys.
  */
 #include "gl.h"
 #include <pthread.h>
 
 enum { WIDTH = 320, HEIGHT = 180, MANY = 3 };
 
-static void *close_elsewhere(void *host)
+static void *close_on_other_thread(void *host)
 {
     openuvr_close(host);
     return NULL;
@@ -33,36 +33,36 @@ int main(int argc, char **argv)
     config.pixel_buffer = &name;
     check(openuvr_open(&config, &host, why, sizeof why) == 0, why);
     check(openuvr_init_thread(host) == 0, "the host does not start");
-    check(openuvr_release_buffer(host) == 0, "there is nothing to release yet");
+    check(openuvr_release_buffer(host) == 0, "a release without a buffer fails");
     watching = mud_of(host, folder, 0);
     for (int i = 0; i < MANY; i++) {
         const int *is = colours[i];
         context = new_context();
-        name = filled(WIDTH, HEIGHT, is[0], is[1], is[2]);
-        shows(watching, WIDTH, HEIGHT, is, i == 1 ? openuvr_send_frame : openuvr_frame_ready, host);
+        name = filled_buffer(WIDTH, HEIGHT, is[0], is[1], is[2]);
+        wait_until_shown(watching, WIDTH, HEIGHT, is, i == 1 ? openuvr_send_frame : openuvr_frame_ready, host);
         if (i == MANY - 1)
             break;
-        check(openuvr_release_buffer(host) == 0, "it can't be released");
+        check(openuvr_release_buffer(host) == 0, "cannot release the buffer");
         glXMakeCurrent(display, None, NULL);
         glXDestroyContext(display, context);
-        /* For it the last picture is encoded anew. */
+        /* The last picture is encoded again for the new MUD. */
         joins = mud_of(host, folder, i + 1);
-        shows(joins, WIDTH, HEIGHT, is, NULL, NULL);
+        wait_until_shown(joins, WIDTH, HEIGHT, is, NULL, NULL);
         openuvr_close_mud(&joins);
     }
-    /* In another context the buffer is not the same. */
+    /* In another context it is a different buffer. */
     other = new_context();
     for (int tries = 0, got = 0; got != OPENUVR_ERROR_THREAD; tries++) {
-        check(tries < 1000, "another context is not recognised");
+        check(tries < 1000, "another context is not detected");
         got = openuvr_frame_ready(host);
         usleep(5000);
     }
     openuvr_last_error(host, why, sizeof why);
     check(strstr(why, "openuvr_release_buffer") != NULL, why);
-    /* It is closed where no context is current, but before it is destroyed. */
-    check(pthread_create(&thread, NULL, close_elsewhere, &host) == 0, "no thread");
+    /* Closes the host on a thread without a current context, before the context is destroyed. */
+    check(pthread_create(&thread, NULL, close_on_other_thread, &host) == 0, "cannot create a thread");
     pthread_join(thread, NULL);
-    check(host == NULL, "it is not closed");
+    check(host == NULL, "the host is not closed");
     openuvr_close_mud(&watching);
     glXMakeCurrent(display, None, NULL);
     glXDestroyContext(display, other);

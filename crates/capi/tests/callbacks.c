@@ -1,7 +1,6 @@
 /*
- * What callbacks are promised, and what they must not do: the signals of their threads, closing from
- * inside, closing while one has not returned. Ends with 0 if all was as the header says. The word is a
- * folder to keep keys in.
+ * The rules for callbacks: the signal mask of their threads, closing inside a callback, closing while one is
+ * running. Exits with 0 if all is as the header documents. The argument is a folder for keys.
  */
 #include "pair.h"
 #include <pthread.h>
@@ -12,29 +11,29 @@
 enum { SIDE = 64 };
 
 static pthread_t main_thread;
-static int inputs, frames, lines, released, unblocked, closed_inside, blocks, returned, closed_after;
+static int inputs, frames, lines, released, wrong_masks, closed_in_callback, blocks, returned, closed_after;
 static sem_t inside, go_on;
 static struct openuvr_context *host, *of_callback;
 
-static int count(int *what)
+static int count(int *counter)
 {
-    return __atomic_load_n(what, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(counter, __ATOMIC_ACQUIRE);
 }
 
-static void more(int *what)
+static void increment(int *counter)
 {
-    __atomic_add_fetch(what, 1, __ATOMIC_ACQ_REL);
+    __atomic_add_fetch(counter, 1, __ATOMIC_ACQ_REL);
 }
 
-/* Whether a signal tells a thread of a fault of its own: those reach it wherever it is. */
+/* Whether a signal reports a fault of the thread itself, which is delivered in any code. */
 static int is_fault(int number)
 {
     return number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL ||
            number == SIGTRAP || number == SIGSYS || number == SIGABRT;
 }
 
-/* On a thread of the library all other signals are blocked. */
-static void look_at_signals(void)
+/* Counts a thread of the library that does not block exactly the other signals. */
+static void check_signal_mask(void)
 {
     sigset_t mask;
 
@@ -42,32 +41,32 @@ static void look_at_signals(void)
         return;
     pthread_sigmask(SIG_BLOCK, NULL, &mask);
     for (int number = 1; number <= SIGRTMAX; number++) {
-        /* Those between are the C library's own. */
+        /* The C library reserves those between. */
         if (number == SIGKILL || number == SIGSTOP || (number > SIGSYS && number < SIGRTMIN))
             continue;
         if (sigismember(&mask, number) == is_fault(number))
-            more(&unblocked);
+            increment(&wrong_masks);
     }
 }
 
-static void tell(void *user, uint32_t level, const char *text)
+static void log_line(void *user, uint32_t level, const char *text)
 {
     (void)user, (void)level, (void)text;
-    look_at_signals();
-    more(&lines);
+    check_signal_mask();
+    increment(&lines);
 }
 
 static void release(void *user)
 {
-    look_at_signals();
-    more(user);
+    check_signal_mask();
+    increment(user);
 }
 
 static void on_frame(void *user, const struct openuvr_picture *picture)
 {
     (void)user, (void)picture;
-    look_at_signals();
-    more(&frames);
+    check_signal_mask();
+    increment(&frames);
 }
 
 static void on_input(void *user, const struct openuvr_input *input)
@@ -75,16 +74,16 @@ static void on_input(void *user, const struct openuvr_input *input)
     struct openuvr_context *copy = of_callback;
 
     (void)user, (void)input;
-    look_at_signals();
-    /* It would wait for itself: nothing is done, and the variable stays. */
+    check_signal_mask();
+    /* It would wait for itself, so it does nothing, and the variable is unchanged. */
     openuvr_close(&copy);
     if (copy != of_callback)
-        more(&closed_inside);
-    more(&inputs);
+        increment(&closed_in_callback);
+    increment(&inputs);
     if (count(&blocks)) {
         sem_post(&inside);
         sem_wait(&go_on);
-        more(&returned);
+        increment(&returned);
     }
 }
 
@@ -114,11 +113,11 @@ int main(int argc, char **argv)
     sem_init(&inside, 0, 0);
     sem_init(&go_on, 0, 0);
     host_config(&config, folder, own, sizeof own);
-    config.log = tell;
+    config.log = log_line;
     config.on_input = on_input;
     check(openuvr_open(&config, &host, why, sizeof why) == 0, why);
     of_callback = host;
-    check(openuvr_next_log(host, NULL, why, sizeof why) == OPENUVR_ERROR_STATE, "the callback has them");
+    check(openuvr_next_log(host, NULL, why, sizeof why) == OPENUVR_ERROR_STATE, "lines go to the callback only");
     check(openuvr_init_thread(host) == 0, "the host does not start");
     openuvr_listen_address(host, place, sizeof place);
     address = strstr(place, "127.0.0.1:");
@@ -130,7 +129,7 @@ int main(int argc, char **argv)
     of_mud.pin = "135790";
     of_mud.config_dir = keys;
     of_mud.realtime = 0;
-    of_mud.log = tell;
+    of_mud.log = log_line;
     of_mud.on_frame = on_frame;
     check(openuvr_open_mud(&of_mud, &mud, why, sizeof why) == 0, why);
     check(openuvr_init_mud_thread(mud) == 0, "the MUD does not start");
@@ -144,27 +143,27 @@ int main(int argc, char **argv)
     motion.x = 1;
     for (int tries = 0; count(&inputs) < 3 || count(&frames) < 3 || count(&released) < 3; tries++) {
         check(tries < 3000, "a callback is not called");
-        check(openuvr_send_picture(host, &picture, 0) >= 0, "no picture can be given");
+        check(openuvr_send_picture(host, &picture, 0) >= 0, "cannot submit a picture");
         lent++;
-        check(openuvr_send_input(mud, &motion) == 0, "nothing can be done");
+        check(openuvr_send_input(mud, &motion) == 0, "cannot send input");
         usleep(5000);
     }
-    check(count(&lines) > 2, "the log has nothing");
-    check(count(&closed_inside) == 0, "a callback has closed the context that called it");
+    check(count(&lines) > 2, "the log is empty");
+    check(count(&closed_in_callback) == 0, "a callback has closed the context that called it");
 
-    /* Who closes waits for a callback that has not returned. */
+    /* Closing waits for a running callback. */
     __atomic_store_n(&blocks, 1, __ATOMIC_RELEASE);
-    check(openuvr_send_input(mud, &motion) == 0, "nothing can be done");
+    check(openuvr_send_input(mud, &motion) == 0, "cannot send input");
     sem_wait(&inside);
-    check(pthread_create(&closer, NULL, close_it, NULL) == 0, "no thread");
+    check(pthread_create(&closer, NULL, close_it, NULL) == 0, "cannot create a thread");
     sem_wait(&inside);
-    usleep(20000); /* who would not wait is through by then */
+    usleep(20000); /* without the wait, closing is done by then */
     __atomic_store_n(&blocks, 0, __ATOMIC_RELEASE);
     sem_post(&go_on);
     pthread_join(closer, NULL);
-    check(closed_after == 1 && host == NULL, "it is closed while a callback has not returned");
-    check(count(&released) == lent, "not all that was lent is back");
+    check(closed_after == 1 && host == NULL, "the host is closed before a callback has returned");
+    check(count(&released) == lent, "not all lent pictures are released");
     openuvr_close_mud(&mud);
-    check(count(&unblocked) == 0, "a callback's thread has another mask of signals than is said");
+    check(count(&wrong_masks) == 0, "a callback's thread has an unexpected signal mask");
     return 0;
 }

@@ -1,5 +1,5 @@
 /*
- * A window to draw in with OpenGL, and what a MUD sees of it.
+ * A window for drawing with OpenGL, and checks of a MUD's pictures of it.
  */
 #define GL_GLEXT_PROTOTYPES
 #include <GL/gl.h>
@@ -15,32 +15,32 @@ static XVisualInfo *visual;
 
 static void open_window(unsigned width, unsigned height)
 {
-    static int wanted[] = { GLX_RGBA, GLX_DOUBLEBUFFER, GLX_RED_SIZE, 8, None };
+    static int visual_attributes[] = { GLX_RGBA, GLX_DOUBLEBUFFER, GLX_RED_SIZE, 8, None };
     XSetWindowAttributes attributes = { 0 };
     Window root;
 
     display = XOpenDisplay(NULL);
-    check(display != NULL, "no display");
+    check(display != NULL, "cannot open the display");
     root = DefaultRootWindow(display);
-    visual = glXChooseVisual(display, DefaultScreen(display), wanted);
-    check(visual != NULL, "no OpenGL");
+    visual = glXChooseVisual(display, DefaultScreen(display), visual_attributes);
+    check(visual != NULL, "no OpenGL visual");
     attributes.colormap = XCreateColormap(display, root, visual->visual, AllocNone);
     window = XCreateWindow(display, root, 0, 0, width, height, 0, visual->depth, InputOutput,
                            visual->visual, CWColormap, &attributes);
     XMapWindow(display, window);
 }
 
-/* A new context of OpenGL, current on this thread. */
+/* Creates an OpenGL context and makes it current on this thread. */
 static GLXContext new_context(void)
 {
     GLXContext context = glXCreateContext(display, visual, NULL, True);
 
-    check(context != NULL && glXMakeCurrent(display, window, context), "no context");
+    check(context != NULL && glXMakeCurrent(display, window, context), "cannot create an OpenGL context");
     return context;
 }
 
-/* A pixel buffer in the current context, all of one colour. */
-__attribute__((unused)) static GLuint filled(int width, int height, int red, int green, int blue)
+/* Creates a pixel buffer of one colour in the current context. */
+__attribute__((unused)) static GLuint filled_buffer(int width, int height, int red, int green, int blue)
 {
     unsigned char *pixels = malloc(width * height * 3);
     GLuint name;
@@ -57,21 +57,21 @@ __attribute__((unused)) static GLuint filled(int width, int height, int red, int
     return name;
 }
 
-__attribute__((unused)) static int near(int seen, int meant)
+__attribute__((unused)) static int near(int actual, int expected)
 {
-    return abs(seen - meant) < 40;
+    return abs(actual - expected) < 40;
 }
 
-/* Waits until the MUD has a picture of this size and colour; meanwhile `give` is called. */
-__attribute__((unused)) static void shows(struct openuvr_mud_context *mud, uint32_t width, uint32_t height, const int *colour,
-                  int (*give)(struct openuvr_context *), struct openuvr_context *host)
+/* Waits until the MUD has a picture of this size and colour, and calls `submit` meanwhile. */
+__attribute__((unused)) static void wait_until_shown(struct openuvr_mud_context *mud, uint32_t width, uint32_t height, const int *colour,
+                  int (*submit)(struct openuvr_context *), struct openuvr_context *host)
 {
     struct openuvr_picture picture = { .size = sizeof picture };
 
     for (int tries = 0; tries < 3000; tries++) {
-        int given = give == NULL ? 1 : give(host);
-        /* A machine that stalls sends later. */
-        check(given >= 0 || given == OPENUVR_ERROR_TIMEOUT, "no picture can be given");
+        int result = submit == NULL ? 1 : submit(host);
+        /* A stalled machine may time out. */
+        check(result >= 0 || result == OPENUVR_ERROR_TIMEOUT, "cannot submit a picture");
         if (openuvr_next_frame(mud, &picture, 5) == 1) {
             const unsigned char *at = picture.data;
             at += picture.height / 2 * picture.stride + picture.width / 2 * 4;
@@ -80,5 +80,5 @@ __attribute__((unused)) static void shows(struct openuvr_mud_context *mud, uint3
                 return;
         }
     }
-    check(0, "the picture does not come");
+    check(0, "the picture does not arrive");
 }

@@ -1,11 +1,11 @@
-//! The header is what this crate says, and compiles alone as C99 and as C++.
+//! The header is up to date with this crate, and compiles alone as C99 and as C++.
 //!
-//! `OPENUVR_WRITE_HEADER=1 cargo test -p openuvr-capi --test header` writes it anew.
+//! `OPENUVR_WRITE_HEADER=1 cargo test -p openuvr-capi --test header` rewrites it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The files whose items the header has, in its order.
+/// The source files of the items in the header, in its order.
 const SOURCES: [&str; 19] = [
     "version",
     "enums",
@@ -25,7 +25,7 @@ const SOURCES: [&str; 19] = [
     "mud",
     "sound",
     "poll",
-    "hands",
+    "controllers",
 ];
 
 fn root() -> PathBuf {
@@ -36,7 +36,7 @@ fn header() -> PathBuf {
     root().join("include/openuvr.h")
 }
 
-/// What comes before the generated items.
+/// The text before the generated items.
 fn before() -> String {
     let [major, minor, patch] = [
         env!("CARGO_PKG_VERSION_MAJOR"),
@@ -51,11 +51,12 @@ fn before() -> String {
 #define OPENUVR_VERSION \\
     (OPENUVR_VERSION_MAJOR << 16 | OPENUVR_VERSION_MINOR << 8 | OPENUVR_VERSION_PATCH)
 
-/* The paper's other forms: docs/adr/0008-c-api.md says which is which. */
+/* The paper's other names for these: see docs/adr/0008-c-api.md. */
 #define openuvr_map_device openuvr_map_input_device
 #define OPENUVR_DECODER_TYPE OPENUVR_ENCODER_TYPE
 
-/* The bare words of the paper's listings. They are everybody's, so they must be asked for. */
+/* The unprefixed names of the paper's listings. They may collide with other names, so a program
+ * must request them. */
 #ifdef OPENUVR_PAPER_NAMES
 #define TARGET_FPS OPENUVR_FEATURE_TARGET_FPS
 #define SYS_MOUSE OPENUVR_DEVICE_SYS_MOUSE
@@ -84,7 +85,7 @@ fn generated() -> String {
         ),
         ..cbindgen::Config::default()
     };
-    // Those that no function names: they cross as uint32_t.
+    // The enums that no function has in its type: they are passed as uint32_t.
     config.export.include = [
         "OPENUVR_ENCODER_TYPE",
         "OPENUVR_NETWORK_TYPE",
@@ -111,12 +112,12 @@ fn generated() -> String {
         builder = builder.with_src(root().join(format!("src/{source}.rs")));
     }
     let mut text = Vec::new();
-    let bindings = builder.generate().expect("the sources can be read");
+    let bindings = builder.generate().expect("parses the sources");
     bindings.write(&mut text);
-    for_c(&String::from_utf8(text).expect("it is text"))
+    for_c(&String::from_utf8(text).expect("UTF-8"))
 }
 
-/// Without what is said to Rust: the sections on safety, whose words are in the text before them.
+/// The header without the sections on safety, which are for Rust: the text before them has the same rules.
 fn for_c(text: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
     let mut skipping = false;
@@ -136,10 +137,10 @@ fn for_c(text: &str) -> String {
 }
 
 #[test]
-fn the_header_is_what_the_crate_says() {
+fn the_header_is_up_to_date() {
     let generated = generated();
     if std::env::var_os("OPENUVR_WRITE_HEADER").is_some() {
-        std::fs::write(header(), &generated).expect("the header can be written");
+        std::fs::write(header(), &generated).expect("writes the header");
     }
     let checked_in = std::fs::read_to_string(header()).unwrap_or_default();
     let differs = checked_in
@@ -148,28 +149,28 @@ fn the_header_is_what_the_crate_says() {
         .find(|(old, new)| old != new);
     assert!(
         checked_in == generated,
-        "include/openuvr.h is not what the crate says (first difference: {differs:?}): write it \
-         anew with OPENUVR_WRITE_HEADER=1 cargo test -p openuvr-capi --test header"
+        "include/openuvr.h is out of date (first difference: {differs:?}): regenerate it \
+         with OPENUVR_WRITE_HEADER=1 cargo test -p openuvr-capi --test header"
     );
 }
 
-/// Compiles a file that has nothing but the header.
-fn compiles(compiler: &str, words: &[&str], extension: &str) {
+/// Compiles a file that includes only the header.
+fn compiles(compiler: &str, options: &[&str], extension: &str) {
     let dir = std::env::temp_dir().join(format!("openuvr-header-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).expect("a folder for temporary files");
+    std::fs::create_dir_all(&dir).expect("creates a temporary folder");
     let source = dir.join(format!("alone.{extension}"));
     let uses = "#define OPENUVR_PAPER_NAMES\n#include <openuvr.h>\n\
                 enum OPENUVR_DECODER_TYPE decoder = OPENUVR_ENCODER_H264_CUDA;\n\
                 struct openuvr_context *context;\n\
                 int words[] = { TARGET_FPS, SYS_MOUSE, SYS_KEYBOARD, OPENUVR_VERSION };\n";
-    std::fs::write(&source, uses).expect("it can be written");
+    std::fs::write(&source, uses).expect("writes the source file");
     let out = Command::new(compiler)
-        .args(words)
+        .args(options)
         .args(["-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I"])
         .arg(root().join("include"))
         .arg(&source)
         .output()
-        .expect("build-essential is there");
+        .expect("the compiler starts (build-essential)");
     let _ = std::fs::remove_dir_all(&dir);
     assert!(
         out.status.success(),
@@ -185,11 +186,11 @@ fn the_header_alone_is_c99_and_cpp() {
     compiles("c++", &["-std=c++20", "-pedantic"], "cpp");
 }
 
-/// Every exported function stops panics: the body of each is one of the wrappers of `ffi` and `handle`.
+/// Every exported function catches panics: its body is one of the wrappers of `ffi` and `handle`.
 #[test]
 fn every_exported_function_catches_panics() {
     let mut functions = 0;
-    for entry in std::fs::read_dir(root().join("src")).expect("the sources") {
+    for entry in std::fs::read_dir(root().join("src")).expect("the source folder") {
         let path = entry.expect("readable").path();
         if path.extension().is_none_or(|e| e != "rs") {
             continue;
@@ -202,8 +203,11 @@ fn every_exported_function_catches_panics() {
         code && line.contains("openuvr_") && line.contains('(')
     };
     let declarations = text.lines().filter(declares).count();
-    assert!(functions > 20, "they are found");
-    assert_eq!(functions, declarations, "in the sources and in the header");
+    assert!(functions > 20, "finds too few functions");
+    assert_eq!(
+        functions, declarations,
+        "exported functions in the sources and in the header"
+    );
 }
 
 /// The number of exported functions in a file.

@@ -1,5 +1,5 @@
-// A callback that does not return: by an exception, or because its thread ends. Either ends the process
-// at once, as an exception does that nobody catches. Words: a folder to keep keys in, and which of both.
+// A callback that does not return: because of an exception, or because its thread exits. Either ends the
+// process at once, like an uncaught exception. Arguments: a folder for keys, and `throw` for the exception.
 #include <openuvr.h>
 
 #include <cstring>
@@ -10,7 +10,7 @@
 
 static bool throws;
 
-static void leave(void *)
+static void leave_callback(void *)
 {
     if (throws)
         throw std::runtime_error("out of a callback");
@@ -38,9 +38,9 @@ int main(int argc, char **argv)
     picture.format = OPENUVR_PIXEL_FORMAT_BGRX;
     picture.width = picture.height = 64;
     picture.data = pixels;
-    picture.release = leave;
-    // One a second is taken while nobody watches, and gives the one before back on the library's thread;
-    // this one is not wanted and given back here.
+    picture.release = leave_callback;
+    // While no MUD watches, one picture per second is accepted, and the library's thread releases the previous
+    // one; this thread releases the others.
     for (int i = 0; i < 2000; i++) {
         if (openuvr_send_picture(host, &picture, 0) < 0)
             return 3;

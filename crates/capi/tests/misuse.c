@@ -1,6 +1,6 @@
 /*
- * Everything that a program can get wrong: each has to return its error, and leave the context as it
- * was. Ends with 0 if all did, and says on standard error what did not.
+ * Incorrect calls: each must return its error and leave the context unchanged. Exits with 0 if all do, and
+ * prints the others to standard error.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -17,17 +17,17 @@
 
 static int failures;
 
-#define EXPECT(what, wanted)                                                                       \
+#define EXPECT(call, wanted)                                                                       \
     do {                                                                                           \
-        int is_ = (what);                                                                          \
+        int is_ = (call);                                                                          \
         if (is_ != (wanted)) {                                                                     \
-            fprintf(stderr, "%d: %s is %d (%s), not %d\n", __LINE__, #what, is_,                   \
+            fprintf(stderr, "%d: %s is %d (%s), not %d\n", __LINE__, #call, is_,                   \
                     openuvr_error_text(is_), (wanted));                                            \
             failures++;                                                                            \
         }                                                                                          \
     } while (0)
 
-static struct openuvr_config usual(void)
+static struct openuvr_config valid_config(void)
 {
     struct openuvr_config config = { .size = sizeof config };
     EXPECT(openuvr_config_default(&config), OPENUVR_OK);
@@ -38,14 +38,14 @@ static struct openuvr_config usual(void)
     return config;
 }
 
-/* Opens a host of a configuration that is wrong in one way. */
+/* Opens a host with a configuration that has one error; the reason must have `part`. */
 static int refused(const struct openuvr_config *config, const char *part)
 {
     struct openuvr_context *context = (void *)1;
     char why[200] = "";
     int got = openuvr_open(config, &context, why, sizeof why);
     if (context != NULL || strstr(why, part) == NULL) {
-        fprintf(stderr, "%p, and the reason has no \"%s\": %s\n", (void *)context, part, why);
+        fprintf(stderr, "context %p; the reason does not have \"%s\": %s\n", (void *)context, part, why);
         failures++;
     }
     openuvr_close(&context);
@@ -54,7 +54,7 @@ static int refused(const struct openuvr_config *config, const char *part)
 
 static void configurations(void)
 {
-    struct openuvr_config config = usual();
+    struct openuvr_config config = valid_config();
     struct openuvr_context *context;
 
     EXPECT(openuvr_config_default(NULL), OPENUVR_ERROR_NULL);
@@ -65,53 +65,53 @@ static void configurations(void)
     EXPECT(refused(&config, "size"), OPENUVR_ERROR_SIZE);
     config.size = 1 << 20;
     EXPECT(refused(&config, "size"), OPENUVR_ERROR_SIZE);
-    config = usual(), config.encoder = 99;
+    config = valid_config(), config.encoder = 99;
     EXPECT(refused(&config, "OPENUVR_ENCODER_TYPE"), OPENUVR_ERROR_ARGUMENT);
-    config = usual(), config.network = 99;
+    config = valid_config(), config.network = 99;
     EXPECT(refused(&config, "OPENUVR_NETWORK_TYPE"), OPENUVR_ERROR_ARGUMENT);
-    config = usual(), config.network = OPENUVR_NETWORK_TCP;
+    config = valid_config(), config.network = OPENUVR_NETWORK_TCP;
     EXPECT(refused(&config, "OPENUVR_NETWORK_UDP"), OPENUVR_ERROR_UNAVAILABLE);
-    config = usual(), config.encoder = OPENUVR_ENCODER_H264_VAAPI;
+    config = valid_config(), config.encoder = OPENUVR_ENCODER_H264_VAAPI;
     EXPECT(refused(&config, "would work"), OPENUVR_ERROR_UNAVAILABLE);
-    config = usual(), config.format = 17;
+    config = valid_config(), config.format = 17;
     EXPECT(refused(&config, "OPENUVR_PIXEL_FORMAT"), OPENUVR_ERROR_ARGUMENT);
-    config = usual(), config.input = 17;
+    config = valid_config(), config.input = 17;
     EXPECT(refused(&config, "OPENUVR_INPUT_TO"), OPENUVR_ERROR_ARGUMENT);
-    config = usual(), config.second_player = 3;
+    config = valid_config(), config.second_player = 3;
     EXPECT(refused(&config, "second_player"), OPENUVR_ERROR_ARGUMENT);
-    config = usual(), config.width = 0;
-    EXPECT(refused(&config, "sides"), OPENUVR_ERROR_ARGUMENT);
-    config = usual(), config.stride = 63;
+    config = valid_config(), config.width = 0;
+    EXPECT(refused(&config, "each side"), OPENUVR_ERROR_ARGUMENT);
+    config = valid_config(), config.stride = 63;
     EXPECT(refused(&config, "bytes"), OPENUVR_ERROR_ARGUMENT);
-    config = usual(), config.fps = 0.0 / 0.0;
+    config = valid_config(), config.fps = 0.0 / 0.0;
     EXPECT(refused(&config, "fps"), OPENUVR_ERROR_ARGUMENT);
-    config = usual(), config.bitrate = 7;
+    config = valid_config(), config.bitrate = 7;
     EXPECT(refused(&config, "bitrate"), OPENUVR_ERROR_ARGUMENT);
-    config = usual(), config.slices = 300;
+    config = valid_config(), config.slices = 300;
     EXPECT(refused(&config, "slices"), OPENUVR_ERROR_ARGUMENT);
-    config = usual(), config.bind = "everywhere";
+    config = valid_config(), config.bind = "everywhere";
     EXPECT(refused(&config, "everywhere"), OPENUVR_ERROR_ARGUMENT);
-    config = usual(), config.pin = "12";
+    config = valid_config(), config.pin = "12";
     EXPECT(refused(&config, "pin"), OPENUVR_ERROR_ARGUMENT);
-    config = usual(), config.name = "\xff";
+    config = valid_config(), config.name = "\xff";
     EXPECT(refused(&config, "UTF-8"), OPENUVR_ERROR_ARGUMENT);
 
-    /* A structure of a newer header is taken if what is new in it is not asked for. */
+    /* A structure of a newer header is accepted if its new fields are zero. */
     struct {
         struct openuvr_config config;
         unsigned char more[16];
-    } newer = { .config = usual() };
+    } newer = { .config = valid_config() };
     newer.config.size = sizeof newer;
     EXPECT(openuvr_open(&newer.config, &context, NULL, 0), OPENUVR_OK);
     openuvr_close(&context);
     newer.more[15] = 1;
     EXPECT(refused(&newer.config, "too old"), OPENUVR_ERROR_SIZE);
-    /* None ends in the middle of a pointer. */
-    config = usual();
+    /* The size must not end within a pointer. */
+    config = valid_config();
     config.size = offsetof(struct openuvr_config, name) + 4;
     EXPECT(refused(&config, "size"), OPENUVR_ERROR_SIZE);
-    /* And one of an older header, which ends early. */
-    config = usual();
+    /* A structure of an older header ends early. */
+    config = valid_config();
     config.size = offsetof(struct openuvr_config, name);
     EXPECT(openuvr_open(&config, &context, NULL, 0), OPENUVR_OK);
     openuvr_close(&context);
@@ -180,14 +180,14 @@ static void null_and_wrong_contexts(void)
     openuvr_close_mud(NULL);
     openuvr_close_mud(&no_mud);
 
-    /* The paper's Table I has a MUD's context at the host's function. */
+    /* The paper's Table I passes a MUD's context to the host's function. */
     no_mud = openuvr_alloc_mud_context(OPENUVR_ENCODER_H264, OPENUVR_NETWORK_UDP);
     EXPECT(no_mud != NULL, 1);
     none = (struct openuvr_context *)no_mud;
     EXPECT(openuvr_map_device(none, 1, 1), OPENUVR_ERROR_ARGUMENT);
     openuvr_close(&none);
-    EXPECT(none != NULL, 1); /* left alone: it is no host */
-    EXPECT(openuvr_init_mud_thread(no_mud), OPENUVR_ERROR_STATE); /* no host is named */
+    EXPECT(none != NULL, 1); /* unchanged: it is not a host */
+    EXPECT(openuvr_init_mud_thread(no_mud), OPENUVR_ERROR_STATE); /* no host is set */
     EXPECT(openuvr_set_host(no_mud, "no host", NULL), OPENUVR_ERROR_ARGUMENT);
     EXPECT(openuvr_set_host(no_mud, NULL, NULL), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_set_host(no_mud, "127.0.0.1:9", "12"), OPENUVR_ERROR_ARGUMENT);
@@ -203,7 +203,7 @@ static void null_and_wrong_contexts(void)
 
     EXPECT(openuvr_alloc_context(99, 0, NULL) == NULL, 1);
     EXPECT(openuvr_alloc_mud_context(1, 99) == NULL, 1);
-    /* A word that names hardware is never the processor. */
+    /* The name of hardware never selects the CPU. */
     EXPECT(openuvr_alloc_mud_context(OPENUVR_ENCODER_H264_VAAPI, OPENUVR_NETWORK_UDP) == NULL, 1);
     EXPECT(openuvr_check_mud_support(OPENUVR_ENCODER_H264_VAAPI, OPENUVR_NETWORK_UDP, NULL, 0),
            OPENUVR_ERROR_UNAVAILABLE);
@@ -211,13 +211,13 @@ static void null_and_wrong_contexts(void)
            OPENUVR_ERROR_UNAVAILABLE);
 }
 
-/* A start that fails changes nothing: what was told before is still there for the next one. */
+/* A failed start changes nothing: the settings remain for the next one. */
 static void failed_starts(void)
 {
     struct openuvr_mud_config config = { .size = sizeof config };
     struct openuvr_mud_context *mud;
     struct openuvr_context *host;
-    struct openuvr_config usually = usual();
+    struct openuvr_config host_config = valid_config();
     char text[200] = "";
     int ends[2];
 
@@ -225,8 +225,8 @@ static void failed_starts(void)
     EXPECT(openuvr_mud_config_default(&config), OPENUVR_OK);
     config.host = "127.0.0.1:9";
     config.pin = "135790";
-    config.display = ":65000"; /* there is none */
-    config.max_width = 640; /* of how many rows? */
+    config.display = ":65000"; /* does not exist */
+    config.max_width = 640; /* without max_height */
     EXPECT(openuvr_open_mud(&config, &mud, text, sizeof text), OPENUVR_ERROR_ARGUMENT);
     EXPECT(strstr(text, "max_height") != NULL, 1);
     config.max_width = 0;
@@ -239,20 +239,20 @@ static void failed_starts(void)
     EXPECT(openuvr_register_input_device(mud, 1, ends[0]), OPENUVR_OK);
     close(ends[0]);
     EXPECT(openuvr_init_mud_thread(mud), OPENUVR_ERROR_FAILED);
-    EXPECT((int)write(ends[1], "", 1), 1); /* somebody may read it yet */
+    EXPECT((int)write(ends[1], "", 1), 1); /* it still has a reader */
     openuvr_close_mud(&mud);
     EXPECT((int)write(ends[1], "", 1), -1);
     close(ends[1]);
 
     EXPECT(pipe(ends), 0);
-    EXPECT(openuvr_open(&usually, &host, NULL, 0), OPENUVR_OK);
+    EXPECT(openuvr_open(&host_config, &host, NULL, 0), OPENUVR_OK);
     EXPECT(openuvr_map_input_device(host, 1, ends[0]), OPENUVR_ERROR_ARGUMENT);
     EXPECT(openuvr_map_input_device(host, 1, ends[1]), OPENUVR_OK);
-    /* What open() returns for a device that is missing ends no mapping. */
+    /* The result of open() for a missing device does not remove a mapping. */
     EXPECT(openuvr_map_input_device(host, 1, open("/dev/input/none", O_RDWR)), OPENUVR_ERROR_ARGUMENT);
     EXPECT(openuvr_last_error(host, text, sizeof text), OPENUVR_OK);
     EXPECT(strstr(text, "did open() fail?") != NULL, 1);
-    EXPECT(openuvr_map_input_device(host, 0, ends[1]), OPENUVR_OK); /* 0 is a number as well */
+    EXPECT(openuvr_map_input_device(host, 0, ends[1]), OPENUVR_OK); /* 0 is a valid number */
     EXPECT(openuvr_map_input_device(host, 255, ends[1]), OPENUVR_OK);
     EXPECT(openuvr_unmap_input_device(host, 255), OPENUVR_OK);
     EXPECT(openuvr_unmap_input_device(host, 256), OPENUVR_ERROR_ARGUMENT);
@@ -323,7 +323,7 @@ static void pictures(struct openuvr_context *context)
     picture.size = sizeof picture;
     picture.release = release;
     picture.user = &released;
-    /* One a second is wanted while nobody watches; what is not wanted is given back at once. */
+    /* One per second is needed while no MUD watches; the others are released at once. */
     EXPECT(openuvr_send_picture(context, &picture, 1) >= 0, 1);
     for (int again = 0; again < 100 && openuvr_send_picture(context, &picture, 0) != 0; again++)
         ;
@@ -368,15 +368,15 @@ static void pictures(struct openuvr_context *context)
     EXPECT(openuvr_open_pairing(context, NULL, 1), OPENUVR_ERROR_NULL);
 }
 
-/* How often a picture was sent. */
-static int asked;
+/* The number of submitted pictures. */
+static int submitted;
 
-/* Sends it until it is wanted: one a second is, while nobody watches. */
-static int wanted(struct openuvr_context *context, const struct openuvr_picture *picture)
+/* Submits a picture until it is accepted: while no MUD watches, one per second is. */
+static int submit(struct openuvr_context *context, const struct openuvr_picture *picture)
 {
     for (int tries = 0; tries < 1000; tries++) {
         int sent = openuvr_send_picture(context, picture, 0);
-        asked++;
+        submitted++;
         if (sent != 0)
             return sent;
         usleep(5000);
@@ -384,37 +384,37 @@ static int wanted(struct openuvr_context *context, const struct openuvr_picture 
     return 0;
 }
 
-/* A linear dma-buf stands for itself where there is /dev/udmabuf; a sealed memfd always. */
+/* A sealed memfd serves as a linear dma-buf on machines without /dev/udmabuf, too. */
 static void dma_bufs(struct openuvr_context *context)
 {
     struct openuvr_picture picture = { .size = sizeof picture };
-    int fd = memfd_create("picture", MFD_CLOEXEC | MFD_ALLOW_SEALING), back = 0;
+    int fd = memfd_create("picture", MFD_CLOEXEC | MFD_ALLOW_SEALING), releases = 0;
 
     picture.format = OPENUVR_PIXEL_FORMAT_BGRX;
     picture.width = picture.height = 64;
     picture.is_dma_buf = 1;
     picture.dma_buf = fd;
-    EXPECT(wanted(context, &picture), OPENUVR_ERROR_ARGUMENT); /* it may shrink */
+    EXPECT(submit(context, &picture), OPENUVR_ERROR_ARGUMENT); /* it can shrink */
     EXPECT(ftruncate(fd, 64 * 64 * 4 + 100), 0);
     EXPECT(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
     picture.offset = 101;
-    EXPECT(wanted(context, &picture), OPENUVR_ERROR_ARGUMENT); /* it ends too early */
+    EXPECT(submit(context, &picture), OPENUVR_ERROR_ARGUMENT); /* it ends too early */
     picture.offset = 100;
     EXPECT((int)lseek(fd, 7, SEEK_SET), 7);
-    EXPECT(wanted(context, &picture), 1);
-    EXPECT((int)lseek(fd, 0, SEEK_CUR), 7); /* it is read where it was */
-    picture.release = release; /* called for each that was not wanted, and for the one that was */
-    picture.user = &back;
-    asked = 0;
-    EXPECT(wanted(context, &picture), 1);
-    EXPECT(back, asked);
+    EXPECT(submit(context, &picture), 1);
+    EXPECT((int)lseek(fd, 0, SEEK_CUR), 7); /* its file position is unchanged */
+    picture.release = release; /* called for each skipped picture, and for the accepted one */
+    picture.user = &releases;
+    submitted = 0;
+    EXPECT(submit(context, &picture), 1);
+    EXPECT(releases, submitted);
     picture.release = NULL;
     picture.modifier = 1;
-    EXPECT(wanted(context, &picture), OPENUVR_ERROR_UNAVAILABLE);
+    EXPECT(submit(context, &picture), OPENUVR_ERROR_UNAVAILABLE);
     close(fd);
 }
 
-/* The stream is the parent's. */
+/* The stream belongs to the parent. */
 static void forked(struct openuvr_context *context)
 {
     int status = 0;
@@ -434,7 +434,7 @@ static void forked(struct openuvr_context *context)
     EXPECT(openuvr_begin_frame(context), OPENUVR_OK);
 }
 
-/* The library's threads take no signal of the application's, and its handlers stay. */
+/* The library's threads receive no signals of the application, and its handlers stay installed. */
 static volatile sig_atomic_t alarms;
 static pthread_t main_thread;
 
@@ -444,48 +444,48 @@ static void on_alarm(int signal)
     alarms += pthread_equal(pthread_self(), main_thread) ? 1 : 1000;
 }
 
-/* Takes the sockets of the library's only host away, as a failing network card would. */
+/* Replaces the sockets of the library's only host, like a failing network card. */
 static void unplug(void)
 {
-    int nowhere = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
     for (int fd = 3; fd < 1000; fd++) {
         struct sockaddr_storage address;
         socklen_t size = sizeof address;
         if (getsockname(fd, (struct sockaddr *)&address, &size) == 0 &&
             (address.ss_family == AF_INET || address.ss_family == AF_INET6))
-            EXPECT(dup2(nowhere, fd), fd);
+            EXPECT(dup2(null_fd, fd), fd);
     }
-    close(nowhere);
+    close(null_fd);
 }
 
-/* Of a stream that has ended every picture says so, wanted or not, and what was lent comes back. */
-static void over(void)
+/* After the end of a stream each submission returns an error, and all lent pictures are released. */
+static void ended_stream(void)
 {
     static uint32_t pixels[64][64];
-    struct openuvr_config config = usual();
+    struct openuvr_config config = valid_config();
     struct openuvr_context *context;
     struct openuvr_picture picture = { .size = sizeof picture };
-    int lent = 0, sent = 0, back = 0;
+    int lent = 0, sent = 0, releases = 0;
     char text[100] = "";
 
     picture.format = OPENUVR_PIXEL_FORMAT_BGRX;
     picture.width = picture.height = 64;
     picture.data = pixels;
     picture.release = release;
-    picture.user = &back;
+    picture.user = &releases;
     EXPECT(openuvr_open(&config, &context, NULL, 0), OPENUVR_OK);
     EXPECT(openuvr_init_thread(context), OPENUVR_OK);
     unplug();
     for (; sent >= 0 && lent < 2000; lent++) {
-        EXPECT(openuvr_open_pairing(context, "1234", 1), OPENUVR_OK); /* it looks at its socket */
+        EXPECT(openuvr_open_pairing(context, "1234", 1), OPENUVR_OK); /* it uses the host's socket */
         sent = openuvr_send_picture(context, &picture, lent % 2);
         usleep(5000);
     }
     EXPECT(sent, OPENUVR_ERROR_ENDED);
     for (int wait = 0; wait < 2; wait++, lent++)
         EXPECT(openuvr_send_picture(context, &picture, wait), OPENUVR_ERROR_ENDED);
-    /* The reason is known a moment later. */
+    /* The reason is available shortly afterwards. */
     for (int tries = 0; tries < 1000 && strstr(text, "receiving failed") == NULL; tries++, lent++) {
         usleep(5000);
         EXPECT(openuvr_send_picture(context, &picture, 0), OPENUVR_ERROR_ENDED);
@@ -494,14 +494,14 @@ static void over(void)
     EXPECT(strstr(text, "receiving failed") != NULL, 1);
     EXPECT(openuvr_begin_frame(context), OPENUVR_OK);
     openuvr_close(&context);
-    EXPECT(back, lent);
+    EXPECT(releases, lent);
 }
 
 int main(void)
 {
     struct sigaction action = { .sa_handler = on_alarm }, after;
     struct openuvr_context *context, *other, *copy;
-    struct openuvr_config config = usual();
+    struct openuvr_config config = valid_config();
     char text[100] = "";
 
     main_thread = pthread_self();
@@ -523,7 +523,7 @@ int main(void)
     EXPECT(openuvr_pin(context, text, sizeof text), OPENUVR_OK);
     EXPECT(strcmp(text, "135790"), 0);
 
-    /* A second one beside it, at another port; at the same port it says why not. */
+    /* A second host in the process, on another port. */
     EXPECT(openuvr_open(&config, &other, text, sizeof text), OPENUVR_OK);
     EXPECT(openuvr_init_thread(other), OPENUVR_OK);
     openuvr_close(&other);
@@ -541,10 +541,10 @@ int main(void)
     openuvr_close(&context);
     EXPECT(context == NULL && copy != NULL, 1);
     openuvr_close(&context);
-    /* All that was lent is back. */
+    /* All lent pictures are released. */
     EXPECT(released >= 2, 1);
-    over();
+    ended_stream();
     if (failures == 0)
-        fprintf(stderr, "all as it should be\n");
+        fprintf(stderr, "all calls returned the expected errors\n");
     return failures != 0;
 }

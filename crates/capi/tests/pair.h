@@ -1,20 +1,20 @@
 /*
- * A host's MUD in the same process, without a window, and what a test says when something is wrong.
+ * A MUD for a host in the same process, without a window, and the check of the tests.
  */
 #include <openuvr.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void check(int right, const char *what)
+static void check(int condition, const char *what)
 {
-    if (!right) {
+    if (!condition) {
         fprintf(stderr, "%s\n", what);
         exit(1);
     }
 }
 
-/* Fills a host's configuration; its keys lie in `own`, of `size` bytes, a folder in `folder`. */
+/* Fills a host's configuration; `own` (of `size` bytes) gets the path of its folder for keys, in `folder`. */
 __attribute__((unused)) static void host_config(struct openuvr_config *config, const char *folder, char *own, size_t size)
 {
     snprintf(own, size, "%s/host", folder);
@@ -26,7 +26,7 @@ __attribute__((unused)) static void host_config(struct openuvr_config *config, c
     config->realtime = 0;
 }
 
-/* A MUD that a host lets in, with keys of its own number, and its sound, an OPENUVR_SOUND. */
+/* Starts a MUD that pairs with the host, with the keys of number `which`; `sound` is an OPENUVR_SOUND. */
 __attribute__((unused)) static struct openuvr_mud_context *mud_with_sound(struct openuvr_context *host, const char *folder, int which, uint32_t sound)
 {
     struct openuvr_mud_config config = { .size = sizeof config };
@@ -43,18 +43,18 @@ __attribute__((unused)) static struct openuvr_mud_context *mud_with_sound(struct
     config.pin = "135790";
     config.config_dir = own;
     config.realtime = 0;
-    /* More than any picture here has. */
+    /* Larger than any picture of the tests. */
     config.max_width = 4000;
     config.max_height = 3000;
     config.max_bitrate = 9000000;
     config.sound = sound;
-    check(openuvr_open_pairing(host, config.pin, 60) == 0, "nobody is let in");
-    check(openuvr_open_mud(&config, &context, NULL, 0) == 0, "no MUD");
+    check(openuvr_open_pairing(host, config.pin, 60) == 0, "cannot open pairing");
+    check(openuvr_open_mud(&config, &context, NULL, 0) == 0, "cannot open the MUD");
     check(openuvr_init_mud_thread(context) == 0, "the MUD does not start");
     return context;
 }
 
-/* The same without sound. */
+/* Like `mud_with_sound`, without sound. */
 __attribute__((unused)) static struct openuvr_mud_context *mud_of(struct openuvr_context *host, const char *folder, int which)
 {
     return mud_with_sound(host, folder, which, OPENUVR_SOUND_NOWHERE);

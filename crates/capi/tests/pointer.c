@@ -1,14 +1,14 @@
 /*
- * Input that goes into the X display: the pointer goes to where the picture lies there, also when the
- * picture gets another size. Ends with 0 if it did. The word is a folder to keep keys in.
+ * Input to the X display: the pointer moves within the picture's area there, also after the picture's size
+ * changes. Exits with 0 if it does. The argument is a folder for keys.
  */
 #include "pair.h"
 #include <X11/Xlib.h>
 
 static Display *display;
 
-/* Gives pictures and points at their middle until the pointer is at this place of the display. */
-static void points(struct openuvr_context *host, struct openuvr_mud_context *mud, uint32_t width,
+/* Submits pictures and points at their centre until the pointer is at this position of the display. */
+static void point_at_centre(struct openuvr_context *host, struct openuvr_mud_context *mud, uint32_t width,
                    uint32_t height, int x, int y)
 {
     static uint32_t pixels[180][320];
@@ -26,8 +26,8 @@ static void points(struct openuvr_context *host, struct openuvr_mud_context *mud
     input.x = input.y = 32768;
     for (int tries = 0; tries < 2000; tries++) {
         struct openuvr_picture shown = { .size = sizeof shown };
-        check(openuvr_send_picture(host, &picture, 0) >= 0, "no picture can be given");
-        check(openuvr_send_input(mud, &input) == 0, "nothing can be done");
+        check(openuvr_send_picture(host, &picture, 0) >= 0, "cannot submit a picture");
+        check(openuvr_send_input(mud, &input) == 0, "cannot send input");
         openuvr_next_frame(mud, &shown, 5);
         XQueryPointer(display, DefaultRootWindow(display), &none, &none, &at_x, &at_y, &unused,
                       &unused, &mask);
@@ -47,21 +47,21 @@ int main(int argc, char **argv)
     char own[300], why[200] = "";
 
     display = XOpenDisplay(NULL);
-    check(display != NULL, "no display");
+    check(display != NULL, "cannot open the display");
     host_config(&config, folder, own, sizeof own);
     config.input = OPENUVR_INPUT_TO_DISPLAY;
     check(openuvr_open(&config, &host, why, sizeof why) == 0, why);
     check(openuvr_init_thread(host) == 0, "the host does not start");
     mud = mud_of(host, folder, 0);
-    /* In the corner, and as large as the pictures, not as the configuration. */
-    points(host, mud, 320, 180, 160, 90);
-    check(openuvr_set_viewport(host, 200, 100, 0, 0) == 0, "it can't be moved");
-    points(host, mud, 320, 180, 360, 190);
-    points(host, mud, 160, 120, 280, 160);
-    /* Shown larger than it is. */
-    check(openuvr_set_viewport(host, 10, 20, 400, 300) == 0, "it can't be enlarged");
-    points(host, mud, 160, 120, 210, 170);
-    points(host, mud, 320, 180, 210, 170);
+    /* In the corner, with the size of the pictures, not of the configuration. */
+    point_at_centre(host, mud, 320, 180, 160, 90);
+    check(openuvr_set_viewport(host, 200, 100, 0, 0) == 0, "cannot move the viewport");
+    point_at_centre(host, mud, 320, 180, 360, 190);
+    point_at_centre(host, mud, 160, 120, 280, 160);
+    /* Scaled up. */
+    check(openuvr_set_viewport(host, 10, 20, 400, 300) == 0, "cannot enlarge the viewport");
+    point_at_centre(host, mud, 160, 120, 210, 170);
+    point_at_centre(host, mud, 320, 180, 210, 170);
     openuvr_close(&host);
     openuvr_close_mud(&mud);
     XCloseDisplay(display);

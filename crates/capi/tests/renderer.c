@@ -1,7 +1,7 @@
 /*
- * A renderer that ends and begins again, as an engine's does with each new video mode: a host at the same
- * port with another OpenGL context each time, and a MUD that sees it. Ends with 0 if each was seen, nothing
- * that is open is left behind, and no thread. The word is a folder to keep keys in.
+ * A renderer that restarts, like that of an engine after a change of the video mode: a host on the same port
+ * with another OpenGL context each time, and a MUD that shows it. Exits with 0 if each picture is shown, and
+ * no descriptor or thread leaks. The argument is a folder for keys.
  */
 #include "gl.h"
 #include <dirent.h>
@@ -13,15 +13,15 @@ static int whole_window(struct openuvr_context *host)
     return openuvr_capture_gl(host, 0, 0, 0);
 }
 
-static int entries(const char *folder)
+static int count_entries(const char *folder)
 {
-    DIR *open = opendir(folder);
+    DIR *dir = opendir(folder);
     int count = 0;
 
-    check(open != NULL, folder);
-    while (readdir(open) != NULL)
+    check(dir != NULL, folder);
+    while (readdir(dir) != NULL)
         count++;
-    closedir(open);
+    closedir(dir);
     return count;
 }
 
@@ -46,27 +46,27 @@ int main(int argc, char **argv)
         check(openuvr_open(&config, &host, why, sizeof why) == 0, why);
         if (openuvr_init_thread(host) != 0) {
             openuvr_last_error(host, why, sizeof why);
-            check(0, why); /* the port of the host before is not free */
+            check(0, why); /* the previous host still has the port */
         }
         openuvr_listen_address(host, place, sizeof place);
         snprintf(address, sizeof address, "%.60s", strstr(place, "127.0.0.1:"));
         address[strcspn(address, ",")] = 0;
         mud = mud_of(host, folder, 0);
-        shows(mud, 200, 120, colour, whole_window, host);
+        wait_until_shown(mud, 200, 120, colour, whole_window, host);
         if (i % 2 == 0)
             openuvr_close_mud(&mud);
         openuvr_close(&host);
         openuvr_close_mud(&mud);
         glXMakeCurrent(display, None, NULL);
         glXDestroyContext(display, context);
-        /* The first one loads what stays: the codecs' and the driver's libraries. */
+        /* The first host loads libraries of codecs and the driver, which stay loaded. */
         if (i == 1) {
-            files = entries("/proc/self/fd");
-            threads = entries("/proc/self/task");
+            files = count_entries("/proc/self/fd");
+            threads = count_entries("/proc/self/task");
         }
     }
-    check(entries("/proc/self/fd") <= files, "files stay open");
-    check(entries("/proc/self/task") <= threads, "threads stay");
+    check(count_entries("/proc/self/fd") <= files, "descriptors leak");
+    check(count_entries("/proc/self/task") <= threads, "threads leak");
     XFree(visual);
     XCloseDisplay(display);
     return 0;

@@ -1,9 +1,9 @@
-//! `dlsym` and `dlvsym` of this library: they give away its own functions where somebody asks for
-//! one of the few that it stands in front of; everything else is the C library's business.
+//! `dlsym` and `dlvsym` of this library: they return its own functions for hooked names, and forward
+//! everything else to the C library.
 //!
-//! Both are a few instructions in front of a jump: the C library sees the same stack and the same
-//! caller as if nobody stood between, since what it finds with `RTLD_NEXT` depends on who asks. Such a
-//! look-up is always passed on: the linker knows this library, and its place among others of its kind.
+//! Both end with a tail jump: the C library sees the original stack and caller, on which the result for
+//! `RTLD_NEXT` depends. Such lookups are always forwarded: the linker knows this library's position
+//! among other interposing libraries.
 
 use std::arch::naked_asm;
 use std::ffi::{CStr, c_char, c_void};
@@ -13,18 +13,18 @@ use crate::gl::Hooked;
 use crate::process::guarded;
 use crate::real;
 
-/// In two registers: what to return, or where to go on with the arguments as they were.
+/// Returned in two registers: the result, or the function to jump to with unchanged arguments.
 #[repr(C)]
-struct Decision {
-    answer: *mut c_void,
-    go_on: *mut c_void,
+struct Lookup {
+    result: *mut c_void,
+    forward: *mut c_void,
 }
 
-impl Decision {
-    fn new(answer: Option<*mut c_void>, real: &real::CLibrary) -> Decision {
-        Decision {
-            answer: answer.unwrap_or(ptr::null_mut()),
-            go_on: match answer {
+impl Lookup {
+    fn new(result: Option<*mut c_void>, real: &real::CLibrary) -> Lookup {
+        Lookup {
+            result: result.unwrap_or(ptr::null_mut()),
+            forward: match result {
                 Some(_) => ptr::null_mut(),
                 None => real.address(),
             },
@@ -111,43 +111,44 @@ unsafe extern "C" fn dlvsym(
     );
 }
 
-unsafe extern "C" fn decide(handle: *mut c_void, name: *const c_char) -> Decision {
-    // SAFETY: the caller of dlsym gives a name.
-    Decision::new(unsafe { ours(handle, name) }, &real::DLSYM)
+unsafe extern "C" fn decide(handle: *mut c_void, name: *const c_char) -> Lookup {
+    // SAFETY: the caller of dlsym passes a name.
+    Lookup::new(unsafe { hooked_symbol(handle, name) }, &real::DLSYM)
 }
 
 unsafe extern "C" fn decide_versioned(
     handle: *mut c_void,
     name: *const c_char,
     _version: *const c_char,
-) -> Decision {
-    // SAFETY: the caller of dlvsym gives a name. The libraries of GL have no versions.
-    Decision::new(unsafe { ours(handle, name) }, &real::DLVSYM)
+) -> Lookup {
+    // SAFETY: the caller of dlvsym passes a name. Symbols of GL libraries have no versions.
+    Lookup::new(unsafe { hooked_symbol(handle, name) }, &real::DLVSYM)
 }
 
-/// What the caller is to get from this library; `None` if that is the C library's business.
+/// The result for a hooked name; `None` to forward to the C library.
 ///
 /// # Safety
 /// `name` is null or a string.
-unsafe fn ours(handle: *mut c_void, name: *const c_char) -> Option<*mut c_void> {
+unsafe fn hooked_symbol(handle: *mut c_void, name: *const c_char) -> Option<*mut c_void> {
     if handle == libc::RTLD_NEXT || name.is_null() {
         return None;
     }
     // SAFETY: not null.
     let name = unsafe { CStr::from_ptr(name) };
-    let answer = guarded(|| {
-        let hooked = Hooked::named(name)?;
+    let result = guarded(|| {
+        let hooked = Hooked::find(name)?;
         if handle == libc::RTLD_DEFAULT {
-            // The linker finds ours, also where a program asks whether it has such a function.
+            // The linker finds the hook, even if the program only tests for the function.
             if !hooked.real.address().is_null() {
                 return None;
             }
-            // Behind this library there is none, which the C library also says for `dlerror`.
+            // No real function exists; the C library sets `dlerror`.
             return Some(real::look_up(libc::RTLD_NEXT, name));
         }
         let found = real::look_up(handle, name);
-        // What is not there is said by the C library, with its error message.
-        (found != hooked.ours && real::is_systems(found)).then_some(hooked.ours)
+        // A missing symbol is left to the C library, which sets the error message.
+        (found != hooked.replacement && real::is_system_address(found))
+            .then_some(hooked.replacement)
     });
-    answer.flatten()
+    result.flatten()
 }

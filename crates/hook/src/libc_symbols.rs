@@ -1,19 +1,19 @@
 //! The C library's own `dlsym` and `dlvsym`, found in its symbol table in memory.
 //!
-//! This library exports functions of the same names, so that the linker's way to them would end
-//! here again. What it is not: it knows no other library than the C library, which every program
-//! that can be hooked has at once, and follows no versions: all of a name do the same there.
+//! This library exports functions of the same names, so a lookup through the linker would return those.
+//! It supports only the C library, and ignores symbol versions: there, all versions of a name behave the
+//! same.
 
 #![allow(
     clippy::cast_possible_truncation,
-    reason = "addresses, on machines where they have 64 bits: the tables are those of such"
+    reason = "addresses on 64-bit machines: the tables are 64-bit ELF"
 )]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::size_of;
 use std::ptr;
 
-/// What an entry of the dynamic section says (gABI 4.1, "Dynamic Section").
+/// An entry of the dynamic section (gABI 4.1, "Dynamic Section").
 #[repr(C)]
 struct Dynamic {
     tag: i64,
@@ -25,52 +25,52 @@ const DT_STRTAB: i64 = 5;
 const DT_SYMTAB: i64 = 6;
 const DT_GNU_HASH: i64 = 0x6fff_fef5;
 
-/// Files of the C library: until glibc 2.34 `dlsym` was in the second.
+/// Files of the C library: before glibc 2.34, `dlsym` was in the second.
 const FILES: [&[u8]; 2] = [b"libc.so.6", b"libdl.so.2"];
 
-struct Wanted<'a> {
+struct Query<'a> {
     name: &'a CStr,
     found: *mut c_void,
 }
 
 /// The address of the C library's function `name`, or null.
 pub(crate) fn find(name: &CStr) -> *mut c_void {
-    let mut wanted = Wanted {
+    let mut query = Query {
         name,
         found: ptr::null_mut(),
     };
-    // SAFETY: the callback gets `wanted`, which lives until this returns.
-    unsafe { libc::dl_iterate_phdr(Some(visit), ptr::from_mut(&mut wanted).cast()) };
-    wanted.found
+    // SAFETY: the callback gets `query`, which lives until this returns.
+    unsafe { libc::dl_iterate_phdr(Some(visit), ptr::from_mut(&mut query).cast()) };
+    query.found
 }
 
-/// Looks into one loaded object; not 0 ends the search.
+/// Searches one loaded object; a nonzero result ends the iteration.
 unsafe extern "C" fn visit(
     info: *mut libc::dl_phdr_info,
     _size: libc::size_t,
-    wanted: *mut c_void,
+    query: *mut c_void,
 ) -> c_int {
-    // SAFETY: dl_iterate_phdr gives a valid description, and `find` its `Wanted`.
-    let (info, wanted) = unsafe { (&*info, &mut *wanted.cast::<Wanted<'_>>()) };
+    // SAFETY: dl_iterate_phdr passes a valid description, and `find` passes its `Query`.
+    let (info, query) = unsafe { (&*info, &mut *query.cast::<Query<'_>>()) };
     if info.dlpi_name.is_null() {
         return 0;
     }
-    // SAFETY: not null, and a string of the loader's.
+    // SAFETY: not null, and a string of the loader.
     let path = unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes();
     let file = path.rsplit(|byte| *byte == b'/').next();
     if !file.is_some_and(|file| FILES.contains(&file)) {
         return 0;
     }
-    // SAFETY: the object is loaded, and stays while its description is looked at.
-    wanted.found = unsafe { look_up(info, wanted.name) }.unwrap_or(ptr::null_mut());
-    c_int::from(!wanted.found.is_null())
+    // SAFETY: the object is loaded, and stays loaded during the callback.
+    query.found = unsafe { look_up(info, query.name) }.unwrap_or(ptr::null_mut());
+    c_int::from(!query.found.is_null())
 }
 
 /// # Safety
 /// `info` describes an object that is loaded and relocated.
 unsafe fn look_up(info: &libc::dl_phdr_info, name: &CStr) -> Option<*mut c_void> {
     let base = info.dlpi_addr as usize;
-    // SAFETY: so many headers are there.
+    // SAFETY: the object has `dlpi_phnum` headers.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
     let dynamic = headers.iter().find(|h| h.p_type == libc::PT_DYNAMIC)?;
     let mut entry = (base + dynamic.p_vaddr as usize) as *const Dynamic;
@@ -93,7 +93,7 @@ unsafe fn look_up(info: &libc::dl_phdr_info, name: &CStr) -> Option<*mut c_void>
     }
     // SAFETY: the three tables are those of this object.
     unsafe {
-        in_tables(
+        find_in_hash_table(
             base,
             strings,
             symbols as *const libc::Elf64_Sym,
@@ -103,19 +103,19 @@ unsafe fn look_up(info: &libc::dl_phdr_info, name: &CStr) -> Option<*mut c_void>
     }
 }
 
-/// A look-up in a hash table of the GNU kind: header, Bloom filter, buckets, chains.
+/// A lookup in a GNU hash table: header, Bloom filter, buckets, chains.
 ///
 /// # Safety
 /// The tables are those of the object at `base`.
-unsafe fn in_tables(
+unsafe fn find_in_hash_table(
     base: usize,
     strings: usize,
     symbols: *const libc::Elf64_Sym,
     hash: *const u32,
     name: &CStr,
 ) -> Option<*mut c_void> {
-    // SAFETY: the header has four words, then come the filter's words of 64 bits, then the buckets;
-    // a chain ends with an odd word, and has a word for each symbol from `first` on.
+    // SAFETY: the header has four words, followed by the 64-bit words of the filter and the buckets; a
+    // chain has a word for each symbol from `first` on and ends with an odd word.
     unsafe {
         let (buckets, first, filter) = (*hash, *hash.add(1), *hash.add(2) as usize);
         if buckets == 0 {
@@ -123,8 +123,8 @@ unsafe fn in_tables(
         }
         let bucket = hash.add(4 + filter * (size_of::<u64>() / size_of::<u32>()));
         let chain = bucket.add(buckets as usize);
-        let wanted = gnu_hash(name.to_bytes());
-        let mut index = *bucket.add((wanted % buckets) as usize);
+        let target = gnu_hash(name.to_bytes());
+        let mut index = *bucket.add((target % buckets) as usize);
         if index < first {
             return None;
         }
@@ -132,7 +132,7 @@ unsafe fn in_tables(
             let link = *chain.add((index - first) as usize);
             let symbol = &*symbols.add(index as usize);
             let defined = symbol.st_shndx != 0 && symbol.st_value != 0;
-            if link | 1 == wanted | 1 && defined {
+            if link | 1 == target | 1 && defined {
                 let known = (strings + symbol.st_name as usize) as *const c_char;
                 if CStr::from_ptr(known) == name {
                     return Some((base + symbol.st_value as usize) as *mut c_void);
@@ -159,12 +159,12 @@ mod tests {
     #[test]
     fn the_c_librarys_functions_are_found_as_by_the_linker() {
         for name in [c"getpid", c"qsort", c"dlopen"] {
-            // SAFETY: a name, and a handle that always is.
+            // SAFETY: a name, and a predefined handle.
             let linked = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
             assert_eq!(find(name), linked, "{name:?}");
         }
         assert!(find(c"no_such_function").is_null());
-        // Of these the linker finds the ones of this library first.
+        // For these, the linker finds this library's functions first.
         assert!(!find(c"dlsym").is_null() && !find(c"dlvsym").is_null());
     }
 }

@@ -1,24 +1,23 @@
-//! Whether this process streams: it was started by `openuvr run`, is not a child that was forked, and has
-//! not failed.
+//! Whether this process streams: it was started by `openuvr run`, is not a forked child, and has not
+//! failed.
 //!
-//! A library that is loaded into a process has no place to keep anything but the process: the statics are
-//! of it. Nothing here takes a lock, so that all of it may be asked in a forked child, whose locks may be
-//! held by threads that are not there.
+//! The state is in statics, because a preloaded library has no other owner. It is lock-free: in a forked
+//! child, a mutex may be held by a thread that does not exist there.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use openuvr_runtime::line::SOCKET;
 
-/// The process whose stream it is; 0 before its first context or swap. A child inherits its parent's
-/// id, which is not its own.
+/// The process ID of the stream's owner; 0 before its first context or swap. A forked child inherits the
+/// value, which differs from its own ID.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
-/// Nothing is done any more in this process, for whatever reason.
+/// The hook is disabled in this process.
 static OFF: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process has a stream: not if it was not started by `openuvr run`, was forked, or has
-/// failed. From any thread; the first call makes this process the owner.
-pub(crate) fn streams() -> bool {
+/// Whether this process has a stream: it was started by `openuvr run`, not forked, and has not failed.
+/// From any thread; the first call makes this process the owner.
+pub(crate) fn is_enabled() -> bool {
     if OFF.load(Ordering::Relaxed) {
         return false;
     }
@@ -36,20 +35,20 @@ pub(crate) fn streams() -> bool {
     }
 }
 
-/// The same, if it has one already, also where it does nothing any more: for what goes away, and may
-/// still be in use.
-pub(crate) fn has_begun() -> bool {
+/// Whether this process is the owner, even if disabled since: for the release of objects that may be in
+/// use.
+pub(crate) fn has_started() -> bool {
     OWNER.load(Ordering::Acquire) == std::process::id()
 }
 
-/// What every function that the game calls does of its own: a panic in it ends the stream, and not
-/// the game. `None` then.
+/// Runs the hook's own work in a hooked function: a panic disables the hook but does not end the game.
+/// `None` after a panic.
 pub(crate) fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
     result.map_err(|_| turn_off()).ok()
 }
 
-/// Does nothing any more in this process, and in children that it forks from now on.
+/// Disables the hook in this process and in children forked from now on.
 pub(crate) fn turn_off() {
     OFF.store(true, Ordering::Relaxed);
 }

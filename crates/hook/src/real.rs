@@ -1,4 +1,4 @@
-//! The functions that the hook stands in front of, where they really are.
+//! The addresses of the real functions behind the hooks.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::libc_symbols;
 
-/// The libraries that a system's GL consists of, and X11's, by the names that programs are linked with. What
-/// other libraries export under the same names (a browser's own EGL) is left alone: it calls these in
-/// the end.
+/// The system's GL and X11 libraries, by their sonames. Functions of the same names in other libraries (a
+/// browser's own EGL) are not hooked: they call these libraries.
 const LIBRARIES: [&CStr; 8] = [
     c"libGL.so.1",
     c"libGLX.so.0",
@@ -23,26 +22,26 @@ const LIBRARIES: [&CStr; 8] = [
 ];
 
 thread_local! {
-    static INSIDE: Cell<bool> = const { Cell::new(false) };
+    static IN_HOOK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// While it lives, this thread is in a function that the game has called.
+/// While it exists, this thread runs a hooked function.
 pub(crate) struct HookScope(());
 
 impl HookScope {
-    /// `None` if it is already.
+    /// `None` if the thread already does.
     pub(crate) fn enter() -> Option<HookScope> {
-        (!INSIDE.replace(true)).then_some(HookScope(()))
+        (!IN_HOOK.replace(true)).then_some(HookScope(()))
     }
 }
 
 impl Drop for HookScope {
     fn drop(&mut self) {
-        INSIDE.set(false);
+        IN_HOOK.set(false);
     }
 }
 
-/// A function that is found when it is first needed.
+/// A function that is resolved on first use.
 pub(crate) struct NextFunction {
     name: &'static CStr,
     at: AtomicPtr<c_void>,
@@ -58,28 +57,28 @@ impl NextFunction {
         }
     }
 
-    /// Its address, or null if this process has none. Others may stand in front of it as we do, and
-    /// have their turn; but who of these finds it through us in turn, goes round and round: within a
-    /// call it is the library's own.
+    /// Its address, or null if this process has none. It may be that of another interposing library. If
+    /// that library resolved the function through this one, calls would recurse: within a hooked call
+    /// this is the address in the system's library.
     pub(crate) fn address(&self) -> *mut c_void {
-        if INSIDE.get() {
-            return remember(&self.direct, || in_libraries(self.name));
+        if IN_HOOK.get() {
+            return cached(&self.direct, || find_in_libraries(self.name));
         }
-        remember(&self.at, || find(self.name))
+        cached(&self.at, || find(self.name))
     }
 
     /// The same as a function of type `F`.
     ///
     /// # Safety
-    /// `F` is a function pointer of the type that it has.
+    /// `F` is the function pointer type of the function.
     pub(crate) unsafe fn function<F: Copy>(&self) -> Option<F> {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
         let address = self.address();
-        // SAFETY: it is not null, and of this type, as the caller says.
+        // SAFETY: it is not null, and of this type by the caller's contract.
         (!address.is_null()).then(|| unsafe { transmute_copy(&address) })
     }
 
-    /// It was found by the game at `address`, where the linker may not find it: an extension.
+    /// Stores `address`, at which the game found the function: the linker may not find extensions.
     pub(crate) fn learn(&self, address: *mut c_void) {
         if self.address().is_null() {
             self.at.store(address, Ordering::Release);
@@ -90,12 +89,12 @@ impl NextFunction {
 
 type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 
-/// The C library's.
+/// The C library's `dlsym`.
 pub(crate) static DLSYM: CLibrary = CLibrary::new(c"dlsym");
-/// The C library's.
+/// The C library's `dlvsym`.
 pub(crate) static DLVSYM: CLibrary = CLibrary::new(c"dlvsym");
 
-/// A function of the C library that this library exports as well.
+/// A function of the C library that this library also exports.
 pub(crate) struct CLibrary {
     name: &'static CStr,
     at: AtomicPtr<c_void>,
@@ -110,11 +109,11 @@ impl CLibrary {
     }
 
     pub(crate) fn address(&self) -> *mut c_void {
-        remember(&self.at, || libc_symbols::find(self.name))
+        cached(&self.at, || libc_symbols::find(self.name))
     }
 }
 
-fn remember(at: &AtomicPtr<c_void>, find: impl FnOnce() -> *mut c_void) -> *mut c_void {
+fn cached(at: &AtomicPtr<c_void>, find: impl FnOnce() -> *mut c_void) -> *mut c_void {
     let known = at.load(Ordering::Acquire);
     if !known.is_null() {
         return known;
@@ -124,17 +123,17 @@ fn remember(at: &AtomicPtr<c_void>, find: impl FnOnce() -> *mut c_void) -> *mut 
     found
 }
 
-/// A function as the game would find it if this library were not there, or null.
+/// The address that the game would get without this library, or null.
 pub(crate) fn find(name: &CStr) -> *mut c_void {
     let next = look_up(libc::RTLD_NEXT, name);
     if next.is_null() {
-        in_libraries(name)
+        find_in_libraries(name)
     } else {
         next
     }
 }
 
-/// What the C library's `dlsym` says. With `RTLD_NEXT`: behind this library.
+/// The result of the C library's `dlsym`. With `RTLD_NEXT`: after this library.
 pub(crate) fn look_up(handle: *mut c_void, name: &CStr) -> *mut c_void {
     let address = DLSYM.address();
     if address.is_null() {
@@ -142,16 +141,16 @@ pub(crate) fn look_up(handle: *mut c_void, name: &CStr) -> *mut c_void {
     }
     // SAFETY: it is the C library's `dlsym`.
     let dlsym: Dlsym = unsafe { transmute_copy(&address) };
-    // SAFETY: a name, and a handle that is ours or was given to the caller.
+    // SAFETY: a name, and a handle of this library or of the caller.
     unsafe { dlsym(handle, name.as_ptr()) }
 }
 
-/// Looks into the system's libraries, if they are loaded, also where only a plug-in sees them. They
-/// stay loaded from then on: what was found in them stays valid.
-fn in_libraries(name: &CStr) -> *mut c_void {
+/// Searches the system's libraries that are loaded, also with `RTLD_LOCAL`. A library with a match stays
+/// loaded, so that the address stays valid.
+fn find_in_libraries(name: &CStr) -> *mut c_void {
     for library in LIBRARIES {
         let flags = libc::RTLD_LAZY | libc::RTLD_LOCAL | libc::RTLD_NOLOAD;
-        // SAFETY: a name; nothing is loaded, so that no code of others runs.
+        // SAFETY: a name; `RTLD_NOLOAD` runs no constructors.
         let handle = unsafe { libc::dlopen(library.as_ptr(), flags) };
         if handle.is_null() {
             continue;
@@ -166,16 +165,16 @@ fn in_libraries(name: &CStr) -> *mut c_void {
     ptr::null_mut()
 }
 
-/// Whether `address` lies in one of the system's libraries.
-pub(crate) fn is_systems(address: *mut c_void) -> bool {
+/// Whether `address` is in one of the system's libraries.
+pub(crate) fn is_system_address(address: *mut c_void) -> bool {
     // SAFETY: plain data.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: any address may be asked for.
+    // SAFETY: any address is allowed.
     let known = unsafe { libc::dladdr(address, &raw mut info) } != 0;
     if !known || info.dli_fname.is_null() {
         return false;
     }
-    // SAFETY: not null, and a string of the loader's.
+    // SAFETY: not null, and a string of the loader.
     let path = unsafe { CStr::from_ptr(info.dli_fname) }.to_bytes();
     let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     LIBRARIES

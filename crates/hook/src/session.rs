@@ -1,7 +1,7 @@
-//! The thread that talks with `openuvr run`: it asks what to do, starts the host in this process,
-//! tells what happens, and ends the host when either side wants that.
+//! The session thread: it gets its configuration from `openuvr run`, starts the host in this process,
+//! reports events, and ends the host when either side requests it.
 //!
-//! Nobody waits for it but the end of the process.
+//! Only the end of the process waits for it.
 
 use std::env;
 use std::os::fd::AsFd as _;
@@ -25,136 +25,138 @@ use openuvr_runtime::lock::lock;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::place::{self, WindowTracker};
 use crate::process::turn_off;
-use crate::windows::{Place, SharedWindows};
+use crate::window_tracker::{self, WindowTracker};
+use crate::windows::{SharedWindows, XWindow};
 
-/// How long the end of the process may wait for our threads (guess: they end within some tenths of a
-/// second, even if the host is just being started, unless what they need was stopped).
+/// How long the end of the process may wait for the session's threads (guess: they end within some tenths
+/// of a second, even during the start of the host, unless a thread they need was stopped).
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often windows are looked at again that are not called as the person wants: games name theirs
-/// when they like (guess: a person does not notice).
-const LOOK_AGAIN: Duration = Duration::from_millis(250);
+/// How often the titles of windows are compared with the requested one: games set titles late (guess: an
+/// unnoticeable delay).
+const TITLE_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How often a program that somebody watches is looked at, whether it has come to rest and shows what
-/// was not read (guess: a person does not wait for what comes this much later).
-const REST: Duration = Duration::from_millis(100);
+/// How often a program with subscribers is checked for an idle window with an unread image (guess: an
+/// acceptable delay).
+const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A picture with other windows in it that came too soon is tried again this much later (guess: a
-/// quarter of a frame at 60 a second).
-const SOON: Duration = Duration::from_millis(4);
+/// The delay before an overlaid image is read again, if the last attempt was too early (guess: a quarter
+/// of a frame at 60 Hz).
+const RETRY_DELAY: Duration = Duration::from_millis(4);
 
-/// A window with the name that a person has given is waited for in silence this long (guess: games
-/// name theirs before their first picture, or soon after).
-const WONDER: Duration = Duration::from_secs(5);
+/// How long no window with the requested title is normal (guess: games set titles before their first
+/// frame, or soon after); then it is reported.
+const SEARCH_NOTICE_DELAY: Duration = Duration::from_secs(5);
 
-/// A session, from the side of the swaps.
+/// A session, as the swap calls use it.
 pub(crate) struct Session {
     shared: Arc<Shared>,
-    /// Nothing comes; it closes when the thread has ended.
-    over: Receiver<()>,
-    /// The change of the streamed window that the thread knows of.
-    told: u64,
+    /// Carries no message; it closes when the thread has ended.
+    ended: Receiver<()>,
+    /// The last change of the streamed window that was passed to the thread.
+    change: u64,
 }
 
 struct Shared {
-    /// There when the host runs.
+    /// Set when the host runs.
     frames: OnceLock<Arc<Submitter>>,
     launcher: OnceLock<Launcher>,
-    /// The streamed window, and the change with which it came.
-    place: Mutex<(u64, Option<Place>)>,
-    /// All windows, which the thread looks at where that takes a turn with the X server.
+    /// The streamed window, and the number of its change.
+    window: Mutex<(u64, Option<XWindow>)>,
+    /// All windows; the thread makes the X queries about them.
     windows: &'static SharedWindows,
-    /// Its size as the thread has heard of it, and for which change.
-    heard: Mutex<Option<(u64, Size)>>,
+    /// The measured size of the streamed window, and the number of its change.
+    measured: Mutex<Option<(u64, Size)>>,
     stop: AtomicBool,
-    /// Raised when `place` or `stop` has changed.
+    /// Raised when `window` or `stop` has changed.
     waker: Waker,
 }
 
-/// What the thread woke up for.
+/// Why the thread woke up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WakeReason {
-    News,
-    /// The window's display broke.
-    Lost,
-    /// The end.
-    Over,
+    Event,
+    /// The connection to the window's display failed.
+    DisplayLost,
+    Stopped,
 }
 
-/// Starts the thread for pictures of `size` at first, of the window that is `streamed` now (the number of
-/// the change, and its place). `None` if the system has none to give.
+/// Starts the thread for frames of initially `size`. `change` and `window`: the streamed window and the
+/// number of its change. `None` if no thread can be created.
 pub(crate) fn start(
     size: Size,
-    (told, place): (u64, Option<&Place>),
+    (change, window): (u64, Option<&XWindow>),
     windows: &'static SharedWindows,
 ) -> Option<Session> {
     let shared = Arc::new(Shared {
         frames: OnceLock::new(),
         launcher: OnceLock::new(),
-        place: Mutex::new((told, place.cloned())),
+        window: Mutex::new((change, window.cloned())),
         windows,
-        heard: Mutex::new(None),
+        measured: Mutex::new(None),
         stop: AtomicBool::new(false),
         waker: Waker::new().ok()?,
     });
-    // A panic of ours is told by what it ends; the console is the game's. This is the hook of the
-    // standard library in this library: a game in Rust has its own.
+    // Panics must not print to the game's console; the ended stream shows them. This is the hook of this
+    // library's copy of the standard library: a game in Rust has its own.
     std::panic::set_hook(Box::new(|_| {}));
-    let (alive, over) = sync_channel(0);
-    let ours = shared.clone();
-    // All its signals are the game's.
+    let (alive, ended) = sync_channel(0);
+    let thread_shared = shared.clone();
+    // The thread blocks all signals: they belong to the game.
     let thread = Scheduler::ordinary().spawn(ThreadRole::Background, "ouvr-run", move || {
         let _alive = alive;
-        if let Err(why) = ours.run(size) {
-            ours.say(&Line::Failed(why));
+        if let Err(why) = thread_shared.run(size) {
+            thread_shared.send(&Line::Failed(why));
         }
         turn_off();
     });
     thread.ok()?;
-    Some(Session { shared, over, told })
+    Some(Session {
+        shared,
+        ended,
+        change,
+    })
 }
 
 impl Session {
-    /// Where pictures go; `None` while the host does not run yet.
+    /// The receiver of frames; `None` before the host runs.
     pub(crate) fn frames(&self) -> Option<Arc<Submitter>> {
         self.shared.frames.get().cloned()
     }
 
-    /// Tells the thread if another window is streamed now.
-    pub(crate) fn follow(&mut self, (changes, place): (u64, Option<&Place>)) {
-        if changes != self.told {
-            self.told = changes;
-            *lock(&self.shared.place) = (changes, place.cloned());
+    /// Notifies the thread if the streamed window has changed.
+    pub(crate) fn follow(&mut self, (change, window): (u64, Option<&XWindow>)) {
+        if change != self.change {
+            self.change = change;
+            *lock(&self.shared.window) = (change, window.cloned());
             self.shared.waker.wake();
         }
     }
 
-    /// Has the thread look at what is new.
+    /// Wakes the thread.
     pub(crate) fn wake(&self) {
         self.shared.waker.wake();
     }
 
-    /// The size of the streamed window, if the thread follows it: what it hears costs the game no
-    /// turn with the X server.
+    /// The size of the streamed window, if the thread tracks it: this saves the game an X round trip.
     pub(crate) fn size(&self) -> Option<Size> {
-        let heard = *lock(&self.shared.heard);
-        heard
-            .filter(|(change, _)| *change == self.told)
+        let measured = *lock(&self.shared.measured);
+        measured
+            .filter(|(change, _)| *change == self.change)
             .map(|(_, size)| size)
     }
 
-    /// Says what does not work; `false` if nobody can be told yet.
-    pub(crate) fn say(&self, why: &str) -> bool {
-        self.shared.trouble(why.to_owned())
+    /// Reports a problem; `false` before the launcher is connected.
+    pub(crate) fn report(&self, why: &str) -> bool {
+        self.shared.report(why.to_owned())
     }
 
     /// Ends the thread and waits for it, at most [`TIMEOUT`].
     pub(crate) fn end(self) {
         self.stop();
-        // Nothing is ever sent: it returns when the thread has ended.
-        let _ = self.over.recv_timeout(TIMEOUT);
+        // Returns when the thread has ended.
+        let _ = self.ended.recv_timeout(TIMEOUT);
     }
 
     fn stop(&self) {
@@ -165,28 +167,28 @@ impl Session {
 
 impl Shared {
     fn run(self: &Arc<Shared>, size: Size) -> Result<(), String> {
-        let Some(mut order) = self.ask()? else {
+        let Some(mut order) = self.wait_for_order()? else {
             return Ok(());
         };
-        // Where the processes of this game look for pads, if they do.
+        // The folder in which this game's processes look for gamepads.
         order.host.pads_folder = env::var_os(pad::FOLDER).map(PathBuf::from);
-        let (_, place) = self.place();
-        let display = place.map(|place| place.display);
+        let (_, window) = self.window();
+        let display = window.map(|window| window.display);
         let display = display.or_else(|| env::var("DISPLAY").ok());
         let guest = self.host(&order, display.as_deref(), size)?;
-        self.say(&Line::Streaming {
+        self.send(&Line::Streaming {
             size,
             place: guest.place().to_owned(),
         });
-        // One that the person chose need not be told.
+        // A PIN that the user chose is not reported.
         if let Some(pin) = guest.pin().filter(|_| order.host.pin.is_none()) {
-            self.say(&Line::Invitation {
+            self.send(&Line::Invitation {
                 pin: pin.to_string(),
                 seconds: order.host.pair_for,
             });
         }
         if order.window.is_some() {
-            self.windows.lock().only_named();
+            self.windows.lock().only_matching();
         }
         guest.frames().tell_of_audience(self.waker.clone());
         let _ = self.frames.set(guest.frames().clone());
@@ -194,12 +196,12 @@ impl Shared {
         Ok(())
     }
 
-    /// Waits for what to do; `None` if it is over before.
-    fn ask(&self) -> Result<Option<Order>, String> {
+    /// Waits for the configuration; `None` if the session is stopped first.
+    fn wait_for_order(&self) -> Result<Option<Order>, String> {
         let launcher = Launcher::connect()?;
         let launcher = self.launcher.get_or_init(|| launcher);
         loop {
-            if self.waits(None, None) == WakeReason::Over {
+            if self.wait(None, None) == WakeReason::Stopped {
                 return Ok(None);
             }
             if let Some(order) = launcher.order()? {
@@ -208,7 +210,7 @@ impl Shared {
         }
     }
 
-    /// Starts the host; if input can't be injected, without input.
+    /// Starts the host; without input if injection is unavailable.
     fn host(
         self: &Arc<Shared>,
         order: &Order,
@@ -217,38 +219,38 @@ impl Shared {
     ) -> Result<Guest, String> {
         let start = |input| {
             let shared = self.clone();
-            let tell = move |notice| shared.say(&Line::from(notice));
-            Guest::on_display(&order.host, input, display, size, tell)
+            let notify = move |notice| shared.send(&Line::from(notice));
+            Guest::on_display(&order.host, input, display, size, notify)
         };
         let input = match display.filter(|_| order.input) {
             Some(display) => InputTo::Display(display.to_owned()),
             None => InputTo::Nothing,
         };
         if let InputTo::Display(display) = &input {
-            // Before anything is pressed there: if this process is killed, somebody must know.
-            self.say(&Line::InputGoesTo(display.clone()));
+            // Before any key is pressed there: if this process is killed, the launcher releases them.
+            self.send(&Line::InputGoesTo(display.clone()));
         }
         let first = start(input.clone());
         match first {
             Err(why) if input != InputTo::Nothing => {
                 let guest = start(InputTo::Nothing)?;
-                self.say(&Line::Trouble(format!("no input reaches the game: {why}")));
+                self.send(&Line::Trouble(format!("input is unavailable: {why}")));
                 Ok(guest)
             }
             result => result,
         }
     }
 
-    /// Follows the streamed window until the end, which is to have this title if there is one.
+    /// Follows the streamed window until the session ends; with `title`, only a window with that title.
     fn serve(&self, guest: &Guest, title: Option<&str>) {
         let mut search = title.map(Search::new);
-        // Who was given one window was not given the others.
+        // A requested title grants access to that window alone.
         let scope = match title {
             Some(_) => WindowScope::Accompanying,
             None => WindowScope::Program,
         };
         guest.set_window_scope(scope);
-        let mut following = Following {
+        let mut follower = Follower {
             shared: self,
             guest,
             scope,
@@ -257,113 +259,119 @@ impl Shared {
         };
         loop {
             if let Some(search) = &mut search {
-                search.look(self);
-                *lock(&self.place) = self.windows.streamed();
+                search.update(self);
+                *lock(&self.window) = self.windows.streamed();
             }
-            self.windows.look(place::is_popup);
-            following.follow();
-            let again = following.show();
-            let tracker = &mut following.tracker;
+            self.windows.classify(window_tracker::is_popup);
+            follower.follow();
+            let recheck = follower.show();
+            let tracker = &mut follower.tracker;
             if tracker.as_mut().is_some_and(WindowTracker::drain_events) {
                 continue;
             }
-            match self.waits(tracker.as_ref(), again.or(title.map(|_| LOOK_AGAIN))) {
-                WakeReason::Over => return,
-                WakeReason::Lost => following.lose(),
-                WakeReason::News => {}
+            match self.wait(
+                tracker.as_ref(),
+                recheck.or(title.map(|_| TITLE_POLL_INTERVAL)),
+            ) {
+                WakeReason::Stopped => return,
+                WakeReason::DisplayLost => follower.on_display_lost(),
+                WakeReason::Event => {}
             }
         }
     }
 
-    /// Waits until something has happened, or at most so long.
-    fn waits(&self, follower: Option<&WindowTracker>, longest: Option<Duration>) -> WakeReason {
+    /// Waits for an event, at most `timeout`.
+    fn wait(&self, tracker: Option<&WindowTracker>, timeout: Option<Duration>) -> WakeReason {
         let Some(launcher) = self.launcher.get() else {
-            return WakeReason::Over;
+            return WakeReason::Stopped;
         };
         let mut fds = vec![
             PollFd::new(&self.waker.0, PollFlags::IN),
             PollFd::new(launcher, PollFlags::IN),
         ];
-        fds.extend(follower.map(|f| PollFd::from_borrowed_fd(f.as_fd(), PollFlags::IN)));
-        let longest = longest.and_then(|longest| Timespec::try_from(longest).ok());
-        // Interrupted, it waits again.
-        let _ = poll(&mut fds, longest.as_ref());
+        fds.extend(tracker.map(|tracker| PollFd::from_borrowed_fd(tracker.as_fd(), PollFlags::IN)));
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        // If a signal interrupts it, the caller waits again.
+        let _ = poll(&mut fds, timeout.as_ref());
         let broke = |fd: &PollFd<'_>| fd.revents().intersects(PollFlags::HUP | PollFlags::ERR);
-        let (over, lost) = (broke(&fds[1]), fds.get(2).is_some_and(broke));
+        let (stopped, lost) = (broke(&fds[1]), fds.get(2).is_some_and(broke));
         let _ = rustix::io::read(&self.waker.0, &mut [0u8; 8]);
         match () {
-            () if over || self.stop.load(Ordering::Relaxed) => WakeReason::Over,
-            () if lost => WakeReason::Lost,
-            () => WakeReason::News,
+            () if stopped || self.stop.load(Ordering::Relaxed) => WakeReason::Stopped,
+            () if lost => WakeReason::DisplayLost,
+            () => WakeReason::Event,
         }
     }
 
-    fn place(&self) -> (u64, Option<Place>) {
-        lock(&self.place).clone()
+    fn window(&self) -> (u64, Option<XWindow>) {
+        lock(&self.window).clone()
     }
 
-    /// Says what does not work; `false` if nobody can be told yet.
-    fn trouble(&self, why: String) -> bool {
-        self.say(&Line::Trouble(why));
+    /// Reports a problem; `false` before the launcher is connected.
+    fn report(&self, why: String) -> bool {
+        self.send(&Line::Trouble(why));
         self.launcher.get().is_some()
     }
 
-    /// Tells `openuvr run`, if it listens: a line for which there is no room is lost.
-    fn say(&self, line: &Line) {
+    /// Sends a line to `openuvr run`, if connected; the line is lost if the buffer is full.
+    fn send(&self, line: &Line) {
         if let Some(launcher) = self.launcher.get() {
             launcher.say(line);
         }
     }
 }
 
-/// The streamed window, as the thread follows it.
-struct Following<'a> {
+/// Tracks the streamed window on the session thread.
+struct Follower<'a> {
     shared: &'a Shared,
     guest: &'a Guest,
     scope: WindowScope,
-    /// The window, and the change with which it came.
-    followed: (u64, Option<Place>),
-    /// `None` where its display can't be reached.
+    /// The window, and the number of its change.
+    followed: (u64, Option<XWindow>),
+    /// `None` if its display is unreachable.
     tracker: Option<WindowTracker>,
 }
 
-impl Following<'_> {
-    /// Takes up the window that is streamed now, and passes on where it lies.
+impl Follower<'_> {
+    /// Switches to the currently streamed window, and passes its area to the host.
     fn follow(&mut self) {
-        let place = self.shared.place();
-        if self.followed != place {
-            let window = place.1.as_ref().map(|place| place.window);
-            self.guest.set_window(window);
-            let open = |place: Place| WindowTracker::open(place, self.scope);
-            self.tracker = place.1.clone().and_then(open);
-            self.followed = place;
+        let window = self.shared.window();
+        if self.followed != window {
+            let id = window.1.as_ref().map(|window| window.id);
+            self.guest.set_window(id);
+            let open = |window: XWindow| WindowTracker::open(window, self.scope);
+            self.tracker = window.1.clone().and_then(open);
+            self.followed = window;
         }
-        if let Some(area) = self.tracker.as_mut().and_then(WindowTracker::news) {
+        if let Some(area) = self.tracker.as_mut().and_then(WindowTracker::poll_area) {
             let size = area.size();
             self.guest.set_viewport(area.left, area.top, Some(size));
-            *lock(&self.shared.heard) = Some((self.followed.0, size));
+            *lock(&self.shared.measured) = Some((self.followed.0, size));
         }
     }
 
-    /// Passes on whether the window is seen, and its picture where the swaps do not give it: while other
-    /// windows lie over it, and when it rests. When to look again, if nothing happens before.
+    /// Updates the window's visibility, and submits its image if swaps do not provide it: while other
+    /// windows cover it, and when it is idle. Returns when to check again without an event.
     fn show(&mut self) -> Option<Duration> {
         let (frames, now) = (self.guest.frames(), clock::now());
         let tracker = self.tracker.as_mut();
-        let accompanied = tracker.is_some_and(WindowTracker::is_accompanied);
-        frames.overlaid(now, accompanied);
-        let mut again = frames.is_watched().then_some(REST);
+        let overlaid = tracker.is_some_and(WindowTracker::is_overlaid);
+        frames.overlaid(now, overlaid);
+        let mut recheck = frames.is_watched().then_some(IDLE_POLL_INTERVAL);
         let Some(tracker) = &mut self.tracker else {
-            return again;
+            return recheck;
         };
         let visible = tracker.is_visible();
         self.guest.set_shown(visible);
-        self.shared.windows.lock().hold(self.followed.0, visible);
-        if accompanied && tracker.has_drawn() {
-            again = again.map(|_| SOON);
+        self.shared
+            .windows
+            .lock()
+            .set_alive(self.followed.0, visible);
+        if overlaid && tracker.is_damaged() {
+            recheck = recheck.map(|_| RETRY_DELAY);
             if let Some(still) = frames.wants_still(now) {
-                // What is drawn from here on may not be in the picture.
-                tracker.forget_drawn();
+                // Later drawing may be missing in the image.
+                tracker.clear_damage();
                 if let Some(picture) = tracker.picture() {
                     frames.submit_still(still, Box::new(picture));
                 }
@@ -374,50 +382,50 @@ impl Following<'_> {
         {
             frames.submit_still(still, Box::new(picture));
         }
-        again
+        recheck
     }
 
-    /// Its display is gone.
-    fn lose(&mut self) {
+    /// The connection to its display was lost.
+    fn on_display_lost(&mut self) {
         self.tracker = None;
-        self.shared.windows.lock().hold(self.followed.0, false);
-        *lock(&self.shared.heard) = None;
+        self.shared.windows.lock().set_alive(self.followed.0, false);
+        *lock(&self.shared.measured) = None;
     }
 }
 
-/// The search for the window that a person has named.
+/// The search for the window with the requested title.
 struct Search<'a> {
     title: &'a str,
-    begun: Instant,
-    told: bool,
+    started: Instant,
+    reported: bool,
 }
 
 impl Search<'_> {
     fn new(title: &str) -> Search<'_> {
         Search {
             title,
-            begun: clock::now(),
-            told: false,
+            started: clock::now(),
+            reported: false,
         }
     }
 
-    /// Looks at the windows that are not known yet to be called so; says once which there are if none
-    /// is.
-    fn look(&mut self, shared: &Shared) {
+    /// Checks the titles of unmatched windows; if none matches for [`SEARCH_NOTICE_DELAY`], reports the
+    /// existing ones once.
+    fn update(&mut self, shared: &Shared) {
         let windows = shared.windows;
-        windows.name(|place| place::is_called(place, self.title));
-        let late = clock::now().since(self.begun) >= WONDER;
-        if self.told || !late || windows.streamed().1.is_some() {
+        windows.match_titles(|window| window_tracker::has_title(window, self.title));
+        let late = clock::now().since(self.started) >= SEARCH_NOTICE_DELAY;
+        if self.reported || !late || windows.streamed().1.is_some() {
             return;
         }
-        let others = windows.lock().nameless();
+        let others = windows.lock().unmatched();
         let others: Vec<String> = others
             .iter()
-            .filter_map(|place| place::names(place).into_iter().next())
+            .filter_map(|window| window_tracker::titles(window).into_iter().next())
             .map(|name| format!("'{name}'"))
             .collect();
-        self.told = shared.trouble(format!(
-            "no window whose title or class has '{}' has shown a picture yet; there are: {}",
+        self.reported = shared.report(format!(
+            "no window with '{}' in its title or class has presented a frame yet; there are: {}",
             self.title,
             if others.is_empty() {
                 "none with a title".to_owned()

@@ -1,4 +1,4 @@
-//! What lies over the streamed window on its X display, and whose it is.
+//! The windows that cover the streamed window on its X display, and their owners.
 
 use openuvr_media::application::Application;
 use openuvr_proto::units::Size;
@@ -6,7 +6,7 @@ use x11rb::errors::ReplyError;
 use x11rb::protocol::xproto::{ConnectionExt as _, MapState, Window, WindowClass};
 use x11rb::rust_connection::RustConnection;
 
-/// A part of the display in pixels: from the first to behind the last.
+/// A part of the display in pixels; `right` and `bottom` are exclusive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Area {
     pub(crate) left: i32,
@@ -31,7 +31,7 @@ impl Area {
         Size::new(side(self.left, self.right), side(self.top, self.bottom))
     }
 
-    /// What both have; `None` if that is nothing.
+    /// The intersection; `None` if it is empty.
     pub(crate) fn within(self, other: Area) -> Option<Area> {
         let both = Area {
             left: self.left.max(other.left),
@@ -43,43 +43,43 @@ impl Area {
     }
 }
 
-/// Windows that are looked at; more than a display shows.
-const MANY: usize = 512;
+/// The most windows to check; more than a display shows.
+const MAX_WINDOWS: usize = 512;
 
-/// Toolkits keep windows of one pixel, to hold grabs and selections: nobody sees smaller ones than this.
-const SEEN: i32 = 4;
+/// The smallest side of a visible window, in pixels: toolkits keep tiny windows for grabs and selections.
+const MIN_VISIBLE: i32 = 4;
 
-/// What lies over a window.
+/// The areas that cover a window.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Over {
-    /// What windows of other programs cover.
+pub(crate) struct Overlap {
+    /// Areas covered by windows of other programs.
     pub(crate) others: Vec<Area>,
-    /// Whether windows of its own program, which are to be seen with it, cover some of it.
+    /// Whether captured windows of its own program cover a part.
     pub(crate) own: bool,
 }
 
-/// What lies over the window of `application`, which lies at `place`; all of it on the display.
+/// The windows that cover the window of `application` in `area`, which is on the display.
 ///
 /// # Errors
-/// The connection broke.
-pub(crate) fn over(
+/// The connection failed.
+pub(crate) fn overlap(
     conn: &RustConnection,
     root: Window,
     application: &Application,
-    place: Area,
-) -> Result<Over, ReplyError> {
+    area: Area,
+) -> Result<Overlap, ReplyError> {
     let all = conn.query_tree(root)?.reply()?.children;
     let top = application.top();
     let higher = all.into_iter().skip_while(|child| *child != top).skip(1);
-    let higher: Vec<Window> = higher.take(MANY).collect();
-    let mut asked = Vec::with_capacity(higher.len());
+    let higher: Vec<Window> = higher.take(MAX_WINDOWS).collect();
+    let mut replies = Vec::with_capacity(higher.len());
     for &window in &higher {
         let attributes = conn.get_window_attributes(window)?;
-        asked.push((window, attributes, conn.get_geometry(window)?));
+        replies.push((window, attributes, conn.get_geometry(window)?));
     }
-    let mut over = Over::default();
-    for (higher, attributes, geometry) in asked {
-        // Gone meanwhile.
+    let mut overlap = Overlap::default();
+    for (higher, attributes, geometry) in replies {
+        // The window was destroyed after the query.
         let (Ok(attributes), Ok(geometry)) = (attributes.reply(), geometry.reply()) else {
             continue;
         };
@@ -92,16 +92,17 @@ pub(crate) fn over(
             geometry.width.saturating_add(border),
             geometry.height.saturating_add(border),
         );
-        if let (true, Some(area)) = (visible, covers.within(place)) {
-            let tiny = covers.right - covers.left < SEEN || covers.bottom - covers.top < SEEN;
+        if let (true, Some(covered)) = (visible, covers.within(area)) {
+            let tiny = covers.right - covers.left < MIN_VISIBLE
+                || covers.bottom - covers.top < MIN_VISIBLE;
             if application.has(conn, higher)? {
-                over.own |= !tiny;
+                overlap.own |= !tiny;
             } else {
-                over.others.push(area);
+                overlap.others.push(covered);
             }
         }
     }
-    Ok(over)
+    Ok(overlap)
 }
 
 #[cfg(test)]
@@ -109,13 +110,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn areas_have_in_common_what_lies_in_both() {
+    fn areas_are_intersected() {
         let area = Area::at(10, 20, 30, 40);
         assert_eq!(area.within(Area::at(0, 0, 100, 100)), Some(area));
         assert_eq!(
             area.within(Area::at(-5, 50, 20, 100)),
             Some(Area::at(10, 50, 5, 10))
         );
-        assert_eq!(area.within(Area::at(40, 20, 5, 5)), None, "beside");
+        assert_eq!(area.within(Area::at(40, 20, 5, 5)), None, "adjacent");
     }
 }

@@ -1,5 +1,4 @@
-//! The one stream of this process: which window is streamed, whether a picture is wanted now, and
-//! where it goes.
+//! The stream of this process: the streamed window, and whether and where to submit its next frame.
 //!
 //! [`stream`] is called at each swap; it takes no lock in a forked child ([`process`]).
 
@@ -15,32 +14,32 @@ use openuvr_runtime::lock::lock;
 use crate::process;
 pub(crate) use crate::process::guarded;
 use crate::session::{self, Session};
-use crate::windows::{Key, Place, SharedWindows};
+use crate::windows::{Key, SharedWindows, XWindow};
 
 static STREAM: Stream = Stream {
     windows: SharedWindows::new(),
     session: Mutex::new(None),
 };
 
-/// The stream of this process, if it has one ([`process::streams`]). From any thread.
+/// The stream of this process, if it has one ([`process::is_enabled`]). From any thread.
 pub(crate) fn stream() -> Option<&'static Stream> {
-    process::streams().then_some(&STREAM)
+    process::is_enabled().then_some(&STREAM)
 }
 
-/// The same, if it is there already ([`process::has_begun`]).
-pub(crate) fn begun() -> Option<&'static Stream> {
-    process::has_begun().then_some(&STREAM)
+/// The same, if it has started already ([`process::has_started`]).
+pub(crate) fn started_stream() -> Option<&'static Stream> {
+    process::has_started().then_some(&STREAM)
 }
 
-/// A picture is to be read back.
-pub(crate) struct Wanted {
-    /// Where it is handed over.
+/// A request to read a frame back.
+pub(crate) struct ReadRequest {
+    /// The receiver of the frame.
     pub(crate) frames: Arc<Submitter>,
-    /// Its window's size now, where that is known without asking.
+    /// The current size of its window, if known without a query.
     pub(crate) size: Option<Size>,
 }
 
-/// What the swaps of this process share.
+/// The state shared by the swaps of this process.
 pub(crate) struct Stream {
     /// Locked before the session.
     windows: SharedWindows,
@@ -48,56 +47,55 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// The size of a window, if it was measured a moment ago: to measure it anew at each swap would
-    /// cost more than the rest.
+    /// The size of a window, if it was measured recently: a measurement at each swap would cost more than
+    /// the rest.
     pub(crate) fn size(&self, key: Key) -> Option<Size> {
         self.windows.lock().size(clock::now(), key)
     }
 
-    /// Asked before each swap: whether this picture of this window is to be read back, and where it
-    /// is to be handed over. The largest window is streamed. `place` says where the window is on an
-    /// X display; it is asked once for each window. The first call starts the stream, on a thread
-    /// of its own: until that is ready, no picture is wanted.
-    pub(crate) fn wants(
+    /// Called before each swap: whether to read back this frame of this window, and its receiver. The
+    /// largest window is streamed. `window` returns its X window and is called once for each window. The
+    /// first call starts the stream on a separate thread; until it is ready, no frame is requested.
+    pub(crate) fn request_read(
         &'static self,
         key: Key,
         size: Size,
-        place: impl FnOnce() -> Option<Place>,
-    ) -> Option<Wanted> {
+        window: impl FnOnce() -> Option<XWindow>,
+    ) -> Option<ReadRequest> {
         let now = clock::now();
-        let given = self.given(now, key, size, place)?;
-        given.frames.wants(now).then_some(given)
+        let target = self.target(now, key, size, window)?;
+        target.frames.wants(now).then_some(target)
     }
 
-    /// Told instead, if a picture can't be read back: the one before it is not what the window shows.
-    pub(crate) fn misses(
+    /// Called instead if a frame cannot be read back: the previous frame is outdated.
+    pub(crate) fn skip(
         &'static self,
         key: Key,
         size: Size,
-        place: impl FnOnce() -> Option<Place>,
+        window: impl FnOnce() -> Option<XWindow>,
     ) {
         let now = clock::now();
-        if let Some(given) = self.given(now, key, size, place) {
-            given.frames.missed(now);
+        if let Some(target) = self.target(now, key, size, window) {
+            target.frames.missed(now);
         }
     }
 
-    /// Where pictures of this window are handed over, if it is the one that is streamed.
-    fn given(
+    /// The receiver of this window's frames, if it is the streamed one.
+    fn target(
         &'static self,
         now: Instant,
         key: Key,
         size: Size,
-        place: impl FnOnce() -> Option<Place>,
-    ) -> Option<Wanted> {
+        window: impl FnOnce() -> Option<XWindow>,
+    ) -> Option<ReadRequest> {
         if !size.is_valid() {
             return None;
         }
         let mut windows = self.windows.lock();
-        let shown = windows.shows(now, key, size, place);
+        let streamed = windows.on_swap(now, key, size, window);
         let mut session = lock(&self.session);
-        if !shown {
-            if let (Some(session), false) = (&*session, windows.unseen().is_empty()) {
+        if !streamed {
+            if let (Some(session), false) = (&*session, windows.unclassified().is_empty()) {
                 session.wake();
             }
             return None;
@@ -106,8 +104,8 @@ impl Stream {
             Some(session) => session,
             none => match session::start(size, windows.streamed(), &self.windows) {
                 Some(started) => {
-                    // SAFETY: the function stays (the library is never unloaded), and may be called at
-                    // any time. Without room for it, clients hear nothing at the end.
+                    // SAFETY: the function remains valid (the library is never unloaded), and may be
+                    // called at any time. If registration fails, clients get no goodbye.
                     let _ = unsafe { libc::atexit(at_exit) };
                     none.insert(started)
                 }
@@ -119,34 +117,34 @@ impl Stream {
         };
         session.follow(windows.streamed());
         let (frames, size) = (session.frames()?, session.size());
-        Some(Wanted { frames, size })
+        Some(ReadRequest { frames, size })
     }
 
-    /// A window is gone, or its pictures can't be read: another may be streamed.
-    pub(crate) fn gone(&self, key: Key) {
-        self.windows.lock().gone(key);
+    /// A window was destroyed, or its frames cannot be read: another may be streamed.
+    pub(crate) fn remove(&self, key: Key) {
+        self.windows.lock().remove(key);
     }
 
-    /// Says why some pictures are not streamed; others may be. `false` if nobody can be told yet.
-    pub(crate) fn say(&self, why: &str) -> bool {
+    /// Reports why some frames are not streamed; `false` before the launcher is connected.
+    pub(crate) fn report(&self, why: &str) -> bool {
         let session = lock(&self.session);
-        session.as_ref().is_some_and(|session| session.say(why))
+        session.as_ref().is_some_and(|session| session.report(why))
     }
 
-    /// Ends the stream and waits until the clients have been told.
+    /// Ends the stream and waits until the clients are notified.
     pub(crate) fn end(&self) {
         process::turn_off();
-        if let Some(session) = self.last_session() {
+        if let Some(session) = self.take_session() {
             session.end();
         }
     }
 
-    /// Takes the session away. Who holds the lock lets go of it at once, unless it is a thread that
-    /// was stopped in mid-swap, perhaps this one: it is not waited for.
-    fn last_session(&self) -> Option<Session> {
-        /// Times a millisecond.
-        const TRIES: u32 = 100;
-        for _ in 0..TRIES {
+    /// Removes the session. The lock is held briefly, except by a thread that was stopped during a swap,
+    /// perhaps this one: then it gives up.
+    fn take_session(&self) -> Option<Session> {
+        /// A millisecond apart.
+        const ATTEMPTS: u32 = 100;
+        for _ in 0..ATTEMPTS {
             match self.session.try_lock() {
                 Ok(mut session) => return session.take(),
                 Err(TryLockError::Poisoned(session)) => return session.into_inner().take(),
@@ -157,9 +155,9 @@ impl Stream {
     }
 }
 
-/// At the end of the process (`exit`, or a return from `main`) the clients are told goodbye. Not in
-/// a forked child. Libraries, this one included, take themselves apart later: our threads must have
-/// ended by then.
+/// At the end of the process (`exit`, or a return from `main`), sends the clients a goodbye. Not in a
+/// forked child. Destructors of libraries, including this one, run later: the threads must have ended by
+/// then.
 extern "C" fn at_exit() {
-    guarded(|| begun().map(Stream::end));
+    guarded(|| started_stream().map(Stream::end));
 }

@@ -1,7 +1,7 @@
-//! The windows that show pictures, and which of them is streamed: the largest.
+//! The windows that present frames, and the streamed one: the largest.
 //!
-//! A window is known by its swaps. One that has not swapped for a while, as one that was closed, is
-//! forgotten, and another takes its place.
+//! Windows are detected by their swaps. A window without swaps for a while, such as a closed one, is
+//! removed, and another is streamed.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -10,55 +10,54 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_runtime::lock::lock;
 
-/// A window that has not swapped for this long may be replaced by a smaller one (guess: a game
-/// that loads a level between two pictures keeps it that long).
-const ABSENT: Duration = Duration::from_secs(1);
+/// A window without a swap for this long may be replaced by a smaller one (guess: longer than a game takes
+/// to load a level).
+const ABSENT_AFTER: Duration = Duration::from_secs(1);
 
-/// For how long a window's size is believed: asking costs a turn with the X server (guess: a
-/// person does not see that a window that becomes the largest is streamed this much later).
-const BELIEVED: Duration = Duration::from_millis(250);
+/// For how long a measured size is valid: measuring costs an X round trip (guess: an unnoticeable delay
+/// before the new largest window is streamed).
+const SIZE_VALID_FOR: Duration = Duration::from_millis(250);
 
-/// Windows that are remembered; more than any game has.
-const MANY: usize = 64;
+/// The most tracked windows; more than any game has.
+const MAX_WINDOWS: usize = 64;
 
-/// What tells a window from others in this process: the connection, display or device that it
-/// belongs to, and its name there.
+/// Identifies a window in this process: its connection, display or device, and its identifier there.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Key(pub(crate) usize, pub(crate) u64);
 
-/// Where a window is.
+/// A window on an X display.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
+pub(crate) struct XWindow {
     /// The X display, as `DISPLAY` names it.
     pub(crate) display: String,
-    /// The window on it.
-    pub(crate) window: u32,
+    /// The window's X identifier.
+    pub(crate) id: u32,
 }
 
 #[derive(Debug)]
-struct Known {
+struct WindowState {
     key: Key,
     size: Size,
     measured: Instant,
     swapped: Instant,
-    place: Option<Place>,
-    /// It is called as the person wants.
-    named: bool,
-    /// It is a menu or the like; `None` as long as nobody has looked.
+    window: Option<XWindow>,
+    /// Its title matches the requested one.
+    matches: bool,
+    /// It is a menu or the like; `None` if not classified yet.
     popup: Option<bool>,
 }
 
-/// All windows that swapped lately.
+/// All windows with a recent swap.
 #[derive(Debug)]
 pub(crate) struct Windows {
-    known: Vec<Known>,
+    known: Vec<WindowState>,
     streamed: Option<Key>,
     /// Counts how often the streamed window changed.
     changes: u64,
-    /// Only windows that are called in one way are streamed.
-    only_named: bool,
-    /// The streamed window is known to be there, also if it draws nothing.
-    held: bool,
+    /// Only windows with a matching title are streamed.
+    only_matching: bool,
+    /// The streamed window is visible, even if it draws nothing.
+    alive: bool,
 }
 
 impl Windows {
@@ -67,33 +66,33 @@ impl Windows {
             known: Vec::new(),
             streamed: None,
             changes: 0,
-            only_named: false,
-            held: false,
+            only_matching: false,
+            alive: false,
         }
     }
 
-    /// The size of a window as it was measured lately.
+    /// The size of a window, if it was measured recently.
     pub(crate) fn size(&self, now: Instant, key: Key) -> Option<Size> {
         let known = self.find(key)?;
-        (now.since(known.measured) < BELIEVED).then_some(known.size)
+        (now.since(known.measured) < SIZE_VALID_FOR).then_some(known.size)
     }
 
-    /// A window of `size` is about to show a picture: whether it is the streamed one. `place` is
-    /// asked when the window is new.
-    pub(crate) fn shows(
+    /// A window of `size` is about to present a frame: returns whether it is the streamed one. `window`
+    /// is called for a new window only.
+    pub(crate) fn on_swap(
         &mut self,
         now: Instant,
         key: Key,
         size: Size,
-        place: impl FnOnce() -> Option<Place>,
+        window: impl FnOnce() -> Option<XWindow>,
     ) -> bool {
-        let held = self.streamed.filter(|_| self.held);
+        let alive = self.streamed.filter(|_| self.alive);
         self.known
-            .retain(|w| now.since(w.swapped) < ABSENT || held == Some(w.key));
-        let full = self.known.len() >= MANY;
+            .retain(|w| now.since(w.swapped) < ABSENT_AFTER || alive == Some(w.key));
+        let full = self.known.len() >= MAX_WINDOWS;
         match self.known.iter_mut().find(|w| w.key == key) {
             Some(known) => {
-                if known.size != size || now.since(known.measured) >= BELIEVED {
+                if known.size != size || now.since(known.measured) >= SIZE_VALID_FOR {
                     known.measured = now;
                 }
                 known.swapped = now;
@@ -101,33 +100,33 @@ impl Windows {
             }
             None if full => return false,
             None => {
-                let place = place();
-                self.known.push(Known {
+                let window = window();
+                self.known.push(WindowState {
                     key,
                     size,
                     measured: now,
                     swapped: now,
-                    // Without a place there is nothing to look at.
-                    popup: place.is_none().then_some(false),
-                    place,
-                    named: false,
+                    // A window outside X cannot be classified.
+                    popup: window.is_none().then_some(false),
+                    window,
+                    matches: false,
                 });
             }
         }
-        if self.only_named && !self.find(key).is_some_and(|w| w.named) {
+        if self.only_matching && !self.find(key).is_some_and(|w| w.matches) {
             return false;
         }
         let known = self.find(key);
-        let place = known.and_then(|w| w.place.as_ref());
+        let window = known.and_then(|w| w.window.as_ref());
         // A menu may be larger than a small window that it belongs to.
-        let may_replace = held.is_none() || known.is_some_and(|w| w.popup == Some(false));
+        let may_replace = alive.is_none() || known.is_some_and(|w| w.popup == Some(false));
         let streamed = self.streamed.and_then(|key| self.find(key));
-        // Another surface of the same window takes the place of the one before.
-        let gives_way = |w: &Known| {
+        // A new surface replaces the previous one of the same window.
+        let yields = |w: &WindowState| {
             may_replace && w.size.pixels() < size.pixels()
-                || place.is_some() && w.place.as_ref() == place
+                || window.is_some() && w.window.as_ref() == window
         };
-        if streamed.is_none_or(gives_way) && self.streamed != Some(key) {
+        if streamed.is_none_or(yields) && self.streamed != Some(key) {
             self.choose(key);
         }
         self.streamed == Some(key)
@@ -136,78 +135,78 @@ impl Windows {
     fn choose(&mut self, key: Key) {
         self.streamed = Some(key);
         self.changes += 1;
-        self.held = false;
+        self.alive = false;
     }
 
-    /// Whether the streamed window is known to be there and to be seen; as of change `change`. One
-    /// that is stays the streamed one, even if a smaller one draws more often.
-    pub(crate) fn hold(&mut self, change: u64, there: bool) {
+    /// Whether the streamed window is visible, as of change `change`. A visible one stays streamed even
+    /// if a smaller one draws more often.
+    pub(crate) fn set_alive(&mut self, change: u64, alive: bool) {
         if change == self.changes {
-            self.held = there;
+            self.alive = alive;
         }
     }
 
-    /// A window does not exist any more.
-    pub(crate) fn gone(&mut self, key: Key) {
+    /// A window was destroyed.
+    pub(crate) fn remove(&mut self, key: Key) {
         self.known.retain(|w| w.key != key);
     }
 
-    /// From now on only windows are streamed that [`Windows::name`] has named.
-    pub(crate) fn only_named(&mut self) {
-        self.only_named = true;
+    /// From now on only windows marked by [`Windows::mark_matching`] are streamed.
+    pub(crate) fn only_matching(&mut self) {
+        self.only_matching = true;
         self.streamed = None;
-        self.held = false;
+        self.alive = false;
     }
 
-    /// The places of windows that would be streamed if they are no menus, which is not known yet.
-    pub(crate) fn unseen(&self) -> Vec<Place> {
+    /// The unclassified windows that would be streamed unless they are menus.
+    pub(crate) fn unclassified(&self) -> Vec<XWindow> {
         let streamed = self.streamed.and_then(|key| self.find(key));
         let most = streamed.map_or(usize::MAX, |w| w.size.pixels());
-        let unseen = self.known.iter().filter(|w| w.popup.is_none());
-        let larger = unseen.filter(|w| self.held && w.size.pixels() > most);
-        larger.filter_map(|w| w.place.clone()).collect()
+        let unclassified = self.known.iter().filter(|w| w.popup.is_none());
+        let larger = unclassified.filter(|w| self.alive && w.size.pixels() > most);
+        larger.filter_map(|w| w.window.clone()).collect()
     }
 
-    /// What is at this place was looked at.
-    pub(crate) fn looked_at(&mut self, place: &Place, is_popup: bool) {
-        let at = |w: &&mut Known| w.place.as_ref() == Some(place);
+    /// Stores the classification of a window.
+    pub(crate) fn set_popup(&mut self, window: &XWindow, is_popup: bool) {
+        let at = |w: &&mut WindowState| w.window.as_ref() == Some(window);
         let there = self.known.iter_mut().filter(at);
         there.for_each(|w| w.popup = Some(is_popup));
     }
 
-    /// The places of windows that are not named.
-    pub(crate) fn nameless(&self) -> Vec<Place> {
-        let nameless = self.known.iter().filter(|w| !w.named);
-        nameless.filter_map(|w| w.place.clone()).collect()
+    /// The windows without a matching title.
+    pub(crate) fn unmatched(&self) -> Vec<XWindow> {
+        let unmatched = self.known.iter().filter(|w| !w.matches);
+        unmatched.filter_map(|w| w.window.clone()).collect()
     }
 
-    /// What is at this place is called as the person wants.
-    pub(crate) fn name(&mut self, place: &Place) {
-        let at = |w: &&mut Known| w.place.as_ref() == Some(place);
+    /// The title of this window matches.
+    pub(crate) fn mark_matching(&mut self, window: &XWindow) {
+        let at = |w: &&mut WindowState| w.window.as_ref() == Some(window);
         self.known
             .iter_mut()
             .filter(at)
-            .for_each(|w| w.named = true);
-        // It may have come to rest before it got its name.
-        let named = self.known.iter().filter(|w| w.named);
-        let largest = named.max_by_key(|w| w.size.pixels()).map(|w| w.key);
-        if let (Some(largest), None, true) = (largest, self.streamed, self.only_named) {
+            .for_each(|w| w.matches = true);
+        // It may have become idle before its title was set.
+        let matching = self.known.iter().filter(|w| w.matches);
+        let largest = matching.max_by_key(|w| w.size.pixels()).map(|w| w.key);
+        if let (Some(largest), None, true) = (largest, self.streamed, self.only_matching) {
             self.choose(largest);
         }
     }
 
-    /// Where the streamed window is, and a number that changes with the window.
-    pub(crate) fn streamed(&self) -> (u64, Option<&Place>) {
+    /// The number of changes of the streamed window, and that window.
+    pub(crate) fn streamed(&self) -> (u64, Option<&XWindow>) {
         let known = self.streamed.and_then(|key| self.find(key));
-        (self.changes, known.and_then(|w| w.place.as_ref()))
+        (self.changes, known.and_then(|w| w.window.as_ref()))
     }
 
-    fn find(&self, key: Key) -> Option<&Known> {
+    fn find(&self, key: Key) -> Option<&WindowState> {
         self.known.iter().find(|w| w.key == key)
     }
 }
 
-/// The windows of this process, as its threads share them.
+/// The windows of this process, shared by its threads.
 #[derive(Debug)]
 pub(crate) struct SharedWindows(Mutex<Windows>);
 
@@ -220,30 +219,29 @@ impl SharedWindows {
         lock(&self.0)
     }
 
-    /// Where the streamed window is, and a number that changes with the window.
-    pub(crate) fn streamed(&self) -> (u64, Option<Place>) {
+    /// The number of changes of the streamed window, and that window.
+    pub(crate) fn streamed(&self) -> (u64, Option<XWindow>) {
         let windows = self.lock();
-        let (change, place) = windows.streamed();
-        (change, place.cloned())
+        let (change, window) = windows.streamed();
+        (change, window.cloned())
     }
 
-    /// Looks at the windows that are not called as the person wants, as far as is known: `named` is asked
-    /// again and again, for titles come late.
-    pub(crate) fn name(&self, named: impl Fn(&Place) -> bool) {
-        // Who is asked may take a while: not under the lock.
-        let nameless = self.lock().nameless();
-        for place in nameless.iter().filter(|place| named(place)) {
-            self.lock().name(place);
+    /// Marks unmatched windows that satisfy `matches`. Call it repeatedly: titles are set late.
+    pub(crate) fn match_titles(&self, matches: impl Fn(&XWindow) -> bool) {
+        // `matches` may be slow: not under the lock.
+        let unmatched = self.lock().unmatched();
+        for window in unmatched.iter().filter(|window| matches(window)) {
+            self.lock().mark_matching(window);
         }
     }
 
-    /// Looks at the windows of which it is not known whether they are menus, where that matters.
-    pub(crate) fn look(&self, is_popup: impl Fn(&Place) -> bool) {
-        let unseen = self.lock().unseen();
-        // Not under the lock: who is asked may take a while.
-        for place in &unseen {
-            let popup = is_popup(place);
-            self.lock().looked_at(place, popup);
+    /// Classifies windows as menus or not, where that matters.
+    pub(crate) fn classify(&self, is_popup: impl Fn(&XWindow) -> bool) {
+        let unclassified = self.lock().unclassified();
+        // `is_popup` may be slow: not under the lock.
+        for window in &unclassified {
+            let popup = is_popup(window);
+            self.lock().set_popup(window, popup);
         }
     }
 }
@@ -264,134 +262,137 @@ mod tests {
     #[test]
     fn the_largest_is_streamed_and_of_equals_the_first() {
         let mut windows = Windows::new();
-        assert!(windows.shows(at(0), ONE, SMALL, || None));
-        assert!(!windows.shows(at(1), OTHER, SMALL, || None));
-        assert!(windows.shows(at(2), OTHER, LARGE, || None), "it has grown");
-        assert!(!windows.shows(at(3), ONE, SMALL, || None));
+        assert!(windows.on_swap(at(0), ONE, SMALL, || None));
+        assert!(!windows.on_swap(at(1), OTHER, SMALL, || None));
+        assert!(
+            windows.on_swap(at(2), OTHER, LARGE, || None),
+            "it has grown"
+        );
+        assert!(!windows.on_swap(at(3), ONE, SMALL, || None));
         assert_eq!(windows.streamed().0, 2);
         assert!(
-            windows.shows(at(4), OTHER, SMALL, || None),
-            "nobody is larger"
+            windows.on_swap(at(4), OTHER, SMALL, || None),
+            "none is larger"
         );
     }
 
     #[test]
-    fn who_goes_away_hands_over() {
+    fn an_absent_window_is_replaced() {
         let mut windows = Windows::new();
-        assert!(windows.shows(at(0), ONE, LARGE, || None));
-        assert!(!windows.shows(at(500), OTHER, SMALL, || None));
+        assert!(windows.on_swap(at(0), ONE, LARGE, || None));
+        assert!(!windows.on_swap(at(500), OTHER, SMALL, || None));
         assert!(
-            windows.shows(at(1001), OTHER, SMALL, || None),
-            "it stood still"
+            windows.on_swap(at(1001), OTHER, SMALL, || None),
+            "the larger one was idle"
         );
-        assert!(windows.shows(at(1002), ONE, LARGE, || None), "it is back");
-        windows.gone(ONE);
-        assert!(windows.shows(at(1003), OTHER, SMALL, || None));
+        assert!(windows.on_swap(at(1002), ONE, LARGE, || None), "it is back");
+        windows.remove(ONE);
+        assert!(windows.on_swap(at(1003), OTHER, SMALL, || None));
     }
 
     #[test]
-    fn a_window_that_rests_and_is_there_stays() {
+    fn an_idle_visible_window_stays_streamed() {
         let mut windows = Windows::new();
-        assert!(windows.shows(at(0), ONE, LARGE, || None));
-        windows.hold(windows.streamed().0, true);
-        assert!(!windows.shows(at(60_000), OTHER, SMALL, || None));
-        windows.hold(windows.streamed().0, false);
-        assert!(windows.shows(at(60_001), OTHER, SMALL, || None));
-        windows.hold(windows.streamed().0 - 1, true);
+        assert!(windows.on_swap(at(0), ONE, LARGE, || None));
+        windows.set_alive(windows.streamed().0, true);
+        assert!(!windows.on_swap(at(60_000), OTHER, SMALL, || None));
+        windows.set_alive(windows.streamed().0, false);
+        assert!(windows.on_swap(at(60_001), OTHER, SMALL, || None));
+        windows.set_alive(windows.streamed().0 - 1, true);
         assert!(
-            windows.shows(at(120_000), ONE, SMALL, || None),
-            "that was another"
+            windows.on_swap(at(120_000), ONE, SMALL, || None),
+            "an outdated change number"
         );
     }
 
     #[test]
-    fn a_menu_never_takes_the_place_of_a_window_that_is_there() {
-        let place = |window| Place {
+    fn a_menu_never_replaces_a_visible_window() {
+        let window = |id| XWindow {
             display: ":1".into(),
-            window,
+            id,
         };
         let mut windows = Windows::new();
-        assert!(windows.shows(at(0), ONE, SMALL, || Some(place(1))));
-        windows.hold(windows.streamed().0, true);
-        assert!(!windows.shows(at(1), OTHER, LARGE, || Some(place(2))));
-        assert_eq!(windows.unseen(), [place(2)], "nobody knows yet what it is");
-        windows.looked_at(&place(2), true);
-        assert!(windows.unseen().is_empty());
-        assert!(!windows.shows(at(2), OTHER, LARGE, || None));
-        // Full screen, for some.
-        windows.hold(windows.streamed().0, false);
-        assert!(windows.shows(at(3), OTHER, LARGE, || None));
+        assert!(windows.on_swap(at(0), ONE, SMALL, || Some(window(1))));
+        windows.set_alive(windows.streamed().0, true);
+        assert!(!windows.on_swap(at(1), OTHER, LARGE, || Some(window(2))));
+        assert_eq!(windows.unclassified(), [window(2)], "not classified yet");
+        windows.set_popup(&window(2), true);
+        assert!(windows.unclassified().is_empty());
+        assert!(!windows.on_swap(at(2), OTHER, LARGE, || None));
+        // Some full-screen windows are override-redirect.
+        windows.set_alive(windows.streamed().0, false);
+        assert!(windows.on_swap(at(3), OTHER, LARGE, || None));
     }
 
     #[test]
     fn a_larger_window_that_is_no_menu_is_streamed() {
-        let place = Place {
+        let window = XWindow {
             display: ":1".into(),
-            window: 2,
+            id: 2,
         };
         let mut windows = Windows::new();
-        assert!(windows.shows(at(0), ONE, SMALL, || None));
-        windows.hold(windows.streamed().0, true);
-        assert!(!windows.shows(at(1), OTHER, LARGE, || Some(place.clone())));
-        windows.looked_at(&place, false);
-        assert!(windows.shows(at(2), OTHER, LARGE, || None));
+        assert!(windows.on_swap(at(0), ONE, SMALL, || None));
+        windows.set_alive(windows.streamed().0, true);
+        assert!(!windows.on_swap(at(1), OTHER, LARGE, || Some(window.clone())));
+        windows.set_popup(&window, false);
+        assert!(windows.on_swap(at(2), OTHER, LARGE, || None));
     }
 
     #[test]
     fn a_new_surface_of_the_same_window_is_streamed() {
-        let place = || {
-            Some(Place {
+        let window = || {
+            Some(XWindow {
                 display: ":1".into(),
-                window: 7,
+                id: 7,
             })
         };
         let mut windows = Windows::new();
-        assert!(windows.shows(at(0), ONE, LARGE, place));
-        windows.hold(windows.streamed().0, true);
-        assert!(windows.shows(at(1), OTHER, LARGE, place));
-        assert_eq!(windows.streamed(), (2, place().as_ref()));
+        assert!(windows.on_swap(at(0), ONE, LARGE, window));
+        windows.set_alive(windows.streamed().0, true);
+        assert!(windows.on_swap(at(1), OTHER, LARGE, window));
+        assert_eq!(windows.streamed(), (2, window().as_ref()));
     }
 
     #[test]
-    fn the_place_is_asked_once_and_the_size_is_believed_for_a_while() {
-        let place = Place {
+    fn the_window_is_queried_once_and_the_size_expires() {
+        let window = XWindow {
             display: ":1".into(),
-            window: 7,
+            id: 7,
         };
         let mut windows = Windows::new();
-        windows.shows(at(0), ONE, LARGE, || Some(place.clone()));
-        windows.shows(at(200), ONE, LARGE, || unreachable!("it is known"));
-        assert_eq!(windows.streamed().1, Some(&place));
+        windows.on_swap(at(0), ONE, LARGE, || Some(window.clone()));
+        windows.on_swap(at(200), ONE, LARGE, || unreachable!("it is known"));
+        assert_eq!(windows.streamed().1, Some(&window));
         assert_eq!(windows.size(at(249), ONE), Some(LARGE));
         assert_eq!(windows.size(at(250), ONE), None, "swaps do not measure");
         assert_eq!(windows.size(at(0), OTHER), None);
     }
 
     #[test]
-    fn a_larger_window_of_another_name_is_not_streamed() {
-        let place = |window| Place {
+    fn a_larger_window_with_another_title_is_not_streamed() {
+        let window = |id| XWindow {
             display: ":1".into(),
-            window,
+            id,
         };
         let mut windows = Windows::new();
-        assert!(windows.shows(at(0), ONE, LARGE, || Some(place(1))));
-        windows.only_named();
-        assert!(!windows.shows(at(1), ONE, LARGE, || None));
-        assert!(!windows.shows(at(2), OTHER, SMALL, || Some(place(2))));
-        assert_eq!(windows.nameless(), [place(1), place(2)]);
-        windows.name(&place(2));
-        assert_eq!(windows.streamed().1, Some(&place(2)), "it need not draw");
-        assert!(windows.shows(at(3), OTHER, SMALL, || None));
-        assert!(!windows.shows(at(4), ONE, LARGE, || None));
-        assert_eq!(windows.nameless(), [place(1)]);
+        assert!(windows.on_swap(at(0), ONE, LARGE, || Some(window(1))));
+        windows.only_matching();
+        assert!(!windows.on_swap(at(1), ONE, LARGE, || None));
+        assert!(!windows.on_swap(at(2), OTHER, SMALL, || Some(window(2))));
+        assert_eq!(windows.unmatched(), [window(1), window(2)]);
+        windows.mark_matching(&window(2));
+        assert_eq!(windows.streamed().1, Some(&window(2)), "it need not draw");
+        assert!(windows.on_swap(at(3), OTHER, SMALL, || None));
+        assert!(!windows.on_swap(at(4), ONE, LARGE, || None));
+        assert_eq!(windows.unmatched(), [window(1)]);
     }
 
     #[test]
-    fn what_comes_without_end_is_not_remembered_without_end() {
+    fn the_number_of_windows_is_bounded() {
         let mut windows = Windows::new();
         for n in 0..1000 {
-            windows.shows(at(0), Key(1, n), SMALL, || None);
+            windows.on_swap(at(0), Key(1, n), SMALL, || None);
         }
-        assert_eq!(windows.known.len(), MANY);
+        assert_eq!(windows.known.len(), MAX_WINDOWS);
     }
 }

@@ -1,4 +1,4 @@
-//! The names of X displays, as `DISPLAY` has them, of a program's connections to them.
+//! The names of X displays (as in `DISPLAY`) of a program's connections.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::os::fd::BorrowedFd;
@@ -7,41 +7,41 @@ use rustix::net::{SocketAddrAny, SocketAddrUnix, getpeername};
 
 use crate::real::NextFunction;
 
-/// The sockets of X servers on this machine: this and a number.
+/// The path of an X server's socket, without its number.
 const SOCKETS: &[u8] = b"/tmp/.X11-unix/X";
 
-/// An X server listens on TCP at this port plus its number.
+/// The TCP port of X server 0.
 const PORT: u16 = 6000;
 
-/// The name with which Xlib has opened a display.
+/// The name of an Xlib display.
 ///
 /// # Safety
-/// `display` is one of Xlib that is open.
+/// `display` is an open Xlib display.
 pub(crate) unsafe fn of_xlib(display: *mut c_void) -> Option<String> {
     type Name = unsafe extern "C" fn(*mut c_void) -> *const c_char;
     static NAME: NextFunction = NextFunction::new(c"XDisplayString");
     // SAFETY: that is its type.
     let name: Name = unsafe { NAME.function() }?;
-    // SAFETY: by the caller's word. The answer stays while the display is open.
+    // SAFETY: by the caller's contract. The result is valid while the display is open.
     let name = unsafe { name(display) };
     if name.is_null() {
         return None;
     }
-    // SAFETY: not null, and a string of Xlib's.
+    // SAFETY: not null, and a string of Xlib.
     let name = unsafe { CStr::from_ptr(name) };
     Some(name.to_str().ok()?.to_owned())
 }
 
-/// The name of the display at the other end of a connection of XCB, which itself does not keep it.
+/// The display name of an XCB connection, from its peer address: XCB does not keep the name.
 ///
 /// # Safety
-/// `connection` is one of XCB that is open.
+/// `connection` is an open XCB connection.
 pub(crate) unsafe fn of_xcb(connection: *mut c_void) -> Option<String> {
     type Descriptor = unsafe extern "C" fn(*mut c_void) -> c_int;
     static DESCRIPTOR: NextFunction = NextFunction::new(c"xcb_get_file_descriptor");
     // SAFETY: that is its type.
     let descriptor: Descriptor = unsafe { DESCRIPTOR.function() }?;
-    // SAFETY: by the caller's word.
+    // SAFETY: by the caller's contract.
     let descriptor = unsafe { descriptor(connection) };
     if descriptor < 0 {
         return None;
@@ -51,7 +51,7 @@ pub(crate) unsafe fn of_xcb(connection: *mut c_void) -> Option<String> {
     at(&getpeername(descriptor).ok()??)
 }
 
-/// The name of the display that listens at an address.
+/// The display name of a server address.
 fn at(address: &SocketAddrAny) -> Option<String> {
     if let Ok(unix) = SocketAddrUnix::try_from(address.clone()) {
         let path = unix.path_bytes().or_else(|| unix.abstract_name())?;

@@ -1,20 +1,19 @@
-//! How addresses lie in a [`PathId`].
+//! The layout of addresses in a [`PathId`].
 //!
 //! | bytes | UDP | Ethernet |
 //! |---|---|---|
 //! | 0–15 | the peer's IPv6 address (IPv4 mapped into `::ffff:0:0/96`, RFC 4291 section 2.5.5.2) | `ff 00`, the peer's Ethernet address (6), our interface's index (4), zeros |
 //! | 16–17 | its port | its port |
 //! | 18–33 | our address; zeros: the system chooses | zeros |
-//! | 34 | 1: batches are not to be cut by the kernel | the same, without meaning |
+//! | 34 | 1: send batches without GSO | the same, ignored |
 //!
-//! Numbers are in network order. One peer has one path, whether a datagram reached it through an
-//! IPv4 or a dual-stack socket: the mapped and the plain form of an IPv4 address are the same. An
-//! IPv6 address that begins with `ff` is a multicast group and nobody's own, so that an Ethernet
-//! path is no address of a UDP peer.
+//! Numbers are in network byte order. IPv4 and dual-stack sockets give a peer the same path: the
+//! mapped and the plain form of an IPv4 address are equal. An IPv6 address that begins with `ff` is
+//! multicast and never a peer's address, so an Ethernet path cannot collide with a UDP path.
 //!
-//! A link-local IPv6 address means nothing without its interface. Its bytes 2 and 3 are zero by
-//! definition (RFC 4291 section 2.5.6), so the interface index travels there, as in the BSD
-//! kernels. It never reaches a wire.
+//! A link-local IPv6 address requires an interface. Its bytes 2 and 3 are zero by definition (RFC
+//! 4291 section 2.5.6), so the interface index is stored there, as in the BSD kernels. It is never
+//! sent.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
@@ -23,20 +22,20 @@ use openuvr_proto::id::PathId;
 use crate::ether::{Mac, Station};
 use crate::sys::interfaces;
 
-/// What byte 0 of an Ethernet path is.
+/// Byte 0 of an Ethernet path.
 const ETHERNET: u8 = 0xff;
 
-/// Where the byte for this crate's own notes is.
-const NOTES: usize = PathId::LEN - 1;
+/// The index of the flags byte.
+const FLAGS: usize = PathId::LEN - 1;
 
-/// The note that batches are not to be cut by the kernel.
-const WHOLE: u8 = 1;
+/// Flag: send batches without GSO.
+const NO_GSO: u8 = 1;
 
-/// An address and a port: `192.168.1.5:4710`, `[::]:4710`, or with the interface of a link-local address by name or
-/// number `[fe80::1%eth0]:4710` (RFC 4007, section 11). Asks no name service.
+/// Parses an address and a port: `192.168.1.5:4710`, `[::]:4710`, or `[fe80::1%eth0]:4710` with the interface of a
+/// link-local address by name or number (RFC 4007, section 11). No name resolution.
 ///
 /// # Errors
-/// One line with what would do, also if there is no such interface.
+/// A message with valid examples, or that the interface does not exist.
 pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let (address, interface) = match text.split_once('%').zip(text.rsplit_once("]:")) {
         Some(((ip, _), (within, port))) => {
@@ -55,21 +54,21 @@ pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
             let index = numbered.unwrap_or_else(|| interfaces::index_of(interface));
             if index == 0 {
                 return Err(format!(
-                    "{text}: there is no network interface {interface:?}: see `ip link`"
+                    "{text}: no network interface {interface:?}; `ip link` lists them"
                 ));
             }
             v6.set_scope_id(index);
             Ok(v6.into())
         }
         _ => Err(format!(
-            "{text:?} is no address with a port, such as 192.168.1.5:4710, [::]:4710 or \
+            "{text:?} is not an address with a port, such as 192.168.1.5:4710, [::]:4710 or \
              [fe80::1%eth0]:4710"
         )),
     }
 }
 
-/// The path of a socket address; the system chooses where from. Flow labels are not kept, nor
-/// interface indices above 65535.
+/// The path to a socket address; the system chooses the source address. Flow labels and interface
+/// indices above 65535 are not kept.
 #[must_use]
 pub fn path_of(address: SocketAddr) -> PathId {
     let mut path = PathId::default();
@@ -93,7 +92,7 @@ pub(crate) fn path_between(peer: SocketAddr, own: Option<IpAddr>) -> PathId {
     path
 }
 
-/// The socket address of a path that [`path_of`] made; mapped addresses come back as IPv4.
+/// The socket address of a path from [`path_of`]; mapped addresses become IPv4.
 #[must_use]
 pub fn address_of(path: PathId) -> SocketAddr {
     let PathId(bytes) = path;
@@ -112,7 +111,7 @@ pub fn address_of(path: PathId) -> SocketAddr {
     }
 }
 
-/// Our end of a path, if it is known.
+/// The local address of a path, if known.
 pub(crate) fn own_of(path: PathId) -> Option<Ipv6Addr> {
     let mut octets = [0; 16];
     octets.copy_from_slice(&path.0[18..34]);
@@ -120,7 +119,7 @@ pub(crate) fn own_of(path: PathId) -> Option<Ipv6Addr> {
     (!ip.is_unspecified()).then_some(ip)
 }
 
-/// The path of a station on an Ethernet segment.
+/// The path to a station on an Ethernet segment.
 #[must_use]
 pub fn path_of_station(station: Station) -> PathId {
     let mut path = PathId::default();
@@ -131,7 +130,7 @@ pub fn path_of_station(station: Station) -> PathId {
     path
 }
 
-/// The station of a path that [`path_of_station`] made.
+/// The station of a path from [`path_of_station`].
 #[must_use]
 pub fn station_of(path: PathId) -> Option<Station> {
     let PathId(bytes) = path;
@@ -143,34 +142,33 @@ pub fn station_of(path: PathId) -> Option<Station> {
     })
 }
 
-/// Where a peer is, for a person: its address and port, or its Ethernet address.
+/// The peer's address for display: address and port, or Ethernet address.
 #[must_use]
-pub fn words(path: PathId) -> String {
+pub fn peer_name(path: PathId) -> String {
     match station_of(path) {
         Some(station) => format!("{} (raw Ethernet)", station.mac),
         None => address_of(path).to_string(),
     }
 }
 
-/// The IP addresses by which other machines may reach this one: those of the interfaces that are up, but
-/// for the loopback device. None without a network.
+/// The IP addresses of this machine: those of all interfaces that are up, except the loopback device.
 ///
 /// # Errors
-/// The system's (getifaddrs(3)).
+/// Those of getifaddrs(3).
 pub fn own_addresses() -> std::io::Result<Vec<IpAddr>> {
     interfaces::addresses()
 }
 
-/// The same path with a note whether the kernel may cut the batches that go there.
+/// The same path, with GSO permitted or not.
 #[must_use]
 pub fn segmented(mut path: PathId, may: bool) -> PathId {
-    path.0[NOTES] = if may { 0 } else { WHOLE };
+    path.0[FLAGS] = if may { 0 } else { NO_GSO };
     path
 }
 
-/// What [`segmented`] noted.
+/// Whether GSO is permitted: see [`segmented`].
 pub(crate) fn is_segmented(path: PathId) -> bool {
-    path.0[NOTES] & WHOLE == 0
+    path.0[FLAGS] & NO_GSO == 0
 }
 
 pub(crate) fn mapped(ip: IpAddr) -> Ipv6Addr {
@@ -190,7 +188,7 @@ mod tests {
     use std::net::{SocketAddr, SocketAddrV6};
 
     #[test]
-    fn addresses_survive_the_way_through_a_path() {
+    fn addresses_round_trip_through_a_path() {
         for text in [
             "192.0.2.7:47000",
             "0.0.0.0:0",
@@ -251,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_station_survives_the_way_through_a_path() {
+    fn a_station_round_trips_through_a_path() {
         let station = Station {
             mac: Mac([2, 0, 0, 1, 0xfe, 0xff]),
             interface: 70_000,
@@ -261,12 +259,12 @@ mod tests {
     }
 
     #[test]
-    fn a_note_changes_nothing_else() {
+    fn the_gso_flag_changes_nothing_else() {
         let path = path_of("192.0.2.7:5".parse().unwrap());
-        let noted = segmented(path, false);
-        assert!(is_segmented(path) && !is_segmented(noted) && noted != path);
-        assert_eq!(address_of(noted), address_of(path));
-        assert_eq!(segmented(noted, true), path);
+        let flagged = segmented(path, false);
+        assert!(is_segmented(path) && !is_segmented(flagged) && flagged != path);
+        assert_eq!(address_of(flagged), address_of(path));
+        assert_eq!(segmented(flagged, true), path);
     }
 
     #[test]

@@ -1,24 +1,23 @@
-//! When a datagram arrived: the kernel's stamp, on the monotonic clock.
+//! Arrival times of datagrams: kernel timestamps, converted to the monotonic clock.
 //!
-//! The kernel stamps a packet where it comes in, with the wall clock. A thread that wakes late, because the
-//! machine is busy, would take its own lateness for the link's. Both clocks are read once for each batch, and
-//! the age of each stamp is taken off the monotonic one.
+//! Without them, the wake-up latency of a busy receiver would look like link delay. The kernel timestamps
+//! packets with the wall clock. Both clocks are read once per batch, and the age of each timestamp is
+//! subtracted from the monotonic time.
 //!
-//! What it is not: a stamp of the network card. That one is exact to nanoseconds, but few cards have it, and
-//! it needs a privilege.
+//! Hardware timestamps are exact to nanoseconds, but few network cards have them, and they need a privilege.
 
 use openuvr_proto::time::Instant;
 
 use crate::sys::clock::{Clock, WallStamp};
 
-/// A stamp older than this is none: the wall clock was set while the datagram waited. A link's receiver comes
-/// by at least each two seconds (guess: five times that).
+/// The oldest valid timestamp: beyond this, the wall clock was set while the datagram waited. A receiver reads
+/// at least every two seconds (guess: five times that).
 const OLDEST: i64 = 10_000_000_000;
 
-/// Two clocks that were read within this are read at one moment; a thread that lost its core between tries
-/// again, so many times. A millisecond is the congestion control's resolution.
-const APART: i64 = 1_000_000;
-const TRIES: usize = 3;
+/// The longest time between two clock readings that count as simultaneous, in ns: the resolution of the
+/// congestion control. A preempted thread tries again.
+const MAX_APART: i64 = 1_000_000;
+const ATTEMPTS: usize = 3;
 
 /// Both clocks at one moment.
 #[derive(Debug, Clone, Copy)]
@@ -34,18 +33,18 @@ impl Clocks {
             monotonic: 0,
             wall: 0,
         };
-        for _ in 0..TRIES {
+        for _ in 0..ATTEMPTS {
             let before = nanos(Clock::Monotonic);
             clocks.wall = nanos(Clock::Wall);
             clocks.monotonic = nanos(Clock::Monotonic);
-            if clocks.monotonic - before < APART {
+            if clocks.monotonic - before < MAX_APART {
                 break;
             }
         }
         clocks
     }
 
-    /// The stamp on the monotonic clock; `None` if the wall clock was set since.
+    /// The timestamp on the monotonic clock; `None` if the wall clock was set since.
     pub(crate) fn arrived(self, stamp: WallStamp) -> Option<Instant> {
         let age = self.wall.checked_sub(stamp.0)?;
         (0..=OLDEST)
@@ -59,15 +58,17 @@ fn nanos(clock: Clock) -> i64 {
     WallStamp::new(seconds, nanoseconds).0
 }
 
-/// Sends twice, reads late, and panics unless each datagram bears the time of its sending.
+/// Sends twice, reads late, and panics unless each arrival time matches its send time.
 #[cfg(test)]
-pub(crate) fn check_stamps(link: &crate::ladder::Ladder, send: impl Fn(&[u8])) {
+pub(crate) fn check_stamps(
+    link: &crate::transport_selection::TransportSelector,
+    send: impl Fn(&[u8]),
+) {
     use std::time::Duration;
 
     use crate::Link as _;
 
-    // The clocks are read within a millisecond of each other.
-    let apart = Duration::from_nanos(APART.unsigned_abs());
+    let apart = Duration::from_nanos(MAX_APART.unsigned_abs());
     let spans: Vec<_> = [1_u8, 2]
         .map(|number| {
             let before = Clocks::read();
@@ -85,7 +86,7 @@ pub(crate) fn check_stamps(link: &crate::ladder::Ladder, send: impl Fn(&[u8])) {
         assert!(!batch.is_empty(), "only {seen} of 6 arrived");
         for (_, arrived, bytes) in batch.with_arrivals() {
             let span = &spans[usize::from(bytes[0]) - 1];
-            let arrived = arrived.expect("the kernel stamps it");
+            let arrived = arrived.expect("a kernel timestamp");
             assert!(span.contains(&arrived), "{arrived:?} is not in {span:?}");
             seen += 1;
         }
@@ -102,14 +103,14 @@ mod tests {
     };
 
     #[test]
-    fn a_stamp_is_as_old_on_either_clock() {
+    fn a_timestamp_keeps_its_age() {
         let at = |age: i64| CLOCKS.arrived(WallStamp(CLOCKS.wall - age));
         assert_eq!(at(0), Some(Instant(50_000_000_000)));
         assert_eq!(at(40_000_000), Some(Instant(49_960_000_000)));
     }
 
     #[test]
-    fn a_wall_clock_that_was_set_leaves_no_stamp() {
+    fn a_changed_wall_clock_invalidates_timestamps() {
         let hour = 3_600_000_000_000;
         for set in [1, hour, -hour, i64::MAX] {
             let stamp = WallStamp(CLOCKS.wall.saturating_add(set));

@@ -1,19 +1,18 @@
-//! Stations of an Ethernet segment, and the frames that carry our datagrams between them.
+//! Stations of an Ethernet segment, and the frames that carry datagrams between them.
 //!
-//! A frame of EtherType [`ETHER_TYPE`] carries one datagram behind eight bytes:
+//! A frame of EtherType [`ETHER_TYPE`] carries an eight-byte prefix and one datagram:
 //!
 //! | at | type | field |
 //! |---|---|---|
-//! | 0 | u16 | 0x564F: the EtherType is everybody's who experiments |
-//! | 2 | u16 | bytes of the datagram, 1–1400: Ethernet fills short frames up |
+//! | 0 | u16 | 0x564F: a magic number, because the EtherType is shared by all experiments |
+//! | 2 | u16 | bytes of the datagram, 1–1400: Ethernet pads short frames |
 //! | 4 | u16 | port of the receiver: one machine may run several programs |
 //! | 6 | u16 | port of the sender |
 //!
-//! in little-endian, as everywhere in the protocol. With it the longest frame has 1408 bytes of
-//! payload, of the 1500 that every Ethernet carries.
+//! in little-endian, as everywhere in the protocol. The longest frame has 1408 bytes of payload; every
+//! Ethernet carries 1500.
 //!
-//! What it is not: it checks nothing. Who sent a frame, and that it is whole, is what the sealing of
-//! the datagram shows.
+//! The frame has no integrity check: the sealed datagram is authenticated.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,10 +22,10 @@ use crate::MAX_DATAGRAM;
 /// The first of the two EtherTypes for local experiments (IEEE 802, section 9.2.4).
 pub const ETHER_TYPE: u16 = 0x88b5;
 
-/// Bytes in front of the datagram.
+/// Bytes before the datagram.
 pub const PREFIX: usize = 8;
 
-/// What a frame of ours begins with: `OV`.
+/// The magic number at the start of the payload: `OV`.
 pub(crate) const MAGIC: [u8; 2] = *b"OV";
 
 /// An Ethernet address.
@@ -40,42 +39,42 @@ impl fmt::Display for Mac {
     }
 }
 
-/// Six pairs of hexadecimal digits, with colons between.
+/// The text is not an Ethernet address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("an Ethernet address has six pairs of digits, such as 52:54:00:12:34:56")]
-pub struct NoMac;
+#[error("an Ethernet address has six pairs of hexadecimal digits, such as 52:54:00:12:34:56")]
+pub struct InvalidMac;
 
 impl FromStr for Mac {
-    type Err = NoMac;
+    type Err = InvalidMac;
 
-    fn from_str(text: &str) -> Result<Mac, NoMac> {
+    fn from_str(text: &str) -> Result<Mac, InvalidMac> {
         let mut mac = [0; 6];
         let mut pairs = text.split(':');
         for byte in &mut mac {
             let pair = pairs.next().filter(|pair| {
                 pair.len() == 2 && pair.bytes().all(|digit| digit.is_ascii_hexdigit())
             });
-            *byte = u8::from_str_radix(pair.ok_or(NoMac)?, 16).map_err(|_| NoMac)?;
+            *byte = u8::from_str_radix(pair.ok_or(InvalidMac)?, 16).map_err(|_| InvalidMac)?;
         }
         match pairs.next() {
             None => Ok(Mac(mac)),
-            Some(_) => Err(NoMac),
+            Some(_) => Err(InvalidMac),
         }
     }
 }
 
-/// A program on a machine of a segment.
+/// A program on a machine of the segment.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Station {
-    /// Its machine's address.
+    /// The machine's Ethernet address.
     pub mac: Mac,
-    /// The index of our interface on that segment.
+    /// The index of the local interface on that segment.
     pub interface: u32,
-    /// Its port.
+    /// The program's port.
     pub port: u16,
 }
 
-/// What stands in front of a datagram of `len` bytes.
+/// The prefix of a datagram of `len` bytes.
 #[must_use]
 pub fn prefix(to: u16, from: u16, len: usize) -> [u8; PREFIX] {
     let len = u16::try_from(len).unwrap_or(0);
@@ -87,27 +86,27 @@ pub fn prefix(to: u16, from: u16, len: usize) -> [u8; PREFIX] {
     prefix
 }
 
-/// What a frame's payload says.
+/// The parsed payload of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Framed<'a> {
+pub struct ParsedFrame<'a> {
     /// The receiver's port.
     pub to: u16,
     /// The sender's port.
     pub from: u16,
-    /// The datagram, without what filled the frame up.
+    /// The datagram, without padding.
     pub datagram: &'a [u8],
 }
 
-/// Reads the payload of a frame; `None` if it is not ours.
+/// Parses the payload of a frame; `None` if it is not an OpenUVR frame.
 #[must_use]
-pub fn parse(payload: &[u8]) -> Option<Framed<'_>> {
+pub fn parse(payload: &[u8]) -> Option<ParsedFrame<'_>> {
     let (prefix, rest) = payload.split_first_chunk::<PREFIX>()?;
     let field = |at: usize| u16::from_le_bytes([prefix[at], prefix[at + 1]]);
     let len = usize::from(field(2));
     if prefix[..2] != MAGIC || !(1..=MAX_DATAGRAM).contains(&len) {
         return None;
     }
-    Some(Framed {
+    Some(ParsedFrame {
         to: field(4),
         from: field(6),
         datagram: rest.get(..len)?,
@@ -116,17 +115,17 @@ pub fn parse(payload: &[u8]) -> Option<Framed<'_>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Framed, MAX_DATAGRAM, Mac, NoMac, parse, prefix};
+    use super::{InvalidMac, MAX_DATAGRAM, Mac, ParsedFrame, parse, prefix};
 
     #[test]
-    fn a_datagram_survives_its_frame_and_what_fills_it_up() {
+    fn a_datagram_round_trips_through_a_padded_frame() {
         for len in [1, 37, MAX_DATAGRAM] {
             let datagram: Vec<u8> = (0..=255).cycle().take(len).collect();
-            for filling in [0, 1, 46] {
+            for padding in [0, 1, 46] {
                 let mut payload = prefix(4710, 513, len).to_vec();
                 payload.extend_from_slice(&datagram);
-                payload.resize(payload.len() + filling, 0xaa);
-                let framed = Framed {
+                payload.resize(payload.len() + padding, 0xaa);
+                let framed = ParsedFrame {
                     to: 4710,
                     from: 513,
                     datagram: &datagram,
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_others_and_broken_ones_are_refused() {
+    fn foreign_and_malformed_frames_are_rejected() {
         let mut good = prefix(1, 2, 4).to_vec();
         good.extend_from_slice(b"data");
         assert!(parse(&good).is_some());
@@ -156,7 +155,7 @@ mod tests {
     #[test]
     fn the_bytes_are_the_published_ones() {
         let published = include_bytes!("../../../vectors/ether_frame/padded");
-        let framed = Framed {
+        let framed = ParsedFrame {
             to: 4710,
             from: 513,
             datagram: b"hello",
@@ -177,7 +176,7 @@ mod tests {
             "52:54:0:fe:dc:01",
             "+1:54:00:fe:dc:01",
         ] {
-            assert_eq!(text.parse::<Mac>(), Err(NoMac), "{text}");
+            assert_eq!(text.parse::<Mac>(), Err(InvalidMac), "{text}");
         }
     }
 }

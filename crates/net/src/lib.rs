@@ -1,17 +1,17 @@
-//! Links: how datagrams get from one machine to the other. One file per transport.
+//! Links: the transports of datagrams between machines. One file per transport.
 //!
-//! What it is not: it knows no packet format and decides nothing about pacing or loss (crate
-//! `proto`); it spawns no thread (crate `runtime`).
+//! Packet formats, pacing and loss recovery belong to the crate `proto`, threads to the crate
+//! `runtime`.
 #![deny(unsafe_code)]
 
 pub mod address;
 mod arrival;
 pub mod ether;
-pub mod ladder;
 pub mod neighbour;
 pub mod raw;
 mod ring;
 mod sys;
+pub mod transport_selection;
 pub mod udp;
 #[cfg(feature = "xdp")]
 mod xdp;
@@ -25,93 +25,90 @@ use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::id::PathId;
 use openuvr_proto::time::Instant;
 
-pub use sys::fork::NotForked;
+pub use sys::fork::CloseOnFork;
 
-/// The largest datagram of the protocol in bytes, the same over UDP and raw Ethernet: what an
-/// Ethernet frame of 1500 bytes carries behind IPv6 and UDP headers (40 + 8), and room for a
-/// tunnel.
+/// The largest datagram of the protocol in bytes, the same over UDP and raw Ethernet: an MTU of 1500
+/// bytes less the IPv6 and UDP headers (40 + 8) and a reserve for a tunnel.
 pub const MAX_DATAGRAM: usize = 1400;
 
-/// A way for datagrams. `&self` throughout: one thread receives while others send.
+/// Sends and receives datagrams. All methods take `&self`: one thread receives while others send.
 pub trait Link: Send + Sync {
-    /// What datagrams to `path` go with.
-    fn rung(&self, path: PathId) -> Rung;
+    /// The transport of datagrams to `path`.
+    fn transport(&self, path: PathId) -> Rung;
 
-    /// Sends the datagrams that lie one behind the other in `batch`, each `segment` bytes long
-    /// but the last, which may be shorter. Never blocks.
+    /// Sends the contiguous datagrams in `batch`: `segment` bytes each, the last possibly shorter.
+    /// Never blocks.
     ///
     /// # Errors
-    /// [`LinkError::Full`] if the send buffer took only some of it or nothing: the rest is lost.
+    /// [`LinkError::Full`] if the send buffer took only a part of the batch; the rest is lost.
     fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError>;
 
-    /// Waits until datagrams are there, at most `timeout` (`None`: without end), and fills
-    /// `batch` with what arrived. An empty batch means that the time is over or that
-    /// [`Link::wake`] was called.
+    /// Waits for datagrams, at most `timeout` (`None`: indefinitely), and fills `batch` with them. An
+    /// empty batch means a timeout or a [`Link::wake`].
     ///
     /// # Errors
-    /// [`LinkError::Io`] if the transport itself failed. A datagram that was refused by the peer's
-    /// machine (ICMP port unreachable) is not an error.
+    /// [`LinkError::Io`] if the transport itself failed. ICMP port unreachable is not an error.
     fn recv(&self, batch: &mut RecvBatch, timeout: Option<Duration>) -> Result<(), LinkError>;
 
-    /// Makes a [`Link::recv`] that waits in another thread return at once; if none waits, the next
-    /// one that would wait. Several calls before that count as one.
+    /// Makes a blocked [`Link::recv`] of another thread return at once; if none is blocked, the next
+    /// one that would block. Repeated calls before that count as one.
     fn wake(&self);
 
-    /// The address and port that peers reach this link at, where the transport has one.
+    /// The local address and port, if the transport has one.
     fn local_addr(&self) -> Option<SocketAddr> {
         None
     }
 }
 
-/// One transport of a [`ladder::Ladder`], which checks what comes from outside and waits.
+/// One transport of a [`transport_selection::TransportSelector`], which validates arguments and waits.
 trait Transport: Send + Sync {
-    fn rung(&self, to: PathId) -> Rung;
+    fn kind(&self, to: PathId) -> Rung;
 
     /// As [`Link::send`]; `segment` is within 1–[`MAX_DATAGRAM`], and `batch` not empty.
     fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError>;
 
-    /// Fills `batch` with what is there, without waiting.
+    /// Fills `batch` with the pending datagrams, without waiting.
     fn take(&self, batch: &mut RecvBatch) -> Result<(), LinkError>;
 
-    /// What has something to read when datagrams are there.
+    /// The descriptor that is readable while datagrams are pending.
     fn readable(&self) -> BorrowedFd<'_>;
 }
 
-/// A transport that can be asked for by its name.
+/// A transport that can be selected by name.
 #[derive(Debug, Clone, Copy)]
 pub struct LinkKind {
-    /// Its name is what options and logs say.
-    pub rung: Rung,
-    /// One line on what it is and needs, for listings.
+    /// Its name appears in options and logs.
+    pub transport: Rung,
+    /// One line for listings: description and requirements.
     pub about: &'static str,
 }
 
-/// The transports, best first: the order in which a session tries them.
+/// The transports in order of preference, in which a session tries them.
 pub const LINKS: &[LinkKind] = &[
     LinkKind {
-        rung: Rung::UdpGso,
-        about: "UDP, batches cut and joined by the kernel (Linux 5.0); needs no privilege",
+        transport: Rung::UdpGso,
+        about: "UDP with segmentation offload (GSO, GRO; Linux 5.0); unprivileged",
     },
     LinkKind {
-        rung: Rung::Raw,
-        about: "raw Ethernet without IP (OpenUVRDPP); needs CAP_NET_RAW and one segment",
+        transport: Rung::Raw,
+        about: "raw Ethernet without IP (OpenUVRDPP); needs CAP_NET_RAW and a common segment",
     },
     LinkKind {
-        rung: Rung::Ring,
-        about: "raw Ethernet through rings that are mapped into this process; never by itself",
+        transport: Rung::Ring,
+        about: "raw Ethernet through memory-mapped rings (PACKET_MMAP); never chosen automatically",
     },
     LinkKind {
-        rung: Rung::Xdp,
-        about: "raw Ethernet through AF_XDP, if built in; needs CAP_NET_ADMIN and CAP_BPF as well",
+        transport: Rung::Xdp,
+        about: "raw Ethernet through AF_XDP, if built in; also needs CAP_NET_ADMIN and CAP_BPF",
     },
     LinkKind {
-        rung: Rung::Udp,
-        about: "UDP, one datagram at a time; needs no privilege",
+        transport: Rung::Udp,
+        about: "UDP without segmentation offload; unprivileged",
     },
 ];
 
-/// What one [`Link::recv`] brought: storage that is reused from call to call. The first call
-/// allocates it (about 1 MiB, touched only as far as datagrams fill it), later calls do not.
+/// The datagrams of one [`Link::recv`], in storage that calls reuse. The first call allocates it
+/// (about 1 MiB, of which only the used pages become resident); later calls do not allocate.
 #[derive(Debug, Default)]
 pub struct RecvBatch {
     bytes: Vec<u8>,
@@ -122,20 +119,20 @@ pub struct RecvBatch {
 #[derive(Debug)]
 struct Received {
     from: PathId,
-    /// When it came in, if the kernel says so.
+    /// Arrival time, if the kernel provides it.
     arrived: Option<Instant>,
     range: std::ops::Range<usize>,
 }
 
 impl RecvBatch {
-    /// The datagrams in the order of their arrival.
+    /// The datagrams in order of arrival.
     pub fn iter(&self) -> impl Iterator<Item = (PathId, &[u8])> {
         self.with_arrivals().map(|(from, _, bytes)| (from, bytes))
     }
 
-    /// The same, and when each came in, by the kernel's stamp on the monotonic clock; `None` where the
-    /// transport has no stamps (AF_XDP in copy mode) or the wall clock was set meanwhile. A thread that
-    /// reads late reads what came in time.
+    /// The same with arrival times: kernel timestamps on the monotonic clock, which do not depend on the
+    /// reader's wake-up latency. `None` if the transport has no timestamps (AF_XDP in copy mode) or the
+    /// wall clock was set after the arrival.
     pub fn with_arrivals(&self) -> impl Iterator<Item = (PathId, Option<Instant>, &[u8])> {
         self.datagrams.iter().map(|datagram| {
             let bytes = &self.bytes[datagram.range.clone()];
@@ -143,49 +140,49 @@ impl RecvBatch {
         })
     }
 
-    /// Whether nothing arrived.
+    /// Whether there are no datagrams.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.datagrams.is_empty()
     }
 
-    /// Forgets the datagrams and makes room for `bytes` bytes and `datagrams` datagrams; both only
-    /// ever grow.
+    /// Removes the datagrams and ensures a capacity of `bytes` bytes and `datagrams` datagrams.
+    /// Capacities never shrink.
     fn clear(&mut self, bytes: usize, datagrams: usize) {
         self.datagrams.clear();
         self.datagrams.reserve(datagrams);
         if self.bytes.len() < bytes {
-            // A fresh zeroed vector instead of `resize`: the pages stay untouched until used.
+            // A new zeroed vector instead of `resize`: its pages are not touched until used.
             self.bytes = vec![0; bytes];
         }
     }
 }
 
-/// Why a link did not do what it was asked to do.
+/// Why a link operation failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
-    /// The send buffer is full; what did not fit is lost.
+    /// The send buffer is full; datagrams that did not fit are lost.
     #[error("the link's send buffer is full")]
     Full,
-    /// The operating system's word.
+    /// A system call failed.
     #[error("{what}: {error}")]
     Io {
-        /// What was tried, on what.
+        /// The failed operation and its object.
         what: String,
         /// The operating system's error.
         error: io::Error,
     },
-    /// A privilege is missing.
+    /// The transport is unavailable; the text gives the reason and a remedy.
     #[error("{0}")]
-    NotAllowed(String),
-    /// There is nothing that could carry a datagram there.
+    Unavailable(String),
+    /// No transport reaches the path.
     #[error("this link does not reach that path")]
-    NoWay,
+    Unreachable,
 }
 
 impl LinkError {
-    /// What a failed send means; `what` was tried.
+    /// The meaning of a failed send; `what` is the operation.
     fn of(error: io::Error, what: impl FnOnce() -> String) -> LinkError {
         match error.raw_os_error() {
             Some(libc::EAGAIN | libc::ENOBUFS) => LinkError::Full,

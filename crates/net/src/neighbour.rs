@@ -1,8 +1,7 @@
-//! Whether a peer is on our own Ethernet segment, and its address there: two questions to the
-//! kernel's routing and neighbour tables (rtnetlink(7)), no packets.
+//! Whether a peer is on the local Ethernet segment, and its Ethernet address: two queries of the
+//! kernel's routing and neighbour tables (rtnetlink(7)), without packets.
 //!
-//! What it is not: it does not look for neighbours itself. The kernel does, once something is sent to
-//! the address, and [`find`] sends something.
+//! The kernel resolves neighbours (ARP, NDP) when a packet is sent to them; [`resolve`] sends one.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -17,27 +16,27 @@ use crate::sys::interfaces::LOOPBACK;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NeighbourError {
-    /// There is a router between.
-    #[error("{0} is not on this network segment: a router is between")]
+    /// The peer is behind a router.
+    #[error("{0} is not on this network segment: it is behind a router")]
     Routed(IpAddr),
-    /// Nobody there has answered yet.
-    #[error("the Ethernet address of {0} is not known: it has not answered")]
+    /// Address resolution has not completed.
+    #[error("the Ethernet address of {0} is unknown: no reply yet")]
     Unknown(IpAddr),
-    /// The way there is no Ethernet.
-    #[error("the way to {0} is no Ethernet")]
-    NoEthernet(IpAddr),
+    /// The peer is not reached through Ethernet.
+    #[error("the route to {0} is not Ethernet")]
+    NotEthernet(IpAddr),
     /// No interface of that name.
-    #[error("this machine has no interface {0}: `ip link` lists them")]
+    #[error("no network interface {0:?}; `ip link` lists them")]
     NoInterface(String),
-    /// The kernel did not answer.
-    #[error("the kernel does not tell the way to {0}: {1}")]
+    /// The kernel query failed.
+    #[error("cannot query the route to {0}: {1}")]
     Io(IpAddr, io::Error),
 }
 
-/// The station behind a socket address, which keeps its port.
+/// The Ethernet station of a socket address, with the same port.
 ///
 /// # Errors
-/// [`NeighbourError`] says why there is none.
+/// [`NeighbourError`].
 pub fn station(address: SocketAddr) -> Result<Station, NeighbourError> {
     let ip = address.ip().to_canonical();
     let failed = |error: io::Error| NeighbourError::Io(ip, error);
@@ -45,15 +44,15 @@ pub fn station(address: SocketAddr) -> Result<Station, NeighbourError> {
         SocketAddr::V6(v6) => v6.scope_id(),
         SocketAddr::V4(_) => 0,
     };
-    let route = ask(&route_question(ip, scope)).map_err(failed)?;
-    let route = read_route(&route).ok_or(NeighbourError::NoEthernet(ip))?;
+    let route = query(&route_request(ip, scope)).map_err(failed)?;
+    let route = parse_route(&route).ok_or(NeighbourError::NotEthernet(ip))?;
     let station = |mac| Station {
         mac,
         interface: route.interface,
         port: address.port(),
     };
     match route.kind {
-        // An address of this machine: the loopback device has frames, too, with no addresses.
+        // A local address: the loopback device carries frames too, with zero addresses.
         RTN_LOCAL => {
             return Ok(Station {
                 interface: LOOPBACK,
@@ -63,48 +62,47 @@ pub fn station(address: SocketAddr) -> Result<Station, NeighbourError> {
         _ if route.gateway => return Err(NeighbourError::Routed(ip)),
         _ => {}
     }
-    let neighbour = match ask(&neighbour_question(ip, route.interface)) {
+    let neighbour = match query(&neighbour_request(ip, route.interface)) {
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
             return Err(NeighbourError::Unknown(ip));
         }
         other => other.map_err(failed)?,
     };
-    match read_neighbour(&neighbour) {
+    match parse_neighbour(&neighbour) {
         Some(Some(mac)) => Ok(station(mac)),
         Some(None) => Err(NeighbourError::Unknown(ip)),
-        None => Err(NeighbourError::NoEthernet(ip)),
+        None => Err(NeighbourError::NotEthernet(ip)),
     }
 }
 
-/// The same, and has the kernel look for the neighbour if it does not know it: blocks for at most a
-/// second.
+/// Like [`station`], but resolves an unknown neighbour: blocks for at most a second.
 ///
 /// # Errors
 /// As [`station`].
-pub fn find(address: SocketAddr) -> Result<Station, NeighbourError> {
+pub fn resolve(address: SocketAddr) -> Result<Station, NeighbourError> {
     let from: SocketAddr = match address {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     };
-    for _ in 0..LOOKS {
+    for _ in 0..ATTEMPTS {
         match station(address) {
             Err(NeighbourError::Unknown(_)) => {}
             found => return found,
         }
-        // An empty datagram is nothing to the host, but has to be delivered like any.
+        // The host ignores an empty datagram, but the kernel must resolve its address.
         let poke = UdpSocket::bind(from).and_then(|socket| socket.send_to(&[], address));
         if let Err(error) = poke {
             return Err(NeighbourError::Io(address.ip(), error));
         }
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(ATTEMPT_INTERVAL);
     }
     station(address)
 }
 
-/// How often and for how long a neighbour is looked for: the kernel itself asks three times, a
-/// second apart (arp(7), `mcast_solicit`, `retrans_time`), and an answer takes milliseconds.
-const LOOKS: u32 = 50;
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// One second of attempts in all: the kernel itself sends three requests, a second apart (arp(7),
+/// `mcast_solicit`, `retrans_time`), and a reply takes milliseconds.
+const ATTEMPTS: u32 = 50;
+const ATTEMPT_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The index of an interface.
 ///
@@ -132,8 +130,8 @@ const NDA_LLADDR: u16 = 2;
 /// no-ARP and permanent.
 const NUD_VALID: u16 = 0x02 | 0x04 | 0x08 | 0x10 | 0x40 | 0x80;
 
-/// Bytes of a message's head, and of the fixed part behind it in both kinds.
-const HEAD: usize = 16;
+/// Bytes of a message header, and of the fixed part that follows it in both kinds.
+const HEADER: usize = 16;
 const FIXED: usize = 12;
 
 fn family(ip: IpAddr) -> u8 {
@@ -152,7 +150,7 @@ fn octets(ip: IpAddr) -> Vec<u8> {
     }
 }
 
-fn route_question(ip: IpAddr, scope: u32) -> Vec<u8> {
+fn route_request(ip: IpAddr, scope: u32) -> Vec<u8> {
     let mut fixed = [0; FIXED];
     let address = octets(ip);
     // struct rtmsg: family, bits of the destination.
@@ -162,19 +160,19 @@ fn route_question(ip: IpAddr, scope: u32) -> Vec<u8> {
     if scope != 0 {
         attributes.push((RTA_OIF, scope.to_ne_bytes().to_vec()));
     }
-    question(RTM_GETROUTE, fixed, &attributes)
+    request(RTM_GETROUTE, fixed, &attributes)
 }
 
-fn neighbour_question(ip: IpAddr, interface: u32) -> Vec<u8> {
+fn neighbour_request(ip: IpAddr, interface: u32) -> Vec<u8> {
     let mut fixed = [0; FIXED];
     // struct ndmsg: family, three bytes of padding, interface.
     fixed[0] = family(ip);
     fixed[4..8].copy_from_slice(&interface.to_ne_bytes());
-    question(RTM_GETNEIGH, fixed, &[(NDA_DST, octets(ip))])
+    request(RTM_GETNEIGH, fixed, &[(NDA_DST, octets(ip))])
 }
 
-fn question(kind: u16, fixed: [u8; FIXED], attributes: &[(u16, Vec<u8>)]) -> Vec<u8> {
-    let mut bytes = vec![0; HEAD];
+fn request(kind: u16, fixed: [u8; FIXED], attributes: &[(u16, Vec<u8>)]) -> Vec<u8> {
+    let mut bytes = vec![0; HEADER];
     bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
     bytes[6..8].copy_from_slice(&NLM_F_REQUEST.to_ne_bytes());
     bytes.extend_from_slice(&fixed);
@@ -190,17 +188,17 @@ fn question(kind: u16, fixed: [u8; FIXED], attributes: &[(u16, Vec<u8>)]) -> Vec
     bytes
 }
 
-/// Asks the kernel, which answers at once; the answer without its head.
-fn ask(question: &[u8]) -> io::Result<Vec<u8>> {
+/// Queries the kernel, which replies at once; the reply without its header.
+fn query(request: &[u8]) -> io::Result<Vec<u8>> {
     // Protocol 0 is NETLINK_ROUTE.
     let socket = rustix::net::socket(AddressFamily::NETLINK, SocketType::RAW, None)?;
-    rustix::net::send(&socket, question, SendFlags::empty())?;
-    let mut answer = vec![0; 4096];
-    let (len, _) = rustix::net::recv(&socket, &mut answer[..], RecvFlags::DONTWAIT)?;
-    answer.truncate(len);
-    let head = answer.get(..HEAD).ok_or(io::ErrorKind::InvalidData)?;
-    let kind = u16::from_ne_bytes([head[4], head[5]]);
-    let body = answer.split_off(HEAD);
+    rustix::net::send(&socket, request, SendFlags::empty())?;
+    let mut reply = vec![0; 4096];
+    let (len, _) = rustix::net::recv(&socket, &mut reply[..], RecvFlags::DONTWAIT)?;
+    reply.truncate(len);
+    let header = reply.get(..HEADER).ok_or(io::ErrorKind::InvalidData)?;
+    let kind = u16::from_ne_bytes([header[4], header[5]]);
+    let body = reply.split_off(HEADER);
     if kind == NLMSG_ERROR {
         let code = body
             .first_chunk()
@@ -216,7 +214,7 @@ struct Route {
     gateway: bool,
 }
 
-fn read_route(body: &[u8]) -> Option<Route> {
+fn parse_route(body: &[u8]) -> Option<Route> {
     let (fixed, rest) = body.split_first_chunk::<FIXED>()?;
     let mut route = Route {
         interface: 0,
@@ -233,8 +231,8 @@ fn read_route(body: &[u8]) -> Option<Route> {
     (route.interface != 0).then_some(route)
 }
 
-/// `None` inside: there is an entry, but nobody has confirmed it.
-fn read_neighbour(body: &[u8]) -> Option<Option<Mac>> {
+/// The inner `None`: the entry exists but is unconfirmed.
+fn parse_neighbour(body: &[u8]) -> Option<Option<Mac>> {
     let (fixed, rest) = body.split_first_chunk::<FIXED>()?;
     let state = u16::from_ne_bytes([fixed[8], fixed[9]]);
     if state & NUD_VALID == 0 {
@@ -244,16 +242,16 @@ fn read_neighbour(body: &[u8]) -> Option<Option<Mac>> {
     Some(Some(Mac(address.try_into().ok()?)))
 }
 
-/// The attributes of an answer: length, kind, value, filled up to a multiple of four.
+/// The attributes of a reply: length, kind, value, padded to a multiple of four.
 struct Attributes<'a>(&'a [u8]);
 
 impl<'a> Iterator for Attributes<'a> {
     type Item = (u16, &'a [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let head = self.0.first_chunk::<4>()?;
-        let len = usize::from(u16::from_ne_bytes([head[0], head[1]]));
-        let kind = u16::from_ne_bytes([head[2], head[3]]);
+        let header = self.0.first_chunk::<4>()?;
+        let len = usize::from(u16::from_ne_bytes([header[0], header[1]]));
+        let kind = u16::from_ne_bytes([header[2], header[3]]);
         let value = self.0.get(4..len)?;
         self.0 = self.0.get(len.next_multiple_of(4)..).unwrap_or_default();
         Some((kind, value))

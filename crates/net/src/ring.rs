@@ -1,20 +1,18 @@
 //! Raw Ethernet through rings that the kernel and this process share (the paper's mapped link-layer
-//! buffers, section IV-B2): the same frames as [`crate::raw`], on the wire and at the other end.
+//! buffers, section IV-B2): on the wire the same frames as [`crate::raw`].
 //!
-//! On the way out a datagram is written into the ring once, and a card reads it there: the kernel
-//! copies nothing (a virtual cable copies it once). On the way in the kernel copies it into the ring,
-//! and this file copies it on into the batch: once more than recvmmsg(2), and what reading in place
-//! would save. A batch owns its bytes, since it is the same for all transports and is kept while its
-//! datagrams are decoded; a slot has to go back at once, for the kernel fills them in order, and says
-//! that there is something to read while the last that it filled is out.
+//! For sending, a datagram is written into the ring once and the network card reads it there: the
+//! kernel does not copy (a veth device copies once). On receipt the kernel copies it into the ring and
+//! this file into the batch: one copy more than recvmmsg(2), which reading in place would save. But a
+//! batch owns its bytes, because all transports share it and decoding outlives the call, and a slot
+//! must be returned at once: the kernel fills slots in order and reports the socket readable until the
+//! last one is returned.
 //!
-//! Measured on a veth pair by a program that read in place, a 140 kB frame took 0.22 ms, against
-//! 0.18 ms without rings: what they save is cheap, and a ring wakes its reader for each frame. A whole
-//! stream at 10 Mb/s takes 5.81 ms from drawn to visible with them and 5.82 without (`openuvr bench
-//! ablation`, five runs of each). So no session takes them by itself. They are of version 2 of the kernel's format; version 3 gives a frame
-//! out up to a millisecond late.
-//!
-//! What it is not: it resolves no addresses (`neighbour`), and chooses nothing (`ladder`).
+//! Measured on a veth pair with reading in place, a 140 kB frame took 0.22 ms, and 0.18 ms without
+//! rings: the saved copies are cheap, and a ring wakes its reader once per frame. At 10 Mb/s the
+//! latency of a stream, from rendering to display, is 5.81 ms with rings and 5.82 ms without (`openuvr
+//! bench ablation`, five runs each). So rings are never chosen automatically. They use version 2 of
+//! the kernel's format: version 3 delivers frames up to a millisecond late.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -34,19 +32,19 @@ use crate::{LinkError, MAX_DATAGRAM, Received, RecvBatch, Transport};
 pub(crate) struct Ring {
     rings: Rings,
     port: u16,
-    /// It listens on one interface, not on all.
+    /// Listens on one interface, not on all.
     bound: bool,
 }
 
 impl Ring {
-    /// Listens as [`raw::Raw::open`] does. The rings are 6 MiB of the kernel's memory.
+    /// Listens like [`raw::Raw::open`]. The rings take 6 MiB of kernel memory.
     ///
     /// # Errors
-    /// [`LinkError::Io`], in one line what to do if the privilege is missing.
+    /// [`LinkError`], with a remedy if the privilege is missing.
     pub(crate) fn open(interface: u32, port: u16) -> Result<Ring, LinkError> {
         let socket = raw::open(interface, port)?;
         let rings = Rings::new(socket).map_err(|error| LinkError::Io {
-            what: "this kernel gives raw Ethernet no mapped rings: use the link raw".to_owned(),
+            what: "cannot map the rings of a packet socket; use the link raw".to_owned(),
             error,
         })?;
         Ok(Ring {
@@ -71,12 +69,12 @@ impl Ring {
 }
 
 impl Transport for Ring {
-    fn rung(&self, _: PathId) -> Rung {
+    fn kind(&self, _: PathId) -> Rung {
         Rung::Ring
     }
 
     fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError> {
-        let station = station_of(to).ok_or(LinkError::NoWay)?;
+        let station = station_of(to).ok_or(LinkError::Unreachable)?;
         self.transmit(station, batch, segment)
             .map_err(|error| raw::send_error(error, station, batch.len()))
     }
@@ -85,7 +83,7 @@ impl Transport for Ring {
         batch.clear(MAX_DATAGRAM * MAX_BATCH, MAX_BATCH);
         let RecvBatch { bytes, datagrams } = batch;
         let mut used = 0;
-        // A frame that comes in after this has no age yet.
+        // A frame that arrives after this has no valid age.
         let clocks = Clocks::read();
         self.rings
             .take(MAX_BATCH, |interface, mac, stamp, payload| {
@@ -105,8 +103,8 @@ impl Transport for Ring {
                 used = end;
             });
         if self.bound && datagrams.is_empty() {
-            // An interface that went down, which may come up again, is an error that stays until
-            // somebody reads it: until then a wait for datagrams would return at once.
+            // An interface that went down sets a pending error, which makes poll return at once until
+            // it is read. The interface may come up again.
             let _ = socket::read(&self.rings, libc::SOL_SOCKET, libc::SO_ERROR);
         }
         Ok(())

@@ -1,15 +1,13 @@
-//! UDP over IPv4 and IPv6: the first rung of the link ladder.
+//! UDP over IPv4 and IPv6: the transport that is always available.
 //!
-//! A batch of datagrams goes to the kernel in one call, as one large datagram that is cut late
-//! (generic segmentation offload, `UDP_SEGMENT` of udp(7), Linux 4.18), or with sendmmsg(2) where
-//! that is refused. On the way in the kernel joins what arrives together (`UDP_GRO`, Linux 5.0)
-//! and this file cuts it again. Measured, a 140 kB frame costs 0.17 ms that way and 0.7 ms with
-//! sendmmsg: per-packet work and wake-ups are what counts, not system calls or copies.
+//! A batch goes to the kernel in one call, as one large datagram that is segmented late (generic
+//! segmentation offload, `UDP_SEGMENT` of udp(7), Linux 4.18), or with sendmmsg(2) where GSO is
+//! refused. On receipt the kernel coalesces datagrams (`UDP_GRO`, Linux 5.0) and this file splits
+//! them. Measured: a 140 kB frame costs 0.17 ms with offloads and 0.7 ms with sendmmsg. Per-packet work
+//! and wake-ups dominate, not system calls or copies.
 //!
-//! A socket for all addresses of a machine answers from the one that a datagram was sent to
-//! (`IP_PKTINFO`, `IPV6_PKTINFO`): it is a part of the path.
-//!
-//! What it is not: it does not pace, resend, or remember peers.
+//! A socket that is bound to all addresses replies from the destination address of the received
+//! datagram (`IP_PKTINFO`, `IPV6_PKTINFO`), which is a part of the path.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6, UdpSocket};
@@ -21,24 +19,24 @@ use openuvr_proto::id::PathId;
 
 use crate::address::{address_of, is_segmented, own_of, path_between};
 use crate::arrival::Clocks;
-use crate::sys::fork::NotForked;
-use crate::sys::message::Wishes;
+use crate::sys::fork::CloseOnFork;
+use crate::sys::message::SendControl;
 use crate::sys::socket::{self, MAX_BATCH, Message};
 use crate::{LinkError, MAX_DATAGRAM, Received, RecvBatch, Transport};
 
 /// How to open a [`Udp`] link.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Let the kernel cut batches on the way out, if it can.
+    /// Use segmentation offload for sending, if available.
     pub gso: bool,
-    /// Let the kernel join datagrams on the way in, if it can.
+    /// Use receive offload, if available.
     pub gro: bool,
-    /// Bytes of receive buffer to ask for.
+    /// Receive buffer to request, in bytes.
     pub receive_buffer: u32,
-    /// Bytes of send buffer to ask for.
+    /// Send buffer to request, in bytes.
     pub send_buffer: u32,
-    /// Answer from the address that a datagram was sent to: for a link that others dial.
-    pub dialled: bool,
+    /// Reply from the destination address of the received datagram: for a listening link.
+    pub reply_from_destination: bool,
 }
 
 impl Options {
@@ -48,7 +46,7 @@ impl Options {
         gro: false,
         receive_buffer: socket::RECEIVE_BUFFER,
         send_buffer: socket::SEND_BUFFER,
-        dialled: false,
+        reply_from_destination: false,
     };
 }
 
@@ -62,52 +60,52 @@ impl Default for Options {
     }
 }
 
-/// A bound UDP socket. Any number of threads may send; one should receive, as two would share
-/// the datagrams between them.
+/// A bound UDP socket. Any number of threads may send. One should receive: two would split the
+/// datagrams between them.
 #[derive(Debug)]
 pub struct Udp {
-    /// Before the socket, so that it goes first.
-    _not_forked: NotForked,
+    /// Before the socket, so that it is dropped first.
+    _close_on_fork: CloseOnFork,
     socket: UdpSocket,
     local: SocketAddr,
     gso: bool,
     gro: bool,
-    /// Peers on whose way the kernel turned out not to cut; the last [`MOST_UNCUT`].
-    uncut: RwLock<Vec<IpAddr>>,
+    /// The last [`MAX_NO_GSO_PEERS`] peers that GSO failed for.
+    no_gso_peers: RwLock<Vec<IpAddr>>,
 }
 
-/// More peers than a host serves (guess); one that is forgotten is found out again.
-const MOST_UNCUT: usize = 64;
+/// More peers than a host serves (guess). GSO is tried again for an evicted peer.
+const MAX_NO_GSO_PEERS: usize = 64;
 
-/// Class selector 5 (RFC 2474): Wi-Fi access points and drivers put it into the video access
-/// category, both by the old rule (upper three bits: user priority 5) and by RFC 8325. Expedited
-/// forwarding would be voice under RFC 8325, whose transmit opportunities are too short for a
-/// burst of a frame's datagrams. In the place of the former TOS byte: 40 << 2.
+/// Class selector 5 (RFC 2474): Wi-Fi access points and drivers map it to the video access category,
+/// by the old rule (upper three bits: user priority 5) and by RFC 8325. RFC 8325 maps expedited
+/// forwarding to voice, with transmit opportunities too short for the burst of a frame. In the former
+/// TOS byte: 40 << 2.
 const TRAFFIC_CLASS: i32 = 40 << 2;
 
-/// `TC_PRIO_INTERACTIVE` (linux/pkt_sched.h): the first band of the default queue, and the highest
-/// that needs no privilege.
+/// `TC_PRIO_INTERACTIVE` (linux/pkt_sched.h): the first band of the default qdisc, and the highest
+/// unprivileged priority.
 const PRIORITY: i32 = 6;
 
 /// The most bytes of one segmented send: the largest IPv4 payload, 65 535 - 20 - 8.
 const MAX_SEGMENTED: usize = 65_507;
 
-/// A message that the kernel joined fits into this: the largest IP packet.
+/// Bytes for one GRO message: the largest IP packet.
 const JOINED_SLOT: usize = 65_536;
-/// Joined messages taken in one call: 1 MiB of room.
+/// GRO messages received in one call: 1 MiB.
 const JOINED_SLOTS: usize = 16;
-/// The most datagrams in a joined message: `UDP_GRO_CNT_MAX` is 64, and a batch that never left
-/// this machine holds up to `UDP_MAX_SEGMENTS`, 128.
+/// The most datagrams in a GRO message: `UDP_GRO_CNT_MAX` is 64, and a local batch holds up to
+/// `UDP_MAX_SEGMENTS`, 128.
 const MAX_JOINED: usize = 128;
-/// Room for one datagram that was not joined; anything longer than a datagram shows.
+/// Bytes for one datagram without GRO: more than [`MAX_DATAGRAM`], so that oversize ones are detected.
 const PLAIN_SLOT: usize = 1536;
 
 impl Udp {
-    /// Opens a link at `address`; port 0 lets the system choose, and `[::]` takes IPv4 as well.
+    /// Opens a link at `address`; port 0 is an ephemeral port, and `[::]` includes IPv4.
     ///
     /// # Errors
-    /// [`LinkError::Io`] if the address is not of this machine or the port is taken; the message
-    /// says which, and what to do.
+    /// [`LinkError::Io`] if the address is not local or the port is in use; the message includes a
+    /// remedy.
     pub fn bind(address: SocketAddr, options: &Options) -> Result<Udp, LinkError> {
         let io = |what: String| move |error| LinkError::Io { what, error };
         let socket = socket::bind(address).map_err(|error| bind_error(address, error))?;
@@ -118,56 +116,63 @@ impl Udp {
         socket::enlarge_send_buffer(&socket, options.send_buffer);
         socket::enlarge_receive_buffer(&socket, &format!("udp {local}"), options.receive_buffer);
         mark_traffic(&socket, local);
-        // Setting a size and taking it back tells whether the kernel knows the option.
+        // Setting and resetting a size shows whether the kernel supports the option.
         let gso = options.gso
             && socket::set(&socket, libc::SOL_UDP, libc::UDP_SEGMENT, 1400).is_ok()
             && socket::set(&socket, libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();
         let gro = options.gro && socket::set(&socket, libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
         if (options.gso, options.gro) != (gso, gro) {
-            tracing::warn!("udp {local}: no offload in this kernel (send {gso}, receive {gro})");
+            tracing::warn!("udp {local}: the kernel lacks offloads (send {gso}, receive {gro})");
         }
         socket::stamp_arrivals(&socket, &format!("udp {local}"));
-        if options.dialled && local.ip().is_unspecified() {
+        if options.reply_from_destination && local.ip().is_unspecified() {
             let (level, option) = if local.is_ipv6() {
                 (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)
             } else {
                 (libc::IPPROTO_IP, libc::IP_PKTINFO)
             };
             socket::set(&socket, level, option, 1)
-                .map_err(io(format!("udp {local}: cannot tell its addresses apart")))?;
+                .map_err(io(format!("udp {local}: cannot enable packet info")))?;
         }
         Ok(Udp {
-            _not_forked: NotForked::new(&socket),
+            _close_on_fork: CloseOnFork::new(&socket),
             socket,
             local,
             gso,
             gro,
-            uncut: RwLock::default(),
+            no_gso_peers: RwLock::default(),
         })
     }
 
-    /// The address and port it is bound to.
+    /// The bound address and port.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }
 
-    /// Whether the kernel cuts batches that go there, as far as is known.
-    fn cuts(&self, to: PathId) -> bool {
-        let uncut = || self.uncut.read().unwrap_or_else(PoisonError::into_inner);
-        self.gso && is_segmented(to) && !uncut().contains(&address_of(to).ip())
+    /// Whether batches to `to` use GSO; true until it failed once.
+    fn uses_gso(&self, to: PathId) -> bool {
+        let no_gso_peers = || {
+            self.no_gso_peers
+                .read()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        self.gso && is_segmented(to) && !no_gso_peers().contains(&address_of(to).ip())
     }
 
-    /// It does not, on the way to this peer.
-    fn note_uncut(&self, peer: IpAddr) {
-        let mut uncut = self.uncut.write().unwrap_or_else(PoisonError::into_inner);
-        if uncut.len() == MOST_UNCUT {
-            uncut.remove(0);
+    /// Sends to this peer without GSO from now on.
+    fn disable_gso(&self, peer: IpAddr) {
+        let mut no_gso_peers = self
+            .no_gso_peers
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        if no_gso_peers.len() == MAX_NO_GSO_PEERS {
+            no_gso_peers.remove(0);
         }
-        uncut.push(peer);
+        no_gso_peers.push(peer);
     }
 
-    /// The peer's address in the form that this socket's family wants.
+    /// The peer's address in this socket's address family.
     fn name_of(&self, to: PathId) -> SocketAddr {
         match address_of(to) {
             SocketAddr::V4(v4) if self.local.is_ipv6() => {
@@ -180,7 +185,7 @@ impl Udp {
     fn send_segmented(
         &self,
         to: SocketAddr,
-        from: Wishes,
+        from: SendControl,
         bytes: &[u8],
         segment: usize,
     ) -> io::Result<()> {
@@ -188,17 +193,16 @@ impl Udp {
         for (i, part) in bytes.chunks(per_call).enumerate() {
             let rest = &bytes[i * per_call..];
             if part.len() <= segment {
-                self.send_plainly(to, from, part, segment)?;
+                self.send_unsegmented(to, from, part, segment)?;
                 continue;
             }
-            let cut = Wishes {
+            let cut = SendControl {
                 segment: u16::try_from(segment).ok(),
                 ..from
             };
             match socket::send(&self.socket, to, cut, part) {
-                // EIO: a device on the way cannot compute checksums, so it never will; ways to other
-                // peers may have another. The others: the segment is above the path's MTU, and
-                // sendmmsg may fragment it.
+                // EIO: the outgoing device cannot compute checksums, so GSO will always fail for this
+                // peer. Otherwise the segment exceeds the path MTU, and sendmmsg may fragment it.
                 Err(error)
                     if matches!(
                         error.raw_os_error(),
@@ -206,11 +210,11 @@ impl Udp {
                     ) =>
                 {
                     if error.raw_os_error() == Some(libc::EIO) {
-                        tracing::warn!("no segmentation offload on the way to {to}: {error}");
-                        self.note_uncut(to.ip().to_canonical());
-                        return self.send_plainly(to, from, rest, segment);
+                        tracing::warn!("segmentation offload to {to} failed, disabled: {error}");
+                        self.disable_gso(to.ip().to_canonical());
+                        return self.send_unsegmented(to, from, rest, segment);
                     }
-                    self.send_plainly(to, from, part, segment)?;
+                    self.send_unsegmented(to, from, part, segment)?;
                 }
                 other => other?,
             }
@@ -218,10 +222,10 @@ impl Udp {
         Ok(())
     }
 
-    fn send_plainly(
+    fn send_unsegmented(
         &self,
         to: SocketAddr,
-        from: Wishes,
+        from: SendControl,
         bytes: &[u8],
         segment: usize,
     ) -> io::Result<()> {
@@ -257,10 +261,9 @@ impl Udp {
     }
 }
 
-/// Enters the datagrams of one message, which lies at `start`, into the batch. What is longer than a
-/// datagram is nobody's.
+/// Splits the message at `start` into the batch's datagrams. Oversize ones are dropped.
 fn cut(message: &Message, start: usize, most: usize, clocks: Clocks, batch: &mut RecvBatch) {
-    // An empty datagram is one datagram, too.
+    // An empty datagram counts as one.
     let segment = message.segment.unwrap_or(message.len).max(1);
     let count = message.len.div_ceil(segment).max(1);
     let Some(from) = message.from else { return };
@@ -268,7 +271,7 @@ fn cut(message: &Message, start: usize, most: usize, clocks: Clocks, batch: &mut
         return;
     }
     let from = path_between(from, message.to);
-    // What the kernel joined bears the stamp of its first datagram.
+    // A GRO message carries the timestamp of its first datagram.
     let arrived = message.stamp.and_then(|stamp| clocks.arrived(stamp));
     let end = start + message.len;
     batch.datagrams.extend((0..count).map(|i| {
@@ -282,8 +285,8 @@ fn cut(message: &Message, start: usize, most: usize, clocks: Clocks, batch: &mut
 }
 
 impl Transport for Udp {
-    fn rung(&self, to: PathId) -> Rung {
-        if self.cuts(to) {
+    fn kind(&self, to: PathId) -> Rung {
+        if self.uses_gso(to) {
             Rung::UdpGso
         } else {
             Rung::Udp
@@ -292,14 +295,14 @@ impl Transport for Udp {
 
     fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError> {
         let name = self.name_of(to);
-        let from = Wishes {
+        let from = SendControl {
             from: own_of(to),
             segment: None,
         };
-        let outcome = if self.cuts(to) {
+        let outcome = if self.uses_gso(to) {
             self.send_segmented(name, from, batch, segment)
         } else {
-            self.send_plainly(name, from, batch, segment)
+            self.send_unsegmented(name, from, batch, segment)
         };
         outcome.map_err(|error| {
             LinkError::of(error, || {
@@ -332,12 +335,12 @@ const EMPTY: Message = Message {
     truncated: false,
 };
 
-/// Marks what we send as interactive video. A system that refuses carries it all the same.
+/// Marks sent datagrams as interactive video. Failure is not an error.
 fn mark_traffic(socket: &UdpSocket, local: SocketAddr) {
     if local.is_ipv6() {
         let _ = socket::set(socket, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, TRAFFIC_CLASS);
     }
-    // On a dual-stack socket this is for its IPv4 half. It sets the priority, too: so that is next.
+    // On a dual-stack socket this applies to IPv4. It also sets the priority, which is set again below.
     let _ = socket::set(socket, libc::IPPROTO_IP, libc::IP_TOS, TRAFFIC_CLASS);
     let _ = socket::set(socket, libc::SOL_SOCKET, libc::SO_PRIORITY, PRIORITY);
 }
@@ -346,18 +349,18 @@ fn bind_error(address: SocketAddr, error: io::Error) -> LinkError {
     let port = address.port();
     let what = match error.kind() {
         io::ErrorKind::AddrInUse => format!(
-            "cannot open UDP {address}: another program uses port {port}; stop it (`ss -ulpn \
+            "cannot open UDP {address}: port {port} is in use; stop the program (`ss -ulpn \
              'sport = :{port}'` names it) or choose another port"
         ),
         io::ErrorKind::AddrNotAvailable => format!(
-            "cannot open UDP {address}: this machine has no address {}; use one that `ip address` \
-             lists, or {} for all",
+            "cannot open UDP {address}: {} is not an address of this machine; use one that `ip \
+             address` lists, or {} for all",
             address.ip(),
             Ipv4Addr::UNSPECIFIED
         ),
-        io::ErrorKind::PermissionDenied => format!(
-            "cannot open UDP {address}: port {port} needs a privilege; choose one above 1023"
-        ),
+        io::ErrorKind::PermissionDenied => {
+            format!("cannot open UDP {address}: port {port} is privileged; choose one above 1023")
+        }
         _ => format!("cannot open UDP {address}"),
     };
     LinkError::Io { what, error }

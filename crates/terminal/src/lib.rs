@@ -1,13 +1,13 @@
-//! What each program of OpenUVR has in common at a terminal: all that it prints, what is wrong with its
-//! command line, the level of its logs, and the signals that end it.
+//! The terminal side of every OpenUVR program: output, command-line errors, log level and termination
+//! signals.
 //!
-//! A program names it with `#[macro_use]`: its `print!`, `println!` and `eprintln!` then stand in place
-//! of the standard library's, which panic where nobody reads.
+//! A program imports it with `#[macro_use]`: its `print!`, `println!` and `eprintln!` then replace
+//! those of the standard library, which panic on a closed pipe.
 //!
-//! What it is not: it is for programs only. No library prints, and none catches a signal.
+//! It is for programs only: no library prints or catches signals.
 #![forbid(unsafe_code)]
 
-// First: its macros count from here on.
+// First: its macros are visible from here on.
 #[macro_use]
 pub mod out;
 
@@ -15,15 +15,14 @@ pub mod signals;
 pub mod usage;
 pub mod wrap;
 
-/// Logs of this level and above go to standard error, the way of all messages ([`out`]). Once for each
-/// process.
+/// Sends logs of this level and above to standard error, as messages ([`out`]). Call it once per process.
 ///
 /// # Panics
-/// It was called before.
+/// On a second call.
 pub fn log_to_stderr(level: tracing::Level) {
     tracing_subscriber::fmt()
         .with_writer(out::Log)
-        // The writer puts the time before it, after it has looked for repetitions.
+        // The writer prepends the time after it has merged repetitions.
         .without_time()
         .with_ansi(false)
         .with_max_level(level)

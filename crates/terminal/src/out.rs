@@ -1,11 +1,10 @@
-//! Output: all that the whole program prints goes through here, by `print!`, `println!`, `eprint!` and
-//! `eprintln!` of its own, and so do logs and the words of a panic. No output ever panics.
+//! Output: the program prints only through this module, by its own `print!`, `println!` and `eprintln!`.
+//! Log lines and panic messages pass through it too. Output never panics.
 //!
-//! Standard output is what was asked for. Who reads it may have had enough (`openuvr bench link |
-//! head -1`). Then the program ends where it stands and takes with it what it has started, without a
-//! word, as others do. Standard error is messages: that nobody reads them, or that they can't be
-//! written, is no reason to end. A thread of its own writes them, and the table that is drawn in place
-//! below them: nobody else waits for a slow terminal. What repeats is merged (see `out::limit`).
+//! Standard output carries results. A closed pipe (`openuvr bench link | head -1`) ends the program
+//! silently, after it has stopped its children. Standard error carries messages; a closed or failing
+//! stderr is not an error. A writer thread prints the messages and redraws the table below them, so
+//! that no other thread waits for a slow terminal. Repeated messages are merged (see `out::limit`).
 
 mod limit;
 mod screen;
@@ -23,78 +22,75 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 
-pub use self::screen::Room;
+pub use self::screen::TerminalSize;
 use self::writer::{Job, WRITER};
 
-/// As a shell tells of a program that SIGPIPE (13) has ended.
-const NOBODY_READS: u8 = 128 + 13;
+/// The exit status that a shell reports for a program killed by SIGPIPE (13).
+const SIGPIPE_EXIT_CODE: u8 = 128 + 13;
 
-/// Why nothing more can be printed; unwinds to [`guarded`].
-struct Mute(io::Error);
+/// A write error on standard output; unwinds to [`guarded`].
+struct OutputError(io::Error);
 
-/// Prints to standard output. Without anybody to hear it, does not return. On the main thread.
-pub fn say(words: Arguments<'_>) {
-    // What was said before comes first.
+/// Prints to standard output, after all queued messages. Does not return if standard output is closed.
+/// On the main thread.
+pub fn print(args: Arguments<'_>) {
     WRITER.flush();
-    if let Err(why) = stdout().lock().write_fmt(words) {
-        // Not a panic: no hook is asked, and nothing is written about it.
-        resume_unwind(Box::new(Mute(why)));
+    if let Err(why) = stdout().lock().write_fmt(args) {
+        // Unlike a panic, this runs no hook and prints nothing.
+        resume_unwind(Box::new(OutputError(why)));
     }
 }
 
-/// Writes a message to standard error, unless there were too many like it. From any thread; waits for
-/// nobody.
-pub fn tell(words: Arguments<'_>) {
-    WRITER.tell(&harmless(&words.to_string()), "");
+/// Writes a rate-limited message to standard error. From any thread; never blocks.
+pub fn message(args: Arguments<'_>) {
+    WRITER.limited_message(&escape_control_characters(&args.to_string()), "");
 }
 
-/// The same for what the person has asked for and must see, however much else is told.
-pub fn answer(words: Arguments<'_>) {
-    WRITER.put(Job::Message(harmless(&words.to_string())));
+/// Writes a message to standard error without the rate limit: answers to a request, and fatal errors.
+pub fn unlimited_message(args: Arguments<'_>) {
+    WRITER.put(Job::Message(escape_control_characters(&args.to_string())));
 }
 
-/// Asks on standard error; what is typed comes behind it on the same line.
-pub fn ask(words: Arguments<'_>) {
-    WRITER.put(Job::Question(harmless(&words.to_string())));
+/// Prints a prompt on standard error, without a line break: the input follows on the same line.
+pub fn prompt(args: Arguments<'_>) {
+    WRITER.put(Job::Prompt(escape_control_characters(&args.to_string())));
     WRITER.flush();
 }
 
-/// Draws these rows below the messages, in the place of those before.
+/// Draws these rows below the messages; they replace the previous rows.
 pub fn table(rows: Vec<String>) {
-    let rows = rows.iter().map(|row| harmless(row));
+    let rows = rows.iter().map(|row| escape_control_characters(row));
     WRITER.put(Job::Table(rows.collect()));
 }
 
-/// Takes the rows away that [`table`] has drawn, for good.
+/// Erases the rows of [`table`] permanently.
 pub fn end_table() {
     WRITER.put(Job::EndTable);
 }
 
-/// Prints lines that nobody has to read to standard output; from any thread, waits for nobody.
-pub fn lines(text: String) {
-    WRITER.put(Job::Lines(harmless(&text)));
+/// Prints optional lines to standard output, and ignores a closed one. From any thread; never blocks.
+pub fn print_lines(text: String) {
+    WRITER.put(Job::Lines(escape_control_characters(&text)));
 }
 
-/// Shows what another program has written, which shares the terminal. Waits while too much of it is
-/// unwritten.
-pub fn pass_on(text: String) {
-    WRITER.put_patiently(Job::Output(text));
+/// Shows the output of a child process that shares the terminal. Blocks while the queue is full.
+pub fn passthrough(text: String) {
+    WRITER.put_blocking(Job::ChildOutput(text));
 }
 
-/// Each line that is typed is told by [`line_typed`] from now on.
-pub fn keep_typed() {
-    WRITER.put(Job::KeepTyped);
+/// From now on the caller reports each typed line with [`line_typed`].
+pub fn track_typed_lines() {
+    WRITER.put(Job::TrackTypedLines);
 }
 
-/// Somebody has typed a line to its end.
+/// A line was typed and its Enter key pressed.
 pub fn line_typed() {
     WRITER.put(Job::LineTyped);
 }
 
-/// The size of the terminal that the table is drawn on; 24 rows of 80 characters if it does not say,
-/// as those of a VT100.
-pub fn room() -> Room {
-    writer::room()
+/// The size of the terminal that the table is drawn on; 24 rows of 80 characters (VT100) if unknown.
+pub fn terminal_size() -> TerminalSize {
+    writer::terminal_size()
 }
 
 /// Whether standard output is a terminal.
@@ -107,52 +103,53 @@ pub fn error_is_terminal() -> bool {
     stderr().is_terminal()
 }
 
-/// Runs the program, and says how it has ended also if its output broke. On the main thread.
+/// Runs the program and returns its exit code, also after a write error on standard output. On the
+/// main thread.
 pub fn guarded(program: impl FnOnce() -> ExitCode) -> ExitCode {
     WRITER.start();
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();
-        let thread = thread.name().unwrap_or("without a name").to_owned();
-        answer(format_args!(
-            "openuvr: a bug, please report it: the thread {thread} {panic}"
+        let thread = thread.name().unwrap_or("(unnamed)").to_owned();
+        unlimited_message(format_args!(
+            "openuvr: internal error, please report it: thread {thread} {panic}"
         ));
         let trace = std::backtrace::Backtrace::capture();
         if trace.status() == std::backtrace::BacktraceStatus::Captured {
-            answer(format_args!("{trace}"));
+            unlimited_message(format_args!("{trace}"));
         }
         WRITER.flush();
     }));
     let ended = catch_unwind(AssertUnwindSafe(|| {
         let code = program();
-        // What standard output still holds may be more than there is room for.
+        // Flushing the buffer may fail, for example on a full disk.
         match stdout().flush() {
             Ok(()) => code,
-            Err(why) => resume_unwind(Box::new(Mute(why))),
+            Err(why) => resume_unwind(Box::new(OutputError(why))),
         }
     }));
     let code = match ended {
         Ok(code) => Ok(code),
-        Err(unwound) => broken(unwound),
+        Err(unwound) => exit_code(unwound),
     };
     WRITER.finish();
     code.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// The exit code where it was the output that ended the program.
-fn broken(unwound: Box<dyn Any + Send>) -> Result<ExitCode, Box<dyn Any + Send>> {
-    let mute = unwound.downcast::<Mute>()?;
-    if mute.0.kind() == ErrorKind::BrokenPipe {
-        return Ok(ExitCode::from(NOBODY_READS));
+/// The exit code after a write error on standard output; other panics are passed on.
+fn exit_code(unwound: Box<dyn Any + Send>) -> Result<ExitCode, Box<dyn Any + Send>> {
+    let error = unwound.downcast::<OutputError>()?;
+    if error.0.kind() == ErrorKind::BrokenPipe {
+        return Ok(ExitCode::from(SIGPIPE_EXIT_CODE));
     }
-    answer(format_args!(
+    unlimited_message(format_args!(
         "openuvr: can't write to standard output: {}",
-        mute.0
+        error.0
     ));
     Ok(ExitCode::FAILURE)
 }
 
-/// Where logs go: the same way as other messages. What somebody asked to see, by `--log debug` or
-/// `trace`, is not limited.
+/// The log writer: log lines are messages. Levels that the user requests (`--log debug`, `trace`) are
+/// not rate-limited.
 pub struct Log;
 
 /// One line of a log.
@@ -175,15 +172,15 @@ impl<'a> MakeWriter<'a> for Log {
 }
 
 impl io::Write for Entry {
-    /// A line comes as a whole.
+    /// Each call carries one complete line.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let line = harmless(String::from_utf8_lossy(bytes).trim_end());
+        let line = escape_control_characters(String::from_utf8_lossy(bytes).trim_end());
         let mut time = String::new();
         // Writing into a string does not fail.
         let _ = SystemTime.format_time(&mut Writer::new(&mut time));
         time.push(' ');
         match self.limited {
-            true => WRITER.tell(&line, &time),
+            true => WRITER.limited_message(&line, &time),
             false => WRITER.put(Job::Message(time + &line)),
         }
         Ok(bytes.len())
@@ -194,8 +191,8 @@ impl io::Write for Entry {
     }
 }
 
-/// The text with what may not be shown as it is written as an escape sequence of Rust.
-fn harmless(text: &str) -> String {
+/// The text with unprintable characters replaced by Rust escape sequences.
+fn escape_control_characters(text: &str) -> String {
     let harms = |c: char| !is_printable(c) && c != '\n' && c != '\t';
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -217,23 +214,23 @@ fn stderr() -> io::Stderr {
     io::stderr()
 }
 
-/// Prints to standard output ([`out::say`](crate::out::say)).
+/// Prints to standard output ([`out::print`](crate::out::print)).
 #[macro_export]
 macro_rules! print {
-    ($($words:tt)*) => { $crate::out::say(::std::format_args!($($words)*)) };
+    ($($args:tt)*) => { $crate::out::print(::std::format_args!($($args)*)) };
 }
 
-/// Prints a line to standard output ([`out::say`](crate::out::say)).
+/// Prints a line to standard output ([`out::print`](crate::out::print)).
 #[macro_export]
 macro_rules! println {
-    () => { $crate::out::say(::std::format_args!("\n")) };
-    ($($words:tt)*) => {
-        $crate::out::say(::std::format_args!("{}\n", ::std::format_args!($($words)*)))
+    () => { $crate::out::print(::std::format_args!("\n")) };
+    ($($args:tt)*) => {
+        $crate::out::print(::std::format_args!("{}\n", ::std::format_args!($($args)*)))
     };
 }
 
-/// Writes a message to standard error ([`out::tell`](crate::out::tell)).
+/// Writes a message to standard error ([`out::message`](crate::out::message)).
 #[macro_export]
 macro_rules! eprintln {
-    ($($words:tt)*) => { $crate::out::tell(::std::format_args!($($words)*)) };
+    ($($args:tt)*) => { $crate::out::message(::std::format_args!($($args)*)) };
 }

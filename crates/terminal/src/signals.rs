@@ -1,20 +1,20 @@
-//! The signals with which a person ends a program.
+//! Termination signals.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// What a shell says of a program that SIGINT (2) has ended.
+/// The exit status that a shell reports for a program killed by SIGINT (2).
 const INTERRUPTED: i32 = 128 + 2;
 
 /// A flag that SIGINT and SIGTERM raise; a second signal ends the program at once.
 ///
 /// # Errors
-/// The system does not let them be caught.
+/// A signal handler cannot be installed.
 pub fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    // SIGHUP: the terminal is closed, and keys that are held at the host must not stay down.
+    // SIGHUP: the terminal was closed; a clean end releases the keys that are pressed on the host.
     let hang_up = (!ignores_hang_up()).then_some(SIGHUP);
     for signal in [SIGINT, SIGTERM].into_iter().chain(hang_up) {
         signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&stop))?;
@@ -23,12 +23,12 @@ pub fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// The same, but a second signal changes nothing: for a program whose end nobody waits for, and that has to end
-/// others. The kernel may send the signal of a parent's death once for each of its threads (prctl(2)).
+/// Like [`stop_on_signals`], but further signals are ignored: for a supervised program that must stop its
+/// children. The kernel may send the parent-death signal once per thread of the parent (prctl(2)).
 ///
 /// # Errors
-/// The system does not let them be caught.
-pub fn stop_in_order() -> anyhow::Result<Arc<AtomicBool>> {
+/// A signal handler cannot be installed.
+pub fn stop_gracefully_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
@@ -36,7 +36,7 @@ pub fn stop_in_order() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Whether this program was started to outlive its terminal, as by nohup(1): proc(5), `SigIgn`.
+/// Whether SIGHUP is ignored, as under nohup(1) (proc(5), `SigIgn`).
 fn ignores_hang_up() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,6 +1,6 @@
-//! What is wrong with a command line, in one line; and the texts of `--help` and `--version`.
+//! Command-line parsing: one-line usage errors, and the texts of `--help` and `--version`.
 //!
-//! clap finds it; its own words take several lines, and its tips are often far from what was meant.
+//! clap's own messages take several lines, and its suggestions are often far-fetched.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -11,54 +11,53 @@ use clap::{Arg, ArgMatches, Command, Error};
 
 use crate::out;
 
-/// As usage errors are told by most programs, and by clap.
-pub const WRONG: u8 = 2;
+/// The exit code for usage errors, as in clap and most programs.
+pub const EXIT_CODE: u8 = 2;
 
-/// Words that clap takes and that are wrong all the same: a value out of its range, settings that contradict
-/// each other.
+/// Arguments that clap accepts but that are invalid: a value out of range, contradictory options.
 #[derive(Debug)]
-pub struct WrongUsage(String);
+pub struct UsageError(String);
 
-impl WrongUsage {
-    /// In one line: what is wrong, and what would do.
+impl UsageError {
+    /// `line` names the error and a valid value.
     #[must_use]
-    pub fn new(line: impl Into<String>) -> WrongUsage {
-        WrongUsage(line.into())
+    pub fn new(line: impl Into<String>) -> UsageError {
+        UsageError(line.into())
     }
 }
 
-impl fmt::Display for WrongUsage {
+impl fmt::Display for UsageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for WrongUsage {}
+impl std::error::Error for UsageError {}
 
-/// Refuses words unless `right`, with `line`.
+/// Fails with `line` unless `right`.
 ///
 /// # Errors
-/// [`WrongUsage`].
-pub fn check(right: bool, line: impl FnOnce() -> String) -> Result<(), WrongUsage> {
+/// [`UsageError`].
+pub fn check(right: bool, line: impl FnOnce() -> String) -> Result<(), UsageError> {
     match right {
         true => Ok(()),
-        false => Err(WrongUsage::new(line())),
+        false => Err(UsageError::new(line())),
     }
 }
 
-/// The exit code of a program that ends with this error: 2 for [`WrongUsage`], 1 otherwise.
+/// The exit code of a program that ends with this error: 2 for [`UsageError`], 1 otherwise.
 #[must_use]
 pub fn exit_code(error: &anyhow::Error) -> u8 {
-    match error.chain().any(|cause| cause.is::<WrongUsage>()) {
-        true => WRONG,
+    match error.chain().any(|cause| cause.is::<UsageError>()) {
+        true => EXIT_CODE,
         false => 1,
     }
 }
 
-/// Reads the words that this process was started with.
+/// Parses the arguments of this process.
 ///
 /// # Errors
-/// The exit code, where all is said: help was asked for, or the words are wrong.
+/// The exit code, after help or a usage error was printed.
 pub fn matches(command: Command) -> Result<ArgMatches, ExitCode> {
     read(command, std::env::args_os()).map_err(|wrong| {
         if !wrong.error.use_stderr() {
@@ -69,65 +68,65 @@ pub fn matches(command: Command) -> Result<ArgMatches, ExitCode> {
             return ExitCode::SUCCESS;
         }
         if wrong.error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-            out::answer(format_args!("{}", wrong.error.render()));
+            out::unlimited_message(format_args!("{}", wrong.error.render()));
         } else {
-            out::answer(format_args!("openuvr: {wrong}"));
+            out::unlimited_message(format_args!("openuvr: {wrong}"));
         }
-        ExitCode::from(WRONG)
+        ExitCode::from(EXIT_CODE)
     })
 }
 
-/// Reads these words, of which the first is the program.
+/// Parses `words`, the first of which is the program name.
 ///
 /// # Errors
-/// What is wrong with them, or that help was asked for.
+/// A usage error, or a request for help.
 pub fn read(
     command: Command,
     words: impl IntoIterator<Item = OsString>,
-) -> Result<ArgMatches, Wrong> {
-    let command = lenient(command);
-    let Joined { words, renamed } = joined(&command, words.into_iter());
+) -> Result<ArgMatches, ParseError> {
+    let command = last_option_wins(command);
+    let NormalizedArgs { words, renamed } = normalize(&command, words.into_iter());
     if let Some(line) = renamed {
-        out::answer(format_args!("openuvr: {line}"));
+        out::unlimited_message(format_args!("openuvr: {line}"));
     }
     let role = words.get(1).and_then(|word| word.to_str());
     let role = role.filter(|role| command.find_subcommand(role).is_some());
     let role = role.map(str::to_owned);
-    (command.try_get_matches_from(words)).map_err(|error| Wrong { error, role })
+    (command.try_get_matches_from(words)).map_err(|error| ParseError { error, role })
 }
 
-/// Words that are no command; its text is one line, which says where to look.
+/// An invalid command line; its text is one line, with the help command to run.
 #[derive(Debug)]
-pub struct Wrong {
+pub struct ParseError {
     error: Error,
-    /// The subcommand, if one is named.
+    /// The subcommand, if any.
     role: Option<String>,
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&line(&self.error, self.role.as_deref()))
+        f.write_str(&error_line(&self.error, self.role.as_deref()))
     }
 }
 
-/// Of an option given twice the last counts, as users of aliases expect.
-fn lenient(command: Command) -> Command {
-    (command.args_override_self(true)).mut_subcommands(lenient)
+/// The last of repeated options wins, as users of shell aliases expect.
+fn last_option_wins(command: Command) -> Command {
+    (command.args_override_self(true)).mut_subcommands(last_option_wins)
 }
 
-/// Words as clap is to read them.
-struct Joined {
+/// Arguments in the form that clap parses.
+struct NormalizedArgs {
     words: Vec<OsString>,
-    /// What is to be said of one that has another name now.
+    /// A notice about an option that was renamed.
     renamed: Option<String>,
 }
 
-/// How long something lasts was a number of seconds in some commands, and a time in others.
-const RENAMED: (&str, &str) = ("seconds", "for");
+/// Old and new name: durations were seconds in some commands, and values with a unit in others.
+const RENAMED_OPTION: (&str, &str) = ("seconds", "for");
 
-/// Writes an option and a value below zero as one word: clap would take the value for an option that
-/// it does not know. An option that was [`RENAMED`] gets its new name.
-fn joined(command: &Command, words: impl Iterator<Item = OsString>) -> Joined {
+/// Joins an option and its negative value: clap would take the value for an unknown option. Replaces
+/// the [`RENAMED_OPTION`].
+fn normalize(command: &Command, words: impl Iterator<Item = OsString>) -> NormalizedArgs {
     let mut command = command;
     let mut renamed = None;
     let mut words = words.peekable();
@@ -144,13 +143,13 @@ fn joined(command: &Command, words: impl Iterator<Item = OsString>) -> Joined {
         if let Some(below) = command.find_subcommand(text) {
             command = below;
             all.push(word);
-        } else if let Some(value) = old_name(command, name, &mut words) {
-            let (old, new) = RENAMED;
+        } else if let Some(value) = renamed_option_value(command, name, &mut words) {
+            let (old, new) = RENAMED_OPTION;
             let word = format!("--{new}={value}s");
-            renamed = Some(format!("--{old} is called --{new} now: {word}"));
+            renamed = Some(format!("--{old} was renamed to --{new}: {word}"));
             all.push(word.into());
         } else if taken.is_some() {
-            match words.next_if(is_below_zero) {
+            match words.next_if(is_negative_number) {
                 Some(value) => all.push([word, value].join(OsStr::new("="))),
                 None => all.extend([Some(word), words.next()].into_iter().flatten()),
             }
@@ -158,26 +157,26 @@ fn joined(command: &Command, words: impl Iterator<Item = OsString>) -> Joined {
             let is_game = !text.starts_with('-') && ends.any(Arg::is_trailing_var_arg_set);
             let is_end = text == "--" || is_game;
             all.push(word);
-            // What follows is the words of another program.
+            // The arguments of another program follow.
             if is_end {
                 break;
             }
         }
     }
     all.extend(words);
-    Joined {
+    NormalizedArgs {
         words: all,
         renamed,
     }
 }
 
-/// The number that an option has that was [`RENAMED`] in this command.
-fn old_name(
+/// The value of the [`RENAMED_OPTION`], if this command has only its new name.
+fn renamed_option_value(
     command: &Command,
     name: &str,
     words: &mut impl Iterator<Item = OsString>,
 ) -> Option<String> {
-    let (old, new) = RENAMED;
+    let (old, new) = RENAMED_OPTION;
     let has = |name| {
         command
             .get_arguments()
@@ -193,14 +192,14 @@ fn old_name(
     }
 }
 
-/// Whether a word is a number (or a size, or a time) with a minus.
-fn is_below_zero(word: &OsString) -> bool {
+/// Whether a word is a negative number, size or duration.
+fn is_negative_number(word: &OsString) -> bool {
     let rest = word.to_str().and_then(|text| text.strip_prefix('-'));
     rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit() || c == '.'))
 }
 
-/// What is wrong, in one line, and where to look.
-fn line(error: &Error, role: Option<&str>) -> String {
+/// The error in one line, with a suggestion and the help command.
+fn error_line(error: &Error, role: Option<&str>) -> String {
     let text = error.render().to_string();
     let first = text.split("\n\n").next().unwrap_or_default();
     let words: Vec<&str> = first.split_whitespace().collect();
@@ -210,15 +209,14 @@ fn line(error: &Error, role: Option<&str>) -> String {
         Some(role) => format!("`openuvr {role} --help`"),
         None => "`openuvr --help`".to_owned(),
     };
-    match near(error) {
-        Some(meant) => format!("{what}; is {meant} meant? {help} names all"),
-        None => format!("{what}; {help} names all"),
+    match suggestion(error) {
+        Some(meant) => format!("{what}; did you mean {meant}? {help} lists all"),
+        None => format!("{what}; {help} lists all"),
     }
 }
 
-/// The option or subcommand that may have been meant: clap's, if a third of its letters at most are
-/// others.
-fn near(error: &Error) -> Option<String> {
+/// The similar option or subcommand that clap suggests, if at most a third of the letters differ.
+fn suggestion(error: &Error) -> Option<String> {
     let given = [ContextKind::InvalidArg, ContextKind::InvalidSubcommand];
     let given = given.iter().find_map(|kind| error.get(*kind))?;
     let meant = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand];
@@ -231,12 +229,12 @@ fn near(error: &Error) -> Option<String> {
     let (given, meant) = (text(given)?, text(meant)?);
     let bare = |text: &str| text.trim_start_matches('-').to_owned();
     let (from, to) = (bare(&given), bare(&meant));
-    (3 * distance(&from, &to) <= from.chars().count()).then_some(meant)
+    (3 * edit_distance(&from, &to) <= from.chars().count()).then_some(meant)
 }
 
-/// How many letters have to be put in, taken out or changed, or two neighbours exchanged (F. J. Damerau,
-/// 1964, in the form of the optimal string alignment).
-fn distance(from: &str, to: &str) -> usize {
+/// The Damerau-Levenshtein distance (optimal string alignment): insertions, deletions, substitutions and
+/// transpositions of adjacent letters.
+fn edit_distance(from: &str, to: &str) -> usize {
     let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
     let mut costs = vec![vec![0; to.len() + 1]; from.len() + 1];
     for i in 0..=from.len() {
@@ -265,7 +263,7 @@ mod tests {
 
     use super::*;
 
-    /// Options with a value, flags that may have one, and the words of another program.
+    /// Options with a value, flags with an optional value, and trailing arguments of another program.
     fn sample() -> Command {
         let option = |name: &'static str| Arg::new(name).long(name).action(ArgAction::Set);
         let flag = option("pair")
@@ -294,8 +292,8 @@ mod tests {
             ("bitrat", "bitrate", 1),
             ("abc", "", 3),
         ] {
-            assert_eq!(distance(from, to), count, "{from} {to}");
-            assert_eq!(distance(to, from), count, "{to} {from}");
+            assert_eq!(edit_distance(from, to), count, "{from} {to}");
+            assert_eq!(edit_distance(to, from), count, "{to} {from}");
         }
     }
 
@@ -321,19 +319,19 @@ mod tests {
             ("openuvr host --seconds 5", "openuvr host --seconds 5"),
         ] {
             let given = words.split(' ').map(OsString::from);
-            let joined = joined(&command, given).words.join(OsStr::new(" "));
-            assert_eq!(joined, after);
+            let args = normalize(&command, given).words.join(OsStr::new(" "));
+            assert_eq!(args, after);
         }
     }
 
     #[test]
-    fn an_old_name_is_told_with_the_new_one() {
+    fn a_renamed_option_is_reported_with_its_new_name() {
         let given = "openuvr client h --seconds 5"
             .split(' ')
             .map(OsString::from);
-        let told = joined(&sample(), given).renamed;
-        let want = "--seconds is called --for now: --for=5s";
-        assert_eq!(told.as_deref(), Some(want));
+        let renamed = normalize(&sample(), given).renamed;
+        let want = "--seconds was renamed to --for: --for=5s";
+        assert_eq!(renamed.as_deref(), Some(want));
     }
 
     #[test]
@@ -344,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_option_given_twice_the_last_counts() {
+    fn the_last_of_repeated_options_wins() {
         let given = ["openuvr", "lab", "hop", "--seed", "1", "--seed=2"].map(OsString::from);
         let matches = read(sample(), given).unwrap();
         let (_, lab) = matches.subcommand().unwrap();

@@ -1,4 +1,4 @@
-//! Text in lines: breaks at spaces, and knows nothing of hyphens or wide characters.
+//! Word wrap: breaks at spaces; no hyphenation, no wide characters.
 
 /// Lines of at most `width` characters; a word that is longer has a line to itself.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {

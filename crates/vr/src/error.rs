@@ -1,18 +1,18 @@
-//! Why an OpenXR application can't go on, as one line.
+//! Errors of the OpenXR applications, as one line.
 
-/// What failed, and what to do about it.
+/// A fatal error: what failed, and a remedy if known.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct VrError(pub String);
 
 impl VrError {
-    /// For `map_err`: OpenXR did not do this.
+    /// For `map_err`: the OpenXR call for `what` failed.
     pub(crate) fn openxr(what: &'static str) -> impl Fn(openxr::sys::Result) -> VrError {
-        move |why| VrError(format!("the OpenXR runtime can't {what}: {why}"))
+        move |why| VrError(format!("OpenXR: cannot {what}: {why}"))
     }
 
-    /// For `map_err`: Vulkan did not do this.
+    /// For `map_err`: the Vulkan call for `what` failed.
     pub(crate) fn vulkan(what: &'static str) -> impl Fn(ash::vk::Result) -> VrError {
-        move |why| VrError(format!("Vulkan can't {what}: {why}"))
+        move |why| VrError(format!("Vulkan: cannot {what}: {why}"))
     }
 }

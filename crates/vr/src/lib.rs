@@ -1,8 +1,8 @@
-//! OpenXR applications of ours, for any runtime: [`room`], a room to look around in, and [`headset`], a client
-//! whose surface is a headset.
+//! OpenXR applications for any runtime: [`room`], a test scene, and [`headset`], a client that presents on a
+//! headset.
 //!
-//! What it is not: the runtime, which is the crate `xr`. The loader of OpenXR and Vulkan are opened at run time;
-//! no display server is needed.
+//! The OpenXR runtime itself is the crate `xr`. The OpenXR and Vulkan loaders are opened at run time; no display
+//! server is needed.
 #![deny(unsafe_code)]
 #![allow(
     clippy::cast_precision_loss,
@@ -12,8 +12,8 @@
 pub mod headset;
 pub mod room;
 
+mod controllers;
 mod error;
-mod hands;
 mod session;
 mod sys;
 

@@ -1,4 +1,4 @@
-//! A session with a runtime: its life, its frames, and where the eyes are.
+//! An OpenXR session: lifecycle, frame loop and eye poses.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,62 +7,62 @@ use openuvr_proto::units::Size;
 use openxr as xr;
 
 use crate::error::VrError;
-use crate::sys::{Gpu, Made, load};
+use crate::sys::{Gpu, NewSession, load};
 
 /// Both eyes.
 const VIEWS: xr::ViewConfigurationType = xr::ViewConfigurationType::PRIMARY_STEREO;
 
-/// How often a runtime is asked for news while it wants no frames.
-const IDLE: Duration = Duration::from_millis(10);
+/// How often events are polled while the runtime requests no frames.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// How long a runtime may take to let go of a session that wants to end (guess: several frames).
-const ENDS_WITHIN: Duration = Duration::from_secs(3);
+/// How long the runtime may take to end a session on request (guess: many frames).
+const EXIT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// An application's one session. It belongs to one thread.
+/// The session of an application. Used on one thread only.
 pub(crate) struct Session {
     pub(crate) handle: xr::Session<xr::Vulkan>,
     pub(crate) gpu: Arc<Gpu>,
     pub(crate) instance: xr::Instance,
-    /// The space that all poses are in: its origin is where the head was at first, upright.
+    /// The reference space of all poses: upright, with its origin at the initial head position.
     pub(crate) space: xr::Space,
-    /// What the runtime calls itself.
+    /// The runtime's name.
     pub(crate) runtime: String,
-    /// What it recommends for an eye, in pixels.
+    /// The recommended size of an eye's image, in pixels.
     pub(crate) recommended: Size,
     waiter: xr::FrameWaiter,
     stream: xr::FrameStream<xr::Vulkan>,
     blend: xr::EnvironmentBlendMode,
-    /// Whether the runtime says what time it is.
-    clocked: bool,
-    /// Whether the runtime says how often its display does.
-    refreshes: bool,
+    /// Whether the runtime provides its time.
+    has_clock: bool,
+    /// Whether the runtime provides its display's refresh rate.
+    has_refresh_rate: bool,
     running: bool,
     focused: bool,
-    ends: Option<Instant>,
+    exit_deadline: Option<Instant>,
 }
 
-/// What is to be done now.
+/// The next action of the frame loop.
 pub(crate) enum Step {
     /// Draw a frame, and end it with [`Session::end`].
     Frame(Frame),
-    /// Nothing yet.
+    /// Call again: no frame is requested.
     Wait,
-    /// Go: the session is over.
-    Over,
+    /// The session has ended.
+    Ended,
 }
 
-/// A frame that has begun.
+/// A frame in progress.
 #[derive(Clone, Copy)]
 pub(crate) struct Frame {
-    /// When it will be seen.
+    /// The predicted display time.
     pub(crate) display: xr::Time,
-    /// Whether anybody will see it.
-    pub(crate) seen: bool,
-    /// From one frame's display to the next.
+    /// Whether the frame will be visible.
+    pub(crate) visible: bool,
+    /// The predicted display period.
     pub(crate) period: xr::Duration,
 }
 
-/// How an eye looks.
+/// The pose and the field of view of an eye.
 #[derive(Clone, Copy)]
 pub(crate) struct View {
     pub(crate) pose: xr::Posef,
@@ -70,20 +70,20 @@ pub(crate) struct View {
 }
 
 impl Session {
-    /// Begins with the active runtime; `name` is what it is told of us.
+    /// Creates a session with the active runtime; `name` is the application's name.
     pub(crate) fn open(name: &str) -> Result<Session, VrError> {
         let entry = load()?;
-        let there = entry
-            .enumerate_extensions()
-            .map_err(VrError::openxr("list its extensions (is one active?)"))?;
-        if !there.khr_vulkan_enable2 {
+        let available = entry.enumerate_extensions().map_err(VrError::openxr(
+            "list the extensions of the runtime (is one active?)",
+        ))?;
+        if !available.khr_vulkan_enable2 {
             let what = "the OpenXR runtime lacks XR_KHR_vulkan_enable2";
             return Err(VrError(what.into()));
         }
-        let mut wanted = xr::ExtensionSet::default();
-        wanted.khr_vulkan_enable2 = true;
-        wanted.fb_display_refresh_rate = there.fb_display_refresh_rate;
-        wanted.khr_convert_timespec_time = there.khr_convert_timespec_time;
+        let mut enabled = xr::ExtensionSet::default();
+        enabled.khr_vulkan_enable2 = true;
+        enabled.fb_display_refresh_rate = available.fb_display_refresh_rate;
+        enabled.khr_convert_timespec_time = available.khr_convert_timespec_time;
         let about = xr::ApplicationInfo {
             application_name: name,
             application_version: 1,
@@ -91,23 +91,24 @@ impl Session {
             engine_version: 1,
             api_version: xr::Version::new(1, 0, 0),
         };
-        let instance = entry.create_instance(&about, &wanted, &[], &());
-        let instance = instance.map_err(VrError::openxr("begin"))?;
+        let instance = entry.create_instance(&about, &enabled, &[], &());
+        let instance = instance.map_err(VrError::openxr("create an instance"))?;
         let properties = instance.properties();
-        let properties = properties.map_err(VrError::openxr("say what it is"))?;
+        let properties =
+            properties.map_err(VrError::openxr("read the properties of the runtime"))?;
         let system = instance
             .system(xr::FormFactor::HEAD_MOUNTED_DISPLAY)
             .map_err(VrError::openxr("find a headset"))?;
         let views = instance.enumerate_view_configuration_views(system, VIEWS);
-        let views = views.map_err(VrError::openxr("show two eyes"))?;
+        let views = views.map_err(VrError::openxr("list the views"))?;
         let [left, _] = views[..] else {
-            let what = "the OpenXR runtime has not two views for two eyes";
+            let what = "the OpenXR runtime does not have two views";
             return Err(VrError(what.into()));
         };
         let modes = instance.enumerate_environment_blend_modes(system, VIEWS);
-        let modes = modes.map_err(VrError::openxr("say how it blends"))?;
+        let modes = modes.map_err(VrError::openxr("list the blend modes"))?;
         let blend = modes.first().copied();
-        let Made {
+        let NewSession {
             gpu,
             session,
             waiter,
@@ -115,10 +116,10 @@ impl Session {
         } = Gpu::session(&instance, system)?;
         let space = session
             .create_reference_space(xr::ReferenceSpaceType::LOCAL, xr::Posef::IDENTITY)
-            .map_err(VrError::openxr("make a space"))?;
+            .map_err(VrError::openxr("create a reference space"))?;
         Ok(Session {
-            refreshes: there.fb_display_refresh_rate,
-            clocked: there.khr_convert_timespec_time,
+            has_refresh_rate: available.fb_display_refresh_rate,
+            has_clock: available.khr_convert_timespec_time,
             handle: session,
             gpu,
             instance,
@@ -133,75 +134,75 @@ impl Session {
             blend: blend.unwrap_or(xr::EnvironmentBlendMode::OPAQUE),
             running: false,
             focused: false,
-            ends: None,
+            exit_deadline: None,
         })
     }
 
-    /// Follows the runtime, and waits for the next frame if it wants one. With `stop` the session is asked to end;
-    /// it is over when the runtime has agreed, or does not within three seconds.
+    /// Processes events, and waits for the next frame if the runtime requests one. `stop` requests the end of the
+    /// session; it ends when the runtime confirms, or after [`EXIT_TIMEOUT`].
     pub(crate) fn step(&mut self, stop: bool) -> Result<Step, VrError> {
-        if self.follow()? {
-            return Ok(Step::Over);
+        if self.poll_events()? {
+            return Ok(Step::Ended);
         }
-        if stop && self.ends.is_none() {
-            self.ends = Some(Instant::now() + ENDS_WITHIN);
+        if stop && self.exit_deadline.is_none() {
+            self.exit_deadline = Some(Instant::now() + EXIT_TIMEOUT);
             if !self.running {
-                return Ok(Step::Over);
+                return Ok(Step::Ended);
             }
-            let asked = self.handle.request_exit();
-            asked.map_err(VrError::openxr("end the session"))?;
+            let result = self.handle.request_exit();
+            result.map_err(VrError::openxr("end the session"))?;
         }
-        if self.ends.is_some_and(|at| Instant::now() >= at) {
-            return Ok(Step::Over);
+        if self.exit_deadline.is_some_and(|at| Instant::now() >= at) {
+            return Ok(Step::Ended);
         }
         if !self.running {
-            std::thread::sleep(IDLE);
+            std::thread::sleep(POLL_INTERVAL);
             return Ok(Step::Wait);
         }
         let state = self.waiter.wait();
         let state = state.map_err(VrError::openxr("wait for a frame"))?;
-        let begun = self.stream.begin();
-        begun.map_err(VrError::openxr("begin a frame"))?;
+        let result = self.stream.begin();
+        result.map_err(VrError::openxr("begin a frame"))?;
         Ok(Step::Frame(Frame {
             display: state.predicted_display_time,
             period: state.predicted_display_period,
-            seen: state.should_render,
+            visible: state.should_render,
         }))
     }
 
-    /// Refreshes a second of its display, if the runtime says it.
-    pub(crate) fn refresh(&self) -> Option<f32> {
+    /// The display's refresh rate in Hz, if the runtime provides it.
+    pub(crate) fn refresh_rate(&self) -> Option<f32> {
         let rate = self
-            .refreshes
+            .has_refresh_rate
             .then(|| self.handle.get_display_refresh_rate());
         rate?.ok().filter(|rate| *rate > 0.0)
     }
 
-    /// What time it is for the runtime: of one that does not say so the time at which a frame will be seen.
+    /// The runtime's current time; the frame's display time if the runtime does not provide it.
     pub(crate) fn now(&self, frame: Frame) -> Result<xr::Time, VrError> {
-        match self.clocked {
-            true => (self.instance.now()).map_err(VrError::openxr("say what time it is")),
+        match self.has_clock {
+            true => (self.instance.now()).map_err(VrError::openxr("read the clock of the runtime")),
             false => Ok(frame.display),
         }
     }
 
-    /// How long after `now` the frame will be seen, in nanoseconds, of a runtime that says what time it is.
-    pub(crate) fn until_seen(&self, frame: Frame, now: xr::Time) -> Option<i64> {
+    /// The time from `now` to the display of the frame, in nanoseconds, if the runtime provides its time.
+    pub(crate) fn time_to_display(&self, frame: Frame, now: xr::Time) -> Option<i64> {
         let until = frame.display.as_nanos().checked_sub(now.as_nanos())?;
-        self.clocked.then_some(until)
+        self.has_clock.then_some(until)
     }
 
-    /// Whether the person's devices are this application's.
+    /// Whether this application has the input focus.
     pub(crate) fn is_focused(&self) -> bool {
         self.focused
     }
 
-    /// Hears what the runtime says; whether the session is over.
-    fn follow(&mut self) -> Result<bool, VrError> {
+    /// Processes events; returns whether the session has ended.
+    fn poll_events(&mut self) -> Result<bool, VrError> {
         let mut storage = xr::EventDataBuffer::new();
         loop {
             let event = self.instance.poll_event(&mut storage);
-            let event = event.map_err(VrError::openxr("tell its events"))?;
+            let event = event.map_err(VrError::openxr("poll for events"))?;
             let state = match event {
                 None => return Ok(false),
                 Some(xr::Event::SessionStateChanged(event)) => event.state(),
@@ -211,13 +212,13 @@ impl Session {
             self.focused = state == xr::SessionState::FOCUSED;
             match state {
                 xr::SessionState::READY => {
-                    let begun = self.handle.begin(VIEWS);
-                    begun.map_err(VrError::openxr("begin the session"))?;
+                    let result = self.handle.begin(VIEWS);
+                    result.map_err(VrError::openxr("begin the session"))?;
                     self.running = true;
                 }
                 xr::SessionState::STOPPING => {
-                    let ended = self.handle.end();
-                    ended.map_err(VrError::openxr("end the session"))?;
+                    let result = self.handle.end();
+                    result.map_err(VrError::openxr("end the session"))?;
                     self.running = false;
                 }
                 xr::SessionState::EXITING | xr::SessionState::LOSS_PENDING => return Ok(true),
@@ -226,7 +227,7 @@ impl Session {
         }
     }
 
-    /// Both eyes as they will be at the frame's display time; `None` while nobody knows where they look.
+    /// Both eyes at the frame's display time; `None` while their orientation is unknown.
     pub(crate) fn views(&self, frame: Frame) -> Result<Option<[View; 2]>, VrError> {
         let located = self.handle.locate_views(VIEWS, frame.display, &self.space);
         let (flags, views) = located.map_err(VrError::openxr("locate the eyes"))?;
@@ -242,15 +243,15 @@ impl Session {
         })
     }
 
-    /// Ends a frame: with what each eye sees, or with nothing.
+    /// Ends a frame with an image for each eye, or with none.
     pub(crate) fn end(
         &mut self,
         frame: Frame,
-        seen: Option<[(View, xr::SwapchainSubImage<'_, xr::Vulkan>); 2]>,
+        views: Option<[(View, xr::SwapchainSubImage<'_, xr::Vulkan>); 2]>,
     ) -> Result<(), VrError> {
-        let ended = match seen {
-            Some(seen) => {
-                let views = seen.map(|(view, picture)| {
+        let ended = match views {
+            Some(views) => {
+                let views = views.map(|(view, picture)| {
                     xr::CompositionLayerProjectionView::new()
                         .pose(view.pose)
                         .fov(view.fov)

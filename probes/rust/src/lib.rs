@@ -1,4 +1,4 @@
-//! The sample file that a probe fills, and what every probe is told; see ../README.md.
+//! The sample file and the options of a probe; see ../README.md.
 
 mod sys;
 
@@ -23,7 +23,7 @@ pub enum Pattern {
     Paced,
 }
 
-/// What the probe was told.
+/// The command-line options.
 #[derive(Clone, Debug)]
 pub struct Options {
     out: String,
@@ -33,7 +33,7 @@ pub struct Options {
     rate: f64,
 }
 
-/// A message: when it was to be sent, and when it was sent, in nanoseconds of CLOCK_MONOTONIC.
+/// A message: its intended and its actual send time, in nanoseconds of CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
     pub intended: u64,
@@ -55,14 +55,14 @@ pub fn sleep_until(at: u64) {
     while clock_nanosleep_absolute(ClockId::Monotonic, &until).is_err() {}
 }
 
-/// Ends the program with one line.
-pub fn fail(words: &str) -> ! {
-    eprintln!("{words}");
+/// Ends the program with an error message.
+pub fn fail(message: &str) -> ! {
+    eprintln!("{message}");
     exit(1)
 }
 
 impl Options {
-    /// From the command line.
+    /// Parses the command line.
     #[must_use]
     pub fn parse() -> Options {
         let mut options = Options {
@@ -77,7 +77,7 @@ impl Options {
             let Some(value) = words.next() else {
                 fail(&format!("{name} needs a value"))
             };
-            let wrong = || -> ! { fail(&format!("{name} can't be {value}")) };
+            let wrong = || -> ! { fail(&format!("invalid value {value} for {name}")) };
             match name.as_str() {
                 "--out" => options.out = value,
                 "--pairs" => options.pairs = value.parse().unwrap_or_else(|_| wrong()),
@@ -91,20 +91,20 @@ impl Options {
                         _ => wrong(),
                     }
                 }
-                _ => fail(&format!("there is no option {name}")),
+                _ => fail(&format!("unknown option {name}")),
             }
         }
         if options.out.is_empty() {
-            fail("--out names the sample file");
+            fail("--out FILE is required");
         }
         if !(1..=MOST_PAIRS).contains(&options.pairs) {
-            fail("--pairs is 1 to 496");
+            fail("--pairs must be 1 to 496");
         }
         if options.capacity() == 0 {
-            fail("--samples is at least one for each pair");
+            fail("--samples must be at least one for each pair");
         }
         if options.pattern == Pattern::Paced && options.rate.is_nan() | (options.rate <= 0.0) {
-            fail("--rate is above 0");
+            fail("--rate must be above 0");
         }
         options
     }
@@ -115,7 +115,7 @@ impl Options {
         self.samples / self.pairs as u64
     }
 
-    /// When a pair sends a paced message.
+    /// The intended send time of a paced message.
     #[must_use]
     pub fn intended(&self, begin: u64, pair: usize, number: u64) -> u64 {
         let period = (1e9 / self.rate) as u64;
@@ -123,12 +123,12 @@ impl Options {
     }
 }
 
-/// The file but for its parts that the pairs write.
+/// The file's header without the counts.
 pub struct Samples {
     head: &'static mut [u8],
 }
 
-/// The part of the file that one pair writes.
+/// The records and the count of one pair.
 pub struct Records {
     count: &'static mut [u8],
     records: &'static mut [u8],
@@ -136,7 +136,7 @@ pub struct Records {
 }
 
 impl Samples {
-    /// Makes the file, and takes it apart into those of the pairs.
+    /// Creates the file, and splits it by pair.
     #[must_use]
     pub fn create(options: &Options, name: &str) -> (Samples, Vec<Records>) {
         let each = options.capacity() as usize * RECORD;
@@ -152,11 +152,11 @@ impl Samples {
             sys::map(&file)
         });
         let bytes =
-            mapped.unwrap_or_else(|error| fail(&format!("can't write {}: {error}", options.out)));
+            mapped.unwrap_or_else(|error| fail(&format!("cannot write {}: {error}", options.out)));
         let (header, records) = bytes.split_at_mut(HEADER);
-        // Every page is touched now, and stays: a page fault later would be measured as latency.
+        // Prefault and lock all pages: a later page fault would be measured as latency.
         records.fill(0);
-        // Where it is not allowed, pages may go; nothing else changes.
+        // Without the privilege, pages may be evicted; that is acceptable.
         let _ = mlockall(MlockAllFlags::CURRENT);
         let (head, counts) = header.split_at_mut(COUNTS);
         let pairs = counts
@@ -193,13 +193,13 @@ impl Samples {
         (samples, pairs)
     }
 
-    /// Says that all is ready, and waits to be let go. Returns when the test begins.
-    pub fn begin(&mut self) -> u64 {
+    /// Prints `ready`, and waits for a line on standard input. Returns the start time of the test.
+    pub fn start(&mut self) -> u64 {
         println!("ready");
         let _ = std::io::stdout().flush();
         let mut line = String::new();
         if !matches!(std::io::stdin().read_line(&mut line), Ok(1..)) {
-            fail("nobody said to begin");
+            fail("standard input was closed before the start");
         }
         let begin = now();
         self.put(32, begin);
@@ -216,7 +216,7 @@ impl Samples {
 }
 
 impl Records {
-    /// Writes down that a message is here now.
+    /// Records the receipt of a message at the current time.
     pub fn received(&mut self, message: Message) {
         let now = now();
         let at = self.written as usize * RECORD;

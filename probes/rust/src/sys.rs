@@ -3,12 +3,12 @@
 use std::fs::File;
 use std::io;
 
-/// Maps a whole file, for as long as the program runs.
+/// Maps a whole file for the lifetime of the program.
 pub(crate) fn map(file: &File) -> io::Result<&'static mut [u8]> {
     let mut options = memmap2::MmapOptions::new();
     options.populate();
-    // SAFETY: the file was just made by us, at its full size. The runner reads it meanwhile; a probe
-    // never reads back what it wrote, so that nobody can make it act on changed bytes.
+    // SAFETY: the file was just created, at its full size. The runner only reads it, and a probe never
+    // reads its own records back, so changed bytes cannot affect it.
     let mapped = unsafe { options.map_mut(file)? };
     let mapped = Box::leak(Box::new(mapped));
     Ok(&mut mapped[..])

@@ -1,4 +1,4 @@
-"""Streams what a Python program draws to a thin client, and gives it the input from there.
+"""Streams the pictures of a Python program to a thin client, and receives its input.
 
     with openuvr.Host(width=640, height=480) as host:
         while True:
@@ -7,8 +7,8 @@
             host.send(picture)          # an array of rows x columns x (3 or 4) bytes
 
 `Host` sends pictures, `Client` receives them. Both take the settings of the C API's structures
-`openuvr_config` and `openuvr_mud_config` by their names; `openuvr.h`, which lies beside this file,
-says what each of them means. The enums of that header are here without the prefix `OPENUVR_`:
+`openuvr_config` and `openuvr_mud_config` by name; `openuvr.h`, in the same folder as this file,
+describes each of them. The enums of that header are here without the prefix `OPENUVR_`:
 `InputKind.KEY` is `OPENUVR_INPUT_KEY`.
 """
 

@@ -1,4 +1,4 @@
-"""The client (the paper's MUD): takes pictures, gives input."""
+"""The client (the paper's MUD): receives pictures, sends input."""
 
 import dataclasses
 
@@ -8,7 +8,7 @@ from ._library import MudState, Surface, ffi, lib, plain, structure
 
 @dataclasses.dataclass(frozen=True)
 class Frame:
-    """A picture that arrived: `pixels` are rows x columns x 4 bytes, blue, green, red, unused."""
+    """A received picture: `pixels` are rows x columns x 4 bytes: blue, green, red, unused."""
 
     id: int
     width: int
@@ -17,10 +17,10 @@ class Frame:
 
 
 class Client(Context):
-    """Receives what a host streams.
+    """Receives the stream of a host.
 
     `settings` are the fields of `struct openuvr_mud_config`, by name: `Client(host="localhost",
-    pin="123456")`. Pictures come to this program (`frame`) unless
+    pin="123456")`. `frame` returns the pictures, unless
     `surface=Surface.WINDOW` shows them in a window.
     """
 
@@ -36,9 +36,9 @@ class Client(Context):
         super().__init__(log, **{"surface": Surface.APPLICATION, **settings})
 
     def frame(self, timeout=1.0):
-        """The newest picture that was not taken yet, waited for at most `timeout` seconds, or None.
+        """Returns the newest picture not yet returned, after at most `timeout` seconds, or None.
 
-        A copy: it stays as it is.
+        It is a copy, which later calls do not change.
         """
         picture = structure("openuvr_picture")
         if self._call(lib.openuvr_next_frame, picture, int(timeout * 1000)) == 0:
@@ -49,14 +49,14 @@ class Client(Context):
         return Frame(picture.id, picture.width, picture.height, view)
 
     def send_input(self, kind, *, code=0, value=0, x=0, y=0, text=""):
-        """Sends what a person did; the fields are those of `struct openuvr_input`."""
+        """Sends an input event; the fields are those of `struct openuvr_input`."""
         event = structure("openuvr_input")
         event.kind, event.code, event.value, event.x, event.y = kind, code, value, x, y
         event.text = ord(text) if text else 0
         self._call(lib.openuvr_send_input, event)
 
     def send_pose(self, position, orientation, *, linear=None, angular=None):
-        """Sends where the head is: metres; a quaternion x, y, z, w; metres and radians a second."""
+        """Sends the head pose: metres; a quaternion x, y, z, w; metres and radians per second."""
         pose = structure("openuvr_pose")
         pose.position, pose.orientation = list(position), list(orientation)
         if linear is not None:
@@ -66,7 +66,7 @@ class Client(Context):
         return self._call(lib.openuvr_send_pose, pose)
 
     def send_controllers(self, left=None, right=None):
-        """Sends what the hands hold: fields of `struct openuvr_controller` by name, those left out 0; None: nothing."""
+        """Sends the controller states: the fields of `struct openuvr_controller` by name, 0 by default; None: no controller."""
         held = structure("openuvr_controllers")
         for hand, controller in enumerate((left, right)):
             if controller is not None:
@@ -75,12 +75,12 @@ class Client(Context):
         return self._call(lib.openuvr_send_controllers, held)
 
     def haptics(self):
-        """What hands are to feel and was not taken yet, the fields of `struct openuvr_haptic`, oldest first."""
+        """Yields the pending vibrations, oldest first: the fields of `struct openuvr_haptic`."""
         haptic = structure("openuvr_haptic")
         while self._call(lib.openuvr_next_haptic, haptic) == 1:
             yield plain(haptic)
 
     @property
     def state(self):
-        """How far it is, a `MudState`."""
+        """The state of the connection, a `MudState`."""
         return MudState(self.statistics()["state"])

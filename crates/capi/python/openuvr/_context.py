@@ -1,4 +1,4 @@
-"""What a host and a client have in common: their settings, their life, their errors."""
+"""The common parts of host and client: settings, lifetime, errors."""
 
 import weakref
 
@@ -8,7 +8,7 @@ _TEXT = 1024
 
 
 class Error(Exception):
-    """A call failed. `code` is the `OPENUVR_ERROR` as a number; the text says why."""
+    """A call failed. `code` is the `OPENUVR_ERROR` as a number; the text is the reason."""
 
     def __init__(self, code, text):
         super().__init__(text or text_of(lib.openuvr_error_text(code)))
@@ -16,12 +16,12 @@ class Error(Exception):
 
 
 class Context:
-    """A context of the C API. The subclasses name its functions.
+    """A context of the C API. The subclasses set the names of its functions.
 
-    Usable in a `with` statement, which closes it. May be used from several threads.
+    A `with` statement closes it. It may be used from several threads.
     """
 
-    # (structure of the settings, and the functions) as in openuvr.h
+    # The names in openuvr.h of the structure with the settings, and of the functions.
     _config: str
     _defaults: str
     _open: str
@@ -33,7 +33,7 @@ class Context:
     def __init__(self, log=None, **settings):
         config = structure(self._config)
         _check(getattr(lib, self._defaults)(config))
-        lent = _fill(config, settings, self._config)
+        buffers = _fill(config, settings, self._config)
         if log is not None:
             config.log = self._log = _log_callback(log)
         open_context = getattr(lib, self._open)
@@ -42,9 +42,8 @@ class Context:
         code = open_context(config, self._handle, why, _TEXT)
         if code < 0:
             raise Error(code, text_of(why))
-        del lent
-        # At the end of the program, too: a thread of the library must not call into a Python that
-        # is gone.
+        del buffers
+        # Also at exit: a thread of the library must not call into an interpreter that has ended.
         close = getattr(lib, self._close)
         self._closing = weakref.finalize(self, close, self._handle)
         try:
@@ -64,7 +63,7 @@ class Context:
         self.close()
 
     def statistics(self):
-        """The numbers of the C structure, by their names; a time that is not known is None."""
+        """Returns the fields of the C structure by name; an unknown time is None."""
         filled = structure(self._statistics)
         self._call(getattr(lib, self._statistics), filled)
         return {
@@ -75,14 +74,14 @@ class Context:
     def _call(self, function, *arguments):
         """Calls `function` with this context. Raises `Error` if it fails."""
         if not self._closing.alive:
-            raise Error(ErrorCode.ERROR_STATE, "it is closed already")
+            raise Error(ErrorCode.ERROR_STATE, "the context is already closed")
         code = function(self._handle[0], *arguments)
         if code < 0:
             raise Error(code, self._text(getattr(lib, self._message)))
         return code
 
     def _text(self, function):
-        """The text that `function` writes for this context."""
+        """Returns the text that `function` writes for this context."""
         buffer = ffi.new("char[]", _TEXT)
         function(self._handle[0], buffer, _TEXT)
         return text_of(buffer)
@@ -94,27 +93,27 @@ def _check(code):
 
 
 def _fill(config, settings, name):
-    """Writes `settings` into the structure; returns what must live until it was read."""
+    """Writes `settings` into the structure; returns the buffers to keep until it was read."""
     fields = dict(ffi.typeof(config[0]).fields)
-    lent = []
+    buffers = []
     for key, value in settings.items():
         if key in ("size", "user", "unused", "log") or key not in fields:
             known = ", ".join(sorted(set(fields) - {"size", "user", "unused"}))
             raise TypeError(f"struct {name} has no setting {key!r}; it has {known}")
         if isinstance(value, str):
             value = ffi.new("char[]", value.encode("utf-8"))
-            lent.append(value)
+            buffers.append(value)
         elif value is None:
             value = ffi.NULL
         setattr(config, key, value)
-    return lent
+    return buffers
 
 
 def _log_callback(log):
-    """`log(level, text)` for the library's threads. What it raises is printed, and goes no further."""
+    """Wraps `log(level, text)` for the library's threads. Exceptions in it are printed and dropped."""
 
     @ffi.callback("openuvr_log_callback")
-    def told(_user, level, text):
+    def on_line(_user, level, text):
         log(level, text_of(text))
 
-    return told
+    return on_line

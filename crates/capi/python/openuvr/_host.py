@@ -1,18 +1,17 @@
-"""The host: gives pictures, takes input."""
+"""The host: sends pictures, receives input."""
 
 import dataclasses
 
 from ._context import Context
 from ._library import InputKind, PixelFormat, ffi, lib, plain, structure
 
-# The format of a picture by its bytes a pixel, unless told otherwise: as numpy, PIL and imageio
-# have it.
-_USUAL = {3: PixelFormat.RGB, 4: PixelFormat.RGBX}
+# The default format of a picture by its bytes per pixel: the formats of numpy, PIL and imageio.
+_DEFAULT_FORMATS = {3: PixelFormat.RGB, 4: PixelFormat.RGBX}
 
 
 @dataclasses.dataclass(frozen=True)
 class Input:
-    """Something that a person did: `struct openuvr_input`, where each field is explained."""
+    """An input event; `struct openuvr_input` in `openuvr.h` describes each field."""
 
     kind: InputKind
     code: int
@@ -29,10 +28,10 @@ class Host(Context):
     """Streams pictures to clients.
 
     `settings` are the fields of `struct openuvr_config`, by name: `Host(width=640, height=480,
-    pin="123456", bind="[::]:4710")`. `log(level, text)` is told what happens, on a thread of the
-    library; without it nothing is printed, also not the PIN: see `pin`.
+    pin="123456", bind="[::]:4710")`. `log(level, text)` is called for each log line, on a thread
+    of the library; without it nothing is printed, and neither is the PIN: see `pin`.
 
-    Raises `Error` if this machine can't do what the settings ask for.
+    Raises `Error` if the settings are not supported on this machine.
     """
 
     _config = "openuvr_config"
@@ -46,25 +45,25 @@ class Host(Context):
     def send(self, picture, *, format=None, bottom_up=False, wait=False):
         """Sends a picture: rows x columns x 3 or 4 bytes (`uint8`), such as a numpy array.
 
-        `format` is a `PixelFormat`; RGB or RGBX unless given. The pixels of a row must follow each
-        other; rows may have gaps between them (a part of a larger array). With `wait` it returns
-        when the picture is encoded and sent, else when it is copied. Returns whether somebody wanted
-        it. Raises `Error` if the stream has ended, `ValueError` if it is no picture.
+        `format` is a `PixelFormat`; the default is RGB or RGBX. The pixels of a row must be contiguous;
+        rows may have gaps between them (a part of a larger array). With `wait` it returns when the
+        picture is encoded and sent, else when it is copied. Returns whether the picture was
+        accepted. Raises `Error` if the stream has ended, `ValueError` if it is not a picture.
         """
         address, (height, width, channels), stride = _memory(picture)
-        given = structure("openuvr_picture")
-        given.width, given.height, given.stride = width, height, stride
-        given.format = _USUAL[channels] if format is None else format
-        given.data = address
-        given.bottom_up = bottom_up
-        return self._call(lib.openuvr_send_picture, given, wait) == 1
+        frame = structure("openuvr_picture")
+        frame.width, frame.height, frame.stride = width, height, stride
+        frame.format = _DEFAULT_FORMATS[channels] if format is None else format
+        frame.data = address
+        frame.bottom_up = bottom_up
+        return self._call(lib.openuvr_send_picture, frame, wait) == 1
 
     def begin_frame(self):
-        """Drawing begins: the input that was taken until now is in the next picture."""
+        """Marks the start of drawing: the next picture reflects the input retrieved so far."""
         self._call(lib.openuvr_begin_frame)
 
     def inputs(self):
-        """The input that was not taken yet, oldest first."""
+        """Yields the pending input events, oldest first."""
         event = structure("openuvr_input")
         while self._call(lib.openuvr_next_input, event) == 1:
             fields = plain(event)
@@ -83,9 +82,9 @@ class Host(Context):
         return fields
 
     def controllers(self):
-        """What the player holds, a dictionary for the left and one for the right hand; None if unknown.
+        """Returns the player's controllers, a dictionary each for the left and the right hand; None if unknown.
 
-        A hand's is None where it holds nothing; `grip` and `aim` in it are None where they are not tracked.
+        A hand without a controller is None; `grip` and `aim` are None while they are not tracked.
         """
         held = structure("openuvr_controllers")
         if self._call(lib.openuvr_last_controllers, held) == 0:
@@ -95,7 +94,7 @@ class Host(Context):
         )
 
     def send_haptic(self, hand, amplitude, *, frequency=0, seconds=0.0):
-        """Lets a hand of the player's (0 left, 1 right) feel something: 0 to 1, in Hz, for so long."""
+        """Vibrates a controller of the player (hand 0 left, 1 right): amplitude 0 to 1, frequency in Hz."""
         haptic = structure("openuvr_haptic")
         haptic.hand, haptic.amplitude, haptic.frequency = hand, amplitude, frequency
         haptic.duration_ns = round(seconds * 1e9)
@@ -103,49 +102,49 @@ class Host(Context):
 
     @property
     def pin(self):
-        """The PIN with which a new device may pair; empty if none may."""
+        """The PIN for pairing new devices; empty if pairing is closed."""
         return self._text(lib.openuvr_pin)
 
     @property
     def place(self):
-        """Where clients reach this host, in words."""
+        """The addresses of this host for clients, as text."""
         return self._text(lib.openuvr_listen_address)
 
     def open_pairing(self, pin, seconds=120):
-        """Lets in a new device that knows `pin`, 4 to 12 digits."""
+        """Opens pairing for new devices with `pin`, 4 to 12 digits, for `seconds`."""
         self._call(lib.openuvr_open_pairing, pin.encode(), seconds)
 
 
 def _controller(state):
-    """One controller's fields."""
+    """Returns the fields of one controller."""
     fields = {name: getattr(state, name) for name in ("buttons", "trigger", "squeeze")}
     fields["thumbstick"] = tuple(state.thumbstick)
     for name in ("grip", "aim"):
-        placed = getattr(state, name)
-        fields[name] = {"position": tuple(placed.position), "orientation": tuple(placed.orientation)}
+        pose = getattr(state, name)
+        fields[name] = {"position": tuple(pose.position), "orientation": tuple(pose.orientation)}
         for velocity in ("linear", "angular"):
-            known = getattr(placed, f"has_{velocity}")
-            fields[name][velocity] = tuple(getattr(placed, velocity)) if known else None
-        if not placed.tracked:
+            known = getattr(pose, f"has_{velocity}")
+            fields[name][velocity] = tuple(getattr(pose, velocity)) if known else None
+        if not pose.tracked:
             fields[name] = None
     return fields
 
 
 def _memory(picture):
-    """Where the picture lies: its address, its shape, and the bytes from row to row."""
+    """Returns the address of the picture, its shape, and its stride in bytes."""
     view = memoryview(picture)
-    if view.ndim != 3 or view.itemsize != 1 or view.shape[2] not in _USUAL:
+    if view.ndim != 3 or view.itemsize != 1 or view.shape[2] not in _DEFAULT_FORMATS:
         raise ValueError(
-            "a picture is rows x columns x 3 or 4 bytes (uint8); this one is "
+            "a picture must be rows x columns x 3 or 4 bytes (uint8), not "
             f"{' x '.join(map(str, view.shape))} of format {view.format!r}"
         )
     channels = view.shape[2]
     if view.strides[2] != 1 or view.strides[1] != channels or view.strides[0] < 0:
-        raise ValueError("a row's pixels must follow each other: numpy.ascontiguousarray makes it so")
+        raise ValueError("the pixels of a row must be contiguous: use numpy.ascontiguousarray")
     if view.c_contiguous:
         return ffi.from_buffer(view), view.shape, view.strides[0]
     try:
         address = picture.__array_interface__["data"][0]
     except AttributeError:
-        raise ValueError("rows with gaps between them are taken from numpy arrays only") from None
+        raise ValueError("rows with gaps between them require a numpy array") from None
     return ffi.cast("void *", address), view.shape, view.strides[0]

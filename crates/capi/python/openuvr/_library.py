@@ -1,6 +1,6 @@
-"""Opens libopenuvr and reads its header: structures, functions and enums are what the header says.
+"""Loads libopenuvr and reads its header, which declares the structures, functions and enums.
 
-Nothing of the C API is written down a second time here, so nothing can disagree with it.
+No declaration of the C API is repeated here, so they can't differ.
 """
 
 import ctypes.util
@@ -15,15 +15,15 @@ _HERE = pathlib.Path(__file__).resolve().parent
 
 
 def _header():
-    """The header's text: the wheel's own copy, or that of the source tree."""
+    """Returns the text of the header: the copy in the wheel, or that of the source tree."""
     for path in (_HERE / "openuvr.h", _HERE.parent.parent / "include" / "openuvr.h"):
         if path.is_file():
             return path.read_text(encoding="utf-8")
-    raise ImportError(f"openuvr.h is not beside {__file__}: install the package again")
+    raise ImportError(f"openuvr.h is missing beside {__file__}: reinstall the package")
 
 
 def _declarations(header):
-    """`header` without the preprocessor's lines, and without what only C++ or the paper's names need."""
+    """Returns `header` without preprocessor lines, and without the parts for C++ or the paper's names."""
     lines, optional = [], 0
     for line in header.splitlines():
         if re.match(r"#\s*if(def)?\b", line):
@@ -33,21 +33,21 @@ def _declarations(header):
         elif not optional and not line.startswith("#") and not line.endswith("\\"):
             lines.append(line)
     text = "\n".join(lines)
-    # What is left of the one macro that takes three lines.
+    # The rest of the only macro with several lines.
     return re.sub(r"^    \(OPENUVR_VERSION_MAJOR.*$", "", text, flags=re.M)
 
 
 def _open():
-    """The library: OPENUVR_LIBRARY, the wheel's own, or the one that is installed."""
+    """Loads the library: from OPENUVR_LIBRARY, the wheel, or the system."""
     named = os.environ.get("OPENUVR_LIBRARY")
     own = _HERE / "libopenuvr.so"
     path = named or (str(own) if own.is_file() else ctypes.util.find_library("openuvr"))
     if path is None:
-        raise ImportError("libopenuvr is not installed; OPENUVR_LIBRARY may name its file")
+        raise ImportError("libopenuvr is not installed; OPENUVR_LIBRARY may be its path")
     try:
         return ffi.dlopen(path)
     except OSError as error:
-        raise ImportError(f"libopenuvr can't be opened: {error}") from error
+        raise ImportError(f"cannot load libopenuvr: {error}") from error
 
 
 ffi = cffi.FFI()
@@ -56,9 +56,9 @@ lib = _open()
 
 
 def _enum(name, c_name, prefix):
-    """The C enum as a Python one, its words without `prefix`."""
-    words = ffi.typeof(f"enum {c_name}").relements
-    members = {word[len(prefix) :]: value for word, value in words.items()}
+    """Converts the C enum to a Python one, its names without `prefix`."""
+    constants = ffi.typeof(f"enum {c_name}").relements
+    members = {constant[len(prefix) :]: value for constant, value in constants.items()}
     return enum.IntEnum(name, members, module="openuvr")
 
 
@@ -75,24 +75,24 @@ Surface = _enum("Surface", "OPENUVR_SURFACE", "OPENUVR_SURFACE_")
 
 
 def version():
-    """The version of the library that is loaded: (major, minor, patch)."""
+    """Returns the version of the loaded library: (major, minor, patch)."""
     number = lib.openuvr_version()
     return number >> 16, number >> 8 & 0xFF, number & 0xFF
 
 
 def text_of(pointer):
-    """A C text as `str`."""
+    """Converts a C string to `str`."""
     return ffi.string(pointer).decode("utf-8", "replace")
 
 
 def structure(name):
-    """A new structure of the header, its `size` set."""
-    made = ffi.new(f"struct {name} *")
-    made.size = ffi.sizeof(made[0])
-    return made
+    """Creates a structure of the header and sets its `size`."""
+    created = ffi.new(f"struct {name} *")
+    created.size = ffi.sizeof(created[0])
+    return created
 
 
 def plain(value):
-    """A structure's fields as a dictionary, without its size and what is reserved."""
+    """Returns a structure's fields as a dictionary, without the size and reserved fields."""
     fields = (name for name, _ in ffi.typeof(value[0]).fields)
     return {name: getattr(value, name) for name in fields if name not in ("size", "unused")}

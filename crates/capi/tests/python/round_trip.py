@@ -1,4 +1,4 @@
-"""A host and a client in one Python program: what is given at one end arrives at the other."""
+"""A host and a client in one Python program: pictures and input arrive unchanged."""
 
 import dataclasses
 import os
@@ -12,8 +12,8 @@ import openuvr
 LEFT, RIGHT = (200, 30, 40), (10, 60, 220)
 
 
-def until(what, condition):
-    """Tries `condition` until it returns something, and returns that."""
+def wait_for(what, condition):
+    """Calls `condition` until its result is true, and returns the result."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
         result = condition()
@@ -31,22 +31,22 @@ def raises(error, call):
 
 
 def documented():
-    """What the README's table says of input: for each kind its fields with their types, and all fields."""
+    """Reads the README's table of input: for each kind its fields with their types, and all fields."""
     readme = pathlib.Path(openuvr.__file__).parent.parent / "README.md"
     text = readme.read_text(encoding="utf-8")
     types = {"int": int, "str": str, "InputKind": openuvr.InputKind}
     of_kind = {kind.name: {} for kind in openuvr.InputKind}
     fields = {}
-    for names, words, kinds in re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| (.*) \| (.*) \|$", text, re.M):
-        told = types[re.match(r"`(\w+)`", words)[1]]
+    for names, types_text, kinds in re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| (.*) \| (.*) \|$", text, re.M):
+        declared = types[re.match(r"`(\w+)`", types_text)[1]]
         for name in re.findall(r"`(\w+)`", names):
-            assert fields.setdefault(name, told) is told, f"{name} has two types"
+            assert fields.setdefault(name, declared) is declared, f"{name} has two types"
             for kind in of_kind if kinds == "all" else re.findall(r"`(\w+)`", kinds):
-                of_kind[kind][name] = told
+                of_kind[kind][name] = declared
     return of_kind, fields
 
 
-def is_as_documented(event, of_kind, fields):
+def check_documented(event, of_kind, fields):
     for field in dataclasses.fields(event):
         value = getattr(event, field.name)
         assert type(value) is field.type is fields[field.name], (field, value)
@@ -58,29 +58,29 @@ def is_as_documented(event, of_kind, fields):
 def main():
     home = os.environ["HOME"]
     large = numpy.zeros((400, 800, 3), numpy.uint8)
-    # A part of a larger picture: its rows have gaps between them.
+    # A part of a larger picture, with gaps between its rows.
     picture = large[20:380, 60:700]
     picture[:, :320] = LEFT
     picture[:, 320:] = RIGHT
-    said = []
-    log = lambda level, text: said.append(text)
-    both = {"pin": "123456", "realtime": 0}
+    log_lines = []
+    log = lambda level, text: log_lines.append(text)
+    common = {"pin": "123456", "realtime": 0}
     host = openuvr.Host(
-        log, width=640, height=360, bind="127.0.0.1:0", config_dir=f"{home}/host", **both
+        log, width=640, height=360, bind="127.0.0.1:0", config_dir=f"{home}/host", **common
     )
     with host:
-        # The first picture tells the host its size.
-        until("that nobody wants pictures", lambda: not host.send(picture))
+        # The host gets its size from the first picture.
+        wait_for("a picture that is not accepted", lambda: not host.send(picture))
         assert host.pin == "123456"
         port = host.place.split(",")[0].rsplit(":", 1)[1]
         address = f"127.0.0.1:{port}"
-        with openuvr.Client(host=address, config_dir=f"{home}/client", **both) as client:
+        with openuvr.Client(host=address, config_dir=f"{home}/client", **common) as client:
 
             def arrives():
                 host.send(picture)
                 return client.frame(timeout=0.02)
 
-            frame = until("a picture", arrives)
+            frame = wait_for("a picture", arrives)
             assert (frame.width, frame.height) == (640, 360)
             pixels = numpy.asarray(frame.pixels)[..., 2::-1].astype(int)
             for column, colour in ((100, LEFT), (500, RIGHT)):
@@ -88,7 +88,7 @@ def main():
             assert client.state == openuvr.MudState.PLAYING
 
             client.send_input(openuvr.InputKind.KEY, code=30, value=1, text="ä")
-            key = until("a key", lambda: next(host.inputs(), None))
+            key = wait_for("a key", lambda: next(host.inputs(), None))
             assert (key.kind, key.code, key.value, key.text) == (
                 openuvr.InputKind.KEY,
                 30,
@@ -98,52 +98,52 @@ def main():
 
             of_kind, fields = documented()
             assert set(fields) == {field.name for field in dataclasses.fields(openuvr.Input)}, fields
-            is_as_documented(key, of_kind, fields)
+            check_documented(key, of_kind, fields)
             sent = {
                 "BUTTON": {"code": 272, "value": 1},
                 "POINTER": {"x": 65535, "y": 1},
                 "MOTION": {"x": -3, "y": 4},
                 "WHEEL": {"x": -120, "y": 240},
-                # An axis: what is no key, button or movement stays as it is.
+                # An axis: events of other types are passed unchanged.
                 "DEVICE": {"code": 2, "value": -7, "x": 3},
                 "RELEASE_ALL": {},
             }
-            assert set(sent) | {"KEY"} == set(of_kind), "each kind is tried"
+            assert set(sent) | {"KEY"} == set(of_kind), "a kind is not tested"
             for name, values in sent.items():
                 client.send_input(openuvr.InputKind[name], **values)
                 event = until(name, lambda: next(host.inputs(), None))
                 assert event.kind is openuvr.InputKind[name], event
                 assert {field: getattr(event, field) for field in values} == values, event
                 assert set(values) <= set(of_kind[name]), name
-                is_as_documented(event, of_kind, fields)
+                check_documented(event, of_kind, fields)
 
             assert host.pose() is None
             client.send_pose((1, 2, 3), (0, 0, 0, 1), angular=(0, 1, 0))
-            pose = until("a pose", host.pose)
+            pose = wait_for("a pose", host.pose)
             assert pose["position"] == (1, 2, 3) and pose["has_angular"], pose
             assert pose["has_linear"] == 0, pose
 
             assert host.controllers() is None
             grip = {"tracked": 1, "position": [1, 0, 0], "orientation": [0, 0, 0, 1]}
             client.send_controllers(right={"grip": grip, "buttons": 1, "trigger": 1})
-            left, right = until("controllers", host.controllers)
+            left, right = wait_for("controllers", host.controllers)
             assert left is None and right["aim"] is None, (left, right)
             assert right["grip"]["position"] == (1, 0, 0) and right["trigger"] == 1, right
             host.send_haptic(1, 1, seconds=0.02)
-            felt = until("a vibration", lambda: next(client.haptics(), None))
+            felt = wait_for("a vibration", lambda: next(client.haptics(), None))
             assert (felt["hand"], felt["duration_ns"]) == (1, 20_000_000), felt
 
-            counted = until("an account", lambda: (arrives(), host.statistics())[1])
+            counted = wait_for("statistics", lambda: (arrives(), host.statistics())[1])
             assert counted["players"] == 1
-        until("a goodbye", lambda: host.statistics()["players"] == 0)
-        assert any("joins" in line for line in said), said
+        wait_for("a goodbye", lambda: host.statistics()["players"] == 0)
+        assert any("joins" in line for line in log_lines), log_lines
 
-        for wrong in (picture[:, :, ::-1], large[:, :, :2], large.astype(float), large[0]):
-            raises(ValueError, lambda: host.send(wrong))
+        for invalid in (picture[:, :, ::-1], large[:, :, :2], large.astype(float), large[0]):
+            raises(ValueError, lambda: host.send(invalid))
     assert "closed" in raises(openuvr.Error, lambda: host.send(picture))
     assert "no setting 'widht'" in raises(TypeError, lambda: openuvr.Host(widht=640))
     assert "ADDRESS:PORT" in raises(openuvr.Error, lambda: openuvr.Host(bind="here:there:1"))
-    print("both ends agree")
+    print("host and client agree")
 
 
 main()

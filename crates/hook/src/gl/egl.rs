@@ -1,8 +1,5 @@
-//! EGL: swaps of windows of any system, and the ends of contexts and displays.
-#![allow(
-    non_snake_case,
-    reason = "the names are those of the functions in front of which ours stand"
-)]
+//! EGL: swaps of windows on any platform, and the lifetimes of contexts and displays.
+#![allow(non_snake_case, reason = "the names of the hooked functions")]
 
 use std::env;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -12,12 +9,12 @@ use openuvr_media::capture::gl::Sharing;
 use openuvr_proto::units::Size;
 
 use super::glx;
-use super::known::Known;
-use super::readers::{self, Api, Current, Outcome, Window, shows};
-use super::{hooks, in_place_of};
+use super::handle_map::HandleMap;
+use super::readers::{self, Api, Current, SwapResult, Window, swap};
+use super::{hooks, replace_address};
 use crate::process::guarded;
 use crate::real::{self, NextFunction};
-use crate::windows::Place;
+use crate::windows::XWindow;
 use crate::x_display;
 
 type Display = *mut c_void;
@@ -35,17 +32,17 @@ const PLATFORM_X11: c_uint = 0x31D5;
 const PLATFORM_XCB: c_uint = 0x31DC;
 
 hooks! { HOOKED [14]:
-    /// Shows a picture.
+    /// Presents a frame.
     SWAP_BUFFERS eglSwapBuffers(display: Display, surface: Surface) -> Boolean,
-        otherwise FALSE, |real| shows(&Shown { display, surface }, || {
+        otherwise FALSE, |real| swap(&SwapTarget { display, surface }, || {
             // SAFETY: the arguments are the caller's.
             unsafe { real(display, surface) }
         });
-    /// Shows a picture of which only parts are new (`EGL_KHR_swap_buffers_with_damage`).
+    /// Presents a frame with damage (`EGL_KHR_swap_buffers_with_damage`).
     SWAP_BUFFERS_KHR eglSwapBuffersWithDamageKHR(
         display: Display, surface: Surface, parts: *const c_int, count: c_int
     ) -> Boolean,
-        otherwise FALSE, |real| shows(&Shown { display, surface }, || {
+        otherwise FALSE, |real| swap(&SwapTarget { display, surface }, || {
             // SAFETY: the arguments are the caller's.
             unsafe { real(display, surface, parts, count) }
         });
@@ -53,7 +50,7 @@ hooks! { HOOKED [14]:
     SWAP_BUFFERS_EXT eglSwapBuffersWithDamageEXT(
         display: Display, surface: Surface, parts: *const c_int, count: c_int
     ) -> Boolean,
-        otherwise FALSE, |real| shows(&Shown { display, surface }, || {
+        otherwise FALSE, |real| swap(&SwapTarget { display, surface }, || {
             // SAFETY: the arguments are the caller's.
             unsafe { real(display, surface, parts, count) }
         });
@@ -61,15 +58,15 @@ hooks! { HOOKED [14]:
     GET_PROC_ADDRESS eglGetProcAddress(name: *const c_char) -> *mut c_void,
         otherwise null_mut(), |real| {
             // SAFETY: the name is the caller's.
-            unsafe { in_place_of(real(name), name) }
+            unsafe { replace_address(real(name), name) }
         };
     /// Finds a display.
     GET_DISPLAY eglGetDisplay(native: *mut c_void) -> Display,
         otherwise null_mut(), |real| {
             // SAFETY: the argument is the caller's.
             let display = unsafe { real(native) };
-            // What it is a display of is not said: of those that Xlib has opened the name is known.
-            guarded(|| found(display, glx::display_name(native.addr())));
+            // The platform is unspecified; only names of Xlib displays are known.
+            guarded(|| register_display(display, glx::display_name(native.addr())));
             display
         };
     /// Finds a display of a platform (EGL 1.5).
@@ -79,7 +76,7 @@ hooks! { HOOKED [14]:
         otherwise null_mut(), |real| {
             // SAFETY: the arguments are the caller's.
             let display = unsafe { real(platform, native, attributes) };
-            guarded(|| found_on(display, platform, native));
+            guarded(|| register_platform_display(display, platform, native));
             display
         };
     /// The same (`EGL_EXT_platform_base`).
@@ -89,27 +86,27 @@ hooks! { HOOKED [14]:
         otherwise null_mut(), |real| {
             // SAFETY: the arguments are the caller's.
             let display = unsafe { real(platform, native, attributes) };
-            guarded(|| found_on(display, platform, native));
+            guarded(|| register_platform_display(display, platform, native));
             display
         };
-    /// Makes a surface of a window.
+    /// Creates a surface of a window.
     CREATE_SURFACE eglCreateWindowSurface(
         display: Display, config: Config, window: *mut c_void, attributes: *const c_int
     ) -> Surface,
         otherwise null_mut(), |real| {
             // SAFETY: the arguments are the caller's.
             let surface = unsafe { real(display, config, window, attributes) };
-            guarded(|| drawn_in(surface, window.addr()));
+            guarded(|| register_surface(surface, window.addr()));
             surface
         };
-    /// Makes a surface of a window (EGL 1.5).
+    /// Creates a surface of a window (EGL 1.5).
     CREATE_PLATFORM_SURFACE eglCreatePlatformWindowSurface(
         display: Display, config: Config, window: *mut c_void, attributes: *const isize
     ) -> Surface,
         otherwise null_mut(), |real| {
             // SAFETY: the arguments are the caller's.
             let surface = unsafe { real(display, config, window, attributes) };
-            guarded(|| drawn_behind(surface, window));
+            guarded(|| register_platform_surface(surface, window));
             surface
         };
     /// The same (`EGL_EXT_platform_base`).
@@ -119,55 +116,55 @@ hooks! { HOOKED [14]:
         otherwise null_mut(), |real| {
             // SAFETY: the arguments are the caller's.
             let surface = unsafe { real(display, config, window, attributes) };
-            guarded(|| drawn_behind(surface, window));
+            guarded(|| register_platform_surface(surface, window));
             surface
         };
-    /// Ends a surface.
+    /// Destroys a surface.
     DESTROY_SURFACE eglDestroySurface(display: Display, surface: Surface) -> Boolean,
         otherwise FALSE, |real| {
-            guarded(|| SURFACES.unmade(&surface.addr()));
+            guarded(|| SURFACES.remove(&surface.addr()));
             // SAFETY: the arguments are the caller's.
             unsafe { real(display, surface) }
         };
-    /// Makes a context.
+    /// Creates a context.
     CREATE_CONTEXT eglCreateContext(
         display: Display, config: Config, shared: Context, attributes: *const c_int
     ) -> Context,
         otherwise null_mut(), |real| {
             // SAFETY: the arguments are the caller's.
             let context = unsafe { real(display, config, shared, attributes) };
-            guarded(|| made(display, context));
+            guarded(|| context_created(display, context));
             context
         };
-    /// Ends a context, and with it what its pictures were read with.
+    /// Destroys a context, and its read-back resources.
     DESTROY_CONTEXT eglDestroyContext(display: Display, context: Context) -> Boolean,
         otherwise FALSE, |real| {
-            guarded(|| destroyed(|of| of.address == context.addr()));
+            guarded(|| context_destroyed(|of| of.address == context.addr()));
             // SAFETY: the arguments are the caller's.
             unsafe { real(display, context) }
         };
-    /// Ends a connection, and with it all contexts on it.
+    /// Terminates a display, and all its contexts.
     TERMINATE eglTerminate(display: Display) -> Boolean,
         otherwise FALSE, |real| {
-            guarded(|| destroyed(|of| of.display == display.addr()));
+            guarded(|| context_destroyed(|of| of.display == display.addr()));
             // SAFETY: the argument is the caller's.
             unsafe { real(display) }
         };
 }
 
-impl Outcome for Boolean {
-    fn is_shown(&self) -> bool {
+impl SwapResult for Boolean {
+    fn succeeded(&self) -> bool {
         *self != FALSE
     }
 }
 
-/// A window that shows a picture.
-struct Shown {
+/// The window of a swap.
+struct SwapTarget {
     display: Display,
     surface: Surface,
 }
 
-impl Window for Shown {
+impl Window for SwapTarget {
     fn current(&self) -> Option<Current> {
         let same = |now: &Current| {
             now.window == self.surface.addr() as u64 && now.context.display == self.display.addr()
@@ -185,18 +182,18 @@ impl Window for Shown {
         let query: Query = unsafe { QUERY.function() }?;
         let side = |what| {
             let mut side = 0;
-            // SAFETY: the surface is the caller's, who shows a picture in it.
+            // SAFETY: the caller presents to this surface.
             let known = unsafe { query(self.display, self.surface, what, &raw mut side) };
             u32::try_from(side).ok().filter(|_| known != FALSE)
         };
         Some(Size::new(side(WIDTH)?, side(HEIGHT)?))
     }
 
-    /// One that was not found through these functions is that of the environment, as EGL's default is.
-    fn place(&self) -> Option<Place> {
-        Some(Place {
-            window: SURFACES.of(&self.surface.addr())?,
-            display: (DISPLAYS.of(&self.display.addr())).or_else(|| env::var("DISPLAY").ok())?,
+    /// An unknown display is that of the environment, which is EGL's default.
+    fn x_window(&self) -> Option<XWindow> {
+        Some(XWindow {
+            id: SURFACES.get(&self.surface.addr())?,
+            display: (DISPLAYS.get(&self.display.addr())).or_else(|| env::var("DISPLAY").ok())?,
         })
     }
 
@@ -208,7 +205,7 @@ impl Window for Shown {
         type Find = unsafe extern "C" fn(*const c_char) -> *mut c_void;
         // SAFETY: that is its type.
         let find: Option<Find> = unsafe { GET_PROC_ADDRESS.function() };
-        // Before EGL 1.5 it knows extensions only.
+        // Before EGL 1.5 it returns only extensions.
         let found = real::find(name);
         match find {
             // SAFETY: a name.
@@ -218,28 +215,28 @@ impl Window for Shown {
     }
 }
 
-/// What is current on this thread.
+/// The current context of this thread and its surface.
 fn current() -> Option<Current> {
-    type Ask = unsafe extern "C" fn() -> *mut c_void;
-    type AskFor = unsafe extern "C" fn(c_int) -> Surface;
+    type Get = unsafe extern "C" fn() -> *mut c_void;
+    type GetFor = unsafe extern "C" fn(c_int) -> Surface;
     static CONTEXT: NextFunction = NextFunction::new(c"eglGetCurrentContext");
     static DISPLAY: NextFunction = NextFunction::new(c"eglGetCurrentDisplay");
     static SURFACE: NextFunction = NextFunction::new(c"eglGetCurrentSurface");
     // SAFETY: those are their types. They may be called at any time.
     let (context, display, surface) = unsafe {
         (
-            CONTEXT.function::<Ask>()?(),
-            DISPLAY.function::<Ask>()?(),
-            SURFACE.function::<AskFor>()?(DRAW),
+            CONTEXT.function::<Get>()?(),
+            DISPLAY.function::<Get>()?(),
+            SURFACE.function::<GetFor>()?(DRAW),
         )
     };
     (!context.is_null()).then(|| Current {
-        context: named(display, context),
+        context: context_key(display, context),
         window: surface.addr() as u64,
     })
 }
 
-fn named(display: Display, context: Context) -> readers::Context {
+fn context_key(display: Display, context: Context) -> readers::Context {
     readers::Context {
         api: Api::Egl,
         display: display.addr(),
@@ -247,61 +244,61 @@ fn named(display: Display, context: Context) -> readers::Context {
     }
 }
 
-fn made(display: Display, context: Context) {
+fn context_created(display: Display, context: Context) {
     if let (Some(readers), false) = (readers::readers(), context.is_null()) {
-        readers.made(named(display, context));
+        readers.insert(context_key(display, context));
     }
 }
 
-/// These are about to be destroyed: at once, or, where one is current, when it is so no longer.
-fn destroyed(which: impl Fn(&readers::Context) -> bool) {
+/// These contexts are about to be destroyed, a current one when it is no longer current.
+fn context_destroyed(which: impl Fn(&readers::Context) -> bool) {
     if let Some(readers) = readers::readers_in_use() {
         let which = |of: &readers::Context| of.api == Api::Egl && which(of);
         readers.retire(current(), which);
     }
 }
 
-/// A display was found; `name` is that of the X display, if it is on one that is known.
-fn found(display: Display, name: Option<String>) {
+/// Records a display; `name` is that of its X display, if known.
+fn register_display(display: Display, name: Option<String>) {
     if let (false, Some(name)) = (display.is_null(), name) {
-        DISPLAYS.made(display.addr(), name);
+        DISPLAYS.insert(display.addr(), name);
     }
 }
 
-/// A display of a platform was found on `native`, which is null for the default one.
-fn found_on(display: Display, platform: c_uint, native: *mut c_void) {
+/// Records a display of a platform; `native` is null for the default one.
+fn register_platform_display(display: Display, platform: c_uint, native: *mut c_void) {
     if display.is_null() || native.is_null() {
         return;
     }
     let name = match platform {
-        // SAFETY: by what the platform's extension says of it; the function has taken it.
+        // SAFETY: the platform's extension defines this type, and the real function accepted it.
         PLATFORM_X11 => unsafe { x_display::of_xlib(native) },
         // SAFETY: the same.
         PLATFORM_XCB => unsafe { x_display::of_xcb(native) },
         _ => None,
     };
-    found(display, name);
+    register_display(display, name);
 }
 
-/// The names of the X displays that displays of EGL are on, by their address.
-static DISPLAYS: Known<usize, String> = Known::new();
+/// The names of the X displays of EGL displays, by address.
+static DISPLAYS: HandleMap<usize, String> = HandleMap::new();
 
-/// The windows of surfaces, by their address.
-static SURFACES: Known<usize, u32> = Known::new();
+/// The X windows of surfaces, by address.
+static SURFACES: HandleMap<usize, u32> = HandleMap::new();
 
-/// On systems other than X11 a window is a pointer, which no X window is as large as.
-fn drawn_in(surface: Surface, window: usize) {
+/// On platforms other than X11 a window is a pointer, which does not fit into an X identifier.
+fn register_surface(surface: Surface, window: usize) {
     if let (false, Ok(window)) = (surface.is_null(), u32::try_from(window)) {
-        SURFACES.made(surface.addr(), window);
+        SURFACES.insert(surface.addr(), window);
     }
 }
 
-/// The platforms' functions take a pointer: on X11 to the window's name (`EGL_EXT_platform_x11`),
-/// elsewhere to an object, which does not begin with a name that an X server knows.
-fn drawn_behind(surface: Surface, window: *mut c_void) {
+/// The platform functions take a pointer: on X11 to the window's identifier (`EGL_EXT_platform_x11`),
+/// elsewhere to an object, which does not start with a valid X identifier.
+fn register_platform_surface(surface: Surface, window: *mut c_void) {
     if !surface.is_null() && !window.is_null() {
-        // SAFETY: the function has made a surface of it, so that it is a pointer to something.
+        // SAFETY: the real function has created a surface from it, so the pointer is valid.
         let name = unsafe { window.cast::<u32>().read_unaligned() };
-        drawn_in(surface, name as usize);
+        register_surface(surface, name as usize);
     }
 }

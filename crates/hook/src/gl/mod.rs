@@ -1,9 +1,9 @@
-//! Programs that draw with OpenGL: the functions with which they show a picture, over GLX or EGL,
-//! and those with which they make and end what is used to read it.
+//! Hooks for OpenGL programs: the GLX and EGL functions that present frames, and those that create and
+//! destroy contexts, surfaces and displays.
 
 pub(crate) mod egl;
 pub(crate) mod glx;
-mod known;
+mod handle_map;
 mod readers;
 
 use std::ffi::{CStr, c_char, c_void};
@@ -11,19 +11,18 @@ use std::ffi::{CStr, c_char, c_void};
 use crate::process::guarded;
 use crate::real::NextFunction;
 
-/// A function of this library that stands in front of another.
+/// A hooked function.
 pub(crate) struct Hooked {
     name: &'static CStr,
-    /// Ours.
-    pub(crate) ours: *mut c_void,
-    /// The other.
+    /// This library's function.
+    pub(crate) replacement: *mut c_void,
+    /// The function behind it.
     pub(crate) real: &'static NextFunction,
 }
 
 impl Hooked {
-    /// The one with this name. It is asked for at each look-up of any program, so that it compares
-    /// no more than it must.
-    pub(crate) fn named(name: &CStr) -> Option<&'static Hooked> {
+    /// The hook of this name. Called for every symbol lookup of the program, so it must be fast.
+    pub(crate) fn find(name: &CStr) -> Option<&'static Hooked> {
         let bytes = name.to_bytes();
         if !matches!(bytes.first(), Some(b'g' | b'e' | b'X')) {
             return None;
@@ -36,29 +35,28 @@ impl Hooked {
 // SAFETY: addresses of functions, which are the same for all threads.
 unsafe impl Sync for Hooked {}
 
-/// What `glXGetProcAddress` and `eglGetProcAddress` are to answer in place of `found`.
+/// The result of `glXGetProcAddress` and `eglGetProcAddress` in place of `found`.
 ///
 /// # Safety
 /// `name` is null or a string.
-pub(crate) unsafe fn in_place_of(found: *mut c_void, name: *const c_char) -> *mut c_void {
+pub(crate) unsafe fn replace_address(found: *mut c_void, name: *const c_char) -> *mut c_void {
     if found.is_null() || name.is_null() {
         return found;
     }
     // SAFETY: not null.
     let name = unsafe { CStr::from_ptr(name) };
-    let answer = guarded(|| {
-        let hooked = Hooked::named(name)?;
-        if found != hooked.ours {
+    let replacement = guarded(|| {
+        let hooked = Hooked::find(name)?;
+        if found != hooked.replacement {
             hooked.real.learn(found);
         }
-        Some(hooked.ours)
+        Some(hooked.replacement)
     });
-    answer.flatten().unwrap_or(found)
+    replacement.flatten().unwrap_or(found)
 }
 
-/// Declares the functions that stand in front of others, with the others behind them: for each its
-/// name, parameters, result, and what is done. In `does`, `real` is the other function; where there
-/// is none, `otherwise` is returned.
+/// Declares hooked functions: for each its name, parameters, result and body. In the body, `real` is the
+/// function behind the hook; if there is none, the hook returns `otherwise`.
 macro_rules! hooks {
     ($table:ident [$count:literal]: $(
         $(#[$doc:meta])*
@@ -70,9 +68,9 @@ macro_rules! hooks {
                 concat!(stringify!($name), "\0").as_bytes(),
             ) {
                 Ok(name) => name,
-                Err(_) => panic!("a name has no zero"),
+                Err(_) => panic!("a name contains no NUL"),
             },
-            ours: $name as unsafe extern "C" fn($($type),*) -> $result as *mut std::ffi::c_void,
+            replacement: $name as unsafe extern "C" fn($($type),*) -> $result as *mut std::ffi::c_void,
             real: &$constant,
         }),+];
 
@@ -82,7 +80,7 @@ macro_rules! hooks {
                     concat!(stringify!($name), "\0").as_bytes(),
                 ) {
                     Ok(name) => name,
-                    Err(_) => panic!("a name has no zero"),
+                    Err(_) => panic!("a name contains no NUL"),
                 },
             );
 

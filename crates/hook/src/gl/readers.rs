@@ -1,11 +1,10 @@
-//! What reads the pictures of each context of OpenGL.
+//! The frame reader of each OpenGL context.
 //!
-//! A context is known to live from the call that made it until the first call that may end it. While
-//! it does, its pictures are read into buffers of its own, which the host reads where they lie: they
-//! are given up before that call is passed on. A context that is destroyed while it is current goes on
-//! drawing until it is no longer current, which nobody tells us; and one that was made by a function
-//! that this library does not know may be ended by another. Pictures of both are copied into ordinary
-//! memory before the swap, and nothing of the context is kept.
+//! A context is tracked from the call that creates it until the first call that may destroy it. A tracked
+//! context's frames are read into its own buffers, which the host reads in place and which are released
+//! before that call is forwarded. Untracked contexts are those destroyed while current, which keep drawing
+//! until they are no longer current, and those created by functions that this library does not hook. Their
+//! frames are copied into ordinary memory before the swap, and no resources of the context are kept.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,20 +19,20 @@ use openuvr_runtime::lock::lock;
 
 use crate::process::{self, guarded};
 use crate::real::HookScope;
-use crate::stream::{Stream, Wanted, stream};
-use crate::windows::{Key, Place};
+use crate::stream::{ReadRequest, Stream, stream};
+use crate::windows::{Key, XWindow};
 
-/// Contexts that are remembered; more than any program draws with. One more is not known to live.
-const MANY: usize = 256;
+/// The most contexts; more than any program draws with. Further ones are not tracked.
+const MAX_CONTEXTS: usize = 256;
 
-/// How a context was made.
+/// The API that created a context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Api {
     Glx,
     Egl,
 }
 
-/// A context, by its address and its display's.
+/// A context, identified by its address and its display's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Context {
     pub(crate) api: Api,
@@ -41,68 +40,68 @@ pub(crate) struct Context {
     pub(crate) address: usize,
 }
 
-/// A context that is current on this thread, and the window that it draws in.
+/// The current context of this thread, and the window that it draws to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Current {
     pub(crate) context: Context,
     pub(crate) window: u64,
 }
 
-/// How to learn of a window what a swap does not say.
+/// Queries about the window of a swap.
 pub(crate) trait Window {
-    /// What is current on this thread; `None` if that is not what draws in this window.
+    /// The current context of this thread; `None` if it does not draw to this window.
     fn current(&self) -> Option<Current>;
-    /// Its size now; may ask a server.
+    /// Its current size; may take a server round trip.
     fn size(&self) -> Option<Size>;
-    /// Where it is.
-    fn place(&self) -> Option<Place>;
-    /// How to share what its context has.
+    /// Its X window.
+    fn x_window(&self) -> Option<XWindow>;
+    /// How to share the objects of its context.
     fn sharing(&self) -> Sharing;
     /// A function of OpenGL, or null.
     fn function(&self, name: &CStr) -> *const c_void;
 }
 
-/// What a swap says about itself.
-pub(crate) trait Outcome {
-    /// Whether the window shows the picture now, as far as is known.
-    fn is_shown(&self) -> bool;
+/// The result of a swap function.
+pub(crate) trait SwapResult {
+    /// Whether the window shows the frame now, as far as is known.
+    fn succeeded(&self) -> bool;
 }
 
-/// Has a picture shown by `real`, once, whatever else happens; before, it is read if it is wanted.
-pub(crate) fn shows<T: Outcome>(window: &impl Window, real: impl FnOnce() -> T) -> T {
-    // Who stands in front of the same function too may come here again.
+/// Presents a frame with exactly one call of `real`; reads the frame before, if requested.
+pub(crate) fn swap<T: SwapResult>(window: &impl Window, real: impl FnOnce() -> T) -> T {
+    // Another interposing library may re-enter.
     let Some(_inside) = HookScope::enter() else {
         return real();
     };
-    let swap = guarded(|| stream().and_then(|stream| Swap::begin(stream, window))).flatten();
+    let swap = guarded(|| stream().and_then(|stream| Swap::start(stream, window))).flatten();
     let result = real();
     if let Some(swap) = swap {
-        guarded(|| swap.end(window, result.is_shown()));
+        guarded(|| swap.end(window, result.succeeded()));
     }
     result
 }
 
-/// A swap of which the driver has not said yet how it went.
+/// A swap in progress.
 struct Swap {
     stream: &'static Stream,
     key: Key,
     reader: Arc<Reader>,
-    /// Where its picture goes, if that was read.
+    /// The receiver of its frame, if that was read.
     read: Option<Arc<Submitter>>,
-    /// The GPU has to be waited for.
-    under_way: bool,
+    /// The GPU has not finished reading.
+    pending: bool,
 }
 
 impl Swap {
-    /// Reads the picture, if it is wanted.
-    fn begin(stream: &'static Stream, window: &impl Window) -> Option<Swap> {
+    /// Reads the frame, if requested.
+    fn start(stream: &'static Stream, window: &impl Window) -> Option<Swap> {
         let current = window.current()?;
         let mut swap = Swap {
             stream,
             key: Key(current.context.display, current.window),
-            reader: READERS.of(current.context)?,
+            reader: READERS.get(current.context)?,
             read: None,
-            under_way: false,
+            pending: false,
         };
         if !swap.reader.refused.load(Ordering::Relaxed) {
             swap.read(window);
@@ -112,17 +111,19 @@ impl Swap {
 
     fn read(&mut self, window: &impl Window) -> Option<()> {
         let size = self.stream.size(self.key).or_else(|| window.size())?;
-        let Wanted { frames, size } = self.stream.wants(self.key, size, || window.place())?;
-        // Exactly, now that it matters; asking costs two turns with the X server.
+        let ReadRequest { frames, size } = self
+            .stream
+            .request_read(self.key, size, || window.x_window())?;
+        // The exact size is needed now; the query costs two X round trips.
         let size = size.or_else(|| window.size());
         let size = size.filter(|size| size.is_valid())?;
         let reader = &self.reader;
         let mut read_back = lock(&reader.read_back);
-        if read_back.is_none() && !reader.begun() {
-            match open(window, frames.clone(), reader.lives) {
+        if read_back.is_none() && !reader.was_open_attempted() {
+            match open(window, frames.clone(), reader.tracked) {
                 Ok(opened) => *read_back = Some(opened),
-                // There is a session, since it wanted the picture.
-                Err(why) => drop(self.stream.say(&why)),
+                // A session exists, since it requested the frame.
+                Err(why) => drop(self.stream.report(&why)),
             }
         }
         let reading = read_back
@@ -132,30 +133,30 @@ impl Swap {
         if matches!(reading, Reading::Skipped(_)) {
             frames.missed(clock::now());
         }
-        self.under_way = reading == Reading::UnderWay;
+        self.pending = reading == Reading::UnderWay;
         self.read = Some(frames);
         Some(())
     }
 
-    /// A driver that refuses one swap of a context, such as Mesa's EGL where it was destroyed while it is
-    /// current, refuses the next too: until one succeeds no picture is read, for the window goes on
-    /// showing what it did. What was read of the first is not what it shows.
-    fn end(self, window: &impl Window, shown: bool) {
-        if self.under_way {
+    /// A driver that refuses one swap of a context also refuses the next (Mesa's EGL, if the context was
+    /// destroyed while current). Until one succeeds no frame is read, since the window's image does not
+    /// change; the frame read for the first is discarded.
+    fn end(self, window: &impl Window, succeeded: bool) {
+        if self.pending {
             // Perhaps the swap has waited for the GPU.
             lock(&self.reader.read_back).as_mut().map(ReadBack::poll);
         }
-        let refused = self.reader.refused.swap(!shown, Ordering::Relaxed);
-        match (refused, shown) {
+        let refused = self.reader.refused.swap(!succeeded, Ordering::Relaxed);
+        match (refused, succeeded) {
             (false, false) => {
                 if let Some(frames) = self.read {
                     frames.missed(clock::now());
                 }
             }
-            // Its picture was not read.
+            // Its frame was not read.
             (true, true) => {
                 if let Some(size) = window.size() {
-                    self.stream.misses(self.key, size, || window.place());
+                    self.stream.skip(self.key, size, || window.x_window());
                 }
             }
             _ => {}
@@ -163,70 +164,70 @@ impl Swap {
     }
 }
 
-fn open(window: &impl Window, frames: Arc<Submitter>, lives: bool) -> Result<ReadBack, String> {
+fn open(window: &impl Window, frames: Arc<Submitter>, tracked: bool) -> Result<ReadBack, String> {
     let submit = Arc::new(move |frame, drawn| frames.submit(frame, drawn));
     let mut loader = |name: &CStr| window.function(name);
-    // SAFETY: what the driver gives away by these names are its functions. The context is current on
-    // this thread now, and at each read, which is behind a look at what is current; a program swaps
-    // outside of glBegin and glEnd. One that lives is ended by functions that call `retire` before.
+    // SAFETY: the driver returns its functions by these names. The context is current on this thread now
+    // and at each read, which checks that first; programs swap outside of glBegin and glEnd. Functions
+    // that destroy a tracked context call `retire` first.
     let opened = unsafe {
-        if lives {
+        if tracked {
             ReadBack::new(&mut loader, window.sharing(), submit)
         } else {
             ReadBack::keeping_nothing(&mut loader, submit)
         }
     };
-    opened.map_err(|e| format!("pictures of a context can't be read: {e}"))
+    opened.map_err(|e| format!("cannot read frames of an OpenGL context: {e}"))
 }
 
-/// Those of this process; not looked at in a forked child, whose locks may be held by threads that are not
-/// there.
+/// The readers of this process; not used in a forked child, where a thread that does not exist may hold
+/// the mutex.
 static READERS: Readers = Readers::new();
 
-/// What reads the pictures of this process, if it streams ([`process::streams`]).
+/// The readers of this process, if it streams ([`process::is_enabled`]).
 pub(super) fn readers() -> Option<&'static Readers> {
-    process::streams().then_some(&READERS)
+    process::is_enabled().then_some(&READERS)
 }
 
-/// The same for what goes away, which may still be in use ([`process::has_begun`]).
+/// The same for releasing objects that may be in use ([`process::has_started`]).
 pub(super) fn readers_in_use() -> Option<&'static Readers> {
-    process::has_begun().then_some(&READERS)
+    process::has_started().then_some(&READERS)
 }
 
-/// The contexts of this process that are known to live, and the readers of all.
-pub(crate) struct Readers(Mutex<Vec<Known>>);
+/// The contexts of this process, and their readers.
+pub(crate) struct Readers(Mutex<Vec<Entry>>);
 
-struct Known {
+struct Entry {
     context: Context,
-    lives: bool,
-    /// From the first swap on that is wanted.
+    tracked: bool,
+    /// Set from the first swap on.
     reader: Option<Arc<Reader>>,
 }
 
-/// The reader of a context. It is locked only on the thread where that is current.
+/// The reader of a context. It is locked only on the thread where the context is current.
 pub(crate) struct Reader {
     context: Context,
-    /// Whether the context lives until it is retired.
-    lives: bool,
-    begun: AtomicBool,
-    /// The driver did not show its last picture.
+    /// Whether the context exists until it is retired.
+    tracked: bool,
+    open_attempted: AtomicBool,
+    /// The driver refused its last swap.
     refused: AtomicBool,
     read_back: Mutex<Option<ReadBack>>,
 }
 
 impl Reader {
-    /// Whether it was asked before.
-    fn begun(&self) -> bool {
-        self.begun.swap(true, Ordering::Relaxed)
+    /// Whether this was called before.
+    fn was_open_attempted(&self) -> bool {
+        self.open_attempted.swap(true, Ordering::Relaxed)
     }
 
-    /// Ends it, unless another thread swaps at this moment: that ends it then. `here`: what is current
-    /// on this thread.
-    fn end(reader: Arc<Reader>, here: Option<Context>) {
+    /// Ends the reader; if another thread swaps at this moment, that thread ends it. `current`: the current
+    /// context of this thread.
+    fn end(reader: Arc<Reader>, current: Option<Context>) {
         if let Some(reader) = Arc::into_inner(reader)
             && let Some(read_back) = lock(&reader.read_back).take()
         {
-            read_back.retire(here == Some(reader.context));
+            read_back.retire(current == Some(reader.context));
         }
     }
 }
@@ -236,15 +237,15 @@ impl Readers {
         Readers(Mutex::new(Vec::new()))
     }
 
-    /// A context was made. What was known of another at its address is known no more.
-    pub(crate) fn made(&self, context: Context) {
+    /// A context was created. An older entry with its address is removed.
+    pub(crate) fn insert(&self, context: Context) {
         let mut all = lock(&self.0);
-        let before = take(&mut all, |known| known.is_at(context));
-        make_room(&mut all);
-        if all.len() < MANY {
-            all.push(Known {
+        let before = extract(&mut all, |known| known.is_at(context));
+        evict_untracked(&mut all);
+        if all.len() < MAX_CONTEXTS {
+            all.push(Entry {
                 context,
-                lives: true,
+                tracked: true,
                 reader: None,
             });
         }
@@ -252,19 +253,19 @@ impl Readers {
         drop(before);
     }
 
-    fn of(&self, context: Context) -> Option<Arc<Reader>> {
+    fn get(&self, context: Context) -> Option<Arc<Reader>> {
         let mut all = lock(&self.0);
         let found = all.iter().position(|known| known.context == context);
         let index = match found {
             Some(index) => index,
             None => {
-                make_room(&mut all);
-                if all.len() >= MANY {
+                evict_untracked(&mut all);
+                if all.len() >= MAX_CONTEXTS {
                     return None;
                 }
-                all.push(Known {
+                all.push(Entry {
                     context,
-                    lives: false,
+                    tracked: false,
                     reader: None,
                 });
                 all.len() - 1
@@ -274,8 +275,8 @@ impl Readers {
         let reader = known.reader.get_or_insert_with(|| {
             Arc::new(Reader {
                 context,
-                lives: known.lives,
-                begun: AtomicBool::new(false),
+                tracked: known.tracked,
+                open_attempted: AtomicBool::new(false),
                 refused: AtomicBool::new(false),
                 read_back: Mutex::new(None),
             })
@@ -283,18 +284,18 @@ impl Readers {
         Some(reader.clone())
     }
 
-    /// Contexts are about to be destroyed; `here`: which of them is current on this thread. From now
-    /// on they are not known to live.
-    pub(crate) fn retire(&self, here: Option<Current>, which: impl Fn(&Context) -> bool) {
-        let gone = take(&mut lock(&self.0), |known| which(&known.context));
+    /// Contexts are about to be destroyed: they are no longer tracked. `current`: the current context of
+    /// this thread.
+    pub(crate) fn retire(&self, current: Option<Current>, which: impl Fn(&Context) -> bool) {
+        let gone = extract(&mut lock(&self.0), |known| which(&known.context));
         for reader in gone.into_iter().filter_map(|known| known.reader) {
-            Reader::end(reader, here.map(|here| here.context));
+            Reader::end(reader, current.map(|current| current.context));
         }
     }
 
-    /// What these contexts have may go, although they are not destroyed: it is given up, and made
-    /// anew at the next swap.
-    pub(crate) fn give_up(&self, which: impl Fn(&Context) -> bool) {
+    /// Releases the resources of contexts that may lose them without being destroyed; the next swap
+    /// recreates them.
+    pub(crate) fn release(&self, which: impl Fn(&Context) -> bool) {
         let mut all = lock(&self.0);
         let found = all.iter_mut().filter(|known| which(&known.context));
         let readers: Vec<_> = found.filter_map(|known| known.reader.take()).collect();
@@ -305,23 +306,23 @@ impl Readers {
     }
 }
 
-impl Known {
-    /// No two contexts that live have the same address.
+impl Entry {
+    /// Contexts that exist at the same time have different addresses.
     fn is_at(&self, context: Context) -> bool {
         (self.context.api, self.context.address) == (context.api, context.address)
     }
 }
 
-/// Forgets the oldest context that is not known to live, if there is no room for another.
-fn make_room(all: &mut Vec<Known>) {
-    if all.len() >= MANY
-        && let Some(oldest) = all.iter().position(|known| !known.lives)
+/// Removes the oldest untracked context if the list is full.
+fn evict_untracked(all: &mut Vec<Entry>) {
+    if all.len() >= MAX_CONTEXTS
+        && let Some(oldest) = all.iter().position(|known| !known.tracked)
     {
         all.remove(oldest);
     }
 }
 
-fn take(all: &mut Vec<Known>, which: impl Fn(&Known) -> bool) -> Vec<Known> {
+fn extract(all: &mut Vec<Entry>, which: impl Fn(&Entry) -> bool) -> Vec<Entry> {
     let (taken, stay) = all.drain(..).partition(which);
     *all = stay;
     taken
@@ -339,36 +340,39 @@ mod tests {
         }
     }
 
-    fn lives(readers: &Readers, address: usize) -> bool {
-        readers.of(context(address)).unwrap().lives
+    fn tracked(readers: &Readers, address: usize) -> bool {
+        readers.get(context(address)).unwrap().tracked
     }
 
     #[test]
-    fn a_context_lives_from_its_making_to_its_first_end() {
+    fn a_context_is_tracked_until_its_first_destruction() {
         let readers = Readers::new();
-        assert!(!lives(&readers, 8), "nobody saw it made");
-        readers.made(context(8));
-        assert!(lives(&readers, 8));
+        assert!(!tracked(&readers, 8), "its creation was not hooked");
+        readers.insert(context(8));
+        assert!(tracked(&readers, 8));
         readers.retire(None, |of| of.address == 8);
-        assert!(!lives(&readers, 8), "it may still be current");
-        readers.made(context(8));
-        assert!(lives(&readers, 8), "another at its address");
-        readers.give_up(|_| true);
-        assert!(lives(&readers, 8));
+        assert!(!tracked(&readers, 8), "it may still be current");
+        readers.insert(context(8));
+        assert!(tracked(&readers, 8), "another at its address");
+        readers.release(|_| true);
+        assert!(tracked(&readers, 8));
     }
 
     #[test]
-    fn what_is_not_known_to_live_gives_way() {
+    fn untracked_contexts_are_evicted() {
         let readers = Readers::new();
-        for address in 0..2 * MANY {
-            assert!(!lives(&readers, address));
+        for address in 0..2 * MAX_CONTEXTS {
+            assert!(!tracked(&readers, address));
         }
-        assert_eq!(lock(&readers.0).len(), MANY);
-        for address in 0..MANY {
-            readers.made(context(address));
+        assert_eq!(lock(&readers.0).len(), MAX_CONTEXTS);
+        for address in 0..MAX_CONTEXTS {
+            readers.insert(context(address));
         }
-        assert!(lives(&readers, 0) && lives(&readers, MANY - 1));
-        readers.made(context(MANY));
-        assert!(readers.of(context(MANY)).is_none(), "there is no room");
+        assert!(tracked(&readers, 0) && tracked(&readers, MAX_CONTEXTS - 1));
+        readers.insert(context(MAX_CONTEXTS));
+        assert!(
+            readers.get(context(MAX_CONTEXTS)).is_none(),
+            "the list is full"
+        );
     }
 }

@@ -1,8 +1,7 @@
-//! The calls of the application that go through this layer, and how they go on.
+//! The intercepted calls of the application.
 //!
-//! Every one is passed on exactly once, and its result is the application's. What we do about it is
-//! kept apart by [`guarded`]: if that fails, the call still goes on. In a process that was forked off
-//! only the passing on is left.
+//! Each call is forwarded exactly once, and the application gets its result. The layer's own work runs in
+//! [`guarded`]: if it fails, the call is still forwarded. In a forked child calls are only forwarded.
 
 use std::ffi::{CStr, c_char};
 use std::sync::{Arc, OnceLock};
@@ -14,24 +13,24 @@ use super::instance::{INSTANCES, Instance, Window, typed};
 use super::loader::{self, key};
 use super::present;
 use crate::stream::{guarded, stream};
-use crate::windows::Place;
+use crate::windows::XWindow;
 use crate::x_display;
 
 type Result = vk::Result;
 type Allocator<'a> = *const vk::AllocationCallbacks<'a>;
 
-/// What a call gets that the layers can't pass on; no loader makes one.
+/// The result of a call that cannot be forwarded; loaders make no such call.
 const LOST: Result = Result::ERROR_INITIALIZATION_FAILED;
 
 /// The process that loaded the layer.
 static HOME: OnceLock<u32> = OnceLock::new();
 
-/// The layer is loaded, by this process.
-pub(super) fn begin() {
+/// Records the process that loads the layer.
+pub(super) fn set_home_process() {
     HOME.get_or_init(std::process::id);
 }
 
-/// Whether this process was forked off the one that loaded the layer.
+/// Whether this process is a forked child of the one that loaded the layer.
 fn forked() -> bool {
     HOME.get().is_none_or(|home| *home != std::process::id())
 }
@@ -45,15 +44,15 @@ pub(super) unsafe extern "system" fn instance_proc(
     let name = unsafe { CStr::from_ptr(name) };
     let global = [c"vkCreateInstance", c"vkGetInstanceProcAddr"].contains(&name);
     if global {
-        return ours(name);
+        return intercepted(name);
     }
     if instance == vk::Instance::null() {
         return None;
     }
-    // SAFETY: a live handle of the application's.
+    // SAFETY: a valid handle of the application.
     let known = INSTANCES.find(unsafe { key(instance) })?;
     let below = known.raw(name)?;
-    ours(name).or(Some(below))
+    intercepted(name).or(Some(below))
 }
 
 /// `vkGetDeviceProcAddr`.
@@ -61,24 +60,23 @@ pub(super) unsafe extern "system" fn device_proc(
     device: vk::Device,
     name: *const c_char,
 ) -> vk::PFN_vkVoidFunction {
-    // SAFETY: the caller's string, and a live handle of its.
+    // SAFETY: the caller's string and valid handle.
     let (name, known) = unsafe { (CStr::from_ptr(name), DEVICES.find(key(device))?) };
     let below = known.raw(name)?;
-    ours_of_devices(name).or(Some(below))
+    intercepted_by_device(name).or(Some(below))
 }
 
 /// A function pointer without its type, for the tables below.
 macro_rules! function {
     ($function:ident as $kind:ident) => {{
         let typed: vk::$kind = $function;
-        // SAFETY: function pointers are of one size; the name that it is asked for with gives it
-        // its type back.
+        // SAFETY: function pointers have one size; the caller restores the type by the name.
         Some(unsafe { std::mem::transmute::<vk::$kind, unsafe extern "system" fn()>(typed) })
     }};
 }
 
-/// The functions of instances and devices that this layer has.
-fn ours(name: &CStr) -> vk::PFN_vkVoidFunction {
+/// The intercepted functions of instances and devices.
+fn intercepted(name: &CStr) -> vk::PFN_vkVoidFunction {
     match name.to_bytes() {
         b"vkGetInstanceProcAddr" => function!(instance_proc as PFN_vkGetInstanceProcAddr),
         b"vkCreateInstance" => function!(create_instance as PFN_vkCreateInstance),
@@ -90,11 +88,11 @@ fn ours(name: &CStr) -> vk::PFN_vkVoidFunction {
             function!(create_wayland_surface as PFN_vkCreateWaylandSurfaceKHR)
         }
         b"vkDestroySurfaceKHR" => function!(destroy_surface as PFN_vkDestroySurfaceKHR),
-        _ => ours_of_devices(name),
+        _ => intercepted_by_device(name),
     }
 }
 
-fn ours_of_devices(name: &CStr) -> vk::PFN_vkVoidFunction {
+fn intercepted_by_device(name: &CStr) -> vk::PFN_vkVoidFunction {
     match name.to_bytes() {
         b"vkGetDeviceProcAddr" => function!(device_proc as PFN_vkGetDeviceProcAddr),
         b"vkDestroyDevice" => function!(destroy_device as PFN_vkDestroyDevice),
@@ -107,17 +105,17 @@ fn ours_of_devices(name: &CStr) -> vk::PFN_vkVoidFunction {
     }
 }
 
-// Below, each `SAFETY` is one and the same: the handles and pointers are those that the application
-// gave with this call, which go to the next layer's function of the same name as they are.
+// Each `SAFETY` below has the same reason: the application's handles and pointers are forwarded unchanged
+// to the next layer's function of the same name.
 
 unsafe extern "system" fn create_instance(
     info: *const vk::InstanceCreateInfo<'_>,
     allocator: Allocator<'_>,
     instance: *mut vk::Instance,
 ) -> Result {
-    // SAFETY: see above; what the loader hung on `info` is for us.
+    // SAFETY: see above; the loader's structures in the chain of `info` are for this layer.
     unsafe {
-        let Some(next) = loader::next_of_instance(info) else {
+        let Some(next) = loader::next_instance(info) else {
             return LOST;
         };
         let create = next(vk::Instance::null(), c"vkCreateInstance".as_ptr());
@@ -154,12 +152,12 @@ unsafe extern "system" fn create_device(
     allocator: Allocator<'_>,
     device: *mut vk::Device,
 ) -> Result {
-    // SAFETY: see above; what the loader hung on `info` is for us.
+    // SAFETY: see above; the loader's structures in the chain of `info` are for this layer.
     unsafe {
         let Some(instance) = INSTANCES.find(key(physical)) else {
             return LOST;
         };
-        let Some(next) = loader::next_of_device(info) else {
+        let Some(next) = loader::next_device(info) else {
             return LOST;
         };
         let create = instance.functions.fp_v1_0().create_device;
@@ -200,7 +198,7 @@ unsafe extern "system" fn device_queue(
     unsafe {
         if let Some(known) = DEVICES.find(key(device)) {
             (known.functions.fp_v1_0().get_device_queue)(device, family, index, queue);
-            guarded(|| known.queue_seen(*queue, family));
+            guarded(|| known.register_queue(*queue, family));
         }
     }
 }
@@ -214,12 +212,12 @@ unsafe extern "system" fn device_queue_2(
     unsafe {
         if let Some(known) = DEVICES.find(key(device)) {
             (known.functions.fp_v1_1().get_device_queue2)(device, info, queue);
-            guarded(|| known.queue_seen(*queue, (*info).queue_family_index));
+            guarded(|| known.register_queue(*queue, (*info).queue_family_index));
         }
     }
 }
 
-/// The next layer's function to make a surface, and where the surface is.
+/// Intercepts a function that creates a surface, and records its window.
 macro_rules! surface {
     ($name:ident, $next:ident, $info:ident, $window:expr) => {
         unsafe extern "system" fn $name(
@@ -239,7 +237,7 @@ macro_rules! surface {
                 let result = create(instance, info, allocator, surface);
                 if result == Result::SUCCESS {
                     let window: fn(&vk::$info<'_>) -> Window = $window;
-                    guarded(|| known.surface_made(*surface, window(&*info)));
+                    guarded(|| known.register_surface(*surface, window(&*info)));
                 }
                 result
             }
@@ -248,7 +246,7 @@ macro_rules! surface {
 }
 
 surface!(create_xcb_surface, xcb, XcbSurfaceCreateInfoKHR, |info| {
-    // The application's connection, from which the function has made a surface.
+    // The real function has created a surface on this connection, so it is valid.
     on_display(x_display::of_xcb(info.connection.cast()), info.window)
 });
 surface!(
@@ -268,11 +266,14 @@ surface!(
     |_| Window::Wayland
 );
 
-/// A window of the X display of this name, or of the environment's.
+/// A window of the X display of this name; by default that of the environment.
 fn on_display(name: Option<String>, window: u32) -> Window {
     let display = name.or_else(|| std::env::var("DISPLAY").ok());
     display.map_or(Window::Other, |display| {
-        Window::X11(Place { display, window })
+        Window::X11(XWindow {
+            display,
+            id: window,
+        })
     })
 }
 
@@ -288,8 +289,8 @@ unsafe extern "system" fn destroy_surface(
         };
         if !forked() {
             guarded(|| {
-                known.surface_gone(surface);
-                present::forget(&known, surface);
+                known.remove_surface(surface);
+                present::forget_surface(&known, surface);
             });
         }
         if let Some(destroy) = known.surfaces.destroy {
@@ -304,7 +305,7 @@ unsafe extern "system" fn create_swapchain(
     allocator: Allocator<'_>,
     swapchain: *mut vk::SwapchainKHR,
 ) -> Result {
-    // SAFETY: see above; the copy of `info` differs in a use of images that the surface supports.
+    // SAFETY: see above; the copy of `info` only adds an image usage that the surface supports.
     unsafe {
         let Some(known) = DEVICES.find(key(device)) else {
             return LOST;
@@ -313,13 +314,13 @@ unsafe extern "system" fn create_swapchain(
             return LOST;
         };
         let mut info = *info;
-        let ours = !forked() && stream().is_some();
-        if ours && let Some(usage) = guarded(|| known.usage(&info)) {
+        let hooked = !forked() && stream().is_some();
+        if hooked && let Some(usage) = guarded(|| known.usage(&info)) {
             info.image_usage = usage;
         }
         let result = (next.create_swapchain_khr)(device, &info, allocator, swapchain);
-        if ours && result == Result::SUCCESS {
-            guarded(|| known.swapchain_made(*swapchain, &info));
+        if hooked && result == Result::SUCCESS {
+            guarded(|| known.register_swapchain(*swapchain, &info));
         }
         result
     }
@@ -335,16 +336,16 @@ unsafe extern "system" fn destroy_swapchain(
         let Some(known) = DEVICES.find(key(device)) else {
             return;
         };
-        let going = if forked() {
+        let released = if forked() {
             None
         } else {
-            guarded(|| known.swapchain_going(swapchain)).flatten()
+            guarded(|| known.release_swapchain(swapchain)).flatten()
         };
         if let Some(next) = &known.swapchain {
             (next.destroy_swapchain_khr)(device, swapchain, allocator);
         }
-        if let Some(gone) = going {
-            guarded(|| known.swapchain_gone(&gone));
+        if let Some(released) = released {
+            guarded(|| known.recycle_semaphores(&released));
         }
     }
 }
@@ -353,7 +354,7 @@ unsafe extern "system" fn queue_present(
     queue: vk::Queue,
     info: *const vk::PresentInfoKHR<'_>,
 ) -> Result {
-    // SAFETY: see above; the copy of `info` differs in what is waited for, as `read_back` says.
+    // SAFETY: see above; the copy of `info` waits for the semaphore of `read_back` instead.
     unsafe {
         let Some(known) = DEVICES.find(key(queue)) else {
             return LOST;

@@ -1,4 +1,4 @@
-//! Instances: where the functions below this layer are, and which window a surface belongs to.
+//! Instances: the next layer's functions, and the windows of surfaces.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use ash::vk;
 
 use super::registry::Registry;
-use crate::windows::Place;
+use crate::windows::XWindow;
 
 pub(super) static INSTANCES: Registry<Instance> = Registry::new();
 
@@ -19,7 +19,7 @@ pub(super) struct Instance {
     windows: Mutex<HashMap<vk::SurfaceKHR, Window>>,
 }
 
-/// The functions for surfaces below this layer, as far as the application uses them.
+/// The next layer's surface functions, as far as the application uses them.
 pub(super) struct Surfaces {
     pub(super) xcb: Option<vk::PFN_vkCreateXcbSurfaceKHR>,
     pub(super) xlib: Option<vk::PFN_vkCreateXlibSurfaceKHR>,
@@ -28,24 +28,23 @@ pub(super) struct Surfaces {
     pub(super) capabilities: Option<vk::PFN_vkGetPhysicalDeviceSurfaceCapabilitiesKHR>,
 }
 
-/// Where a surface is shown.
+/// The window of a surface.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Window {
     /// A window of an X server.
-    X11(Place),
-    /// A window of a Wayland compositor, which tells nobody where it lies.
+    X11(XWindow),
+    /// A window of a Wayland compositor, which does not disclose its position.
     Wayland,
-    /// A display without windows, or a kind of surface that this layer does not know.
+    /// A display without windows, or an unknown kind of surface.
     Other,
 }
 
 impl Instance {
-    /// All functions are asked for here: at the end of the chain the loader answers with what is
-    /// below only while the instance is being made, and later with the function that the
-    /// application itself calls.
+    /// Resolves all functions now: while the instance is being created, the loader's end of the chain
+    /// returns the next function, and later the application's entry point.
     ///
     /// # Safety
-    /// `handle` is being made by what is below, whose function `next` is.
+    /// `handle` is being created by the next layer, and `next` is that layer's function.
     pub(super) unsafe fn new(
         handle: vk::Instance,
         next: vk::PFN_vkGetInstanceProcAddr,
@@ -70,17 +69,17 @@ impl Instance {
         }
     }
 
-    /// What is below answers for a name.
+    /// A function of the next layer.
     pub(super) fn raw(&self, name: &CStr) -> vk::PFN_vkVoidFunction {
-        // SAFETY: the instance lives while it is in the registry, and the function is the loader's.
+        // SAFETY: the instance exists while it is in the registry, and the function is the loader's.
         unsafe { (self.next)(self.functions.handle(), name.as_ptr()) }
     }
 
-    pub(super) fn surface_made(&self, surface: vk::SurfaceKHR, window: Window) {
+    pub(super) fn register_surface(&self, surface: vk::SurfaceKHR, window: Window) {
         self.windows().insert(surface, window);
     }
 
-    pub(super) fn surface_gone(&self, surface: vk::SurfaceKHR) {
+    pub(super) fn remove_surface(&self, surface: vk::SurfaceKHR) {
         self.windows().remove(&surface);
     }
 
@@ -97,9 +96,9 @@ impl Instance {
 }
 
 /// # Safety
-/// `F` is the type of the function that `raw` really is.
+/// `F` is the actual type of `raw`.
 pub(super) unsafe fn typed<F: Copy>(raw: vk::PFN_vkVoidFunction) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<unsafe extern "system" fn()>()) };
-    // SAFETY: the caller's duty; both are function pointers of one size.
+    // SAFETY: by the caller's contract; both are function pointers of one size.
     raw.map(|raw| unsafe { std::mem::transmute_copy(&raw) })
 }

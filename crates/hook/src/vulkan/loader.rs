@@ -1,13 +1,13 @@
-//! What the Vulkan loader and a layer say to each other, as the loader's header `vk_layer.h`
-//! lays it out (layer interface version 2, of 2017; every loader since has it). `ash` knows the
-//! Vulkan that applications see, and not this. Not what is intercepted: [`super::entry`].
+//! The interface between the Vulkan loader and a layer, as in the loader's header `vk_layer.h` (layer
+//! interface version 2, of 2017, which every later loader supports). `ash` covers only the application's
+//! interface. The intercepted functions are in [`super::entry`].
 
 use std::ffi::{c_char, c_void};
 
 use ash::vk;
 use openuvr_media::capture::vulkan::InitCommands;
 
-/// The interface that this layer speaks.
+/// The interface version of this layer.
 pub(super) const INTERFACE: u32 = 2;
 
 /// `LAYER_NEGOTIATE_INTERFACE_STRUCT`.
@@ -16,18 +16,18 @@ pub(super) const NEGOTIATE: i32 = 1;
 const LINK_INFO: i32 = 0;
 const DATA_CALLBACK: i32 = 1;
 
-/// What an old loader leaves to the layer: the command buffer gets the device's dispatch table, as
-/// `vkSetDeviceLoaderData` does it.
+/// For old loaders: sets the command buffer's dispatch table to the device's, like
+/// `vkSetDeviceLoaderData`.
 unsafe extern "system" fn copy_dispatch(
     device: vk::Device,
     commands: vk::CommandBuffer,
 ) -> vk::Result {
-    // SAFETY: both are live dispatchable handles, whose first word is the loader's.
+    // SAFETY: both are valid dispatchable handles; the loader owns the first word of each object.
     unsafe { *object(commands) = key(device) };
     vk::Result::SUCCESS
 }
 
-/// `PFN_GetPhysicalDeviceProcAddr`, which this layer does not need.
+/// `PFN_GetPhysicalDeviceProcAddr`; unused by this layer.
 pub(super) type PhysicalDeviceProc =
     unsafe extern "system" fn(vk::Instance, *const c_char) -> vk::PFN_vkVoidFunction;
 
@@ -42,13 +42,13 @@ pub(crate) struct Negotiate {
     pub(super) physical_device_proc: Option<PhysicalDeviceProc>,
 }
 
-/// The front of `VkLayerInstanceCreateInfo` and `VkLayerDeviceCreateInfo`.
+/// The common fields of `VkLayerInstanceCreateInfo` and `VkLayerDeviceCreateInfo`.
 #[repr(C)]
 struct CreateInfo {
     kind: vk::StructureType,
     next: *const c_void,
     function: i32,
-    /// A union: a link or a function, as `function` says.
+    /// A union: a link or a function, depending on `function`.
     value: *mut c_void,
 }
 
@@ -68,14 +68,14 @@ struct DeviceLink {
     device_proc: Option<vk::PFN_vkGetDeviceProcAddr>,
 }
 
-/// Where the next layer's functions come from; what is left in the chain is for the next layer.
+/// The next layer's `vkGetInstanceProcAddr`. Advances the chain for the next layer.
 ///
 /// # Safety
-/// `info` is what the loader gave to `vkCreateInstance`.
-pub(super) unsafe fn next_of_instance(
+/// `info` is the loader's argument of `vkCreateInstance`.
+pub(super) unsafe fn next_instance(
     info: *const vk::InstanceCreateInfo<'_>,
 ) -> Option<vk::PFN_vkGetInstanceProcAddr> {
-    // SAFETY: the caller's `info`, a chain that the loader built for us to change.
+    // SAFETY: the caller's `info`, a chain that layers are meant to modify.
     unsafe {
         let kind = vk::StructureType::LOADER_INSTANCE_CREATE_INFO;
         let entry = find((*info).p_next, kind, LINK_INFO)?;
@@ -85,27 +85,27 @@ pub(super) unsafe fn next_of_instance(
     }
 }
 
-/// What `vkCreateDevice` needs of the layers below.
-pub(super) struct NextOfDevice {
+/// The next layer's functions for `vkCreateDevice`.
+pub(super) struct NextDevice {
     pub(super) device_proc: vk::PFN_vkGetDeviceProcAddr,
     /// `PFN_vkSetDeviceLoaderData`, which takes any dispatchable handle.
     pub(super) init_commands: InitCommands,
 }
 
-/// As [`next_of_instance`], for a device.
+/// As [`next_instance`], for a device.
 ///
 /// # Safety
-/// `info` is what the loader gave to `vkCreateDevice`.
-pub(super) unsafe fn next_of_device(info: *const vk::DeviceCreateInfo<'_>) -> Option<NextOfDevice> {
-    // SAFETY: the caller's `info`, a chain that the loader built for us to change; the value of
-    // a data callback is that function or null, which `Option` of a function has room for.
+/// `info` is the loader's argument of `vkCreateDevice`.
+pub(super) unsafe fn next_device(info: *const vk::DeviceCreateInfo<'_>) -> Option<NextDevice> {
+    // SAFETY: the caller's `info`, a chain that layers are meant to modify; the value of a data callback
+    // is that function or null, which is a valid `Option` of a function.
     unsafe {
         let kind = vk::StructureType::LOADER_DEVICE_CREATE_INFO;
         let entry = find((*info).p_next, kind, LINK_INFO)?;
         let link = (*entry).value.cast::<DeviceLink>();
         (*entry).value = (*link).next.cast();
         let callback = find((*info).p_next, kind, DATA_CALLBACK);
-        Some(NextOfDevice {
+        Some(NextDevice {
             device_proc: (*link).device_proc?,
             init_commands: callback
                 .and_then(|callback| {
@@ -125,8 +125,8 @@ unsafe fn find(
 ) -> Option<*mut CreateInfo> {
     while !chain.is_null() {
         let entry = chain.cast::<CreateInfo>().cast_mut();
-        // SAFETY: every structure of a chain begins with its kind and the next one, and only the
-        // loader's own go on with a function.
+        // SAFETY: every structure of a chain starts with its type and the next pointer, and those of this
+        // type continue with a function.
         unsafe {
             if (*entry).kind == kind && (*entry).function == function {
                 return Some(entry);
@@ -137,17 +137,16 @@ unsafe fn find(
     None
 }
 
-/// What tells the loader, and us, which instance or device a handle belongs to: the first word of
-/// what it points to.
+/// Identifies the instance or device of a handle, as the loader does: the first word of the object.
 ///
 /// # Safety
-/// `handle` is a live dispatchable handle.
+/// `handle` is a valid dispatchable handle.
 pub(super) unsafe fn key(handle: impl vk::Handle) -> usize {
-    // SAFETY: the loader puts its dispatch table there for each dispatchable object.
+    // SAFETY: the loader stores its dispatch table there for each dispatchable object.
     unsafe { *object(handle) }
 }
 
-/// What a dispatchable handle points to.
+/// The object of a dispatchable handle.
 pub(super) fn object(handle: impl vk::Handle) -> *mut usize {
     #[expect(
         clippy::cast_possible_truncation,

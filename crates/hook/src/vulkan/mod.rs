@@ -1,27 +1,26 @@
-//! A layer of Vulkan that reads back what an application presents (`VK_LAYER_OPENUVR_capture`).
+//! A Vulkan layer that reads back the presented images (`VK_LAYER_OPENUVR_capture`).
 //!
 //! ```text
-//! application ─► vkQueuePresentKHR ─► wanted, and a buffer free?
+//! application ─► vkQueuePresentKHR ─► requested, and a free buffer?
 //!                                       │ no           │ yes: copy image to buffer, on the same queue
 //!                                       ▼              ▼
 //!                                     driver ◄──── the presentation waits for the copy
 //!                                                      └─► waiter's thread ─► submit ─► host threads
 //! ```
-//! The loader asks [`vkNegotiateLoaderLayerInterfaceVersion`] for the layer's two doors, and from
-//! then on passes the application's calls through them. Nothing of the copy makes the application
-//! wait, except where it takes away what is being read: a swapchain or the device.
+//! The loader gets the layer's two entry points from [`vkNegotiateLoaderLayerInterfaceVersion`] and
+//! routes the application's calls through them. The copy never blocks the application, except when it
+//! destroys an object that is being read: a swapchain or the device.
 //!
-//! # What `openuvr run` has to set
-//! The manifest `VkLayer_openuvr_capture.json` lies in `FOLDER/vulkan/explicit_layer.d/` and names
-//! this library by its absolute path. The loader finds it through `XDG_DATA_DIRS=FOLDER:…`, or
-//! through `VK_LAYER_PATH` if the person has set that, because it then replaces all other folders.
-//! `VK_ADD_LAYER_PATH` would do for newer loaders only: Ubuntu 22.04's does not know it.
-//! `VK_INSTANCE_LAYERS=VK_LAYER_OPENUVR_capture:…` switches the layer on, as the first, nearest to
-//! the application: layers behind it, validation for example, see our own calls too.
-//! `crates/runtime/src/launch/layer.rs` does all this. Tried with the loaders of Debian 11 (1.2.162), 12
-//! (1.3.239) and 13 (1.4.309), and of Ubuntu 22.04 (1.3.204) and 24.04 (1.3.275).
+//! # Environment set by `openuvr run`
+//! The manifest `VkLayer_openuvr_capture.json` in `FOLDER/vulkan/explicit_layer.d/` contains the absolute
+//! path of this library. The loader finds it through `XDG_DATA_DIRS=FOLDER:…`, or through `VK_LAYER_PATH`
+//! if the user has set that, because it replaces all other folders. `VK_ADD_LAYER_PATH` requires a newer
+//! loader than that of Ubuntu 22.04. `VK_INSTANCE_LAYERS=VK_LAYER_OPENUVR_capture:…` enables the layer as
+//! the first one, nearest to the application: later layers, such as validation, also see this layer's
+//! calls. `crates/runtime/src/launch/layer.rs` does all this. Tested with the loaders of Debian 11
+//! (1.2.162), 12 (1.3.239) and 13 (1.4.309), and of Ubuntu 22.04 (1.3.204) and 24.04 (1.3.275).
 //!
-//! What it is not: no implicit layer. A program that was not started by `openuvr run` never sees it.
+//! It is an explicit layer: only programs started by `openuvr run` load it.
 
 mod device;
 mod entry;
@@ -32,22 +31,22 @@ mod registry;
 
 use ash::vk;
 
-/// The loader and this layer agree on how to speak, and the layer says where its doors are.
+/// Negotiates the interface version and returns the layer's entry points.
 ///
 /// # Safety
-/// Called by the loader of Vulkan, with its structure.
+/// Called by the Vulkan loader, with its structure.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "system" fn vkNegotiateLoaderLayerInterfaceVersion(
     negotiate: *mut loader::Negotiate,
 ) -> vk::Result {
-    // SAFETY: the loader's structure, which it wants filled in.
+    // SAFETY: the loader's structure, to be filled in.
     let Some(negotiate) = (unsafe { negotiate.as_mut() }) else {
         return vk::Result::ERROR_INITIALIZATION_FAILED;
     };
     if negotiate.kind != loader::NEGOTIATE || negotiate.version < loader::INTERFACE {
         return vk::Result::ERROR_INITIALIZATION_FAILED;
     }
-    entry::begin();
+    entry::set_home_process();
     negotiate.version = loader::INTERFACE;
     negotiate.instance_proc = Some(entry::instance_proc);
     negotiate.device_proc = Some(entry::device_proc);

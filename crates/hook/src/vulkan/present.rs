@@ -1,8 +1,7 @@
-//! What happens when the application presents: whether its picture is read back, and how the
-//! presentation then waits for that.
+//! Presentation: decides whether to read the image back, and makes the presentation wait for the copy.
 //!
-//! The application's call goes on in any case, with everything that hangs on it. Only what it waits
-//! for may change: the copy waits for what it waited for, and it waits for the copy.
+//! The application's call is always forwarded, with its whole chain. Only its wait semaphores may change:
+//! the copy waits for the original ones, and the presentation waits for the copy.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,20 +13,20 @@ use openuvr_media::capture::vulkan::{Copy, Part, Pixels};
 use super::device::{Device, Swapchain, chained};
 use super::instance::{Instance, Window};
 use crate::stream::{Stream, stream};
-use crate::windows::{Key, Place};
+use crate::windows::{Key, XWindow};
 
-/// Begins to read back what is about to be presented, if that is wanted and possible now. The
-/// presentation then has to wait for the semaphore, and for nothing else.
+/// Starts to read back the image that is about to be presented, if requested and possible now. The
+/// presentation must then wait for the returned semaphore only.
 ///
 /// # Safety
-/// `info` is what the application gave to `vkQueuePresentKHR` with `queue`, in this call.
+/// `info` and `queue` are the application's arguments of the current `vkQueuePresentKHR` call.
 pub(super) unsafe fn read_back(
     device: &Device,
     queue: vk::Queue,
     info: &vk::PresentInfoKHR<'_>,
 ) -> Option<vk::Semaphore> {
     let stream = stream()?;
-    // SAFETY: the application's arrays, as long as it says.
+    // SAFETY: the application's arrays, with its counts.
     let (swapchains, images, waits) = unsafe {
         (
             array(info.p_swapchains, info.swapchain_count),
@@ -38,33 +37,33 @@ pub(super) unsafe fn read_back(
     let (swapchain, index) = largest(device, swapchains, images)?;
     // SAFETY: the application's chain.
     let readable = unsafe { readable(device, queue, info, &swapchain) };
-    let wanted = || {
+    let request = || {
         let key = key(&device.instance, swapchain.surface);
-        stream.wants(key, swapchain.size, || place(&swapchain))
+        stream.request_read(key, swapchain.size, || x_window(&swapchain))
     };
     let (pixels, family) = match readable {
         Ok(how) => how,
-        Err(_) if swapchain.said.load(Ordering::Relaxed) => return None,
+        Err(_) if swapchain.reported.load(Ordering::Relaxed) => return None,
         Err(why) => {
-            // Asked, or nobody would be there to be told.
-            wanted();
-            say(stream, &swapchain, why);
+            // The request starts the session, which receives the report.
+            request();
+            report_once(stream, &swapchain, why);
             return None;
         }
     };
     let (image, done) = swapchain.image(index)?;
     if device.is_busy() {
         let key = key(&device.instance, swapchain.surface);
-        stream.misses(key, swapchain.size, || place(&swapchain));
+        stream.skip(key, swapchain.size, || x_window(&swapchain));
         return None;
     }
-    let to = wanted()?.frames;
+    let to = request()?.frames;
     let ring = device.ring()?;
     if swapchain.window == Window::Wayland {
-        say(
+        report_once(
             stream,
             &swapchain,
-            "no input reaches the game: its window is one of Wayland",
+            "input is unavailable: the game's window is a Wayland window",
         );
     }
     let copy = Copy {
@@ -84,14 +83,14 @@ pub(super) unsafe fn read_back(
         Ok(true) => Some(done),
         Ok(false) => None,
         Err(why) => {
-            let why = format!("pictures can't be read back: Vulkan says {}", why.as_raw());
-            say(stream, &swapchain, &why);
+            let why = format!("cannot read images back: Vulkan error {}", why.as_raw());
+            report_once(stream, &swapchain, &why);
             None
         }
     }
 }
 
-/// How the pixels are read and by which family of queues, or why not.
+/// The pixel format and the queue family of the copy, or why it is impossible.
 ///
 /// # Safety
 /// As [`read_back`].
@@ -110,21 +109,21 @@ unsafe fn readable<'a>(
         )
     };
     if device.group || apart.is_some() {
-        return Err("pictures that several graphics devices draw together are not streamed");
+        return Err("images of device groups are not streamed");
     }
     let family = device.copying_family(queue);
-    let family = family.ok_or("pictures are not streamed: the queue that presents can't copy")?;
+    let family = family.ok_or("images are not streamed: the presenting queue cannot copy")?;
     Ok((*pixels, family))
 }
 
-/// A surface is about to go: it is streamed no more.
-pub(super) fn forget(instance: &Arc<Instance>, surface: vk::SurfaceKHR) {
-    if let Some(stream) = crate::stream::begun() {
-        stream.gone(key(instance, surface));
+/// A surface is about to be destroyed: it is no longer streamed.
+pub(super) fn forget_surface(instance: &Arc<Instance>, surface: vk::SurfaceKHR) {
+    if let Some(stream) = crate::stream::started_stream() {
+        stream.remove(key(instance, surface));
     }
 }
 
-/// Of all that is presented in one call, the largest picture.
+/// The largest image presented in one call.
 fn largest(
     device: &Device,
     swapchains: &[vk::SwapchainKHR],
@@ -135,24 +134,23 @@ fn largest(
     known.max_by_key(|(swapchain, _)| swapchain.size.pixels())
 }
 
-/// The surface stays when the swapchain is made anew, with another size for example.
+/// By surface, which outlives a recreated swapchain (after a resize, for example).
 fn key(instance: &Arc<Instance>, surface: vk::SurfaceKHR) -> Key {
     Key(Arc::as_ptr(instance) as usize, surface.as_raw())
 }
 
-/// Where the person's input has to go.
-fn place(swapchain: &Swapchain) -> Option<Place> {
+/// The X window that input goes to.
+fn x_window(swapchain: &Swapchain) -> Option<XWindow> {
     match &swapchain.window {
-        Window::X11(place) => Some(place.clone()),
+        Window::X11(window) => Some(window.clone()),
         Window::Wayland | Window::Other => None,
     }
 }
 
-/// Says once for each swapchain why it is not streamed, or not as it should be; as soon as somebody
-/// can be told.
-fn say(stream: &Stream, swapchain: &Swapchain, why: &str) {
-    if !swapchain.said.load(Ordering::Relaxed) && stream.say(why) {
-        swapchain.said.store(true, Ordering::Relaxed);
+/// Reports a problem once for each swapchain, as soon as the launcher is connected.
+fn report_once(stream: &Stream, swapchain: &Swapchain, why: &str) {
+    if !swapchain.reported.load(Ordering::Relaxed) && stream.report(why) {
+        swapchain.reported.store(true, Ordering::Relaxed);
     }
 }
 
@@ -162,6 +160,6 @@ unsafe fn array<'a, T>(first: *const T, count: u32) -> &'a [T] {
     if first.is_null() || count == 0 {
         return &[];
     }
-    // SAFETY: the caller's duty.
+    // SAFETY: by the caller's contract.
     unsafe { std::slice::from_raw_parts(first, count as usize) }
 }

@@ -1,8 +1,8 @@
-//! Which of our instances or devices a handle of the application's belongs to.
+//! Maps the application's handles to this layer's instances or devices.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// What there is, by the loader's key: one or two entries in nearly every program.
+/// Entries by the loader's key: one or two in nearly every program.
 pub(super) struct Registry<T>(RwLock<Vec<(usize, Arc<T>)>>);
 
 impl<T> Registry<T> {

@@ -1,6 +1,6 @@
-//! The real tables of a network of the test's own, and answers that no kernel gives.
+//! The real tables of a private network namespace, and malformed replies.
 
-use super::{Attributes, Mac, NeighbourError, read_neighbour, read_route, station};
+use super::{Attributes, Mac, NeighbourError, parse_neighbour, parse_route, station};
 use crate::sys::namespace::{UNTIL_UP, in_new_network};
 
 #[test]
@@ -50,11 +50,11 @@ fn stations_of_the_segment_are_found_and_others_are_not() {
 }
 
 #[test]
-fn broken_answers_are_refused() {
+fn malformed_replies_are_rejected() {
     for len in 0..40 {
         for byte in [0, 1, 4, 0xff] {
             let body = vec![byte; len];
-            let _ = (read_route(&body), read_neighbour(&body));
+            let _ = (parse_route(&body), parse_neighbour(&body));
             assert!(Attributes(&body).count() <= len / 4);
         }
     }

@@ -1,7 +1,7 @@
-//! The clocks of this machine, read by the C library: rustix looks for the vDSO by itself and crashes under valgrind,
-//! which hides it, and applications of the C API are run there.
+//! The clocks of this machine, read through the C library: rustix searches for the vDSO itself and crashes under
+//! valgrind, which hides it and which applications of the C API use.
 
-/// A clock that every Linux has (clock_gettime(2)).
+/// A clock of clock_gettime(2).
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Clock {
     Monotonic,
@@ -9,7 +9,7 @@ pub(crate) enum Clock {
 }
 
 impl Clock {
-    /// Its seconds and nanoseconds.
+    /// Seconds and nanoseconds.
     pub(crate) fn read(self) -> (i64, i64) {
         let id = match self {
             Clock::Monotonic => libc::CLOCK_MONOTONIC,
@@ -25,12 +25,12 @@ impl Clock {
     }
 }
 
-/// A stamp of the wall clock, in nanoseconds.
+/// A wall-clock timestamp in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WallStamp(pub(crate) i64);
 
 impl WallStamp {
-    /// Of a `timespec` or what else the kernel gives in two numbers.
+    /// From the fields of a `timespec` or a similar structure.
     pub(crate) fn new(seconds: i64, nanoseconds: i64) -> WallStamp {
         let seconds = seconds.saturating_mul(1_000_000_000);
         WallStamp(seconds.saturating_add(nanoseconds))

@@ -1,4 +1,4 @@
-//! An event counter that wakes a thread out of [`wait`], and that wait (eventfd(2), ppoll(2)).
+//! An event counter that ends a [`wait`] of another thread (eventfd(2), ppoll(2)).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -15,18 +15,18 @@ impl Event {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: `fd` is open and nobody else owns it.
+        // SAFETY: `fd` is open and has no other owner.
         Ok(Event(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Raises the flag. The only possible failure, an overflowing counter, means it is raised.
+    /// Raises the flag. The only possible failure is a counter overflow: it is raised already.
     pub(crate) fn raise(&self) {
         let one = 1u64.to_ne_bytes();
         // SAFETY: `one` is readable for its 8 bytes and the descriptor is open.
         unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 
-    /// Lowers the flag and says whether it was raised.
+    /// Lowers the flag; whether it was raised.
     fn lower(&self) -> bool {
         let mut count = [0u8; 8];
         // SAFETY: `count` is writable for its 8 bytes and the descriptor is open.
@@ -35,14 +35,14 @@ impl Event {
     }
 }
 
-/// Waits until one of `sockets` (three at most) has something to read or `event` is raised, at most
-/// `timeout`, and says whether `event` was raised; lowers it. Returns early on a signal: the caller looks again.
+/// Waits until one of `sockets` (three at most) is readable or `event` is raised, at most `timeout`.
+/// Lowers `event`, and returns whether it was raised. Returns early on a signal: the caller must retry.
 pub(crate) fn wait(
     sockets: &[BorrowedFd<'_>],
     event: &Event,
     timeout: Option<Duration>,
 ) -> io::Result<bool> {
-    // Negative descriptors are passed over.
+    // ppoll ignores negative descriptors.
     let mut fds = [libc::pollfd {
         fd: -1,
         events: libc::POLLIN,

@@ -1,36 +1,36 @@
-//! Sockets of this process that a child of its does not get: a port stays bound as long as any process
-//! has a descriptor of it, also a child that was forked and has nothing to do with it.
+//! Close-on-fork for sockets: a port stays bound as long as any process has a descriptor of it, including
+//! an unrelated forked child.
 //!
-//! `SOCK_CLOEXEC` does this for children that become another program; for those that do not, the
-//! descriptor is replaced right after `fork` by one of `/dev/null`, so that its number stays taken and
-//! whoever closes it in the child closes nothing of others. Not for `clone` without the C library.
+//! `SOCK_CLOEXEC` covers children that call exec. For others, the descriptor is replaced right after
+//! `fork` by one of `/dev/null`: its number stays in use, so that a later close in the child cannot close
+//! an unrelated file. A raw `clone` system call is not covered.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Once;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// Sockets that one process has open at most (guess: hosts in an application times their links); more
-/// are kept by children.
+/// The most registered sockets of a process (guess: hosts in an application times their links); children
+/// inherit further ones.
 const MANY: usize = 64;
 
 const FREE: i32 = -1;
 
-/// No lock: a child may be forked while another thread holds it.
+/// Atomics instead of a mutex: a child may be forked while another thread holds it.
 static KEPT: [AtomicI32; MANY] = [const { AtomicI32::new(FREE) }; MANY];
 
-/// While it lives, children do not get the socket. It is to be dropped before the socket is closed.
+/// While it exists, forked children do not inherit the socket. Drop it before the socket is closed.
 #[derive(Debug)]
-pub struct NotForked {
+pub struct CloseOnFork {
     index: Option<usize>,
 }
 
-impl NotForked {
-    /// From now on; children that were forked before have it.
+impl CloseOnFork {
+    /// Registers the socket; children that exist already keep it.
     #[must_use]
-    pub fn new(socket: impl AsFd) -> NotForked {
+    pub fn new(socket: impl AsFd) -> CloseOnFork {
         static REGISTERED: Once = Once::new();
-        // SAFETY: the function is of the right type and does only what a child may do. It is forgotten
-        // when the library that it lies in is unloaded. Without room for it, children keep the sockets.
+        // SAFETY: the handler has the right type and is async-signal-safe. The C library removes it when
+        // this library is unloaded. If registration fails, children inherit the sockets.
         REGISTERED.call_once(|| unsafe {
             libc::pthread_atfork(None, None, Some(in_child));
         });
@@ -39,13 +39,13 @@ impl NotForked {
             let order = (Ordering::AcqRel, Ordering::Relaxed);
             slot.compare_exchange(FREE, fd, order.0, order.1).is_ok()
         };
-        NotForked {
+        CloseOnFork {
             index: KEPT.iter().position(take),
         }
     }
 }
 
-impl Drop for NotForked {
+impl Drop for CloseOnFork {
     fn drop(&mut self) {
         if let Some(index) = self.index {
             KEPT[index].store(FREE, Ordering::Release);
@@ -53,7 +53,7 @@ impl Drop for NotForked {
     }
 }
 
-/// Called in a child after `fork`, where only system calls are allowed.
+/// Runs in the child after `fork`, where only async-signal-safe calls are allowed.
 unsafe extern "C" fn in_child() {
     // SAFETY: a constant string.
     let nothing = unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
@@ -62,7 +62,7 @@ unsafe extern "C" fn in_child() {
         if fd == FREE {
             continue;
         }
-        // SAFETY: a descriptor of ours, which nobody uses in the child: its threads are in the parent.
+        // SAFETY: a registered descriptor, unused in the child: its threads are in the parent.
         unsafe {
             if nothing < 0 || libc::dup3(nothing, fd, libc::O_CLOEXEC) < 0 {
                 libc::close(fd);
@@ -86,15 +86,15 @@ mod tests {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let address = socket.local_addr().unwrap();
         let other = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let kept = NotForked::new(&socket);
-        drop(NotForked::new(&other));
+        let kept = CloseOnFork::new(&socket);
+        drop(CloseOnFork::new(&other));
         let (mut answer, question) = std::io::pipe().unwrap();
         let fds = [socket.as_raw_fd(), other.as_raw_fd()];
-        // SAFETY: the child calls nothing but system calls.
+        // SAFETY: the child makes only system calls.
         let child = unsafe { libc::fork() };
         assert!(child >= 0);
         if child == 0 {
-            // SAFETY: as above; what is written lies here. Then the child stays until it is killed.
+            // SAFETY: as above, with pointers to locals. The child then runs until it is killed.
             unsafe {
                 let kinds = fds.map(|fd| {
                     let mut kind = 0i32;
@@ -119,7 +119,7 @@ mod tests {
             libc::kill(child, libc::SIGKILL);
             libc::waitpid(child, std::ptr::null_mut(), 0);
         }
-        assert_eq!(sockets, [0, 1], "it has the other one only");
+        assert_eq!(sockets, [0, 1], "the child has only the second socket");
         assert!(bound.is_ok(), "{bound:?}");
     }
 }

@@ -6,24 +6,24 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::ether::Mac;
 
-/// The interfaces that raw Ethernet belongs on beside an address that is bound.
+/// The interfaces for raw Ethernet that match a bound address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum InterfaceMatch {
     /// All: the address is unspecified.
     All,
-    /// The one that has it, by its index.
+    /// The one with the address, by its index.
     One(u32),
-    /// None: it is the loopback device's, which has no neighbours.
+    /// None: it is a loopback address, which has no neighbours.
     Loopback,
-    /// None: no interface has it, though the system lets it be bound.
-    Nobody,
+    /// None: no interface has it, although it can be bound.
+    NotFound,
 }
 
 /// The loopback device's index in every network namespace (`LOOPBACK_IFINDEX`, net/flow.h).
 pub(crate) const LOOPBACK: u32 = 1;
 
-/// Who has the address. What is not known is nobody, never all.
-pub(crate) fn holding(address: SocketAddr) -> io::Result<InterfaceMatch> {
+/// The interface of an address. An unknown one is `NotFound`, never `All`.
+pub(crate) fn interface_of(address: SocketAddr) -> io::Result<InterfaceMatch> {
     let own = address.ip().to_canonical();
     if own.is_unspecified() {
         return Ok(InterfaceMatch::All);
@@ -31,11 +31,11 @@ pub(crate) fn holding(address: SocketAddr) -> io::Result<InterfaceMatch> {
     if own.is_loopback() {
         return Ok(InterfaceMatch::Loopback);
     }
-    let mut found = InterfaceMatch::Nobody;
+    let mut found = InterfaceMatch::NotFound;
     each(|name, of| {
-        if matches!(of, Of::Ip { ip, .. } if ip == own) {
+        if matches!(of, InterfaceAddress::Ip { ip, .. } if ip == own) {
             found = match index(name) {
-                0 => InterfaceMatch::Nobody,
+                0 => InterfaceMatch::NotFound,
                 LOOPBACK => InterfaceMatch::Loopback,
                 index => InterfaceMatch::One(index),
             };
@@ -44,33 +44,33 @@ pub(crate) fn holding(address: SocketAddr) -> io::Result<InterfaceMatch> {
     Ok(found)
 }
 
-/// The IP addresses of the interfaces that are up, but for those that mean this machine itself.
+/// The IP addresses of the interfaces that are up, without loopback addresses.
 pub(crate) fn addresses() -> io::Result<Vec<IpAddr>> {
     let mut all = Vec::new();
     each(|_, of| match of {
-        Of::Ip { ip, up: true } if !ip.is_loopback() => all.push(ip),
+        InterfaceAddress::Ip { ip, up: true } if !ip.is_loopback() => all.push(ip),
         _ => {}
     })?;
     Ok(all)
 }
 
-/// The Ethernet addresses of the interfaces that are up, but for the loopback device.
+/// The Ethernet addresses of the interfaces that are up, without the loopback device.
 pub(crate) fn stations() -> io::Result<Vec<(String, Mac)>> {
     let mut all = Vec::new();
     each(|name, of| {
-        if let Of::Ethernet(mac) = of {
+        if let InterfaceAddress::Ethernet(mac) = of {
             all.push((name.to_string_lossy().into_owned(), mac));
         }
     })?;
     Ok(all)
 }
 
-/// The Ethernet address of an interface; zeros for the loopback device, which has none.
+/// The Ethernet address of an interface; zeros for the loopback device.
 #[cfg(feature = "xdp")]
 pub(crate) fn mac_of(interface: u32) -> io::Result<Mac> {
     let mut found = Mac::default();
     each(|name, of| {
-        if let Of::Ethernet(mac) = of
+        if let InterfaceAddress::Ethernet(mac) = of
             && index(name) == interface
         {
             found = mac;
@@ -89,12 +89,12 @@ fn index(name: &CStr) -> u32 {
     unsafe { libc::if_nametoindex(name.as_ptr()) }
 }
 
-enum Of {
+enum InterfaceAddress {
     Ip { ip: IpAddr, up: bool },
     Ethernet(Mac),
 }
 
-fn each(mut see: impl FnMut(&CStr, Of)) -> io::Result<()> {
+fn each(mut see: impl FnMut(&CStr, InterfaceAddress)) -> io::Result<()> {
     let mut first = std::ptr::null_mut();
     // SAFETY: `first` is writable; the list it gets is freed below.
     if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
@@ -114,12 +114,12 @@ fn each(mut see: impl FnMut(&CStr, Of)) -> io::Result<()> {
                 libc::AF_INET => {
                     let name: libc::sockaddr_in = entry.ifa_addr.cast::<libc::sockaddr_in>().read();
                     let ip = Ipv4Addr::from(name.sin_addr.s_addr.to_ne_bytes()).into();
-                    Of::Ip { ip, up }
+                    InterfaceAddress::Ip { ip, up }
                 }
                 libc::AF_INET6 => {
                     let name = entry.ifa_addr.cast::<libc::sockaddr_in6>().read();
                     let ip = Ipv6Addr::from(name.sin6_addr.s6_addr).into();
-                    Of::Ip { ip, up }
+                    InterfaceAddress::Ip { ip, up }
                 }
                 libc::AF_PACKET => {
                     let name = entry.ifa_addr.cast::<libc::sockaddr_ll>().read();
@@ -127,7 +127,7 @@ fn each(mut see: impl FnMut(&CStr, Of)) -> io::Result<()> {
                         continue;
                     }
                     let [a, b, c, d, e, f, ..] = name.sll_addr;
-                    Of::Ethernet(Mac([a, b, c, d, e, f]))
+                    InterfaceAddress::Ethernet(Mac([a, b, c, d, e, f]))
                 }
                 _ => continue,
             };

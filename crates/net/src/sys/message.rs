@@ -1,5 +1,4 @@
-//! What sendmsg(2) and recvmsg(2) want beside the bytes: names of sockets, vectors of memory, and
-//! control messages.
+//! Structures for sendmsg(2) and recvmsg(2): socket addresses, I/O vectors and control messages.
 
 // Lengths of C structures of a few bytes, converted to the integer types of the C interfaces.
 #![allow(clippy::cast_possible_truncation)]
@@ -9,17 +8,17 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use super::clock::WallStamp;
 
-/// Where a datagram leaves from and how it is cut, if that is to be said.
+/// Optional control data of a send: source address and segment size.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Wishes {
-    /// Our address, IPv4 mapped.
+pub(crate) struct SendControl {
+    /// The source address, IPv4 mapped.
     pub(crate) from: Option<Ipv6Addr>,
-    /// Bytes of each datagram that the kernel is to cut.
+    /// The GSO segment size in bytes.
     pub(crate) segment: Option<u16>,
 }
 
-/// Room for the control messages that we send or ask for (a u16 or an int, 24 bytes; an
-/// in6_pktinfo, 40 bytes; a timespec, 32 bytes), aligned for a cmsghdr.
+/// A buffer for the control messages in use (a u16 or an int, 24 bytes; an in6_pktinfo, 40 bytes; a
+/// timespec, 32 bytes), aligned for a cmsghdr.
 #[repr(C, align(8))]
 pub(super) struct Control([u8; 96]);
 
@@ -34,14 +33,14 @@ impl Control {
         self.0.as_mut_ptr().cast()
     }
 
-    /// Writes the wishes down for a datagram to `to` and hands them to `header`, which must not
-    /// outlive this.
-    pub(super) fn fill(&mut self, header: &mut libc::msghdr, to: SocketAddr, wishes: Wishes) {
+    /// Encodes `data` for a datagram to `to` and points `header` to the result, which `header` must not
+    /// outlive.
+    pub(super) fn fill(&mut self, header: &mut libc::msghdr, to: SocketAddr, data: SendControl) {
         let mut used = 0;
-        if let Some(segment) = wishes.segment {
+        if let Some(segment) = data.segment {
             used = self.put(used, libc::SOL_UDP, libc::UDP_SEGMENT, segment);
         }
-        match (wishes.from, to) {
+        match (data.from, to) {
             (Some(from), SocketAddr::V4(_)) => {
                 let ip = from
                     .to_ipv4_mapped()
@@ -72,7 +71,7 @@ impl Control {
         header.msg_controllen = used as _;
     }
 
-    /// Appends a control message behind the first `used` bytes; how many are used then.
+    /// Appends a control message after the first `used` bytes; returns the new length.
     fn put<T: Copy>(&mut self, used: usize, level: i32, kind: i32, value: T) -> usize {
         // SAFETY: CMSG_SPACE and CMSG_LEN only compute.
         let (space, len) = unsafe {
@@ -80,8 +79,8 @@ impl Control {
             (libc::CMSG_SPACE(size) as usize, libc::CMSG_LEN(size))
         };
         assert!(used + space <= Control::LEN);
-        // SAFETY: `used` is a sum of CMSG_SPACEs, so the place is aligned for a cmsghdr, and the
-        // assertion above leaves room for the header and a `T` behind it.
+        // SAFETY: `used` is a sum of CMSG_SPACEs, so the address is aligned for a cmsghdr, and the
+        // assertion above ensures space for the header and a `T`.
         unsafe {
             let cmsg: *mut libc::cmsghdr = self.0.as_mut_ptr().add(used).cast();
             (*cmsg).cmsg_level = level;
@@ -93,24 +92,24 @@ impl Control {
     }
 }
 
-/// What control messages say about a datagram that arrived.
+/// The control data of a received datagram.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ReceivedControl {
-    /// The datagrams that the kernel joined are this long each.
+    /// The size of each coalesced datagram (GRO), except the last.
     pub(super) segment: Option<usize>,
-    /// The address of ours that it was sent to.
+    /// The local destination address.
     pub(super) to: Option<IpAddr>,
-    /// When it came in.
+    /// Arrival time.
     pub(super) stamp: Option<WallStamp>,
 }
 
-/// Reads the control messages of a header that recvmsg or recvmmsg has filled.
+/// Parses the control messages of a header that recvmsg or recvmmsg has filled.
 ///
 /// # Safety
 /// `msg_control` and `msg_controllen` of the header must be as the kernel left them, and the buffer
 /// alive.
-pub(super) unsafe fn told(header: &libc::msghdr) -> ReceivedControl {
-    let mut told = ReceivedControl::default();
+pub(super) unsafe fn parse_control(header: &libc::msghdr) -> ReceivedControl {
+    let mut control = ReceivedControl::default();
     // SAFETY: the caller promises valid control messages; an int follows the header of UDP_GRO, a
     // timespec that of SCM_TIMESTAMPNS (socket(7)), and the structures named below those of the two PKTINFOs
     // (ip(7), ipv6(7)).
@@ -121,40 +120,40 @@ pub(super) unsafe fn told(header: &libc::msghdr) -> ReceivedControl {
             match ((*cmsg).cmsg_level, (*cmsg).cmsg_type) {
                 (libc::SOL_UDP, libc::UDP_GRO) => {
                     let size = data.cast::<i32>().read_unaligned();
-                    told.segment = usize::try_from(size).ok().filter(|size| *size > 0);
+                    control.segment = usize::try_from(size).ok().filter(|size| *size > 0);
                 }
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
                     let at = data.cast::<libc::timespec>().read_unaligned();
-                    told.stamp = Some(WallStamp::new(at.tv_sec, at.tv_nsec));
+                    control.stamp = Some(WallStamp::new(at.tv_sec, at.tv_nsec));
                 }
                 (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
                     let info = data.cast::<libc::in_pktinfo>().read_unaligned();
                     let ip = info.ipi_spec_dst.s_addr.to_ne_bytes();
-                    told.to = Some(IpAddr::from(ip));
+                    control.to = Some(IpAddr::from(ip));
                 }
                 (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
                     let info = data.cast::<libc::in6_pktinfo>().read_unaligned();
-                    // Nobody can answer from a group.
+                    // A multicast group cannot be a source address.
                     let ip = IpAddr::from(info.ipi6_addr.s6_addr);
-                    told.to = (!ip.is_multicast()).then_some(ip);
+                    control.to = (!ip.is_multicast()).then_some(ip);
                 }
                 _ => {}
             }
             cmsg = libc::CMSG_NXTHDR(header, cmsg);
         }
     }
-    told
+    control
 }
 
 pub(super) fn iovec(bytes: &[u8]) -> libc::iovec {
     libc::iovec {
-        // The calls that send take a pointer to mutable bytes but do not write to them.
+        // Send calls take a mutable pointer but do not write through it.
         iov_base: bytes.as_ptr().cast_mut().cast(),
         iov_len: bytes.len(),
     }
 }
 
-/// A socket address as the kernel wants it.
+/// A socket address in the kernel's format.
 pub(super) struct Name {
     storage: libc::sockaddr_storage,
     pub(super) len: u32,
@@ -164,7 +163,7 @@ impl Name {
     pub(super) fn new(address: SocketAddr) -> Name {
         // SAFETY: all-zero is a valid sockaddr_storage.
         let mut storage: libc::sockaddr_storage = unsafe { zeroed() };
-        let place = &raw mut storage;
+        let target = &raw mut storage;
         let len = match address {
             SocketAddr::V4(v4) => {
                 let name = libc::sockaddr_in {
@@ -176,7 +175,7 @@ impl Name {
                     sin_zero: [0; 8],
                 };
                 // SAFETY: sockaddr_storage is large enough and aligned for every address family.
-                unsafe { place.cast::<libc::sockaddr_in>().write(name) };
+                unsafe { target.cast::<libc::sockaddr_in>().write(name) };
                 size_of::<libc::sockaddr_in>()
             }
             SocketAddr::V6(v6) => {
@@ -190,7 +189,7 @@ impl Name {
                     sin6_scope_id: v6.scope_id(),
                 };
                 // SAFETY: as above.
-                unsafe { place.cast::<libc::sockaddr_in6>().write(name) };
+                unsafe { target.cast::<libc::sockaddr_in6>().write(name) };
                 size_of::<libc::sockaddr_in6>()
             }
         };
@@ -210,17 +209,17 @@ impl Name {
 }
 
 pub(super) fn address_in(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
-    let place = std::ptr::from_ref(storage);
+    let source = std::ptr::from_ref(storage);
     match i32::from(storage.ss_family) {
         libc::AF_INET => {
-            // SAFETY: the family says that a sockaddr_in lies here; any bits are valid for it.
-            let name = unsafe { place.cast::<libc::sockaddr_in>().read() };
+            // SAFETY: the family implies a sockaddr_in; any bits are valid for it.
+            let name = unsafe { source.cast::<libc::sockaddr_in>().read() };
             let ip = name.sin_addr.s_addr.to_ne_bytes().into();
             Some(SocketAddrV4::new(ip, u16::from_be(name.sin_port)).into())
         }
         libc::AF_INET6 => {
-            // SAFETY: the family says that a sockaddr_in6 lies here; any bits are valid for it.
-            let name = unsafe { place.cast::<libc::sockaddr_in6>().read() };
+            // SAFETY: the family implies a sockaddr_in6; any bits are valid for it.
+            let name = unsafe { source.cast::<libc::sockaddr_in6>().read() };
             let ip = name.sin6_addr.s6_addr.into();
             let port = u16::from_be(name.sin6_port);
             Some(SocketAddrV6::new(ip, port, 0, name.sin6_scope_id).into())

@@ -1,5 +1,4 @@
-//! The system calls of the links, behind safe functions. No policy: what to do about an error is
-//! decided by the transports.
+//! The system calls of the links, behind safe functions. The transports handle their errors.
 #![allow(unsafe_code)]
 
 pub(crate) mod clock;

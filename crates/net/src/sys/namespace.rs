@@ -1,11 +1,11 @@
-//! A network of its own for one test: its loopback device can be slow or narrow without harm to
-//! tests that run beside it.
+//! A private network namespace for a test: concurrent tests are not affected by a slow loopback device
+//! or a small MTU.
 
 use std::process::Command;
 
-/// A part of a setup: waits until a cable from `here` to `there` carries. An end loses what it is to
-/// send until the kernel has noticed, in the background, that somebody is at the other one. It does so
-/// with a lock that the last command waits for.
+/// Setup commands that wait for the carrier of the veth pair `here` and `there`. Until the kernel has
+/// detected it, in the background, frames are dropped. The kernel does so under a lock that the last
+/// command waits for.
 pub(crate) const UNTIL_UP: &str = "for end in here there; do
         tries=0
         until ip link show $end | grep -q 'state UP'; do
@@ -16,12 +16,12 @@ pub(crate) const UNTIL_UP: &str = "for end in here there; do
     done
     ip link set lo up";
 
-/// Runs `test` in a thread that has a fresh network namespace, after the shell command `setup` ran
-/// in it. Without the privilege the test named `what` is skipped, which fails in CI.
+/// Runs `test` in a thread with a new network namespace, after the shell command `setup`. Without the
+/// privilege the test named `what` is skipped, which fails in CI.
 pub(crate) fn in_new_network(what: &str, setup: &str, test: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // SAFETY: no pointers; concerns only the calling thread, which ends with the test.
+            // SAFETY: no pointers; affects only the calling thread, which ends with the test.
             if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
                 let error = std::io::Error::last_os_error();
                 println!("skipped: {what}: no network namespace (needs CAP_SYS_ADMIN): {error}");
@@ -31,7 +31,7 @@ pub(crate) fn in_new_network(what: &str, setup: &str, test: impl FnOnce() + Send
                 );
                 return;
             }
-            // A child of this thread is born into its namespace.
+            // A child inherits the namespace of this thread.
             let status = Command::new("sh").args(["-ec", setup]).status();
             assert!(status.expect("sh").success(), "{setup}");
             test();

@@ -8,26 +8,26 @@ use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::clock::WallStamp;
-use super::message::{Control, iovec, told};
+use super::message::{Control, iovec, parse_control};
 use super::socket::{MAX_BATCH, set};
 use crate::ether::{ETHER_TYPE, MAGIC, Mac, PREFIX, Station};
 
 /// Since Linux 4.20; not in libc.
 const PACKET_IGNORE_OUTGOING: i32 = 23;
 
-/// A socket for frames of our EtherType to this port and to this machine, of one interface or of
-/// all (index 0).
+/// A socket for frames of [`ETHER_TYPE`] to this port and this machine, on one interface or on all
+/// (index 0).
 pub(crate) fn open(interface: u32, port: u16) -> io::Result<OwnedFd> {
-    // Protocol 0: nothing arrives before the filter is there.
+    // Protocol 0: no frames arrive before the filter is attached.
     // SAFETY: no pointers; the result is checked before use.
     let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: `fd` is open and nobody else owns it.
+    // SAFETY: `fd` is open and has no other owner.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     attach(&socket, &filter(port))?;
-    // An old kernel shows us what we send; the filter's look at the packet type drops it.
+    // On old kernels the filter drops outgoing frames by their packet type.
     let _ = set(&socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1);
     let name = name_of(interface, Mac::default());
     // SAFETY: `name` is a sockaddr_ll of the length given.
@@ -38,8 +38,8 @@ pub(crate) fn open(interface: u32, port: u16) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Lets through what begins with our mark, goes to `port`, and was sent to this machine alone:
-/// classic BPF (linux/filter.h), which sees the payload and loads in network order.
+/// Accepts unicast frames to this machine with [`MAGIC`] and `port`: classic BPF (linux/filter.h), which
+/// sees the payload and loads in network byte order.
 fn filter(port: u16) -> [libc::sock_filter; 8] {
     const LOAD_HALF: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS) as u16;
     const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
@@ -71,7 +71,7 @@ fn attach(socket: &OwnedFd, filter: &[libc::sock_filter]) -> io::Result<()> {
         // The kernel only reads it.
         filter: filter.as_ptr().cast_mut(),
     };
-    // SAFETY: `program` points to `filter`, which holds as many instructions as it says.
+    // SAFETY: `program` points to `filter` and has its length.
     let rc = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -88,8 +88,8 @@ fn attach(socket: &OwnedFd, filter: &[libc::sock_filter]) -> io::Result<()> {
     }
 }
 
-/// Sends the first [`MAX_BATCH`] (or fewer) datagrams that lie one behind the other in `bytes`, each
-/// in a frame of its own behind its prefix, and returns how many the kernel took: at least one.
+/// Sends up to [`MAX_BATCH`] of the contiguous datagrams in `bytes`, each with its prefix in its own
+/// frame. Returns how many the kernel accepted: at least one.
 pub(crate) fn send_many(
     socket: BorrowedFd<'_>,
     to: Station,
@@ -130,17 +130,17 @@ pub(crate) fn send_many(
 /// One received frame.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Frame {
-    /// Its sender; the port is not known here.
+    /// The sender; its port is in the payload.
     pub(crate) interface: u32,
     pub(crate) mac: Mac,
     /// Bytes in its slot.
     pub(crate) len: usize,
-    /// When it came in, if the socket stamps arrivals.
+    /// Arrival time, if the socket has timestamps.
     pub(crate) stamp: Option<WallStamp>,
 }
 
-/// Takes what is there without waiting: payload `i` into `bytes[i * slot..][..slot]`, the end of a
-/// longer one cut off. Returns how many of `frames` were filled.
+/// Receives the pending frames without waiting: payload `i` into `bytes[i * slot..][..slot]`, truncated
+/// to the slot. Returns how many of `frames` were filled.
 pub(crate) fn receive_many(
     socket: BorrowedFd<'_>,
     bytes: &mut [u8],
@@ -184,18 +184,18 @@ pub(crate) fn receive_many(
     for i in 0..n {
         let (interface, mac) = sender(&names[i]);
         // SAFETY: the kernel has filled this header, and its control buffer is in `controls`.
-        let told = unsafe { told(&headers[i].msg_hdr) };
+        let control = unsafe { parse_control(&headers[i].msg_hdr) };
         frames[i] = Frame {
             interface,
             mac,
             len: headers[i].msg_len as usize,
-            stamp: told.stamp,
+            stamp: control.stamp,
         };
     }
     Ok(n)
 }
 
-/// The interface that a frame came in by, and who sent it.
+/// The interface of a received frame, and its sender.
 pub(super) fn sender(name: &libc::sockaddr_ll) -> (u32, Mac) {
     let [a, b, c, d, e, f, ..] = name.sll_addr;
     let interface = u32::try_from(name.sll_ifindex).unwrap_or(0);

@@ -1,8 +1,8 @@
 //! The rings of a packet socket (`PACKET_MMAP`: packet(7) and the kernel's packet_mmap.rst): slots in
 //! memory that the kernel and this process share, of version 2 of its format (linux/if_packet.h).
 //!
-//! The first word of a slot says whose it is. Whoever has it reads or writes the rest, then gives it
-//! away with a store that releases what was written; the other's load acquires it.
+//! The first word of a slot holds its owner. The owner reads or writes the rest, then transfers the
+//! slot with a release store; the other side's load acquires it.
 
 // Lengths of a few bytes, converted to the integer types of the C interfaces.
 #![allow(clippy::cast_possible_truncation)]
@@ -23,51 +23,51 @@ use super::socket::{self, MAX_BATCH, set};
 use crate::MAX_DATAGRAM;
 use crate::ether::{Mac, PREFIX, Station};
 
-/// Bytes of a slot: a power of two, so that slots fill blocks without gaps. On the way in the kernel
-/// puts a frame 80 bytes into it.
+/// Bytes of a slot: a power of two, so that slots fill blocks without gaps. The kernel writes a received
+/// frame at offset 80.
 const SLOT: usize = 2048;
 const _: () = assert!(80 + PREFIX + MAX_DATAGRAM <= SLOT);
 
 /// Bytes of a block, which the kernel allocates in one piece: the largest page of any machine.
 const BLOCK: usize = 64 << 10;
 
-/// Slots of the ring for what arrives: the receive buffer of the other transports, 4 MiB.
-pub(crate) const RECEIVING: usize = socket::RECEIVE_BUFFER as usize / SLOT;
-/// Slots of the ring for what leaves: their send buffer, 2 MiB.
-pub(crate) const SENDING: usize = socket::SEND_BUFFER as usize / SLOT;
-const _: () = assert!((RECEIVING * SLOT).is_multiple_of(BLOCK));
-const _: () = assert!((SENDING * SLOT).is_multiple_of(BLOCK));
+/// Slots of the receive ring: as large as the receive buffer of the other transports, 4 MiB.
+pub(crate) const RX_SLOTS: usize = socket::RECEIVE_BUFFER as usize / SLOT;
+/// Slots of the transmit ring: as large as their send buffer, 2 MiB.
+pub(crate) const TX_SLOTS: usize = socket::SEND_BUFFER as usize / SLOT;
+const _: () = assert!((RX_SLOTS * SLOT).is_multiple_of(BLOCK));
+const _: () = assert!((TX_SLOTS * SLOT).is_multiple_of(BLOCK));
 
-/// Bytes of both, which lie one behind the other.
-const MAPPED: usize = (RECEIVING + SENDING) * SLOT;
+/// Bytes of both rings, which are contiguous.
+const MAPPED: usize = (RX_SLOTS + TX_SLOTS) * SLOT;
 
-/// Where in a slot the sender's name stands that arrived, and the payload that leaves: behind the
-/// header.
-const BEHIND: usize = libc::TPACKET2_HDRLEN - size_of::<sockaddr_ll>();
+/// The offset after the header in a slot: of the sender's address in a received frame, and of the payload
+/// in a sent one.
+const DATA_OFFSET: usize = libc::TPACKET2_HDRLEN - size_of::<sockaddr_ll>();
 
 /// A packet socket and its two rings.
 pub(crate) struct Rings {
     memory: NonNull<u8>,
-    /// The slot that the kernel looks at first when it is told to send.
+    /// The slot that the kernel sends next.
     sending: Mutex<usize>,
-    /// The slot that the next frame arrives in.
+    /// The slot of the next received frame.
     receiving: Mutex<usize>,
     socket: OwnedFd,
 }
 
 // SAFETY: the memory is mapped until the value is dropped, moves with it, and is not bound to a
-// thread. A slot is touched only by who holds its ring's lock.
+// thread. A slot is accessed only under its ring's lock.
 unsafe impl Send for Rings {}
 // SAFETY: as above.
 unsafe impl Sync for Rings {}
 
 impl Rings {
-    /// Gives the socket its rings. What has arrived before is lost.
+    /// Creates the rings of a socket. Frames received before are lost.
     pub(crate) fn new(socket: OwnedFd) -> io::Result<Rings> {
         let version = libc::tpacket_versions::TPACKET_V2 as i32;
         set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, version)?;
-        request(&socket, libc::PACKET_RX_RING, RECEIVING)?;
-        request(&socket, libc::PACKET_TX_RING, SENDING)?;
+        request(&socket, libc::PACKET_RX_RING, RX_SLOTS)?;
+        request(&socket, libc::PACKET_TX_RING, TX_SLOTS)?;
         // SAFETY: a new mapping at an address that the kernel chooses.
         let memory = unsafe {
             libc::mmap(
@@ -90,14 +90,14 @@ impl Rings {
         })
     }
 
-    /// Sends datagrams to one station, each behind its prefix, and returns how many left. The others
+    /// Sends datagrams to one station, each with its prefix, and returns how many were sent. The others
     /// did not fit into the ring, the socket's buffer or the interface's queue.
     ///
-    /// A slot is free again when its frame has left, for a few virtual devices a moment before it was
-    /// read; it is written again only after all the others.
+    /// A slot becomes free when its frame was sent; a few virtual devices free it just before they read
+    /// it. That is safe because it is reused only after all other slots.
     ///
-    /// The kernel leaves what it could not send in the ring, for the next call, which may be for
-    /// another station. So that is taken back: it is lost as in any full buffer.
+    /// The kernel keeps unsent frames in the ring for the next call, which may address another station.
+    /// So they are reclaimed: they are lost, as with any full buffer.
     pub(crate) fn send<'a>(
         &self,
         to: Station,
@@ -109,23 +109,23 @@ impl Rings {
         while datagrams.peek().is_some() {
             let mut filled = 0;
             while filled < MAX_BATCH {
-                let slot = self.leaving(*first + filled);
+                let slot = self.tx_slot(*first + filled);
                 if slot.status().load(Ordering::Acquire) != libc::TP_STATUS_AVAILABLE {
                     break;
                 }
                 let Some((prefix, datagram)) = datagrams.next() else {
                     break;
                 };
-                // SAFETY: it is ours: we have the lock, and the kernel has nothing to send in it.
+                // SAFETY: this process owns the slot: it has the lock, and the slot is available.
                 unsafe { slot.fill(&prefix, datagram) };
                 filled += 1;
             }
             if filled == 0 {
                 break;
             }
-            let outcome = self.tell_to_send(to);
-            let left = self.take_back(*first, filled);
-            *first = (*first + left) % SENDING;
+            let outcome = self.flush(to);
+            let left = self.reclaim(*first, filled);
+            *first = (*first + left) % TX_SLOTS;
             sent += left;
             if left < filled {
                 outcome?;
@@ -135,8 +135,8 @@ impl Rings {
         Ok(sent)
     }
 
-    /// Has the kernel send what is in the ring, without waiting.
-    fn tell_to_send(&self, to: Station) -> io::Result<()> {
+    /// Makes the kernel send the frames in the ring, without waiting.
+    fn flush(&self, to: Station) -> io::Result<()> {
         let name = name_of(to.interface, to.mac);
         // SAFETY: no buffer, and a name of the length given.
         let rc = unsafe {
@@ -156,13 +156,13 @@ impl Rings {
         }
     }
 
-    /// How many of the `filled` slots from `first` on the kernel has taken; makes the others ours
-    /// again. It stops at the first that it cannot send, also at one whose length it refuses
-    /// (`TP_STATUS_WRONG_FORMAT`), and looks there again next time. Outside of a call it looks at
-    /// none, and no other call is under way: the lock is ours.
-    fn take_back(&self, first: usize, filled: usize) -> usize {
+    /// How many of the `filled` slots from `first` on the kernel has sent; reclaims the others. The
+    /// kernel stops at the first slot that it cannot send, including one with a refused length
+    /// (`TP_STATUS_WRONG_FORMAT`), and resumes there in the next call. Outside a call it accesses no
+    /// slot, and the lock excludes concurrent calls.
+    fn reclaim(&self, first: usize, filled: usize) -> usize {
         const REFUSED: u32 = libc::TP_STATUS_SEND_REQUEST | libc::TP_STATUS_WRONG_FORMAT;
-        let status = |i| self.leaving(first + i).status();
+        let status = |i| self.tx_slot(first + i).status();
         let taken = (0..filled)
             .find(|i| status(*i).load(Ordering::Acquire) & REFUSED != 0)
             .unwrap_or(filled);
@@ -172,35 +172,35 @@ impl Rings {
         taken
     }
 
-    /// Shows what has arrived, at most `most` frames, and gives their slots back: the interface that
-    /// a frame came in by, its sender, when it came in, and its payload, the end of a longer one cut off.
-    pub(crate) fn take(&self, most: usize, mut see: impl FnMut(u32, Mac, WallStamp, &[u8])) {
+    /// Passes up to `most` received frames to `visit` and returns their slots: interface, sender, arrival
+    /// time, and payload, truncated to the slot.
+    pub(crate) fn take(&self, most: usize, mut visit: impl FnMut(u32, Mac, WallStamp, &[u8])) {
         let mut next = lock(&self.receiving);
         for _ in 0..most {
-            let slot = self.arriving(*next);
+            let slot = self.rx_slot(*next);
             if slot.status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
                 break;
             }
-            // SAFETY: the slot is ours, and goes back only below.
+            // SAFETY: this process owns the slot until the store below.
             let (name, stamp, payload) = unsafe { (slot.name(), slot.stamp(), slot.payload()) };
             let (interface, mac) = sender(&name);
-            see(interface, mac, stamp, payload);
+            visit(interface, mac, stamp, payload);
             slot.status()
                 .store(libc::TP_STATUS_KERNEL, Ordering::Release);
-            *next = (*next + 1) % RECEIVING;
+            *next = (*next + 1) % RX_SLOTS;
         }
     }
 
-    fn arriving(&self, number: usize) -> Slot<'_> {
-        self.slot(number % RECEIVING)
+    fn rx_slot(&self, number: usize) -> Slot<'_> {
+        self.slot(number % RX_SLOTS)
     }
 
-    fn leaving(&self, number: usize) -> Slot<'_> {
-        self.slot(RECEIVING + number % SENDING)
+    fn tx_slot(&self, number: usize) -> Slot<'_> {
+        self.slot(RX_SLOTS + number % TX_SLOTS)
     }
 
     fn slot(&self, number: usize) -> Slot<'_> {
-        // SAFETY: the mapping has so many slots: see the two callers.
+        // SAFETY: both callers pass a number within the mapping.
         let start = unsafe { self.memory.add(number * SLOT) };
         Slot {
             start,
@@ -211,7 +211,7 @@ impl Rings {
 
 impl Drop for Rings {
     fn drop(&mut self) {
-        // SAFETY: it was mapped with this length, and nobody borrows from it any more.
+        // SAFETY: it was mapped with this length, and no borrow is left.
         unsafe { libc::munmap(self.memory.as_ptr().cast(), MAPPED) };
     }
 }
@@ -228,7 +228,7 @@ struct Slot<'a> {
 }
 
 impl<'a> Slot<'a> {
-    /// Whose the slot is.
+    /// The owner of the slot.
     fn status(&self) -> &'a AtomicU32 {
         const _: () = assert!(offset_of!(tpacket2_hdr, tp_status) == 0);
         // SAFETY: a slot begins with this word, is aligned to its size, and is mapped as long as the
@@ -236,16 +236,15 @@ impl<'a> Slot<'a> {
         unsafe { AtomicU32::from_ptr(self.start.as_ptr().cast()) }
     }
 
-    /// Writes a datagram behind its prefix and gives the slot to the kernel to send. What is longer
-    /// than a slot is cut off.
+    /// Writes the prefix and the datagram, truncated to the slot, and transfers the slot to the kernel.
     ///
     /// # Safety
-    /// The slot is ours, of the ring that sends.
+    /// This process owns the slot, which is in the transmit ring.
     unsafe fn fill(&self, prefix: &[u8; PREFIX], datagram: &[u8]) {
-        let len = datagram.len().min(SLOT - BEHIND - PREFIX);
-        // SAFETY: all of it lies in the slot, behind its header, and nobody else looks at it now.
+        let len = datagram.len().min(SLOT - DATA_OFFSET - PREFIX);
+        // SAFETY: all of it is in the slot, after its header, and this process has exclusive access.
         unsafe {
-            let to = self.start.add(BEHIND);
+            let to = self.start.add(DATA_OFFSET);
             to.copy_from_nonoverlapping(NonNull::from(prefix).cast(), PREFIX);
             let from = NonNull::from(datagram).cast();
             to.add(PREFIX).copy_from_nonoverlapping(from, len);
@@ -256,31 +255,31 @@ impl<'a> Slot<'a> {
         self.status().store(send, Ordering::Release);
     }
 
-    /// Where the frame came from.
+    /// The sender of the frame.
     ///
     /// # Safety
-    /// The slot is ours, of the ring that receives.
+    /// This process owns the slot, which is in the receive ring.
     unsafe fn name(&self) -> sockaddr_ll {
-        // SAFETY: the kernel has put it there, aligned.
-        unsafe { self.start.add(BEHIND).cast().read() }
+        // SAFETY: the kernel has written it there, aligned.
+        unsafe { self.start.add(DATA_OFFSET).cast().read() }
     }
 
-    /// When the frame came in: where its socket asks for no stamps, when the kernel put it here.
+    /// Arrival time of the frame; without socket timestamps, the time when the kernel filled the slot.
     ///
     /// # Safety
-    /// The slot is ours, of the ring that receives.
+    /// This process owns the slot, which is in the receive ring.
     unsafe fn stamp(&self) -> WallStamp {
-        // SAFETY: the header is the kernel's, whole and aligned.
+        // SAFETY: the kernel has written the header, aligned.
         let header = unsafe { self.start.cast::<tpacket2_hdr>().read() };
         WallStamp::new(header.tp_sec.into(), header.tp_nsec.into())
     }
 
-    /// What the frame carries.
+    /// The payload of the frame.
     ///
     /// # Safety
-    /// The slot is ours, of the ring that receives, until the result is gone.
+    /// This process owns the slot, which is in the receive ring, during the lifetime of the result.
     unsafe fn payload(&self) -> &'a [u8] {
-        // SAFETY: the header is the kernel's, whole and aligned; the slice ends with the slot.
+        // SAFETY: the kernel has written the header, aligned; the slice ends with the slot.
         unsafe {
             let header = self.start.cast::<tpacket2_hdr>().read();
             let start = usize::from(header.tp_net).min(SLOT);
@@ -290,7 +289,7 @@ impl<'a> Slot<'a> {
     }
 }
 
-/// Asks for a ring of so many slots.
+/// Requests a ring of `slots` slots.
 fn request(socket: &OwnedFd, ring: i32, slots: usize) -> io::Result<()> {
     let request = tpacket_req {
         tp_block_size: BLOCK as u32,

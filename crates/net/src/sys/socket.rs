@@ -1,5 +1,5 @@
-//! UDP socket calls that the standard library does not have: options before bind, segmentation
-//! offload both ways, many datagrams in one call. Linux only.
+//! UDP socket calls that the standard library lacks: options before bind, GSO and GRO, many datagrams in
+//! one call. Linux only.
 
 // Lengths of C structures of a few bytes, converted to the integer types of the C interfaces.
 #![allow(clippy::cast_possible_truncation)]
@@ -10,36 +10,36 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use super::clock::WallStamp;
-use super::message::{Control, Name, Wishes, address_in, iovec, told};
+use super::message::{Control, Name, SendControl, address_in, iovec, parse_control};
 
-/// The most datagrams that [`send_many`] and [`receive_many`] move in one call, and the most
-/// segments of one [`send_segmented`]: `UDP_MAX_SEGMENTS` of Linux before 6.9 (128 since).
+/// The most datagrams of one [`send_many`] or [`receive_many`], and the most segments of one GSO
+/// [`send`]: `UDP_MAX_SEGMENTS` of Linux before 6.9 (128 since).
 pub(crate) const MAX_BATCH: usize = 64;
 
-/// Bytes of receive buffer that every transport asks for. The system's default (208 KiB, about 90 packets
-/// by its own accounting) lost 48 of 59 key frames of 140 kB on a loss-free link, 4 MiB lost none.
+/// Receive buffer of every transport, in bytes. With the system's default (208 KiB, about 90 packets by its
+/// own accounting), 48 of 59 key frames of 140 kB were lost on a loss-free link; with 4 MiB, none.
 pub(crate) const RECEIVE_BUFFER: u32 = 4 << 20;
 
-/// Bytes of send buffer: a batch that does not fit is lost, so several key frames.
+/// Send buffer in bytes: several key frames, since a batch that does not fit is lost.
 pub(crate) const SEND_BUFFER: u32 = 2 << 20;
 
 /// One received message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Message {
     pub(crate) from: Option<SocketAddr>,
-    /// The address of ours that it was sent to, if the socket was asked to tell.
+    /// The local destination address, if packet info is enabled.
     pub(crate) to: Option<IpAddr>,
     /// Bytes in its slot.
     pub(crate) len: usize,
-    /// The datagrams that the kernel joined are this long each, but the last.
+    /// The size of each coalesced datagram (GRO), except the last.
     pub(crate) segment: Option<usize>,
-    /// When it came in, if the socket [stamps arrivals](stamp_arrivals).
+    /// Arrival time, if [timestamps](stamp_arrivals) are enabled.
     pub(crate) stamp: Option<WallStamp>,
-    /// It did not fit into its slot.
+    /// The datagram did not fit into its slot.
     pub(crate) truncated: bool,
 }
 
-/// A bound UDP socket. An IPv6 one takes IPv4 as well if its address is `::`.
+/// A bound UDP socket; dual-stack if its address is `::`.
 pub(crate) fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
     let family = if address.is_ipv4() {
         libc::AF_INET
@@ -51,7 +51,7 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: `fd` is open and nobody else owns it.
+    // SAFETY: `fd` is open and has no other owner.
     let socket = UdpSocket::from(unsafe { OwnedFd::from_raw_fd(fd) });
     if let SocketAddr::V6(v6) = address {
         let only = i32::from(!v6.ip().is_unspecified());
@@ -88,7 +88,7 @@ pub(crate) fn set(socket: impl AsFd, level: i32, option: i32, value: i32) -> io:
 pub(crate) fn read(socket: impl AsFd, level: i32, option: i32) -> io::Result<i32> {
     let mut value = 0i32;
     let mut len = LEN_OF_INT;
-    // SAFETY: `value` is writable for `len` bytes, and the kernel writes no more than that.
+    // SAFETY: `value` is writable for `len` bytes, and the kernel writes at most that.
     let rc = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
@@ -105,47 +105,47 @@ pub(crate) fn read(socket: impl AsFd, level: i32, option: i32) -> io::Result<i32
     }
 }
 
-/// Has the kernel stamp what comes in (socket(7), `SO_TIMESTAMPNS`). A kernel that does not is warned of:
-/// late wake-ups of the receiver then look like delays of the link. `who` is for the warning.
-pub(crate) fn stamp_arrivals(socket: impl AsFd, who: &str) {
+/// Enables kernel timestamps of received packets (socket(7), `SO_TIMESTAMPNS`). Warns in the name of `link`
+/// if that fails: wake-up latency of the receiver then looks like link delay.
+pub(crate) fn stamp_arrivals(socket: impl AsFd, link: &str) {
     if let Err(error) = set(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1) {
-        tracing::warn!("{who}: the kernel stamps no arrivals: {error}");
+        tracing::warn!("{link}: cannot enable receive timestamps: {error}");
     }
 }
 
-/// Asks for a send buffer of so many bytes, beyond the system's limit if we may.
+/// Requests a send buffer of `bytes` bytes, beyond the system's limit if privileged.
 pub(crate) fn enlarge_send_buffer(socket: impl AsFd, bytes: u32) {
     enlarge(socket, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, bytes);
 }
 
-/// The same for the receive buffer; warns if it came out smaller. `who` is for the warning.
-pub(crate) fn enlarge_receive_buffer(socket: impl AsFd, who: &str, bytes: u32) {
+/// The same for the receive buffer; warns in the name of `link` if the kernel granted less.
+pub(crate) fn enlarge_receive_buffer(socket: impl AsFd, link: &str, bytes: u32) {
     let got = enlarge(socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, bytes);
     if i64::from(got) < i64::from(bytes) {
         tracing::warn!(
-            "{who}: receive buffer of {got} bytes instead of {bytes}: bursts may be lost; raise \
+            "{link}: receive buffer is {got} bytes instead of {bytes}: bursts may be lost; raise \
              the limit with `sysctl -w net.core.rmem_max={bytes}`"
         );
     }
 }
 
-/// Returns what was granted.
+/// Returns the granted size.
 fn enlarge(socket: impl AsFd, force: i32, plain: i32, bytes: u32) -> i32 {
     let want = i32::try_from(bytes).unwrap_or(i32::MAX / 2);
     if set(&socket, libc::SOL_SOCKET, force, want).is_err() {
-        // Never fails: the kernel takes as much as it allows.
+        // Never fails: the kernel clamps the value.
         let _ = set(&socket, libc::SOL_SOCKET, plain, want);
     }
     // The kernel doubles the figure for its own accounting (socket(7)).
     read(&socket, libc::SOL_SOCKET, plain).map_or(0, |got| got / 2)
 }
 
-/// Sends `bytes` in one call: as one datagram, or as datagrams of `wishes.segment` bytes each, which
-/// the kernel (or the network card) cuts; then at most [`MAX_BATCH`] of them and 65 507 bytes.
+/// Sends `bytes` in one call: as one datagram, or with GSO as datagrams of `data.segment` bytes each, at
+/// most [`MAX_BATCH`] of them and 65 507 bytes.
 pub(crate) fn send(
     socket: &UdpSocket,
     to: SocketAddr,
-    wishes: Wishes,
+    data: SendControl,
     bytes: &[u8],
 ) -> io::Result<()> {
     let mut name = Name::new(to);
@@ -157,7 +157,7 @@ pub(crate) fn send(
     header.msg_namelen = name.len;
     header.msg_iov = &raw mut part;
     header.msg_iovlen = 1;
-    control.fill(&mut header, to, wishes);
+    control.fill(&mut header, to, data);
     // SAFETY: `header` points to `name`, `part`, `bytes` and `control`, which all outlive the call.
     let n = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, SEND_FLAGS) };
     if n < 0 {
@@ -167,12 +167,12 @@ pub(crate) fn send(
     }
 }
 
-/// Sends the first [`MAX_BATCH`] (or fewer) datagrams that lie one behind the other in `bytes`,
-/// and returns how many the kernel took: at least one.
+/// Sends up to [`MAX_BATCH`] of the contiguous datagrams in `bytes`, and returns how many the kernel
+/// accepted: at least one.
 pub(crate) fn send_many(
     socket: &UdpSocket,
     to: SocketAddr,
-    wishes: Wishes,
+    data: SendControl,
     bytes: &[u8],
     segment: usize,
 ) -> io::Result<usize> {
@@ -189,7 +189,7 @@ pub(crate) fn send_many(
         header.msg_hdr.msg_namelen = name.len;
         header.msg_hdr.msg_iov = std::ptr::from_mut(part);
         header.msg_hdr.msg_iovlen = 1;
-        control.fill(&mut header.msg_hdr, to, wishes);
+        control.fill(&mut header.msg_hdr, to, data);
         count += 1;
     }
     // SAFETY: the first `count` headers point to `name`, `parts`, `control` and `bytes`, which
@@ -205,8 +205,8 @@ pub(crate) fn send_many(
     usize::try_from(n).map_err(|_| io::Error::last_os_error())
 }
 
-/// Takes what is there without waiting: message `i` into `bytes[i * slot..][..slot]`. Returns how
-/// many of `messages` were filled.
+/// Receives the pending messages without waiting: message `i` into `bytes[i * slot..][..slot]`. Returns
+/// how many of `messages` were filled.
 pub(crate) fn receive_many(
     socket: &UdpSocket,
     bytes: &mut [u8],
@@ -253,13 +253,13 @@ pub(crate) fn receive_many(
     let n = usize::try_from(n).map_err(|_| io::Error::last_os_error())?;
     for i in 0..n {
         // SAFETY: the kernel has filled this header, and its control buffer is in `controls`.
-        let told = unsafe { told(&headers[i].msg_hdr) };
+        let control = unsafe { parse_control(&headers[i].msg_hdr) };
         messages[i] = Message {
             from: address_in(&names[i]),
-            to: told.to,
+            to: control.to,
             len: headers[i].msg_len as usize,
-            segment: told.segment,
-            stamp: told.stamp,
+            segment: control.segment,
+            stamp: control.stamp,
             truncated: headers[i].msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
         };
     }

@@ -1,5 +1,4 @@
-//! An `AF_XDP` socket (crate `xdp`), and the little program in the kernel that hands it our frames
-//! (bpf(2)).
+//! An `AF_XDP` socket (crate `xdp`), and the eBPF program that redirects OpenUVR frames to it (bpf(2)).
 
 // Lengths of a few bytes and system call results, converted to the integer types of bpf(2).
 #![allow(clippy::cast_possible_truncation)]
@@ -17,25 +16,25 @@ use xdp::{RingConfigBuilder, Rings, Umem};
 use crate::ether::{ETHER_TYPE, MAGIC};
 
 /// Entries of each ring, a power of two: ten key frames of 140 kB.
-const RING: u32 = 1024;
+const RING_ENTRIES: u32 = 1024;
 
-/// Frames that one call takes or sends at most.
-const AT_ONCE: usize = 64;
+/// The most frames sent or received in one call.
+const MAX_FRAMES: usize = 64;
 
-/// Bytes in front of the payload.
+/// Bytes before the payload.
 const ETHERNET: usize = 14;
 
-/// The queue of the card that non-IP frames come in by: cards spread only what has ports.
+/// The receive queue of non-IP frames: network cards distribute only flows with ports.
 const QUEUE: u32 = 0;
 
-/// A socket on one interface. What the kernel program redirects does not go up the ordinary way.
+/// A socket on one interface. Frames that the eBPF program redirects bypass the network stack.
 pub(crate) struct Xsk {
     state: Mutex<State>,
-    // Dropping it takes the program off the interface; the kernel does so too if we are killed.
+    // Dropping it detaches the program from the interface; the kernel also does so if this process dies.
     _program: Attached,
 }
 
-/// Dropped from the top: the memory goes last.
+/// Fields are dropped in order: the memory goes last.
 struct State {
     rings: Rings,
     slab: HeapSlab,
@@ -43,8 +42,8 @@ struct State {
     umem: Umem,
 }
 
-// SAFETY: the pointers in it lead to memory that is mapped for this value alone and moves with it;
-// nothing in it is bound to a thread.
+// SAFETY: its pointers refer to memory that is mapped for this value alone and moves with it; no field
+// is bound to a thread.
 unsafe impl Send for State {}
 
 struct Attached {
@@ -54,35 +53,35 @@ struct Attached {
 }
 
 impl Xsk {
-    /// Opens one on an interface, in copy mode and with the generic hook, which every driver has.
+    /// Opens a socket on an interface, in copy mode with the generic hook, which every driver supports.
     pub(crate) fn open(interface: u32, port: u16) -> io::Result<Xsk> {
         let config = UmemCfgBuilder {
             frame_size: FrameSize::TwoK,
-            frame_count: RING * 2,
+            frame_count: RING_ENTRIES * 2,
             ..UmemCfgBuilder::default()
         };
         let config = config.build().map_err(io::Error::other)?;
         let mut umem = Umem::map(config)?;
-        let mut builder = XdpSocketBuilder::new().map_err(plain)?;
+        let mut builder = XdpSocketBuilder::new().map_err(io_error)?;
         let counts = RingConfigBuilder {
-            rx_count: RING,
-            tx_count: RING,
-            fill_count: RING,
-            completion_count: RING,
+            rx_count: RING_ENTRIES,
+            tx_count: RING_ENTRIES,
+            fill_count: RING_ENTRIES,
+            completion_count: RING_ENTRIES,
         };
         let counts = counts.build().map_err(io::Error::other)?;
-        let (mut rings, mut flags) = builder.build_rings(&umem, counts).map_err(plain)?;
+        let (mut rings, mut flags) = builder.build_rings(&umem, counts).map_err(io_error)?;
         flags.force_copy();
         let socket = builder
             .bind(NicIndex::new(interface), QUEUE, flags)
-            .map_err(plain)?;
+            .map_err(io_error)?;
         // SAFETY: `umem` is dropped after the socket: see State.
-        unsafe { rings.fill_ring.enqueue(&mut umem, RING as usize) };
+        unsafe { rings.fill_ring.enqueue(&mut umem, RING_ENTRIES as usize) };
         let program = Attached::new(interface, port, &socket)?;
         Ok(Xsk {
             state: Mutex::new(State {
                 rings,
-                slab: HeapSlab::with_capacity(AT_ONCE),
+                slab: HeapSlab::with_capacity(MAX_FRAMES),
                 socket,
                 umem,
             }),
@@ -90,7 +89,7 @@ impl Xsk {
         })
     }
 
-    /// Sends frames, each the three parts one behind the other, and returns how many found room.
+    /// Sends frames, each the concatenation of its three parts, and returns how many fit into the ring.
     pub(crate) fn send<'a>(
         &self,
         frames: impl Iterator<Item = ([u8; ETHERNET], [u8; crate::ether::PREFIX], &'a [u8])>,
@@ -102,11 +101,11 @@ impl Xsk {
             socket,
             umem,
         } = &mut *state;
-        rings.completion_ring.dequeue(umem, RING as usize);
+        rings.completion_ring.dequeue(umem, RING_ENTRIES as usize);
         let mut sent = 0;
         let mut frames = frames.peekable();
         while frames.peek().is_some() {
-            for (header, prefix, datagram) in frames.by_ref().take(AT_ONCE) {
+            for (header, prefix, datagram) in frames.by_ref().take(MAX_FRAMES) {
                 // SAFETY: the packet goes to the kernel or back to `umem` before this returns.
                 let Some(mut packet) = (unsafe { umem.alloc() }) else {
                     break;
@@ -132,13 +131,13 @@ impl Xsk {
                 break;
             }
             kick(socket, queued)?;
-            rings.completion_ring.dequeue(umem, RING as usize);
+            rings.completion_ring.dequeue(umem, RING_ENTRIES as usize);
         }
         Ok(sent)
     }
 
-    /// Shows what has arrived, at most 64 frames, and gives their memory back.
-    pub(crate) fn take(&self, mut see: impl FnMut(&[u8])) {
+    /// Passes up to 64 received frames to `visit` and returns their memory.
+    pub(crate) fn take(&self, mut visit: impl FnMut(&[u8])) {
         let mut state = self.state();
         let State {
             rings, slab, umem, ..
@@ -149,14 +148,14 @@ impl Xsk {
         // SAFETY: all packets go back to `umem` below.
         let count = unsafe { rx.recv(umem, slab) };
         while let Some(packet) = slab.pop_back() {
-            see(&packet);
+            visit(&packet);
             umem.free_packet(packet);
         }
         // SAFETY: `umem` is dropped after the socket: see State.
         unsafe { rings.fill_ring.enqueue(umem, count) };
     }
 
-    /// What has something to read when frames are there.
+    /// The descriptor that is readable while frames are pending.
     pub(crate) fn readable(&self) -> BorrowedFd<'_> {
         let fd = self.state().socket.as_raw_fd();
         // SAFETY: the socket stays open as long as `self`, which the result borrows.
@@ -168,7 +167,7 @@ impl Xsk {
     }
 }
 
-/// Has the kernel send what is in the ring: it takes 32 a call and then says EAGAIN.
+/// Makes the kernel send the frames in the ring: 32 per call, then EAGAIN.
 fn kick(socket: &XdpSocket, queued: usize) -> io::Result<()> {
     for _ in 0..=queued.div_ceil(32) {
         // SAFETY: no buffer and no address; the descriptor is open.
@@ -193,11 +192,11 @@ fn kick(socket: &XdpSocket, queued: usize) -> io::Result<()> {
             return Err(error);
         }
     }
-    // The device is busy; what is in the ring leaves with the next call.
+    // The device is busy; the frames in the ring are sent with the next call.
     Ok(())
 }
 
-fn plain(error: SocketError) -> io::Error {
+fn io_error(error: SocketError) -> io::Error {
     match error {
         SocketError::SocketCreation(inner)
         | SocketError::Bind(inner)
@@ -218,7 +217,7 @@ const BPF_XDP: u32 = 37;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 
 impl Attached {
-    /// Loads the program and puts it on the interface.
+    /// Loads the program and attaches it to the interface.
     fn new(interface: u32, port: u16, socket: &XdpSocket) -> io::Result<Attached> {
         // Type, bytes of key and value, entries.
         let map = descriptor(BPF_MAP_CREATE, &[BPF_MAP_TYPE_XSKMAP, 4, 4, QUEUE + 1])?;
@@ -240,8 +239,8 @@ impl Attached {
     }
 }
 
-/// The program: frames of our EtherType, mark and port that are for one machine go to the socket of
-/// the queue they came in by; everything else, and what came in by another queue, goes on as ever.
+/// The program: unicast frames with [`ETHER_TYPE`], [`MAGIC`] and `port` go to the socket of their
+/// receive queue; all others, and frames of other queues, pass to the network stack.
 fn load(map: &OwnedFd, port: u16) -> io::Result<OwnedFd> {
     // Instructions of eBPF (RFC 9669): operation, destination, source, jump or offset, constant.
     let step = |code: u8, to: u8, from: u8, offset: i16, constant: u32| -> u64 {
@@ -255,9 +254,9 @@ fn load(map: &OwnedFd, port: u16) -> io::Result<OwnedFd> {
     let load_half = |to, from, offset| step(0x69, to, from, offset, 0);
     let load_byte = |to, from, offset| step(0x71, to, from, offset, 0);
     let set = |to, constant| step(0xb7, to, 0, 0, constant);
-    // Jumps count from the instruction behind them; the last three let a frame pass.
+    // Jumps are relative to the next instruction; the last two instructions pass the frame.
     let unless_equal = |what, constant, over| step(0x55, what, 0, over, constant);
-    // As they lie in memory, since the loads are of this machine's order.
+    // In memory order, since loads use this machine's byte order.
     let memory = |bytes: [u8; 2]| u32::from(u16::from_ne_bytes(bytes));
     let program = [
         load_word(2, 1, 0),     // r2: the frame's start
@@ -265,8 +264,8 @@ fn load(map: &OwnedFd, port: u16) -> io::Result<OwnedFd> {
         step(0xbf, 4, 2, 0, 0), // r4 = r2
         step(0x07, 4, 0, 0, (ETHERNET + crate::ether::PREFIX) as u32), // r4 += headers
         step(0x2d, 4, 3, 14, 0), // too short: pass
-        load_byte(5, 2, 0),     // first byte of the receiver
-        step(0x45, 5, 0, 12, 1), // a group: pass
+        load_byte(5, 2, 0),     // first byte of the destination
+        step(0x45, 5, 0, 12, 1), // multicast: pass
         load_half(5, 2, 12),
         unless_equal(5, memory(ETHER_TYPE.to_be_bytes()), 10),
         load_half(5, 2, 14),
@@ -289,7 +288,7 @@ fn load(map: &OwnedFd, port: u16) -> io::Result<OwnedFd> {
     attributes[0] = BPF_PROG_TYPE_XDP;
     attributes[1] = program.len() as u32;
     attributes[2..6].copy_from_slice(&[code_low, code_high, licence_low, licence_high]);
-    // Behind the log (level, size, pointer), the kernel version, flags, name and interface.
+    // After the log (level, size, pointer), the kernel version, flags, name and interface.
     attributes[17] = BPF_XDP;
     descriptor(BPF_PROG_LOAD, &attributes)
 }
@@ -309,14 +308,14 @@ fn number(fd: &OwnedFd) -> u32 {
 
 fn descriptor(command: i32, attributes: &[u32]) -> io::Result<OwnedFd> {
     let fd = bpf(command, attributes)?;
-    // SAFETY: these commands return a new descriptor, which nobody else owns.
+    // SAFETY: these commands return a new descriptor, which has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// `attributes` is the beginning of the command's `union bpf_attr`; pointers in it lead to memory
-/// that outlives the call.
+/// `attributes` is the start of the command's `union bpf_attr`; its pointers refer to memory that
+/// outlives the call.
 fn bpf(command: i32, attributes: &[u32]) -> io::Result<i32> {
-    // SAFETY: the kernel reads as many bytes as it is told, and what the pointers in them lead to.
+    // SAFETY: the kernel reads the given number of bytes, and the memory that they point to.
     let rc = unsafe {
         libc::syscall(
             libc::SYS_bpf,

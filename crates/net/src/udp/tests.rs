@@ -6,25 +6,25 @@ use std::time::Duration;
 
 use openuvr_proto::control::ladder::Rung;
 
-use super::{MOST_UNCUT, Options, Udp};
+use super::{MAX_NO_GSO_PEERS, Options, Udp};
 use crate::address::{address_of, path_of, segmented};
-use crate::ladder::Ladder;
 use crate::sys::namespace::in_new_network;
 use crate::sys::socket;
+use crate::transport_selection::TransportSelector;
 use crate::{Link, LinkError, MAX_DATAGRAM, RecvBatch, Transport as _};
 
 const HOSTS: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
 const LONG: Option<Duration> = Some(Duration::from_secs(10));
 
-fn open(address: &str, options: &Options) -> Ladder {
-    Ladder::of(bind(address, options), None).unwrap()
+fn open(address: &str, options: &Options) -> TransportSelector {
+    TransportSelector::of(bind(address, options), None).unwrap()
 }
 
 fn bind(address: &str, options: &Options) -> Udp {
     Udp::bind(address.parse().unwrap(), options).unwrap()
 }
 
-fn address(link: &Ladder) -> std::net::SocketAddr {
+fn address(link: &TransportSelector) -> std::net::SocketAddr {
     link.local_addr().unwrap()
 }
 
@@ -40,7 +40,7 @@ fn numbered(count: usize, segment: usize, last: usize) -> Vec<u8> {
     bytes
 }
 
-/// Receives until `count` datagrams are there.
+/// Receives `count` datagrams.
 fn collect(link: &dyn Link, count: usize) -> Vec<Vec<u8>> {
     let mut batch = RecvBatch::default();
     let mut all = Vec::new();
@@ -52,7 +52,7 @@ fn collect(link: &dyn Link, count: usize) -> Vec<Vec<u8>> {
     all
 }
 
-fn check_batches(from: &Ladder, to: &Ladder) {
+fn check_batches(from: &TransportSelector, to: &TransportSelector) {
     let path = path_of(address(to));
     for (count, segment, last) in [
         (1, 1400, 1400),
@@ -75,7 +75,7 @@ fn check_batches(from: &Ladder, to: &Ladder) {
 }
 
 #[test]
-fn batches_arrive_whole_and_in_order_with_and_without_offloads() {
+fn batches_arrive_intact_and_in_order() {
     let modes = [Options::default(), Options::PLAIN];
     for host in HOSTS {
         for out in &modes {
@@ -83,8 +83,8 @@ fn batches_arrive_whole_and_in_order_with_and_without_offloads() {
                 let (a, b) = (open(host, out), open(host, inward));
                 let want = if out.gso { Rung::UdpGso } else { Rung::Udp };
                 let path = path_of(address(&b));
-                assert_eq!(a.rung(path), want);
-                assert_eq!(a.rung(segmented(path, false)), Rung::Udp);
+                assert_eq!(a.transport(path), want);
+                assert_eq!(a.transport(segmented(path, false)), Rung::Udp);
                 check_batches(&a, &b);
             }
         }
@@ -103,17 +103,17 @@ fn offloads_move_a_large_batch_in_one_call() {
     }
 }
 
-/// With all control messages that a socket can get: joined datagrams, our address, the stamp.
+/// With all control messages of a socket: GRO segment size, packet info, timestamp.
 #[test]
-fn a_late_reader_learns_when_datagrams_came_in() {
-    let dialled = |options: Options| Options {
-        dialled: true,
+fn a_late_reader_gets_arrival_times() {
+    let with_packet_info = |options: Options| Options {
+        reply_from_destination: true,
         ..options
     };
     for options in [
         Options::default(),
         Options::PLAIN,
-        dialled(Options::default()),
+        with_packet_info(Options::default()),
     ] {
         for bound in ["127.0.0.1:0", "[::1]:0", "0.0.0.0:0", "[::]:0"] {
             let link = open(bound, &options);
@@ -136,7 +136,7 @@ fn a_late_reader_learns_when_datagrams_came_in() {
 }
 
 #[test]
-fn what_is_sent_is_marked_as_interactive_video() {
+fn datagrams_are_marked_as_interactive_video() {
     for host in HOSTS {
         let socket = bind(host, &Options::default()).socket;
         let read = |level, option| socket::read(&socket, level, option).unwrap();
@@ -149,7 +149,7 @@ fn what_is_sent_is_marked_as_interactive_video() {
 }
 
 #[test]
-fn both_families_meet_at_a_dual_stack_socket() {
+fn a_dual_stack_socket_receives_both_families() {
     let both = open("[::]:0", &Options::default());
     let port = address(&both).port();
     for host in ["127.0.0.1", "[::1]"] {
@@ -204,7 +204,7 @@ fn an_oversize_datagram_is_dropped() {
 }
 
 #[test]
-fn a_segment_that_no_peer_would_take_is_refused() {
+fn an_invalid_segment_size_is_refused() {
     let link = open("127.0.0.1:0", &Options::default());
     let to = path_of(address(&link));
     for segment in [0, MAX_DATAGRAM + 1] {
@@ -218,7 +218,7 @@ fn a_segment_that_no_peer_would_take_is_refused() {
 }
 
 #[test]
-fn waiting_ends_with_the_time_or_a_wake() {
+fn recv_ends_with_a_timeout_or_a_wake() {
     let link = Arc::new(open("127.0.0.1:0", &Options::default()));
     let mut batch = RecvBatch::default();
     for timeout in [
@@ -229,7 +229,7 @@ fn waiting_ends_with_the_time_or_a_wake() {
         link.recv(&mut batch, Some(timeout)).unwrap();
         assert!(batch.is_empty());
     }
-    // Without end, so only the wake can end it: before the wait, or during it.
+    // Without a timeout only a wake ends it: before the wait, or during it.
     link.wake();
     link.wake();
     link.recv(&mut batch, None).unwrap();
@@ -239,7 +239,7 @@ fn waiting_ends_with_the_time_or_a_wake() {
     link.recv(&mut batch, None).unwrap();
     assert!(batch.is_empty());
     thread.join().unwrap();
-    // All wakes are used up: this one waits until its time is over.
+    // No wake is left: this one times out.
     link.recv(&mut batch, Some(Duration::from_millis(1)))
         .unwrap();
     assert!(batch.is_empty());
@@ -260,7 +260,7 @@ fn a_peer_that_is_gone_is_not_an_error() {
 }
 
 #[test]
-fn a_taken_port_and_a_foreign_address_say_what_to_do() {
+fn bind_errors_include_a_remedy() {
     let first = open("127.0.0.1:0", &Options::default());
     let address = address(&first);
     let text = Udp::bind(address, &Options::default())
@@ -289,51 +289,51 @@ fn an_address_of_the_other_family_is_an_error_that_names_it() {
 }
 
 #[test]
-fn a_noted_path_is_sent_to_without_the_kernels_cutting() {
+fn a_flagged_path_is_sent_to_without_gso() {
     let link = open("127.0.0.1:0", &Options::default());
-    let whole = segmented(path_of(address(&link)), false);
+    let flagged = segmented(path_of(address(&link)), false);
     let bytes = numbered(60, 600, 600);
-    link.send(whole, &bytes, 600).unwrap();
+    link.send(flagged, &bytes, 600).unwrap();
     let mut batch = RecvBatch::default();
     link.recv(&mut batch, LONG).unwrap();
-    // Sixteen messages are taken at once, and none of them was joined.
+    // One call receives sixteen messages, none coalesced.
     assert_eq!(batch.iter().count(), 16);
 }
 
 #[test]
-fn only_a_peer_that_segments_do_not_reach_gets_none() {
+fn gso_is_disabled_per_peer() {
     let link = bind("127.0.0.1:0", &Options::default());
     let path = |n: usize| path_of(([127, 0, 1, u8::try_from(n).unwrap()], 9).into());
-    link.note_uncut("127.0.1.0".parse().unwrap());
+    link.disable_gso("127.0.1.0".parse().unwrap());
     assert_eq!(
-        [0, 1].map(|n| link.rung(path(n))),
+        [0, 1].map(|n| link.kind(path(n))),
         [Rung::Udp, Rung::UdpGso]
     );
-    // What is remembered is bounded.
-    for n in 1..=MOST_UNCUT {
-        link.note_uncut(address_of(path(n)).ip());
+    // The list is bounded.
+    for n in 1..=MAX_NO_GSO_PEERS {
+        link.disable_gso(address_of(path(n)).ip());
     }
     assert_eq!(
-        [0, 1].map(|n| link.rung(path(n))),
+        [0, 1].map(|n| link.kind(path(n))),
         [Rung::UdpGso, Rung::Udp]
     );
 }
 
 #[test]
-fn a_link_answers_from_the_address_that_was_dialled() {
-    let dialled = Options {
-        dialled: true,
+fn a_link_replies_from_the_destination_address() {
+    let options = Options {
+        reply_from_destination: true,
         ..Options::default()
     };
     for (any, addresses) in [
         ("0.0.0.0:0", &["127.0.0.1", "127.3.2.1"][..]),
         ("[::]:0", &["127.0.0.1", "127.3.2.1", "::1"]),
     ] {
-        let host = open(any, &dialled);
+        let host = open(any, &options);
         for ip in addresses {
             let ip: std::net::IpAddr = ip.parse().unwrap();
             let to = (ip, address(&host).port()).into();
-            // A connected socket takes nothing from other addresses.
+            // A connected socket receives nothing from other addresses.
             let peer = UdpSocket::bind((ip, 0)).unwrap();
             peer.set_read_timeout(LONG).unwrap();
             peer.connect::<std::net::SocketAddr>(to).unwrap();
@@ -341,7 +341,7 @@ fn a_link_answers_from_the_address_that_was_dialled() {
             let mut batch = RecvBatch::default();
             host.recv(&mut batch, LONG).unwrap();
             let (from, _) = batch.iter().next().unwrap();
-            // One datagram, a batch that the kernel cuts, and one that it does not.
+            // One datagram, a batch with GSO, and one without.
             for (path, count) in [(from, 1), (from, 3), (segmented(from, false), 3)] {
                 host.send(path, &numbered(count, 50, 50), 50).unwrap();
                 for i in 0..count {
@@ -355,8 +355,8 @@ fn a_link_answers_from_the_address_that_was_dialled() {
 }
 
 #[test]
-fn a_full_send_buffer_is_said_and_does_not_block() {
-    // What the loopback device holds back stays in the sender's buffer.
+fn a_full_send_buffer_is_an_error_and_does_not_block() {
+    // Datagrams queued by the loopback device occupy the sender's buffer.
     let slow = "ip link set lo up && tc qdisc add dev lo root tbf rate 8kbit burst 2kb limit 10mb";
     in_new_network("a full send buffer", slow, || {
         for plain in [Options::default(), Options::PLAIN] {
@@ -374,9 +374,9 @@ fn a_full_send_buffer_is_said_and_does_not_block() {
 }
 
 #[test]
-fn a_path_too_narrow_for_segments_still_carries_them() {
+fn segments_above_the_mtu_are_still_delivered() {
     let narrow = "ip link set lo mtu 1280 up";
-    in_new_network("a narrow path", narrow, || {
+    in_new_network("a small MTU", narrow, || {
         let options = Options::default();
         let (from, to) = (open("127.0.0.1:0", &options), open("127.0.0.1:0", &options));
         let bytes = numbered(100, 1400, 10);

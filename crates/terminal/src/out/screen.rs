@@ -1,73 +1,73 @@
-//! The terminal's picture: messages that stay, and below them rows that are drawn anew in place.
+//! Screen layout: messages that scroll, and below them table rows that are redrawn in place.
 //!
-//! The cursor rests on an empty row above the rows that change, where what a person types is echoed.
-//! So nobody has to know how many rows of the terminal a drawing takes: all below the cursor is ours, and
-//! nothing above it. On a terminal of another width everything is written anew.
+//! The cursor rests on an empty row above the table, where typed characters are echoed. The module
+//! owns everything below the cursor and nothing above it, so it need not know how many terminal rows
+//! a table takes. A change of the terminal's width causes a full redraw.
 //!
-//! A value: it makes the bytes (ECMA-48), and another writes them.
+//! Sans-I/O: it produces the bytes (ECMA-48) that the writer sends.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
 /// A terminal's size in characters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Room {
+pub struct TerminalSize {
     /// Characters in a row.
     pub columns: usize,
     /// Rows.
     pub rows: usize,
 }
 
-/// What is drawn.
+/// The screen's content.
 #[derive(Debug, Default)]
 pub(super) struct Screen {
     /// The rows of the table.
     table: Vec<String>,
-    /// The newest messages above it, at most [`KEPT`].
-    said: VecDeque<String>,
-    /// What another program has written of a line that it has not finished.
+    /// The newest messages above it, at most [`MAX_KEPT_MESSAGES`].
+    messages: VecDeque<String>,
+    /// The incomplete last line of a child's output.
     unfinished: String,
     /// The rows on the terminal, and its size then.
-    drawn: Option<(usize, Room)>,
-    /// Whether the ends of typed lines are told, so that what is being typed can stay.
-    keeps_typed: bool,
+    drawn: Option<(usize, TerminalSize)>,
+    /// Whether typed lines are reported, so that the input can be preserved.
+    tracks_typed_lines: bool,
 }
 
-/// A row is cut at the edge, also where the terminal is narrower than it has said so far (DECAWM).
+/// Autowrap off (DECAWM): rows are cut at the edge, also before a narrower size is known.
 const NO_WRAP: &str = "\x1b[?7l";
 const WRAP: &str = "\x1b[?7h";
 
-/// Erases the row of the cursor and all below. Not in one go: some terminals take what is erased from
-/// the first row on for something to scroll back to.
+/// Erases the cursor's row and all rows below, in two steps: some terminals move a screen that is
+/// erased from its first row into the scrollback.
 const ERASE: &str = "\r\x1b[K\x1b[1B\x1b[J\x1b[1A";
 
-/// The first row, and what erases one and goes to the next. See [`ERASE`].
+/// To the first row; erase a row and go to the next. See [`ERASE`].
 const TOP: &str = "\x1b[H";
 const ERASE_ROW: &str = "\x1b[K\x1b[1B";
 
-/// Messages that are written once more on a terminal of another width: a screen full.
-const KEPT: usize = 64;
+/// Messages that are printed again after a change of width: one screen.
+const MAX_KEPT_MESSAGES: usize = 64;
 
-/// The longest unfinished line that is shown as one; a longer one is shown in parts.
-const LONGEST: usize = 4096;
+/// The longest incomplete line, in bytes; a longer one is split.
+const MAX_UNFINISHED: usize = 4096;
 
 impl Screen {
-    /// Puts these rows in the place of those before.
+    /// Replaces the rows of the table.
     pub(super) fn set_table(&mut self, rows: Vec<String>) {
         self.table = rows;
     }
 
-    /// From now on each typed line is told by [`Screen::line_typed`].
-    pub(super) fn keep_typed(&mut self) {
-        self.keeps_typed = true;
+    /// From now on the caller reports each typed line with [`Screen::line_typed`].
+    pub(super) fn track_typed_lines(&mut self) {
+        self.tracks_typed_lines = true;
     }
 
-    /// Takes what another program has written; the lines that are whole now.
+    /// Takes output of a child; returns the complete lines.
     pub(super) fn take_output(&mut self, text: &str) -> String {
         self.unfinished.push_str(text);
         let whole = match self.unfinished.rfind('\n') {
             Some(end) => end + 1,
-            None if self.unfinished.len() > LONGEST => self.unfinished.len(),
+            None if self.unfinished.len() > MAX_UNFINISHED => self.unfinished.len(),
             None => 0,
         };
         let rest = self.unfinished.split_off(whole);
@@ -78,23 +78,22 @@ impl Screen {
         lines
     }
 
-    /// The bytes that put `above` (whole lines) above the rows, and draw these.
-    pub(super) fn draw(&mut self, above: &str, room: Room) -> String {
-        let rows = self.rows(room);
-        if let Some(bytes) = self.draw_around_typed(above, &rows, room) {
+    /// The bytes that print `above` (complete lines) above the table and redraw it.
+    pub(super) fn draw(&mut self, above: &str, size: TerminalSize) -> String {
+        let rows = self.rows(size);
+        if let Some(bytes) = self.draw_around_typed(above, &rows, size) {
             self.remember(above);
-            self.drawn = Some((rows.len(), room));
+            self.drawn = Some((rows.len(), size));
             return bytes;
         }
         let mut bytes = String::new();
         match self.drawn {
-            // A terminal of another width may have wrapped its rows anew, and nobody knows where the
-            // cursor is among them then.
-            Some((_, before)) if before.columns != room.columns => {
+            // The terminal may have rewrapped its rows; the cursor's position is unknown.
+            Some((_, before)) if before.columns != size.columns => {
                 bytes.push_str(TOP);
-                bytes.push_str(&ERASE_ROW.repeat(room.rows));
+                bytes.push_str(&ERASE_ROW.repeat(size.rows));
                 bytes.push_str(TOP);
-                for line in &self.said {
+                for line in &self.messages {
                     push(&mut bytes, format_args!("{line}\r\n"));
                 }
             }
@@ -112,38 +111,43 @@ impl Screen {
                 push(&mut bytes, format_args!("\r\n{row}"));
             }
             push(&mut bytes, format_args!("{WRAP}\r\x1b[{}A", rows.len()));
-            self.drawn = Some((rows.len(), room));
+            self.drawn = Some((rows.len(), size));
         }
         bytes
     }
 
     fn remember(&mut self, above: &str) {
         for line in above.lines() {
-            if self.said.len() == KEPT {
-                self.said.pop_front();
+            if self.messages.len() == MAX_KEPT_MESSAGES {
+                self.messages.pop_front();
             }
-            self.said.push_back(line.to_owned());
+            self.messages.push_back(line.to_owned());
         }
     }
 
-    /// The bytes that leave alone what is being typed in the row of the cursor: `above` gets rows of its
-    /// own in front of it, and `rows` are drawn behind. `None` where it is not known to stay in place: on
-    /// a terminal of another size, or without room, or for text of which nobody knows how many rows it takes.
-    fn draw_around_typed(&self, above: &str, rows: &[String], room: Room) -> Option<String> {
-        let (before, _) = (self.drawn).filter(|(_, drawn_in)| *drawn_in == room)?;
+    /// The bytes that preserve the input in the cursor's row: `above` is inserted before it, and `rows`
+    /// are drawn after it. `None` if the input cannot be preserved: after a change of size, on a terminal
+    /// with too few rows, or for text of unknown width.
+    fn draw_around_typed(
+        &self,
+        above: &str,
+        rows: &[String],
+        size: TerminalSize,
+    ) -> Option<String> {
+        let (before, _) = (self.drawn).filter(|(_, drawn_in)| *drawn_in == size)?;
         let countable = |c: char| c == '\n' || (' '..='~').contains(&c);
-        if !self.keeps_typed || !above.chars().all(countable) {
+        if !self.tracks_typed_lines || !above.chars().all(countable) {
             return None;
         }
-        let taken = |line: &str| line.len().div_ceil(room.columns.max(1)).max(1);
+        let taken = |line: &str| line.len().div_ceil(size.columns.max(1)).max(1);
         let inserted: usize = above.lines().map(taken).sum();
         let below = inserted + rows.len().max(1);
-        if below >= room.rows {
+        if below >= size.rows {
             return None;
         }
         let mut bytes = String::new();
         if inserted > 0 || rows.len() != before {
-            // Room below: IND scrolls at the last row and keeps the column.
+            // Makes room below: IND scrolls at the last row and keeps the column.
             bytes.push_str(&"\x1bD".repeat(below));
             push(&mut bytes, format_args!("\x1b[{below}A"));
         }
@@ -168,36 +172,36 @@ impl Screen {
         Some(bytes)
     }
 
-    /// A line was typed to its end: the cursor has gone on to the next row.
+    /// A line was typed: the cursor is on the next row.
     pub(super) fn line_typed(&mut self) {
-        if let Some((_, room)) = &mut self.drawn {
-            // Nothing is as it was drawn.
-            room.rows = 0;
+        if let Some((_, size)) = &mut self.drawn {
+            // Forces a full redraw.
+            size.rows = 0;
         }
     }
 
-    /// The bytes that end it: nothing that was drawn stays, but what another program has written.
-    pub(super) fn close(&mut self, room: Room) -> String {
+    /// The final bytes: they erase the table and print the incomplete line of the child.
+    pub(super) fn close(&mut self, size: TerminalSize) -> String {
         self.table.clear();
         let mut rest = std::mem::take(&mut self.unfinished);
         if !rest.is_empty() {
             rest.push('\n');
         }
         match self.drawn.is_some() || !rest.is_empty() {
-            true => self.draw(&rest, room),
+            true => self.draw(&rest, size),
             false => String::new(),
         }
     }
 
-    /// The rows as they fit: one is never wrapped, and never all of the terminal's are taken.
-    fn rows(&self, room: Room) -> Vec<String> {
-        // A line that is written over from its beginning.
+    /// The rows, clipped to the terminal's width and to two rows less than its height.
+    fn rows(&self, size: TerminalSize) -> Vec<String> {
+        // A carriage return restarts the line.
         let unfinished = self.unfinished.rsplit('\r').find(|part| !part.is_empty());
         let rows = unfinished
             .into_iter()
             .chain(self.table.iter().map(String::as_str));
-        rows.take(room.rows.saturating_sub(2))
-            .map(|row| clipped(row, room.columns))
+        rows.take(size.rows.saturating_sub(2))
+            .map(|row| clipped(row, size.columns))
             .collect()
     }
 }
@@ -207,7 +211,7 @@ fn push(bytes: &mut String, what: std::fmt::Arguments<'_>) {
     let _ = bytes.write_fmt(what);
 }
 
-/// As much of a row as `columns` hold. Control sequences take none, and are kept.
+/// The start of a row, at most `columns` wide. Control sequences have no width and are kept.
 fn clipped(row: &str, columns: usize) -> String {
     let mut text = String::new();
     let (mut taken, mut styled) = (0, false);
@@ -243,8 +247,8 @@ fn sequence(chars: &mut std::str::Chars<'_>) -> String {
     rest
 }
 
-/// How many columns a character takes: the blocks of wide characters and of those without a width
-/// (Unicode Standard Annex 11), not each exception in them.
+/// The width of a character in columns, by blocks of wide and zero-width characters (Unicode Standard
+/// Annex 11); exceptions inside the blocks are ignored.
 fn width(c: char) -> usize {
     match u32::from(c) {
         0..0x20 | 0x7f..0xa0 | 0x300..0x370 | 0x200b..0x2010 | 0xfe00..0xfe10 => 0,

@@ -11,44 +11,43 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::fstat;
 use rustix::io::Errno;
 
-use super::limit::Limit;
-use super::screen::{Room, Screen};
+use super::limit::Limiter;
+use super::screen::{Screen, TerminalSize};
 use super::{error_is_terminal, is_terminal, stderr, stdout};
 
-/// What is to be written.
+/// A task of the writer.
 pub(super) enum Job {
     /// A message: one line or more.
     Message(String),
-    /// A question: no line ends behind it.
-    Question(String),
+    /// A prompt, without a line break.
+    Prompt(String),
     /// The rows of the table.
     Table(Vec<String>),
-    /// The table is over.
+    /// Erases the table permanently.
     EndTable,
-    /// Lines for standard output that nobody has to read.
+    /// Optional lines for standard output.
     Lines(String),
-    /// What another program has written.
-    Output(String),
-    /// Typed lines are told.
-    KeepTyped,
-    /// One was typed.
+    /// Output of a child process.
+    ChildOutput(String),
+    /// Typed lines are reported from now on.
+    TrackTypedLines,
+    /// A line was typed.
     LineTyped,
 }
 
-/// Jobs that may wait. Nobody reads so many at once.
-const MOST: usize = 1024;
+/// The most queued jobs.
+const MAX_QUEUED: usize = 1024;
 
-/// How long the end of the program, or a question, waits for a terminal that takes nothing.
+/// How long the end of the program, or a prompt, waits for a stalled terminal.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The only one.
 pub(super) static WRITER: Shared = Shared {
     state: Mutex::new(None),
     queued: Condvar::new(),
     written: Condvar::new(),
 };
 
-/// The writer, as all threads see it.
+/// The writer's state, shared by all threads.
 pub(super) struct Shared {
     state: Mutex<Option<State>>,
     queued: Condvar,
@@ -56,77 +55,77 @@ pub(super) struct Shared {
 }
 
 struct State {
-    limit: Limit,
+    limit: Limiter,
     queue: VecDeque<Job>,
-    /// Jobs that did not fit.
+    /// Jobs dropped because the queue was full.
     lost: u64,
     /// A job is being written.
     busy: bool,
-    /// Whether a thread writes; else whoever says something does.
+    /// Whether the writer thread runs; otherwise the calling thread writes.
     threaded: bool,
-    /// Where it is written to while nobody does.
-    place: Option<Place>,
+    /// `None` while a job is being written.
+    terminal: Option<Terminal>,
 }
 
 impl Shared {
-    /// Starts the thread. Without one everybody writes by himself.
+    /// Starts the writer thread. If that fails, callers write themselves.
     pub(super) fn start(&'static self) {
         let name = "ouvr-output".to_owned();
-        // The thread waits for the lock.
+        // The new thread waits for this lock.
         let mut state = self.state();
         let thread = std::thread::Builder::new().name(name);
-        let started = thread.spawn(move || self.write_on());
+        let started = thread.spawn(move || self.run());
         if let Some(state) = &mut *state {
             state.threaded = started.is_ok();
         }
     }
 
-    /// Writes `text` behind `before`, unless the limit holds it back.
-    pub(super) fn tell(&self, text: &str, before: &str) {
+    /// Writes `text` after `before`, unless the rate limit suppresses it.
+    pub(super) fn limited_message(&self, text: &str, before: &str) {
         let mut state = self.state();
-        let lets_by = (state.as_mut()).is_none_or(|state| state.limit.lets_by(clock::now(), text));
-        // What is held back is told in time.
+        let allows = (state.as_mut()).is_none_or(|state| state.limit.allows(clock::now(), text));
+        // A suppressed line is reported later by the writer thread.
         drop(state);
-        match lets_by {
+        match allows {
             true => self.put(Job::Message(format!("{before}{text}"))),
             false => self.queued.notify_one(),
         }
     }
 
-    /// Takes a job, if there is room.
+    /// Queues a job; drops it if the queue is full.
     pub(super) fn put(&self, job: Job) {
         let mut state = self.state();
         if let Some(state) = &mut *state {
-            match state.queue.len() < MOST {
+            match state.queue.len() < MAX_QUEUED {
                 true => state.queue.push_back(job),
                 false => state.lost += 1,
             }
         }
-        self.hand_over(state);
+        self.wake_writer(state);
     }
 
-    /// Takes a job, as soon as there is room.
-    pub(super) fn put_patiently(&self, job: Job) {
+    /// Queues a job; blocks while the queue is full.
+    pub(super) fn put_blocking(&self, job: Job) {
         let full = |state: &mut Option<State>| {
             let state = state.as_ref();
-            state.is_some_and(|state| state.threaded && state.queue.len() >= MOST)
+            state.is_some_and(|state| state.threaded && state.queue.len() >= MAX_QUEUED)
         };
         let waited = self.written.wait_while(self.state(), full);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner);
         if let Some(state) = &mut *state {
             state.queue.push_back(job);
         }
-        self.hand_over(state);
+        self.wake_writer(state);
     }
 
-    fn hand_over(&self, mut state: MutexGuard<'_, Option<State>>) {
+    fn wake_writer(&self, mut state: MutexGuard<'_, Option<State>>) {
         match &mut *state {
             Some(open) if !open.threaded => while open.write_one().is_some() {},
             _ => self.queued.notify_one(),
         }
     }
 
-    /// Waits until all is written, but not for long.
+    /// Waits until the queue is empty, at most [`TIMEOUT`].
     pub(super) fn flush(&self) {
         let unwritten = |state: &mut Option<State>| {
             let state = state.as_ref();
@@ -136,7 +135,7 @@ impl Shared {
         drop(self.written.wait_timeout_while(state, TIMEOUT, unwritten));
     }
 
-    /// The end of the program: tells what was held back, and takes the table away.
+    /// At the end of the program: reports suppressed lines and erases the table.
     pub(super) fn finish(&self) {
         let mut state = self.state();
         let rest = state.as_mut().map(|state| state.limit.rest());
@@ -148,8 +147,8 @@ impl Shared {
         self.flush();
     }
 
-    /// The thread.
-    fn write_on(&self) {
+    /// The body of the writer thread.
+    fn run(&self) {
         let mut state = self.state();
         loop {
             let Some(open) = &mut *state else { return };
@@ -158,20 +157,20 @@ impl Shared {
                 open.queue.push_back(Job::Message(text));
             }
             if let Some(job) = open.next_job()
-                && let Some(mut place) = open.place.take()
+                && let Some(mut terminal) = open.terminal.take()
             {
                 open.busy = true;
-                // Whoever says something now waits for the lock, not for the terminal.
+                // Callers must wait for the lock only, not for the terminal.
                 drop(state);
-                place.write(job);
+                terminal.write(job);
                 state = self.state();
                 if let Some(open) = &mut *state {
-                    (open.place, open.busy) = (Some(place), false);
+                    (open.terminal, open.busy) = (Some(terminal), false);
                 }
                 self.written.notify_all();
                 continue;
             }
-            let next = open.limit.next().map(|at| at.since(now));
+            let next = open.limit.next_report().map(|at| at.since(now));
             state = match next {
                 Some(wait) => {
                     let woken = self.queued.wait_timeout(state, wait);
@@ -185,12 +184,12 @@ impl Shared {
     fn state(&self) -> MutexGuard<'_, Option<State>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.get_or_insert_with(|| State {
-            limit: Limit::new(),
+            limit: Limiter::new(),
             queue: VecDeque::new(),
             lost: 0,
             busy: false,
             threaded: false,
-            place: Some(Place::this()),
+            terminal: Some(Terminal::new()),
         });
         state
     }
@@ -198,40 +197,40 @@ impl Shared {
 
 impl State {
     fn next_job(&mut self) -> Option<Job> {
-        if self.queue.len() < MOST / 2 && self.lost > 0 {
+        if self.queue.len() < MAX_QUEUED / 2 && self.lost > 0 {
             let lost = std::mem::take(&mut self.lost);
-            let words = format!("openuvr: {lost} more lines are lost: they were not taken in time");
-            self.queue.push_back(Job::Message(words));
+            let text = format!("openuvr: {lost} lines lost: the terminal was too slow");
+            self.queue.push_back(Job::Message(text));
         }
         self.queue.pop_front()
     }
 
-    /// Without a thread.
+    /// Writes one job on the calling thread.
     fn write_one(&mut self) -> Option<()> {
         let job = self.next_job()?;
-        self.place.as_mut()?.write(job);
+        self.terminal.as_mut()?.write(job);
         Some(())
     }
 }
 
-/// Where messages and the table go.
-struct Place {
+/// The destination of messages and the table.
+struct Terminal {
     screen: Screen,
     /// Whether messages go to the terminal that the table is drawn on.
     shared: bool,
-    /// The table has gone, or nobody takes it.
+    /// The table was erased, or its output failed.
     over: bool,
 }
 
-impl Place {
-    fn this() -> Place {
+impl Terminal {
+    fn new() -> Terminal {
         let (out, error) = (stdout(), stderr());
         let (out_is, error_is) = (is_terminal(), error_is_terminal());
         let same = || {
             let (out, error) = (fstat(&out).ok()?, fstat(&error).ok()?);
             Some((out.st_dev, out.st_ino) == (error.st_dev, error.st_ino))
         };
-        Place {
+        Terminal {
             screen: Screen::default(),
             shared: error_is && (!out_is || same() == Some(true)),
             over: false,
@@ -241,25 +240,25 @@ impl Place {
     fn write(&mut self, job: Job) {
         match job {
             Job::Message(text) => self.message(&text),
-            Job::Question(text) => _ = write_all(stderr().as_fd(), text.as_bytes()),
+            Job::Prompt(text) => _ = write_all(stderr().as_fd(), text.as_bytes()),
             Job::Table(rows) if !self.over => {
                 self.screen.set_table(rows);
                 self.draw("");
             }
             Job::Table(_) => {}
             Job::EndTable => {
-                let bytes = self.screen.close(room());
+                let bytes = self.screen.close(terminal_size());
                 self.show(&bytes);
             }
             Job::Lines(text) if !self.over => {
                 self.over = write_all(stdout().as_fd(), text.as_bytes()).is_err();
             }
             Job::Lines(_) => {}
-            Job::Output(text) => {
+            Job::ChildOutput(text) => {
                 let lines = self.screen.take_output(&text);
                 self.draw(&lines);
             }
-            Job::KeepTyped => self.screen.keep_typed(),
+            Job::TrackTypedLines => self.screen.track_typed_lines(),
             Job::LineTyped => self.screen.line_typed(),
         }
     }
@@ -268,15 +267,15 @@ impl Place {
         if self.shared {
             self.draw(text);
         } else {
-            // In one piece: others may write to the same file.
+            // In one write: other processes may append to the same file.
             let line = format!("{}\n", text.trim_end_matches('\n'));
-            // Nobody may be there to read it.
+            // A closed stderr is not an error.
             let _ = write_all(stderr().as_fd(), line.as_bytes());
         }
     }
 
     fn draw(&mut self, above: &str) {
-        let bytes = self.screen.draw(above, room());
+        let bytes = self.screen.draw(above, terminal_size());
         self.show(&bytes);
     }
 
@@ -290,7 +289,7 @@ impl Place {
 }
 
 /// The size of the terminal that is drawn on.
-pub(super) fn room() -> Room {
+pub(super) fn terminal_size() -> TerminalSize {
     let size = rustix::termios::tcgetwinsize(stdout());
     let size = size.or_else(|_| rustix::termios::tcgetwinsize(stderr()));
     let known = |n: u16, usual: usize| match n {
@@ -298,13 +297,13 @@ pub(super) fn room() -> Room {
         n => n.into(),
     };
     let (columns, rows) = size.map_or((0, 0), |size| (size.ws_col, size.ws_row));
-    Room {
+    TerminalSize {
         columns: known(columns, 80),
         rows: known(rows, 24),
     }
 }
 
-/// Writes all of it, also where a program that shares the terminal has made it non-blocking.
+/// Writes all bytes, also if a process that shares the terminal has made it non-blocking.
 fn write_all(to: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match rustix::io::write(to, bytes) {

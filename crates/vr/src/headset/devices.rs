@@ -1,4 +1,4 @@
-//! The person's controllers, as the headset's runtime knows them, in the words of the wire.
+//! The controllers of the headset's runtime, as states of the wire protocol.
 
 use openuvr_proto::controller::{Buttons, ControllerState, Controllers, Hand, Haptic};
 use openuvr_proto::pose::Pose;
@@ -8,17 +8,17 @@ use super::head::pose;
 use crate::error::VrError;
 use crate::session::Session;
 
-/// The hands, left and right, as OpenXR names them.
+/// The OpenXR paths of the left and the right hand.
 const HANDS: [&str; 2] = ["/user/hand/left", "/user/hand/right"];
 
 const SIMPLE: &str = "/interaction_profiles/khr/simple_controller";
 const TOUCH: &str = "/interaction_profiles/oculus/touch_controller";
 
-/// Buttons, and where they are on the left and on the right controller of [`TOUCH`]; empty: it has none.
+/// Buttons, and their inputs on the left and the right controller of [`TOUCH`]; empty: none.
 const BUTTONS: [(Buttons, &str, [&str; 2]); 9] = [
     (Buttons::A_X, "a_x", ["x/click", "a/click"]),
     (Buttons::B_Y, "b_y", ["y/click", "b/click"]),
-    // The right one's belongs to the headset's runtime.
+    // The right one is reserved by the runtime.
     (Buttons::MENU_SYSTEM, "menu", ["menu/click", ""]),
     (Buttons::THUMBSTICK, "stick", ["thumbstick/click"; 2]),
     (Buttons::A_X_TOUCH, "a_x_touch", ["x/touch", "a/touch"]),
@@ -40,7 +40,7 @@ const BUTTONS: [(Buttons, &str, [&str; 2]); 9] = [
     ),
 ];
 
-/// What is asked of the runtime. It belongs to the session's thread.
+/// The actions of the controllers. Used on the session's thread only.
 pub(super) struct Devices {
     set: xr::ActionSet,
     paths: [xr::Path; 2],
@@ -51,7 +51,7 @@ pub(super) struct Devices {
     trigger: xr::Action<f32>,
     squeeze: xr::Action<f32>,
     stick: xr::Action<xr::Vector2f>,
-    feel: xr::Action<xr::Haptic>,
+    haptic: xr::Action<xr::Haptic>,
 }
 
 impl Devices {
@@ -62,16 +62,16 @@ impl Devices {
         let paths = [path(HANDS[0])?, path(HANDS[1])?];
         let set = instance.create_action_set("headset", "Headset", 0);
         let set = set.map_err(&what)?;
-        let posed = |name: &str| set.create_action::<xr::Posef>(name, name, &paths);
-        let grip = posed("grip").map_err(&what)?;
-        let aim = posed("aim").map_err(&what)?;
-        let pulled = |name: &str| set.create_action::<f32>(name, name, &paths);
-        let trigger = pulled("trigger").map_err(&what)?;
-        let squeeze = pulled("squeeze").map_err(&what)?;
+        let pose_action = |name: &str| set.create_action::<xr::Posef>(name, name, &paths);
+        let grip = pose_action("grip").map_err(&what)?;
+        let aim = pose_action("aim").map_err(&what)?;
+        let float_action = |name: &str| set.create_action::<f32>(name, name, &paths);
+        let trigger = float_action("trigger").map_err(&what)?;
+        let squeeze = float_action("squeeze").map_err(&what)?;
         let stick = set.create_action::<xr::Vector2f>("thumbstick", "thumbstick", &paths);
         let stick = stick.map_err(&what)?;
-        let feel = set.create_action::<xr::Haptic>("feel", "feel", &paths);
-        let feel = feel.map_err(&what)?;
+        let haptic = set.create_action::<xr::Haptic>("feel", "feel", &paths);
+        let haptic = haptic.map_err(&what)?;
         let mut buttons = Vec::new();
         let (mut simple, mut touch) = (Vec::new(), Vec::new());
         for hand in HANDS {
@@ -79,9 +79,9 @@ impl Devices {
             for bindings in [&mut simple, &mut touch] {
                 bindings.push(xr::Binding::new(&grip, at("input/grip/pose")?));
                 bindings.push(xr::Binding::new(&aim, at("input/aim/pose")?));
-                bindings.push(xr::Binding::new(&feel, at("output/haptic")?));
+                bindings.push(xr::Binding::new(&haptic, at("output/haptic")?));
             }
-            // A button that is pressed is a trigger that is pulled.
+            // The select button maps to the trigger.
             simple.push(xr::Binding::new(&trigger, at("input/select/click")?));
             touch.push(xr::Binding::new(&trigger, at("input/trigger/value")?));
             touch.push(xr::Binding::new(&squeeze, at("input/squeeze/value")?));
@@ -91,15 +91,15 @@ impl Devices {
             let action = set.create_action::<bool>(name, name, &paths);
             buttons.push((button, action.map_err(&what)?));
         }
-        for ((_, action), (button, _, places)) in buttons.iter().zip(BUTTONS) {
-            for (hand, place) in HANDS.iter().zip(places) {
-                if !place.is_empty() {
-                    let place = path(&format!("{hand}/input/{place}"))?;
-                    touch.push(xr::Binding::new(action, place));
+        for ((_, action), (button, _, inputs)) in buttons.iter().zip(BUTTONS) {
+            for (hand, input) in HANDS.iter().zip(inputs) {
+                if !input.is_empty() {
+                    let input = path(&format!("{hand}/input/{input}"))?;
+                    touch.push(xr::Binding::new(action, input));
                 }
                 if button == Buttons::MENU_SYSTEM {
-                    let place = path(&format!("{hand}/input/menu/click"))?;
-                    simple.push(xr::Binding::new(action, place));
+                    let input = path(&format!("{hand}/input/menu/click"))?;
+                    simple.push(xr::Binding::new(action, input));
                 }
             }
         }
@@ -123,16 +123,20 @@ impl Devices {
             trigger,
             squeeze,
             stick,
-            feel,
+            haptic,
         })
     }
 
-    /// The controllers as they are at `time`; none while another application has the person's devices.
-    pub(super) fn at(&self, session: &Session, time: xr::Time) -> Result<Controllers, VrError> {
+    /// The states of the controllers at `time`; none while another application has the input focus.
+    pub(super) fn states_at(
+        &self,
+        session: &Session,
+        time: xr::Time,
+    ) -> Result<Controllers, VrError> {
         if !session.is_focused() {
             return Ok([None; 2]);
         }
-        let what = VrError::openxr("tell of the controllers");
+        let what = VrError::openxr("read the controllers");
         let sets = [xr::ActiveActionSet::new(&self.set)];
         session.handle.sync_actions(&sets).map_err(&what)?;
         let mut states = [None; 2];
@@ -174,13 +178,13 @@ impl Devices {
         Ok(state)
     }
 
-    /// Lets a hand feel something, or nothing any more.
-    pub(super) fn feel(&self, session: &Session, haptic: &Haptic) -> Result<(), VrError> {
+    /// Starts or stops the vibration of a controller.
+    pub(super) fn vibrate(&self, session: &Session, haptic: &Haptic) -> Result<(), VrError> {
         let path = self.paths[haptic.hand.index()];
-        let felt = if haptic.amplitude == 0 {
-            self.feel.stop_feedback(&session.handle, path)
+        let result = if haptic.amplitude == 0 {
+            self.haptic.stop_feedback(&session.handle, path)
         } else {
-            // Zero is as short as the device can.
+            // Zero is the shortest duration that the device supports.
             let nanos = match i64::try_from(haptic.duration.as_nanos()) {
                 Ok(0) => xr::Duration::MIN_HAPTIC,
                 Ok(nanos) => xr::Duration::from_nanos(nanos),
@@ -190,8 +194,8 @@ impl Devices {
                 .amplitude(f32::from(haptic.amplitude) / f32::from(u16::MAX))
                 .frequency(f32::from(haptic.frequency))
                 .duration(nanos);
-            self.feel.apply_feedback(&session.handle, path, &feedback)
+            self.haptic.apply_feedback(&session.handle, path, &feedback)
         };
-        felt.map_err(VrError::openxr("vibrate a controller"))
+        result.map_err(VrError::openxr("vibrate a controller"))
     }
 }

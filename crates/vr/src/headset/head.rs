@@ -1,12 +1,12 @@
-//! Poses of the headset's runtime, and those of the wire.
+//! Conversions between OpenXR poses and those of the wire protocol.
 
 use openuvr_proto::pose::Pose;
-use openuvr_proto::wire::video::View as Drawn;
+use openuvr_proto::wire::video::View as WireView;
 use openxr as xr;
 
 use crate::session::View;
 
-/// Where something is, if the runtime knows it.
+/// The pose of a location, if valid.
 pub(super) fn pose(location: &xr::SpaceLocation) -> Option<Pose> {
     let known = xr::SpaceLocationFlags::POSITION_VALID | xr::SpaceLocationFlags::ORIENTATION_VALID;
     if !location.location_flags.contains(known) {
@@ -16,8 +16,11 @@ pub(super) fn pose(location: &xr::SpaceLocation) -> Option<Pose> {
     Pose::new([at.x, at.y, at.z], [q.x, q.y, q.z, q.w]).ok()
 }
 
-/// The same with how it moves, as far as the runtime knows it.
-pub(super) fn moving(location: &xr::SpaceLocation, velocity: &xr::SpaceVelocity) -> Option<Pose> {
+/// The same with its velocities, as far as valid.
+pub(super) fn moving_pose(
+    location: &xr::SpaceLocation,
+    velocity: &xr::SpaceVelocity,
+) -> Option<Pose> {
     let known = |flag| velocity.velocity_flags.contains(flag);
     let vector = |v: xr::Vector3f| [v.x, v.y, v.z];
     let linear = known(xr::SpaceVelocityFlags::LINEAR_VALID);
@@ -30,8 +33,8 @@ pub(super) fn moving(location: &xr::SpaceLocation, velocity: &xr::SpaceVelocity)
     Some(moving.unwrap_or(pose))
 }
 
-/// With what a picture was drawn, for the runtime that shows it.
-pub(super) fn drawn(view: &Drawn) -> View {
+/// The pose and field of view that a picture was rendered with.
+pub(super) fn view_of(view: &WireView) -> View {
     let ([x, y, z], [i, j, k, w]) = (view.pose.position(), view.pose.orientation());
     let [angle_left, angle_right, angle_up, angle_down] = view.fov.angles();
     View {

@@ -1,9 +1,9 @@
-//! A headset that is a client: what its runtime knows of head and hands goes to the host, and pictures of the host
-//! go to its runtime, with the poses and fields of view that they were drawn with, so that it re-aims them to
-//! where the head looks when they are shown.
+//! A headset as a client: head and controller poses go to the host, and the host's pictures go to the headset's
+//! runtime, with the poses and fields of view that they were rendered with, so that the runtime can reproject them
+//! to the current head pose.
 //!
-//! It has a thread of its own, which follows the runtime's frames. Each of them shows the newest picture; that
-//! was shown before if no new one came.
+//! A separate thread runs the runtime's frame loop. Each frame shows the newest picture, repeating the last one if
+//! necessary.
 
 mod devices;
 mod head;
@@ -30,38 +30,38 @@ use crate::error::VrError;
 use crate::session::{Frame, Session, Step};
 use crate::sys::Upload;
 use devices::Devices;
-use head::{drawn, moving};
+use head::{moving_pose, view_of};
 
-/// Samples that wait to be sent; what comes while all wait is lost, as any pose but the newest is.
-const MOST: usize = 16;
+/// The queue length of samples and haptics. Samples beyond it are dropped.
+const QUEUE_LEN: usize = 16;
 
-/// Head and hands at one moment.
+/// The head and the controllers at one time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Sample {
-    /// When they were there, on the monotonic clock.
+    /// Sampling time, on the monotonic clock.
     pub at: Instant,
-    /// The head, if it is tracked.
+    /// The head's pose, if tracked.
     pub head: Option<Pose>,
-    /// The controllers that there are.
-    pub hands: Controllers,
-    /// When the display shows pictures, on the monotonic clock, as its runtime predicts it; `None` of one that does
-    /// not say what time it is.
+    /// The active controllers.
+    pub controllers: Controllers,
+    /// The display's refresh times on the monotonic clock, as predicted by the runtime; `None` if the runtime does
+    /// not provide its time.
     pub refresh: Option<Refresh<Instant>>,
 }
 
-/// What is known of a headset that was opened.
+/// The properties of an open headset.
 #[derive(Clone, PartialEq, Debug)]
 pub struct About {
-    /// What its runtime calls itself.
+    /// The runtime's name.
     pub runtime: String,
-    /// What the runtime recommends for each eye's picture.
+    /// The recommended size of each eye's image.
     pub eye: Size,
-    /// Refreshes a second of its display, if the runtime says it.
+    /// The display's refresh rate in Hz, if the runtime provides it.
     pub refresh: Option<f32>,
 }
 
-/// A picture that waits to be shown.
-struct Waiting {
+/// A picture that was not uploaded yet.
+struct PendingPicture {
     size: Size,
     bgrx: Vec<u8>,
     views: Option<Views>,
@@ -69,82 +69,82 @@ struct Waiting {
 
 #[derive(Default)]
 struct Shared {
-    waiting: Mutex<Option<Waiting>>,
-    /// Memory of pictures that were shown.
+    pending: Mutex<Option<PendingPicture>>,
+    /// A reusable buffer.
     spare: Mutex<Vec<u8>>,
     stop: AtomicBool,
-    /// Why there is no headset any more.
-    over: Mutex<Option<String>>,
+    /// Why the session has ended.
+    ended: Mutex<Option<String>>,
 }
 
 /// A headset. Dropping it ends its session.
 pub struct Headset {
     shared: Arc<Shared>,
-    feel: SyncSender<Haptic>,
+    haptics: SyncSender<Haptic>,
     about: About,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Headset {
-    /// Begins a session with the active runtime; where the samples of head and hands come, one for each of its
-    /// frames.
-    /// `clock` is the monotonic one.
+    /// Starts a session with the active runtime. The receiver gets a sample of head and controllers for each
+    /// frame. `clock` reads the monotonic clock.
     ///
     /// # Errors
-    /// One line: there is no loader, no runtime, no headset or no Vulkan, or no thread.
+    /// The OpenXR loader, runtime, headset or Vulkan is missing or fails, or no thread can be created.
     pub fn open(clock: fn() -> Instant) -> Result<(Headset, Receiver<Sample>), VrError> {
         let shared = Arc::<Shared>::default();
-        let (samples, sampled) = sync_channel(MOST);
-        let (feel, felt) = sync_channel(MOST);
-        let (ready, made) = sync_channel(1);
-        let theirs = Arc::clone(&shared);
+        let (samples, receiver) = sync_channel(QUEUE_LEN);
+        let (haptics, haptic_receiver) = sync_channel(QUEUE_LEN);
+        let (ready, opened) = sync_channel(1);
+        let thread_shared = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("ouvr-headset".into());
-        // All of a session belongs to one thread.
+        // A session must stay on one thread.
         let thread = thread.spawn(move || {
-            let worn = Worn::open(clock).and_then(|mut worn| {
-                let _ = ready.send(Ok(worn.about()));
-                worn.follow(&theirs, &samples, &felt)
+            let session = HeadsetSession::open(clock).and_then(|mut session| {
+                let _ = ready.send(Ok(session.about()));
+                session.run(&thread_shared, &samples, &haptic_receiver)
             });
-            let why = match worn {
-                Ok(()) => "the headset's runtime has ended the session".to_owned(),
+            let why = match session {
+                Ok(()) => "the OpenXR runtime has ended the session".to_owned(),
                 Err(why) => {
                     let _ = ready.try_send(Err(VrError(why.0.clone())));
                     why.0
                 }
             };
-            *lock(&theirs.over) = Some(why);
+            *lock(&thread_shared.ended) = Some(why);
         });
-        let thread = thread.map_err(|e| VrError(format!("can't start a thread: {e}")))?;
-        let gone = || VrError("the headset's thread has ended: please report it".into());
-        let about = made.recv().map_err(|_| gone())??;
+        let thread = thread.map_err(|e| VrError(format!("cannot start a thread: {e}")))?;
+        let gone =
+            || VrError("internal error, please report it: the headset thread has ended".into());
+        let about = opened.recv().map_err(|_| gone())??;
         let headset = Headset {
             shared,
-            feel,
+            haptics,
             about,
             thread: Some(thread),
         };
-        Ok((headset, sampled))
+        Ok((headset, receiver))
     }
 
-    /// What is known of it.
+    /// The headset's properties.
     #[must_use]
     pub fn about(&self) -> &About {
         &self.about
     }
 
-    /// Where pictures for it go. It fails when the session is over.
+    /// A presenter of pictures on the headset. It fails when the session has ended.
     #[must_use]
     pub fn presenter(&self) -> Box<dyn Presenter> {
-        Box::new(Shown {
+        Box::new(HeadsetPresenter {
             shared: Arc::clone(&self.shared),
             views: None,
         })
     }
 
-    /// Lets a hand feel something.
-    pub fn feel(&self, haptic: Haptic) {
-        // A session that is over feels nothing, and one that is far behind not everything.
-        let _ = self.feel.try_send(haptic);
+    /// Vibrates a controller.
+    pub fn vibrate(&self, haptic: Haptic) {
+        // Dropped if the session has ended or the queue is full.
+        let _ = self.haptics.try_send(haptic);
     }
 }
 
@@ -152,31 +152,31 @@ impl Drop for Headset {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // One that panicked has said so on standard error.
+            // A panic was printed to standard error.
             let _ = thread.join();
         }
     }
 }
 
-/// The surface of the client.
-struct Shown {
+/// The client's presenter.
+struct HeadsetPresenter {
     shared: Arc<Shared>,
     views: Option<Views>,
 }
 
-impl Presenter for Shown {
+impl Presenter for HeadsetPresenter {
     fn viewpoint(&mut self, viewpoint: &Viewpoint) {
         self.views = viewpoint.views;
     }
 
     fn present(&mut self, _: FrameId, picture: &Picture<'_>) -> Result<(), PresentError> {
-        if let Some(why) = &*lock(&self.shared.over) {
+        if let Some(why) = &*lock(&self.shared.ended) {
             return Err(PresentError(why.clone()));
         }
         let mut bgrx = std::mem::take(&mut *lock(&self.shared.spare));
         bgrx.resize(picture.size.pixels() * 4, 0);
         to_bgrx(picture, &mut bgrx)?;
-        *lock(&self.shared.waiting) = Some(Waiting {
+        *lock(&self.shared.pending) = Some(PendingPicture {
             size: picture.size,
             bgrx,
             views: self.views,
@@ -190,24 +190,24 @@ impl Presenter for Shown {
 }
 
 /// The session, on its thread.
-struct Worn {
+struct HeadsetSession {
     session: Session,
     devices: Devices,
     head: xr::Space,
     clock: fn() -> Instant,
-    /// What is shown, and with what it was drawn.
+    /// The displayed picture, and the views that it was rendered with.
     shown: Option<(Upload, Option<Views>)>,
 }
 
-impl Worn {
-    fn open(clock: fn() -> Instant) -> Result<Worn, VrError> {
+impl HeadsetSession {
+    fn open(clock: fn() -> Instant) -> Result<HeadsetSession, VrError> {
         let session = Session::open("OpenUVR client")?;
         let head = session
             .handle
             .create_reference_space(xr::ReferenceSpaceType::VIEW, xr::Posef::IDENTITY);
-        Ok(Worn {
+        Ok(HeadsetSession {
             devices: Devices::new(&session)?,
-            head: head.map_err(VrError::openxr("make a space"))?,
+            head: head.map_err(VrError::openxr("create a reference space"))?,
             session,
             clock,
             shown: None,
@@ -218,30 +218,30 @@ impl Worn {
         About {
             runtime: self.session.runtime.clone(),
             eye: self.session.recommended,
-            refresh: self.session.refresh(),
+            refresh: self.session.refresh_rate(),
         }
     }
 
-    /// Follows the runtime until it ends the session, or is to.
-    fn follow(
+    /// Runs the frame loop until the session ends.
+    fn run(
         &mut self,
         shared: &Shared,
         samples: &SyncSender<Sample>,
-        felt: &Receiver<Haptic>,
+        haptics: &Receiver<Haptic>,
     ) -> Result<(), VrError> {
         loop {
-            for haptic in felt.try_iter() {
-                self.devices.feel(&self.session, &haptic)?;
+            for haptic in haptics.try_iter() {
+                self.devices.vibrate(&self.session, &haptic)?;
             }
             match self.session.step(shared.stop.load(Ordering::Relaxed))? {
-                Step::Over => return Ok(()),
+                Step::Ended => return Ok(()),
                 Step::Wait => {}
                 Step::Frame(frame) => {
-                    // Now, and not when the picture will be seen: when that is, the host knows, whose own
-                    // picture comes then.
+                    // Poses of the current time, not of the display time: only the host knows when its picture
+                    // will be displayed.
                     let now = self.session.now(frame)?;
                     let _ = samples.try_send(self.sample(frame, now)?);
-                    self.take(shared)?;
+                    self.upload_pending(shared)?;
                     self.show(frame)?;
                 }
             }
@@ -251,7 +251,7 @@ impl Worn {
     fn sample(&self, frame: Frame, now: xr::Time) -> Result<Sample, VrError> {
         let at = (self.clock)();
         let period = u64::try_from(frame.period.as_nanos()).ok();
-        let refresh = self.session.until_seen(frame, now).zip(period);
+        let refresh = self.session.time_to_display(frame, now).zip(period);
         let refresh = refresh.map(|(until, period)| Refresh {
             phase: Instant(at.0.saturating_add(until)),
             period: Duration::from_nanos(period),
@@ -260,15 +260,15 @@ impl Worn {
         let (location, velocity) = located.map_err(VrError::openxr("locate the head"))?;
         Ok(Sample {
             at,
-            head: moving(&location, &velocity),
-            hands: self.devices.at(&self.session, now)?,
+            head: moving_pose(&location, &velocity),
+            controllers: self.devices.states_at(&self.session, now)?,
             refresh,
         })
     }
 
-    /// Takes the picture that waits, if one does.
-    fn take(&mut self, shared: &Shared) -> Result<(), VrError> {
-        let Some(Waiting { size, bgrx, views }) = lock(&shared.waiting).take() else {
+    /// Uploads the pending picture, if any.
+    fn upload_pending(&mut self, shared: &Shared) -> Result<(), VrError> {
+        let Some(PendingPicture { size, bgrx, views }) = lock(&shared.pending).take() else {
             return Ok(());
         };
         if self
@@ -288,16 +288,17 @@ impl Worn {
         Ok(())
     }
 
-    /// Ends a frame with what is shown: where it was drawn for, or before the eyes if nobody says so.
+    /// Ends a frame with the displayed picture: at the views that it was rendered with, or fixed to the eyes if
+    /// these are unknown.
     fn show(&mut self, frame: Frame) -> Result<(), VrError> {
         let eyes = self.session.views(frame)?;
-        let Some((upload, views)) = self.shown.as_ref().filter(|_| frame.seen) else {
+        let Some((upload, views)) = self.shown.as_ref().filter(|_| frame.visible) else {
             return self.session.end(frame, None);
         };
         let (views, count) = match views {
             Some(views) => {
                 let count = u32::try_from(views.count()).unwrap_or(1);
-                (Some([drawn(views.left()), drawn(views.right())]), count)
+                (Some([view_of(views.left()), view_of(views.right())]), count)
             }
             None => (eyes, 1),
         };
@@ -311,7 +312,7 @@ impl Worn {
     }
 }
 
-/// How long whoever sends samples waits for one before it looks whether it is to end.
+/// The receive timeout for the sender of samples, after which it checks whether to stop.
 pub const SAMPLE_WAIT: Duration = Duration::from_millis(100);
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {

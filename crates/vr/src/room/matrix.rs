@@ -1,20 +1,20 @@
-//! Matrices, column by column, from the room to an eye's picture.
+//! Column-major matrices from room space to an eye's clip space.
 
 use openxr as xr;
 
 /// Four columns.
 pub(super) type Matrix = [[f32; 4]; 4];
 
-/// Distances of what is seen, in metres.
+/// The clip planes, in metres.
 const NEAR: f32 = 0.05;
 const FAR: f32 = 30.0;
 
-/// First `b`, then `a`.
-pub(super) fn times(a: &Matrix, b: &Matrix) -> Matrix {
+/// The product: applies `b`, then `a`.
+pub(super) fn multiply(a: &Matrix, b: &Matrix) -> Matrix {
     b.map(|column| std::array::from_fn(|row| (0..4).map(|at| a[at][row] * column[at]).sum()))
 }
 
-/// From an eye's own space (-z ahead, y up) to the clip space of Vulkan: y down, depths from 0 to 1.
+/// From view space (-z ahead, y up) to Vulkan's clip space: y down, depths from 0 to 1.
 pub(super) fn projection(fov: xr::Fovf) -> Matrix {
     let [left, right] = [fov.angle_left.tan(), fov.angle_right.tan()];
     let [up, down] = [fov.angle_up.tan(), fov.angle_down.tan()];
@@ -32,16 +32,16 @@ pub(super) fn projection(fov: xr::Fovf) -> Matrix {
     ]
 }
 
-/// From what is at `pose` to the space in which that is.
-pub(super) fn placed(pose: xr::Posef) -> Matrix {
+/// From the local space of an object at `pose` to the space of `pose`.
+pub(super) fn model_matrix(pose: xr::Posef) -> Matrix {
     let [x, y, z] = axes(pose.orientation);
     let at = pose.position;
     let column = |[a, b, c]: [f32; 3]| [a, b, c, 0.0];
     [column(x), column(y), column(z), [at.x, at.y, at.z, 1.0]]
 }
 
-/// The other way.
-pub(super) fn seen_from(pose: xr::Posef) -> Matrix {
+/// The inverse of [`model_matrix`].
+pub(super) fn view_matrix(pose: xr::Posef) -> Matrix {
     let [x, y, z] = axes(pose.orientation);
     let at = pose.position;
     let back = |axis: [f32; 3]| -(axis[0] * at.x + axis[1] * at.y + axis[2] * at.z);
@@ -53,10 +53,10 @@ pub(super) fn seen_from(pose: xr::Posef) -> Matrix {
     ]
 }
 
-/// Half a turn's cosine and sine around the axis y, at a place.
-pub(super) fn turned(place: [f32; 3], radians: f32) -> xr::Posef {
+/// A pose at `position`, rotated about the y axis.
+pub(super) fn rotated_about_y(position: [f32; 3], radians: f32) -> xr::Posef {
     let (sin, cos) = (radians / 2.0).sin_cos();
-    let [x, y, z] = place;
+    let [x, y, z] = position;
     xr::Posef {
         orientation: xr::Quaternionf {
             x: 0.0,
@@ -68,7 +68,7 @@ pub(super) fn turned(place: [f32; 3], radians: f32) -> xr::Posef {
     }
 }
 
-/// Where the three axes point to.
+/// The directions of the three axes.
 fn axes(q: xr::Quaternionf) -> [[f32; 3]; 3] {
     let xr::Quaternionf { x, y, z, w } = q;
     [
@@ -94,13 +94,13 @@ fn axes(q: xr::Quaternionf) -> [[f32; 3]; 3] {
 mod tests {
     use super::*;
 
-    fn seen(matrix: &Matrix, place: [f32; 3]) -> [f32; 3] {
-        let [x, y, z] = place;
-        let clip = times(matrix, &[[x, y, z, 1.0]; 4])[0];
+    fn project(matrix: &Matrix, position: [f32; 3]) -> [f32; 3] {
+        let [x, y, z] = position;
+        let clip = multiply(matrix, &[[x, y, z, 1.0]; 4])[0];
         [clip[0] / clip[3], clip[1] / clip[3], clip[2] / clip[3]]
     }
 
-    fn close(a: [f32; 3], b: [f32; 3]) {
+    fn assert_close(a: [f32; 3], b: [f32; 3]) {
         assert!(
             a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-4),
             "{a:?} {b:?}"
@@ -115,20 +115,29 @@ mod tests {
     };
 
     #[test]
-    fn the_edges_of_the_field_of_view_are_those_of_the_picture() {
+    fn the_field_of_view_fills_the_image() {
         let projection = projection(FOV);
-        let place = |across: f32, up: f32, far: f32| [across.tan() * far, up.tan() * far, -far];
-        close(seen(&projection, place(-0.8, 0.5, NEAR)), [-1.0, -1.0, 0.0]);
-        close(seen(&projection, place(0.6, -0.7, FAR)), [1.0, 1.0, 1.0]);
+        let position = |across: f32, up: f32, far: f32| [across.tan() * far, up.tan() * far, -far];
+        assert_close(
+            project(&projection, position(-0.8, 0.5, NEAR)),
+            [-1.0, -1.0, 0.0],
+        );
+        assert_close(
+            project(&projection, position(0.6, -0.7, FAR)),
+            [1.0, 1.0, 1.0],
+        );
     }
 
     #[test]
-    fn what_is_at_a_pose_is_seen_from_it_in_the_origin() {
-        let pose = turned([1.0, 2.0, 3.0], 0.7);
-        let both = times(&seen_from(pose), &placed(pose));
-        close(seen(&both, [0.3, -0.4, 0.5]), [0.3, -0.4, 0.5]);
-        // Who has turned to the left sees on the right what was ahead.
-        let ahead = seen(&seen_from(turned([0.0; 3], 0.5)), [0.0, 0.0, -1.0]);
+    fn view_inverts_model() {
+        let pose = rotated_about_y([1.0, 2.0, 3.0], 0.7);
+        let both = multiply(&view_matrix(pose), &model_matrix(pose));
+        assert_close(project(&both, [0.3, -0.4, 0.5]), [0.3, -0.4, 0.5]);
+        // After a turn to the left, the former front is on the right.
+        let ahead = project(
+            &view_matrix(rotated_about_y([0.0; 3], 0.5)),
+            [0.0, 0.0, -1.0],
+        );
         assert!(ahead[0] > 0.4 && ahead[2] < 0.0, "{ahead:?}");
     }
 }

@@ -1,7 +1,7 @@
-//! A room to look around in, with things at different depths: an OpenXR application whose pictures can be judged.
+//! A test room with objects at different depths: an OpenXR application with verifiable images.
 //!
-//! In each eye's picture, at its top left, a bar code ([`view`]) says which frame and eye this is, when it was
-//! meant to be seen, and where the eye looked that it was drawn for. Controllers are drawn where they are held.
+//! A bar code ([`view`]) at the top left of each eye's image encodes the frame number, the eye, the predicted
+//! display time, and the eye's orientation. Controllers are drawn at their poses.
 
 mod matrix;
 mod shape;
@@ -15,181 +15,185 @@ use openuvr_media::barcode::view::{self, ViewStamp};
 use openuvr_proto::units::Size;
 use openxr as xr;
 
+use crate::controllers::Controllers;
 use crate::error::VrError;
-use crate::hands::Hands;
 use crate::session::{Frame, Session, Step, View};
-use crate::sys::{Constants, Eye, Kind, Painter, Target, Thing};
-use matrix::{Matrix, placed, projection, seen_from, times, turned};
+use crate::sys::{Constants, DrawCall, EyeFrame, Kind, Painter, Target};
+use matrix::{Matrix, model_matrix, multiply, projection, rotated_about_y, view_matrix};
 use shape::{SPINNER, Shapes};
 
-/// How long the turning block takes for a round, in seconds.
-const ROUND: f32 = 8.0;
+/// The rotation period of the spinning block, in seconds.
+const ROUND_SECONDS: f32 = 8.0;
 
-/// What the person may want to know.
+/// An event for the user.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Told {
-    /// It has begun.
-    Begun {
-        /// What the runtime calls itself.
+pub enum RoomEvent {
+    /// The session has started.
+    Started {
+        /// The runtime's name.
         runtime: String,
-        /// What draws.
+        /// The Vulkan device's name.
         device: String,
-        /// Of each eye's picture.
+        /// The size of each eye's image.
         eye: Size,
     },
-    /// Somebody sees it from now on, or nobody.
-    Seen(bool),
+    /// Whether frames are visible from now on.
+    VisibilityChanged(bool),
 }
 
-/// Frames of which [`Shown`] keeps the time: a minute and a half at 90 a second.
-const TIMED: usize = 8192;
+/// The most times in [`RoomStatistics`]: one and a half minutes at 90 Hz.
+const MAX_TIMES: usize = 8192;
 
-/// What was shown.
+/// The statistics of a run.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Shown {
-    /// Frames that were drawn.
+pub struct RoomStatistics {
+    /// Drawn frames.
     pub frames: u32,
-    /// How long this thread was in `xrEndFrame`, for the newest of them at most.
-    pub ending: Vec<Duration>,
+    /// The durations of `xrEndFrame` for the last 8192 frames.
+    pub end_frame_times: Vec<Duration>,
 }
 
-/// Shows the room until `stop` is raised, or the runtime ends the session. `eye` is
-/// the size of each eye's picture, where it is not to be the one that the runtime recommends.
+/// Shows the room until `stop` is set or the runtime ends the session. `eye` is the size of each eye's image, by
+/// default the one that the runtime recommends.
 ///
 /// # Errors
-/// One line: there is no loader, no runtime, no headset, no Vulkan, or one of them fails.
+/// The OpenXR loader, runtime, headset or Vulkan is missing or fails.
 pub fn run(
     eye: Option<Size>,
     stop: &AtomicBool,
-    told: &mut dyn FnMut(Told),
-) -> Result<Shown, VrError> {
+    notify: &mut dyn FnMut(RoomEvent),
+) -> Result<RoomStatistics, VrError> {
     let mut session = Session::open("OpenUVR room")?;
     let mut room = Room::new(&session, eye.unwrap_or(session.recommended))?;
-    told(Told::Begun {
+    notify(RoomEvent::Started {
         runtime: session.runtime.clone(),
         device: session.gpu.name().to_owned(),
         eye: room.targets[0].size(),
     });
-    let mut seen = false;
+    let mut visible = false;
     loop {
         match session.step(stop.load(Ordering::Relaxed))? {
-            Step::Over => return Ok(room.shown),
+            Step::Ended => return Ok(room.statistics),
             Step::Wait => {}
             Step::Frame(frame) => {
-                if std::mem::replace(&mut seen, frame.seen) != frame.seen {
-                    told(Told::Seen(frame.seen));
+                if std::mem::replace(&mut visible, frame.visible) != frame.visible {
+                    notify(RoomEvent::VisibilityChanged(frame.visible));
                 }
-                room.show(&mut session, frame)?;
+                room.draw_frame(&mut session, frame)?;
             }
         }
     }
 }
 
 struct Room {
-    /// Before what they were made with.
+    /// Dropped before the painter that created them.
     targets: [Target; 2],
     painter: Painter,
     shapes: Shapes,
-    hands: Hands,
-    shown: Shown,
+    controllers: Controllers,
+    statistics: RoomStatistics,
 }
 
 impl Room {
     fn new(session: &Session, size: Size) -> Result<Room, VrError> {
         let shapes = Shapes::new();
-        let painter = Painter::new(&session.gpu, &session.handle, &shapes.corners)?;
+        let painter = Painter::new(&session.gpu, &session.handle, &shapes.vertices)?;
         let target = || painter.target(&session.handle, size);
         Ok(Room {
             targets: [target()?, target()?],
             painter,
             shapes,
-            hands: Hands::new(session)?,
-            shown: Shown::default(),
+            controllers: Controllers::new(session)?,
+            statistics: RoomStatistics::default(),
         })
     }
 
-    /// Draws a frame for where the eyes will be, if anybody will see it, and ends it.
-    fn show(&mut self, session: &mut Session, frame: Frame) -> Result<(), VrError> {
-        let hands = self.hands.at(session, frame.display)?;
-        let views = match frame.seen {
+    /// Draws a frame for the predicted eye poses, if it will be visible, and ends it.
+    fn draw_frame(&mut self, session: &mut Session, frame: Frame) -> Result<(), VrError> {
+        let controllers = self.controllers.states_at(session, frame.display)?;
+        let views = match frame.visible {
             true => session.views(frame)?,
             false => None,
         };
         let Some(views) = views else {
             return session.end(frame, None);
         };
-        self.shown.frames = self.shown.frames.wrapping_add(1);
-        let frames = self.shown.frames;
+        self.statistics.frames = self.statistics.frames.wrapping_add(1);
+        let frames = self.statistics.frames;
         let [left, right] = [false, true].map(|right| {
             let view = views[usize::from(right)];
-            self.things(
+            self.draw_calls(
                 &view,
                 &stamp(frames, frame.display, &view, right),
                 frame,
-                hands,
+                controllers,
             )
         });
         let [first, second] = &mut self.targets;
         self.painter.draw(&mut [
-            Eye {
+            EyeFrame {
                 target: first,
-                things: left,
+                draw_calls: left,
             },
-            Eye {
+            EyeFrame {
                 target: second,
-                things: right,
+                draw_calls: right,
             },
         ])?;
         let pictures = [self.targets[0].picture(), self.targets[1].picture()];
         let [left, right] = pictures;
-        let begun = Instant::now();
+        let started = Instant::now();
         session.end(frame, Some([(views[0], left), (views[1], right)]))?;
-        let took = begun.elapsed();
-        match self.shown.ending.get_mut(frames as usize % TIMED) {
+        let took = started.elapsed();
+        match self
+            .statistics
+            .end_frame_times
+            .get_mut(frames as usize % MAX_TIMES)
+        {
             Some(oldest) => *oldest = took,
-            None => self.shown.ending.push(took),
+            None => self.statistics.end_frame_times.push(took),
         }
         Ok(())
     }
 
-    /// What an eye sees, the nearest first.
-    fn things(
+    /// The draw calls for an eye, front to back.
+    fn draw_calls(
         &self,
         view: &View,
         stamp: &ViewStamp,
         frame: Frame,
-        hands: [Option<(xr::Posef, bool)>; 2],
-    ) -> Vec<Thing> {
-        let world = times(&projection(view.fov), &seen_from(view.pose));
-        let thing = |kind, corners: &Range<u32>, matrix: Matrix| Thing {
+        controllers: [Option<(xr::Posef, bool)>; 2],
+    ) -> Vec<DrawCall> {
+        let world = multiply(&projection(view.fov), &view_matrix(view.pose));
+        let draw_call = |kind, vertices: &Range<u32>, matrix: Matrix| DrawCall {
             kind,
-            corners: corners.clone(),
+            vertices: vertices.clone(),
             constants: Constants::of(matrix),
         };
         let size = self.targets[usize::from(stamp.right)].size();
-        let code = Thing {
+        let code = DrawCall {
             kind: Kind::Code,
-            corners: 0..CODE,
+            vertices: 0..CODE,
             constants: Constants::of_code(bits(&view::cells(stamp)), size),
         };
-        let held = hands.into_iter().flatten().map(|(pose, pressed)| {
-            let corners = &self.shapes.controllers[usize::from(pressed)];
-            thing(Kind::Faces, corners, times(&world, &placed(pose)))
+        let held = controllers.into_iter().flatten().map(|(pose, pressed)| {
+            let vertices = &self.shapes.controllers[usize::from(pressed)];
+            draw_call(Kind::Faces, vertices, multiply(&world, &model_matrix(pose)))
         });
-        let round = seconds(frame.display) % ROUND / ROUND * std::f32::consts::TAU;
-        let spinner = times(&world, &placed(turned(SPINNER, round)));
+        let round = seconds(frame.display) % ROUND_SECONDS / ROUND_SECONDS * std::f32::consts::TAU;
+        let spinner = multiply(&world, &model_matrix(rotated_about_y(SPINNER, round)));
         std::iter::once(code)
             .chain(held)
             .chain([
-                thing(Kind::Faces, &self.shapes.spinner, spinner),
-                thing(Kind::Faces, &self.shapes.still, world),
-                thing(Kind::Lines, &self.shapes.lines, world),
+                draw_call(Kind::Faces, &self.shapes.spinner, spinner),
+                draw_call(Kind::Faces, &self.shapes.still, world),
+                draw_call(Kind::Lines, &self.shapes.lines, world),
             ])
             .collect()
     }
 }
 
-/// Corners of the bar code.
+/// The vertices of the bar code.
 #[allow(clippy::cast_possible_truncation, reason = "a few hundred")]
 const CODE: u32 = CELLS as u32 * 6;
 
@@ -204,7 +208,7 @@ fn stamp(frame: u32, display: xr::Time, view: &View, right: bool) -> ViewStamp {
     .looking([q.x, q.y, q.z, q.w])
 }
 
-/// As the shader takes them.
+/// The cells as the shader expects them.
 fn bits(cells: &[bool; CELLS]) -> [u32; 4] {
     let mut words = [0; 4];
     for (at, _) in cells.iter().enumerate().filter(|(_, white)| **white) {
@@ -213,10 +217,10 @@ fn bits(cells: &[bool; CELLS]) -> [u32; 4] {
     words
 }
 
-/// Small numbers that go on: a whole number of rounds is cut off.
+/// Seconds modulo whole rotation periods, so that `f32` is precise enough.
 fn seconds(at: xr::Time) -> f32 {
     #[allow(clippy::cast_possible_truncation, reason = "a whole number of rounds")]
-    let round = (ROUND * 1000.0) as i64;
+    let round = (ROUND_SECONDS * 1000.0) as i64;
     let millis = at.as_nanos() / 1_000_000;
     millis.rem_euclid(round) as f32 / 1000.0
 }

@@ -1,11 +1,11 @@
-// The room: things whose colours are those of their corners, and the bar code of an eye's picture.
+// The room: meshes with vertex colours, and the bar code of an eye's image.
 
 struct Constants {
-    // From the thing's own space to clip space.
+    // From local space to clip space.
     matrix: mat4x4<f32>,
     // Bits of the bar code: the first cell is the lowest bit of the first word.
     cells: vec4<u32>,
-    // Of the picture, in pixels.
+    // Size of the image, in pixels.
     size: vec2<u32>,
 }
 
@@ -17,14 +17,14 @@ struct Corner {
 }
 
 @vertex
-fn thing(@location(0) place: vec3<f32>, @location(1) colour: vec3<f32>) -> Corner {
+fn mesh(@location(0) position: vec3<f32>, @location(1) colour: vec3<f32>) -> Corner {
     var out: Corner;
-    out.position = constants.matrix * vec4<f32>(place, 1.0);
+    out.position = constants.matrix * vec4<f32>(position, 1.0);
     out.colour = colour;
     return out;
 }
 
-// Six corners for each of the cells: as many to a row as media::barcode has, 80 of which are the picture's width.
+// Six vertices per cell, 64 cells per row as in media::barcode; the image is 80 cells wide.
 @vertex
 fn cell(@builtin(vertex_index) index: u32) -> Corner {
     let number = index / 6u;

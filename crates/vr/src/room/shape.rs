@@ -1,7 +1,7 @@
-//! What is in the room: corners of its walls, of the lines on them, and of the things at different depths.
+//! The vertices of the room: its walls, the lines on them, and objects at different depths.
 //!
-//! The origin is where the head was at first, 1.6 m above the floor. Light falls from a lamp below the ceiling;
-//! it is worked out here once, so that a device has nothing to do for a pixel but to write it.
+//! The origin is the initial head position, 1.6 m above the floor. A lamp below the ceiling lights the room; its
+//! light is computed here once per vertex, so that fragments need no lighting.
 
 use std::ops::Range;
 
@@ -12,24 +12,24 @@ const WALL: f32 = 4.0;
 const FLOOR: f32 = -1.6;
 const CEILING: f32 = 1.4;
 
-/// From line to line, and from corner to corner of what light falls on.
+/// The distance of lines, and of the vertices of lit walls, in metres.
 const STEP: f32 = 0.5;
 
-/// How far before a wall its lines are.
-const LIFTED: f32 = 0.006;
+/// The distance of the lines from their wall, in metres.
+const LINE_OFFSET: f32 = 0.006;
 
-/// Where the light comes from.
+/// The position of the lamp.
 const LAMP: [f32; 3] = [0.6, 1.1, -0.8];
-/// The part of it that comes from everywhere.
+/// The share of ambient light.
 const AMBIENT: f32 = 0.4;
 
-/// A thing in the room: a block with its middle, its sides, and its colour in sRGB.
+/// A cuboid: its centre, its sides in metres, and its sRGB colour.
 struct Block {
     middle: [f32; 3],
     sides: [f32; 3],
     colour: [f32; 3],
-    /// Whether it shines by itself: then its pixels have this very colour.
-    shines: bool,
+    /// Emissive: its pixels have exactly this colour.
+    emissive: bool,
 }
 
 const fn lit(middle: [f32; 3], sides: [f32; 3], colour: [f32; 3]) -> Block {
@@ -37,75 +37,75 @@ const fn lit(middle: [f32; 3], sides: [f32; 3], colour: [f32; 3]) -> Block {
         middle,
         sides,
         colour,
-        shines: false,
+        emissive: false,
     }
 }
 
-const fn shining(middle: [f32; 3], side: f32, colour: [f32; 3]) -> Block {
+const fn emissive(middle: [f32; 3], side: f32, colour: [f32; 3]) -> Block {
     Block {
         middle,
         sides: [side; 3],
         colour,
-        shines: true,
+        emissive: true,
     }
 }
 
-/// The things that stand still. Pure red, blue and magenta are these three alone: tests and people find them.
+/// The static objects. Only these three are pure red, blue and magenta, so that tests can find them.
 const BLOCKS: [Block; 9] = [
-    // Near, on the left and below the eyes.
-    shining([-0.25, -0.3, -1.0], 0.14, [1.0, 0.0, 0.0]),
-    // Far, on the right and above the eyes.
-    shining([0.9, 0.7, -3.4], 0.5, [0.0, 0.0, 1.0]),
-    // Behind who looks ahead.
-    shining([0.0, 0.0, 3.0], 0.5, [1.0, 0.0, 1.0]),
+    // Near, left of and below the eyes.
+    emissive([-0.25, -0.3, -1.0], 0.14, [1.0, 0.0, 0.0]),
+    // Far, right of and above the eyes.
+    emissive([0.9, 0.7, -3.4], 0.5, [0.0, 0.0, 1.0]),
+    // Behind the initial view.
+    emissive([0.0, 0.0, 3.0], 0.5, [1.0, 0.0, 1.0]),
     // Pillars, one behind the other.
     lit([-1.3, -0.1, -2.2], [0.3, 3.0, 0.3], [0.45, 0.62, 0.45]),
     lit([-2.4, -0.1, -3.4], [0.3, 3.0, 0.3], [0.45, 0.62, 0.45]),
     lit([2.6, -0.1, -3.0], [0.3, 3.0, 0.3], [0.45, 0.62, 0.45]),
-    // A table, and what it stands on.
+    // A table and its leg.
     lit([0.9, -0.85, -1.7], [0.9, 0.06, 0.6], [0.75, 0.58, 0.38]),
     lit([0.9, -1.24, -1.7], [0.12, 0.72, 0.12], [0.5, 0.38, 0.25]),
     // A chest far away.
     lit([-0.4, -1.3, -3.5], [0.9, 0.6, 0.6], [0.7, 0.4, 0.3]),
 ];
 
-/// Above the table, and turning.
+/// The position of the spinning block, above the table.
 pub(super) const SPINNER: [f32; 3] = [0.9, -0.6, -1.7];
 
-/// All corners, and which of them belong to what.
+/// All vertices, and their ranges by object.
 pub(super) struct Shapes {
-    pub(super) corners: Vec<Vertex>,
-    /// Triangles of all that stands still.
+    pub(super) vertices: Vec<Vertex>,
+    /// Triangles of all static objects.
     pub(super) still: Range<u32>,
     /// Lines on floor and walls.
     pub(super) lines: Range<u32>,
     /// A block around its own origin, at [`SPINNER`].
     pub(super) spinner: Range<u32>,
-    /// A controller, and one that is pressed, around their own origins.
+    /// A released and a pressed controller, around their own origins.
     pub(super) controllers: [Range<u32>; 2],
 }
 
 impl Shapes {
     pub(super) fn new() -> Shapes {
-        let mut corners = Vec::new();
-        // What is near first: a device need not draw what is behind it.
-        let still = added(&mut corners, |to| {
+        let mut vertices = Vec::new();
+        // Front to back, so that the depth test rejects hidden fragments.
+        let still = append(&mut vertices, |to| {
             BLOCKS.iter().for_each(|block| cuboid(to, block, [0.0; 3]));
             walls(to);
         });
-        let lines = added(&mut corners, grid);
-        let spinner = added(&mut corners, |to| {
+        let lines = append(&mut vertices, grid);
+        let spinner = append(&mut vertices, |to| {
             cuboid(to, &lit([0.0; 3], [0.22; 3], [0.95, 0.6, 0.15]), SPINNER);
         });
         let controller = |colour| lit([0.0; 3], [0.05, 0.05, 0.16], colour);
-        let held = added(&mut corners, |to| {
+        let held = append(&mut vertices, |to| {
             cuboid(to, &controller([0.85, 0.85, 0.9]), [0.0; 3]);
         });
-        let pressed = added(&mut corners, |to| {
+        let pressed = append(&mut vertices, |to| {
             cuboid(to, &controller([0.95, 0.9, 0.3]), [0.0; 3]);
         });
         Shapes {
-            corners,
+            vertices,
             still,
             lines,
             spinner,
@@ -114,14 +114,14 @@ impl Shapes {
     }
 }
 
-fn added(corners: &mut Vec<Vertex>, add: impl FnOnce(&mut Vec<Vertex>)) -> Range<u32> {
-    let count = |corners: &Vec<Vertex>| u32::try_from(corners.len()).unwrap_or(u32::MAX);
-    let from = count(corners);
-    add(corners);
-    from..count(corners)
+fn append(vertices: &mut Vec<Vertex>, add: impl FnOnce(&mut Vec<Vertex>)) -> Range<u32> {
+    let count = |vertices: &Vec<Vertex>| u32::try_from(vertices.len()).unwrap_or(u32::MAX);
+    let from = count(vertices);
+    add(vertices);
+    from..count(vertices)
 }
 
-/// Axes of a side: across, up, and away from its surface, the last with its sign.
+/// The axes of a side (across, up, normal), and the sign of its normal.
 const SIDES: [([usize; 3], f32); 6] = [
     ([1, 2, 0], 1.0),
     ([1, 2, 0], -1.0),
@@ -131,24 +131,24 @@ const SIDES: [([usize; 3], f32); 6] = [
     ([0, 1, 2], -1.0),
 ];
 
-/// Twelve triangles; light falls on it where it is, `at` from its own origin.
+/// Appends twelve triangles, lit as if moved by `at`.
 fn cuboid(to: &mut Vec<Vertex>, block: &Block, at: [f32; 3]) {
     for ([across, up, away], sign) in SIDES {
         let corner = |[a, b]: [f32; 2]| {
-            let mut place = block.middle;
-            place[across] += a * block.sides[across];
-            place[up] += b * block.sides[up];
-            place[away] += sign * block.sides[away] / 2.0;
+            let mut position = block.middle;
+            position[across] += a * block.sides[across];
+            position[up] += b * block.sides[up];
+            position[away] += sign * block.sides[away] / 2.0;
             let mut normal = [0.0; 3];
             normal[away] = sign;
-            let there = std::array::from_fn(|axis| place[axis] + at[axis]);
-            let light = if block.shines {
+            let there = std::array::from_fn(|axis| position[axis] + at[axis]);
+            let light = if block.emissive {
                 1.0
             } else {
                 light(there, normal)
             };
             Vertex {
-                place,
+                position,
                 colour: linear(block.colour, light),
             }
         };
@@ -156,7 +156,7 @@ fn cuboid(to: &mut Vec<Vertex>, block: &Block, at: [f32; 3]) {
     }
 }
 
-/// The corners of two triangles.
+/// The vertices of two triangles.
 const QUAD: [[f32; 2]; 6] = [
     [0.0, 0.0],
     [1.0, 0.0],
@@ -166,7 +166,7 @@ const QUAD: [[f32; 2]; 6] = [
     [1.0, 1.0],
 ];
 
-/// The room's inner sides: axes across, up and away, where it is, its direction, and its colour in sRGB.
+/// The room's inner sides: axes (across, up, normal), position on the normal, its sign, and sRGB colour.
 fn sides() -> [([usize; 3], f32, f32, [f32; 3]); 6] {
     let wall = [0.62, 0.66, 0.72];
     [
@@ -179,7 +179,7 @@ fn sides() -> [([usize; 3], f32, f32, [f32; 3]); 6] {
     ]
 }
 
-/// From where to where a side goes along an axis.
+/// The extent of a side along an axis.
 fn extent(axis: usize) -> [f32; 2] {
     match axis {
         1 => [FLOOR, CEILING],
@@ -187,7 +187,7 @@ fn extent(axis: usize) -> [f32; 2] {
     }
 }
 
-/// Steps from one end of a side to its other.
+/// The number of steps in an extent.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -203,15 +203,15 @@ fn walls(to: &mut Vec<Vertex>) {
         for x in 0..steps(extent(across)) {
             for y in 0..steps(extent(up)) {
                 to.extend(QUAD.map(|[a, b]| {
-                    let mut place = [0.0; 3];
-                    place[across] = left + (x as f32 + a) * STEP;
-                    place[up] = low + (y as f32 + b) * STEP;
-                    place[away] = at;
+                    let mut position = [0.0; 3];
+                    position[across] = left + (x as f32 + a) * STEP;
+                    position[up] = low + (y as f32 + b) * STEP;
+                    position[away] = at;
                     let mut normal = [0.0; 3];
                     normal[away] = sign;
                     Vertex {
-                        place,
-                        colour: linear(colour, light(place, normal)),
+                        position,
+                        colour: linear(colour, light(position, normal)),
                     }
                 }));
             }
@@ -219,7 +219,7 @@ fn walls(to: &mut Vec<Vertex>) {
     }
 }
 
-/// Lines on all sides but the ceiling.
+/// Lines on all sides except the ceiling.
 fn grid(to: &mut Vec<Vertex>) {
     for ([across, up, away], at, sign, colour) in sides() {
         if at == CEILING {
@@ -230,11 +230,11 @@ fn grid(to: &mut Vec<Vertex>) {
             let [from, end] = extent(along);
             for step in 0..=steps(extent(other)) {
                 for there in [from, end] {
-                    let mut place = [0.0; 3];
-                    place[along] = there;
-                    place[other] = extent(other)[0] + step as f32 * STEP;
-                    place[away] = at + sign * LIFTED;
-                    to.push(Vertex { place, colour });
+                    let mut position = [0.0; 3];
+                    position[along] = there;
+                    position[other] = extent(other)[0] + step as f32 * STEP;
+                    position[away] = at + sign * LINE_OFFSET;
+                    to.push(Vertex { position, colour });
                 }
             }
         };
@@ -243,17 +243,17 @@ fn grid(to: &mut Vec<Vertex>) {
     }
 }
 
-/// How much light falls there, 0 to 1.
-fn light(place: [f32; 3], normal: [f32; 3]) -> f32 {
-    let to_lamp: [f32; 3] = std::array::from_fn(|axis| LAMP[axis] - place[axis]);
+/// The light at a position, 0 to 1.
+fn light(position: [f32; 3], normal: [f32; 3]) -> f32 {
+    let to_lamp: [f32; 3] = std::array::from_fn(|axis| LAMP[axis] - position[axis]);
     let squared: f32 = to_lamp.iter().map(|v| v * v).sum();
     let far = squared.sqrt().max(0.01);
     let facing: f32 = (0..3).map(|axis| to_lamp[axis] / far * normal[axis]).sum();
-    // It grows weaker with the distance, but not as fast as a real one: the room is to be seen.
+    // Attenuation is weaker than physical, so that the whole room is visible.
     AMBIENT + (1.0 - AMBIENT) * facing.max(0.0) / (1.0 + 0.08 * squared)
 }
 
-/// A colour of sRGB as so much linear light.
+/// An sRGB colour as linear light, scaled by `light`.
 fn linear(colour: [f32; 3], light: f32) -> [f32; 3] {
     colour.map(|part| {
         // IEC 61966-2-1.
@@ -270,15 +270,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_is_inside_and_of_whole_triangles_and_lines() {
+    fn vertices_are_inside_and_primitives_complete() {
         let shapes = Shapes::new();
         let count = |range: &Range<u32>| range.end - range.start;
         assert_eq!(count(&shapes.still) % 3, 0);
         assert_eq!(count(&shapes.lines) % 2, 0);
         let end = shapes.controllers[1].end as usize;
-        assert_eq!(end, shapes.corners.len());
-        for corner in &shapes.corners {
-            let [x, y, z] = corner.place;
+        assert_eq!(end, shapes.vertices.len());
+        for corner in &shapes.vertices {
+            let [x, y, z] = corner.position;
             assert!(x.abs() <= WALL && z.abs() <= WALL && (FLOOR..=CEILING).contains(&y));
             assert!(corner.colour.iter().all(|part| (0.0..=1.0).contains(part)));
         }

@@ -1,4 +1,4 @@
-//! A buffer where both processor and device see it.
+//! A host-visible buffer.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use super::gpu::Gpu;
 use super::image::allocate;
 use crate::error::VrError;
 
-/// A buffer with memory of its own. Whoever drops it has let the device settle.
+/// A buffer with its memory. The device must be idle when it is dropped.
 pub(super) struct Buffer {
     pub(super) buffer: vk::Buffer,
     memory: vk::DeviceMemory,
-    room: usize,
+    capacity: usize,
     gpu: Arc<Gpu>,
 }
 
 impl Buffer {
-    /// One that holds these bytes, which are not none.
+    /// A buffer with these bytes; `bytes` must not be empty.
     pub(super) fn filled(
         gpu: &Arc<Gpu>,
         usage: vk::BufferUsageFlags,
@@ -28,18 +28,18 @@ impl Buffer {
         Ok(made)
     }
 
-    /// One with room for so many bytes, which are not none.
+    /// A buffer of `capacity` bytes, at least one.
     pub(super) fn new(
         gpu: &Arc<Gpu>,
         usage: vk::BufferUsageFlags,
-        room: usize,
+        capacity: usize,
     ) -> Result<Buffer, VrError> {
-        let size = room as vk::DeviceSize;
+        let size = capacity as vk::DeviceSize;
         let info = vk::BufferCreateInfo::default().size(size).usage(usage);
         let mut made = Buffer {
             buffer: vk::Buffer::null(),
             memory: vk::DeviceMemory::null(),
-            room,
+            capacity,
             gpu: Arc::clone(gpu),
         };
         let device = &gpu.functions;
@@ -47,28 +47,27 @@ impl Buffer {
             vk::MemoryPropertyFlags::HOST_VISIBLE,
             vk::MemoryPropertyFlags::HOST_COHERENT,
         );
-        // SAFETY: the device lives as long as `gpu`; what was not made is null, which dropping passes over.
+        // SAFETY: the device exists as long as `gpu`; after an error the rest is null, which `drop` ignores.
         unsafe {
             made.buffer = device
                 .create_buffer(&info, None)
-                .map_err(VrError::vulkan("make a buffer"))?;
+                .map_err(VrError::vulkan("create a buffer"))?;
             let needs = device.get_buffer_memory_requirements(made.buffer);
             made.memory = allocate(gpu, needs, visible | coherent)?;
             device
                 .bind_buffer_memory(made.buffer, made.memory, 0)
-                .map_err(VrError::vulkan("give a buffer its memory"))?;
+                .map_err(VrError::vulkan("bind buffer memory"))?;
         }
         Ok(made)
     }
 
-    /// Puts these bytes at its beginning, as many as there is room for. The device does nothing with it meanwhile.
+    /// Copies these bytes to the start, up to its capacity. The device must not use the buffer during the copy.
     pub(super) fn fill(&mut self, bytes: &[u8]) -> Result<(), VrError> {
-        let count = bytes.len().min(self.room);
+        let count = bytes.len().min(self.capacity);
         let device = &self.gpu.functions;
-        // SAFETY: the memory is as large as the buffer needs, which is at least `room`, and nobody else has
-        // mapped it.
+        // SAFETY: the memory has at least `capacity` bytes, and is not mapped.
         unsafe {
-            let size = self.room as vk::DeviceSize;
+            let size = self.capacity as vk::DeviceSize;
             let mapped = device
                 .map_memory(self.memory, 0, size, vk::MemoryMapFlags::empty())
                 .map_err(VrError::vulkan("map memory"))?;
@@ -84,7 +83,7 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let device = &self.gpu.functions;
-        // SAFETY: the device lives and does nothing with them any more; null is passed over.
+        // SAFETY: the device exists and no longer uses them; null is ignored.
         unsafe {
             device.destroy_buffer(self.buffer, None);
             device.free_memory(self.memory, None);

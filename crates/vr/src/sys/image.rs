@@ -1,4 +1,4 @@
-//! Images of ours on the device, and views of them.
+//! Images and image views.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use openuvr_proto::units::Size;
 use super::gpu::Gpu;
 use crate::error::VrError;
 
-/// Memory of a kind that has all of these properties.
+/// Allocates memory of a type with all of these properties.
 ///
 /// # Safety
-/// The device lives.
+/// The device is valid.
 pub(super) unsafe fn allocate(
     gpu: &Gpu,
     needs: vk::MemoryRequirements,
@@ -21,19 +21,19 @@ pub(super) unsafe fn allocate(
     let kind = kinds.find(|(at, kind)| {
         needs.memory_type_bits & (1_u32 << at) != 0 && kind.property_flags.contains(properties)
     });
-    let (kind, _) = kind.ok_or_else(|| VrError("Vulkan has no memory of this kind".into()))?;
+    let (kind, _) = kind.ok_or_else(|| VrError("Vulkan: no suitable memory type".into()))?;
     let info = vk::MemoryAllocateInfo::default()
         .allocation_size(needs.size)
         .memory_type_index(kind);
-    // SAFETY: the caller's duty.
+    // SAFETY: by the caller's contract.
     unsafe { gpu.functions.allocate_memory(&info, None) }
         .map_err(VrError::vulkan("allocate memory"))
 }
 
-/// A view of a whole image of one layer.
+/// A view of a whole image with one layer.
 ///
 /// # Safety
-/// The image is one of the device, of this format.
+/// The image belongs to the device and has this format.
 pub(super) unsafe fn view(
     gpu: &Gpu,
     image: vk::Image,
@@ -51,12 +51,12 @@ pub(super) unsafe fn view(
             base_array_layer: 0,
             layer_count: 1,
         });
-    // SAFETY: the caller's duty.
+    // SAFETY: by the caller's contract.
     unsafe { gpu.functions.create_image_view(&info, None) }
-        .map_err(VrError::vulkan("view an image"))
+        .map_err(VrError::vulkan("create an image view"))
 }
 
-/// An image with memory and a view of its own. Whoever drops it has let the device settle.
+/// An image with its memory and view. The device must be idle when it is dropped.
 pub(super) struct Image {
     pub(super) view: vk::ImageView,
     image: vk::Image,
@@ -65,7 +65,7 @@ pub(super) struct Image {
 }
 
 impl Image {
-    /// One for depths, as large as what is drawn.
+    /// A depth image.
     pub(super) fn depth(gpu: &Arc<Gpu>, format: vk::Format, size: Size) -> Result<Image, VrError> {
         let info = vk::ImageCreateInfo::default()
             .image_type(vk::ImageType::TYPE_2D)
@@ -86,16 +86,16 @@ impl Image {
             gpu: Arc::clone(gpu),
         };
         let device = &gpu.functions;
-        // SAFETY: the device lives as long as `gpu`; what was not made is null, which dropping passes over.
+        // SAFETY: the device exists as long as `gpu`; after an error the rest is null, which `drop` ignores.
         unsafe {
             made.image = device
                 .create_image(&info, None)
-                .map_err(VrError::vulkan("make an image"))?;
+                .map_err(VrError::vulkan("create an image"))?;
             let needs = device.get_image_memory_requirements(made.image);
             made.memory = allocate(gpu, needs, vk::MemoryPropertyFlags::DEVICE_LOCAL)?;
             device
                 .bind_image_memory(made.image, made.memory, 0)
-                .map_err(VrError::vulkan("give an image its memory"))?;
+                .map_err(VrError::vulkan("bind image memory"))?;
             made.view = view(gpu, made.image, format, vk::ImageAspectFlags::DEPTH)?;
         }
         Ok(made)
@@ -105,7 +105,7 @@ impl Image {
 impl Drop for Image {
     fn drop(&mut self) {
         let device = &self.gpu.functions;
-        // SAFETY: the device lives and does nothing with them any more; null is passed over.
+        // SAFETY: the device exists and no longer uses them; null is ignored.
         unsafe {
             device.destroy_image_view(self.view, None);
             device.destroy_image(self.image, None);

@@ -1,17 +1,17 @@
-//! What has to be `unsafe`: the two loaders, and all that is said to Vulkan.
+//! The `unsafe` code: the OpenXR and Vulkan loaders, and all Vulkan calls.
 #![allow(unsafe_code)]
 
 mod buffer;
+mod draw_call;
 mod gpu;
 mod image;
 mod painter;
 mod pipeline;
 mod target;
-mod thing;
 mod upload;
 
-pub(crate) use gpu::{Gpu, Made, load};
-pub(crate) use painter::{Eye, Painter};
+pub(crate) use draw_call::{Constants, DrawCall, Kind, Vertex};
+pub(crate) use gpu::{Gpu, NewSession, load};
+pub(crate) use painter::{EyeFrame, Painter};
 pub(crate) use target::Target;
-pub(crate) use thing::{Constants, Kind, Thing, Vertex};
 pub(crate) use upload::Upload;

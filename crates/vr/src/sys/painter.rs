@@ -1,4 +1,4 @@
-//! Draws things into the eyes' pictures, a frame at a time.
+//! Draws the eyes' images of a frame.
 
 use std::sync::Arc;
 
@@ -7,86 +7,86 @@ use openuvr_proto::units::Size;
 use openxr as xr;
 
 use super::buffer::Buffer;
+use super::draw_call::{Constants, DrawCall, Vertex};
 use super::gpu::Gpu;
 use super::pipeline::{Pass, Pipelines, STAGES};
 use super::target::{Target, colours};
-use super::thing::{Constants, Thing, Vertex};
 use crate::error::VrError;
 
-/// Frames that the device may be busy with at once.
-const TURNS: usize = 2;
+/// The most frames in flight on the device.
+const FRAMES_IN_FLIGHT: usize = 2;
 
-/// How long one wait for the device lasts before it is begun anew, in ns.
+/// The timeout of one wait for the device, in ns; waits are repeated.
 const WAIT: u64 = 1_000_000_000;
 
-/// What one eye sees.
-pub(crate) struct Eye<'a> {
+/// The frame of one eye.
+pub(crate) struct EyeFrame<'a> {
     pub(crate) target: &'a mut Target,
-    pub(crate) things: Vec<Thing>,
+    pub(crate) draw_calls: Vec<DrawCall>,
 }
 
-/// Draws. It belongs to the thread of the session's frames.
+/// The renderer. Used on the thread of the session's frames only.
 pub(crate) struct Painter {
     gpu: Arc<Gpu>,
     pass: Pass,
     pipelines: Pipelines,
-    corners: Buffer,
+    vertices: Buffer,
     commands: vk::CommandPool,
-    turns: Vec<Turn>,
+    slots: Vec<FrameSlot>,
     next: usize,
 }
 
-/// What is used again when the device has done with it.
-struct Turn {
+/// The resources of a frame in flight.
+struct FrameSlot {
     commands: vk::CommandBuffer,
     done: vk::Fence,
     busy: bool,
 }
 
 impl Painter {
-    /// One that knows these corners, in the format that the session likes best.
+    /// A painter with these vertices, in the session's preferred format.
     pub(crate) fn new(
         gpu: &Arc<Gpu>,
         session: &xr::Session<xr::Vulkan>,
-        corners: &[Vertex],
+        vertices: &[Vertex],
     ) -> Result<Painter, VrError> {
         let pass = Pass::new(gpu, colours(session)?)?;
         let pipelines = Pipelines::new(gpu, &pass)?;
-        let bytes: Vec<u8> = (corners.iter())
-            .flat_map(|corner| [corner.place, corner.colour])
+        let bytes: Vec<u8> = (vertices.iter())
+            .flat_map(|corner| [corner.position, corner.colour])
             .flatten()
             .flat_map(f32::to_ne_bytes)
             .collect();
-        let corners = Buffer::filled(gpu, vk::BufferUsageFlags::VERTEX_BUFFER, &bytes)?;
+        let vertices = Buffer::filled(gpu, vk::BufferUsageFlags::VERTEX_BUFFER, &bytes)?;
         let mut painter = Painter {
             gpu: Arc::clone(gpu),
             pass,
             pipelines,
-            corners,
+            vertices,
             commands: vk::CommandPool::null(),
-            turns: Vec::new(),
+            slots: Vec::new(),
             next: 0,
         };
         let pool = vk::CommandPoolCreateInfo::default()
             .flags(vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER)
             .queue_family_index(gpu.family);
         let device = &gpu.functions;
-        // SAFETY: the device lives as long as `gpu`; what was made is destroyed with the painter.
+        // SAFETY: the device exists as long as `gpu`; the created objects are destroyed with the painter.
         unsafe {
             painter.commands = device
                 .create_command_pool(&pool, None)
-                .map_err(VrError::vulkan("make a pool of commands"))?;
-            for _ in 0..TURNS {
+                .map_err(VrError::vulkan("create a command pool"))?;
+            for _ in 0..FRAMES_IN_FLIGHT {
                 let info = vk::CommandBufferAllocateInfo::default()
                     .command_pool(painter.commands)
                     .command_buffer_count(1);
                 let commands = device
                     .allocate_command_buffers(&info)
-                    .map_err(VrError::vulkan("make commands"))?[0];
+                    .map_err(VrError::vulkan("allocate command buffers"))?[0];
                 let done = device
                     .create_fence(&vk::FenceCreateInfo::default(), None)
-                    .map_err(VrError::vulkan("make a fence"))?;
-                painter.turns.push(Turn {
+                    .map_err(VrError::vulkan("create a fence"))?;
+                painter.slots.push(FrameSlot {
                     commands,
                     done,
                     busy: false,
@@ -96,7 +96,7 @@ impl Painter {
         Ok(painter)
     }
 
-    /// What an eye is drawn into.
+    /// A render target for an eye.
     pub(crate) fn target(
         &self,
         session: &xr::Session<xr::Vulkan>,
@@ -105,39 +105,44 @@ impl Painter {
         Target::new(&self.gpu, session, &self.pass, size)
     }
 
-    /// Draws all eyes, and gives their images back to the runtime.
-    pub(crate) fn draw(&mut self, eyes: &mut [Eye<'_>]) -> Result<(), VrError> {
+    /// Draws all eyes, and releases their images to the runtime.
+    pub(crate) fn draw(&mut self, eyes: &mut [EyeFrame<'_>]) -> Result<(), VrError> {
         let at = self.next;
-        self.next = (at + 1) % TURNS;
-        self.settle(at)?;
-        let Turn { commands, done, .. } = self.turns[at];
+        self.next = (at + 1) % FRAMES_IN_FLIGHT;
+        self.wait_idle(at)?;
+        let FrameSlot { commands, done, .. } = self.slots[at];
         let device = &self.gpu.functions;
-        let failed = VrError::vulkan("draw");
+        let failed = VrError::vulkan("submit a frame");
         let begin = vk::CommandBufferBeginInfo::default()
             .flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
-        // SAFETY: the device has done with these commands.
+        // SAFETY: the device has finished these commands.
         unsafe { device.begin_command_buffer(commands, &begin) }.map_err(&failed)?;
         for eye in eyes.iter_mut() {
             let framebuffer = eye.target.acquire()?;
-            // SAFETY: the image was acquired, and is given back below.
+            // SAFETY: the image was acquired, and is released below.
             unsafe { self.record(commands, framebuffer, eye) }
         }
         let buffers = [commands];
         let submit = vk::SubmitInfo::default().command_buffers(&buffers);
-        // SAFETY: the queue is this thread's, outside of the session's own calls.
+        // SAFETY: only this thread uses the queue, outside of the session's own calls.
         unsafe {
             device.end_command_buffer(commands).map_err(&failed)?;
             device
                 .queue_submit(self.gpu.queue, &[submit], done)
                 .map_err(&failed)?;
         }
-        self.turns[at].busy = true;
+        self.slots[at].busy = true;
         eyes.iter_mut().try_for_each(|eye| eye.target.release())
     }
 
     /// # Safety
-    /// The commands have begun, and the framebuffer is that of an image that was acquired.
-    unsafe fn record(&self, commands: vk::CommandBuffer, into: vk::Framebuffer, eye: &Eye<'_>) {
+    /// The command buffer is recording, and the framebuffer's image is acquired.
+    unsafe fn record(
+        &self,
+        commands: vk::CommandBuffer,
+        into: vk::Framebuffer,
+        eye: &EyeFrame<'_>,
+    ) {
         let device = &self.gpu.functions;
         let size = eye.target.size();
         let area = vk::Rect2D {
@@ -169,48 +174,49 @@ impl Painter {
             min_depth: 0.0,
             max_depth: 1.0,
         };
-        // SAFETY: the caller's duty; all that is bound lives as long as the painter, which waits for its turns.
+        // SAFETY: by the caller's contract; all bound objects exist as long as the painter, which waits for its
+        // slots.
         unsafe {
             device.cmd_begin_render_pass(commands, &begin, vk::SubpassContents::INLINE);
             device.cmd_set_viewport(commands, 0, &[viewport]);
             device.cmd_set_scissor(commands, 0, &[area]);
-            device.cmd_bind_vertex_buffers(commands, 0, &[self.corners.buffer], &[0]);
+            device.cmd_bind_vertex_buffers(commands, 0, &[self.vertices.buffer], &[0]);
             let mut bound = None;
-            for thing in &eye.things {
-                if bound != Some(thing.kind) {
-                    bound = Some(thing.kind);
-                    let pipeline = self.pipelines.of(thing.kind);
+            for call in &eye.draw_calls {
+                if bound != Some(call.kind) {
+                    bound = Some(call.kind);
+                    let pipeline = self.pipelines.of(call.kind);
                     device.cmd_bind_pipeline(commands, vk::PipelineBindPoint::GRAPHICS, pipeline);
                 }
-                // A structure of plain numbers without gaps.
+                // A structure of plain numbers without padding.
                 let bytes = std::slice::from_raw_parts(
-                    (&raw const thing.constants).cast::<u8>(),
+                    (&raw const call.constants).cast::<u8>(),
                     size_of::<Constants>(),
                 );
                 device.cmd_push_constants(commands, self.pipelines.layout, STAGES, 0, bytes);
-                let count = thing.corners.end.saturating_sub(thing.corners.start);
-                device.cmd_draw(commands, count, 1, thing.corners.start, 0);
+                let count = call.vertices.end.saturating_sub(call.vertices.start);
+                device.cmd_draw(commands, count, 1, call.vertices.start, 0);
             }
             device.cmd_end_render_pass(commands);
         }
     }
 
-    /// Waits until the device has done with a turn.
-    fn settle(&mut self, at: usize) -> Result<(), VrError> {
-        let turn = &mut self.turns[at];
+    /// Waits until the device has finished a slot.
+    fn wait_idle(&mut self, at: usize) -> Result<(), VrError> {
+        let slot = &mut self.slots[at];
         let device = &self.gpu.functions;
-        while turn.busy {
+        while slot.busy {
             // SAFETY: it was submitted with this fence.
             unsafe {
-                match device.wait_for_fences(&[turn.done], true, WAIT) {
+                match device.wait_for_fences(&[slot.done], true, WAIT) {
                     Err(vk::Result::TIMEOUT) => continue,
-                    other => other.map_err(VrError::vulkan("end a frame"))?,
+                    other => other.map_err(VrError::vulkan("wait for a frame"))?,
                 }
                 device
-                    .reset_fences(&[turn.done])
+                    .reset_fences(&[slot.done])
                     .map_err(VrError::vulkan("reset a fence"))?;
             }
-            turn.busy = false;
+            slot.busy = false;
         }
         Ok(())
     }
@@ -218,12 +224,12 @@ impl Painter {
 
 impl Drop for Painter {
     fn drop(&mut self) {
-        self.gpu.settle();
+        self.gpu.wait_idle();
         let device = &self.gpu.functions;
-        // SAFETY: the device lives and does nothing any more; null is passed over.
+        // SAFETY: the device exists and is idle; null is ignored.
         unsafe {
-            for turn in self.turns.drain(..) {
-                device.destroy_fence(turn.done, None);
+            for slot in self.slots.drain(..) {
+                device.destroy_fence(slot.done, None);
             }
             device.destroy_command_pool(self.commands, None);
         }

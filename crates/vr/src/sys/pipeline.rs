@@ -1,23 +1,23 @@
-//! How things are drawn: the pass, and a pipeline for each kind of thing.
+//! The render pass, and a pipeline for each kind of draw call.
 
 use std::sync::Arc;
 
 use ash::vk;
 
+use super::draw_call::{Constants, Kind, Vertex};
 use super::gpu::Gpu;
-use super::thing::{Constants, Kind, Vertex};
 use crate::error::VrError;
 
 /// Both stages, from `room.wgsl`.
 const SHADERS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/room.spv"));
 
-/// Of depths: one of the two that every device has, and every one that is used for virtual reality.
+/// The depth format: every device supports this or one other; every VR device supports this.
 pub(super) const DEPTH: vk::Format = vk::Format::D32_SFLOAT;
 
-/// Who gets the constants.
+/// The shader stages with push constants.
 pub(super) const STAGES: vk::ShaderStageFlags = vk::ShaderStageFlags::VERTEX;
 
-/// One picture, cleared at first, with depths that nobody needs afterwards.
+/// A render pass: one cleared colour image, and a transient depth image.
 pub(super) struct Pass {
     pub(super) handle: vk::RenderPass,
     pub(super) colours: vk::Format,
@@ -53,7 +53,7 @@ impl Pass {
             .pipeline_bind_point(vk::PipelineBindPoint::GRAPHICS)
             .color_attachments(&colour)
             .depth_stencil_attachment(&depth)];
-        // The frame before has the same depths, and the runtime may have written the picture.
+        // The previous frame uses the same depth image, and the runtime may have written the colour image.
         let stages = vk::PipelineStageFlags::COLOR_ATTACHMENT_OUTPUT
             | vk::PipelineStageFlags::EARLY_FRAGMENT_TESTS
             | vk::PipelineStageFlags::LATE_FRAGMENT_TESTS;
@@ -70,10 +70,10 @@ impl Pass {
             .attachments(&attachments)
             .subpasses(&subpasses)
             .dependencies(&dependencies);
-        // SAFETY: the device lives as long as `gpu`.
+        // SAFETY: the device exists as long as `gpu`.
         let handle = unsafe { gpu.functions.create_render_pass(&info, None) };
         Ok(Pass {
-            handle: handle.map_err(VrError::vulkan("make a pass"))?,
+            handle: handle.map_err(VrError::vulkan("create a render pass"))?,
             colours,
             gpu: Arc::clone(gpu),
         })
@@ -82,7 +82,7 @@ impl Pass {
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        // SAFETY: the device lives, and what was drawn in it is done.
+        // SAFETY: the device exists, and has finished its use.
         unsafe { self.gpu.functions.destroy_render_pass(self.handle, None) }
     }
 }
@@ -105,11 +105,11 @@ impl Pipelines {
         let words: Vec<u32> = words.collect();
         let module = vk::ShaderModuleCreateInfo::default().code(&words);
         let device = &gpu.functions;
-        // SAFETY: the device lives as long as `gpu`, and the words are a module that was checked when it was made.
+        // SAFETY: the device exists as long as `gpu`, and the module was validated at build time.
         unsafe {
             let layout = device
                 .create_pipeline_layout(&layout, None)
-                .map_err(VrError::vulkan("lay out constants"))?;
+                .map_err(VrError::vulkan("create a pipeline layout"))?;
             let mut made = Pipelines {
                 layout,
                 of: Vec::new(),
@@ -117,7 +117,7 @@ impl Pipelines {
             };
             let module = device
                 .create_shader_module(&module, None)
-                .map_err(VrError::vulkan("take the shaders"))?;
+                .map_err(VrError::vulkan("create a shader module"))?;
             let all =
                 Kind::ALL.map(|kind| Ok((kind, pipeline(device, module, layout, pass, kind)?)));
             device.destroy_shader_module(module, None);
@@ -130,7 +130,7 @@ impl Pipelines {
             });
             match failed {
                 None => Ok(made),
-                Some(why) => Err(VrError::vulkan("make a pipeline")(why)),
+                Some(why) => Err(VrError::vulkan("create a pipeline")(why)),
             }
         }
     }
@@ -144,7 +144,7 @@ impl Pipelines {
 
 impl Drop for Pipelines {
     fn drop(&mut self) {
-        // SAFETY: the device lives, and what was drawn with them is done.
+        // SAFETY: the device exists, and has finished their use.
         unsafe {
             for (_, pipeline) in self.of.drain(..) {
                 self.gpu.functions.destroy_pipeline(pipeline, None);
@@ -157,7 +157,7 @@ impl Drop for Pipelines {
 }
 
 /// # Safety
-/// The device lives, and so do these objects of it.
+/// The device and these objects of it are valid.
 unsafe fn pipeline(
     device: &ash::Device,
     module: vk::ShaderModule,
@@ -166,8 +166,8 @@ unsafe fn pipeline(
     kind: Kind,
 ) -> Result<vk::Pipeline, vk::Result> {
     let (vertex, topology) = match kind {
-        Kind::Faces => (c"thing", vk::PrimitiveTopology::TRIANGLE_LIST),
-        Kind::Lines => (c"thing", vk::PrimitiveTopology::LINE_LIST),
+        Kind::Faces => (c"mesh", vk::PrimitiveTopology::TRIANGLE_LIST),
+        Kind::Lines => (c"mesh", vk::PrimitiveTopology::LINE_LIST),
         Kind::Code => (c"cell", vk::PrimitiveTopology::TRIANGLE_LIST),
     };
     let stage = |stage, name| {
@@ -229,7 +229,7 @@ unsafe fn pipeline(
         .dynamic_state(&later)
         .layout(layout)
         .render_pass(pass.handle)];
-    // SAFETY: the caller's duty.
+    // SAFETY: by the caller's contract.
     let made = unsafe { device.create_graphics_pipelines(vk::PipelineCache::null(), &info, None) };
     match made {
         Ok(pipelines) => Ok(pipelines[0]),

@@ -1,4 +1,4 @@
-//! What an eye is drawn into: a swapchain of the runtime.
+//! The render target of an eye: a swapchain of the runtime.
 
 use std::sync::Arc;
 
@@ -12,22 +12,22 @@ use super::image::{Image, view};
 use super::pipeline::{DEPTH, Pass};
 use crate::error::VrError;
 
-/// Formats that are drawn into: colours are linear, and the device converts them.
+/// Supported colour formats: shader colours are linear, and the device converts them.
 const COLOURS: [vk::Format; 2] = [vk::Format::R8G8B8A8_SRGB, vk::Format::B8G8R8A8_SRGB];
 
-/// Of those the one that the runtime likes best.
+/// The runtime's preferred one of [`COLOURS`].
 pub(super) fn colours(session: &xr::Session<xr::Vulkan>) -> Result<vk::Format, VrError> {
     let formats = session.enumerate_swapchain_formats();
-    let formats = formats.map_err(VrError::openxr("list its formats"))?;
+    let formats = formats.map_err(VrError::openxr("list the swapchain formats"))?;
     let known = |format: &u32| {
         let format = i32::try_from(*format).ok().map(vk::Format::from_raw);
         format.filter(|format| COLOURS.contains(format))
     };
     let found = formats.iter().find_map(known);
-    found.ok_or_else(|| VrError("the OpenXR runtime takes no picture in 8 bit sRGB".into()))
+    found.ok_or_else(|| VrError("the OpenXR runtime supports no 8-bit sRGB format".into()))
 }
 
-/// A swapchain, and what its images are drawn through.
+/// A swapchain, and the framebuffers of its images.
 pub(crate) struct Target {
     size: Size,
     swapchain: xr::Swapchain<xr::Vulkan>,
@@ -38,7 +38,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// One for pictures of this size.
+    /// A target of this size.
     pub(super) fn new(
         gpu: &Arc<Gpu>,
         session: &xr::Session<xr::Vulkan>,
@@ -56,9 +56,9 @@ impl Target {
             array_size: 1,
             mip_count: 1,
         });
-        let swapchain = swapchain.map_err(VrError::openxr("make a swapchain"))?;
+        let swapchain = swapchain.map_err(VrError::openxr("create a swapchain"))?;
         let images = swapchain.enumerate_images();
-        let images = images.map_err(VrError::openxr("list a swapchain's images"))?;
+        let images = images.map_err(VrError::openxr("list the swapchain images"))?;
         let mut made = Target {
             size,
             swapchain,
@@ -69,7 +69,7 @@ impl Target {
         };
         for image in images {
             let image = vk::Image::from_raw(image);
-            // SAFETY: the image is one of the swapchain, of the format that was asked for, on this device.
+            // SAFETY: the image belongs to the swapchain, has the requested format, and is on this device.
             unsafe {
                 let seen = view(gpu, image, pass.colours, vk::ImageAspectFlags::COLOR)?;
                 made.views.push(seen);
@@ -81,37 +81,37 @@ impl Target {
                     .height(size.height)
                     .layers(1);
                 let framebuffer = gpu.functions.create_framebuffer(&info, None);
-                let framebuffer = framebuffer.map_err(VrError::vulkan("make a framebuffer"))?;
+                let framebuffer = framebuffer.map_err(VrError::vulkan("create a framebuffer"))?;
                 made.framebuffers.push(framebuffer);
             }
         }
         Ok(made)
     }
 
-    /// Of a picture, in pixels.
+    /// The size of an image, in pixels.
     pub(crate) fn size(&self) -> Size {
         self.size
     }
 
-    /// Takes the next image, and waits until it may be drawn into.
+    /// Acquires the next image, and waits until it may be drawn to.
     pub(super) fn acquire(&mut self) -> Result<vk::Framebuffer, VrError> {
         let at = self.swapchain.acquire_image();
-        let at = at.map_err(VrError::openxr("hand out an image"))? as usize;
+        let at = at.map_err(VrError::openxr("acquire a swapchain image"))? as usize;
         self.swapchain
             .wait_image(xr::Duration::INFINITE)
-            .map_err(VrError::openxr("free an image"))?;
+            .map_err(VrError::openxr("wait for a swapchain image"))?;
         let framebuffer = self.framebuffers.get(at).copied();
-        framebuffer.ok_or_else(|| VrError("the OpenXR runtime hands out an unknown image".into()))
+        framebuffer.ok_or_else(|| VrError("the OpenXR runtime returned an unknown image".into()))
     }
 
-    /// Gives it back: all that draws it was submitted.
+    /// Releases the image; its draw commands must have been submitted.
     pub(super) fn release(&mut self) -> Result<(), VrError> {
         self.swapchain
             .release_image()
-            .map_err(VrError::openxr("take an image back"))
+            .map_err(VrError::openxr("release a swapchain image"))
     }
 
-    /// All of the image that was released last, as layers name it.
+    /// The last released image, for a composition layer.
     pub(crate) fn picture(&self) -> xr::SwapchainSubImage<'_, xr::Vulkan> {
         let side = |side: u32| i32::try_from(side).unwrap_or(i32::MAX);
         xr::SwapchainSubImage::new()
@@ -129,8 +129,8 @@ impl Target {
 
 impl Drop for Target {
     fn drop(&mut self) {
-        self.gpu.settle();
-        // SAFETY: the device lives and does nothing any more.
+        self.gpu.wait_idle();
+        // SAFETY: the device exists and is idle.
         unsafe {
             for framebuffer in self.framebuffers.drain(..) {
                 self.gpu.functions.destroy_framebuffer(framebuffer, None);

@@ -1,4 +1,4 @@
-//! Brings pictures from memory into a swapchain of the runtime.
+//! Uploads pictures from memory to a swapchain of the runtime.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use super::buffer::Buffer;
 use super::gpu::Gpu;
 use crate::error::VrError;
 
-/// Formats whose bytes are those of packed BGRX, or of it with red and blue exchanged.
+/// Formats with the byte order of packed BGRX, or (`true`) with red and blue swapped.
 const COLOURS: [(vk::Format, bool); 2] = [
     (vk::Format::B8G8R8A8_SRGB, false),
     (vk::Format::R8G8B8A8_SRGB, true),
 ];
 
-/// How long one wait for the device lasts before it is begun anew, in ns.
+/// The timeout of one wait for the device, in ns; waits are repeated.
 const WAIT: u64 = 1_000_000_000;
 
-/// A swapchain for pictures of one size. It belongs to the thread of the session's frames.
+/// A swapchain for pictures of one size. Used on the thread of the session's frames only.
 pub(crate) struct Upload {
     size: Size,
     swapchain: xr::Swapchain<xr::Vulkan>,
     images: Vec<vk::Image>,
-    /// Whether red and blue are exchanged on the way.
-    exchanged: bool,
-    exchange: Vec<u8>,
+    /// Whether red and blue must be swapped.
+    swapped: bool,
+    swap_buffer: Vec<u8>,
     staging: Buffer,
     pool: vk::CommandPool,
     commands: vk::CommandBuffer,
@@ -43,11 +43,11 @@ impl Upload {
         size: Size,
     ) -> Result<Upload, VrError> {
         let formats = session.enumerate_swapchain_formats();
-        let formats = formats.map_err(VrError::openxr("list its formats"))?;
+        let formats = formats.map_err(VrError::openxr("list the swapchain formats"))?;
         let offered = |format: &vk::Format| formats.contains(&format.as_raw().cast_unsigned());
         let found = COLOURS.into_iter().find(|(format, _)| offered(format));
-        let (format, exchanged) = found
-            .ok_or_else(|| VrError("the OpenXR runtime takes no picture in 8 bit sRGB".into()))?;
+        let (format, swapped) = found
+            .ok_or_else(|| VrError("the OpenXR runtime supports no 8-bit sRGB format".into()))?;
         let swapchain = session.create_swapchain(&xr::SwapchainCreateInfo {
             create_flags: xr::SwapchainCreateFlags::EMPTY,
             usage_flags: xr::SwapchainUsageFlags::COLOR_ATTACHMENT
@@ -60,16 +60,16 @@ impl Upload {
             array_size: 1,
             mip_count: 1,
         });
-        let swapchain = swapchain.map_err(VrError::openxr("make a swapchain"))?;
+        let swapchain = swapchain.map_err(VrError::openxr("create a swapchain"))?;
         let images = swapchain.enumerate_images();
-        let images = images.map_err(VrError::openxr("list a swapchain's images"))?;
+        let images = images.map_err(VrError::openxr("list the swapchain images"))?;
         let bytes = size.pixels() * 4;
         let mut made = Upload {
             size,
             swapchain,
             images: images.into_iter().map(vk::Image::from_raw).collect(),
-            exchanged,
-            exchange: Vec::new(),
+            swapped,
+            swap_buffer: Vec::new(),
             staging: Buffer::new(gpu, vk::BufferUsageFlags::TRANSFER_SRC, bytes)?,
             pool: vk::CommandPool::null(),
             commands: vk::CommandBuffer::null(),
@@ -81,60 +81,60 @@ impl Upload {
             .flags(vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER)
             .queue_family_index(gpu.family);
         let device = &gpu.functions;
-        // SAFETY: the device lives as long as `gpu`; what was not made is null, which dropping passes over.
+        // SAFETY: the device exists as long as `gpu`; after an error the rest is null, which `drop` ignores.
         unsafe {
             made.pool = device
                 .create_command_pool(&pool, None)
-                .map_err(VrError::vulkan("make a pool of commands"))?;
+                .map_err(VrError::vulkan("create a command pool"))?;
             let info = vk::CommandBufferAllocateInfo::default()
                 .command_pool(made.pool)
                 .command_buffer_count(1);
             made.commands = device
                 .allocate_command_buffers(&info)
-                .map_err(VrError::vulkan("make commands"))?[0];
+                .map_err(VrError::vulkan("allocate command buffers"))?[0];
             made.done = device
                 .create_fence(&vk::FenceCreateInfo::default(), None)
-                .map_err(VrError::vulkan("make a fence"))?;
+                .map_err(VrError::vulkan("create a fence"))?;
         }
         Ok(made)
     }
 
-    /// Of its pictures, in pixels.
+    /// The size of its pictures, in pixels.
     pub(crate) fn size(&self) -> Size {
         self.size
     }
 
-    /// Brings a picture, packed BGRX, into the next image; layers show it from now on.
+    /// Uploads a picture, packed BGRX, to the next image; layers show it from now on.
     pub(crate) fn show(&mut self, bgrx: &[u8]) -> Result<(), VrError> {
-        self.settle()?;
-        if self.exchanged {
-            self.exchange.clear();
-            self.exchange.extend_from_slice(bgrx);
-            self.exchange
+        self.wait_idle()?;
+        if self.swapped {
+            self.swap_buffer.clear();
+            self.swap_buffer.extend_from_slice(bgrx);
+            self.swap_buffer
                 .chunks_exact_mut(4)
                 .for_each(|pixel| pixel.swap(0, 2));
-            self.staging.fill(&self.exchange)?;
+            self.staging.fill(&self.swap_buffer)?;
         } else {
             self.staging.fill(bgrx)?;
         }
         let at = self.swapchain.acquire_image();
-        let at = at.map_err(VrError::openxr("hand out an image"))? as usize;
+        let at = at.map_err(VrError::openxr("acquire a swapchain image"))? as usize;
         self.swapchain
             .wait_image(xr::Duration::INFINITE)
-            .map_err(VrError::openxr("free an image"))?;
+            .map_err(VrError::openxr("wait for a swapchain image"))?;
         let image = self.images.get(at).copied();
         let image =
-            image.ok_or_else(|| VrError("the OpenXR runtime hands out an unknown image".into()))?;
-        // SAFETY: the image was acquired, and the commands' last use is done.
+            image.ok_or_else(|| VrError("the OpenXR runtime returned an unknown image".into()))?;
+        // SAFETY: the image was acquired, and the device has finished the commands.
         unsafe { self.record(image) }.map_err(VrError::vulkan("copy a picture"))?;
         self.busy = true;
         self.swapchain
             .release_image()
-            .map_err(VrError::openxr("take an image back"))
+            .map_err(VrError::openxr("release a swapchain image"))
     }
 
     /// # Safety
-    /// The image is acquired, and the device has done with the commands.
+    /// The image is acquired, and the device has finished the commands.
     unsafe fn record(&self, image: vk::Image) -> Result<(), vk::Result> {
         let device = &self.gpu.functions;
         let begin = vk::CommandBufferBeginInfo::default()
@@ -162,7 +162,7 @@ impl Upload {
             vk::ImageLayout::TRANSFER_DST_OPTIMAL,
             vk::AccessFlags::TRANSFER_WRITE,
         );
-        // As XR_KHR_vulkan_enable2 wants images back.
+        // The layout that XR_KHR_vulkan_enable2 requires on release.
         let shown = (
             vk::ImageLayout::COLOR_ATTACHMENT_OPTIMAL,
             vk::AccessFlags::COLOR_ATTACHMENT_READ,
@@ -185,7 +185,7 @@ impl Upload {
             })];
         let none = vk::DependencyFlags::empty();
         let commands = self.commands;
-        // What was in it is of no concern.
+        // The old content is discarded.
         let before = barrier(
             (vk::ImageLayout::UNDEFINED, vk::AccessFlags::empty()),
             copied,
@@ -193,7 +193,7 @@ impl Upload {
         let after = barrier(copied, shown);
         let buffers = [commands];
         let submit = [vk::SubmitInfo::default().command_buffers(&buffers)];
-        // SAFETY: the caller's duty; the queue is this thread's, outside of the session's own calls.
+        // SAFETY: by the caller's contract; only this thread uses the queue, outside of the session's own calls.
         unsafe {
             device.begin_command_buffer(commands, &begin)?;
             device.cmd_pipeline_barrier(commands, output, transfer, none, &[], &[], &before);
@@ -210,15 +210,15 @@ impl Upload {
         }
     }
 
-    /// Waits until the device has done with the picture before.
-    fn settle(&mut self) -> Result<(), VrError> {
+    /// Waits until the previous copy has finished.
+    fn wait_idle(&mut self) -> Result<(), VrError> {
         let device = &self.gpu.functions;
         while self.busy {
             // SAFETY: it was submitted with this fence.
             unsafe {
                 match device.wait_for_fences(&[self.done], true, WAIT) {
                     Err(vk::Result::TIMEOUT) => continue,
-                    other => other.map_err(VrError::vulkan("end a copy"))?,
+                    other => other.map_err(VrError::vulkan("wait for a copy"))?,
                 }
                 device
                     .reset_fences(&[self.done])
@@ -229,7 +229,7 @@ impl Upload {
         Ok(())
     }
 
-    /// The part of the picture that is view `at` of `count`, which stand side by side.
+    /// View `at` of the `count` views that are side by side in the picture.
     pub(crate) fn part(&self, at: u32, count: u32) -> xr::SwapchainSubImage<'_, xr::Vulkan> {
         let width = self.size.width / count.max(1);
         let side = |side: u32| i32::try_from(side).unwrap_or(i32::MAX);
@@ -251,9 +251,9 @@ impl Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        self.gpu.settle();
+        self.gpu.wait_idle();
         let device = &self.gpu.functions;
-        // SAFETY: the device lives and does nothing any more; null is passed over.
+        // SAFETY: the device exists and is idle; null is ignored.
         unsafe {
             device.destroy_fence(self.done, None);
             device.destroy_command_pool(self.pool, None);

@@ -1,4 +1,4 @@
-//! Pairs of threads; a channel of the standard library for each direction.
+//! Pairs of threads with a standard-library channel for each direction.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Barrier, OnceLock};
@@ -9,19 +9,19 @@ use openuvr_probes::{Message, Options, Pattern, Records, Samples, fail, now, sle
 struct Test {
     options: Options,
     created: Barrier,
-    begun: Barrier,
+    started: Barrier,
     begin: OnceLock<u64>,
 }
 
 impl Test {
-    /// All threads are there before the test is let go, and none works before it has begun.
+    /// Two barriers: all threads exist before the test starts, and none works before that.
     fn wait_for_begin(&self) -> u64 {
         self.created.wait();
-        self.begun.wait();
+        self.started.wait();
         *self
             .begin
             .get()
-            .unwrap_or_else(|| fail("the test has no begin"))
+            .unwrap_or_else(|| fail("the test has no start time"))
     }
 
     fn send(&self, pair: usize, there: &Sender<Message>, back: &Receiver<Message>) {
@@ -36,9 +36,9 @@ impl Test {
             let intended = intended.unwrap_or(sent);
             there
                 .send(Message { intended, sent })
-                .unwrap_or_else(|_| fail("a receiver is gone"));
+                .unwrap_or_else(|_| fail("a receiver has ended"));
             if self.options.pattern == Pattern::PingPong && back.recv().is_err() {
-                fail("a receiver is gone");
+                fail("a receiver has ended");
             }
         }
     }
@@ -47,11 +47,11 @@ impl Test {
         self.wait_for_begin();
         for _ in 0..self.options.capacity() {
             let Ok(message) = there.recv() else {
-                fail("a sender is gone")
+                fail("a sender has ended")
             };
             records.received(message);
             if self.options.pattern == Pattern::PingPong && back.send(message).is_err() {
-                fail("a sender is gone");
+                fail("a sender has ended");
             }
         }
     }
@@ -60,27 +60,27 @@ impl Test {
 fn main() {
     let options = Options::parse();
     let (mut samples, pairs) = Samples::create(&options, "Rust threads (std mpsc)");
-    let everybody = 2 * options.pairs + 1;
+    let threads_and_main = 2 * options.pairs + 1;
     let test = Arc::new(Test {
         options,
-        created: Barrier::new(everybody),
-        begun: Barrier::new(everybody),
+        created: Barrier::new(threads_and_main),
+        started: Barrier::new(threads_and_main),
         begin: OnceLock::new(),
     });
     let mut threads = Vec::new();
     for (pair, mut records) in pairs.into_iter().enumerate() {
         let (there, receives) = channel();
         let (back, answered) = channel();
-        let of = Arc::clone(&test);
-        threads.push(thread::spawn(move || of.send(pair, &there, &answered)));
-        let of = Arc::clone(&test);
+        let sender = Arc::clone(&test);
+        threads.push(thread::spawn(move || sender.send(pair, &there, &answered)));
+        let receiver = Arc::clone(&test);
         threads.push(thread::spawn(move || {
-            of.receive(&mut records, &receives, &back)
+            receiver.receive(&mut records, &receives, &back)
         }));
     }
     test.created.wait();
-    let _ = test.begin.set(samples.begin());
-    test.begun.wait();
+    let _ = test.begin.set(samples.start());
+    test.started.wait();
     for thread in threads {
         if thread.join().is_err() {
             fail("a thread panicked");

@@ -1,5 +1,5 @@
-//! Pairs of tasks; an unbounded channel of tokio for each direction. Paced messages come from threads
-//! of their own, one for each pair: tokio's timer counts in milliseconds.
+//! Pairs of tasks with an unbounded tokio channel for each direction. One thread per pair sends paced
+//! messages: tokio's timer has a resolution of a millisecond.
 
 use std::sync::{Arc, Barrier, OnceLock};
 use std::thread;
@@ -17,11 +17,11 @@ async fn receive(
 ) {
     for _ in 0..options.capacity() {
         let Some(message) = there.recv().await else {
-            fail("a sender is gone")
+            fail("a sender has ended")
         };
         records.received(message);
         if options.pattern == Pattern::PingPong && back.send(message).is_err() {
-            fail("a sender is gone");
+            fail("a sender has ended");
         }
     }
 }
@@ -40,10 +40,10 @@ async fn send(
             sent,
         };
         if there.send(message).is_err() {
-            fail("a receiver is gone");
+            fail("a receiver has ended");
         }
         if options.pattern == Pattern::PingPong && back.recv().await.is_none() {
-            fail("a receiver is gone");
+            fail("a receiver has ended");
         }
     }
 }
@@ -57,7 +57,7 @@ fn pace(options: &Options, begin: u64, pair: usize, there: &UnboundedSender<Mess
             sent: now(),
         };
         if there.send(message).is_err() {
-            fail("a receiver is gone");
+            fail("a receiver has ended");
         }
     }
 }
@@ -67,7 +67,7 @@ fn main() {
     let (mut samples, pairs) = Samples::create(&options, "Rust tasks (tokio)");
     let runtime = Builder::new_multi_thread()
         .build()
-        .unwrap_or_else(|error| fail(&format!("can't start tokio: {error}")));
+        .unwrap_or_else(|error| fail(&format!("cannot start tokio: {error}")));
     let paced = options.pattern == Pattern::Paced;
     let begin = Arc::new(OnceLock::new());
     let created = Arc::new(Barrier::new(options.pairs + 1));
@@ -81,12 +81,12 @@ fn main() {
             let (options, begin) = (options.clone(), Arc::clone(&begin));
             let (created, begun) = (Arc::clone(&created), Arc::clone(&begun));
             pacers.push(thread::spawn(move || {
-                // Not used: what does not answer needs no channel back.
+                // Unused: paced messages are not answered.
                 drop(answered);
                 created.wait();
                 begun.wait();
                 let Some(begin) = begin.get() else {
-                    fail("the test has no begin")
+                    fail("the test has no start time")
                 };
                 pace(&options, *begin, pair, &there);
             }));
@@ -99,7 +99,7 @@ fn main() {
     if paced {
         created.wait();
     }
-    let _ = begin.set(samples.begin());
+    let _ = begin.set(samples.start());
     if paced {
         begun.wait();
     }

@@ -1,8 +1,8 @@
 use super::*;
 
-/// A terminal of a few rows: what a person sees, and what has scrolled off.
+/// A terminal emulator: the visible rows, and those that have scrolled off.
 struct Terminal {
-    room: Room,
+    size: TerminalSize,
     rows: Vec<String>,
     /// The row and the column of the cursor.
     at: (usize, usize),
@@ -15,7 +15,7 @@ struct Terminal {
 impl Terminal {
     fn new(columns: usize, rows: usize) -> Terminal {
         Terminal {
-            room: Room { columns, rows },
+            size: TerminalSize { columns, rows },
             rows: vec![String::new()],
             at: (0, 0),
             saved: (0, 0),
@@ -29,17 +29,17 @@ impl Terminal {
         if self.at.0 == self.rows.len() {
             self.rows.push(String::new());
         }
-        self.top = self.top.max((self.at.0 + 1).saturating_sub(self.room.rows));
+        self.top = self.top.max((self.at.0 + 1).saturating_sub(self.size.rows));
     }
 
     fn put(&mut self, c: char) {
-        if self.at.1 >= self.room.columns {
+        if self.at.1 >= self.size.columns {
             match self.wraps {
                 true => {
                     self.at.1 = 0;
                     self.down();
                 }
-                false => self.at.1 = self.room.columns - 1,
+                false => self.at.1 = self.size.columns - 1,
             }
         }
         let (row, column) = self.at;
@@ -83,37 +83,36 @@ impl Terminal {
                 for _ in 0..number() {
                     self.rows.insert(row, String::new());
                 }
-                self.rows.truncate(self.top + self.room.rows);
+                self.rows.truncate(self.top + self.size.rows);
                 self.at.1 = 0;
             }
             "[?7l" => self.wraps = false,
             "[?7h" => self.wraps = true,
             up if up.ends_with('A') => self.at.0 = (row - number()).max(self.top),
             down if down.ends_with('B') => {
-                self.at.0 = (row + number()).min(self.top + self.room.rows - 1);
+                self.at.0 = (row + number()).min(self.top + self.size.rows - 1);
                 self.rows
                     .resize(self.rows.len().max(self.at.0 + 1), String::new());
             }
-            other => panic!("the terminal does not know {other:?}"),
+            other => panic!("the terminal does not support {other:?}"),
         }
     }
 
-    /// What is on the screen and above it, without empty rows.
+    /// All rows, including the scrollback, without empty ones.
     fn text(&self) -> Vec<&str> {
         let rows = self.rows.iter().map(|row| row.trim_end());
         rows.filter(|row| !row.is_empty()).collect()
     }
 
-    /// What is on the screen now.
-    fn seen(&self) -> Vec<&str> {
-        let rows = self.rows.iter().skip(self.top).take(self.room.rows);
+    /// The visible rows, without empty ones.
+    fn visible(&self) -> Vec<&str> {
+        let rows = self.rows.iter().skip(self.top).take(self.size.rows);
         rows.map(|row| row.trim_end())
             .filter(|row| !row.is_empty())
             .collect()
     }
 
-    /// It is made narrower or wider, as terminals are that wrap their lines anew: the cursor stays
-    /// with its character.
+    /// A change of width on a terminal that rewraps its lines: the cursor stays with its character.
     fn resize(&mut self, columns: usize) {
         let mut rows = Vec::new();
         let mut at = self.at;
@@ -129,8 +128,8 @@ impl Terminal {
         }
         self.rows = rows;
         self.at = at;
-        self.room.columns = columns;
-        self.top = self.rows.len().saturating_sub(self.room.rows).min(at.0);
+        self.size.columns = columns;
+        self.top = self.rows.len().saturating_sub(self.size.rows).min(at.0);
     }
 }
 
@@ -138,31 +137,31 @@ fn table(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// A screen and what it is written to.
-struct Pair {
+/// A screen and the terminal that it is drawn on.
+struct Fixture {
     screen: Screen,
     terminal: Terminal,
 }
 
-impl Pair {
-    fn new(columns: usize, rows: usize) -> Pair {
-        Pair {
+impl Fixture {
+    fn new(columns: usize, rows: usize) -> Fixture {
+        Fixture {
             screen: Screen::default(),
             terminal: Terminal::new(columns, rows),
         }
     }
 
-    fn say(&mut self, above: &str) {
-        let bytes = self.screen.draw(above, self.terminal.room);
+    fn print(&mut self, above: &str) {
+        let bytes = self.screen.draw(above, self.terminal.size);
         self.terminal.write(&bytes);
     }
 
     fn table(&mut self, rows: &[&str]) {
         self.screen.set_table(table(rows));
-        self.say("");
+        self.print("");
     }
 
-    fn types(&mut self, keys: &str) {
+    fn type_keys(&mut self, keys: &str) {
         self.terminal.write(keys);
         if keys.ends_with('\n') {
             self.screen.line_typed();
@@ -171,45 +170,45 @@ impl Pair {
 
     fn output(&mut self, text: &str) {
         let lines = self.screen.take_output(text);
-        self.say(&lines);
+        self.print(&lines);
     }
 }
 
 #[test]
 fn messages_stay_above_the_table() {
-    let mut pair = Pair::new(40, 8);
-    pair.say("streaming\n");
-    pair.table(&["t1", "t2"]);
-    pair.say("desk joins\n");
-    pair.table(&["u1", "u2", "u3"]);
-    pair.say("the PIN is 123456\n");
-    pair.table(&["v1", "v2", "v3"]);
+    let mut fixture = Fixture::new(40, 8);
+    fixture.print("streaming\n");
+    fixture.table(&["t1", "t2"]);
+    fixture.print("desk joins\n");
+    fixture.table(&["u1", "u2", "u3"]);
+    fixture.print("the PIN is 123456\n");
+    fixture.table(&["v1", "v2", "v3"]);
     let messages = ["streaming", "desk joins", "the PIN is 123456"];
     assert_eq!(
-        pair.terminal.text(),
+        fixture.terminal.text(),
         [&messages[..], &["v1", "v2", "v3"]].concat()
     );
     for n in 0..50 {
-        pair.say(&format!("message {n}\n"));
-        pair.table(&["w1", "w2"]);
+        fixture.print(&format!("message {n}\n"));
+        fixture.table(&["w1", "w2"]);
     }
-    let text = pair.terminal.text();
+    let text = fixture.terminal.text();
     assert_eq!(
         text.len(),
         3 + 50 + 2,
-        "each is there, and one table: {text:?}"
+        "each message and one table: {text:?}"
     );
     let last = ["message 47", "message 48", "message 49", "w1", "w2"];
-    assert!(pair.terminal.seen().ends_with(&last), "{text:?}");
+    assert!(fixture.terminal.visible().ends_with(&last), "{text:?}");
 }
 
 #[test]
 fn a_message_that_is_wrapped_moves_nothing() {
-    let mut pair = Pair::new(10, 8);
-    pair.table(&["t1", "t2"]);
-    pair.say("a message of more than two rows\n");
-    pair.table(&["u1", "u2"]);
-    let text = pair.terminal.text();
+    let mut fixture = Fixture::new(10, 8);
+    fixture.table(&["t1", "t2"]);
+    fixture.print("a message of more than two rows\n");
+    fixture.table(&["u1", "u2"]);
+    let text = fixture.terminal.text();
     assert_eq!(
         text,
         ["a message", "of more th", "an two row", "s", "u1", "u2"]
@@ -218,50 +217,51 @@ fn a_message_that_is_wrapped_moves_nothing() {
 
 #[test]
 fn a_row_that_is_too_long_is_cut_and_not_wrapped() {
-    let mut pair = Pair::new(10, 6);
+    let mut fixture = Fixture::new(10, 6);
     for _ in 0..3 {
-        pair.table(&["0123456789abc", "日本語日本語日本語", "t3"]);
+        fixture.table(&["0123456789abc", "日本語日本語日本語", "t3"]);
     }
-    assert_eq!(pair.terminal.text(), ["0123456789", "日本語日本", "t3"]);
+    assert_eq!(fixture.terminal.text(), ["0123456789", "日本語日本", "t3"]);
     // More rows than the terminal has.
     let rows: Vec<String> = (0..20).map(|n| format!("row {n}")).collect();
-    pair.screen.set_table(rows);
-    pair.say("said\n");
-    pair.say("");
+    fixture.screen.set_table(rows);
+    fixture.print("said\n");
+    fixture.print("");
     assert_eq!(
-        pair.terminal.text(),
+        fixture.terminal.text(),
         ["said", "row 0", "row 1", "row 2", "row 3"]
     );
 }
 
 #[test]
 fn after_a_change_of_size_there_is_one_table() {
-    for keeps_typed in [false, true] {
-        resize(keeps_typed);
+    for tracks_typed_lines in [false, true] {
+        resize(tracks_typed_lines);
     }
 }
 
-fn resize(keeps_typed: bool) {
-    let mut pair = Pair::new(40, 12);
-    pair.screen.keeps_typed = keeps_typed;
-    pair.say("a message that stays where it is\n");
+fn resize(tracks_typed_lines: bool) {
+    let mut fixture = Fixture::new(40, 12);
+    fixture.screen.tracks_typed_lines = tracks_typed_lines;
+    fixture.print("a message that stays where it is\n");
     for columns in [20, 7, 33, 12, 40] {
-        pair.table(&["a row that is as long as that", "another such row"]);
-        // The program is told later.
-        let before = pair.terminal.room;
-        pair.terminal.resize(columns);
-        pair.screen
+        fixture.table(&["a row that is as long as that", "another such row"]);
+        // The program learns the new size later.
+        let before = fixture.terminal.size;
+        fixture.terminal.resize(columns);
+        fixture
+            .screen
             .set_table(table(&["a row that is as long as that", "another one"]));
-        let bytes = pair.screen.draw("", before);
-        pair.terminal.write(&bytes);
-        pair.table(&["a row that is as long as that", "another such row"]);
+        let bytes = fixture.screen.draw("", before);
+        fixture.terminal.write(&bytes);
+        fixture.table(&["a row that is as long as that", "another such row"]);
         let row = |text: &str| text.chars().take(columns).collect::<String>();
         let (first, second) = (
             row("a row that is as long as that"),
             row("another such row"),
         );
-        // Rows that were wrapped anew may have gone above the screen.
-        let text = pair.terminal.seen();
+        // Rewrapped rows may have scrolled off.
+        let text = fixture.terminal.visible();
         let table = [first.trim_end(), second.trim_end()];
         assert!(text.ends_with(&table), "{columns}: {text:?}");
         let said: String = text[..text.len() - 2].concat();
@@ -271,92 +271,92 @@ fn resize(keeps_typed: bool) {
 }
 
 #[test]
-fn what_is_typed_stays_while_the_table_is_drawn() {
-    let mut pair = Pair::new(30, 8);
-    pair.screen.keep_typed();
-    pair.table(&["t1", "t2"]);
-    pair.types("b 1");
-    pair.table(&["u1", "u2"]);
-    pair.types("0M");
-    assert_eq!(pair.terminal.text(), ["b 10M", "u1", "u2"]);
-    pair.types("\r\n");
-    pair.say("the bitrate is 10 Mb/s\n");
-    pair.table(&["v1", "v2"]);
-    let text = pair.terminal.text();
+fn input_is_preserved_while_the_table_is_drawn() {
+    let mut fixture = Fixture::new(30, 8);
+    fixture.screen.track_typed_lines();
+    fixture.table(&["t1", "t2"]);
+    fixture.type_keys("b 1");
+    fixture.table(&["u1", "u2"]);
+    fixture.type_keys("0M");
+    assert_eq!(fixture.terminal.text(), ["b 10M", "u1", "u2"]);
+    fixture.type_keys("\r\n");
+    fixture.print("the bitrate is 10 Mb/s\n");
+    fixture.table(&["v1", "v2"]);
+    let text = fixture.terminal.text();
     assert_eq!(text, ["b 10M", "the bitrate is 10 Mb/s", "v1", "v2"]);
 }
 
 #[test]
-fn what_is_typed_stays_below_messages() {
-    let mut pair = Pair::new(20, 7);
-    pair.screen.keep_typed();
-    pair.table(&["t1", "t2"]);
-    pair.types("b 1");
-    // More than the terminal has rows, one of two rows, and a table of another size each time.
+fn input_is_preserved_below_messages() {
+    let mut fixture = Fixture::new(20, 7);
+    fixture.screen.track_typed_lines();
+    fixture.table(&["t1", "t2"]);
+    fixture.type_keys("b 1");
+    // More messages than terminal rows, each two rows long, and a table of varying size.
     let mut said = Vec::new();
     for n in 0..9 {
         let line = format!("message {n} of many, many more");
-        pair.say(&format!("{line}\n"));
+        fixture.print(&format!("{line}\n"));
         said.extend([line[..20].to_owned(), line[20..].to_owned()]);
         let rows: Vec<String> = (0..=n % 3).map(|row| format!("u{row}")).collect();
-        pair.screen.set_table(rows.clone());
-        let bytes = pair.screen.draw("", pair.terminal.room);
-        pair.terminal.write(&bytes);
+        fixture.screen.set_table(rows.clone());
+        let bytes = fixture.screen.draw("", fixture.terminal.size);
+        fixture.terminal.write(&bytes);
         let typed = "b 1".to_owned();
         let expected: Vec<&String> = said.iter().chain([&typed]).chain(&rows).collect();
-        assert_eq!(pair.terminal.text(), expected, "{n}");
+        assert_eq!(fixture.terminal.text(), expected, "{n}");
     }
-    pair.types("0M");
-    assert!(pair.terminal.seen().contains(&"b 10M"));
+    fixture.type_keys("0M");
+    assert!(fixture.terminal.visible().contains(&"b 10M"));
 }
 
 #[test]
-fn a_line_that_nobody_reads_leaves_one_table() {
-    let mut pair = Pair::new(20, 8);
-    pair.table(&["t1", "t2", "t3"]);
-    // Typed at a program that reads no terminal.
-    pair.terminal.write("\r\n");
-    pair.table(&["t1", "t2", "t3"]);
-    assert_eq!(pair.terminal.text(), ["t1", "t2", "t3"]);
-    pair.say("said\n");
-    pair.table(&["u1", "u2", "u3"]);
-    assert_eq!(pair.terminal.text(), ["said", "u1", "u2", "u3"]);
+fn an_unread_input_line_leaves_one_table() {
+    let mut fixture = Fixture::new(20, 8);
+    fixture.table(&["t1", "t2", "t3"]);
+    // Typed into a program that does not read its input.
+    fixture.terminal.write("\r\n");
+    fixture.table(&["t1", "t2", "t3"]);
+    assert_eq!(fixture.terminal.text(), ["t1", "t2", "t3"]);
+    fixture.print("said\n");
+    fixture.table(&["u1", "u2", "u3"]);
+    assert_eq!(fixture.terminal.text(), ["said", "u1", "u2", "u3"]);
 }
 
 #[test]
 fn an_unfinished_line_is_not_cut_into() {
-    let mut pair = Pair::new(30, 8);
-    pair.table(&["t1"]);
-    pair.output("Loading ");
-    pair.say("desk joins\n");
-    pair.output("maps\nready");
+    let mut fixture = Fixture::new(30, 8);
+    fixture.table(&["t1"]);
+    fixture.output("Loading ");
+    fixture.print("desk joins\n");
+    fixture.output("maps\nready");
     assert_eq!(
-        pair.terminal.text(),
+        fixture.terminal.text(),
         ["desk joins", "Loading maps", "ready", "t1"]
     );
-    // Progress is written over itself.
-    pair.output("\r10 %\r20 %");
-    pair.table(&["t2"]);
+    // A progress display overwrites itself.
+    fixture.output("\r10 %\r20 %");
+    fixture.table(&["t2"]);
     assert_eq!(
-        pair.terminal.text(),
+        fixture.terminal.text(),
         ["desk joins", "Loading maps", "20 %", "t2"]
     );
-    let bytes = pair.screen.close(pair.terminal.room);
-    pair.terminal.write(&bytes);
-    let text = pair.terminal.text();
+    let bytes = fixture.screen.close(fixture.terminal.size);
+    fixture.terminal.write(&bytes);
+    let text = fixture.terminal.text();
     assert!(text.ends_with(&["Loading maps", "20 %y"]), "{text:?}");
 }
 
 #[test]
 fn at_the_end_the_rows_are_gone() {
-    let mut pair = Pair::new(30, 6);
-    pair.say("said\n");
-    pair.table(&["t1", "t2"]);
-    let bytes = pair.screen.close(pair.terminal.room);
-    pair.terminal.write(&bytes);
-    assert_eq!(pair.terminal.text(), ["said"]);
-    assert_eq!(pair.terminal.at, (1, 0), "what comes next begins there");
-    assert_eq!(pair.screen.close(pair.terminal.room), "", "once");
+    let mut fixture = Fixture::new(30, 6);
+    fixture.print("said\n");
+    fixture.table(&["t1", "t2"]);
+    let bytes = fixture.screen.close(fixture.terminal.size);
+    fixture.terminal.write(&bytes);
+    assert_eq!(fixture.terminal.text(), ["said"]);
+    assert_eq!(fixture.terminal.at, (1, 0), "the next output starts there");
+    assert_eq!(fixture.screen.close(fixture.terminal.size), "", "once");
 }
 
 #[test]

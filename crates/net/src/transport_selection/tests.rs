@@ -1,12 +1,12 @@
-//! Real sockets of all kinds on the loopback device, in a network of the test's own where packet
-//! sockets are concerned.
+//! Real sockets of all kinds on the loopback device; packet sockets run in a private network
+//! namespace.
 
 use std::time::Duration;
 
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::id::PathId;
 
-use super::Ladder;
+use super::TransportSelector;
 use crate::address::{path_of, path_of_station, station_of};
 use crate::ether::{Mac, Station};
 use crate::sys::namespace::{UNTIL_UP, in_new_network};
@@ -22,8 +22,8 @@ fn loopback(port: u16) -> PathId {
     })
 }
 
-/// Receives `count` datagrams; where the last came from, and all.
-fn collect(link: &Ladder, count: usize) -> (PathId, Vec<Vec<u8>>) {
+/// Receives `count` datagrams; the last one's path, and all of them.
+fn collect(link: &TransportSelector, count: usize) -> (PathId, Vec<Vec<u8>>) {
     let mut batch = RecvBatch::default();
     let (mut from, mut all) = (PathId::default(), Vec::new());
     while all.len() < count {
@@ -42,23 +42,23 @@ fn bytes(count: usize, segment: usize, last: usize) -> Vec<u8> {
     (0..251).cycle().take(len).collect()
 }
 
-/// Runs `test` in a network of its own that is a cable, with both ends in it, and `more`.
-fn in_a_cable(what: &str, more: &str, test: impl FnOnce() + Send) {
-    let cable = format!(
+/// Runs `test` in a new network namespace with a veth pair, after the commands `more`.
+fn in_veth_namespace(what: &str, more: &str, test: impl FnOnce() + Send) {
+    let setup = format!(
         "ip link add here type veth peer name there address {THERE}
         ip link set here up
         ip link set there up
         {UNTIL_UP}
         {more}"
     );
-    in_new_network(what, &cable, test);
+    in_new_network(what, &setup, test);
 }
 
-/// The end of the cable that hosts are to sit at.
+/// The host's end of the veth pair.
 const THERE: Mac = Mac([2, 0, 0, 0, 0, 2]);
 
-/// A station that is reached by the cable's near end.
-fn over_cable(mac: Mac, port: u16) -> PathId {
+/// A station behind the near end of the veth pair.
+fn veth_path(mac: Mac, port: u16) -> PathId {
     path_of_station(Station {
         mac,
         interface: crate::neighbour::interface("here").unwrap(),
@@ -70,8 +70,8 @@ fn any(port: u16) -> std::net::SocketAddr {
     (std::net::Ipv6Addr::UNSPECIFIED, port).into()
 }
 
-/// The kinds of packet socket that talk to each other, and a port for each pair: one that was closed
-/// may be in use for a moment yet, by a program that another test is just starting.
+/// Pairs of packet socket kinds, with a port each: a closed socket may stay open briefly in a child that
+/// another test is starting.
 const PAIRS: [(u16, Rung, Rung); 4] = [
     (4710, Rung::Raw, Rung::Raw),
     (4712, Rung::Raw, Rung::Ring),
@@ -80,14 +80,17 @@ const PAIRS: [(u16, Rung, Rung); 4] = [
 ];
 
 #[test]
-fn batches_go_both_ways_over_raw_ethernet_whole_and_in_order() {
+fn raw_ethernet_carries_batches_intact_and_in_order() {
     in_new_network("raw Ethernet", "ip link set lo up", || {
         for (port, at_host, at_client) in PAIRS {
-            let host = Ladder::host(any(port), Some(at_host)).unwrap();
-            let other = Ladder::host(any(port + 1), Some(at_host)).unwrap();
-            let client = Ladder::client(Some(at_client)).unwrap();
+            let host = TransportSelector::host(any(port), Some(at_host)).unwrap();
+            let other = TransportSelector::host(any(port + 1), Some(at_host)).unwrap();
+            let client = TransportSelector::client(Some(at_client)).unwrap();
             let to = loopback(port);
-            assert_eq!((host.rung(to), client.rung(to)), (at_host, at_client));
+            assert_eq!(
+                (host.transport(to), client.transport(to)),
+                (at_host, at_client)
+            );
             for (count, segment, last) in [
                 (1, 1, 1),
                 (1, 1400, 1400),
@@ -105,7 +108,7 @@ fn batches_go_both_ways_over_raw_ethernet_whole_and_in_order() {
                 assert!(got == want, "{count} of {segment} to the client");
                 assert_eq!(station_of(back).unwrap().port, port);
             }
-            // Nobody else's frames, and none of one's own.
+            // Neither frames for other ports nor outgoing ones.
             for link in [&host, &other, &client] {
                 let mut batch = RecvBatch::default();
                 link.recv(&mut batch, Some(Duration::from_millis(1)))
@@ -117,24 +120,24 @@ fn batches_go_both_ways_over_raw_ethernet_whole_and_in_order() {
 }
 
 #[test]
-fn packet_sockets_and_rings_say_when_frames_came_in() {
-    in_a_cable("raw Ethernet", "", || {
+fn packet_sockets_and_rings_timestamp_frames() {
+    in_veth_namespace("raw Ethernet", "", || {
         for (port, at_host, at_client) in PAIRS {
-            let host = Ladder::host(any(port), Some(at_host)).unwrap();
-            let client = Ladder::client(Some(at_client)).unwrap();
-            let to = over_cable(THERE, port);
+            let host = TransportSelector::host(any(port), Some(at_host)).unwrap();
+            let client = TransportSelector::client(Some(at_client)).unwrap();
+            let to = veth_path(THERE, port);
             crate::arrival::check_stamps(&host, |bytes| client.send(to, bytes, 600).unwrap());
         }
     });
 }
 
 #[test]
-fn a_flood_on_one_transport_does_not_drown_another() {
+fn a_flood_on_one_transport_does_not_starve_another() {
     in_new_network("raw Ethernet", "ip link set lo up", || {
-        let host = Ladder::host("0.0.0.0:0".parse().unwrap(), None).unwrap();
+        let host = TransportSelector::host("0.0.0.0:0".parse().unwrap(), None).unwrap();
         let port = host.local_addr().unwrap().port();
         let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
-        let client = Ladder::client(None).unwrap();
+        let client = TransportSelector::client(None).unwrap();
         client.open_ethernet().unwrap();
         let (udp, raw) = (path_of(address), loopback(address.port()));
         for (first, second) in [(udp, raw), (raw, udp)] {
@@ -159,33 +162,36 @@ fn a_flood_on_one_transport_does_not_drown_another() {
 
 #[test]
 fn an_absent_link_is_an_error_and_is_not_replaced() {
-    let host = Ladder::host("127.0.0.1:0".parse().unwrap(), Some(Rung::Udp)).unwrap();
+    let host = TransportSelector::host("127.0.0.1:0".parse().unwrap(), Some(Rung::Udp)).unwrap();
     let to = host.local_addr().unwrap();
-    assert_eq!(host.rung(path_of(to)), Rung::Udp);
+    assert_eq!(host.transport(path_of(to)), Rung::Udp);
     assert!(matches!(
         host.send(loopback(1), b"x", 1),
-        Err(LinkError::NoWay)
+        Err(LinkError::Unreachable)
     ));
     for segment in [0, MAX_DATAGRAM + 1] {
         let refused = host.send(path_of(to), &[0; 3000], segment);
         assert!(matches!(refused, Err(LinkError::Io { .. })), "{segment}");
     }
     in_new_network("raw Ethernet", "ip link set lo up", || {
-        let raw = Ladder::host("[::]:0".parse().unwrap(), Some(Rung::Raw)).unwrap();
+        let raw = TransportSelector::host("[::]:0".parse().unwrap(), Some(Rung::Raw)).unwrap();
         assert_eq!(raw.local_addr(), None);
         let udp = path_of("127.0.0.1:9".parse().unwrap());
-        assert!(matches!(raw.send(udp, b"x", 1), Err(LinkError::NoWay)));
+        assert!(matches!(
+            raw.send(udp, b"x", 1),
+            Err(LinkError::Unreachable)
+        ));
     });
 }
 
 #[test]
-fn frames_that_are_not_for_us_do_not_arrive() {
-    in_a_cable("raw Ethernet", "", || {
+fn frames_for_other_stations_are_not_received() {
+    in_veth_namespace("raw Ethernet", "", || {
         for (port, at_host, at_client) in PAIRS {
-            let host = Ladder::host(any(port), Some(at_host)).unwrap();
-            let client = Ladder::client(Some(at_client)).unwrap();
+            let host = TransportSelector::host(any(port), Some(at_host)).unwrap();
+            let client = TransportSelector::client(Some(at_client)).unwrap();
             let send = |mac, text: &[u8]| {
-                let to = over_cable(Mac(mac), port);
+                let to = veth_path(Mac(mac), port);
                 client.send(to, text, text.len()).unwrap();
             };
             send([0xff; 6], b"to all");
@@ -193,23 +199,23 @@ fn frames_that_are_not_for_us_do_not_arrive() {
             send(THERE.0, b"to the host");
             let (from, got) = collect(&host, 1);
             assert_eq!(got, [b"to the host".to_vec()]);
-            // The answer leaves by the interface at which the question came.
+            // The reply leaves by the interface of the request.
             host.send(from, b"back", 4).unwrap();
             assert_eq!(collect(&client, 1).1, [b"back".to_vec()]);
         }
     });
 }
 
-/// `10.9.9.9` may be bound, and no interface has it.
-const BESIDE: &str = "ip address add 10.9.0.1/24 dev there
+/// `10.9.9.9` can be bound, but no interface has it.
+const ADDRESSES: &str = "ip address add 10.9.0.1/24 dev there
     ip address add 10.9.8.1/32 dev lo
     ip route add local 10.9.9.9 dev lo";
 
 #[test]
-fn raw_ethernet_listens_beside_the_bound_address_alone() {
-    in_a_cable("raw Ethernet", BESIDE, || {
+fn raw_ethernet_listens_only_on_the_bound_interface() {
+    in_veth_namespace("raw Ethernet", ADDRESSES, || {
         let names = |bind: &str| -> Vec<String> {
-            let link = Ladder::host(bind.parse().unwrap(), None).unwrap();
+            let link = TransportSelector::host(bind.parse().unwrap(), None).unwrap();
             let stations = link.stations().unwrap();
             assert_eq!(link.ethernet.get().is_some(), !stations.is_empty());
             stations.into_iter().map(|(name, _)| name).collect()
@@ -225,16 +231,16 @@ fn raw_ethernet_listens_beside_the_bound_address_alone() {
             let port = 4720 + u16::try_from(n).unwrap();
             let bind = format!("{own}:{port}");
             assert!(names(&bind).is_empty(), "{own}");
-            let only = Ladder::host(bind.parse().unwrap(), Some(Rung::Raw));
-            let Err(LinkError::NotAllowed(why)) = only else {
+            let only = TransportSelector::host(bind.parse().unwrap(), Some(Rung::Raw));
+            let Err(LinkError::Unavailable(why)) = only else {
                 panic!("{own} has raw Ethernet");
             };
-            assert!(why.contains("no raw Ethernet beside"), "{why}");
-            // A neighbour is not heard.
-            let host = Ladder::host(bind.parse().unwrap(), None).unwrap();
-            let client = Ladder::client(Some(Rung::Raw)).unwrap();
-            client.send(over_cable(THERE, port), b"hello", 5).unwrap();
-            let witness = Ladder::client(None).unwrap();
+            assert!(why.contains("raw Ethernet is unavailable on"), "{why}");
+            // A frame of a neighbour is not received.
+            let host = TransportSelector::host(bind.parse().unwrap(), None).unwrap();
+            let client = TransportSelector::client(Some(Rung::Raw)).unwrap();
+            client.send(veth_path(THERE, port), b"hello", 5).unwrap();
+            let witness = TransportSelector::client(None).unwrap();
             let to = path_of(host.local_addr().unwrap());
             witness.send(to, b"last", 4).unwrap();
             assert_eq!(collect(&host, 1).1, [b"last".to_vec()]);
@@ -243,10 +249,13 @@ fn raw_ethernet_listens_beside_the_bound_address_alone() {
 }
 
 #[test]
-fn the_table_has_each_transport_once() {
+fn the_table_lists_each_transport_once() {
     for kind in LINKS {
         assert_eq!(
-            LINKS.iter().filter(|other| other.rung == kind.rung).count(),
+            LINKS
+                .iter()
+                .filter(|other| other.transport == kind.transport)
+                .count(),
             1
         );
     }
@@ -256,17 +265,17 @@ mod rings;
 
 #[cfg(feature = "xdp")]
 #[test]
-fn af_xdp_takes_our_frames_and_leaves_the_others() {
+fn af_xdp_redirects_only_matching_frames() {
     use crate::Transport as _;
 
-    in_a_cable("AF_XDP", "", || {
+    in_veth_namespace("AF_XDP", "", || {
         let there = crate::neighbour::interface("there").unwrap();
-        let other = Ladder::host(any(4711), Some(Rung::Raw)).unwrap();
-        let client = Ladder::client(Some(Rung::Raw)).unwrap();
-        let to = |port| over_cable(THERE, port);
-        // The second time another socket has just left the queue.
+        let other = TransportSelector::host(any(4711), Some(Rung::Raw)).unwrap();
+        let client = TransportSelector::client(Some(Rung::Raw)).unwrap();
+        let to = |port| veth_path(THERE, port);
+        // In the second round another socket has just released the queue.
         for port in [4710, 4712] {
-            let host = Ladder::host(any(port), Some(Rung::Raw)).unwrap();
+            let host = TransportSelector::host(any(port), Some(Rung::Raw)).unwrap();
             host.open_xdp(there).unwrap();
             let mut back = PathId::default();
             for (count, segment, last) in [(1, 1, 1), (8, 1400, 3), (300, 1400, 1400)] {
@@ -276,22 +285,22 @@ fn af_xdp_takes_our_frames_and_leaves_the_others() {
                 let (from, got) = collect(&host, count);
                 assert!(got == want, "{count} of {segment} to the host");
                 assert_eq!(station_of(from).unwrap().interface, there);
-                assert_eq!(host.rung(from), Rung::Xdp);
+                assert_eq!(host.transport(from), Rung::Xdp);
                 host.send(from, &batch, segment).unwrap();
                 let got = collect(&client, count).1;
                 assert!(got == want, "{count} of {segment} to the client");
                 back = from;
             }
-            // Nothing of it went the ordinary way, and nobody else's frames were taken.
-            client.send(to(port), b"ours", 4).unwrap();
-            client.send(to(4711), b"another's", 9).unwrap();
-            assert_eq!(collect(&other, 1).1, [b"another's".to_vec()]);
+            // The packet socket gets none of these frames, and AF_XDP none of the other port's.
+            client.send(to(port), b"host", 4).unwrap();
+            client.send(to(4711), b"other", 5).unwrap();
+            assert_eq!(collect(&other, 1).1, [b"other".to_vec()]);
             let mut batch = RecvBatch::default();
             host.ethernet.get().unwrap().take(&mut batch).unwrap();
             assert!(batch.is_empty());
             host.xdp.get().unwrap().take(&mut batch).unwrap();
             let taken: Vec<_> = batch.iter().collect();
-            assert_eq!(taken, [(back, &b"ours"[..])]);
+            assert_eq!(taken, [(back, &b"host"[..])]);
         }
     });
 }

@@ -1,4 +1,4 @@
-//! The person's two controllers: where they are held, and one button each, which makes them vibrate.
+//! The two controllers: their poses, and one button each, which makes them vibrate.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use openxr as xr;
 use crate::error::VrError;
 use crate::session::Session;
 
-/// What a press feels like.
-const TICK: Duration = Duration::from_millis(40);
-const STRENGTH: f32 = 0.5;
+/// The vibration of a press.
+const VIBRATION: Duration = Duration::from_millis(40);
+const AMPLITUDE: f32 = 0.5;
 
-/// The hands, left and right, as OpenXR names them.
+/// The OpenXR paths of the left and the right hand.
 const HANDS: [&str; 2] = ["/user/hand/left", "/user/hand/right"];
 
-/// Profiles, and what is pressed in each.
+/// Interaction profiles, and the button of each.
 const PROFILES: [(&str, &str); 2] = [
     (
         "/interaction_profiles/khr/simple_controller",
@@ -26,19 +26,19 @@ const PROFILES: [(&str, &str); 2] = [
     ),
 ];
 
-/// Where the controllers are. It belongs to the session's thread.
-pub(crate) struct Hands {
+/// The actions of the controllers. Used on the session's thread only.
+pub(crate) struct Controllers {
     set: xr::ActionSet,
     press: xr::Action<bool>,
-    tick: xr::Action<xr::Haptic>,
+    vibration: xr::Action<xr::Haptic>,
     paths: [xr::Path; 2],
     spaces: [xr::Space; 2],
     pressed: [bool; 2],
 }
 
-impl Hands {
-    /// Tells the runtime what is wanted of the controllers.
-    pub(crate) fn new(session: &Session) -> Result<Hands, VrError> {
+impl Controllers {
+    /// Registers the actions with the runtime.
+    pub(crate) fn new(session: &Session) -> Result<Controllers, VrError> {
         let what = VrError::openxr("set up controllers");
         let instance = &session.instance;
         let path = |text: &str| instance.string_to_path(text).map_err(&what);
@@ -49,8 +49,8 @@ impl Hands {
         let grip = grip.map_err(&what)?;
         let press = set.create_action::<bool>("press", "Press", &paths);
         let press = press.map_err(&what)?;
-        let tick = set.create_action::<xr::Haptic>("tick", "Tick", &paths);
-        let tick = tick.map_err(&what)?;
+        let vibration = set.create_action::<xr::Haptic>("tick", "Tick", &paths);
+        let vibration = vibration.map_err(&what)?;
         for (profile, button) in PROFILES {
             let mut bindings = Vec::new();
             for hand in HANDS {
@@ -63,7 +63,7 @@ impl Hands {
                     path(&format!("{hand}/input/{button}"))?,
                 ));
                 bindings.push(xr::Binding::new(
-                    &tick,
+                    &vibration,
                     path(&format!("{hand}/output/haptic"))?,
                 ));
             }
@@ -76,35 +76,36 @@ impl Hands {
             let space = grip.create_space(&session.handle, path, xr::Posef::IDENTITY);
             space.map_err(&what)
         };
-        Ok(Hands {
+        Ok(Controllers {
             spaces: [space(paths[0])?, space(paths[1])?],
             set,
             press,
-            tick,
+            vibration,
             paths,
             pressed: [false; 2],
         })
     }
 
-    /// Where they are at `time`, those that are held, and whether they are pressed; a new press is felt.
-    pub(crate) fn at(
+    /// The poses at `time` of the tracked controllers, and whether their button is pressed. A new press
+    /// vibrates.
+    pub(crate) fn states_at(
         &mut self,
         session: &Session,
         time: xr::Time,
     ) -> Result<[Option<(xr::Posef, bool)>; 2], VrError> {
-        let mut found = [None; 2];
+        let mut states = [None; 2];
         if !session.is_focused() {
-            return Ok(found);
+            return Ok(states);
         }
-        let what = VrError::openxr("tell of the controllers");
+        let what = VrError::openxr("read the controllers");
         let sets = [xr::ActiveActionSet::new(&self.set)];
         session.handle.sync_actions(&sets).map_err(&what)?;
-        for (hand, found) in found.iter_mut().enumerate() {
+        for (hand, state) in states.iter_mut().enumerate() {
             let press = self.press.state(&session.handle, self.paths[hand]);
             let press = press.map_err(&what)?;
             let pressed = press.is_active && press.current_state;
             if pressed && !std::mem::replace(&mut self.pressed[hand], pressed) {
-                self.tick(session, hand)?;
+                self.vibrate(session, hand)?;
             }
             self.pressed[hand] = pressed;
             let location = self.spaces[hand].locate(&session.space, time);
@@ -112,19 +113,19 @@ impl Hands {
             let known =
                 xr::SpaceLocationFlags::POSITION_VALID | xr::SpaceLocationFlags::ORIENTATION_VALID;
             if location.location_flags.contains(known) {
-                *found = Some((location.pose, pressed));
+                *state = Some((location.pose, pressed));
             }
         }
-        Ok(found)
+        Ok(states)
     }
 
-    fn tick(&self, session: &Session, hand: usize) -> Result<(), VrError> {
-        let duration = i64::try_from(TICK.as_nanos()).unwrap_or(i64::MAX);
-        let tick = xr::HapticVibration::new()
-            .amplitude(STRENGTH)
+    fn vibrate(&self, session: &Session, hand: usize) -> Result<(), VrError> {
+        let duration = i64::try_from(VIBRATION.as_nanos()).unwrap_or(i64::MAX);
+        let vibration = xr::HapticVibration::new()
+            .amplitude(AMPLITUDE)
             .duration(xr::Duration::from_nanos(duration))
             .frequency(xr::FREQUENCY_UNSPECIFIED);
-        let felt = (self.tick).apply_feedback(&session.handle, self.paths[hand], &tick);
-        felt.map_err(VrError::openxr("vibrate a controller"))
+        let result = (self.vibration).apply_feedback(&session.handle, self.paths[hand], &vibration);
+        result.map_err(VrError::openxr("vibrate a controller"))
     }
 }

@@ -1,7 +1,7 @@
-//! Where the streamed window lies on its X display, for the pointer that is injected there, what it
-//! shows there, and how windows are called.
+//! The streamed window on its X display: its position, for injected pointer events, its image, and the
+//! titles of windows.
 //!
-//! Over a connection of our own: the game's is the game's.
+//! It uses its own connection, never the game's.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -18,84 +18,84 @@ use x11rb::protocol::xproto::{
 };
 use x11rb::rust_connection::RustConnection;
 
-use crate::stack::{self, Area, Over};
-use crate::windows::Place;
+use crate::stack::{self, Area, Overlap};
+use crate::windows::XWindow;
 
 /// Follows one window.
 pub(crate) struct WindowTracker {
     conn: RustConnection,
     root: Window,
-    place: Place,
+    window: XWindow,
     moved: bool,
-    /// Where it lies while it is to be seen.
+    /// Its area on the display while it is visible.
     area: Option<Area>,
-    /// What windows are called, and which of them belong to this one.
     atoms: Atoms,
+    /// Which other windows are captured with it.
     scope: WindowScope,
-    /// Windows of its program lie over it, unless windows have moved since.
-    accompanied: bool,
+    /// Windows of its program cover it; valid unless `restacked`.
+    overlaid: bool,
     restacked: bool,
-    /// Tells what is drawn on the display while they do.
+    /// Reports drawing on the display while the window is overlaid.
     damage: Option<Damage>,
-    /// Something was, since the last [`WindowTracker::forget_drawn`].
-    drawn: bool,
+    /// Something was drawn since the last [`WindowTracker::clear_damage`].
+    damaged: bool,
     pool: Pool,
 }
 
 impl WindowTracker {
-    /// `None` if the display does not let us in, or the window is gone. `scope`: which other windows
-    /// are to be seen with it.
-    pub(crate) fn open(place: Place, scope: WindowScope) -> Option<WindowTracker> {
-        let (conn, screen) = x11rb::connect(Some(&place.display)).ok()?;
+    /// `None` if the display refuses the connection or the window no longer exists. `scope`: which other
+    /// windows are captured with it.
+    pub(crate) fn open(window: XWindow, scope: WindowScope) -> Option<WindowTracker> {
+        let (conn, screen) = x11rb::connect(Some(&window.display)).ok()?;
         let root = conn.setup().roots.get(screen)?.root;
         let select = |window, mask| {
             let aux = ChangeWindowAttributesAux::new().event_mask(mask);
             conn.change_window_attributes(window, &aux)?.check()
         };
-        select(place.window, EventMask::STRUCTURE_NOTIFY).ok()?;
+        select(window.id, EventMask::STRUCTURE_NOTIFY).ok()?;
         // A window manager moves its frame, which is a child of the root.
         select(root, EventMask::SUBSTRUCTURE_NOTIFY).ok()?;
         let atoms = Atoms::of(&conn).ok()?;
         Some(WindowTracker {
             conn,
             root,
-            place,
+            window,
             moved: true,
             area: None,
             atoms,
             scope,
-            accompanied: false,
+            overlaid: false,
             restacked: true,
             damage: None,
-            drawn: false,
+            damaged: false,
             pool: Pool::default(),
         })
     }
 
-    /// Where it lies on the display, if that may have changed.
-    pub(crate) fn news(&mut self) -> Option<Area> {
+    /// Its area on the display, if that may have changed.
+    pub(crate) fn poll_area(&mut self) -> Option<Area> {
         let mut seen = None;
         loop {
             self.drain_events();
             if !std::mem::take(&mut self.moved) {
                 return seen.map(|(_, area)| area);
             }
-            seen = self.look().ok();
+            seen = self.query_area().ok();
             self.area = seen.filter(|(visible, _)| *visible).map(|(_, area)| area);
             self.restacked = true;
         }
     }
 
-    /// Takes in what the display has said: whether there was anything. What came with an answer waits here
-    /// and not in the socket.
+    /// Processes queued X events; returns whether there were any. Events that arrived with a reply are in
+    /// this queue and not in the socket.
     pub(crate) fn drain_events(&mut self) -> bool {
         let mut any = false;
         while let Ok(Some(event)) = self.conn.poll_for_event() {
             match event {
-                Event::DamageNotify(_) => self.drawn = true,
-                // Our own question about a window that is gone: asking again would go on for ever.
+                Event::DamageNotify(_) => self.damaged = true,
+                // A query of a destroyed window: repeating it would never end.
                 Event::Error(_) => continue,
-                // All others come from windows that were moved.
+                // All other events come from moved windows.
                 _ => self.moved = true,
             }
             any = true;
@@ -103,23 +103,23 @@ impl WindowTracker {
         any
     }
 
-    /// What of the window is on the display, and what lies over that.
-    fn over(&self) -> Option<(Area, Over)> {
+    /// The visible area of the window on the display, and the windows that cover it.
+    fn overlap(&self) -> Option<(Area, Overlap)> {
         let area = self.area?;
         let screen = self.conn.get_geometry(self.root).ok()?.reply().ok()?;
         let shown = area.within(Area::at(0, 0, screen.width, screen.height))?;
-        let window = (self.place.window, self.scope);
+        let window = (self.window.id, self.scope);
         let application = Application::of(&self.conn, self.atoms, self.root, window).ok()?;
-        let over = stack::over(&self.conn, self.root, &application, shown).ok()?;
-        Some((shown, over))
+        let overlap = stack::overlap(&self.conn, self.root, &application, shown).ok()?;
+        Some((shown, overlap))
     }
 
-    /// Has the display say when something is drawn on it, as long as that matters. One that can't is
-    /// looked at whenever there is a picture to send.
-    fn watch(&mut self) {
+    /// Tracks damage of the display only while the window is overlaid. Without the DAMAGE extension the
+    /// image is read for every frame.
+    fn update_damage_tracking(&mut self) {
         match self.damage {
-            None if self.accompanied => self.damage = self.damage_of_display().ok(),
-            Some(damage) if !self.accompanied => {
+            None if self.overlaid => self.damage = self.create_damage().ok(),
+            Some(damage) if !self.overlaid => {
                 self.damage = None;
                 let _ = self.conn.damage_destroy(damage);
                 let _ = self.conn.flush();
@@ -128,44 +128,43 @@ impl WindowTracker {
         }
     }
 
-    fn damage_of_display(&self) -> Result<Damage, ReplyOrIdError> {
+    fn create_damage(&self) -> Result<Damage, ReplyOrIdError> {
         self.conn.damage_query_version(1, 1)?.reply()?;
         let damage = self.conn.generate_id()?;
-        // Told once, until it is taken away.
+        // One event until the damage is subtracted.
         let level = ReportLevel::NON_EMPTY;
         self.conn.damage_create(damage, self.root, level)?.check()?;
         Ok(damage)
     }
 
-    /// Whether windows of its program lie over it, which are to be seen with it, as of the last
-    /// [`WindowTracker::news`]. Takes several turns with the X server after each of these.
-    pub(crate) fn is_accompanied(&mut self) -> bool {
+    /// Whether captured windows of its program cover it, as of the last [`WindowTracker::poll_area`]. Takes
+    /// several X round trips after each of these.
+    pub(crate) fn is_overlaid(&mut self) -> bool {
         if std::mem::take(&mut self.restacked) {
-            self.accompanied = self.over().is_some_and(|(_, over)| over.own);
-            // They came, went or moved.
-            self.drawn = true;
-            self.watch();
+            self.overlaid = self.overlap().is_some_and(|(_, overlap)| overlap.own);
+            // Windows appeared, vanished or moved.
+            self.damaged = true;
+            self.update_damage_tracking();
         }
-        self.accompanied
+        self.overlaid
     }
 
-    /// From now on [`WindowTracker::has_drawn`] is about what is drawn later.
-    pub(crate) fn forget_drawn(&mut self) {
+    /// Resets [`WindowTracker::is_damaged`].
+    pub(crate) fn clear_damage(&mut self) {
         if let Some(damage) = self.damage {
             let _ = (self.conn).damage_subtract(damage, x11rb::NONE, x11rb::NONE);
             let _ = self.conn.flush();
         }
-        self.drawn = false;
+        self.damaged = false;
     }
 
-    /// Whether something was drawn on the display since [`WindowTracker::forget_drawn`]; also where that is not
-    /// known.
-    pub(crate) fn has_drawn(&self) -> bool {
-        self.drawn || self.damage.is_none()
+    /// Whether the display was drawn to since [`WindowTracker::clear_damage`]; true if unknown.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.damaged || self.damage.is_none()
     }
 
-    fn look(&self) -> Result<(bool, Area), ReplyError> {
-        let window = self.place.window;
+    fn query_area(&self) -> Result<(bool, Area), ReplyError> {
+        let window = self.window.id;
         let attributes = self.conn.get_window_attributes(window)?;
         let size = self.conn.get_geometry(window)?;
         let at = self.conn.translate_coordinates(window, self.root, 0, 0)?;
@@ -175,25 +174,25 @@ impl WindowTracker {
         Ok((visible, area))
     }
 
-    /// Whether the window is to be seen, as of the last [`WindowTracker::news`].
+    /// Whether the window is visible, as of the last [`WindowTracker::poll_area`].
     pub(crate) fn is_visible(&self) -> bool {
         self.area.is_some()
     }
 
-    /// What the window shows now, as its display has it, with the windows of its program that lie over
-    /// it: for a program that draws nothing new, or that is seen with those. What windows of other
-    /// programs cover of it, or lies outside of the display, is black. `None` if that can't be had.
+    /// The current image of the window, read from the display, with the covering windows of its program:
+    /// for a program that draws nothing new or that is overlaid. Areas that windows of other programs
+    /// cover, or outside the display, are black. `None` if it cannot be read.
     pub(crate) fn picture(&self) -> Option<Copied> {
-        /// Bytes of a pixel of ours.
+        /// Bytes of a pixel in the result.
         const PIXEL: usize = 4;
-        let (area, window) = (self.area?, self.place.window);
-        let (shown, Over { others, .. }) = self.over()?;
+        let (area, window) = (self.area?, self.window.id);
+        let (shown, Overlap { others, .. }) = self.overlap()?;
         let size = shown.size();
         let (Ok(width), Ok(height)) = (size.width.try_into(), size.height.try_into()) else {
             return None;
         };
-        // A window's own pixels may be without those of the windows over it.
-        let (drawable, left, top) = match self.accompanied {
+        // The window's own pixels need not include those of covering windows.
+        let (drawable, left, top) = match self.overlaid {
             true => (self.root, 0, 0),
             false => (window, area.left, area.top),
         };
@@ -203,12 +202,12 @@ impl WindowTracker {
         let image = self
             .conn
             .get_image(format, drawable, x, y, width, height, !0);
-        // It may have gone or changed since.
+        // The window may have been destroyed or changed since.
         let image = image.ok()?.reply().ok()?;
         let whole = area.size();
         let form = PixelForm::of(self.conn.setup(), image.visual, "the display").ok()?;
         let theirs = form.row(size.width as usize);
-        // Nobody draws by OpenGL or Vulkan to a visual whose pixels name cells of a map.
+        // OpenGL and Vulkan never draw to a visual with a colormap.
         if form.is_mapped()
             || !whole.is_valid()
             || image.data.len() != theirs * size.height as usize
@@ -238,48 +237,47 @@ impl WindowTracker {
     }
 }
 
-/// Whether a window, or one that it lies in, has `title` in its title or class, upper and lower case
-/// alike. Asks the display: some milliseconds.
-pub(crate) fn is_called(place: &Place, title: &str) -> bool {
+/// Whether the title or class of a window or of its ancestors contains `title`, ignoring case. Queries the
+/// X server: some milliseconds.
+pub(crate) fn has_title(window: &XWindow, title: &str) -> bool {
     let title = title.to_lowercase();
-    names(place)
+    titles(window)
         .iter()
-        .any(|words| words.to_lowercase().contains(&title))
+        .any(|name| name.to_lowercase().contains(&title))
 }
 
-/// Whether a window keeps out of the window manager's hands, as menus and tooltips do. Asks the display:
-/// some milliseconds.
-pub(crate) fn is_popup(place: &Place) -> bool {
-    let ask = || -> Option<bool> {
-        let (conn, _) = x11rb::connect(Some(&place.display)).ok()?;
-        let attributes = conn.get_window_attributes(place.window).ok()?;
+/// Whether a window is override-redirect, like menus and tooltips. Queries the X server: some milliseconds.
+pub(crate) fn is_popup(window: &XWindow) -> bool {
+    let query = || -> Option<bool> {
+        let (conn, _) = x11rb::connect(Some(&window.display)).ok()?;
+        let attributes = conn.get_window_attributes(window.id).ok()?;
         Some(attributes.reply().ok()?.override_redirect)
     };
-    ask().unwrap_or(false)
+    query().unwrap_or(false)
 }
 
-/// How a window and those that it lies in are called, none of it empty; nothing if it is not known.
-pub(crate) fn names(place: &Place) -> Vec<String> {
-    let Ok((conn, _)) = x11rb::connect(Some(&place.display)) else {
+/// The titles and classes of a window and its ancestors, without empty ones; empty if unknown.
+pub(crate) fn titles(window: &XWindow) -> Vec<String> {
+    let Ok((conn, _)) = x11rb::connect(Some(&window.display)) else {
         return Vec::new();
     };
-    let mut words = words(&conn, place.window).unwrap_or_default();
-    words.retain(|words| !words.is_empty());
-    words
+    let mut titles = query_titles(&conn, window.id).unwrap_or_default();
+    titles.retain(|name| !name.is_empty());
+    titles
 }
 
-/// Window managers and toolkits put one to three windows around one another.
-const DEPTH: u8 = 4;
+/// Ancestors to query: window managers and toolkits nest one to three windows.
+const MAX_DEPTH: u8 = 4;
 
-fn words(conn: &RustConnection, mut window: Window) -> Result<Vec<String>, ReplyError> {
-    /// What is read of a title, in units of 4 bytes.
-    const LENGTH: u32 = 256;
+fn query_titles(conn: &RustConnection, mut window: Window) -> Result<Vec<String>, ReplyError> {
+    /// The longest title to read, in units of 4 bytes.
+    const MAX_LENGTH: u32 = 256;
     let modern = conn.intern_atom(false, b"_NET_WM_NAME")?.reply()?.atom;
-    let mut words = Vec::new();
-    for _ in 0..DEPTH {
+    let mut titles = Vec::new();
+    for _ in 0..MAX_DEPTH {
         for name in [modern, AtomEnum::WM_NAME.into(), AtomEnum::WM_CLASS.into()] {
-            let property = conn.get_property(false, window, name, AtomEnum::ANY, 0, LENGTH)?;
-            words.push(String::from_utf8_lossy(&property.reply()?.value).into_owned());
+            let property = conn.get_property(false, window, name, AtomEnum::ANY, 0, MAX_LENGTH)?;
+            titles.push(String::from_utf8_lossy(&property.reply()?.value).into_owned());
         }
         let tree = conn.query_tree(window)?.reply()?;
         if tree.parent == tree.root || tree.parent == x11rb::NONE {
@@ -287,7 +285,7 @@ fn words(conn: &RustConnection, mut window: Window) -> Result<Vec<String>, Reply
         }
         window = tree.parent;
     }
-    Ok(words)
+    Ok(titles)
 }
 
 impl AsFd for WindowTracker {

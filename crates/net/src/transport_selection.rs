@@ -1,11 +1,11 @@
-//! The transports of one program behind one link: the path of a datagram says which of them it
-//! takes, and what arrives on any of them arrives here.
+//! All transports of one program behind one link: a datagram's path selects the transport, and
+//! datagrams of all transports are received here.
 //!
-//! A session begins on one of them and may go over to another, by a change of its path alone. Raw
-//! Ethernet speaks the number of the UDP port, so that a peer that knows one knows both, and no two
-//! programs of a machine get each other's frames.
+//! A session changes its transport by changing its path. Raw Ethernet uses the number of the UDP port:
+//! a peer that knows one port knows both, and programs on one machine do not receive each other's
+//! frames.
 //!
-//! What it is not: it does not decide who goes where (`Rung`s are tried by crate `runtime`).
+//! The crate `runtime` probes transports and chooses the path of a session.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
@@ -27,75 +27,88 @@ use crate::udp::{Options, Udp};
 use crate::xdp::Xdp;
 use crate::{Link, LinkError, MAX_DATAGRAM, RecvBatch, Transport};
 
-/// A program's transports. One thread should receive, any number may send.
-pub struct Ladder {
-    /// There in any case: it owns the port.
+/// The transports of a program. One thread should receive; any number may send.
+pub struct TransportSelector {
+    /// Always present: it reserves the port.
     udp: Udp,
-    /// Whether datagrams come and go over it.
+    /// Whether UDP carries datagrams.
     open: bool,
     ethernet: OnceLock<Box<dyn Transport>>,
     /// The interface that it listens on; 0: all.
     ethernet_on: OnceLock<u32>,
-    /// Whether that is to be through mapped rings.
+    /// Whether raw Ethernet uses mapped rings.
     rings: bool,
     #[cfg(feature = "xdp")]
     xdp: OnceLock<Xdp>,
     woken: Event,
-    /// Whose datagrams are taken first next time, so that a flood on one is not the other's end.
+    /// The transport to read first next time alternates, so that a flood on one cannot starve another.
     ethernet_first: AtomicBool,
 }
 
-impl Ladder {
-    /// The link of a host: everything that this machine can do, or one transport alone. Raw
-    /// Ethernet listens on the interface that has the address, on all if it is unspecified, and on none
-    /// if it is the loopback's or nobody's.
+impl TransportSelector {
+    /// The link of a host: all available transports, or only one. Raw Ethernet listens on the interface
+    /// of the address, on all interfaces if it is unspecified, and on none if it is a loopback address
+    /// or not assigned.
     ///
     /// # Errors
-    /// [`LinkError`] if the port is taken, the address foreign, or the one transport is not to be
-    /// had.
-    pub fn host(bind: SocketAddr, only: Option<Rung>) -> Result<Ladder, LinkError> {
-        let ladder = Ladder::new(bind, only, true)?;
+    /// [`LinkError`] if the port is in use, the address is not local, or the only transport is
+    /// unavailable.
+    pub fn host(bind: SocketAddr, only: Option<Rung>) -> Result<TransportSelector, LinkError> {
+        let selector = TransportSelector::new(bind, only, true)?;
         if only.is_none_or(Rung::is_ethernet) {
-            match ladder.open_ethernet() {
-                Err(why) if only.is_none() => tracing::debug!("{why}; UDP will do"),
+            match selector.open_ethernet() {
+                Err(why) if only.is_none() => tracing::debug!("{why}; using UDP"),
                 outcome => outcome?,
             }
         }
         if only == Some(Rung::Xdp) {
-            ladder.open_xdp(ladder.one_interface()?)?;
+            selector.open_xdp(selector.one_interface()?)?;
         }
-        Ok(ladder)
+        Ok(selector)
     }
 
-    /// The link of a client, at a port that the system chooses: UDP, or raw Ethernet alone.
+    /// The link of a client, on an ephemeral port: UDP, or only raw Ethernet.
     ///
     /// # Errors
-    /// [`LinkError`] if the one transport is unavailable.
-    pub fn client(only: Option<Rung>) -> Result<Ladder, LinkError> {
-        // Where there is no IPv6, the other family has to do.
+    /// [`LinkError`] if the only transport is unavailable.
+    pub fn client(only: Option<Rung>) -> Result<TransportSelector, LinkError> {
+        // Falls back to IPv4 where IPv6 is disabled.
         let dual = (Ipv6Addr::UNSPECIFIED, 0).into();
-        let ladder = Ladder::new(dual, only, false)
-            .or_else(|_| Ladder::new((Ipv4Addr::UNSPECIFIED, 0).into(), only, false))?;
+        let selector = TransportSelector::new(dual, only, false)
+            .or_else(|_| TransportSelector::new((Ipv4Addr::UNSPECIFIED, 0).into(), only, false))?;
         if only.is_some_and(Rung::is_ethernet) {
-            ladder.open_ethernet()?;
+            selector.open_ethernet()?;
         }
-        Ok(ladder)
+        Ok(selector)
     }
 
-    fn new(bind: SocketAddr, only: Option<Rung>, dialled: bool) -> Result<Ladder, LinkError> {
+    fn new(
+        bind: SocketAddr,
+        only: Option<Rung>,
+        reply_from_destination: bool,
+    ) -> Result<TransportSelector, LinkError> {
         let options = match only {
             None | Some(Rung::UdpGso) => Options::default(),
             Some(_) => Options::PLAIN,
         };
-        Ladder::of(Udp::bind(bind, &Options { dialled, ..options })?, only)
+        TransportSelector::of(
+            Udp::bind(
+                bind,
+                &Options {
+                    reply_from_destination,
+                    ..options
+                },
+            )?,
+            only,
+        )
     }
 
-    pub(crate) fn of(udp: Udp, only: Option<Rung>) -> Result<Ladder, LinkError> {
+    pub(crate) fn of(udp: Udp, only: Option<Rung>) -> Result<TransportSelector, LinkError> {
         let woken = Event::new().map_err(|error| LinkError::Io {
             what: "cannot create an eventfd".to_owned(),
             error,
         })?;
-        Ok(Ladder {
+        Ok(TransportSelector {
             udp,
             open: !only.is_some_and(Rung::is_ethernet),
             ethernet: OnceLock::new(),
@@ -108,11 +121,10 @@ impl Ladder {
         })
     }
 
-    /// Adds raw Ethernet, if it is not there yet. [`Link::recv`] of the same thread listens to it
-    /// from then on.
+    /// Adds raw Ethernet; idempotent. Later [`Link::recv`] calls of the same thread include it.
     ///
     /// # Errors
-    /// [`LinkError::Io`] if it is unavailable, with what to do.
+    /// [`LinkError`] with a remedy if it is unavailable.
     pub fn open_ethernet(&self) -> Result<(), LinkError> {
         if self.ethernet.get().is_none() {
             let interface = self.interface()?;
@@ -122,38 +134,38 @@ impl Ladder {
             } else {
                 Box::new(Raw::open(interface, local.port())?)
             };
-            // Somebody else was faster only if two threads climb at a time; one socket is as good.
+            // Lost only to a concurrent call, which opened an equivalent socket.
             let _ = self.ethernet.set(ethernet);
             let _ = self.ethernet_on.set(interface);
         }
         Ok(())
     }
 
-    /// The interface of the address that is bound; 0, which stands for all, if it is unspecified.
+    /// The interface of the bound address; 0 (all interfaces) if it is unspecified.
     fn interface(&self) -> Result<u32, LinkError> {
         let ip = self.udp.local_addr().ip();
-        let holding = interfaces::holding(self.udp.local_addr());
-        match holding.map_err(|error| LinkError::Io {
+        let found = interfaces::interface_of(self.udp.local_addr());
+        match found.map_err(|error| LinkError::Io {
             what: format!("cannot find the interface of {ip}"),
             error,
         })? {
             InterfaceMatch::All => Ok(0),
             InterfaceMatch::One(interface) => Ok(interface),
-            InterfaceMatch::Loopback => Err(LinkError::NotAllowed(format!(
-                "no raw Ethernet beside {ip}: the loopback device has no neighbours; bind an address \
-                 of an Ethernet interface, or none"
+            InterfaceMatch::Loopback => Err(LinkError::Unavailable(format!(
+                "raw Ethernet is unavailable on {ip}: a loopback address has no Ethernet segment; bind \
+                 the address of an Ethernet interface, or none"
             ))),
-            InterfaceMatch::Nobody => Err(LinkError::NotAllowed(format!(
-                "no raw Ethernet beside {ip}: no interface of this machine has that address; `ip \
-                 address` lists those that have one"
+            InterfaceMatch::NotFound => Err(LinkError::Unavailable(format!(
+                "raw Ethernet is unavailable on {ip}: no interface of this machine has that address; \
+                 `ip address` lists the interfaces"
             ))),
         }
     }
 
-    /// Has frames of one interface go through `AF_XDP`.
+    /// Uses `AF_XDP` for the frames of one interface.
     ///
     /// # Errors
-    /// [`LinkError`] if this program was built without it, or it is unavailable, with what to do.
+    /// [`LinkError`] with a remedy if it is unavailable or this program was built without it.
     #[cfg(feature = "xdp")]
     pub fn open_xdp(&self, interface: u32) -> Result<(), LinkError> {
         let own = interfaces::mac_of(interface).map_err(|error| LinkError::Io {
@@ -161,25 +173,25 @@ impl Ladder {
             error,
         })?;
         let xdp = Xdp::open(interface, own, self.port())?;
-        // Whoever was first has the interface; this one is closed again.
+        // A second socket is closed again.
         let _ = self.xdp.set(xdp);
         Ok(())
     }
 
-    /// Has frames of one interface go through `AF_XDP`.
+    /// Uses `AF_XDP` for the frames of one interface.
     ///
     /// # Errors
-    /// [`LinkError`]: this program was built without it.
+    /// Always [`LinkError::Unavailable`]: this program was built without it.
     #[cfg(not(feature = "xdp"))]
     pub fn open_xdp(&self, _: u32) -> Result<(), LinkError> {
-        Err(LinkError::NotAllowed(
+        Err(LinkError::Unavailable(
             "this program was built without AF_XDP: build it with `cargo build --release \
              --features xdp`, or use the link raw"
                 .to_owned(),
         ))
     }
 
-    /// The interface of the address that is bound, or the only one that there is.
+    /// The interface of the bound address, or the only interface.
     fn one_interface(&self) -> Result<u32, LinkError> {
         let failed = |error| LinkError::Io {
             what: "cannot list the interfaces".to_owned(),
@@ -191,29 +203,28 @@ impl Ladder {
         }
         let all = interfaces::stations().map_err(failed)?;
         match &all[..] {
-            [(name, _)] => crate::neighbour::interface(name).map_err(|_| LinkError::NoWay),
-            _ => Err(LinkError::NotAllowed(format!(
-                "AF_XDP takes one interface, and this machine has {}: bind an address of the one \
-                 that is meant",
+            [(name, _)] => crate::neighbour::interface(name).map_err(|_| LinkError::Unreachable),
+            _ => Err(LinkError::Unavailable(format!(
+                "AF_XDP uses one interface, and this machine has {}; bind an address of the one to use",
                 all.len()
             ))),
         }
     }
 
-    /// The Ethernet interfaces at which neighbours reach this link: name and address.
+    /// The Ethernet interfaces that this link listens on: name and address.
     ///
     /// # Errors
-    /// The system's.
+    /// Those of getifaddrs(3).
     pub fn stations(&self) -> std::io::Result<Vec<(String, Mac)>> {
         let Some(on) = self.ethernet_on.get() else {
             return Ok(Vec::new());
         };
-        let is_ours = |name: &str| {
+        let listens_on = |name: &str| {
             let index = crate::neighbour::interface(name).unwrap_or_default();
             *on == 0 || *on == index
         };
         let mut all = interfaces::stations()?;
-        all.retain(|(name, _)| is_ours(name));
+        all.retain(|(name, _)| listens_on(name));
         Ok(all)
     }
 
@@ -223,7 +234,7 @@ impl Ladder {
         self.udp.local_addr().port()
     }
 
-    fn transport(&self, path: PathId) -> Option<&dyn Transport> {
+    fn route(&self, path: PathId) -> Option<&dyn Transport> {
         if let Some(_station) = station_of(path) {
             #[cfg(feature = "xdp")]
             if let Some(xdp) = self.xdp.get().filter(|xdp| xdp.reaches(_station)) {
@@ -235,7 +246,7 @@ impl Ladder {
         }
     }
 
-    /// Those that receive, in the order in which they are looked at this time.
+    /// The receiving transports, in the order of this read.
     fn open(&self) -> [Option<&dyn Transport>; 3] {
         let udp = self.open.then_some(&self.udp as &dyn Transport);
         let ethernet = self.ethernet.get().map(Box::as_ref);
@@ -251,20 +262,20 @@ impl Ladder {
     }
 }
 
-impl Link for Ladder {
-    fn rung(&self, path: PathId) -> Rung {
-        self.transport(path).map_or(Rung::Udp, |t| t.rung(path))
+impl Link for TransportSelector {
+    fn transport(&self, path: PathId) -> Rung {
+        self.route(path).map_or(Rung::Udp, |t| t.kind(path))
     }
 
     fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError> {
         if batch.is_empty() {
             return Ok(());
         }
-        let transport = self.transport(to).ok_or(LinkError::NoWay)?;
+        let transport = self.route(to).ok_or(LinkError::Unreachable)?;
         let segment = segment.min(batch.len());
         if segment == 0 || segment > MAX_DATAGRAM {
             return Err(LinkError::Io {
-                what: format!("no datagram has {segment} bytes"),
+                what: format!("invalid datagram size {segment}"),
                 error: std::io::ErrorKind::InvalidInput.into(),
             });
         }

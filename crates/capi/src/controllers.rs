@@ -1,4 +1,4 @@
-//! What a person holds in each hand, and what the hand is to feel, for programs in C.
+//! Controllers and haptics of the C API.
 
 use std::ffi::c_int;
 use std::time::Duration;
@@ -14,17 +14,17 @@ use crate::handle::{Handle, call};
 use crate::host::{Host, openuvr_context};
 use crate::mud::{Mud, openuvr_mud_context};
 
-/// A person's hands: their places in `openuvr_controllers`, and bits of its `held`.
+/// A hand: an index in `openuvr_controllers`, and a bit of its `held`.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OPENUVR_HAND {
-    /// The left one: place 0, bit 1.
+    /// The left hand: index 0, bit 1.
     OPENUVR_HAND_LEFT = 0,
-    /// The right one: place 1, bit 2.
+    /// The right hand: index 1, bit 2.
     OPENUVR_HAND_RIGHT = 1,
 }
 
-/// Bits of what is pressed and touched of a controller. The names are those of OpenXR's Touch controllers.
+/// Bits of the pressed and touched buttons of a controller, named as in OpenXR's Touch controllers.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OPENUVR_BUTTON {
@@ -48,66 +48,66 @@ pub enum OPENUVR_BUTTON {
     OPENUVR_BUTTON_THUMBREST_TOUCH = 256,
 }
 
-/// Where a part of a controller is, in the space of the head's poses (`openuvr_pose`).
+/// The pose of a part of a controller, in the space of the head's poses (`openuvr_pose`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct openuvr_placed {
-    /// 1: it is tracked; 0: it is not, and the rest does not count.
+    /// 1: tracked; 0: not tracked, and the other fields are invalid.
     pub tracked: u32,
-    /// 1: `linear` is known.
+    /// 1: `linear` is valid.
     pub has_linear: u32,
-    /// 1: `angular` is known.
+    /// 1: `angular` is valid.
     pub has_angular: u32,
-    /// In metres.
+    /// Position in metres.
     pub position: [f32; 3],
-    /// A rotation as a quaternion x, y, z, w of length 1, within 1 %.
+    /// Orientation as a quaternion x, y, z, w of length 1, within 1 %.
     pub orientation: [f32; 4],
-    /// Velocity in metres a second.
+    /// Velocity in m/s.
     pub linear: [f32; 3],
-    /// In radians a second around each axis.
+    /// Angular velocity in rad/s about each axis.
     pub angular: [f32; 3],
 }
 
-/// One controller.
+/// A controller.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct openuvr_controller {
-    /// The middle of the palm, as OpenXR's `grip`.
+    /// The pose of the palm, like OpenXR's `grip`.
     pub grip: openuvr_placed,
-    /// What it points with, along -z, as OpenXR's `aim`.
+    /// The pointing pose, along -z, like OpenXR's `aim`.
     pub aim: openuvr_placed,
     /// Bits of `OPENUVR_BUTTON`.
     pub buttons: u32,
-    /// How far the trigger is pulled: 0 to 1.
+    /// The trigger, 0 to 1.
     pub trigger: f32,
-    /// How hard it is squeezed: 0 to 1.
+    /// The squeeze force, 0 to 1.
     pub squeeze: f32,
-    /// The thumbstick, to the right and up: -1 to 1.
+    /// The thumbstick, right and up: -1 to 1.
     pub thumbstick: [f32; 2],
 }
 
-/// What a person holds. Set `size` to `sizeof(struct openuvr_controllers)` and what is not named to 0.
+/// The controllers of both hands. Set `size` to `sizeof(struct openuvr_controllers)` and unused fields to 0.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct openuvr_controllers {
     /// Bytes of this structure.
     pub size: u32,
-    /// Which hands hold one: 1 the left one, 2 the right one, 3 both, 0 none.
+    /// The hands with a controller: 1 left, 2 right, 3 both, 0 none.
     pub held: u32,
-    /// At the host: counts up with each of this player's states.
+    /// At the host: a sequence number for this player's states.
     pub number: u32,
-    /// At the host: whose they are.
+    /// At the host: the session.
     pub session: u32,
-    /// When they were sampled, in nanoseconds of CLOCK_MONOTONIC here; at the MUD 0: now; at the host -1:
-    /// not known yet.
+    /// Sampling time in nanoseconds of the local CLOCK_MONOTONIC; at the MUD 0: now; at the host -1: not known
+    /// yet.
     pub sampled_ns: i64,
-    /// At the host: when they arrived.
+    /// At the host: arrival time.
     pub received_ns: i64,
-    /// The left hand's and the right hand's.
+    /// The left and the right controller.
     pub hands: [openuvr_controller; 2],
 }
 
-/// What a hand is to feel. Set `size` to `sizeof(struct openuvr_haptic)`.
+/// A vibration of a controller. Set `size` to `sizeof(struct openuvr_haptic)`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct openuvr_haptic {
@@ -115,11 +115,11 @@ pub struct openuvr_haptic {
     pub size: u32,
     /// An `OPENUVR_HAND`.
     pub hand: u32,
-    /// How hard: 0 (it stops) to 1.
+    /// Amplitude, 0 (stop) to 1.
     pub amplitude: f32,
-    /// In Hz, up to 65535; 0: whatever suits the device.
+    /// Frequency in Hz, up to 65535; 0: the device's default.
     pub frequency: u32,
-    /// How long, in nanoseconds, up to 60 seconds; 0 with an amplitude: as short as the device can.
+    /// Duration in nanoseconds, up to 60 seconds; 0 with an amplitude: the shortest that the device supports.
     pub duration_ns: u64,
 }
 
@@ -129,8 +129,7 @@ unsafe impl Sized32 for openuvr_controllers {}
 // SAFETY: `repr(C)`; numbers.
 unsafe impl Sized32 for openuvr_haptic {}
 
-/// Not tracked.
-const NOWHERE: openuvr_placed = openuvr_placed {
+const UNTRACKED: openuvr_placed = openuvr_placed {
     tracked: 0,
     has_linear: 0,
     has_angular: 0,
@@ -140,10 +139,9 @@ const NOWHERE: openuvr_placed = openuvr_placed {
     angular: [0.0; 3],
 };
 
-/// At rest.
-const RESTS: openuvr_controller = openuvr_controller {
-    grip: NOWHERE,
-    aim: NOWHERE,
+const NEUTRAL: openuvr_controller = openuvr_controller {
+    grip: UNTRACKED,
+    aim: UNTRACKED,
     buttons: 0,
     trigger: 0.0,
     squeeze: 0.0,
@@ -159,7 +157,7 @@ impl Default for openuvr_controllers {
             session: 0,
             sampled_ns: 0,
             received_ns: 0,
-            hands: [RESTS; 2],
+            hands: [NEUTRAL; 2],
         }
     }
 }
@@ -181,17 +179,17 @@ impl openuvr_placed {
         if self.tracked == 0 {
             return Ok(None);
         }
-        let given = |has: u32, vector: [f32; 3]| Some(vector).filter(|_| has != 0);
+        let optional = |has: u32, vector: [f32; 3]| Some(vector).filter(|_| has != 0);
         let pose = Pose::new(self.position, self.orientation).and_then(|pose| {
-            let linear = given(self.has_linear, self.linear);
-            pose.moving(linear, given(self.has_angular, self.angular))
+            let linear = optional(self.has_linear, self.linear);
+            pose.moving(linear, optional(self.has_angular, self.angular))
         });
         pose.map(Some)
-            .map_err(|e| Failure::argument(format!("a controller: {e}")))
+            .map_err(|e| Failure::argument(format!("controller: {e}")))
     }
 
     fn of(pose: Option<&Pose>) -> openuvr_placed {
-        pose.map_or(NOWHERE, |pose| openuvr_placed {
+        pose.map_or(UNTRACKED, |pose| openuvr_placed {
             tracked: 1,
             has_linear: pose.linear_velocity().is_some().into(),
             has_angular: pose.angular_velocity().is_some().into(),
@@ -207,11 +205,11 @@ impl openuvr_controller {
     fn state(&self, hand: Hand) -> Outcome<ControllerState> {
         let numbers = [self.trigger, self.squeeze];
         let stick = self.thumbstick;
-        let fine = numbers.iter().all(|v| (0.0..=1.0).contains(v))
+        let valid = numbers.iter().all(|v| (0.0..=1.0).contains(v))
             && stick.iter().all(|v| (-1.0..=1.0).contains(v));
         let buttons = u16::try_from(self.buttons).ok();
-        let Some(buttons) = buttons.filter(|_| fine) else {
-            let why = "a controller's trigger and squeeze are 0 to 1, its thumbstick -1 to 1, its buttons bits of \
+        let Some(buttons) = buttons.filter(|_| valid) else {
+            let why = "controller: trigger and squeeze must be 0 to 1, thumbstick -1 to 1, buttons bits of \
                        OPENUVR_BUTTON";
             return Err(Failure::argument(why));
         };
@@ -244,10 +242,13 @@ impl openuvr_controller {
 }
 
 impl openuvr_controllers {
-    /// The controllers, and when they were sampled.
-    fn told(&self) -> Outcome<(Controllers, Instant)> {
+    /// The controllers and their sampling time.
+    fn parse(&self) -> Outcome<(Controllers, Instant)> {
         if self.held > 3 {
-            let why = format!("held is {}: it is 0 to 3, a bit for each hand", self.held);
+            let why = format!(
+                "invalid held {}: it must be 0 to 3, a bit for each hand",
+                self.held
+            );
             return Err(Failure::argument(why));
         }
         let [left, right] = Hand::ALL.map(|hand| {
@@ -274,22 +275,22 @@ impl From<Controlled> for openuvr_controllers {
             received_ns: it.received.0,
             hands: it
                 .states
-                .map(|state| state.as_ref().map_or(RESTS, openuvr_controller::of)),
+                .map(|state| state.as_ref().map_or(NEUTRAL, openuvr_controller::of)),
             ..openuvr_controllers::default()
         }
     }
 }
 
-/// Longer ones are refused, as the wire has it.
-const LONGEST: Duration = Duration::from_secs(60);
+/// The longest vibration, as in the wire protocol.
+const MAX_DURATION: Duration = Duration::from_secs(60);
 
 impl openuvr_haptic {
-    fn told(&self) -> Outcome<Haptic> {
+    fn parse(&self) -> Outcome<Haptic> {
         let hand = Hand::ALL.into_iter().find(|hand| *hand as u32 == self.hand);
         let frequency = u16::try_from(self.frequency).ok();
         let duration = Duration::from_nanos(self.duration_ns);
-        let fine = (0.0..=1.0).contains(&self.amplitude) && duration <= LONGEST;
-        match hand.zip(frequency).filter(|_| fine) {
+        let valid = (0.0..=1.0).contains(&self.amplitude) && duration <= MAX_DURATION;
+        match hand.zip(frequency).filter(|_| valid) {
             Some((hand, frequency)) => Ok(Haptic {
                 hand,
                 amplitude: ControllerState::pull(self.amplitude),
@@ -297,8 +298,8 @@ impl openuvr_haptic {
                 duration,
             }),
             None => Err(Failure::argument(
-                "what a hand feels: hand is 0 or 1, amplitude 0 to 1, frequency up to 65535 Hz, duration_ns up to \
-                 60 seconds",
+                "haptic: hand must be 0 or 1, amplitude 0 to 1, frequency up to 65535 Hz, duration_ns up to 60 \
+                 seconds",
             )),
         }
     }
@@ -316,12 +317,11 @@ impl From<Haptic> for openuvr_haptic {
     }
 }
 
-/// Writes what the player holds, as it was heard last, into `*controllers`, whose `size` the caller has set.
-/// Returns 1, or 0 if nobody has told since the current player came. From any thread.
+/// Retrieves the player's newest controller states into `*controllers` (set its `size` first).
+/// Returns 1, or 0 if the current player has sent none. From any thread.
 ///
 /// # Safety
-/// `context` is NULL or a context that is not closed; `controllers` is NULL or writable for as many bytes
-/// as its size says.
+/// `context` is NULL or a context that is not closed; `controllers` is NULL or writable for its `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_last_controllers(
     context: *mut openuvr_context,
@@ -332,7 +332,7 @@ pub unsafe extern "C" fn openuvr_last_controllers(
         call(context.cast::<Handle<Host>>(), |handle| {
             match handle.started()?.guest.controllers() {
                 Some(held) => write(controllers, &held.into(), "the controllers").map(|()| 1),
-                // What is wrong with it is told all the same.
+                // Report an invalid structure in any case.
                 None => {
                     let none = openuvr_controllers::default();
                     read(controllers, none, "the controllers").map(|_| 0)
@@ -342,12 +342,11 @@ pub unsafe extern "C" fn openuvr_last_controllers(
     }
 }
 
-/// Lets a hand of the player's feel this, in place of what it felt. Nobody feels it while nobody plays. From
-/// any thread, once the thread is started; does not block.
+/// Vibrates a controller of the player; replaces its previous vibration. Discarded without a player. From any
+/// thread, after the threads are started; does not block.
 ///
 /// # Safety
-/// `context` is NULL or a context that is not closed; `haptic` is NULL or readable for as many bytes as its
-/// size says.
+/// `context` is NULL or a context that is not closed; `haptic` is NULL or readable for its `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_send_haptic(
     context: *mut openuvr_context,
@@ -356,21 +355,20 @@ pub unsafe extern "C" fn openuvr_send_haptic(
     // SAFETY: the caller has promised this function the same.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
-            let haptic = read(haptic, openuvr_haptic::default(), "what a hand feels")?;
-            let haptic = haptic.told()?;
+            let haptic = read(haptic, openuvr_haptic::default(), "the haptic")?;
+            let haptic = haptic.parse()?;
             handle.started()?.guest.haptic(haptic);
             Ok(DONE)
         })
     }
 }
 
-/// Sends what the person holds. It is no event: only the newest counts, so say it again and again, at best
-/// with each pose. More than 2000 a second are not sent. Returns its number, or 0 while there is no session.
-/// From any thread; does not block.
+/// Sends the controller states. They are a state, not an event: only the newest one matters, so send them
+/// continually, preferably with each pose. At most 2000 per second are sent. Returns their number, or 0 without
+/// a session. From any thread; does not block.
 ///
 /// # Safety
-/// `context` is NULL or a context that is not closed; `controllers` is NULL or readable for as many bytes
-/// as its size says.
+/// `context` is NULL or a context that is not closed; `controllers` is NULL or readable for its `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_send_controllers(
     context: *mut openuvr_mud_context,
@@ -380,7 +378,7 @@ pub unsafe extern "C" fn openuvr_send_controllers(
     unsafe {
         call(context.cast::<Handle<Mud>>(), |handle| {
             let none = openuvr_controllers::default();
-            let (states, sampled) = read(controllers, none, "the controllers")?.told()?;
+            let (states, sampled) = read(controllers, none, "the controllers")?.parse()?;
             let client = handle.started()?.client()?;
             let number = client.push_controllers(sampled, states);
             Ok(number.map_or(0, |number| c_int::try_from(number).unwrap_or(c_int::MAX)))
@@ -388,12 +386,11 @@ pub unsafe extern "C" fn openuvr_send_controllers(
     }
 }
 
-/// Writes what a hand is to feel into `*haptic`, whose `size` the caller has set: the oldest that was not
-/// taken yet, of the newest 64. Returns 1 if there was one, 0 if not. From any thread; does not block.
+/// Retrieves the oldest pending vibration into `*haptic` (set its `size` first). At most 64 are
+/// pending; then the oldest are dropped. Returns 1 if there was one, 0 if not. From any thread; does not block.
 ///
 /// # Safety
-/// `context` is NULL or a context that is not closed; `haptic` is NULL or writable for as many bytes as its
-/// size says.
+/// `context` is NULL or a context that is not closed; `haptic` is NULL or writable for its `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_next_haptic(
     context: *mut openuvr_mud_context,
@@ -402,12 +399,12 @@ pub unsafe extern "C" fn openuvr_next_haptic(
     // SAFETY: the caller has promised this function the same.
     unsafe {
         call(context.cast::<Handle<Mud>>(), |handle| {
-            // Before one is taken that could not be written.
-            read(haptic, openuvr_haptic::default(), "what a hand feels")?;
+            // Validate the structure before one is removed.
+            read(haptic, openuvr_haptic::default(), "the haptic")?;
             let started = handle.started()?;
             let next = lock(&started.state).haptics.pop_front();
             match next {
-                Some(next) => write(haptic, &next.into(), "what a hand feels").map(|()| 1),
+                Some(next) => write(haptic, &next.into(), "the haptic").map(|()| 1),
                 None => started.end().map_or(Ok(0), Err),
             }
         })

@@ -1,24 +1,24 @@
-//! Mapped rings: what happens where they end, and when one is full.
+//! Mapped rings: wraparound, and full rings.
 
 use std::ops::Range;
 use std::process::Command;
 
-use super::{LONG, PAIRS, RecvBatch, THERE, any, collect, in_a_cable, over_cable};
-use crate::ladder::Ladder;
+use super::{LONG, PAIRS, RecvBatch, THERE, any, collect, in_veth_namespace, veth_path};
 use crate::sys::namespace::UNTIL_UP;
-use crate::sys::ring::{RECEIVING, SENDING};
+use crate::sys::ring::{RX_SLOTS, TX_SLOTS};
+use crate::transport_selection::TransportSelector;
 use crate::{Link, LinkError, PathId, Rung};
 
-/// Bytes of a datagram in these tests: the longest.
+/// Bytes of a datagram in these tests: the maximum.
 const SEGMENT: usize = crate::MAX_DATAGRAM;
 
-/// Datagrams that begin with their number and go on with it.
+/// Datagrams that consist of their repeated number.
 fn numbered(numbers: Range<u32>) -> Vec<u8> {
     let one = |number: u32| number.to_le_bytes().repeat(SEGMENT / 4);
     numbers.flat_map(one).collect()
 }
 
-/// The numbers of datagrams, each of which is whole.
+/// The numbers of datagrams; panics on a corrupt one.
 fn numbers(datagrams: &[Vec<u8>]) -> Vec<u32> {
     let number = |bytes: &Vec<u8>| {
         let number = u32::from_le_bytes(bytes[..4].try_into().unwrap());
@@ -28,8 +28,8 @@ fn numbers(datagrams: &[Vec<u8>]) -> Vec<u32> {
     datagrams.iter().map(number).collect()
 }
 
-/// What is there, up to the datagram with this number.
-fn collect_until(link: &Ladder, last: u32) -> Vec<u32> {
+/// The numbers received up to this one.
+fn collect_until(link: &TransportSelector, last: u32) -> Vec<u32> {
     let (mut batch, mut all) = (RecvBatch::default(), Vec::new());
     while all.last() != Some(&last) {
         link.recv(&mut batch, LONG).unwrap();
@@ -45,20 +45,22 @@ fn sh(command: &str) {
     assert!(status.expect("sh").success(), "{command}");
 }
 
-/// A host, a client, and the way from the second to the first.
-fn pair((port, at_host, at_client): (u16, Rung, Rung)) -> (Ladder, Ladder, PathId) {
-    let host = Ladder::host(any(port), Some(at_host)).unwrap();
-    let client = Ladder::client(Some(at_client)).unwrap();
-    (host, client, over_cable(THERE, port))
+/// A host, a client, and the path from the client to the host.
+fn pair(
+    (port, at_host, at_client): (u16, Rung, Rung),
+) -> (TransportSelector, TransportSelector, PathId) {
+    let host = TransportSelector::host(any(port), Some(at_host)).unwrap();
+    let client = TransportSelector::client(Some(at_client)).unwrap();
+    (host, client, veth_path(THERE, port))
 }
 
 #[test]
-fn rings_go_round_and_keep_everything_whole_and_in_order() {
-    in_a_cable("mapped rings", "", || {
+fn rings_wrap_around_intact_and_in_order() {
+    in_veth_namespace("mapped rings", "", || {
         for kinds in PAIRS {
             let (host, client, to) = pair(kinds);
-            // Both rings of each end several times, and at another slot each time: 97 is prime.
-            let (most, step) = (2 * RECEIVING + SENDING, 97);
+            // Both rings wrap around several times, each time at another slot: 97 is prime.
+            let (most, step) = (2 * RX_SLOTS + TX_SLOTS, 97);
             for first in (0..u32::try_from(most).unwrap()).step_by(step) {
                 let batch = first..first + u32::try_from(step).unwrap();
                 let (bytes, want) = (numbered(batch.clone()), batch.collect::<Vec<_>>());
@@ -74,16 +76,16 @@ fn rings_go_round_and_keep_everything_whole_and_in_order() {
 }
 
 #[test]
-fn a_full_ring_loses_what_is_sent_and_recovers() {
-    in_a_cable("mapped rings", "", || {
+fn a_full_ring_drops_datagrams_and_recovers() {
+    in_veth_namespace("mapped rings", "", || {
         let (host, client, to) = pair((4710, Rung::Ring, Rung::Raw));
         for round in 0..3 {
             let first = round * 10_000;
-            let count = u32::try_from(2 * RECEIVING).unwrap();
+            let count = u32::try_from(2 * RX_SLOTS).unwrap();
             for at in (first..first + count).step_by(64) {
                 client.send(to, &numbered(at..at + 64), SEGMENT).unwrap();
             }
-            // What has arrived is whatever fits, and the next is not in it.
+            // The ring holds only the datagrams that fit.
             let mut batch = RecvBatch::default();
             let mut got = Vec::new();
             loop {
@@ -94,8 +96,11 @@ fn a_full_ring_loses_what_is_sent_and_recovers() {
                 got.extend(batch.iter().map(|(_, bytes)| bytes.to_vec()));
             }
             let got = numbers(&got);
-            // Some may have come in while others were taken.
-            assert!(!got.is_empty() && got.len() < 2 * RECEIVING, "all came in");
+            // Some may have arrived during the reads.
+            assert!(
+                !got.is_empty() && got.len() < 2 * RX_SLOTS,
+                "none was dropped"
+            );
             assert!(got.is_sorted_by(|a, b| a < b), "{got:?}");
             let last = first + 9_999;
             client.send(to, &numbered(last..last + 1), SEGMENT).unwrap();
@@ -105,31 +110,31 @@ fn a_full_ring_loses_what_is_sent_and_recovers() {
 }
 
 #[test]
-fn what_does_not_leave_is_lost_at_once_and_never_leaves_later() {
-    in_a_cable("mapped rings", "", || {
+fn unsent_datagrams_are_dropped_and_never_sent_later() {
+    in_veth_namespace("mapped rings", "", || {
         let (host, client, to) = pair((4710, Rung::Raw, Rung::Ring));
         let mut next = 0..0;
         let mut some = |count: u32| {
             next = next.end..next.end + count;
             next.clone()
         };
-        // A queue that holds all that the ring has, and one that refuses most of it.
+        // A queue that holds the whole ring, and one that refuses most of it.
         for limit in ["10mb", "20kb"] {
             sh(&format!(
                 "tc qdisc add dev here root tbf rate 8kbit burst 2kb limit {limit}"
             ));
-            let stuck = some(2 * u32::try_from(SENDING).unwrap());
+            let stuck = some(2 * u32::try_from(TX_SLOTS).unwrap());
             let full = client.send(to, &numbered(stuck.clone()), SEGMENT);
             assert!(matches!(full, Err(LinkError::Full)), "{limit}: {full:?}");
             let full = client.send(to, &numbered(some(1)), SEGMENT);
             assert!(matches!(full, Err(LinkError::Full)), "{limit}: {full:?}");
-            // What waits in the queue goes with it.
+            // Queued frames are dropped with it.
             sh("tc qdisc del dev here root");
-            for _ in 0..3 * SENDING / 64 {
+            for _ in 0..3 * TX_SLOTS / 64 {
                 let batch = some(64);
                 client.send(to, &numbered(batch.clone()), SEGMENT).unwrap();
                 let mut got = collect_until(&host, batch.end - 1);
-                // A first one may have passed before the queue was full.
+                // The first one may have been sent before the queue was full.
                 got.retain(|number| !stuck.contains(number) || *number > stuck.start + 1);
                 assert!(got == batch.collect::<Vec<_>>(), "{limit}: {got:?}");
             }
@@ -138,8 +143,8 @@ fn what_does_not_leave_is_lost_at_once_and_never_leaves_later() {
 }
 
 #[test]
-fn a_refused_datagram_does_not_block_those_behind_it() {
-    in_a_cable("mapped rings", "", || {
+fn a_refused_datagram_does_not_block_later_ones() {
+    in_veth_namespace("mapped rings", "", || {
         let (host, client, to) = pair((4710, Rung::Raw, Rung::Ring));
         for round in 0..3 {
             sh("ip link set here mtu 1000");
@@ -151,7 +156,7 @@ fn a_refused_datagram_does_not_block_those_behind_it() {
             client.send(to, &numbered(7..9), SEGMENT).unwrap();
             assert_eq!(collect_until(&host, 8), [7, 8]);
         }
-        // One that is gone is the system's error, and leaves nothing behind either.
+        // A missing interface is a system error and leaves no slot occupied.
         let nowhere = crate::address::path_of_station(crate::ether::Station {
             interface: 999,
             ..crate::address::station_of(to).unwrap()
@@ -164,14 +169,14 @@ fn a_refused_datagram_does_not_block_those_behind_it() {
 }
 
 #[test]
-fn an_interface_that_goes_down_and_comes_back_is_heard_again() {
+fn reception_resumes_after_an_interface_was_down() {
     let address = "ip address add 192.0.2.2/24 dev there";
-    in_a_cable("mapped rings", address, || {
+    in_veth_namespace("mapped rings", address, || {
         let bound = "192.0.2.2:4710".parse().unwrap();
-        let host = Ladder::host(bound, Some(Rung::Ring)).unwrap();
-        let client = Ladder::client(Some(Rung::Raw)).unwrap();
-        let to = over_cable(THERE, 4710);
-        let waiting = || {
+        let host = TransportSelector::host(bound, Some(Rung::Ring)).unwrap();
+        let client = TransportSelector::client(Some(Rung::Raw)).unwrap();
+        let to = veth_path(THERE, 4710);
+        let idle = || {
             let ring = host.ethernet.get().unwrap().readable();
             let mut fds = [rustix::event::PollFd::new(
                 &ring,
@@ -181,13 +186,13 @@ fn an_interface_that_goes_down_and_comes_back_is_heard_again() {
             rustix::event::poll(&mut fds, Some(&now)).unwrap() == 0
         };
         for _ in 0..2 {
-            assert!(waiting());
+            assert!(idle());
             sh("ip link set there down");
-            assert!(!waiting(), "the system tells of it");
+            assert!(!idle(), "the socket has an error");
             let mut batch = RecvBatch::default();
             host.recv(&mut batch, Some(std::time::Duration::ZERO))
                 .unwrap();
-            assert!(waiting(), "and once is enough");
+            assert!(idle(), "one read clears it");
             sh(&format!("ip link set there up\n{UNTIL_UP}"));
             client.send(to, b"again", 5).unwrap();
             assert_eq!(collect(&host, 1).1, [b"again".to_vec()]);
