@@ -1,8 +1,7 @@
-//! `openuvr lab attack`: what somebody on the network can do to one's own host, tried out, while an
-//! honest client streams.
+//! `openuvr lab attack`: tries network attacks on one's own host while an honest client streams.
 //!
-//! The attacks themselves are in crate `lab`; here are those who suffer them, what is measured beside
-//! them, and the verdict.
+//! Crate `lab` implements the attacks; this module has the victims, the measurements and the
+//! verdict.
 
 mod browsers;
 mod core_use;
@@ -37,43 +36,44 @@ use self::portal::Against;
 use self::table::{Figures, Judged, Row};
 use openuvr_runtime::clock;
 
-/// Attack one's own host and portal, and see what held.
+/// Attack one's own host and portal, and report which attacks they withstood.
 ///
-/// Starts a host and an honest client on the loopback of this machine, with somebody between them who
-/// sees and repeats what passes, and tries one attack after the other. Prints for each how many whole
-/// frames a second the client still got, what the host took of a core and of memory, and what the
-/// attack is judged by: bytes that an address drew that never answered, guesses of the PIN that were
-/// right, whether a client came back.
+/// Starts a host and an honest client on the loopback of this machine, with an on-path attacker
+/// between them who sees and replays datagrams, and tries one attack after the other. For each it
+/// prints the complete frames per second that the client still received, the host's CPU and memory
+/// use, and the attack's own criterion: bytes sent to an address that never answered, PINs guessed,
+/// whether a client reconnected.
 ///
-/// With --host it attacks a host that runs already, without an honest client: then only what the host
-/// answers is judged. The address must be this machine's (of the network namespace that this runs in);
-/// any other is refused. Nothing here needs a key, but for the probes, which only an observer that the
-/// host lets in can send.
+/// With --host it attacks a running host, without an honest client: then only the host's answers
+/// are judged. The address must belong to this machine (to the network namespace of this process);
+/// any other is refused. No attack needs a key, except probes, which only an admitted observer can
+/// send.
 ///
-/// The attacks on a portal start one, with a person who asks for the list of sessions 20 times a second where others
-/// could keep it from them. That on displays starts sessions, which need Xvfb; where it is missing it is not tried.
+/// The attacks on a portal start one, and request the list of sessions 20 times a second where an
+/// attack could prevent that. The attack on displays starts sessions, which need Xvfb; without Xvfb
+/// it is skipped.
 ///
-/// An attack held if the client got at least 95 % of the whole frames that it gets in peace, memory
-/// grew by less than 20 MB, and nothing was given away; on a portal, if each list came within 200 ms, and the
-/// account's person could log in; where something must not be reached, if no try did and what it is compared with did:
-/// a try that should succeed. Exit status: 0 if all attacks held, 1 if not,
-/// or if the run was cut short.
+/// An attack is withstood if the client received at least 95 % of the complete frames of the run
+/// without attack, memory grew by less than 20 MB, and nothing was disclosed; on a portal, if each
+/// list arrived within 200 ms and the account's owner could log in; where something must be
+/// unreachable, if no attempt reached it and the control attempt, which should succeed, did. Exit
+/// status: 0 if all attacks were withstood, 1 if not, or if the run was interrupted.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// A host that runs already, on this machine, instead of one of its own
+    /// Attack this running host on this machine; do not start one
     #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
     host: Option<SocketAddr>,
-    /// These attacks alone, separated by commas
+    /// Only these attacks, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ATTACKS")]
     only: Vec<Kind>,
-    /// A second for each attack: enough to see that it works, too little for figures
+    /// One second per attack: a smoke test, too short for figures
     #[arg(long)]
     quick: bool,
     /// How long each attack lasts [default: 5s]
     #[arg(long = "for", value_name = "TIME", value_parser = script::time, conflicts_with = "quick")]
     lasting: Option<Duration>,
-    /// Datagrams a second of a flood
+    /// Datagrams per second of a flood
     #[arg(long, value_name = "NUMBER", default_value_t = 50_000)]
     rate: u32,
 }
@@ -89,37 +89,37 @@ A host in a network namespace of its own, from within it:
 /// The attacks, in the order in which they are tried.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// Bytes that mean nothing, from eight strangers
+    /// Random bytes from eight unknown addresses
     Garbage,
-    /// The client's own datagrams, altered, from its address
+    /// The client's datagrams, altered, from its address
     Forged,
-    /// The client's own datagrams again, from its address
+    /// The client's datagrams, replayed from its address
     Replay,
-    /// The host's own datagrams, altered, from its address, to the client
+    /// The host's datagrams to the client, altered, from the host's address
     Client,
-    /// Every other datagram of the client seems to come from an address that never answers
+    /// Every other datagram of the client has a source address that never answers
     Paths,
-    /// An observer asks for bursts of full datagrams 1000 times a second
+    /// An observer requests bursts of full datagrams 1000 times a second
     Probes,
     /// One random PIN after the other
     Pins,
-    /// 3000 handshakes a second that nobody finishes, while the client has to come back
+    /// 3000 unfinished handshakes a second, while the client has to reconnect
     Begins,
-    /// Log-ins of browsers with wrong signatures from four networks, while a known browser has to log in
+    /// Browser log-ins with wrong signatures from four networks, while a known browser has to log in
     Logins,
-    /// Connections from four networks that say nothing, to the page and the server of video players
+    /// Idle connections from four networks to the web and RTSP servers
     Places,
-    /// The same, when the host has no descriptors left
+    /// The same, with no file descriptors left on the host
     Descriptors,
-    /// A portal: 10,000 log-ins whose body does not come, from four networks
+    /// A portal: 10,000 log-ins without a body, from four networks
     PortalBodies,
-    /// A portal: wrong passwords of one account from one IPv6 /64, then from twenty
+    /// A portal: wrong passwords for one account from one IPv6 /64, then from twenty
     PortalGuesses,
-    /// A portal: another account opens the files of its database, which others could read before it started
+    /// A portal: another account opens its database files, which were world-readable before it started
     PortalFiles,
-    /// A portal: its secrets in command lines, and in the environment of a session and its application
+    /// A portal: secrets in command lines, and in the environments of a session and its application
     PortalEnvironment,
-    /// A session's application looks at the display of another session of the account, and types there
+    /// A session's application captures another session's display of the same account, and types there
     Displays,
 }
 
@@ -129,13 +129,13 @@ impl Kind {
         value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// Whether it needs an honest client to be tried.
+    /// Whether the attack needs an honest client.
     fn needs_client(self) -> bool {
         let without = matches!(self, Kind::Garbage | Kind::Pins | Kind::Begins);
         !without && self.apart().is_none()
     }
 
-    /// What it is, if it is no attack on a host.
+    /// The other target, if the attack does not target a host.
     fn apart(self) -> Option<Apart> {
         match self {
             Kind::PortalBodies => Some(Apart::Portal(Against::SlowBodies)),
@@ -148,7 +148,7 @@ impl Kind {
     }
 }
 
-/// An attack that starts by itself what it attacks.
+/// An attack that starts its own target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Apart {
     Portal(Against),
@@ -168,22 +168,22 @@ impl Apart {
     }
 }
 
-/// Handshakes a second of [`Kind::Begins`], all claims together.
+/// Handshakes per second of [`Kind::Begins`], over all claimed keys.
 const BEGINS: u32 = 3000;
 
-/// Probes a second of [`Kind::Probes`].
+/// Probes per second of [`Kind::Probes`].
 const PROBES: u32 = 1000;
 
-/// How long the client's link is cut before it has to come back: it notices after 2 s.
+/// Interruption of the client's link before it has to reconnect: the client detects it after 2 s.
 const CUT: Duration = Duration::from_millis(2500);
 
-/// Within which it has to be back.
+/// Deadline of the reconnection.
 const BACK: Duration = Duration::from_secs(5);
 
-/// Attacks, and prints what held.
+/// Runs the attacks and prints the verdicts.
 ///
 /// # Errors
-/// One line if the host is not this machine's, or host or client can't be started.
+/// The host is not on this machine, or host or client can't be started.
 pub(crate) fn attack(args: &Args) -> Result<ExitCode> {
     let kinds = chosen(args)?;
     let stop = openuvr_terminal::signals::stop_on_signals()?;
@@ -207,7 +207,7 @@ pub(crate) fn attack(args: &Args) -> Result<ExitCode> {
     let cut_short = stop.load(Ordering::Relaxed);
     let held = table::print(&rows);
     if cut_short {
-        println!("cut short: what is missing was not tried");
+        println!("interrupted: the remaining attacks were not tried");
     }
     Ok(match held && !cut_short {
         true => ExitCode::SUCCESS,
@@ -215,7 +215,7 @@ pub(crate) fn attack(args: &Args) -> Result<ExitCode> {
     })
 }
 
-/// The attacks on a host, and the stream in peace before them.
+/// The attacks on a host, preceded by a run without attack.
 fn attack_host(
     args: &Args,
     kinds: &[Kind],
@@ -238,7 +238,7 @@ fn attack_host(
     };
     let mut rows = Vec::new();
     if let Some(honest) = &mut honest {
-        eprintln!("attack: streaming in peace for {lasting:?}");
+        eprintln!("attack: streaming without attack for {lasting:?}");
         rows.push(scene.peace(honest)?);
     }
     for kind in kinds {
@@ -255,7 +255,7 @@ fn attack_host(
     Ok(rows)
 }
 
-/// The attacks that are to be tried, which must not be on somebody else's host.
+/// The selected attacks. The target must be on this machine.
 fn chosen(args: &Args) -> Result<Vec<Kind>> {
     let kinds: Vec<Kind> = Kind::value_variants()
         .iter()
@@ -269,19 +269,19 @@ fn chosen(args: &Args) -> Result<Vec<Kind>> {
     if let Some(host) = args.host {
         if !own(host.ip()) {
             bail!(
-                "{host} is not this machine's: `openuvr lab attack` attacks one's own host alone; run \
+                "{host} is not on this machine: `openuvr lab attack` attacks only one's own host; run \
                  it there, or in its network namespace"
             );
         }
         if let Some(kind) = kinds.iter().find(|kind| kind.apart().is_some()) {
             bail!(
-                "the attack {} starts by itself what it attacks: leave --host out",
+                "the attack {} starts its own target: omit --host",
                 kind.name()
             );
         }
         if let Some(kind) = kinds.iter().find(|kind| kind.needs_client()) {
             bail!(
-                "the attack {} needs an honest client: leave --host out, and both are started",
+                "the attack {} needs an honest client: omit --host to start both",
                 kind.name()
             );
         }
@@ -289,7 +289,7 @@ fn chosen(args: &Args) -> Result<Vec<Kind>> {
     Ok(kinds)
 }
 
-/// Where and how long it is attacked.
+/// Target and duration of the attacks.
 struct Scene<'a> {
     host: SocketAddr,
     lasting: Duration,
@@ -302,13 +302,13 @@ impl Scene<'_> {
         let figures = Figures::begin(Some(honest.host_use()?));
         self.wait(self.lasting, honest)?;
         let judged = Judged {
-            words: "in peace".to_owned(),
+            words: "no attack".to_owned(),
             held: true,
         };
         Ok(figures.end("(none)".to_owned(), 0, Some(honest.host_use()?), judged))
     }
 
-    /// Waits, unless a signal comes.
+    /// Waits, until a signal interrupts.
     fn wait(&self, span: Duration, honest: &mut Honest) -> Result<()> {
         let until = clock::now() + span;
         while clock::now() < until && !self.stop.load(Ordering::Relaxed) {
@@ -318,7 +318,7 @@ impl Scene<'_> {
         Ok(())
     }
 
-    /// Addresses of this machine from which strangers send.
+    /// Source addresses on this machine for unknown senders.
     fn strangers(&self) -> Vec<IpAddr> {
         match self.host.ip() {
             IpAddr::V4(v4) if v4.is_loopback() => (11..19)
@@ -338,12 +338,12 @@ impl Scene<'_> {
         });
         let row = figures.end(kind.name(), struck, host_use(honest.as_deref())?, judged);
         if honest.is_none() && !begins::answers(self.host)? {
-            return Ok(row.failed("the host answers nobody any more"));
+            return Ok(row.failed("the host no longer answers"));
         }
         Ok(row)
     }
 
-    /// How often it struck, and what it is judged by, if not by the frames alone.
+    /// The number of strikes, and the verdict's own criterion, if frames are not the only one.
     fn strike(&self, kind: Kind, honest: Option<&mut Honest>) -> Result<(u64, Option<Judged>)> {
         match kind {
             Kind::Garbage => {
@@ -369,7 +369,7 @@ impl Scene<'_> {
         }
     }
 
-    /// A stream's own datagrams again, altered or not.
+    /// Replays a stream's datagrams, altered or not.
     fn repeat(
         &self,
         towards: Towards,
@@ -381,7 +381,7 @@ impl Scene<'_> {
         Ok((struck, None))
     }
 
-    /// Datagrams that seem to come from an address that never answers.
+    /// Datagrams with a source address that never answers.
     fn paths(&self, honest: &mut Honest) -> Result<(u64, Option<Judged>)> {
         let (sends, receives) = silent(self.strangers()[0])?;
         honest.tap.divert(Some(sends));
@@ -392,20 +392,20 @@ impl Scene<'_> {
             drawn += length as u64;
         }
         let judged = Judged {
-            words: format!("{drawn} bytes drawn with {asked} to who never answered"),
+            words: format!("{drawn} bytes drawn with {asked} to an address that never answered"),
             held: drawn <= 3 * asked,
         };
         Ok((0, Some(judged)))
     }
 
-    /// Bursts that an observer asks for.
+    /// Bursts requested by an observer.
     fn probes(&self, honest: &mut Honest) -> Result<(u64, Option<Judged>)> {
         let (identity, trust) = honest.observer();
         let probing = Probing::join(self.host, identity, trust)
             .context("the host does not let the observer in")?;
         let (asked, mut done) = self.run(vec![(probing, PROBES)], Some(honest))?;
         let bursts = done.pop().map_or(0, |probing| probing.bursts());
-        // 12 within 2 s, and what falls between two spans.
+        // 12 within 2 s, and those that straddle two windows.
         let may = 12 * (self.lasting.as_secs() / 2 + 2);
         let judged = Judged {
             words: format!("{bursts} bursts drawn with {asked} probes"),
@@ -425,7 +425,7 @@ impl Scene<'_> {
         Ok((tried, Some(judged)))
     }
 
-    /// Handshakes that nobody finishes, beside which a client has to come back.
+    /// Unfinished handshakes, while a client has to reconnect.
     fn begins(&self, honest: Option<&mut Honest>) -> Result<(u64, Option<Judged>)> {
         let mut claims = vec![Claim::Pairing, Claim::Stranger];
         claims.extend(
@@ -465,7 +465,7 @@ impl Scene<'_> {
         ))
     }
 
-    /// Runs attacks beside each other for the time; how often they struck, and they.
+    /// Runs attacks concurrently for the configured time. Returns the number of strikes and the attacks.
     fn run<A: Attack + 'static>(
         &self,
         attacks: Vec<(A, u32)>,
@@ -480,7 +480,7 @@ impl Scene<'_> {
     }
 }
 
-/// Attacks that run, each in a thread.
+/// Running attacks, one thread each.
 struct Attackers<A> {
     stop: Arc<AtomicBool>,
     struck: Arc<AtomicU64>,
@@ -511,7 +511,7 @@ impl<A: Attack + 'static> Attackers<A> {
     fn stop(mut self) -> (u64, Vec<A>) {
         self.stop.store(true, Ordering::Relaxed);
         let threads = std::mem::take(&mut self.threads);
-        // One that panicked has said so.
+        // A panic has been reported already.
         let done = threads.into_iter().filter_map(|t| t.join().ok()).collect();
         (self.struck.load(Ordering::Relaxed), done)
     }

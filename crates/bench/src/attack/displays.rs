@@ -1,4 +1,4 @@
-//! Two sessions of one account: whether the application of one can look at the display of the other, and type there.
+//! Two sessions of one account: whether the application of one can capture the display of the other, and type there.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -18,12 +18,12 @@ use crate::programs::{openuvr, own, program};
 /// Why an attack that needs a session was not tried.
 pub(super) const NO_XVFB: &str = "not tried: Xvfb is not installed";
 
-/// Whether this machine has what a session's display needs.
+/// Whether this machine can run a session's display.
 pub(super) fn has_xvfb() -> bool {
     Command::new("Xvfb").arg("-help").output().is_ok()
 }
 
-/// Whether it has what a sandbox needs.
+/// Whether it can run a sandbox.
 fn has_sandbox() -> bool {
     let tried = Command::new("bwrap")
         .args(["--unshare-user", "--unshare-pid", "--ro-bind", "/", "/"])
@@ -32,7 +32,7 @@ fn has_sandbox() -> bool {
     tried.is_ok_and(|tried| tried.status.success())
 }
 
-/// Starts a session, and beside it one after the other whose application wants to reach its display.
+/// Starts a session, and next to it, one after the other, sessions with an application that tries to reach its display.
 ///
 /// # Errors
 /// A session can't be started, or ended.
@@ -70,7 +70,7 @@ pub(super) fn attack(name: String, stop: &AtomicBool) -> Result<Row> {
         let mut session = Session::start(dir.path(), name, &more, &words)?;
         found.count(&session.tries()?);
     }
-    // It was there all the time.
+    // The first session must have run all the time.
     found.is_there = is_there && shown.is_reached(number)?;
     shown.child.check()?;
     let struck = found.tries;
@@ -80,15 +80,15 @@ pub(super) fn attack(name: String, stop: &AtomicBool) -> Result<Row> {
 /// The results of the attempts.
 #[derive(Default)]
 struct Found {
-    /// Those that have to be refused: all at the other display, and those without a cookie at the own one.
+    /// Attempts that must be refused: all at the other display, and those without a cookie at its own.
     tries: u64,
     refused: u64,
     looked: u64,
     typed: u64,
-    /// Tries of sessions at their own display with its cookie, which have to succeed, and those that did.
+    /// Control attempts, at the session's own display with its cookie, which must succeed, and successes.
     controls: u64,
     reached: u64,
-    /// A client with the cookie of the other display can connect to it.
+    /// Whether a client with the cookie of the other display can connect to it.
     is_there: bool,
     sandbox: bool,
 }
@@ -116,7 +116,7 @@ impl Found {
         let proves = self.is_there && self.tries > 0 && self.reached == self.controls;
         let beside = match self.sandbox {
             true => "",
-            false => ", without --sandbox alone, since bubblewrap makes none here",
+            false => ", only without --sandbox, since bubblewrap does not work here",
         };
         let Found {
             tries,
@@ -126,16 +126,16 @@ impl Found {
             ..
         } = self;
         let words = match (proves, refused == tries) {
-            (true, true) => format!("{refused} of {tries} tries refused{beside}"),
+            (true, true) => format!("{refused} of {tries} attempts refused{beside}"),
             (_, false) => format!(
-                "{refused} of {tries} tries refused: {looked} looked, {typed} typed{beside}"
+                "{refused} of {tries} attempts refused: {looked} captured, {typed} typed{beside}"
             ),
             (false, true) if !self.is_there => {
-                "it proves nothing: no client can connect to the display, not even with its cookie"
+                "inconclusive: no client can connect to the display, not even with its cookie"
                     .to_owned()
             }
             (false, true) => {
-                "it proves nothing: a session does not reach its own display".to_owned()
+                "inconclusive: a session does not reach its own display".to_owned()
             }
         };
         Judged {
@@ -145,7 +145,7 @@ impl Found {
     }
 }
 
-/// A session, and the home of its application. No portal has its ticket key.
+/// A session, and the home directory of its application. No portal has its ticket key.
 struct Session {
     child: Child,
     folder: PathBuf,
@@ -156,8 +156,8 @@ impl Session {
     fn start(dir: &Path, name: &str, more: &[&str], application: &[String]) -> Result<Session> {
         let place = dir.join(name);
         fs::create_dir(&place).with_context(|| format!("can't make {}", place.display()))?;
-        let signer = TicketSigner::generate().context("the system gives no random numbers")?;
-        let id = SessionUuid::generate().context("the system gives no random numbers")?;
+        let signer = TicketSigner::generate().context("no random numbers from the system")?;
+        let id = SessionUuid::generate().context("no random numbers from the system")?;
         let home = place.join("home");
         let mut command = openuvr("session")?;
         command
@@ -180,10 +180,10 @@ impl Session {
         })
     }
 
-    /// The number of its display, once it runs.
+    /// Waits for the display to start; its number.
     fn display(&mut self) -> Result<u32> {
         let file = self.folder.join("running.json");
-        wait_for(&mut self.child, "say which display it has", |_| {
+        wait_for(&mut self.child, "report its display", |_| {
             let told: Value = serde_json::from_slice(&fs::read(&file).ok()?).ok()?;
             number_of(told["display"].as_str()?)
         })
@@ -201,10 +201,10 @@ impl Session {
             .all(|way| reach(display, *way, Some(&cookie)) == whole))
     }
 
-    /// What its application says of its tries.
+    /// Waits for the application's report of its attempts.
     fn tries(&mut self) -> Result<Vec<Try>> {
         let file = self.home.join(REPORT);
-        wait_for(&mut self.child, "say what it tried", |_| {
+        wait_for(&mut self.child, "report its attempts", |_| {
             serde_json::from_slice(&fs::read(&file).ok()?).ok()
         })
     }
@@ -212,7 +212,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // It ends its display and its application by itself.
+        // The session stops its display and its application.
         self.child.stop_by_itself();
     }
 }
@@ -254,17 +254,17 @@ mod tests {
             found.judged()
         };
         let good = judged(whole, Came::Refused, true);
-        assert!(good.held && good.words == "3 of 3 tries refused");
+        assert!(good.held && good.words == "3 of 3 attempts refused");
         assert!(judged(whole, Came::NoSocket, true).held);
         let looked = Came::In {
             looked: true,
             typed: false,
         };
         let bad = judged(whole, looked, true);
-        assert!(!bad.held && bad.words.contains("2 looked, 0 typed"));
+        assert!(!bad.held && bad.words.contains("2 captured, 0 typed"));
         for (own, is_there) in [(whole, false), (Came::Refused, true), (looked, true)] {
             let void = judged(own, Came::Refused, is_there);
-            assert!(!void.held && void.words.contains("proves nothing"));
+            assert!(!void.held && void.words.contains("inconclusive"));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! An application of a session that tries to reach X displays, and says how far it came: it looks at the root window,
-//! and presses a key.
+//! An application of a session that tries to reach X displays, and reports how far it came: it
+//! captures the root window, and presses a key.
 
 use std::fs;
 use std::os::linux::net::SocketAddrExt as _;
@@ -21,16 +21,16 @@ use x11rb::rust_connection::{DefaultStream, RustConnection};
 /// The subcommand.
 pub(crate) const NAME: &str = "intrude";
 
-/// Where it says how far it came: a file of its home.
+/// The report, a file in its home directory.
 pub(super) const REPORT: &str = "intruded.json";
 
-/// How long it stays: a session ends with its application.
+/// Lifetime: a session ends with its application.
 const STAYS: Duration = Duration::from_secs(600);
 
 /// The left Shift key, on all keyboards of X servers for Linux: alone it types nothing.
 const SHIFT: u8 = 50;
 
-/// Try to reach another display, from within a session: what openuvr lab attack starts there
+/// Try to reach another display from within a session; started by openuvr lab attack
 #[derive(clap::Args, Clone, Debug)]
 #[command(hide = true)]
 pub(crate) struct Args {
@@ -39,14 +39,14 @@ pub(crate) struct Args {
     other: u32,
 }
 
-/// Tries all ways to its own display and to the other one, and stays until it is told to end.
+/// Tries both sockets of its own display and of the other one, then waits for a signal.
 ///
 /// # Errors
-/// It is in no session, or can't say how far it came.
+/// It is in no session, or can't write its report.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let set = |name: &str| std::env::var(name).with_context(|| format!("there is no {name}"));
+    let set = |name: &str| std::env::var(name).with_context(|| format!("{name} is not set"));
     let (home, display) = (set("HOME")?, set("DISPLAY")?);
-    let own = number_of(&display).with_context(|| format!("{display} is no display of here"))?;
+    let own = number_of(&display).with_context(|| format!("{display} is not a display of this machine"))?;
     let cookie = Cookie::read(Path::new(&set("XAUTHORITY")?))?;
     let mut tries = Vec::new();
     for (of_own, number) in [(true, own), (false, args.other)] {
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let report = Path::new(&home).join(REPORT);
     let begun = report.with_extension("new");
-    // All of it, or nothing.
+    // Appears atomically.
     fs::write(&begun, serde_json::to_vec(&tries)?)
         .and_then(|()| fs::rename(&begun, &report))
         .with_context(|| format!("can't write {}", report.display()))?;
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One try.
+/// One attempt.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Try {
     /// At the session's own display.
@@ -82,10 +82,10 @@ pub(super) struct Try {
     pub(super) came: Came,
 }
 
-/// By which socket.
+/// The kind of socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum Way {
-    /// By its name alone, which sandboxes with the host's network see.
+    /// In the abstract namespace, which sandboxes with the host's network see.
     Abstract,
     /// In the file system.
     Path,
@@ -93,25 +93,25 @@ pub(super) enum Way {
 
 pub(super) const WAYS: [Way; 2] = [Way::Abstract, Way::Path];
 
-/// How far it came.
+/// Result of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum Came {
     /// There is no such socket.
     NoSocket,
     /// The server refuses it.
     Refused,
-    /// It was let in.
+    /// The server accepts it.
     In { looked: bool, typed: bool },
 }
 
-/// What a server asks for.
+/// An X authority cookie.
 pub(super) struct Cookie {
     protocol: Vec<u8>,
     data: Vec<u8>,
 }
 
 impl Cookie {
-    /// The first one in an authority file.
+    /// Reads the first cookie of an authority file.
     ///
     /// # Errors
     /// There is none.
@@ -146,7 +146,7 @@ pub(super) fn number_of(display: &str) -> Option<u32> {
     number.parse().ok()
 }
 
-/// Connects to a display of this machine, looks and types.
+/// Connects to a display of this machine, captures and types.
 pub(super) fn reach(display: u32, way: Way, cookie: Option<&Cookie>) -> Came {
     let path = format!("/tmp/.X11-unix/X{display}");
     let connected = match way {
@@ -248,7 +248,7 @@ mod tests {
             assert_eq!(reach(number, way, None), Came::Refused, "{way:?}");
         }
         drop(server);
-        // Its number may be another server's by now.
+        // Another server may have taken the number by now.
         for way in WAYS {
             let came = reach(number, way, Some(&right));
             assert!(!matches!(came, Came::In { .. }), "{way:?}");

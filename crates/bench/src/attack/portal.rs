@@ -1,4 +1,4 @@
-//! Attacks on a portal, beside which a person asks for the list of sessions again and again.
+//! Attacks on a portal, while a logged-in user requests the list of sessions repeatedly.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -15,38 +15,39 @@ use super::Attackers;
 use super::table::{Figures, Judged, Row, use_of};
 use super::victim::{NAME, PASSWORD, Victim};
 
-/// Connections of [`Against::SlowBodies`], and how many it opens a second.
+/// Connections of [`Against::SlowBodies`], and connections opened per second.
 const CONNECTIONS: usize = 10_000;
 const OPENED: u32 = 20_000;
 
-/// Guesses a second, and the networks that they come from: one, and as many as use up what an account leaves to
-/// strangers.
+/// Guesses per second, and their source networks: one, and enough to exhaust an account's quota for
+/// unknown browsers.
 const GUESSES: u32 = 100;
 const NETWORKS: u16 = 20;
 
-/// By how many bytes a portal may grow while each of the four networks holds its share, 512 connections: hyper's buffers have
-/// 8 KiB at least, and a request that waits takes about as much. 32 KiB each (a guess) is 67 MB.
+/// The permitted growth of a portal, in bytes, while each of the four networks holds its share of
+/// 512 connections: hyper's buffers have at least 8 KiB, and a waiting request takes about the
+/// same. 32 KiB each (a guess) is 67 MB.
 const HELD: f64 = (4 * 512 * 32 * 1024) as f64;
 
-/// How long the list may take.
+/// Deadline of the list.
 const LIST: Duration = Duration::from_millis(200);
 
-/// How often it is asked for.
+/// Period of its requests.
 const OFTEN: Duration = Duration::from_millis(50);
 
-/// An address that is not the one of the person at home (RFC 5737).
+/// An address other than the user's own (RFC 5737).
 const AWAY: (&str, &str) = ("x-forwarded-for", "198.51.100.7");
 
-/// What is tried.
+/// The kind of attack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Against {
-    /// Log-ins whose body does not come, from four networks.
+    /// Log-ins without a body, from four networks.
     SlowBodies,
-    /// Guesses at an account from one /64, then from many.
+    /// Password guesses for an account from one /64, then from many.
     Guesses,
 }
 
-/// Starts a portal, attacks it, and says what was left for others.
+/// Starts a portal, attacks it, and measures the remaining service.
 ///
 /// # Errors
 /// The portal can't be started, or ended.
@@ -58,7 +59,7 @@ pub(super) fn attack(
 ) -> Result<Row> {
     let mut victim = Victim::start(match against {
         Against::SlowBodies => "",
-        // Which says where guesses come from.
+        // The proxy's header carries the source address of the guesses.
         Against::Guesses => "behind_proxy = true\n",
     })?;
     let figures = Figures::begin(Some(use_of(victim.portal.id())?));
@@ -91,14 +92,14 @@ fn slow_bodies(victim: &Victim, lasting: Duration, stop: &AtomicBool) -> Result<
     Ok((struck, judged))
 }
 
-/// As many as this process may have beside what it has already.
+/// The number of connections that this process can open.
 fn connections() -> usize {
     let maximum = getrlimit(Resource::Nofile).maximum;
     let raised = Rlimit {
         current: maximum,
         maximum,
     };
-    // What can't be raised is what there is.
+    // Keep the limit if it can't be raised.
     let _ = setrlimit(Resource::Nofile, raised);
     let now = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     CONNECTIONS.min(
@@ -118,7 +119,7 @@ fn guesses(victim: &Victim, lasting: Duration, stop: &AtomicBool) -> Result<(u64
         struck += more;
         compared += done.pop().map_or(0, |guessing| guessing.compared());
         let headers = match networks {
-            // From elsewhere, by a browser that was never there.
+            // From an unknown address and an unknown browser.
             1 => vec![AWAY],
             _ => vec![AWAY, ("cookie", victim.device.as_str())],
         };
@@ -135,7 +136,7 @@ fn guesses(victim: &Victim, lasting: Duration, stop: &AtomicBool) -> Result<(u64
     }
     let judged = Judged {
         words: match missing.is_empty() {
-            true => format!("{compared} guesses compared, and the account's person gets in"),
+            true => format!("{compared} guesses compared; the account's owner can log in"),
             false => format!(
                 "{compared} guesses compared; locked out: {}",
                 missing.join(", ")
@@ -146,7 +147,7 @@ fn guesses(victim: &Victim, lasting: Duration, stop: &AtomicBool) -> Result<(u64
     Ok((struck, judged))
 }
 
-/// Waits, unless a signal comes.
+/// Waits, until a signal interrupts.
 fn wait(span: Duration, stop: &AtomicBool) {
     let until = clock::now() + span;
     while clock::now() < until && !stop.load(Ordering::Relaxed) {
@@ -154,7 +155,7 @@ fn wait(span: Duration, stop: &AtomicBool) {
     }
 }
 
-/// Who asks for the list, until it is enough.
+/// A thread that requests the list until it is stopped.
 struct Person {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<(u32, Option<Duration>)>,
@@ -188,7 +189,7 @@ impl Person {
         Person { stop, thread }
     }
 
-    /// How often the list came, and the longest that it took; none: once it did not.
+    /// The number of lists received, and the longest response time; `None` if a request failed.
     fn end(self) -> (u32, Option<Duration>) {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or((0, None))

@@ -18,17 +18,17 @@ use crate::programs::openuvr;
 pub(super) const NAME: &str = "ada";
 pub(super) const PASSWORD: &str = "correct horse";
 
-/// The address of the person at home (RFC 5737).
+/// The user's own address (RFC 5737).
 const HOME: (&str, &str) = ("x-forwarded-for", "192.0.2.1");
 
-/// Where portals run, one after the other.
+/// The folder and environment of portals that run one after the other.
 pub(super) struct Place {
     dir: TemporaryDir,
     environment: Vec<(&'static str, String)>,
 }
 
 impl Place {
-    /// An empty one; `config` is what the configuration says beside where the data is, in the folder `data`.
+    /// A new folder; `config` follows the line `data = "data"` in the configuration.
     pub(super) fn new(config: &str) -> Result<Place> {
         let place = Place {
             dir: TemporaryDir::new()?,
@@ -48,12 +48,12 @@ impl Place {
         std::fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))
     }
 
-    /// Gives portals this variable.
+    /// Sets an environment variable of the portals.
     pub(super) fn set(&mut self, name: &'static str, value: &str) {
         self.environment.push((name, value.to_owned()));
     }
 
-    /// Makes the account.
+    /// Creates the account.
     pub(super) fn add_person(&self) -> Result<()> {
         let mut added = self
             .command(&["user", "add", NAME, "--password-stdin"])?
@@ -64,11 +64,11 @@ impl Place {
         if let Some(mut input) = added.stdin.take() {
             let _ = input.write_all(PASSWORD.as_bytes());
         }
-        ensure!(added.wait()?.success(), "the portal made no account");
+        ensure!(added.wait()?.success(), "the portal did not create the account");
         Ok(())
     }
 
-    /// Starts one, where the person logs in.
+    /// Starts a portal and logs in.
     pub(super) fn start(self) -> Result<Victim> {
         let serve = self.command(&["--listen", "127.0.0.1:0"])?;
         let mut portal = Child::start_piped("portal", serve, &self.path().join("log"))?;
@@ -83,7 +83,8 @@ impl Place {
         let Some(at) = at else {
             bail!("the portal did not start{}", portal.last_words());
         };
-        // Once more than passwords are compared at a time, so that the memory for it is there before it is looked at.
+        // One more log-in than the passwords compared at a time, so that their memory is allocated
+        // before the first reading.
         let logins: Vec<_> = (0..4)
             .map(|_| {
                 thread::spawn(move || {
@@ -95,7 +96,7 @@ impl Place {
         for login in logins {
             answer = login.join().ok().and_then(Result::ok).or(answer);
         }
-        let answer = answer.context("the portal answers no log-in")?;
+        let answer = answer.context("the portal does not answer the log-in")?;
         let [cookie, device] = <[String; 2]>::try_from(answer.cookies).map_err(|cookies| {
             anyhow::anyhow!("the log-in set {} cookies, not 2", cookies.len())
         })?;
@@ -122,26 +123,26 @@ impl Place {
     }
 }
 
-/// A portal with one account, whose person has logged in.
+/// A portal with one account, logged in.
 pub(super) struct Victim {
     pub(super) at: SocketAddr,
     pub(super) portal: Child,
     pub(super) cookie: String,
     pub(super) device: String,
     csrf: String,
-    // Behind the portal: it goes when that has ended.
+    // After the portal: removed once it has ended.
     place: Place,
 }
 
 impl Victim {
-    /// One with this configuration, in a place of its own.
+    /// Starts a portal with this configuration, in a new folder.
     pub(super) fn start(config: &str) -> Result<Victim> {
         let place = Place::new(config)?;
         place.add_person()?;
         place.start()
     }
 
-    /// Asks for something that changes something, as the person's browser does. The status and the body.
+    /// Sends a state-changing request as the user's browser does. Returns status and body.
     pub(super) fn ask(&self, method: &str, path: &str, body: &str) -> Result<(u16, String)> {
         let headers = [
             ("cookie", self.cookie.as_str()),
@@ -152,7 +153,7 @@ impl Victim {
         Ok((answer.status, answer.body))
     }
 
-    /// Ends it; where the next may run.
+    /// Stops the portal. Returns the folder for the next one.
     pub(super) fn stop(mut self) -> Place {
         self.portal.stop();
         self.place

@@ -1,8 +1,8 @@
-//! Links that send as others do. Each wraps one of ours and changes how it sends; what it receives is
-//! untouched.
+//! Links that send as other programs do. Each wraps one of our links and changes how it sends;
+//! receiving is unchanged.
 //!
-//! Who sends through them notes the time at which a datagram was handed over here, not the time
-//! at which it left.
+//! The send timestamp of a datagram is the time of the hand-over to this link, not of its
+//! transmission.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use openuvr_runtime::clock;
 use openuvr_runtime::lock::lock;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
-/// Each datagram in a system call of its own.
+/// Sends each datagram in its own system call.
 pub(super) struct Single(pub(super) Arc<dyn Link>);
 
 impl Link for Single {
@@ -45,17 +45,17 @@ impl Link for Single {
     }
 }
 
-/// How far apart batches leave: what a study of a cloud renderer on WebRTC saw on the wire,
-/// whatever the frame rate.
+/// Interval of the batches, as observed on the wire in a study of a cloud renderer on WebRTC, at
+/// every frame rate.
 const BATCH_EVERY: Duration = Duration::from_micros(5_560);
 
-/// How much faster than the video's rate the batches drain, as in the same study.
+/// Ratio of the batches' rate to the video's, from the same study.
 const DRAIN: f64 = 1.54;
 
-/// What may wait, in bytes: a frame of any size, and no more than a second of a fast stream.
+/// Limit of the queue in bytes: a frame of any size, and at most a second of a fast stream.
 const MOST_WAITING: usize = 16 << 20;
 
-/// Holds what is sent, and lets a batch of it go every [`BATCH_EVERY`].
+/// Queues datagrams and sends a batch every [`BATCH_EVERY`].
 pub(super) struct Batches {
     link: Arc<dyn Link>,
     waiting: Arc<(Mutex<Waiting>, Condvar)>,
@@ -70,7 +70,7 @@ struct Waiting {
 }
 
 impl Batches {
-    /// Starts the thread that sends; `rate` is that of the video.
+    /// Starts the sending thread; `rate` is the video's bitrate.
     ///
     /// # Errors
     /// The thread can't be started.
@@ -93,7 +93,7 @@ impl Batches {
     }
 }
 
-/// Bytes of a batch, at a video of this rate.
+/// Bytes of a batch for a video of this bitrate.
 fn budget(rate: Bitrate) -> usize {
     #[expect(
         clippy::cast_possible_truncation,
@@ -118,7 +118,7 @@ fn run(link: &dyn Link, (waiting, changed): &(Mutex<Waiting>, Condvar), budget: 
             return;
         }
         drop(now_waiting);
-        // The clock of the batches goes on while nothing waits.
+        // The clock of the batches continues while the queue is empty.
         while due <= clock::now() {
             due = due + BATCH_EVERY;
         }
@@ -127,7 +127,7 @@ fn run(link: &dyn Link, (waiting, changed): &(Mutex<Waiting>, Condvar), budget: 
     }
 }
 
-/// Sends what waits, until `budget` bytes have left.
+/// Sends queued datagrams, up to `budget` bytes.
 fn send_batch(link: &dyn Link, waiting: &Mutex<Waiting>, budget: usize) {
     let mut sent = 0;
     while sent < budget {
@@ -135,7 +135,7 @@ fn send_batch(link: &dyn Link, waiting: &Mutex<Waiting>, budget: usize) {
             break;
         };
         sent += datagram.len();
-        // What is lost here is lost as on any link.
+        // A failed send is a loss, as on any link.
         let _ = link.send(to, &datagram, datagram.len());
     }
 }
@@ -191,7 +191,7 @@ impl Drop for Batches {
 pub(super) mod tests {
     use super::*;
 
-    /// Notes the sizes of what is sent.
+    /// Records the sizes of sent datagrams.
     #[derive(Default)]
     pub(in super::super) struct Noted(pub(in super::super) Mutex<Vec<usize>>);
 

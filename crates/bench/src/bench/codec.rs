@@ -1,9 +1,9 @@
-//! What the codec alone takes, on pictures of the scene: one step after the other, and as host
-//! and client run it. No network, no display.
+//! The cost of the codec alone, on pictures of the scene: step by step, and pipelined as in host
+//! and client. No network, no display.
 //!
 //! **Serial time** is defined here and nowhere else: BGRX to NV12 (SIMD), x264 with one slice, one
 //! thread and its own rate control (CBR, a buffer of one frame), decoding of the whole picture,
-//! and back to BGRX (SIMD), each step when the one before is done. Motion is searched as the
+//! and back to BGRX (SIMD), each step when the one before is done. Motion search is that of the
 //! stream does it, so that both make the same effort. **Pipelined time** is that of the host's
 //! defaults: its slices, threads and own rate control, each slice decoded while the next is
 //! encoded; from the picture until its successor in BGRX.
@@ -33,27 +33,27 @@ use super::stats::Summary;
 use crate::picture_match::Shot;
 use openuvr_runtime::clock;
 
-/// Frames until caches and rate control have settled.
+/// Frames until caches and rate control settle.
 const WARM_UP: u32 = 30;
 
 /// The host's default number of slices.
 const SLICES: u8 = 8;
 
-/// What was measured, milliseconds.
+/// The result, in milliseconds.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Cost {
     pub(super) serial: Summary,
     pub(super) pipelined: Summary,
-    /// The steps of the serial time, in their order.
+    /// The steps of the serial time, in order.
     pub(super) steps: [(&'static str, Summary); 4],
     pub(super) serial_mbps: f64,
     pub(super) pipelined_mbps: f64,
 }
 
-/// How it is measured.
+/// Parameters of the measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct How {
-    /// Pictures a second; both paths are paced, so that caches are as cold as in a stream.
+    /// Pictures per second; both paths are paced, so that caches are as cold as in a stream.
     pub(super) fps: f64,
     pub(super) bitrate: Bitrate,
     /// Pictures on each path, after the warm-up.
@@ -61,7 +61,7 @@ pub(super) struct How {
     pub(super) sched: Sched,
 }
 
-/// Codes the pictures of `film`, to and fro, on both paths.
+/// Encodes and decodes the pictures of `film`, forwards and backwards, on both paths.
 ///
 /// # Errors
 /// Fewer than two pictures, or a codec that can't be opened.
@@ -170,7 +170,7 @@ fn serial(film: &[Shot], how: How, stop: &AtomicBool) -> Result<([Vec<f64>; 4], 
     Ok((steps, mbps(bytes, how)))
 }
 
-/// A slice on its way from encoder to decoder.
+/// A slice in transit from encoder to decoder.
 struct Piece {
     frame: FrameId,
     begin: Instant,
@@ -207,7 +207,7 @@ fn encode_all(
             unchanged: None,
         };
         let encoded = encoder.encode(&converted, &ask, &mut |slice| {
-            // Fails only if the decoder failed: its thread tells.
+            // Fails only if the decoder failed: its thread reports that.
             let _ = pieces.send(Piece {
                 frame,
                 begin,
@@ -226,7 +226,7 @@ fn encode_all(
     Ok(mbps(bytes, how))
 }
 
-/// Decodes each slice as it comes; from the picture's begin until it is BGRX again.
+/// Decodes each slice on arrival; the times from the picture's start until it is BGRX again.
 fn decode_all(pieces: &Receiver<Piece>) -> Result<Vec<f64>> {
     let mut decoder: Box<dyn Decoder> = decode::open(Codec::H264)?;
     let (mut bgrx, mut samples) = (Vec::new(), Vec::new());
@@ -251,7 +251,7 @@ fn decode_all(pieces: &Receiver<Piece>) -> Result<Vec<f64>> {
     Ok(samples)
 }
 
-/// What the host opens its encoder with by default.
+/// The host's default encoder settings.
 fn usual(size: Size, how: How) -> Settings {
     Settings {
         fps: how.fps.ceil() as u32,
@@ -262,7 +262,7 @@ fn usual(size: Size, how: How) -> Settings {
     }
 }
 
-/// The pictures to and fro, each when it is due, until all were there or the person has had enough.
+/// The pictures forwards and backwards, each at its due time, until all are done or `stop` is set.
 fn paced<'a>(
     film: &'a [Shot],
     how: How,

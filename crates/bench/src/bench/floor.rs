@@ -1,8 +1,8 @@
 //! The floor: a copier from one display to another, without a codec and without a network.
 //!
-//! What it takes is what the displays, the events and the reader take; no stream between these
-//! displays can be faster. It shares one piece of memory between both servers: one writes the
-//! picture there, the other takes it from there.
+//! Its latency is that of the displays, the events and the reader: a lower bound for any stream
+//! between these displays. Both servers share one memory segment: one writes the picture there, the
+//! other reads it.
 
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ impl Copier {
                         segment,
                         0,
                     )?;
-                    // The memory may be written again only when it has been shown.
+                    // The memory may be overwritten only once the picture has been shown.
                     target.conn.get_input_focus()?.reply()?;
                 }
                 Ok(())
@@ -82,7 +82,7 @@ impl Copier {
         })
     }
 
-    /// Ends it; an error if it had failed.
+    /// Stops the copier; an error if it had failed.
     pub(crate) fn stop(mut self) -> Result<()> {
         self.end()
     }
@@ -135,8 +135,8 @@ mod tests {
     use super::*;
     use crate::display::tests::display;
 
-    /// Draws bar codes with plain X requests, as slowly as the reader confirms them, and expects
-    /// each of them on the second display.
+    /// Draws bar codes with plain X requests, each after the reader has confirmed the previous one,
+    /// and expects each on the second display.
     #[test]
     fn every_code_drawn_on_one_display_is_read_from_the_other() {
         let size = Size::new(640, 120);

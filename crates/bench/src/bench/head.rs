@@ -1,4 +1,4 @@
-//! What stands above the figures of a bench whose runs take turns, and where its files go.
+//! The heading of a bench with interleaved runs, and its output files.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::case::Stream;
 use super::machine::{Machine, QUIET};
 use super::turns::{Asked, Turns};
 
-/// What a comparison of several ways says of itself.
+/// The conditions of a comparison.
 #[derive(Debug, Serialize)]
 pub(super) struct Head {
     machine: Machine,
@@ -19,14 +19,14 @@ pub(super) struct Head {
     scene_fps: f64,
     #[serde(flatten)]
     turns: Turns,
-    /// The most that other processes used during a measurement.
+    /// Maximum number of cores used by other processes during a measurement.
     pub(super) other_cores: f64,
-    /// What the videos came by.
+    /// The videos' links.
     links: BTreeSet<String>,
 }
 
 impl Head {
-    /// From what was asked for, and all that was streamed.
+    /// From the options and all streams.
     pub(super) fn new<'a>(
         asked: &Asked,
         turns: Turns,
@@ -60,14 +60,14 @@ impl Head {
         print_links(&Vec::from_iter(&self.links));
         if self.other_cores > QUIET {
             println!(
-                "NOT QUIET: other processes used up to {:.1} cores; the figures mean little",
+                "NOT QUIET: other processes used up to {:.1} cores; the figures are unreliable",
                 self.other_cores
             );
         }
     }
 }
 
-/// A comparison, of which each way has a row.
+/// A comparison with a row per contender.
 #[derive(Debug, Serialize)]
 pub(super) struct Report<R> {
     #[serde(flatten)]
@@ -75,7 +75,7 @@ pub(super) struct Report<R> {
     pub(super) ways: Vec<R>,
 }
 
-/// Says what videos came by, on one machine.
+/// Prints the videos' links, on one machine.
 pub(super) fn print_links(names: &[&String]) {
     let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
     let names = match names.is_empty() {
@@ -85,7 +85,7 @@ pub(super) fn print_links(names: &[&String]) {
     println!("link     {names}, over the loopback device");
 }
 
-/// Writes `value` as the file `name` into a folder, which is made if it is not there.
+/// Writes `value` as the file `name` into a folder, which is created if it does not exist.
 pub(super) fn keep(folder: &Path, name: &str, value: &impl Serialize) -> Result<()> {
     std::fs::create_dir_all(folder)
         .with_context(|| format!("can't make the folder {}", folder.display()))?;

@@ -1,4 +1,4 @@
-//! `openuvr bench`: measurements from pixels, with all that is needed to judge them.
+//! `openuvr bench`: measurements from pixels, with the conditions needed to judge them.
 
 mod ablation;
 mod case;
@@ -52,7 +52,7 @@ pub(crate) use journey::{captured_to_submitted, eyes_steps};
 pub(crate) use reader::{Reader, Sighting};
 pub(crate) use stats::{Frames, Summary};
 
-/// Measure what this program does on this machine, most of it from pixels.
+/// Benchmarks of this program on this machine, mostly measured from pixels.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -79,7 +79,7 @@ enum What {
     Report(page::Args),
 }
 
-/// Runs the bench that was asked for.
+/// Runs the selected bench.
 pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.what {
         What::Latency(args) => latency::run(args),

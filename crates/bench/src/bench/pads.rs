@@ -1,8 +1,8 @@
-//! `openuvr bench pads`: how late what is done on a game pad is in a game.
+//! `openuvr bench pads`: latency from a game pad to a game.
 //!
-//! The scene runs under `openuvr run` and reads a pad's device itself; the client's pad is one that this program
-//! serves. Both ends look at one clock. What a pad's own way into the kernel takes (USB, Bluetooth) is not in it, nor
-//! what a game does with it: it may ask only once in a frame.
+//! The scene runs under `openuvr run` and reads a pad's device itself; this program serves the
+//! client's pad. Both ends use one clock. The pad's own path into the kernel (USB, Bluetooth) is
+//! not included, nor the game's polling, which may happen only once per frame.
 
 mod page;
 
@@ -28,10 +28,11 @@ use super::turns::{Asked, Turns};
 use crate::pair::TemporaryDir;
 pub(super) use page::show;
 
-/// Measure how late what is done on a game pad is in a game.
+/// Measure the latency from a game pad to a game.
 ///
-/// The figure: from a report of the pad to when the scene, which `openuvr run` started and streams, has read it from
-/// its device. Reports come at irregular times, some 80 a second. The client's pad is one that this bench serves.
+/// The figure: from a report of the pad to its read by the scene, which `openuvr run` started and
+/// streams. Reports occur at irregular times, about 80 per second. This bench serves the client's
+/// pad.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -41,28 +42,28 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-/// What a pad's report may take to the game's read, in the middle, on a local link: ms.
+/// Target of the median latency from a pad's report to the game's read, on a local link: ms.
 const TARGET: f64 = 1.0;
 
-/// The first place of the stick that is told: well outside of what counts as its middle.
+/// The first reported position of the stick: well outside of its dead zone.
 const FIRST: i32 = 1000;
 
-/// The last thing done while it was measured may be on its way for so long.
+/// Grace period for the last report of the measurement.
 const ON_ITS_WAY: Duration = Duration::from_millis(500);
 
-/// What is written.
+/// The JSON output.
 #[derive(Debug, Serialize)]
 struct Report {
     #[serde(flatten)]
     head: Head,
     target_ms: f64,
-    /// Of all reports of all repetitions.
+    /// Over all reports of all repetitions.
     late_ms: Option<Summary>,
     /// The median of each repetition.
     p50_ms: Option<Range>,
-    /// Reports that the game did not read: a later one took their place on the way.
+    /// Reports that the game did not read because a later one replaced them in transit.
     overtaken: usize,
-    /// The picture meanwhile, drawn to visible.
+    /// Latency of the video, drawn to visible.
     picture_p50_ms: Option<Range>,
 }
 
@@ -135,7 +136,7 @@ fn once(args: &Args, turns: Turns, stop: &AtomicBool) -> Result<(Stream, Late)> 
     Ok((stream, late))
 }
 
-/// A pad of one stick and a button, as plain as the client takes it.
+/// A minimal pad that the client accepts: one stick and a button.
 fn pad() -> Description {
     let stick = Axis {
         minimum: -32_768,
@@ -151,11 +152,11 @@ fn pad() -> Description {
     sticks.fold(pad, |pad, code| pad.with_axis(code, stick))
 }
 
-/// Moves the stick a little at irregular times, until it is over: each place, and when it was told.
+/// Moves the stick at irregular times until `over`; returns each position with its report time.
 fn play(served: &Served, over: &AtomicBool) -> Vec<(i32, Instant)> {
     let mut done = Vec::new();
     for place in FIRST..=i32::from(i16::MAX) {
-        // 4 to 21 ms: at all phases of a frame, and of the threads' own rhythms.
+        // 4 to 21 ms, so that all phases of a frame and of periodic threads occur.
         let pause = Duration::from_micros(4_000 + u64::from(place.unsigned_abs()) * 6_180 % 17_000);
         clock::sleep_until(clock::now() + pause);
         if over.load(Ordering::Relaxed) {
@@ -173,10 +174,10 @@ fn play(served: &Served, over: &AtomicBool) -> Vec<(i32, Instant)> {
     done
 }
 
-/// What the scene has read, and when.
+/// The positions that the scene read, with times.
 fn read(times: &Path) -> Result<BTreeMap<i32, Instant>> {
     let text = std::fs::read_to_string(times)
-        .with_context(|| format!("the scene left no times in {}", times.display()))?;
+        .with_context(|| format!("the scene wrote no times to {}", times.display()))?;
     let rows = text.lines().filter_map(|line| {
         let (place, at) = line.split_once(' ')?;
         Some((place.parse().ok()?, Instant(at.parse().ok()?)))
@@ -184,7 +185,7 @@ fn read(times: &Path) -> Result<BTreeMap<i32, Instant>> {
     Ok(rows.collect())
 }
 
-/// How late each report was.
+/// Latency of each report.
 #[derive(Debug, Default, PartialEq)]
 struct Late {
     ms: Vec<f64>,
@@ -192,7 +193,7 @@ struct Late {
 }
 
 impl Late {
-    /// Of what was done within `window`.
+    /// Evaluates the reports within `window`.
     fn of(
         done: &[(i32, Instant)],
         read: &BTreeMap<i32, Instant>,
@@ -219,7 +220,7 @@ impl Report {
                 "{:<36} p50 {:.2} ms, p90 {:.2}, p99 {:.2}, {:.2} to {:.2}, of {}",
                 "pad's report to the game's read", s.p50, s.p90, s.p99, s.min, s.max, s.count
             ),
-            None => println!("the game read nothing of the pad"),
+            None => println!("the game read no report of the pad"),
         }
         if let Some(Range { median, min, max }) = self.p50_ms {
             println!(
@@ -227,11 +228,11 @@ impl Report {
                 "p50 of the repetitions, ms"
             );
         }
-        println!("{:<36} {}", "overtaken by a later one", self.overtaken);
+        println!("{:<36} {}", "replaced by a later report", self.overtaken);
         if let Some(Range { median, min, max }) = self.picture_p50_ms {
             println!(
                 "{:<36} {median:.2} ({min:.2}-{max:.2})",
-                "the picture meanwhile, p50 ms"
+                "video latency meanwhile, p50 ms"
             );
         }
         println!("\n{}", self.verdict());
