@@ -54,7 +54,7 @@ pub(crate) struct Args {
     /// Between two looks at the memory [default: a 200th of the time, at most 5s]
     #[arg(long, value_name = "TIME", value_parser = script::time)]
     every: Option<Duration>,
-    /// One more word for the host's command line; may be repeated
+    /// Further argument for the host; may be repeated
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     host_arg: Vec<String>,
 }

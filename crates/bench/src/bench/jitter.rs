@@ -82,7 +82,7 @@ fn decided(mark: Mark, why: String, cells: &[&Value]) -> (Mark, String) {
     (Mark::Undecided, format!("{why}; {doubt}"))
 }
 
-/// Within a factor of 3: another processor and another kernel.
+/// Within a factor of 3, since processor and kernel differ.
 fn threads(data: &Data) -> Option<(Mark, String)> {
     let ours = cell(data, "pthread/ping-pong/other")?;
     let median = micros(ours, "median")?;

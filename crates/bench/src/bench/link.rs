@@ -94,7 +94,7 @@ pub(crate) struct Args {
     /// Keep the host's record of each frame here (one case only)
     #[arg(long, value_name = "FILE")]
     host_csv: Option<PathBuf>,
-    /// One more word for the host's command line; may be repeated
+    /// Further argument for the host; may be repeated
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     host_arg: Vec<String>,
 }

@@ -1,12 +1,11 @@
-//! `openuvr bench sync`: a host that encodes beside the application against an application that
-//! waits for the host (the paper's section V-E).
+//! `openuvr bench sync`: a host that encodes concurrently with the application, against an
+//! application that waits for the host (the paper's section V-E).
 //!
-//! Three ways for the same scene: captured from its display by another process; submitted from
-//! the host's own process, and drawing on; submitted and waiting until the picture is encoded and
-//! sent. The first two are "continuous", the third is "synchronous". The difference between the
-//! second and the third is the waiting and nothing else; that between the first and the second is
-//! the process border with all that capture costs. Not shown: a GPU that encodes by itself, an
-//! engine with threads of its own, and energy.
+//! Three configurations of the same scene: captured from its display by another process; submitted
+//! in the host's own process while drawing continues; submitted and waiting until the picture is
+//! encoded and sent. The first two are "continuous", the third is "synchronous". The second and the
+//! third differ only in the waiting; the first and the second in the process boundary with the cost
+//! of capture. Not covered: a GPU encoder, a multi-threaded engine, and energy.
 
 use std::path::PathBuf;
 
@@ -22,10 +21,10 @@ use crate::pair::TemporaryDir;
 
 /// Measure an application that waits for the host against one that does not.
 ///
-/// The figures: drawn to visible, frames a second that the application reaches, what became
-/// visible whole, cores of everybody together, and luma PSNR, for the same scene captured from its
+/// The figures: drawn to visible, the application's frame rate, the share of frames displayed
+/// completely, cores of all processes together, and luma PSNR, for the same scene captured from its
 /// display, submitted from within the host, and submitted with waiting. Medians and ranges over
-/// repetitions that take turns.
+/// interleaved repetitions.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("seconds", |arg| arg.default_value("6s")))]
 pub(crate) struct Args {
@@ -36,7 +35,7 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-/// The ways, and what each is.
+/// The configurations.
 const WAYS: [(&str, &str, Source); 3] = [
     (
         "captured",
@@ -55,16 +54,16 @@ const WAYS: [(&str, &str, Source); 3] = [
     ),
 ];
 
-/// One way, over its repetitions.
+/// One configuration, over its repetitions.
 #[derive(Debug, Serialize)]
 struct Row {
     name: &'static str,
     what: &'static str,
     p50_ms: Option<Range>,
     p99_ms: Option<Range>,
-    /// Frames a second that the scene drew.
+    /// Frames per second drawn by the scene.
     drawn_fps: Option<Range>,
-    /// Of those, displayed whole; the least of the repetitions.
+    /// Share of those displayed completely; the minimum of the repetitions.
     whole: Option<f64>,
     /// Cores of scene, host and client together.
     cores: Option<Range>,
@@ -91,7 +90,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 source: *source,
                 cable: None,
                 impaired: None,
-                // The cap lets 2 % more by, and the rate control shares the bitrate out by it.
+                // The cap admits 2 % more, and the rate control distributes the bitrate by it.
                 fps: args.asked.scene_fps.floor().max(1.0),
                 bitrate: &args.asked.bitrate,
                 seconds,
@@ -148,7 +147,7 @@ fn print(report: &Report<Row>) {
     );
     let number = |range: Option<Range>| range.map_or(f64::NAN, |range| range.median);
     for row in &report.ways {
-        let p50 = row.p50_ms.map_or("nothing came".to_owned(), |p50| {
+        let p50 = row.p50_ms.map_or("no data".to_owned(), |p50| {
             format!("{:.2} ({:.2}-{:.2})", p50.median, p50.min, p50.max)
         });
         println!(

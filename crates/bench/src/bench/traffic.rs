@@ -1,5 +1,5 @@
-//! What `openuvr lab traffic` found, in the report: its table beside the study's, and what became of the figures
-//! of sections 5 to 8.1 of the Unity Render Streaming study.
+//! The results of `openuvr lab traffic` in the report: its table next to the study's, and the
+//! verdicts on the figures of sections 5 to 8.1 of the Unity Render Streaming study.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::data::{Data, list, number, words};
 use super::html::{escaped, section, table};
 use super::mark::{Claim, Mark};
 
-/// All of them, in the study's order.
+/// All claims, in the study's order.
 pub(super) const CLAIMS: [Claim; 13] = [
     (
         "Unity Render Streaming section 5.2, table 3",
@@ -91,14 +91,14 @@ pub(super) const CLAIMS: [Claim; 13] = [
 
 const COMMAND: &str = "lab traffic";
 
-/// As long as the study looked at, seconds.
+/// The study's duration, in seconds.
 const SECONDS: f64 = 30.0;
 
 fn not_testable(why: &str) -> Option<(Mark, String)> {
     Some((Mark::NotTestable, why.to_owned()))
 }
 
-/// Why the capture decides nothing, if it does not.
+/// Why the capture is insufficient, if it is.
 fn doubt(data: &Data) -> Option<String> {
     let captures = list(&data.traffic, "/captures");
     let is = |capture: &Value, at: &str| capture.pointer(at).and_then(Value::as_bool) == Some(true);
@@ -111,7 +111,7 @@ fn doubt(data: &Data) -> Option<String> {
         () if captures.iter().any(|capture| capture["broken"].is_string()) => {
             Some("the capture is broken".to_owned())
         }
-        // Captured seconds are a little short of those that were asked for.
+        // A capture is slightly shorter than its configured duration.
         () if shortest < SECONDS * 0.9 => Some(format!(
             "{shortest:.0} s of capture are fewer than the study's {SECONDS}"
         )),
@@ -119,7 +119,7 @@ fn doubt(data: &Data) -> Option<String> {
     }
 }
 
-/// Whether the rows of a place are as the study has them.
+/// Whether the rows of a section agree with the study.
 fn judge(data: &Data, place: &str) -> Option<(Mark, String)> {
     if data.traffic.is_null() {
         return None;
@@ -161,19 +161,19 @@ fn judge(data: &Data, place: &str) -> Option<(Mark, String)> {
     })
 }
 
-/// What is claimed of Wi-Fi: a capture does not say what it went over.
+/// A claim about Wi-Fi: a capture does not tell its medium.
 fn over_wifi(data: &Data, place: &str) -> Option<(Mark, String)> {
     let (mark, why) = judge(data, place)?;
     Some(match mark {
         Mark::NotTestable => (mark, why),
         _ => (
             Mark::NotTestable,
-            format!("{why}; a capture does not say whether it came over Wi-Fi"),
+            format!("{why}; a capture does not show whether it was over Wi-Fi"),
         ),
     })
 }
 
-/// The part of the page about it.
+/// The page's section.
 pub(super) fn show(data: &Data, page: &mut String) {
     let captures = list(&data.traffic, "/captures");
     if captures.is_empty() {

@@ -1,10 +1,11 @@
-//! `openuvr bench web`: a browser and video players on our encode, and what they cost the player.
+//! `openuvr bench web`: a browser and video players on our encode, and the observer overhead for the player.
 //!
-//! A real Chromium without a window plays the scene. Its page is looked at from outside its own script: which
-//! picture was handed to the compositor says the bar code in its pixels, and when, the browser's clock, which
-//! is this machine's. Presses are made in the browser and heard by an X client on the host's display. Then
-//! the native player is measured alone and while others watch, by the reader that all benches share. All of
-//! them share one machine's processors: what a browser on another machine would not take, it takes here.
+//! A real, headless Chromium plays the scene. Its page is observed from outside its script: the bar
+//! code in a picture's pixels identifies the picture handed to the compositor, and the browser's
+//! clock, which is this machine's, gives the time. Key presses are made in the browser and received
+//! by an X client on the host's display. Then the native player is measured alone and with
+//! observers, by the reader that all benches share. All of them share one machine's processors, so
+//! a browser takes CPU time here that it would not take on another machine.
 
 mod company;
 mod figures;
@@ -38,14 +39,15 @@ use crate::chromium;
 use crate::pair::TemporaryDir;
 use crate::sound::{CLIENT_SINK, HOST_SINK, SoundServer};
 
-/// Measure a browser and video players on our encode, and what they cost the player.
+/// Measure a browser and video players on our encode, and the observer overhead.
 ///
-/// Of a browser that plays: drawn to handed to the compositor, and where that time goes by stage; frames a
-/// second that were decoded and handed over, and the longest freeze; from a press in the page to the
-/// application; sound against the picture (with PulseAudio). Directly, and over emulated links that take 2 ms
-/// each way and lose 1 % and 5 % in each direction. Of our own client: drawn to visible alone, and while a
-/// browser, one video player, several, or one that reads nothing watch; what each further one takes of the
-/// host. Of ffplay and GStreamer: drawn to visible. Needs Chromium and ffmpeg; without them it says so and measures nothing.
+/// Of a browser that plays: drawn to handed to the compositor, and that time by stage; frames per
+/// second decoded and handed over, and the longest freeze; from a press in the page to the
+/// application; sound against the picture (with PulseAudio). Directly, and over emulated links with
+/// a delay of 2 ms each way and a loss of 1 % and 5 % in each direction. Of our own client: drawn
+/// to visible alone, and with observers: a browser, one video player, several, or one that stopped
+/// reading; and the host's cost per observer. Of ffplay and GStreamer: drawn to visible. Needs
+/// Chromium and ffmpeg; without them it is skipped with a message.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
 #[command(mut_arg("repetitions", |arg| arg.default_value("3")))]
@@ -53,7 +55,7 @@ use crate::sound::{CLIENT_SINK, HOST_SINK, SoundServer};
 pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,
-    /// What to measure
+    /// Parts to measure
     #[arg(
         long,
         value_enum,
@@ -73,13 +75,13 @@ pub(crate) struct Args {
 enum Part {
     /// A browser that plays
     Browser,
-    /// Our own client, while others watch
+    /// Our own client, with observers
     Beside,
     /// ffplay and GStreamer
     Players,
 }
 
-/// What lies between host and browser: a name, and the share that it loses in each direction.
+/// The link between host and browser: a name, and its loss in each direction.
 type Link = (&'static str, Option<f64>);
 const LINKS: [Link; 3] = [
     ("direct", None),
@@ -87,7 +89,7 @@ const LINKS: [Link; 3] = [
     ("5 % lost", Some(0.05)),
 ];
 
-/// Late as in the case `loss` of `bench peers` and `bench link`, which loses 1 %.
+/// Delay as in the case `loss` of `bench peers` and `bench link`, which loses 1 %.
 fn losing(loss: f64) -> Impairment {
     Impairment {
         delay: Duration::from_millis(2),
@@ -96,7 +98,7 @@ fn losing(loss: f64) -> Impairment {
     }
 }
 
-/// What is kept.
+/// The JSON output.
 #[derive(Debug, Serialize)]
 struct Found {
     #[serde(flatten)]
@@ -104,15 +106,15 @@ struct Found {
     /// The browser's version.
     version: String,
     goals: Goals,
-    /// The browser, by what lies between.
+    /// The browser, by link.
     browsers: Vec<Browser>,
-    /// Our own client, by who watches.
+    /// Our own client, by observers.
     beside: Vec<Beside>,
     players: Vec<Player>,
     verdicts: Vec<Verdict>,
 }
 
-/// What is kept where nothing can be measured.
+/// The JSON output of a skipped run.
 #[derive(Debug, Serialize)]
 struct Skipped {
     skipped: String,
@@ -203,7 +205,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// What all measurements share.
+/// Shared state of all measurements.
 struct Bench<'a> {
     args: &'a Args,
     program: &'static str,
@@ -218,15 +220,15 @@ impl Bench<'_> {
         eprintln!("bench web: {repetition}/{all} {what}");
     }
 
-    /// Frames a second that the host may send.
+    /// Frames per second of the host.
     fn fps(&self) -> f64 {
         self.args.asked.scene_fps.floor().max(1.0)
     }
 
-    /// Has a browser play once.
+    /// Measures a browser once.
     fn browse(&self, impaired: Option<Impairment>) -> Result<Run> {
         let dir = TemporaryDir::new()?;
-        // Without a sound server the rest is measured all the same.
+        // Without a sound server everything else is measured.
         let server = SoundServer::start(dir.path()).inspect_err(|why| {
             eprintln!("bench web: without sound: {why:#}");
         });

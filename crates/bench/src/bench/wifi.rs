@@ -1,5 +1,5 @@
-//! What `openuvr lab wifi --paper` found, in the report: its table, and what became of the figures of
-//! the Unity Render Streaming study.
+//! The results of `openuvr lab wifi --paper` in the report: its table, and the verdicts on the
+//! figures of the Unity Render Streaming study.
 
 use serde_json::Value;
 
@@ -7,11 +7,11 @@ use super::data::{Data, list, number, words};
 use super::html::{escaped, section, table};
 use super::mark::{Claim, Mark};
 
-/// The runs and seconds of each that the paper had.
+/// The paper's number of runs and their duration in seconds.
 const RUNS: f64 = 10.0;
 const SECONDS: f64 = 10.0;
 
-/// What the study claims, in the paper's order.
+/// The study's claims, in the paper's order.
 pub(super) const CLAIMS: [Claim; 5] = [
     (
         "Unity Render Streaming fig. 19",
@@ -47,11 +47,11 @@ pub(super) const CLAIMS: [Claim; 5] = [
 
 const COMMAND: &str = "lab wifi --paper";
 
-/// Why what was run is too little, if it is.
+/// Why the runs are insufficient, if they are.
 fn too_little(data: &Data) -> Option<&'static str> {
     let enough = |at: &str, least: f64| number(&data.wifi, at).is_some_and(|is| is >= least);
     (!enough("/runs", RUNS) || !enough("/seconds", SECONDS))
-        .then_some("fewer or shorter runs than the paper's decide nothing")
+        .then_some("fewer or shorter runs than the paper's: no verdict")
 }
 
 fn decided(data: &Data, mark: Mark, why: String) -> (Mark, String) {
@@ -61,7 +61,7 @@ fn decided(data: &Data, mark: Mark, why: String) -> (Mark, String) {
     }
 }
 
-/// Whether the rows of a place are within their tolerances.
+/// Whether the rows of a section are within their tolerances.
 fn judge(data: &Data, place: &str) -> Option<(Mark, String)> {
     let rows = list(&data.wifi, "/paper/rows").iter();
     let rows: Vec<&Value> = rows.filter(|row| words(row, "/place") == place).collect();
@@ -91,7 +91,7 @@ fn judge(data: &Data, place: &str) -> Option<(Mark, String)> {
     Some(decided(data, mark, why))
 }
 
-/// The airtime's rise, which its own other figures do not allow.
+/// The airtime's rise, which contradicts the paper's other figures.
 fn airtime(data: &Data) -> Option<(Mark, String)> {
     let rows = list(&data.wifi, "/paper/contradictions").iter();
     let of = |what: &str| {
@@ -102,7 +102,7 @@ fn airtime(data: &Data) -> Option<(Mark, String)> {
     let low = of("airtime both ways, 30 frames/s")?;
     let high = of("airtime both ways, 90 frames/s")?;
     let (rises, by) = (high > low, high / low);
-    // The paper's rises by 2.2; half of that would be in doubt.
+    // The paper's airtime rises by a factor of 2.2; half of that would be inconclusive.
     let mark = match (rises, by) {
         (true, 1.8..) => Mark::Reproduced,
         (true, 1.5..) => Mark::Undecided,
@@ -115,7 +115,7 @@ fn airtime(data: &Data) -> Option<(Mark, String)> {
     Some(decided(data, mark, why))
 }
 
-/// The part of the page about it.
+/// The page's section.
 pub(super) fn show(data: &Data, page: &mut String) {
     let rows = list(&data.wifi, "/paper/rows");
     if rows.is_empty() {

@@ -1,14 +1,14 @@
-//! What a page was seen to do: times on this machine's clock.
+//! Observations of a page, with times on this machine's clock.
 
 use anyhow::{Context as _, Result};
 use openuvr_proto::time::Instant;
 use serde::Serialize;
 use serde_json::Value;
 
-/// The reader of the bar code, which the gateway's tests have as well.
+/// The bar code reader, shared with the gateway's tests.
 pub(super) const BARCODE: &str = include_str!("../../../gateway/tests/chromium/barcode.js");
 
-/// What is put into the page before its own script.
+/// The script injected before the page's own.
 pub(super) const WATCH: &str = include_str!("../../assets/watch.js");
 
 /// The picture of the page, a PNG in base64.
@@ -26,16 +26,16 @@ pub(crate) struct Handed {
     pub(crate) frame: u32,
     /// When the application drew it, µs of `CLOCK_MONOTONIC`.
     pub(crate) drawn_us: u64,
-    /// Presses that the application had seen.
+    /// Key presses that the application had received.
     pub(crate) inputs: u16,
     /// When it was handed over (`presentationTime`).
     pub(crate) at: Instant,
-    /// Pictures that the browser had given to its compositor by then (`presentedFrames`): also those whose place
-    /// another one took before the page was told of them.
+    /// Pictures that the browser had given to its compositor by then (`presentedFrames`), including
+    /// those replaced before they were reported to the page.
     pub(crate) presented: u64,
 }
 
-/// Frames that the browser has decoded, and when it counted them, in milliseconds of some clock.
+/// Frames decoded by the browser, and the time of the count, in milliseconds of an arbitrary clock.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Decoded {
     pub(crate) frames: f64,
@@ -43,7 +43,7 @@ pub(crate) struct Decoded {
 }
 
 impl Decoded {
-    /// From the statistics of a stream of video; `None`: there are none.
+    /// From the statistics of a video stream; `None`: there are none.
     pub(super) fn of(video: &Value) -> Option<Decoded> {
         Some(Decoded {
             frames: video["framesDecoded"].as_f64()?,
@@ -51,30 +51,30 @@ impl Decoded {
         })
     }
 
-    /// Frames a second from `before` until this; `None`: no time went by.
+    /// Frames per second from `before` until this; `None`: no time has passed.
     pub(crate) fn rate_since(&self, before: &Decoded) -> Option<f64> {
         let seconds = (self.at_ms - before.at_ms) / 1e3;
         (seconds > 0.0).then(|| (self.frames - before.frames) / seconds)
     }
 }
 
-/// What a page was seen to do.
+/// Observations of a page.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Watched {
-    /// When the page's clock was 0.
+    /// The time of 0 of the page's clock.
     pub(crate) began: Instant,
-    /// Each frame once, in the order in which they came.
+    /// Each frame once, in order of arrival.
     pub(crate) pictures: Vec<Handed>,
-    /// Of each press, when the browser made the event, and when the page got it.
+    /// For each press, the browser's event time, and its arrival at the page.
     pub(crate) keys: Vec<[Instant; 2]>,
-    /// Pictures whose bar code could not be read.
+    /// Pictures with an unreadable bar code.
     pub(crate) unreadable: u64,
-    /// Pictures whose place another one had taken before they could be read.
+    /// Pictures replaced before they could be read.
     pub(crate) replaced: u64,
     pub(crate) statistics: Statistics,
 }
 
-/// What the browser says of the streams that it receives (W3C, "Identifiers for WebRTC's Statistics API").
+/// The browser's statistics of the streams that it receives (W3C, "Identifiers for WebRTC's Statistics API").
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct Statistics {
     pub(crate) decoded: u64,
@@ -83,13 +83,13 @@ pub(crate) struct Statistics {
     pub(crate) retransmitted: u64,
     pub(crate) nacks: u64,
     pub(crate) key_frames_asked: u64,
-    /// Its own count of freezes: longer than three usual times between frames, or 150 ms more than that.
+    /// Its own count of freezes: longer than three mean frame intervals, or than one plus 150 ms.
     pub(crate) freezes: u64,
     pub(crate) decode_ms: f64,
     pub(crate) jitter_buffer_ms: f64,
-    /// Sample frames of sound that it made up, without those that are silent by intent.
+    /// Concealed audio samples, without silent concealment.
     pub(crate) concealed: u64,
-    /// Times that it had to, and what it played in all.
+    /// Concealment events, and total samples.
     pub(crate) concealments: u64,
     pub(crate) samples: u64,
 }
@@ -100,13 +100,13 @@ pub(super) fn instant(seconds: f64) -> Instant {
     Instant((seconds * 1e9) as i64)
 }
 
-/// So many milliseconds later.
+/// `ms` milliseconds later.
 pub(super) fn later(began: Instant, ms: f64) -> Instant {
     Instant(began.0 + (ms * 1e6) as i64)
 }
 
-/// What a page's clock may be coarser and earlier by: 100 µs, where it is not isolated, and what
-/// NavigationStart is rounded by.
+/// Tolerance of a page's clock: 100 µs of resolution if it is not isolated, and the rounding of
+/// NavigationStart.
 const COARSE_NS: i64 = 200_000;
 
 pub(super) fn lies_between(at: Instant, before: Instant, after: Instant) -> bool {
@@ -114,7 +114,7 @@ pub(super) fn lies_between(at: Instant, before: Instant, after: Instant) -> bool
 }
 
 impl Watched {
-    /// From what the page's script collected, and its statistics, which are null where there are none.
+    /// From the collected data of the page's script, and its statistics, which may be null.
     pub(super) fn of(began: Instant, all: &Value, video: &Value, audio: &Value) -> Result<Watched> {
         let list = |name: &str| {
             let found = all[name].as_array();
@@ -135,7 +135,7 @@ impl Watched {
         });
         let mut pictures: Vec<Handed> = pictures.collect();
         pictures.sort_by_key(|picture| picture.at);
-        // A picture that stands still comes again, sharper each time: it was seen when it came first.
+        // A still picture is sent repeatedly, with increasing quality: the first time counts.
         pictures.dedup_by_key(|picture| picture.frame);
         Ok(Watched {
             began,
@@ -181,7 +181,7 @@ mod tests {
     fn what_the_page_collected_is_put_on_our_clock() {
         let began = instant(100.0);
         let all = json!({
-            // Reading one took longer than the next.
+            // Reading the first took longer than the second.
             "pictures": [[8, 1_016_000, 1, 32.5, null, 2], [7, 1_000_000, 0, 16.25, 15.0, 1],
                 [8, 1_016_000, 1, 48.75, null, 3]],
             "keys": [[10.0, 10.5], ["no number", 1]],

@@ -1,4 +1,4 @@
-//! `openuvr demo --web`: a browser in the client's place.
+//! `openuvr demo --web`: a browser in place of the client.
 
 use std::io::Cursor;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -20,11 +20,11 @@ use crate::picture_match::{History, Shot, psnr};
 use crate::screen::Screen;
 use crate::sound::{CLIENT_SINK, HOST_SINK, sound_words};
 
-/// How long it is looked for a picture of the page that is the host's.
+/// Timeout of the search for a matching picture.
 const COMPARED_FOR: Duration = Duration::from_secs(5);
 
-/// Runs the demo; success only if the page showed what the host's display shows. Where there is no browser of
-/// ours, nothing is judged.
+/// Runs the demo; succeeds only if the page's picture matches the host's display. Without our own
+/// browser nothing is judged.
 pub(super) fn run(
     args: &Args,
     at: SocketAddr,
@@ -35,7 +35,7 @@ pub(super) fn run(
         0 => SocketAddr::new(at.ip(), pair::free_port()?),
         _ => at,
     };
-    // Dropped in reverse order: the sound server outlives who plays.
+    // Dropped in reverse order: the sound server outlives its clients.
     let dir = TemporaryDir::new()?;
     let mut sound = (args.sound)
         .then(|| Sound::start(dir.path(), &args.out, args.app.is_none()))
@@ -74,7 +74,7 @@ pub(super) fn run(
         return Ok(ExitCode::SUCCESS);
     };
     println!(
-        "demo: Chromium opens {url}, with the PIN {}; Ctrl-C ends it",
+        "demo: Chromium opens {url}, with the PIN {}; Ctrl-C to stop",
         host.pin
     );
     let played = server.as_deref().map(|server| (server, CLIENT_SINK));
@@ -108,7 +108,7 @@ pub(super) fn run(
     host.child.stop_by_itself();
     app.stop();
 
-    let record = std::fs::read_to_string(&csv).context("the host left no record")?;
+    let record = std::fs::read_to_string(&csv).context("the host wrote no record")?;
     let sightings = tell(&watched, window, &record)?;
     println!(
         "demo: the page: {}; the host's display: {}",
@@ -125,10 +125,10 @@ pub(super) fn run(
             "demo: the page's picture {} the host's: {likeness:.1} dB",
             if alike { "matches" } else { "differs from" }
         ),
-        None => println!("demo: the page showed no picture of the size of the host's"),
+        None => println!("demo: no picture of the host's size on the page"),
     }
     if !alike {
-        println!("demo: FAILED: the page's picture is not the host's (25 dB are needed)");
+        println!("demo: FAILED: the page's picture differs from the host's (25 dB required)");
     }
     Ok(match alike && heard {
         true => ExitCode::SUCCESS,
@@ -136,7 +136,7 @@ pub(super) fn run(
     })
 }
 
-/// Where this machine reaches a host that listens at `at`.
+/// The address by which this machine reaches a host that listens at `at`.
 fn reached(at: SocketAddr) -> SocketAddr {
     match at.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => (Ipv4Addr::LOCALHOST, at.port()).into(),
@@ -145,22 +145,22 @@ fn reached(at: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Says how a person opens the page.
+/// Prints how to open the page.
 fn invite(url: &str, pin: &str, own_browser: bool) {
     if !own_browser {
         println!(
-            "demo: there is no Chromium here ({} brings it)",
+            "demo: Chromium is not installed (install {})",
             chromium::PACKAGE
         );
     }
     println!("demo: open {url} in a browser and type the PIN {pin}");
     println!(
-        "demo: it asks about the certificate once, which the host has made itself: compare the \
-         fingerprint with the one above; Ctrl-C ends the demo"
+        "demo: the browser asks once about the host's self-signed certificate: compare the \
+         fingerprint with the one above; Ctrl-C to stop"
     );
 }
 
-/// Tells how late the pictures were; those whose bar code could be read.
+/// Prints the latency of the pictures; returns those with a readable bar code.
 fn tell(watched: &Watched, window: [Instant; 2], record: &str) -> Result<Vec<Sighting>> {
     let seconds = window[1].since(window[0]).as_secs_f64().max(0.001);
     let told = |what: &str, spans: &[f64]| {
@@ -192,7 +192,7 @@ fn tell(watched: &Watched, window: [Instant; 2], record: &str) -> Result<Vec<Sig
     Ok(sightings)
 }
 
-/// The best likeness of a picture of the page with one of the host's display, dB.
+/// The best PSNR of a picture of the page against one of the host's display, dB.
 fn compare(browser: &mut Browser, tab: &Tab, display: &str) -> Result<Option<f64>> {
     let history = History::start(display, None)?;
     let until = clock::now() + COMPARED_FOR;
@@ -210,7 +210,7 @@ fn compare(browser: &mut Browser, tab: &Tab, display: &str) -> Result<Option<f64
     Ok(best)
 }
 
-/// A PNG of a browser: red, green, blue and perhaps alpha, 8 bits each.
+/// Decodes a browser's PNG: RGB or RGBA, 8 bits each.
 fn decoded(bytes: &[u8]) -> Result<Shot> {
     let mut reader = png::Decoder::new(Cursor::new(bytes)).read_info()?;
     let mut pixels = vec![
@@ -228,7 +228,7 @@ fn decoded(bytes: &[u8]) -> Result<Shot> {
     let size = Size::new(info.width, info.height);
     ensure!(
         pixels.len() >= size.pixels() * each,
-        "the browser's picture is cut off"
+        "the browser's picture is truncated"
     );
     let bgrx = pixels
         .chunks_exact(each)

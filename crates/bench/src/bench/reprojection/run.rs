@@ -1,5 +1,5 @@
-//! One run: a host in this process that draws with the pose it is given, a link with a delay, a client with a
-//! scripted head on a virtual display, and an eye on that display.
+//! One run: a host in this process that draws with the received pose, a link with a delay, a client
+//! with a scripted head on a virtual display, and a reader of that display.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -30,45 +30,45 @@ use crate::display::VirtualDisplay;
 use crate::programs::openuvr;
 use crate::screen::{Area, Screen};
 
-/// Half of the distance between the eyes, in metres.
+/// Half of the interpupillary distance, in metres.
 const HALF_APART: f32 = 0.0315;
 
-/// How long pairing and the first pictures may take.
+/// Timeout of pairing and the first pictures.
 const BEGINS_WITHIN: Duration = Duration::from_secs(30);
 
-/// Between two looks for a new pose.
+/// Polling interval of new poses.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// What is asked of a run.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked<'a> {
     pub(super) eye: Size,
     pub(super) rate: f64,
-    /// Degrees a second.
+    /// Degrees per second.
     pub(super) speed: f64,
     pub(super) round_trip: Duration,
-    /// What re-aims, as the client's `--reproject-with` has it; `None`: pictures stay as they were drawn.
+    /// The client's `--reproject-with`; `None`: no reprojection.
     pub(super) with: Option<&'a str>,
-    /// How long is measured, and how long before that.
+    /// Duration of the measurement, and of the warm-up before it.
     pub(super) lasting: Duration,
     pub(super) warm_up: Duration,
     pub(super) dir: &'a Path,
 }
 
-/// What a run saw.
+/// Results of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
-    /// For each picture that became visible: how far off its angle was from the head's, in degrees.
+    /// Angular error of each visible picture against the head, in degrees.
     pub(super) errors: Vec<f64>,
-    /// What the client says of the cost of a picture.
+    /// The client's report of the cost of a picture.
     pub(super) cost: Option<String>,
 }
 
-/// Where the head was when, as the client says it: nanoseconds of the monotonic clock, which on one machine is the
-/// same, and degrees.
+/// The head's yaw over time, as reported by the client: nanoseconds of the monotonic clock, which
+/// host and client share on one machine, and degrees.
 type Track = Vec<(i64, f64)>;
 
-/// Runs, and ends everything.
+/// Runs host and client, and stops both.
 pub(super) fn run(display: &VirtualDisplay, asked: &Asked<'_>, stop: &AtomicBool) -> Result<Seen> {
     let size = Size::new(asked.eye.width * 2, asked.eye.height);
     let pin = Pin::generate()?.to_string();
@@ -114,7 +114,7 @@ pub(super) fn run(display: &VirtualDisplay, asked: &Asked<'_>, stop: &AtomicBool
 }
 
 fn client(display: &VirtualDisplay, asked: &Asked<'_>, to: SocketAddr, pin: &str) -> Result<Child> {
-    // A whole turn to the left again and again: where it begins anew it looks where it looked.
+    // Repeated whole turns to the left, continuous at the wrap.
     let script = asked.dir.join("head.csv");
     let turn = 360.0 / asked.speed;
     std::fs::write(&script, format!("0,0,0,0,0,0,0\n{turn},0,0,0,360,0,0\n"))?;
@@ -137,7 +137,7 @@ fn client(display: &VirtualDisplay, asked: &Asked<'_>, to: SocketAddr, pin: &str
     Child::start("client", client, Some(&asked.dir.join("client.log")))
 }
 
-/// Looks at the left eye's middle row whenever the display changes: when, and at which angle.
+/// Reads the left eye's middle row at each display change; records time and angle.
 fn watch(display: &VirtualDisplay, eye: Size, shown: Arc<Mutex<Track>>) -> Result<Background> {
     let mut screen = Screen::open(display.name())?;
     screen.watch()?;
@@ -162,7 +162,7 @@ fn watch(display: &VirtualDisplay, eye: Size, shown: Arc<Mutex<Track>>) -> Resul
     Ok(thread?)
 }
 
-/// Draws with the newest pose until the time is over; where the head was while it was measured.
+/// Draws with the newest pose until the end; returns the head's track during the measurement.
 fn serve(
     guest: &Guest,
     asked: &Asked<'_>,
@@ -181,7 +181,7 @@ fn serve(
     loop {
         let now = clock::now();
         let done = asked.warm_up + asked.lasting;
-        // What the last pictures showed is still under way.
+        // The last pictures are still in transit.
         if visible.is_some_and(|since| now.since(since) >= done + asked.round_trip) {
             return Ok(track);
         }
@@ -193,7 +193,7 @@ fn serve(
             if !lock(shown).is_empty() {
                 visible = Some(now);
             } else if now.since(began) > BEGINS_WITHIN {
-                bail!("nothing became visible{}", client.last_words());
+                bail!("no picture was visible{}", client.last_words());
             }
         }
         let posed = guest.pose();
@@ -214,7 +214,7 @@ fn serve(
                     views: views(&posed.pose),
                     ..guest.drawn(size)
                 };
-                // None: it is over, which the client says.
+                // None: the session is over, which the client reports.
                 let _ = guest.frames().submit(Box::new(picture), drawn);
             }
         }
@@ -228,7 +228,7 @@ fn yaw(pose: &Pose) -> f64 {
     (2.0 * y.atan2(w)).to_degrees()
 }
 
-/// Both eyes beside the head, each with a right angle.
+/// Both eyes, each with a field of view of 90 degrees.
 fn views(head: &Pose) -> Option<Views> {
     let half = (around::HALF as f32).to_radians();
     let fov = FieldOfView::new(-half, half, half, -half).ok()?;
@@ -243,7 +243,7 @@ fn views(head: &Pose) -> Option<Views> {
     Some(Views::two(eye(-HALF_APART)?, eye(HALF_APART)?))
 }
 
-/// Adds where the head was, turning on from where it was before.
+/// Appends the head's yaw, unwrapped.
 fn follow(track: &mut Track, posed: &Posed) {
     let at = posed.sampled.0;
     let yaw = yaw(&posed.pose);
@@ -254,7 +254,7 @@ fn follow(track: &mut Track, posed: &Posed) {
     }
 }
 
-/// Where the head was; `None` before and after what is known.
+/// The head's yaw, interpolated; `None` outside of the track.
 fn head_at(track: &Track, at: i64) -> Option<f64> {
     let next = track.partition_point(|(known, _)| *known < at);
     let ((t0, a), (t1, b)) = (*track.get(next.checked_sub(1)?)?, *track.get(next)?);

@@ -1,4 +1,4 @@
-//! A host and a client while others watch the same encode: browsers and video players.
+//! A host and a client while observers (browsers and video players) receive the same encode.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -17,47 +17,47 @@ use crate::child::Child;
 use crate::chromium::{Browser, Page};
 use crate::pair::{self, Pair};
 
-/// Who watches.
+/// The observers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::bench) struct Watchers<'a> {
-    /// The program of a browser, one of which watches.
+    /// The browser's program, for one observing browser.
     pub(in crate::bench) browser: Option<&'a str>,
-    /// Video players that take the stream and decode nothing, as on other machines. At most four.
+    /// Number of video players that receive without decoding, as if on other machines. At most four.
     pub(in crate::bench) players: usize,
-    /// Whether the last of the players is stopped: it reads nothing any more.
+    /// Whether the last player is stopped (SIGSTOP), so that it stops reading.
     pub(in crate::bench) stalled: bool,
 }
 
-/// What came of those who watched.
+/// Results of the observers.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(in crate::bench) struct Company {
-    /// How often the host opened an encoder.
+    /// Number of encoders that the host opened.
     pub(in crate::bench) encoders_opened: usize,
-    /// Each subscriber's frames, the player's too.
+    /// Each subscriber's frames, including the player's.
     pub(in crate::bench) subscribers: Vec<Account>,
 }
 
-/// What became of the frames of one subscriber.
+/// Outcomes of the frames of one subscriber.
 #[derive(Clone, Debug, Serialize)]
 pub(in crate::bench) struct Account {
     pub(in crate::bench) subscriber: String,
     /// By outcome.
     pub(in crate::bench) outcomes: BTreeMap<String, usize>,
-    /// Frames between its first and last of which the record says nothing, or twice.
+    /// Frames between its first and last with no row, or two, in the record.
     pub(in crate::bench) unaccounted: usize,
 }
 
-/// How long a video player may take to connect and receive.
+/// Timeout of a video player's first frame.
 const COMES_WITHIN: Duration = Duration::from_secs(30);
 
-/// Those who watch, while they do. The browser leaves last.
+/// The running observers. The browser is dropped last.
 struct Watching {
     players: Vec<Child>,
     browser: Option<Browser>,
 }
 
 impl Rig<'_> {
-    /// Measures a host and a client while `watchers` watch.
+    /// Measures a host and a client with these observers.
     pub(in crate::bench) fn stream_beside(
         &mut self,
         of: &Streamed<'_>,
@@ -76,7 +76,7 @@ impl Rig<'_> {
             Ok((pair, None))
         });
         if let Some(mut watching) = watching {
-            // One that is stopped would not hear that it is to end.
+            // A stopped process would not handle SIGTERM.
             watching.go_on();
         }
         let stream = stream?;
@@ -136,10 +136,10 @@ fn player(url: &str, folder: &Path) -> Result<Child> {
     let mut command = Command::new("ffmpeg");
     command
         .args(["-loglevel", "error", "-nostdin"])
-        // It would look at seconds of the stream before it takes any. Not with -fflags nobuffer, which throws away
-        // what was looked at: the only key frame.
+        // Otherwise ffmpeg probes seconds of the stream first. Not with -fflags nobuffer, which
+        // discards the probed data: the only key frame.
         .args(["-probesize", "32", "-analyzeduration", "0"])
-        // That is one packet: of sound it would tell nothing of the picture.
+        // Probing stops after one packet: with audio it could miss the video.
         .args(["-allowed_media_types", "video"])
         .args(["-rtsp_transport", "tcp", "-i", url])
         .args([
@@ -169,7 +169,7 @@ fn player(url: &str, folder: &Path) -> Result<Child> {
     Ok(player)
 }
 
-/// What ffmpeg says last of the frames that it has had.
+/// ffmpeg's latest frame count.
 fn frames_of(progress: &Path) -> u64 {
     let text = std::fs::read_to_string(progress).unwrap_or_default();
     let mut counts = text
@@ -192,7 +192,7 @@ impl Company {
             by.entry(whose).or_default().push(row);
         }
         Company {
-            // As crates/cli/src/clients.rs says it.
+            // The log line of crates/cli/src/clients.rs.
             encoders_opened: log
                 .lines()
                 .filter(|line| line.contains(" is open for "))
@@ -204,7 +204,7 @@ impl Company {
         }
     }
 
-    /// Frames of anybody of which the record says nothing, or twice.
+    /// Frames of all subscribers with no row, or two, in the record.
     pub(in crate::bench) fn unaccounted(&self) -> usize {
         self.subscribers
             .iter()

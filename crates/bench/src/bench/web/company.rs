@@ -1,4 +1,4 @@
-//! Our own client while others watch the same encode.
+//! Our own client with observers of the same encode.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -9,14 +9,14 @@ use crate::bench::rig::{Company, Rig, Source, Streamed, Watchers};
 use crate::bench::stats::Range;
 use crate::pair::TemporaryDir;
 
-/// Video players of the way with the most, as many as a host lets in from one address.
+/// Maximum number of video players: a host's limit per address.
 pub(super) const MANY: usize = 4;
 
-/// Who watches; in the order in which they take turns.
+/// The observers, in the order of the runs.
 const WAYS: [(&str, &str, Kind); 4] = [
     (
         "alone",
-        "nobody watches",
+        "no observer",
         Kind {
             browser: false,
             players: 0,
@@ -25,7 +25,7 @@ const WAYS: [(&str, &str, Kind); 4] = [
     ),
     (
         "beside",
-        "a browser and a video player watch",
+        "a browser and a video player",
         Kind {
             browser: true,
             players: 1,
@@ -34,7 +34,7 @@ const WAYS: [(&str, &str, Kind); 4] = [
     ),
     (
         "many",
-        "a browser and four video players watch",
+        "a browser and four video players",
         Kind {
             browser: true,
             players: MANY,
@@ -43,7 +43,7 @@ const WAYS: [(&str, &str, Kind); 4] = [
     ),
     (
         "stalled",
-        "a video player that was stopped and reads nothing",
+        "a stopped video player that does not read",
         Kind {
             browser: false,
             players: 1,
@@ -59,7 +59,7 @@ struct Kind {
     stalled: bool,
 }
 
-/// A way, and what was measured of it.
+/// A configuration, and its runs.
 pub(super) struct Way {
     name: &'static str,
     what: &'static str,
@@ -67,7 +67,7 @@ pub(super) struct Way {
     runs: Vec<(Stream, Company)>,
 }
 
-/// Our own client by one way, over its repetitions.
+/// Our own client in one configuration, over its repetitions.
 #[derive(Debug, Serialize)]
 pub(super) struct Beside {
     pub(super) name: &'static str,
@@ -75,18 +75,18 @@ pub(super) struct Beside {
     /// Drawn to visible.
     pub(super) p50_ms: Option<Range>,
     pub(super) p99_ms: Option<Range>,
-    /// Of the frames drawn, displayed whole; the least of the repetitions.
+    /// Share of drawn frames displayed completely; the minimum of the repetitions.
     pub(super) whole: Option<f64>,
     pub(super) host_cores: Option<Range>,
-    /// How often a host opened an encoder: the most of the repetitions.
+    /// Number of encoders that a host opened: the maximum of the repetitions.
     pub(super) encoders_opened: usize,
-    /// Frames of anybody of which the record says nothing, or twice.
+    /// Frames of all subscribers with no row, or two, in the record.
     pub(super) unaccounted: usize,
-    /// Of each repetition: who was there, and what became of each one's frames.
+    /// For each repetition, the subscribers and the outcomes of their frames.
     pub(super) company: Vec<Company>,
 }
 
-/// All of them, nothing measured yet.
+/// All configurations, without runs.
 pub(super) fn ways() -> Vec<Way> {
     let empty = |(name, what, kind): &(&'static str, &'static str, Kind)| Way {
         name,
@@ -106,7 +106,7 @@ impl Way {
         self.runs.iter().map(|(stream, _)| stream)
     }
 
-    /// Measures it once.
+    /// Measures the configuration once.
     pub(super) fn measure(&mut self, bench: &Bench<'_>) -> Result<()> {
         let dir = TemporaryDir::new()?;
         let mut rig = Rig::start(bench.setup, bench.stop)?;
@@ -141,7 +141,7 @@ impl Way {
         Ok(())
     }
 
-    /// What its runs come to; `None` without runs.
+    /// The figures of its runs; `None` without runs.
     pub(super) fn figures(&self) -> Option<Beside> {
         let range = |of: &dyn Fn(&Stream) -> Option<f64>| {
             Range::of(&self.streams().filter_map(of).collect::<Vec<_>>())

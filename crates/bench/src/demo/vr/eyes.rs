@@ -15,10 +15,10 @@ use openuvr_runtime::clock;
 use crate::background::Background;
 use crate::screen::{Area, Screen};
 
-/// Both eyes' codes, the first time that they were seen.
+/// The first sighting of both eyes' codes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Seen {
-    /// Of the left half of the window, and of the right one.
+    /// From the left half of the window, and from the right one.
     pub(super) codes: [ViewStamp; 2],
     pub(super) at: Instant,
 }
@@ -38,7 +38,7 @@ pub(super) struct Eyes {
 }
 
 impl Eyes {
-    /// Starts to read `display`; it looks for the window with the codes by itself.
+    /// Starts to read `display` and searches for the window with the codes.
     pub(super) fn start(display: &str) -> Result<Eyes> {
         let mut screen = Screen::open(display)?;
         screen.watch()?;
@@ -55,7 +55,7 @@ impl Eyes {
         })
     }
 
-    /// What was seen so far.
+    /// The sightings so far.
     ///
     /// # Errors
     /// The display is gone.
@@ -67,18 +67,18 @@ impl Eyes {
         }
     }
 
-    /// Where on the display the window is.
+    /// The window's area on the display.
     pub(super) fn area(&self) -> Option<Area> {
         lock(&self.found).area
     }
 
-    /// Changes of the window after which one of the codes could not be read.
+    /// Window changes after which one of the codes was unreadable.
     pub(super) fn unreadable(&self) -> usize {
         lock(&self.found).unreadable
     }
 }
 
-/// How often the reader looks up to see whether it should end, or where the window is.
+/// Interval of checking for the stop request, and of searching for the window.
 const IDLE: Duration = Duration::from_millis(50);
 
 fn read(screen: &Screen, found: &Mutex<Found>, stop: &AtomicBool) -> Result<()> {
@@ -89,7 +89,7 @@ fn read(screen: &Screen, found: &Mutex<Found>, stop: &AtomicBool) -> Result<()> 
         let Some(there) = area else {
             screen.changed(IDLE)?;
             for there in screen.windows()? {
-                // A window may go between being listed and being read.
+                // A window may close between the list and the read.
                 if let Ok(Some(_)) = codes(screen, there, &mut pixels) {
                     area = Some(there);
                     break;
@@ -114,7 +114,7 @@ fn read(screen: &Screen, found: &Mutex<Found>, stop: &AtomicBool) -> Result<()> 
     Ok(())
 }
 
-/// The codes of both halves of an area, reading nothing else of it.
+/// Reads only the codes of both halves of an area.
 fn codes(screen: &Screen, area: Area, pixels: &mut Vec<u8>) -> Result<Option<[ViewStamp; 2]>> {
     let width = area.size.width / 2;
     let rows = barcode::height(width);

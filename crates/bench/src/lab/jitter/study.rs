@@ -1,4 +1,4 @@
-//! What was measured, for people and for `openuvr bench report`: tables, plots, data, a page.
+//! The study's output for readers and for `openuvr bench report`: tables, plots, data, a page.
 
 use std::path::Path;
 
@@ -56,9 +56,9 @@ pub(super) fn write(
     conditions: &Conditions,
     incomplete: &[String],
 ) -> Result<()> {
-    let how = "How long a message takes from one thread or actor to another; times are received − sent \
-               unless said otherwise. In ping-pong and flood nothing is intended but to go on, so that \
-               what a late sender did not send is missed; paced cells show it.";
+    let how = "Message latency between threads or actors; times are received − sent \
+               unless stated otherwise. Ping-pong and flood have no intended send times, so that \
+               they miss the delay of late senders (coordinated omission); paced cells include it.";
     let mut folder = Folder::make(
         out,
         "Latency jitter: the SEARIS study again",
@@ -68,7 +68,7 @@ pub(super) fn write(
     folder.say(&format!("The machine now: {}.", conditions.words()));
     folder.say(&meanwhile(all));
     if all.iter().any(|cell| cell.quick) {
-        folder.say("Some cells are quick ones: they show that it works, and decide nothing.");
+        folder.say("Some cells are from a quick run: a smoke test that does not count for verdicts.");
     }
     for problem in incomplete {
         folder.say(problem);
@@ -107,14 +107,14 @@ pub(super) fn write(
         "others",
     ];
     print_table(&heads, &rows);
-    folder.section("How many take longer");
+    folder.section("Complementary distribution");
     for (name, plot) in tails(all) {
         folder.plot(&name, &plot)?;
     }
     folder.section("Outliers over time");
     folder.say(
-        "Samples above median + 2 standard deviations, as in the slides; behind them the collector's \
-         pauses: green of the young generation and of single steps, red of everything.",
+        "Samples above median + 2 standard deviations, as in the slides, over the collector's \
+         pauses: green for the young generation and single phases, red for full collections.",
     );
     let shown = all.iter().filter(|cell| !cell.cell.contains("/paced/"));
     for cell in shown.filter(|cell| !cell.analysis.scatter.is_empty()) {
@@ -127,7 +127,7 @@ pub(super) fn write(
     folder.finish()
 }
 
-/// What the machine was like over all cells, which may come from several runs.
+/// The machine's conditions over all cells, which may come from several runs.
 fn meanwhile(all: &[Measured]) -> String {
     let range = |of: &dyn Fn(&Measured) -> f64| {
         let values = all.iter().map(of);
@@ -148,7 +148,7 @@ fn meanwhile(all: &[Measured]) -> String {
     )
 }
 
-/// A table of the slides beside ours, printed and on the page.
+/// A table of the slides next to ours, printed and on the page.
 fn slides_table(
     folder: &mut Folder,
     title: &str,
@@ -160,12 +160,12 @@ fn slides_table(
     println!("\n{title}, µs:");
     print_table(&SLIDE_HEADS, &rows);
     folder.section(title);
-    folder.say("µs. Ours stand in the column of the kernel that they were measured with.");
+    folder.say("µs. Ours are in the column of the kernel on which they were measured.");
     folder.table(Some(file), &SLIDE_HEADS, &rows)
 }
 
-/// The slides' row, and ours of each pattern that could be theirs: they do not say whether their senders
-/// waited.
+/// The slides' row, and ours for each pattern that may correspond: the slides do not state whether
+/// their senders waited.
 fn beside(row: &Row, all: &[Measured]) -> Vec<Vec<String>> {
     let both = |both: &Both| [micros(both.rt * 1e3), micros(both.vanilla * 1e3)];
     let [max, mean, median] = [&row.max, &row.mean, &row.median].map(both);
@@ -246,7 +246,7 @@ fn row(cell: &Measured) -> Vec<String> {
     ]
 }
 
-/// One plot for each pattern and policy, and for the collectors under each.
+/// One plot per pattern and policy, and one of the collectors under each.
 fn tails(all: &[Measured]) -> Vec<(String, Tails)> {
     let mut plots = Vec::new();
     let mut add = |name: String, title: String, series: Vec<(String, Vec<(f64, f64)>)>| {
@@ -323,7 +323,7 @@ fn outliers(title: &str, analysis: &Analysis) -> Outliers {
     }
 }
 
-/// For `bench report`: without what only plots need.
+/// For `bench report`: without the data that only plots need.
 fn as_json(cell: &Measured) -> Value {
     let mut value = json!(cell);
     if let Some(analysis) = value.get_mut("analysis").and_then(Value::as_object_mut) {
@@ -350,7 +350,7 @@ const FILE_HEADS: [&str; 9] = [
     "99.99 %, µs",
 ];
 
-/// The table of files that were analysed, a row for each clock.
+/// The table of the analysed files, a row per reference time.
 fn file_rows(all: &[(String, Analysis)]) -> Vec<Vec<String>> {
     let row = |file: &str, clock: &str, summary: &Summary| {
         let maybe = |value: Option<f64>| value.map_or("–".to_owned(), micros);
@@ -423,7 +423,7 @@ pub(super) fn write_files(out: &Path, all: &[(String, Analysis)]) -> Result<()> 
         out,
         "Latency jitter: samples",
         "samples.json",
-        "Times of messages.",
+        "Message latencies.",
     )?;
     folder.section("Latency");
     folder.table(Some("latency.csv"), &FILE_HEADS, &file_rows(all))?;
@@ -440,7 +440,7 @@ pub(super) fn write_files(out: &Path, all: &[(String, Analysis)]) -> Result<()> 
         ]
     });
     let tails = Tails {
-        title: "Share of the samples that take longer".into(),
+        title: "Complementary distribution of the samples".into(),
         series: lines.collect(),
     };
     folder.plot("tails.svg", &tails)?;
