@@ -281,11 +281,11 @@ impl HopArgs {
                 Some((one, other)) => format!("no traffic from {one} or {other}"),
             });
         }
-        let late = |late: Option<Duration>, limit: Option<Duration>, who: &str| {
+        let late = |late: Option<Duration>, limit: Option<Duration>, which: &str| {
             let (late, limit) = (late?, limit?);
             (late > limit).then(|| {
                 format!(
-                    "{who} release lateness is {late:.1?}, more than {limit:?}; use an idle machine or allow \
+                    "{which} release lateness is {late:.1?}, more than {limit:?}; use an idle machine or allow \
                      real-time scheduling"
                 )
             })

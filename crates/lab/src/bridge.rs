@@ -1,13 +1,13 @@
-//! A hop with a link of chosen quality, as a bridge between two network interfaces: every frame
-//! that arrives at one leaves at the other, whatever its EtherType, later or never.
+//! A link emulator as a bridge between two network interfaces: it forwards every frame from either
+//! to the other, whatever its EtherType, delayed or dropped by the link model.
 //!
-//! It wants a network namespace of its own with one end of two cables in it, and no addresses on
-//! them. One thread carries both directions and keeps account of its own lateness. Frames are
-//! those that would be on a cable: what a machine left to its card is done here (see `offload`),
-//! and joining of received frames is switched off while it runs.
+//! It needs its own network namespace with one end of two cables in it, without addresses. One
+//! thread carries both directions and records its own lateness. Frames are forwarded as on a cable:
+//! work left to the network card is done here (see `offload`), and GRO is switched off while it
+//! runs.
 //!
-//! What it is not: a switch; it learns no addresses, and drops the tag of a frame with one (VLAN).
-//! A link counts the bytes of a frame from the Ethernet header on, without the checksum.
+//! It is not a switch: it learns no addresses, and drops VLAN tags. A link counts the bytes of a
+//! frame from the Ethernet header on, without the checksum.
 
 mod offload;
 mod sys;
@@ -29,7 +29,7 @@ use crate::wifi::live::Live;
 use crate::wifi::scenario::Scenario;
 use offload::{HEADER_LEN, NOTHING_TO_DO};
 
-/// What to bridge, and how.
+/// Configuration of a bridge.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The interface whose cable leads to the client.
@@ -40,13 +40,13 @@ pub struct Config {
     pub up: ImpairmentSchedule,
     /// From the host to the client.
     pub down: ImpairmentSchedule,
-    /// Instead of both: the client is the first station of this network.
+    /// Replaces both: the client is the first station of this network.
     pub wifi: Option<Scenario>,
-    /// Decides what happens to which frame: the models have the seeds of [`seeds`] for flow 0.
+    /// Seed of all random decisions: the models use [`seeds`] for flow 0.
     pub seed: u64,
 }
 
-/// A bridge that is ready to run. Frames that arrive before it runs wait in its buffers.
+/// A bridge that is ready to run. Frames that arrive before it runs are buffered.
 #[derive(Debug)]
 pub struct Bridge {
     stop: Stopper,
@@ -58,18 +58,18 @@ pub struct Bridge {
     buffer: Vec<u8>,
 }
 
-/// What a run did. Its `Display` is three lines.
+/// Report of a run. Its `Display` has three lines.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     /// Frames from the client to the host.
     pub up: Counters,
     /// Frames from the host to the client.
     pub down: Counters,
-    /// Frames that could not be taken apart.
+    /// Frames that could not be parsed.
     pub unreadable: u64,
-    /// Frames that came out of a link and that the system did not send.
+    /// Frames that left a link model but could not be sent.
     pub unsent: u64,
-    /// How long after their time frames were released.
+    /// Lateness of the frames' release.
     pub lateness: Lateness,
 }
 
@@ -87,27 +87,27 @@ struct Way {
 struct Port {
     name: String,
     socket: OwnedFd,
-    /// Joining of frames was on, and is to be again.
+    /// Whether to re-enable GRO.
     joined: bool,
 }
 
-/// Frames read from one side before the other has its turn.
+/// Frames read from one side before the other is served.
 const READS_PER_TURN: usize = 64;
 
-/// Bytes of receive buffer to ask for: bursts of several key frames.
+/// Requested receive buffer in bytes: bursts of several key frames.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// The header of an Ethernet frame, which is not on the air.
+/// The header of an Ethernet frame, which is not sent over Wi-Fi.
 const ETHERNET: usize = 14;
 
-/// What is read at once: the largest frame of segmentation offload with its headers.
+/// Size of one read: the largest frame of segmentation offload with its headers.
 const LARGEST: usize = HEADER_LEN + (1 << 16) + 256;
 
 impl Bridge {
     /// Opens both interfaces.
     ///
     /// # Errors
-    /// Without CAP_NET_RAW, or if one is not there or down.
+    /// CAP_NET_RAW is missing, or an interface is missing or down.
     pub fn open(config: Config) -> Result<Bridge, HopError> {
         let client = Port::open(&config.client_side)?;
         let host = Port::open(&config.host_side)?;
@@ -140,16 +140,16 @@ impl Bridge {
         })
     }
 
-    /// What ends [`Bridge::run`].
+    /// A handle to stop [`Bridge::run`].
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         self.stop.clone()
     }
 
-    /// Bridges until it is stopped; what is under way then is forgotten. The courses begin now.
+    /// Bridges until it is stopped; frames in flight are then discarded. The schedules start now.
     ///
     /// # Errors
-    /// If an interface goes away or down.
+    /// An interface disappears or goes down.
     pub fn run(mut self) -> Result<Report, HopError> {
         self.origin = std::time::Instant::now();
         let origin = self.origin;
@@ -183,7 +183,7 @@ impl Bridge {
         }
     }
 
-    /// Waits for the next release, a frame or the end; whether it is the end.
+    /// Waits for the next release, a frame or the end; returns whether it is the end.
     fn wait(&mut self, now: Instant) -> Result<bool, HopError> {
         let air = self.air.as_mut().and_then(Live::next_timeout);
         let mut fds = [
@@ -220,7 +220,7 @@ impl Way {
         }
     }
 
-    /// Hands a frame to the interface at the end of this direction.
+    /// Sends a frame to the interface at the end of this direction.
     fn put(&self, frame: &[u8], bytes: &mut Vec<u8>, report: &mut Report) {
         bytes.clear();
         bytes.extend_from_slice(&NOTHING_TO_DO);
@@ -242,8 +242,8 @@ impl Way {
                 Ok((_, len)) => len,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                // A kind of offload that the kernel has no word for (packet(7) gives EINVAL); the
-                // frame is gone.
+                // A kind of offload that the kernel can't describe (packet(7) gives EINVAL); the
+                // frame is lost.
                 Err(error) if error.kind() == ErrorKind::InvalidInput => {
                     report.unreadable += 1;
                     continue;
@@ -280,7 +280,7 @@ impl Port {
         )
         .map_err(|error| failed(error.into()))?;
         let index = rustix::net::netdevice::name_to_index(&any, name)
-            .map_err(|_| failed(says("there is none of this name in this network namespace")))?;
+            .map_err(|_| failed(says("no such interface in this network namespace")))?;
         let socket = sys::open(index).map_err(|error| {
             failed(match error.kind() {
                 ErrorKind::PermissionDenied => {
@@ -295,10 +295,10 @@ impl Port {
             ))));
         }
         if sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER).is_err() {
-            // Less is not wrong, only lossy in bursts.
+            // A smaller buffer is only lossy in bursts.
             let _ = sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER);
         }
-        // Without the privilege to switch it off, joined frames are cut again where they come.
+        // Without the privilege to switch it off, merged frames are segmented again on arrival.
         let joined = sys::joins_frames(&socket, name).unwrap_or(false)
             && sys::join_frames(&socket, name, false).is_ok();
         Ok(Port {

@@ -175,8 +175,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let missing = table.missing();
     ensure!(
         missing == 0,
-        "points that could not be measured: {missing}; the lines above say why, and --vary with \
-         --points measures them alone"
+        "points that could not be measured: {missing}; see the reasons above; --vary with \
+         --points measures only these"
     );
     Ok(())
 }

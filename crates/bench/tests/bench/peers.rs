@@ -1,4 +1,4 @@
-//! `openuvr bench peers` with the programs that are there, and where none is.
+//! `openuvr bench peers` with the installed programs, and without any.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -36,7 +36,7 @@ fn those_that_are_there_are_measured_like_ours() {
         let row = row(&all, name);
         if let Some(what) = row["skipped"].as_str() {
             assert!(what.starts_with("install "), "{row}");
-            // It is wrapped where it is long.
+            // Long lines are wrapped.
             let words = Vec::from_iter(text.split_whitespace()).join(" ");
             assert!(words.contains(&format!("skipped: {what}")), "{text}");
             assert!(row["direct"].is_null(), "{row}");
@@ -56,8 +56,8 @@ fn those_that_are_there_are_measured_like_ours() {
             assert!(psnr.expect("pictures to compare") > 20.0, "{row}");
             assert!(reactions.expect("presses") > 0, "{row}");
         }
-        // On a busy machine another program may be so late that no picture of the time is kept, and no
-        // press is waited for so long.
+        // On a busy machine another program may be so late that no picture of the time is stored,
+        // and presses time out.
         let compared = figures["compared"].as_u64().expect("a count");
         assert_eq!(compared > 0, psnr.is_some(), "{row}");
         if row["takes_input"] == false {
@@ -81,7 +81,7 @@ fn ours_and_a_peer_go_over_a_link_that_loses() {
         if row["skipped"].is_null() {
             let wire = &row["loss"]["wire_mbps"]["median"];
             assert!(
-                wire.as_f64().expect("what the link was given") > 0.0,
+                wire.as_f64().expect("the link's load") > 0.0,
                 "{row}"
             );
         }
@@ -139,13 +139,13 @@ fn a_name_that_is_none_of_them_is_told() {
     let out = out.expect("it starts");
     let said = String::from_utf8_lossy(&out.stderr);
     assert!(
-        said.contains("choose of openuvr, openuvr-ordinary, gstreamer, webrtc, ffmpeg, tigervnc"),
+        said.contains("expected one of openuvr, openuvr-ordinary, gstreamer, webrtc, ffmpeg, tigervnc"),
         "{said}"
     );
     assert_eq!(out.status.code(), Some(2));
 }
 
-/// Where Xvfb is.
+/// The path of Xvfb.
 fn xvfb() -> std::path::PathBuf {
     let out = Command::new("sh").args(["-c", "command -v Xvfb"]).output();
     let text = String::from_utf8(out.expect("a shell").stdout).expect("a path");

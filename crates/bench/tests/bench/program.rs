@@ -1,4 +1,4 @@
-//! `openuvr bench` as people type it: the program `openuvr` becomes `openuvr-bench`, if that is there.
+//! `openuvr bench` as typed by users: the program `openuvr` executes `openuvr-bench`, if installed.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ fn built() -> [PathBuf; 2] {
     [bench.with_file_name("openuvr"), bench.to_owned()]
 }
 
-/// `openuvr` with these words, on whose path is only `path`.
+/// Runs `openuvr` with these arguments and only `path` on its `$PATH`.
 fn openuvr(program: &Path, path: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(program);
     command.args(words).env("PATH", path);
@@ -74,7 +74,7 @@ fn without_the_program_one_line_says_what_to_do() {
     let folder = Folder::new("alone");
     let [built, bench] = built();
     let alone = folder.0.join("openuvr");
-    // A link would still be beside the other: /proc/self/exe names the file behind it.
+    // A symbolic link would still be next to the other program: /proc/self/exe resolves it.
     std::fs::copy(built, &alone).expect("room");
     for name in ["demo", "bench", "lab"] {
         let out = openuvr(&alone, Path::new("/nonexistent"), &[name, "--help"]);
@@ -87,7 +87,7 @@ fn without_the_program_one_line_says_what_to_do() {
         );
         assert_eq!((out.status.code(), out.stdout.len()), (Some(1), 0));
     }
-    // It is also found on the path.
+    // It is also found on `$PATH`.
     let elsewhere = folder.0.join("elsewhere");
     std::fs::create_dir(&elsewhere).expect("room");
     symlink(bench, elsewhere.join("openuvr-bench")).expect("room");

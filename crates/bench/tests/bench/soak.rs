@@ -1,4 +1,4 @@
-//! `openuvr lab soak`: a few seconds of what takes an hour.
+//! `openuvr lab soak`: a few seconds of it.
 
 use super::{has_displays, openuvr_bench};
 

@@ -1,5 +1,5 @@
-//! Begins of handshakes that nobody finishes, from several addresses, each of which has shown that it
-//! receives: what makes a host work.
+//! Unfinished handshakes from several addresses, each of which has proven that it receives: they
+//! cost a host computation.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -12,24 +12,24 @@ use openuvr_proto::time;
 
 use super::Attack;
 
-/// Whom they claim to be.
+/// The claimed identity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Claim {
-    /// Somebody who wants to pair.
+    /// A new device that wants to pair.
     Pairing,
-    /// The device with this id, which anybody on the way can read.
+    /// The device with this ID, which an on-path attacker can read.
     Device(ClientId),
-    /// A device that was never here, another one each time.
+    /// An unknown device, a different one each time.
     Stranger,
 }
 
-/// A cookie is good for 8 s at least.
+/// A cookie is valid for at least 8 s.
 const SHOWN_FOR: Duration = Duration::from_secs(4);
 
-/// How long a host's challenge is waited for.
+/// Timeout of a host's challenge.
 const TIMEOUT: Duration = Duration::from_millis(20);
 
-// Places in a Begin (`crates/proto/src/control/handshake/layout.rs`).
+// Offsets in a Begin (`crates/proto/src/control/handshake/layout.rs`).
 const ID: usize = 52;
 const NOISE: usize = 101;
 
@@ -46,7 +46,7 @@ struct Sender {
 }
 
 impl Begins {
-    /// From these addresses of this machine to a host.
+    /// Opens senders from these addresses of this machine to a host.
     ///
     /// # Errors
     /// The system's, if one of the addresses is not this machine's.
@@ -70,7 +70,7 @@ impl Begins {
     }
 }
 
-/// Whether the host answers somebody who greets it.
+/// Whether the host answers a greeting.
 ///
 /// # Errors
 /// The system's.
@@ -80,7 +80,7 @@ pub fn answers(host: SocketAddr) -> io::Result<bool> {
     Ok((0..GREETINGS).any(|_| sender.show(Claim::Stranger).is_ok()))
 }
 
-/// How often a host is greeted before it is taken for silent: a second.
+/// Number of greetings before a host counts as silent: one second.
 const GREETINGS: u32 = 50;
 
 impl Attack for Begins {
@@ -94,7 +94,7 @@ impl Attack for Begins {
         let Some(begin) = &mut sender.begin else {
             return Err(io::ErrorKind::NotConnected.into());
         };
-        // A new one each time: a repeated one is answered without work.
+        // Different each time: a repeated one is answered without computation.
         begin[NOISE..NOISE + 8].copy_from_slice(&n.to_le_bytes());
         if self.claim == Claim::Stranger {
             begin[ID..ID + 8].copy_from_slice(&n.to_le_bytes());
@@ -104,7 +104,7 @@ impl Attack for Begins {
 }
 
 impl Sender {
-    /// Has the host hand out a cookie.
+    /// Obtains a cookie from the host.
     fn show(&mut self, claim: Claim) -> io::Result<()> {
         let now = time::Instant(0);
         let trust = match claim {
@@ -121,7 +121,7 @@ impl Sender {
         let hello = client.poll_transmit(now).unwrap_or_default();
         self.socket.send(&hello)?;
         let mut reply = [0; 2048];
-        // What came for the Begins before lies in front of it.
+        // Skip the answers to previous Begins.
         loop {
             let length = self.socket.recv(&mut reply)?;
             client

@@ -1,5 +1,5 @@
-//! Attacks on a portal by HTTP: requests that never end, and guesses at an account's password. Beside them the little
-//! of HTTP that an honest person needs.
+//! Attacks on a portal by HTTP: requests that never end, and guesses at an account's password; and
+//! a minimal HTTP client for the honest user.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream};
@@ -10,7 +10,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_
 
 use super::Attack;
 
-/// How long an answer may take before there is none.
+/// Timeout of an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// An answer of a portal.
@@ -19,14 +19,14 @@ pub struct Answer {
     pub status: u16,
     /// The cookies that it sets, `NAME=VALUE`.
     pub cookies: Vec<String>,
-    /// What it says.
+    /// The body.
     pub body: String,
 }
 
-/// Asks a portal.
+/// Sends a request to a portal.
 ///
 /// # Errors
-/// There is no answer, or none of HTTP.
+/// There is no answer, or it is not HTTP.
 pub fn ask(
     portal: SocketAddr,
     method: &str,
@@ -72,8 +72,8 @@ pub fn log_in(name: &str, password: &str) -> String {
     format!("{{\"name\":\"{name}\",\"password\":\"{password}\"}}")
 }
 
-/// Connections that each have begun a log-in, and never send its body: as many as it may have, and a new one for
-/// each that the portal closes.
+/// Connections that have each started a log-in, but never send its body: as many as configured, and
+/// a new one for each that the portal closes.
 pub struct SlowBodies {
     portal: SocketAddr,
     from: Vec<IpAddr>,
@@ -82,7 +82,7 @@ pub struct SlowBodies {
 
 enum Slot {
     Free,
-    /// It may not be through yet.
+    /// The connection may not be established yet.
     Open(TcpStream),
     Asked(TcpStream),
 }
@@ -98,7 +98,7 @@ impl SlowBodies {
         }
     }
 
-    /// Connections that the portal holds at present.
+    /// Connections currently held by the portal.
     #[must_use]
     pub fn held(&self) -> usize {
         let is_held = |slot: &&Slot| match slot {
@@ -158,8 +158,8 @@ fn is_open(mut stream: &TcpStream) -> bool {
     matches!(stream.read(&mut [0; 512]), Err(why) if is_waiting(&why))
 }
 
-/// Wrong passwords for one account, each from another address of the same /64, or of as many as there are. Addresses
-/// are told as a proxy does it: a machine rarely has so many.
+/// Wrong passwords for one account, each from another address, in one /64 or several. Addresses are
+/// given in a proxy's header, since a machine rarely has enough.
 pub struct Guessing {
     portal: SocketAddr,
     name: String,
@@ -168,7 +168,7 @@ pub struct Guessing {
 }
 
 impl Guessing {
-    /// At this account, from so many networks.
+    /// Targets this account, from `networks` networks.
     #[must_use]
     pub fn new(portal: SocketAddr, name: &str, networks: u16) -> Guessing {
         Guessing {
@@ -179,7 +179,7 @@ impl Guessing {
         }
     }
 
-    /// Guesses that the portal has compared with the password.
+    /// Guesses that the portal compared with the password.
     #[must_use]
     pub fn compared(&self) -> u64 {
         self.compared
@@ -188,7 +188,7 @@ impl Guessing {
 
 impl Attack for Guessing {
     fn strike(&mut self, n: u64) -> io::Result<()> {
-        // Of the block for documentation (RFC 3849).
+        // From the documentation prefix (RFC 3849).
         let network = u16::try_from(n % u64::from(self.networks)).unwrap_or(0);
         let address = u16::try_from(n % 0xffff).unwrap_or(0);
         let from = Ipv6Addr::new(0x2001, 0xdb8, 0, network, 0, 0, 0, address).to_string();
@@ -219,12 +219,12 @@ mod tests {
     }
 
     #[test]
-    fn bodies_are_slow_until_the_other_end_has_enough() {
+    fn slow_bodies_last_until_the_server_closes_them() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let portal = listener.local_addr().unwrap();
         let mut slow = SlowBodies::new(portal, vec![IpAddr::from([127, 0, 0, 1])], 3);
         let mut taken = Vec::new();
-        // Each slot is opened, and asked on as soon as it is through.
+        // Each slot is opened, and its request sent once connected.
         for n in 0..100_000 {
             let _ = slow.strike(n);
             if n < 3 {

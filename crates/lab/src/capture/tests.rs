@@ -52,16 +52,16 @@ fn what_is_no_capture_or_broken_is_named() {
     assert!(said(&[0x1f, 0x8b, 8, 0, 0]).contains("gunzip"));
     let mut file = cut_to_60();
     file.truncate(file.len() - 7);
-    assert!(said(&file).contains("behind packet 1"), "{}", said(&file));
+    assert!(said(&file).contains("after packet 1"), "{}", said(&file));
     // Four billion bytes in a packet.
     let mut absurd = cut_to_60();
     absurd[24 + 8..24 + 12].copy_from_slice(&[0xff; 4]);
     assert!(
-        said(&absurd).contains("behind packet 0"),
+        said(&absurd).contains("after packet 0"),
         "{}",
         said(&absurd)
     );
-    assert!(said(&PCAPNG).contains("broken behind packet 0"));
+    assert!(said(&PCAPNG).contains("corrupt after packet 0"));
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Real sockets on the loopback device; counts, content and order, and of time only that nothing
-//! comes early.
+//! Real sockets on the loopback device; checks counts, content and order, and of time only that no
+//! datagram is early.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -129,7 +129,7 @@ fn jitter_and_a_bottleneck_keep_the_order() {
     );
     assert!(
         begin.elapsed() >= Duration::from_millis(6),
-        "not before its time"
+        "not early"
     );
     assert_eq!((report.up.delivered, report.down.delivered), (100, 100));
     assert_eq!(
@@ -181,7 +181,7 @@ fn there_is_room_for_so_many_clients_and_no_more() {
 
 #[test]
 fn a_target_that_comes_late_is_reached() {
-    // An address that only this process uses, and a port that the system gives to nobody.
+    // An address that only this process uses, and a port outside the ephemeral range.
     let [_, a, b, c] = std::process::id().to_be_bytes();
     let late = SocketAddr::from(([127, a.max(1), b, c], 4719));
     let client = socket();
@@ -239,7 +239,7 @@ fn over_wifi_everything_comes_in_order_and_not_before_its_time() {
             assert_eq!((bytes, from), (i.to_le_bytes().to_vec(), hop));
         }
     });
-    // Each way there is at least one exchange.
+    // There is at least one frame exchange in each direction.
     assert!(begin.elapsed() >= Duration::from_micros(200));
     assert_eq!((report.up.delivered, report.down.delivered), (100, 100));
     assert_eq!((report.up.lost, report.down.overflowed), (0, 0));

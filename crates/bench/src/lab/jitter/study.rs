@@ -139,7 +139,7 @@ fn meanwhile(all: &[Measured]) -> String {
     let most = range(&|cell| cell.conditions.floor.max / 1e3).1;
     let loud = |cell: &&Measured| cell.other_cores > QUIET;
     format!(
-        "While the {} cells were measured it woke {:.0} to {:.0} µs late (median; at most {most:.0} µs), and          during {} of them others used more than {QUIET} cores, {:.2} at most.",
+        "While the {} cells were measured its wake-up latency was {:.0} to {:.0} µs (medians; max {most:.0} µs), and during {} of them other processes used more than {QUIET} cores, {:.2} at most.",
         all.len(),
         floor.0,
         floor.1,

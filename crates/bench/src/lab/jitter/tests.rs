@@ -1,5 +1,5 @@
-//! The command, from its arguments to its folder. Probes are scripts that leave a file made beforehand,
-//! and one that is built from probes/cpp.
+//! Tests of the command, from its arguments to its folder. Probes are scripts that copy a prepared
+//! file, and one built from probes/cpp.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ struct Program {
     jitter: JitterArgs,
 }
 
-/// A folder for probes, and one for the study, that go with their owner.
+/// A folder for probes, and one for the study, removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -36,7 +36,7 @@ impl Scratch {
         std::fs::read_to_string(self.out().join(name)).unwrap()
     }
 
-    /// A probe that leaves these samples and then ends so.
+    /// A probe that writes these samples and then runs `ends`.
     fn probe(&self, name: &str, all: &[Sample], ends: &str) {
         let (program, file) = (self.0.join("probes").join(name), self.0.join("made"));
         sample_file(&file, all);
@@ -116,7 +116,7 @@ fn a_study_leaves_tables_plots_data_and_a_page() {
             .starts_with("cpp-pthread --out ")
     );
     assert!(data["conditions"]["floor"]["count"].as_u64().unwrap() > 0);
-    // The slides' C++ row, and ours below it, in the column of this kernel.
+    // The slides' C++ row, and below it ours, in the column of this kernel.
     let table = scratch.read("runtimes.csv");
     assert!(
         table.contains("C++,theirs,380,578,48.0,34.8,43.1,35.3"),
@@ -197,7 +197,7 @@ fn a_study_goes_on_where_it_was_left() {
     assert_eq!(scratch.read("cells.csv").lines().count(), 3);
     assert!(is(on(&["--pairs", "8"]).unwrap(), 0));
     assert_eq!((runs("one"), runs("two")), (2, 2), "another way to measure");
-    // One that was not whole is measured again.
+    // An incomplete cell is measured again.
     scratch.probe("rust-std", &some(700), "exit 7");
     assert!(is(on(&["--pairs", "4"]).unwrap(), INCOMPLETE));
     scratch.probe("rust-std", &some(700), &counted("two"));
@@ -278,7 +278,7 @@ fn threads_of_a_real_probe_hand_over_in_order() {
         let file = format!("cells/{}.json", cell.replace('/', "-"));
         let measured: Value = serde_json::from_str(&scratch.read(&file)).unwrap();
         assert_eq!(measured["analysis"]["sent"]["count"], count, "{pattern}");
-        // Each has intended ≤ sent ≤ received.
+        // Each sample has intended ≤ sent ≤ received.
         assert_eq!(measured["analysis"]["backwards"], 0, "{pattern}");
         assert_eq!(measured["analysis"]["missing"], 0, "{pattern}");
     }
@@ -301,7 +301,7 @@ fn files_are_analysed_and_damage_is_said() {
     assert!(is(analyse(&file).unwrap(), INCOMPLETE));
     std::fs::write(&file, "time,bytes\n1,2\n").unwrap();
     let error = analyse(&file).unwrap_err().to_string();
-    assert!(error.contains("is no sample file"), "{error}");
+    assert!(error.contains("is not a sample file"), "{error}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ struct Program {
     traffic: TrafficArgs,
 }
 
-/// A folder that goes with its owner.
+/// A folder removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -109,7 +109,7 @@ fn a_broken_capture_leaves_a_folder_and_fails() {
         data["captures"][0]["broken"]
             .as_str()
             .unwrap()
-            .contains("broken behind packet")
+            .contains("corrupt after packet")
     );
     assert!(folder.read("streams.csv").lines().count() > 4);
 }

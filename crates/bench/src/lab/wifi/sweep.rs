@@ -1,4 +1,4 @@
-//! One network, or several that differ in one word or two.
+//! One network, or a sweep over one or two words.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ struct Varied {
     values: Vec<String>,
 }
 
-/// What a sweep is told by: in the terminal, and in plots.
+/// Quantities shown in the terminal.
 const SHOWN: [&str; 8] = [
     "packet_ms",
     "packet_p99_ms",
@@ -33,7 +33,7 @@ const SHOWN: [&str; 8] = [
     "broken_frames_percent",
 ];
 
-/// Which of them have a plot.
+/// Quantities with a plot.
 const PLOTS: [(&str, &str); 6] = [
     ("packet_ms", "packet-delay.svg"),
     ("packet_p99_ms", "packet-delay-p99.svg"),
@@ -43,7 +43,7 @@ const PLOTS: [(&str, &str); 6] = [
     ("broken_frames_percent", "broken-frames.svg"),
 ];
 
-/// A case with what was found.
+/// A case with its results.
 struct Found {
     /// The values of the words that vary.
     values: Vec<String>,
@@ -64,7 +64,7 @@ pub(super) fn run(
         varied.len() <= 2,
         "--vary is given at most twice: one for the axis, one for the lines"
     );
-    // All of them first: a sweep must not end in the middle because of its last value.
+    // Parse all values first: a sweep must not fail in the middle because of its last value.
     let cases = cases(words, &varied)?;
     let mut folder = settings.folder(out, "A Wi-Fi network in the model")?;
     folder.keep("words", words.into());
@@ -188,7 +188,7 @@ fn several(folder: &mut Folder, varied: &[Varied], found: &[Found]) -> Result<()
         .collect();
     print_table(&heads, &rows);
     folder.table(None, &heads, &rows)?;
-    // All of it, with numbers that programs read.
+    // Everything, with machine-readable numbers.
     let columns = || quantities::ALL.iter();
     let heads = names
         .map(str::to_owned)
@@ -225,11 +225,11 @@ fn several(folder: &mut Folder, varied: &[Varied], found: &[Found]) -> Result<()
     Ok(())
 }
 
-/// A quantity over the first word, a line for each value of the second.
+/// A quantity over the first word, with a line per value of the second.
 fn lines(quantity: &Quantity, varied: &[Varied], found: &[Found]) -> Lines {
     let axis = &varied[0];
     let numbers: Option<Vec<f64>> = axis.values.iter().map(|value| number(value)).collect();
-    // Places that are no numbers, or the same twice, stand beside each other.
+    // Values that are not numeric, or not distinct, are spaced evenly.
     let places = |value: &str| {
         let place = axis.values.iter().position(|known| known == value)?;
         Some(
@@ -279,7 +279,7 @@ fn without_unit(words: &str) -> &str {
     words.rsplit_once(", ").map_or(words, |(words, _)| words)
 }
 
-/// The number that a value is: 4, 5.56ms, 10%, 50M. In its own unit.
+/// The numeric value of 4, 5.56ms, 10%, 50M, in its own unit.
 fn number(value: &str) -> Option<f64> {
     let end = value
         .find(|c: char| !c.is_ascii_digit() && c != '.')

@@ -13,7 +13,7 @@ struct Program {
     wifi: WifiArgs,
 }
 
-/// A folder that goes with its owner.
+/// A folder removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -72,7 +72,7 @@ fn a_sweep_leaves_a_table_plots_data_and_a_page() {
         |case: usize, what: &str| data["cases"][case]["found"][what]["mean"].as_f64().unwrap();
     assert!(
         mean(2, "frame_ms") < mean(0, "frame_ms"),
-        "one burst is sooner whole"
+        "one burst completes earlier"
     );
     assert!(data["machine"]["cores"].as_u64().unwrap() > 0);
     let plot = folder.read("frame-delay.svg");
@@ -94,7 +94,7 @@ fn one_network_is_told_in_one_table() {
 #[test]
 fn the_published_study_is_a_folder_with_four_figures() {
     let folder = Scratch::new("paper");
-    // Too short for the figures to be right: what is tested is the folder.
+    // Too short for correct figures: this tests the folder.
     study(&folder, &["--paper", "--runs", "2", "--for", "300ms"]).unwrap();
     for name in [
         "figure-19.svg",
@@ -130,7 +130,7 @@ fn a_table_of_packets_is_replayed() {
     assert!(
         folder
             .read("table.csv")
-            .contains("frames later than 16.7ms or not whole")
+            .contains("frames later than 16.7ms or incomplete")
     );
 }
 
