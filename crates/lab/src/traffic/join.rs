@@ -1,12 +1,12 @@
-//! The captures of both ends put together: how long each packet took, what was lost between them, and how
-//! far their clocks are apart and drift.
+//! Joins the captures of both ends: the delay of each packet, losses in between, and the offset and
+//! drift of the clocks.
 //!
-//! Packets are told by the first bytes of what they carry, so that address translation between the ends
-//! does not matter. Clocks are compared by the packets that were fastest: the drift is the one that leaves
-//! the least round trip as long as it can be (with one direction alone it is the line below all delays that
-//! is highest in its middle: Moon, Skelly, Towsley, Estimation and removal of clock skew from network
-//! delay measurements, INFOCOM 1999). The offset is then what makes the fastest packets of both
-//! directions equally fast; how far that is wrong can't be known, but not by more than that delay.
+//! Packets are identified by the first bytes of their payload, so that address translation between
+//! the ends does not matter. Clocks are compared by the fastest packets: the drift is the one that
+//! maximises the minimum round trip (with one direction only, the line below all delays that is
+//! highest in its middle: Moon, Skelly, Towsley, Estimation and removal of clock skew from network
+//! delay measurements, INFOCOM 1999). The offset is then chosen such that the fastest packets of
+//! both directions have equal delays; its error is unknown, but bounded by that delay.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -21,66 +21,65 @@ use super::reader::{Open, Seen, Window, walk};
 use crate::capture::datagram::Endpoint;
 use crate::wifi::Way;
 
-/// What two captures say together.
+/// The result of joining two captures.
 #[derive(Debug, Serialize)]
 pub struct Joined {
-    /// Whether the captures were named in the other order: seen by packets that arrive before they leave.
+    /// Whether the captures were given in reverse order: packets arrive before they leave.
     pub swapped: bool,
-    /// The client's clock minus the server's in the middle, ns; `None` if there are packets of one direction
-    /// alone.
+    /// The client's clock minus the server's in the middle, ns; `None` if there are packets in only
+    /// one direction.
     pub offset_ns: Option<f64>,
-    /// By how much the client's clock is faster, millionths.
+    /// Drift of the client's clock, ppm.
     pub drift_ppm: f64,
-    /// Of how many packets one was looked at: 1 for captures of up to half a million.
+    /// Sampling interval: 1 for captures of up to half a million packets.
     pub one_of: u64,
     /// From server to client.
     pub down: Crossing,
-    /// And back.
+    /// From client to server.
     pub up: Crossing,
-    /// Of video, from when a frame's first packet left until its last arrived, ns.
+    /// Video frame delay: from the departure of the first packet to the arrival of the last, ns.
     pub frame_ns: Distribution,
-    /// From a down packet's leaving to its arrival and back: the medians of both directions together, ns.
-    /// No offset is in it.
+    /// Round trip: the sum of both directions' median delays, ns. It is independent of the offset.
     pub round_trip_ns: Option<f64>,
 }
 
-/// What became of the packets of a direction.
+/// The fates of the packets of a direction.
 #[derive(Debug, Default, Serialize)]
 pub struct Crossing {
-    /// Packets that left while the other end captured.
+    /// Packets sent while the other end captured.
     pub sent: u64,
-    /// Those that arrived.
+    /// Packets that arrived.
     pub arrived: u64,
-    /// How long each took, ns; without a known offset, how much longer than the fastest.
+    /// Delays, ns; without a known offset, relative to the fastest.
     pub delay_ns: Distribution,
-    /// The same of video alone.
+    /// The same for video only.
     pub video_delay_ns: Distribution,
 }
 
 /// Why captures can't be joined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the two captures have no packet in common ({server} and {client} packets that can be told apart)"
+    "the two captures have no packet in common ({server} and {client} identifiable packets)"
 )]
 pub struct Unrelated {
-    /// Of the first.
+    /// Identifiable packets of the first capture.
     pub server: usize,
-    /// Of the second.
+    /// Identifiable packets of the second capture.
     pub client: usize,
 }
 
-/// Bytes that tell packets apart: those of an RTP header and as many again, all of OpenUVR's header, and what a
-/// capture of 66 bytes of each packet still has.
+/// Bytes that identify a packet: an RTP header plus 12 bytes, or OpenUVR's whole header; they fit a
+/// snapshot length of 66 bytes.
 const TELLS: usize = 24;
 
-/// Packets that are looked at; where there are more, every second, fourth, … of them: the same at both ends.
+/// Maximum number of sampled packets; beyond it, every second, fourth, … packet, the same at both ends.
 const MOST: usize = 1 << 19;
 
-/// The largest drift that is looked for, millionths: crystals have 100 at most, twice that between two, and
-/// virtual machines a little more.
+/// The largest drift in the search, as a fraction: crystals have at most 100 ppm, twice that
+/// between two, and virtual machines slightly more.
 const LARGEST_DRIFT: f64 = 500e-6;
 
-/// A table that keeps every 2ⁿth of its keys when it is full.
+/// A table that thins out to every 2ⁿth key when it is full.
 #[derive(Debug)]
 struct Thinned<V> {
     values: HashMap<u64, V>,
@@ -119,15 +118,15 @@ struct Sighting {
     at: u64,
     way: Way,
     is_video: bool,
-    /// Another had the same first bytes.
+    /// Another packet had the same first bytes.
     is_double: bool,
 }
 
-/// What is remembered of one capture.
+/// The sampled packets of one capture.
 #[derive(Debug, Default)]
 struct End {
     packets: Thinned<Sighting>,
-    /// When the first and the last packet of each frame came.
+    /// Times of the first and the last packet of each frame.
     frames: Thinned<(u64, u64)>,
     span: Option<(u64, u64)>,
     origin: u64,
@@ -136,7 +135,7 @@ struct End {
 impl End {
     fn read(open: &mut Open<'_>, window: Window, server: Endpoint) -> End {
         let mut end = End::default();
-        // What is broken was named by the analysis.
+        // The analysis has reported errors already.
         let (account, _) = walk(open, window, &mut |seen| end.see(seen, server));
         end.origin = account.origin_ns;
         end
@@ -170,7 +169,7 @@ impl End {
     }
 }
 
-/// The same at both ends and in each run.
+/// A hash that is equal at both ends and in each run.
 fn key(what: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     what.hash(&mut hasher);
@@ -249,14 +248,14 @@ fn joined(
             crossing.video_delay_ns.record(whole(delay));
         }
     }
-    // What left while the other end captured, and not in its last moments.
+    // Packets sent while the other end captured, except in its last moments.
     let to_client = |at: u64| at as f64 + clock.at(at as f64 - all.0);
     let to_server = |at: u64| at as f64 - clock.at(at as f64 - all.0 - clock.offset);
     let (down, up) = (&mut result.down, &mut result.up);
     count(server, client, Way::Down, &to_client, down);
     count(client, server, Way::Up, &to_server, up);
     for (key, (first, last)) in &server.frames.values {
-        // A frame that lost packets took forever.
+        // A frame with lost packets never completes.
         if let Some((_, arrived)) = client.frames.values.get(key)
             && last > first
         {
@@ -272,9 +271,8 @@ fn joined(
     result
 }
 
-/// How long a packet may be under way that counts as lost if it does not arrive: what left in the last
-/// moments of the other capture is not counted (a guess with room; links of this study hold packets for
-/// tens of milliseconds).
+/// Maximum delay of a packet: packets sent in the last moments of the other capture are not counted
+/// as lost (a guess with margin; links of this study hold packets for tens of milliseconds).
 const UNDER_WAY: f64 = 200e6;
 
 fn count(from: &End, to: &End, way: Way, there: &dyn Fn(u64) -> f64, crossing: &mut Crossing) {
@@ -292,14 +290,14 @@ fn count(from: &End, to: &End, way: Way, there: &dyn Fn(u64) -> f64, crossing: &
     }
 }
 
-/// Packets that both ends saw, and the middle of their times.
+/// Packets seen at both ends, and the middle of their times.
 fn pairs(server: &End, client: &End) -> (f64, Vec<Pair>) {
     let mut all = Vec::new();
     for (key, at_server) in &server.packets.values {
         let Some(at_client) = client.packets.values.get(key) else {
             continue;
         };
-        // The two ends may differ in who sent more, if one capture is short.
+        // If one capture is short, the two ends may identify different servers.
         if at_server.is_double || at_client.is_double || at_server.way != at_client.way {
             continue;
         }
@@ -314,18 +312,18 @@ fn pairs(server: &End, client: &End) -> (f64, Vec<Pair>) {
     for pair in &mut all {
         pair.at -= middle;
     }
-    // Of a map, in no order: sums of fractions would differ from run to run.
+    // The map is unordered: sort, so that floating-point sums are reproducible.
     all.sort_by(|a, b| a.at.total_cmp(&b.at).then(a.apart.total_cmp(&b.apart)));
     (middle, all)
 }
 
-/// The client's clock against the server's, by the times that captures count from their own first packets.
+/// The client's clock against the server's, each relative to its capture's first packet.
 #[derive(Debug)]
 struct Clock {
     offset: f64,
     drift: f64,
-    /// The least of client minus server of what came down, with the drift taken out; and the most of
-    /// what went up.
+    /// The minimum of client minus server over packets down, with the drift removed; and the
+    /// maximum over packets up.
     down: Option<f64>,
     up: Option<f64>,
     round_trip: f64,
@@ -337,7 +335,7 @@ impl Clock {
         if pairs.is_empty() {
             return None;
         }
-        // Concave in the drift, so that thirds find its top.
+        // Concave in the drift: ternary search finds the maximum.
         let (mut low, mut high) = (-LARGEST_DRIFT, LARGEST_DRIFT);
         for _ in 0..60 {
             let third = (high - low) / 3.0;
@@ -364,13 +362,13 @@ impl Clock {
         })
     }
 
-    /// Client's minus server's time, at a server's time from the middle on.
+    /// Client's minus server's time, at a server's time relative to the middle.
     fn at(&self, at: f64) -> f64 {
         self.offset + self.drift * at
     }
 }
 
-/// What the drift is to make as high as it can.
+/// The objective of the drift's maximisation.
 fn height(pairs: &[Pair], drift: f64) -> f64 {
     match extremes(pairs, drift) {
         (Some(down), Some(up)) => down - up,
@@ -392,7 +390,7 @@ fn extremes(pairs: &[Pair], drift: f64) -> (Option<f64>, Option<f64>) {
     (down, up)
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Not negative, and less than ages.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Not negative, and small enough.
 fn whole(nanos: f64) -> u64 {
     nanos.max(0.0).round() as u64
 }

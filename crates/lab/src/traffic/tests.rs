@@ -1,4 +1,4 @@
-//! Captures of known truth.
+//! Captures with known ground truth.
 #![allow(
     clippy::cast_possible_truncation,
     reason = "captures of a test are short"
@@ -45,7 +45,7 @@ fn stream<'a>(analysis: &'a Analysis, way: Way, name: &str) -> &'a StreamFound {
     found.unwrap_or_else(|| panic!("no {name} in {:?}", analysis.streams))
 }
 
-/// Off by at most this share.
+/// Asserts a relative error of at most `share`.
 fn assert_near(value: Option<f64>, want: f64, share: f64) {
     let value = value.expect("a value");
     assert!((value / want - 1.0).abs() <= share, "{value}, not {want}");
@@ -62,7 +62,7 @@ fn the_server_sends_as_was_generated() {
         assert_eq!(video.stream.account(Kind::Rtp).unwrap().lost, 0);
         let sent = video.video.as_ref().unwrap();
         let frames = sent.frames.as_ref().unwrap();
-        // The first and the last may be cut off.
+        // The first and the last may be incomplete.
         assert_eq!(frames.broken, 0);
         assert!((1..=2).contains(&(truth.frames - frames.whole)));
         assert_near(frames.interval_ns.mean(), 1e9 / fps, 0.01);
@@ -70,7 +70,7 @@ fn the_server_sends_as_was_generated() {
         assert_near(sent.usual_interval(), 5.56e6, 0.001);
         let found = sent.idle().unwrap().1;
         assert!((found - truth.idle).abs() < 0.005, "{found} {}", truth.idle);
-        // As the study's captures.
+        // Like the study's captures.
         assert_near(Some(truth.batches), batches, 0.15);
         assert!((truth.idle - idle).abs() < 0.08, "{} at {fps}", truth.idle);
     }
@@ -91,7 +91,7 @@ fn table_3_is_that_of_the_study() {
         }
         let found = stream(analysis, way, row.name);
         assert_near(found.stream.sizes.mean(), row.bytes, 0.03);
-        // Its video has 53.45 Mb/s where it says 50.
+        // Its video has 53.45 Mb/s, not the nominal 50.
         let share = if row.name == "RTP video" { 0.12 } else { 0.01 };
         assert_near(found.stream.gaps.mean().map(|gap| gap / 1e6), row.ms, share);
     }
@@ -111,7 +111,7 @@ fn what_arrives_at_once_is_what_was_sent_as_one() {
     let (_, video) = client.main_video().unwrap();
     let assembly = video.frames.as_ref().unwrap().assembly_ns.mean();
     assert!(assembly > Some(5e6), "{assembly:?}");
-    // The two kinds of jitter: one forgets within a batch, the other is about the assembly.
+    // The two kinds of jitter: one decays within a batch, the other reflects the assembly.
     let each = video.jitter_ns.mean().unwrap();
     assert!(video.frame_jitter_ns.mean().unwrap() > 3.0 * each);
 }
@@ -131,7 +131,7 @@ fn losses_are_counted_and_repairs_recognised() {
     assert!(frames.broken > 50 && frames.whole > 50);
     let repair = stream(&client, Way::Down, "RTP repair");
     assert_eq!(repair.stream.sizes.count(), truth.repeated);
-    // At the server nothing is lost yet.
+    // At the server there are no losses yet.
     let server = analysed(&written(&generated, &generated.server)).unwrap();
     let video = stream(&server, Way::Down, "RTP video");
     assert_eq!(video.stream.account(Kind::Rtp).unwrap().lost, 0);
@@ -162,7 +162,7 @@ fn both_ends_tell_delays_losses_and_clocks() {
     let found = join_files(&server, &client).unwrap();
     assert!(!found.swapped);
     assert!((found.drift_ppm - 20.0).abs() < 2.0, "{}", found.drift_ppm);
-    // In the middle it has drifted by 20 millionths of 5 s. Packets up and down are not equally fast.
+    // In the middle it has drifted by 20 ppm of 5 s. Uplink and downlink delays differ.
     let offset = found.offset_ns.unwrap() - 1.7e9 - 100e3;
     assert!(offset.abs() < 150e3, "{offset}");
     assert_near(found.down.delay_ns.mean(), truth.delay_ns, 0.1);
@@ -183,7 +183,7 @@ fn captures_of_different_things_are_not_joined() {
     assert!(error.to_string().contains("no packet in common"), "{error}");
 }
 
-/// Datagrams from 10.0.0.1 to 10.0.0.2, each with its time.
+/// A capture of datagrams from 10.0.0.1 to 10.0.0.2 at these times.
 fn capture(datagrams: &[(u64, Vec<u8>)]) -> File {
     let ends: (SocketAddr, SocketAddr) = (
         "10.0.0.1:5004".parse().unwrap(),
@@ -205,7 +205,7 @@ fn rtp(sequence: u16, timestamp: u32, marker: bool, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Frames at 60 a second, of four packets each, as single packets.
+/// Frames at 60 per second, of four packets each, as single packets.
 fn rtp_burst(frames: u16, length: usize) -> Vec<(u64, Vec<u8>)> {
     (0..frames * 4)
         .map(|packet| {
@@ -237,7 +237,7 @@ fn joined_packets_are_the_same_as_single_ones() {
     }
 }
 
-/// A pcap file of raw IP packets that were cut to so many bytes.
+/// A pcap file of raw IP packets with a snapshot length.
 fn cut(file: &File, most: usize) -> File {
     let mut short: Vec<u8> = vec![0x4d, 0x3c, 0xb2, 0xa1, 2, 0, 4, 0];
     short.extend([0; 8]);
@@ -268,7 +268,7 @@ fn short_captures_say_the_same() {
             .collect::<Vec<_>>()
     };
     assert_eq!(said(&long), said(&short));
-    // Where it is cut there are headers no more: the usual size stands in.
+    // Without captured headers the usual size is assumed.
     let mut all = rtp_burst(10, 1200);
     let large: Vec<u8> = (40..44)
         .flat_map(|n| rtp(n, 15_000, n == 43, 1200))
@@ -281,7 +281,7 @@ fn short_captures_say_the_same() {
     assert_eq!(video.stream.account(Kind::Rtp).unwrap().lost, 0);
 }
 
-/// OpenUVR's media, 20 datagrams a frame; the sender stamps each as it leaves.
+/// OpenUVR's media, 20 datagrams per frame, each with its send timestamp.
 fn openuvr(number: u64, sent: u64) -> Vec<u8> {
     let mut bytes = vec![1, 2, 0, 0, 9, 0, 0, 0];
     bytes.extend(number.to_le_bytes());
@@ -319,15 +319,15 @@ fn a_broken_capture_is_told_up_to_there() {
     let cut: File = whole[..whole.len() / 2].into();
     let analysis = analysed(&cut).unwrap();
     let ended = analysis.ended.unwrap().to_string();
-    assert!(ended.contains("broken behind packet 199"), "{ended}");
+    assert!(ended.contains("corrupt after packet 199"), "{ended}");
     assert_eq!(analysis.account.datagrams, 199);
     let mut back = rtp_burst(100, 1200);
     back[300].0 = 0;
     let mut jumps = back.clone();
     jumps[50].0 += 90_000 * SECOND;
     for (all, says, count) in [
-        (back, "clock goes back by 1.2 s", 300),
-        (jumps, "clock goes forward by 90000.0 s", 50),
+        (back, "clock steps back by 1.2 s", 300),
+        (jumps, "clock steps forward by 90000.0 s", 50),
     ] {
         let analysis = analysed(&capture(&all)).unwrap();
         let ended = analysis.ended.unwrap().to_string();
@@ -375,7 +375,7 @@ fn streams_without_end_take_no_memory() {
 
 #[test]
 fn a_sender_that_is_late_still_sends_video() {
-    // 60 frames a second by their timestamps, 38 by the clock.
+    // 60 frames per second by their timestamps, 38 by the clock.
     let mut late = rtp_burst(100, 1200);
     for (at, _) in &mut late {
         *at = *at / 38 * 60;

@@ -1,8 +1,8 @@
-//! The model between real programs: datagrams go in when they come, and out when they would have
-//! come through.
+//! The model in real time between real programs: datagrams go in on arrival, and come out at their
+//! simulated delivery.
 //!
 //! It is the same model as in [`scenario`](super::scenario), driven by a clock: the same packets at
-//! the same times have the same fates. What it is not: a socket (that is [`hop`](crate::hop)).
+//! the same times have the same fates. It opens no socket (that is [`hop`](crate::hop)).
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::link::{Counters, MAX_UNDER_WAY};
 #[derive(Debug)]
 pub struct Live {
     network: Network,
-    /// Other people's traffic.
+    /// Background traffic.
     others: Streams,
     category: Category,
     begin: Instant,
@@ -43,31 +43,31 @@ struct Datagram {
     bytes: Vec<u8>,
 }
 
-/// A datagram that is through.
+/// A delivered datagram.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival {
-    /// When it should come out.
+    /// Delivery time.
     pub due: Instant,
-    /// Which way it went.
+    /// Its direction.
     pub way: Way,
-    /// To or from which station.
+    /// Its station.
     pub station: usize,
-    /// What it is.
+    /// Its payload.
     pub bytes: Vec<u8>,
 }
 
-/// Packets of others are numbered from here on.
+/// First identifier of background packets.
 const OTHERS: u64 = 1 << 63;
 
-/// How far others may be behind the clock while nothing is under way.
+/// Maximum lag of the background traffic behind the clock while no datagram is in flight.
 const CATCH_UP: Nanos = 50 * MILLISECOND;
 
 impl Live {
-    /// The network of a scenario, from `begin` on. Of the scenario's traffic there is only that of
-    /// others: video and controllers are what is sent.
+    /// The network of a scenario, from `begin` on. Only the scenario's background traffic is
+    /// generated: video and controllers are the real datagrams.
     ///
     /// # Errors
-    /// If no such scenario can be.
+    /// The scenario is impossible.
     pub fn new(scenario: &Scenario, begin: Instant, seed: u64) -> Result<Live, Impossible> {
         scenario.check()?;
         let viewers = scenario.viewers();
@@ -90,13 +90,13 @@ impl Live {
         })
     }
 
-    /// Stations there are for clients: numbers below this.
+    /// Number of stations for clients; their indices are below it.
     #[must_use]
     pub fn stations(&self) -> usize {
         self.viewers
     }
 
-    /// A datagram sets out at `now`, which must not go back between calls. On the air it is a packet
+    /// Sends a datagram at `now`, which must not decrease between calls. On the air it is a packet
     /// of `on_air` bytes from its IP header on.
     pub fn send(&mut self, now: Instant, to: (Way, usize), bytes: Vec<u8>, on_air: usize) {
         let at = self.since_begin(now);
@@ -129,7 +129,7 @@ impl Live {
         self.network.send(at, offer);
     }
 
-    /// The next datagram that is through by `now`.
+    /// The next datagram delivered by `now`.
     pub fn poll(&mut self, now: Instant) -> Option<Arrival> {
         let until = self.since_begin(now);
         self.carry_others(until);
@@ -167,27 +167,27 @@ impl Live {
         None
     }
 
-    /// When [`Live::poll`] is worth calling; `None` where nobody sends.
+    /// When to call [`Live::poll`] next; `None` without traffic.
     pub fn next_timeout(&mut self) -> Option<Instant> {
         let others = self.others.next_at();
         let next = if self.under_way.is_empty() {
-            // Now and then, so that what others do need not be made up for all at once.
+            // Periodically, so that the background traffic does not have to catch up all at once.
             others? + CATCH_UP
         } else {
-            // Others come first, if they come earlier: they may take the channel.
+            // Earlier background packets come first: they may occupy the channel.
             let own = self.network.next_timeout();
             own.into_iter().chain(others).min()?
         };
         Some(self.begin + Duration::from_nanos(next))
     }
 
-    /// What happened to datagrams from stations, and to stations.
+    /// Counters of datagrams from stations, and to stations.
     #[must_use]
     pub fn counters(&self) -> (Counters, Counters) {
         (self.up, self.down)
     }
 
-    /// How long datagrams took down to the stations.
+    /// Delays of datagrams to the stations.
     #[must_use]
     pub fn crossing(&self) -> &Lateness {
         &self.crossing
@@ -206,7 +206,7 @@ impl Live {
         Some(datagram)
     }
 
-    /// Lets others send what they send until then.
+    /// Sends the background traffic until `until`.
     fn carry_others(&mut self, until: Nanos) {
         while self.others.next_at().is_some_and(|at| at <= until)
             && let Some(mut departure) = self.others.next()

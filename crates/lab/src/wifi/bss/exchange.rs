@@ -1,33 +1,33 @@
-//! One turn on the channel: who begins, what they send, and what comes of it.
+//! One frame exchange on the channel: access, transmission, and result.
 
 use super::super::reorder::{Held, Reorder};
 use super::super::setup::{Delivery, Moment, Way};
 use super::super::{Nanos, Timing};
 use super::{Bss, Event, Mpdu, Packet, Queue, Sender, Sent};
 
-/// What a sender puts into a PPDU for one station: the first packets of a queue.
+/// A PPDU's contents for one station: the first packets of a queue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Load {
     pub(super) queue: usize,
     pub(super) count: usize,
-    /// With what their MPDUs add.
+    /// Including MPDU overhead.
     pub(super) bits: u64,
-    /// Of the packets alone.
+    /// Without overhead.
     pub(super) bytes: u64,
     pub(super) mcs: u8,
 }
 
-/// How a PPDU lies in time.
+/// Timing of a PPDU.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span {
-    /// Its first bit.
+    /// Start of its first bit.
     pub(super) begin: Nanos,
-    /// The end of its acknowledgement.
+    /// End of its acknowledgement.
     pub(super) end: Nanos,
 }
 
 impl Bss {
-    /// The turn that begins at `start`.
+    /// Performs the exchange that starts at `start`.
     pub(super) fn transmit(&mut self, start: Nanos) {
         let (idle_from, slot) = (self.idle_from, self.timing.slot);
         let mut first = Vec::new();
@@ -42,7 +42,7 @@ impl Bss {
             }
         }
         self.next = None;
-        // Within a node, the most urgent goes ahead; for the others it is as if they had collided.
+        // Within a node, the most urgent category wins; the others behave as after a collision (internal collision).
         let senders = &self.senders;
         let is_beaten = |index: usize| {
             let one = &senders[index];
@@ -60,7 +60,7 @@ impl Bss {
         }
     }
 
-    /// One sender has the channel.
+    /// Transmission of a single sender.
     fn send(&mut self, index: usize, start: Nanos) {
         if self.setup.ofdma && self.senders[index].node == 0 {
             let shared = self.share(index, start);
@@ -97,7 +97,7 @@ impl Bss {
         self.end_turn(index, delivered, end, events);
     }
 
-    /// What is the same however many stations were sent to.
+    /// Common end of an exchange with one or several stations.
     pub(super) fn end_turn(
         &mut self,
         index: usize,
@@ -117,13 +117,13 @@ impl Bss {
         sender.draw(end);
     }
 
-    /// Whether a PPDU with so many bytes of packets begins with RTS and CTS.
+    /// Whether a PPDU with this many bytes is preceded by RTS/CTS.
     fn is_announced(&self, bytes: u64) -> bool {
         let above = self.setup.rts_above;
         above.is_some_and(|above| bytes > u64::from(above))
     }
 
-    /// What a sender would put into its PPDU.
+    /// The contents of a sender's next PPDU.
     fn load(&mut self, index: usize, start: Nanos) -> Load {
         let sender = &self.senders[index];
         let (queue, way) = (sender.next_queue(), sender.way());
@@ -140,7 +140,7 @@ impl Bss {
         self.fill(index, queue, mcs, rate, room)
     }
 
-    /// How long a PPDU of a sender may be.
+    /// Maximum duration of a sender's PPDU.
     pub(super) fn room(&self, index: usize) -> Nanos {
         let timing = &self.timing;
         let around = timing.reservation() + timing.sifs + timing.block_ack;
@@ -149,7 +149,7 @@ impl Bss {
         left.min(timing.longest_ppdu)
     }
 
-    /// As many packets of a queue as fit into so much time at so many bits a symbol; one at least.
+    /// Packets of a queue that fit into `room` at `rate` bits per symbol; at least one.
     pub(super) fn fill(&self, index: usize, queue: usize, mcs: u8, rate: u64, room: Nanos) -> Load {
         let Timing {
             preamble,
@@ -180,8 +180,8 @@ impl Bss {
         load
     }
 
-    /// Decides what becomes of the packets of a load; how many came through. `rate` are the bits in a
-    /// symbol of a part of the channel, 0 for all of it.
+    /// Determines the fates of a load's packets; returns the number delivered. `rate` is the bits
+    /// per symbol of a part of the channel (resource unit), 0 for the whole channel.
     pub(super) fn deliver(
         &mut self,
         index: usize,
@@ -242,7 +242,7 @@ impl Bss {
         delivered
     }
 
-    /// Several begin within a slot: senders with their times.
+    /// A collision: senders that start within a slot, with their times.
     fn collide(&mut self, colliding: &[(usize, Nanos)], start: Nanos) {
         let mut end = start;
         let mut unannounced = Vec::new();
@@ -270,7 +270,7 @@ impl Bss {
         }
     }
 
-    /// Data, not only an RTS, went into a collision.
+    /// A collision of data, not only of an RTS.
     fn lose_all(&mut self, index: usize, load: Load, end: Nanos) {
         let limit = self.setup.retry_limit;
         let mut given_up = Vec::new();
@@ -288,7 +288,7 @@ impl Bss {
         }
     }
 
-    /// A turn of a sender failed as a whole: it waits longer, and in the end gives a packet up.
+    /// A sender's exchange failed: it increases its contention window, and drops a packet at the retry limit.
     fn fail(&mut self, index: usize) {
         let (limit, end) = (self.setup.retry_limit, self.idle_from);
         let sender = &mut self.senders[index];
@@ -304,7 +304,7 @@ impl Bss {
         self.senders[index].draw(end);
     }
 
-    /// A packet that was taken out of its queue will not be sent.
+    /// Drops a packet that was taken out of its queue.
     fn give_up(&mut self, index: usize, queue: usize, mpdu: Mpdu, at: Nanos) {
         let sender = &mut self.senders[index];
         sender.backlog -= 1;
@@ -323,7 +323,7 @@ impl Bss {
     }
 }
 
-/// Who gets the packets of a queue, and what is told of it.
+/// The receiver of a queue's packets, and the resulting events.
 struct Receiver<'a> {
     station: usize,
     way: Way,
@@ -333,7 +333,7 @@ struct Receiver<'a> {
 }
 
 impl Receiver<'_> {
-    /// A packet is there.
+    /// A packet arrived.
     fn takes(&mut self, mpdu: Mpdu, at: Nanos) {
         let held = Held {
             id: mpdu.id,
@@ -348,7 +348,7 @@ impl Receiver<'_> {
         }
     }
 
-    /// A packet will never be there.
+    /// A packet was dropped.
     fn gives_up(&mut self, mpdu: Mpdu, at: Nanos) {
         let held = Held {
             id: mpdu.id,

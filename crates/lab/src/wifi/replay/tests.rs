@@ -15,7 +15,7 @@ use pcap_file::{DataLink, TsResolution};
 use super::*;
 use crate::wifi::{MICROSECOND, SECOND, words};
 
-/// A file that goes with its owner.
+/// A file removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -39,7 +39,7 @@ fn read(name: &str, content: &[u8]) -> Result<Recording, ReplayError> {
 
 const SERVER: [u8; 4] = [10, 0, 0, 1];
 
-/// An Ethernet frame with RTP of so many bytes from the IP header on.
+/// An Ethernet frame with RTP, of `bytes` bytes from the IP header on.
 fn frame(from: [u8; 4], to: [u8; 4], timestamp: u32, bytes: usize) -> Vec<u8> {
     let mut rtp = vec![0x80, 96, 0, 1];
     rtp.extend(timestamp.to_be_bytes());
@@ -153,7 +153,7 @@ fn what_is_broken_is_named_with_its_place() {
     cut.truncate(cut.len() - 20);
     let said = |name: &str, content: &[u8]| read(name, content).unwrap_err().to_string();
     let cut = said("cut.pcap", &cut);
-    assert!(cut.contains("behind packet 5"), "{cut}");
+    assert!(cut.contains("after packet 5"), "{cut}");
     let text = said("text", b"what is this\n1\n");
     assert!(text.contains("time_ns and bytes"), "{text}");
     let line = said("line.csv", b"time_ns,bytes\n0,100\n5,many\n");
@@ -193,7 +193,7 @@ fn a_recording_has_the_fate_of_what_was_recorded() {
         ..words::parse("profile=he-su stations=2 background=10M bitrate=20M").unwrap()
     };
     let mut table = String::from("time_ns,bytes,way,station,frame\n");
-    // What others send is not in it: the replay makes it again.
+    // Without the background traffic: the replay generates it again.
     let own = scenario.streams(4).take_while(|d| d.at < scenario.lasting);
     let mut origin = None;
     for departure in own.filter(|d| d.offer.station < 2) {
@@ -213,7 +213,7 @@ fn a_recording_has_the_fate_of_what_was_recorded() {
     let is_sent = |id: &u64| sent[*id as usize].offer.way == Way::Down;
     assert!(replayed.packets.iter().all(is_sent));
     let live = scenario.run(4).unwrap();
-    // Its times begin at the first packet, so that others come at other times.
+    // Its times start at the first packet, so the background traffic is shifted.
     assert_eq!(recording.stations, 2);
     assert_eq!(replayed.broken_frames, 0);
     let down = recording

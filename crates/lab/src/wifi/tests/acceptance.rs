@@ -1,4 +1,4 @@
-//! What was published: the paper's figures, and those that ns-3 gives for the same scenarios.
+//! Published figures of the paper, and figures of ns-3 for the same scenarios.
 
 use crate::wifi::paper::{self, Row};
 use crate::wifi::scenario::Scenario;
@@ -21,7 +21,7 @@ fn the_papers_figures_are_reproduced() {
     assert_eq!(
         asked.len(),
         paper::CASES,
-        "each case has a name of its own: {asked:?}"
+        "case names are unique: {asked:?}"
     );
     assert_eq!(table.single_packet, 374_000);
     assert_eq!(table.rows.len(), 18);
@@ -32,7 +32,7 @@ fn the_papers_figures_are_reproduced() {
     assert_eq!(table.trends.len(), 5);
     assert!(table.mean_error() <= 0.03, "{}", table.mean_error());
     assert!(table.is_reproduced());
-    // Reported, not fitted: these are what the paper's own text gives.
+    // Reported, not fitted: these follow from the paper's text.
     let ours = |what: &str| {
         let row = table.contradictions.iter().find(|row| row.what == what);
         row.unwrap_or_else(|| panic!("no row {what}")).ours.mean
@@ -43,7 +43,7 @@ fn the_papers_figures_are_reproduced() {
     assert!(airtime < 1.3, "16 to 35 % would be 2.2: {airtime}");
 }
 
-/// Durations as ns-3 3.37 has them.
+/// Durations of ns-3 3.37.
 fn ns3_timing() -> Timing {
     Timing {
         rts: 52 * MICROSECOND,

@@ -1,5 +1,5 @@
-//! What holds whatever the scenario: nothing is lost from the account, nothing comes early or twice,
-//! order is kept where it is promised, and the channel is never taken twice.
+//! Invariants of all scenarios: packets are conserved, none is early or duplicated, promised order
+//! is kept, and transmissions don't overlap.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::wifi::setup::{Category, Delivery, Way};
 use crate::wifi::traffic::Departure;
 use crate::wifi::{MILLISECOND, Nanos, SECOND, words};
 
-/// Everything that came of a scenario's packets, each given until nothing is under way any more.
+/// All outcomes of a scenario's packets, until none is in transit.
 fn outcomes(scenario: &Scenario, seed: u64) -> (Vec<Departure>, Vec<Outcome>, Network) {
     let mut network = Network::new(scenario.setup.clone(), scenario.wire, seed).unwrap();
     let departures: Vec<Departure> = (scenario.streams(seed))
@@ -137,7 +137,7 @@ proptest! {
             let (at, lasted) = match event {
                 Event::Sent(Sent { at, lasted, attempted, delivered, .. }) => {
                     prop_assert!(attempted >= delivered && attempted > 0);
-                    prop_assert!(attempted <= 80 * 8, "no more than was allowed: {attempted}");
+                    prop_assert!(attempted <= 80 * 8, "within the limit: {attempted}");
                     (at, lasted)
                 }
                 Event::Collided { at, lasted } => (at, lasted),
@@ -166,7 +166,7 @@ proptest! {
     }
 }
 
-/// Nothing is through faster than a preamble and a symbol.
+/// No packet is faster than a preamble and a symbol.
 fn network_shortest(scenario: &Scenario) -> Nanos {
     let timing = scenario.setup.timing().unwrap();
     timing.preamble
@@ -183,8 +183,8 @@ fn the_same_seed_gives_the_same_run_and_another_another() {
     assert_ne!(run(5).delays, run(6).delays);
 }
 
-/// The first figures of a run, so that a change of the model does not go unnoticed: results of
-/// studies are compared over years.
+/// Pins the first figures of a run, so that a change of the model is noticed: results of studies
+/// are compared over years.
 #[test]
 fn a_run_stays_what_it_was() {
     let run = Scenario {
@@ -211,7 +211,7 @@ fn a_lone_packet_takes_what_the_benchmark_says() {
         first = streams.next().unwrap();
     }
     let mut took = Vec::new();
-    // At the beginning of an idle time; and in the middle of one, where there is no pause before it.
+    // At the start of an idle time, and in its middle without AIFS.
     for at in [0, 5 * MILLISECOND] {
         network.send(at, first.offer);
         while let Some(next) = network.next_timeout() {
