@@ -1,5 +1,5 @@
-//! Losses that are answered by intra refreshes: exactly the frames behind a recovery point
-//! count as whole. No parity and nothing sent again, so that there is something to answer.
+//! Losses answered by intra refreshes: exactly the frames after a recovery point count as complete.
+//! FEC and retransmission are disabled, so that losses occur.
 #![allow(
     clippy::print_stderr,
     clippy::print_stdout,
@@ -30,14 +30,14 @@ fn world(seed: u64) -> World {
     world
 }
 
-/// Frames that came out whole at a client, in order.
+/// Complete frames at a client, in order.
 fn whole(world: &World, client: usize) -> Vec<u32> {
     let shown = world.machine(client).shown.iter();
     let whole = shown.filter(|s| s.fidelity == Fidelity::Whole);
     whole.map(|s| s.frame.0).collect()
 }
 
-/// What must have been whole, from what was lost and where refreshes began.
+/// The frames that must be complete, from the losses and the refreshes' starts.
 fn expected(world: &World, client: usize) -> Vec<u32> {
     let machine = world.machine(client);
     let captured = world.captured_for(client).iter();
@@ -80,7 +80,7 @@ fn frames_behind_a_refreshes_recovery_point_are_whole() {
     let [(begin, after)] = world.waves_sent[..] else {
         panic!("one loss, one refresh: {:?}", world.waves_sent);
     };
-    // It is known when the next frame came without the one that it builds on, and a way back later.
+    // The loss is detected when the next frame arrives without its reference, and known to the host half a round trip later.
     assert!((33..=37).contains(&begin.0), "{begin:?}");
     let clean = begin.0 + u32::from(after);
     let lost = whole(&world, player)
@@ -93,7 +93,7 @@ fn frames_behind_a_refreshes_recovery_point_are_whole() {
     assert!(!world.machine(player).is_broken());
 }
 
-/// Half a minute over a link that loses this share of the datagrams.
+/// Half a minute over a link with this loss.
 fn half_a_minute(mut world: World, loss: f64) -> (World, usize) {
     world.parity = false;
     world.resend = false;
@@ -126,11 +126,11 @@ fn whatever_is_lost_no_frame_counts_too_early_and_none_too_late() {
             other.key_frames_sent.len()
         );
         assert!(refreshes > 0);
-        // Refreshes get through where a loss comes once in many of them; else key frames are made.
+        // Refreshes complete if losses are rare; otherwise key frames are sent.
         assert_eq!(keys == 1, loss < 0.0005, "loss {loss}");
         assert!(
             by_keys > whole.len(),
-            "a key frame is through in one frame, a refresh in {CLEAN_AFTER}"
+            "a key frame completes in one frame, a refresh in {CLEAN_AFTER}"
         );
     }
 }

@@ -1,5 +1,5 @@
-//! A session that carries more than one view of pictures, in the deterministic world: sound beside the
-//! picture, two views, poses that come back in frames.
+//! Sessions with several streams and views in the deterministic world: audio next to video, two
+//! views, poses echoed in frames.
 #![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
 
 use std::time::Duration;
@@ -32,7 +32,7 @@ fn link(delay: u64) -> Impairment {
     }
 }
 
-/// A player that plays sound, too, behind `link` both ways, for ten seconds.
+/// A player with audio, behind `link` both ways, for ten seconds.
 fn heard_over(seed: u64, link: &Impairment) -> (World, usize) {
     let mut world = World::new(seed, SecondPlayer::Refuse);
     let mut device = Device::new(1, Role::Player).behind(link);
@@ -42,7 +42,7 @@ fn heard_over(seed: u64, link: &Impairment) -> (World, usize) {
     (world, player)
 }
 
-/// Payloads that were sent since the client knew of the stream, and neither came out nor were missed.
+/// Payloads sent since the client knew the stream that are neither played nor missing.
 fn on_their_way(world: &World, client: usize) -> u64 {
     let heard = &world.machine(client).heard;
     let known = heard.first.expect("it heard something") + heard.samples + heard.missing;
@@ -56,7 +56,7 @@ fn a_tone_arrives_sample_by_sample_on_a_good_link() {
     assert_eq!(heard.missing, 0);
     assert!(heard.samples > 9 * 48_000, "{}", heard.samples);
     assert!(on_their_way(&world, player) <= 3);
-    // A payload is 2.5 ms long, and then 3 ms on its way; the first ones wait for the grant.
+    // A payload is 2.5 ms long, and then in flight for 3 ms; the first ones wait for the grant.
     assert!(
         heard.delays[10..]
             .iter()
@@ -84,8 +84,8 @@ fn a_tone_survives_loss_jitter_and_reordering() {
         };
         let (mut world, player) = heard_over(seed, &bad);
         let heard = &world.machine(player).heard;
-        // Each payload is repeated until one in 10 000 is lost with all its repetitions; at first less
-        // is known of the link.
+        // Each payload is repeated until its residual loss is below 1 in 10 000; at first the
+        // link's loss is unknown.
         let gaps = heard.missing / SAMPLES;
         assert!(gaps <= 8, "seed {seed}: {gaps} payloads are missing");
         assert!(heard.samples > 9 * 48_000, "{}", heard.samples);
@@ -121,7 +121,7 @@ fn who_does_not_ask_for_sound_or_a_second_view_gets_none() {
     assert!(!world.events_of(plain).iter().any(streams));
 }
 
-/// When each frame was shown.
+/// Display time of each frame.
 fn times(machine: &Machine) -> Vec<(FrameId, Instant)> {
     machine.shown.iter().map(|s| (s.frame, s.at)).collect()
 }
@@ -140,11 +140,12 @@ fn sound_delays_no_frame() {
         assert_eq!(world.machine(player).heard.missing, 0);
         times(world.machine(player))
     };
-    // On a link with room for both, not by a nanosecond.
+    // On a link with capacity for both, no delay at all.
     let roomy = link(3);
     assert_eq!(shown(&roomy, true), shown(&roomy, false));
-    // On one of 30 Mb/s datagrams wait for each other in the queue: a frame of 20 kB waits for the three of
-    // sound (560 bytes each, 0.15 ms) that come between its own, the key frame and what it delays for more.
+    // On a link of 30 Mb/s datagrams share the queue: a frame of 20 kB waits for the three audio
+    // datagrams (560 bytes each, 0.15 ms) that are interleaved with it, and longer next to a key
+    // frame.
     let narrow = Impairment {
         rate: Some(Bitrate::from_mbps(30)),
         queue: Queue::Bytes(1 << 20),
@@ -160,14 +161,14 @@ fn sound_delays_no_frame() {
     }
 }
 
-/// A player that shows two views behind `link`, after `frames` of each.
+/// A player with two views behind `link`, after `frames` of each.
 fn two_eyes(seed: u64, link: &Impairment, frames: u32) -> (World, usize) {
     let mut world = World::new(seed, SecondPlayer::Refuse);
     world.show_two_views();
     let mut device = Device::new(1, Role::Player).behind(link);
     device.sees_both = true;
     let player = world.connect(&device);
-    // The second view begins when it was granted.
+    // The second view starts once it is granted.
     world.rest(ms(100));
     world.frames(frames);
     world.rest(ms(500));
@@ -243,7 +244,7 @@ fn frames_say_with_which_pose_they_were_drawn() {
         let place = ids.iter().position(|id| *id == echo.pose).unwrap();
         assert_eq!(echo.at, poses[place]);
         assert_eq!(echo.display, Some(PeerInstant(shown.captured.0)));
-        // What the client says of the frame reached the host's books.
+        // The client's report of the frame reached the host's records.
         let records = world.records_of(player).iter();
         let record = records.rev().find(|r| r.frame == shown.frame).unwrap();
         assert_eq!(record.pose, Some(echo.pose));
@@ -266,6 +267,6 @@ fn frames_say_with_which_pose_they_were_drawn() {
     );
     assert!(
         watched.iter().all(|s| s.views == views),
-        "who watches sees from there, too"
+        "observers see from the same pose"
     );
 }

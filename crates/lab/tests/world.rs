@@ -1,5 +1,5 @@
-//! Sessions of a host and its clients in the deterministic world: who may do what, what ends how,
-//! and what arrives although the link loses it.
+//! Sessions of a host and its clients in the deterministic world: roles, ends of sessions, and
+//! delivery despite losses.
 #![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
 
 use std::time::Duration;
@@ -42,7 +42,7 @@ fn all_whole(machine: &Machine) -> bool {
     machine.lost.is_empty() && machine.shown.iter().all(|s| s.fidelity == Fidelity::Whole)
 }
 
-/// The roles that a client was granted, in order.
+/// The roles granted to a client, in order.
 fn roles(world: &World, client: usize) -> Vec<Role> {
     let granted = |event: &ClientEvent| match event {
         ClientEvent::Granted { role, host, .. } => {
@@ -76,7 +76,7 @@ fn a_link_that_is_dead_for_half_a_second_comes_back_clean() {
     let schedule = ImpairmentSchedule::from(loss(0.0))
         .then(ms(1000), loss(1.0))
         .then(ms(1500), loss(0.0));
-    // What was lost last would be asked for when the link is back.
+    // The last losses would be requested when the link is restored.
     world.resend = false;
     let player = world.connect(&Device::new(1, Role::Player).over(schedule));
     let begin = world.now();
@@ -93,7 +93,7 @@ fn a_link_that_is_dead_for_half_a_second_comes_back_clean() {
         "nothing crosses a dead link"
     );
     let whole = |s: &&openuvr_lab::world::Shown| s.fidelity == Fidelity::Whole;
-    // 60 a second; the picture is clean again within 200 ms.
+    // 60 per second; the picture is clean again within 200 ms.
     assert!(between(0, 980).filter(whole).count() >= 55);
     let after: Vec<_> = between(1700, 3000).collect();
     assert!(
@@ -115,8 +115,8 @@ fn a_lost_last_frame_is_repaired_although_nothing_moves() {
         world.set_deaf(player, true);
         world.frames(frames_lost);
         world.set_deaf(player, false);
-        assert!(!world.machine(player).is_broken(), "nothing told of them");
-        world.step("a beacon tells of them, and the still picture is sent again");
+        assert!(!world.machine(player).is_broken(), "they are not announced yet");
+        world.step("a beacon announces them, and the still picture is retransmitted");
         world.rest(ms(300));
         assert!(!world.machine(player).is_broken());
         assert_eq!(world.key_frames_sent.len(), 2);
@@ -153,7 +153,7 @@ fn observers_cost_one_key_frame_in_two_seconds() {
     let key_frames = &world.key_frames_sent;
     assert!(
         key_frames.len() > 5,
-        "the observers did ask: {key_frames:?}"
+        "the observers did request them: {key_frames:?}"
     );
     for pair in key_frames[1..].windows(2) {
         assert!(
@@ -162,7 +162,7 @@ fn observers_cost_one_key_frame_in_two_seconds() {
         );
     }
     assert!(all_whole(world.machine(player)));
-    // Each of their key frames is a frame more at most, where it came between two that moved.
+    // Each of their key frames adds at most one frame, between two moving ones.
     let captured = world.captured_for(player).len();
     assert_eq!(world.machine(player).shown.len(), captured);
     assert!(
@@ -185,7 +185,7 @@ fn observers_cost_one_key_frame_in_two_seconds() {
     };
     assert_eq!(unreported(player), 0);
     assert_eq!(unreported(second), 0);
-    assert!(unreported(first) > 0, "until the host knew that it is dead");
+    assert!(unreported(first) > 0, "until the host detected that it is dead");
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn a_second_player_may_take_over() {
     let first = world.connect(&Device::new(1, Role::Player));
     world.input(first, key(30, true));
     world.rest(ms(100));
-    world.step("the second asks for the role");
+    world.step("the second requests the role");
     let mut device = Device::new(2, Role::Player);
     device.take_over = true;
     let second = world.connect(&device);
@@ -234,7 +234,7 @@ fn a_second_player_may_take_over() {
     assert_eq!(roles(&world, first), [Role::Player, Role::Observer]);
     assert_eq!(roles(&world, second), [Role::Player]);
     assert_eq!(world.role_changes, [(world.session(first), Role::Observer)]);
-    assert_eq!(world.released.len(), 1, "what the first held is released");
+    assert_eq!(world.released.len(), 1, "the first one's keys are released");
     world.step("a third watches; a fourth takes over, and the second can't even watch");
     let third = world.connect(&Device::new(3, Role::Observer));
     device.number = 4;
@@ -246,7 +246,7 @@ fn a_second_player_may_take_over() {
     assert_eq!(world.events_of(second).last(), Some(&ended));
 }
 
-/// Why a client was told to watch, as often as it was granted a role.
+/// Why a client is an observer, for each granted role.
 fn watching(world: &World, client: usize) -> Vec<Option<WatchReason>> {
     let granted = |event: &ClientEvent| match event {
         ClientEvent::Granted { watching, .. } => Some(*watching),
@@ -273,7 +273,7 @@ fn a_displaced_player_gets_the_role_back() {
     assert_eq!(watching(&world, first), [None, Some(TakenOver)]);
     assert_eq!(watching(&world, patient), [Some(PlayerPresent)]);
     assert_eq!(watching(&world, viewer), [Some(Requested)]);
-    world.step("what an observer types goes nowhere, also when it plays again");
+    world.step("an observer's input is discarded, also once it plays again");
     world.input(second, key(30, true));
     world.input(second, key(30, false));
     world.rest(ms(100));
@@ -291,7 +291,7 @@ fn a_displaced_player_gets_the_role_back() {
     world.rest(ms(100));
     let typed: Vec<_> = world.injected.iter().map(|(_, event)| *event).collect();
     assert_eq!(typed, [key(31, true), key(31, false)]);
-    world.step("then the one before it, and then whoever waited; who came to watch watches");
+    world.step("then the previous one, and then the waiting client; a client that asked to observe stays observer");
     world.goodbye(second);
     world.rest(ms(100));
     assert_eq!(
@@ -312,7 +312,7 @@ fn a_player_who_connects_again_finds_its_role() {
     let first = world.connect(&Device::new(1, Role::Player));
     let waits = world.connect(&Device::new(2, Role::Player));
     world.frames(10);
-    world.step("its program was restarted and never said goodbye");
+    world.step("its program was restarted without ending the session");
     world.set_dead(first, true);
     let again = world.connect(&Device::new(1, Role::Player));
     world.rest(ms(100));
@@ -321,7 +321,7 @@ fn a_player_who_connects_again_finds_its_role() {
         watching(&world, waits),
         [Some(WatchReason::TakeOverRefused)]
     );
-    world.step("its link is cut for good");
+    world.step("its link is cut permanently");
     world.set_dead(again, true);
     world.rest(ms(20_000));
     assert_eq!(roles(&world, waits), [Role::Observer, Role::Player]);
@@ -332,7 +332,7 @@ fn a_device_that_connects_again_replaces_its_session() {
     let mut world = World::new(6, SecondPlayer::Refuse);
     let first = world.connect(&Device::new(1, Role::Player));
     world.frames(10);
-    world.step("the client was restarted; its old session never said goodbye");
+    world.step("the client was restarted without ending its old session");
     world.set_dead(first, true);
     world.frames(10);
     let again = world.connect(&Device::new(1, Role::Player));
@@ -381,7 +381,7 @@ fn goodbyes_end_sessions_at_once() {
     let quit = Ending::Goodbye(GoodbyeReason::Quit);
     assert_eq!(world.ended[0].1, quit);
     assert_eq!(world.released.len(), 1);
-    world.step("a client that leaves before it was answered");
+    world.step("a client that leaves before the answer");
     let hasty = world.connect(&Device::new(2, Role::Player).behind(&loss(0.0)));
     world.goodbye(hasty);
     world.rest(ms(10));
@@ -488,7 +488,7 @@ fn the_newest_pose_wins_whatever_is_lost_or_overtaken() {
             }
         }
         assert!(seen.is_sorted_by_key(|(id, _)| id.0), "never an older one");
-        // One pose a millisecond: it has the number of its place.
+        // One pose per millisecond: its number is its position.
         assert!(
             seen.iter()
                 .all(|(id, x)| f64::from(*x) + 1.0 == f64::from(id.0))
@@ -496,7 +496,7 @@ fn the_newest_pose_wins_whatever_is_lost_or_overtaken() {
         seen.dedup();
         let arrived = seen.len() as f64 / 1000.0;
         assert!(arrived > (1.0 - lost) * 0.4, "{arrived} of {lost}");
-        world.step("the link is idle: only the last can still be on its way");
+        world.step("the link is idle: only the last can still be in flight");
         world.rest(ms(50));
         let newest = world.posed().map(|posed| posed.id);
         assert!(
@@ -529,7 +529,7 @@ fn poses_are_bounded_and_those_of_the_player_alone() {
     device.take_over = true;
     let second = world.connect(&device);
     world.rest(ms(100));
-    assert_eq!(world.posed(), None, "it has said nothing yet");
+    assert_eq!(world.posed(), None, "it has sent no pose yet");
     world.pose(first, head(1.0));
     world.pose(second, head(2.0));
     world.rest(ms(10));
@@ -611,7 +611,7 @@ fn motion_to_photon_is_the_truth_although_clocks_drift() {
         let motion: Vec<_> = motion.collect();
         assert!(motion.len() > 80, "{}", motion.len());
         for (computed, truth) in motion {
-            // A clock that runs too fast measures too much, and nothing can be done about it.
+            // A clock that runs fast measures too much, which cannot be corrected.
             let drift = truth * 50 / 1_000_000;
             assert!(computed.abs_diff(truth) <= Duration::from_micros(1) + drift);
             assert!(truth >= ms(3), "a link of 3 ms each way was between");
@@ -619,7 +619,7 @@ fn motion_to_photon_is_the_truth_although_clocks_drift() {
     }
 }
 
-/// Reports take little of the link however many are on their way, and none is lost for good.
+/// Reports take little of the link regardless of the number in flight, and none is lost permanently.
 #[test]
 fn reports_take_little_however_far_away_the_host_is() {
     for (delay, lost, most) in [
@@ -659,7 +659,7 @@ fn a_tap_whose_release_is_late_does_not_repeat() {
     let mut world = World::new(17, SecondPlayer::Refuse);
     let player = world.connect(&Device::new(1, Role::Player));
     world.rest(ms(500));
-    world.step("a tap whose release the link holds back");
+    world.step("a tap with a release delayed by the link");
     world.input(player, key(14, true));
     world.rest(ms(10));
     world.set_dead(player, true);
@@ -697,7 +697,7 @@ fn a_held_key_repeats_over_a_still_picture_and_a_bad_link() {
         assert_eq!(world.repeats, [], "nothing is drawn, and the key repeats");
         world.input(player, key(108, false));
         world.rest(ms(500));
-        // Who holds nothing says no more than before.
+        // A client without held keys sends no more than before.
         let holding = world.upstream(player);
         world.rest(ms(3000));
         let idle = world.upstream(player);

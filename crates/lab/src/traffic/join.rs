@@ -179,7 +179,7 @@ fn key(what: &impl Hash) -> u64 {
 /// A packet at both ends.
 #[derive(Debug, Clone, Copy)]
 struct Pair {
-    /// On the server's clock, in ns, from the middle of all on.
+    /// Server's time in ns, relative to the middle of the capture.
     at: f64,
     /// Client's time minus server's, ns.
     apart: f64,
@@ -190,7 +190,7 @@ struct Pair {
 /// Joins the captures of server and client, each with its analysis.
 ///
 /// # Errors
-/// If they have nothing in common.
+/// They have nothing in common.
 pub fn join(
     server: (&mut Open<'_>, &Analysis),
     client: (&mut Open<'_>, &Analysis),

@@ -25,7 +25,7 @@ const MOST_FRAMES: usize = 32;
 /// One video stream.
 #[derive(Debug, Serialize)]
 pub struct Video {
-    /// A gap longer than this ends a batch, ns.
+    /// Minimum gap that ends a batch, ns.
     pub pause_ns: u64,
     /// Packets of each batch.
     pub batch_packets: Distribution,

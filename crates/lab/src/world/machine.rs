@@ -27,34 +27,34 @@ use super::view::View;
 use super::wakeups::Wakeups;
 use crate::link::LinkModel;
 
-/// A frame that came to an end at a client; moments of the world's clock.
+/// A finished frame at a client; times of the world's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown {
     /// The view.
     pub view: ViewId,
     /// Its frame.
     pub frame: FrameId,
-    /// What it was worth.
+    /// Its fidelity.
     pub fidelity: Fidelity,
-    /// When it was captured.
+    /// Capture time.
     pub captured: Instant,
-    /// When its first datagram arrived.
+    /// Arrival of its first datagram.
     pub first_received: Instant,
-    /// When it was shown.
+    /// Display time.
     pub at: Instant,
-    /// Whether it was a key frame.
+    /// Whether it is a key frame.
     pub key_frame: bool,
-    /// The pose that it was drawn with.
+    /// The pose with which it was drawn.
     pub pose: Option<PoseEcho>,
     /// The views of its picture.
     pub views: Option<Views>,
-    /// Motion-to-photon as the client computed it, and as it was.
+    /// Motion-to-photon latency: as computed by the client, and the true value.
     pub motion: Option<(Duration, Duration)>,
 }
 
 /// A client.
 pub struct Machine {
-    /// Its session's name.
+    /// Session identifier.
     pub session: SessionId,
     clock: Clock,
     wakeups: Wakeups,
@@ -67,13 +67,13 @@ pub struct Machine {
     pub(super) deaf: bool,
     out: Vec<u8>,
     sampled: Vec<Instant>,
-    /// Frames that were shown, in order.
+    /// Displayed frames, in order.
     pub shown: Vec<Shown>,
-    /// Frames that the receiver gave up, in order.
+    /// Frames dropped by the receiver, in order.
     pub lost: Vec<(FrameId, DropCause)>,
-    /// What it heard of the test tone.
+    /// The received part of the test tone.
     pub heard: Heard,
-    /// What its session said.
+    /// Events of its session.
     pub events: Vec<ClientEvent>,
     newest: BTreeMap<ViewId, FrameId>,
 }
@@ -107,7 +107,7 @@ impl Machine {
         }
     }
 
-    /// The state of its picture.
+    /// Whether its picture is broken.
     #[must_use]
     pub fn is_broken(&self) -> bool {
         self.playout.media.views().any(|view| view.picture().broken)
@@ -135,7 +135,7 @@ impl Machine {
         self.send_up(now);
     }
 
-    /// When it has something to do next, and runs.
+    /// Time of its next activity, considering stalls.
     pub(super) fn next_timeout(&self, now: Instant) -> Option<Instant> {
         let control = self.control.next_timeout().map(|t| t.0);
         let own = control.into_iter().chain(self.playout.media.next_timeout());
@@ -149,7 +149,7 @@ impl Machine {
         self.control.next_timeout()
     }
 
-    /// Does what is due at `now`; whether there was anything.
+    /// Performs due activities at `now`; returns whether there were any.
     pub(super) fn turn(&mut self, now: Instant, views: &[View]) -> bool {
         if !self.wakeups.runs(now) {
             return false;
@@ -172,7 +172,7 @@ impl Machine {
         busy | self.send_up(now)
     }
 
-    /// Takes a datagram at `now`, at which its clock shows `mine`, that `arrived` by its clock.
+    /// Receives a datagram at `now`, which is `mine` on its clock; it `arrived` by its clock.
     fn take(
         &mut self,
         (now, mine, arrived): (Instant, Instant, Instant),
@@ -207,7 +207,7 @@ impl Machine {
         any
     }
 
-    /// What the decoders, the display and the loudspeaker would do.
+    /// Stands in for decoders, display and loudspeaker.
     fn hand_out(&mut self, now: Instant, mine: Instant, views: &[View]) {
         while let Some(event) = self.control.poll_event() {
             match event {
@@ -233,7 +233,7 @@ impl Machine {
         self.playout.consult(mine, &mut self.control);
     }
 
-    /// Takes out what there is of a view.
+    /// Takes the available slices of a view.
     fn show(&mut self, now: Instant, mine: Instant, view: &View) {
         while let Some(step) = (self.playout.media.view(view.id)).and_then(|v| v.poll(mine)) {
             let fate = Fate::of(&step);
@@ -249,7 +249,7 @@ impl Machine {
                     assert!(header.frame > newest, "slices in order");
                     assert_eq!(header.view_id(), view.id, "a slice of another view");
                     let sent = view.source.slice(&header, macroblocks.0);
-                    assert!(bytes == sent, "the bytes of {:?} are others", header.frame);
+                    assert!(bytes == sent, "the bytes of {:?} differ", header.frame);
                 }
                 Step::Missing { header, .. } => {
                     assert!(header.frame > newest, "slices in order");
@@ -262,7 +262,7 @@ impl Machine {
         }
     }
 
-    /// A frame came to its end. What came out is decoded and shown in no time.
+    /// Finishes a frame. Decoding and display take no time.
     fn finish(&mut self, now: Instant, mine: Instant, view: ViewId, fate: &Fate) {
         let shown = playout::Presentation {
             decoded: Some(mine),
@@ -295,7 +295,7 @@ impl Machine {
         }
     }
 
-    /// What the client believes of the host's clock is true within its bound.
+    /// Asserts that the client's mapping of the host's clock is within its bound.
     fn check_clock(&self, now: Instant, mine: Instant) {
         let believed = self.control.clock().to_mine(PeerInstant(now.0), mine);
         if let Some(mapped) = believed {

@@ -1,4 +1,4 @@
-//! The model driven by a clock against the model that knows all beforehand.
+//! The real-time model against the model with all packets known in advance.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::wifi::setup::Way;
 use crate::wifi::traffic::Departure;
 use crate::wifi::{Nanos, SECOND, words};
 
-/// When each packet is through, in the order in which they are: way, station, number, time.
+/// Deliveries in order: direction, station, number, time.
 type Deliveries = Vec<(Way, usize, u64, Nanos)>;
 
-/// All packets are known beforehand.
+/// All packets are known in advance.
 fn foretold(scenario: &Scenario, own: &[Departure], seed: u64) -> Deliveries {
     let mut network = Network::new(scenario.setup.clone(), scenario.wire, seed).unwrap();
     let mut deliveries = Vec::new();
@@ -40,7 +40,7 @@ fn foretold(scenario: &Scenario, own: &[Departure], seed: u64) -> Deliveries {
     deliveries
 }
 
-/// A clock goes from one timeout to the next, and datagrams come while it does.
+/// A clock advances from one timeout to the next, and datagrams arrive meanwhile.
 fn driven(scenario: &Scenario, own: &[Departure], seed: u64, begin: Instant) -> Deliveries {
     let mut live = Live::new(scenario, begin, seed).unwrap();
     let mut deliveries = Vec::new();
@@ -57,7 +57,7 @@ fn driven(scenario: &Scenario, own: &[Departure], seed: u64, begin: Instant) -> 
             (None, None) => break,
             (Some(next), due) if due.is_none_or(|due| next < due) => {
                 while let Some(arrival) = live.poll(next) {
-                    assert!(arrival.due <= next, "nothing comes out before its time");
+                    assert!(arrival.due <= next, "no early delivery");
                     note(arrival);
                 }
             }
@@ -118,7 +118,7 @@ fn other_peoples_traffic_is_the_same_with_and_without_a_clock() {
     };
     let all = departures(&scenario, 9);
     let mut foretold = foretold(&scenario, &all, 9);
-    // The clock's user sends only what is his own; numbers of others do not count.
+    // With a clock only the own datagrams are sent; numbers of background packets don't count.
     let is_own = |departure: &&Departure| departure.offer.station < scenario.viewers();
     let own: Vec<Departure> = all.iter().filter(is_own).copied().collect();
     let begin = Instant(5);
@@ -137,7 +137,7 @@ fn other_peoples_traffic_is_the_same_with_and_without_a_clock() {
         let bytes = offer.id.to_le_bytes().to_vec();
         live.send(now, (offer.way, offer.station), bytes, offer.bytes as usize);
     }
-    // What is still under way when the last packet of one's own sets out is not asked for.
+    // Packets still in transit when the last own packet is sent are not polled.
     foretold.truncate(driven.len());
     assert!(driven.len() > 4_000, "{}", driven.len());
     assert!(driven == foretold);
