@@ -6,12 +6,12 @@
 mod browsers;
 mod core_use;
 mod displays;
-mod doors;
 mod environment;
 mod files;
 mod honest;
 pub(crate) mod intruder;
 mod portal;
+mod servers;
 mod table;
 mod victim;
 
@@ -23,27 +23,27 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum as _;
-use openuvr_lab::attack::begins::{Begins, Claim};
 use openuvr_lab::attack::device::{Guessing, Probing};
-use openuvr_lab::attack::floods::{Garbage, Repeated};
+use openuvr_lab::attack::floods::{Garbage, Replayed};
+use openuvr_lab::attack::handshakes::{Claim, HandshakeFlood};
 use openuvr_lab::attack::tap::{Towards, silent};
-use openuvr_lab::attack::{Attack, begins, own, run};
+use openuvr_lab::attack::{Attack, handshakes, own, run};
 use openuvr_lab::script;
 use openuvr_net::address::parse_address;
 
 use self::honest::Honest;
-use self::portal::Against;
+use self::portal::PortalAttack;
 use self::table::{Figures, Judged, Row};
 use openuvr_runtime::clock;
 
 /// Attack one's own host and portal, and report which attacks they withstood.
 ///
 /// Starts a host and an honest client on the loopback of this machine, with an on-path attacker
-/// between them who sees and replays datagrams, and tries one attack after the other. For each it
+/// Starts a host and an honest client on the loopback of this machine, with an on-path attacker
+/// between them that sees and replays datagrams, and tries one attack after the other. For each it
 /// prints the complete frames per second that the client still received, the host's CPU and memory
 /// use, and the attack's own criterion: bytes sent to an address that never answered, PINs guessed,
 /// whether a client reconnected.
-///
 /// With --host it attacks a running host, without an honest client: then only the host's answers
 /// are judged. The address must belong to this machine (to the network namespace of this process);
 /// any other is refused. No attack needs a key, except probes, which only an admitted observer can
@@ -81,7 +81,7 @@ pub(crate) struct Args {
 const HELP: &str = "\
 Examples: all of it, for the table of docs/security.md:
   openuvr lab attack
-Whether a host can be made to send to somebody who did not ask for it:
+Whether a host can be made to send to an address that did not request it:
   openuvr lab attack --only paths,probes
 A host in a network namespace of its own, from within it:
   ip netns exec box openuvr lab attack --host 10.9.0.1:4710 --only garbage,pins";
@@ -132,17 +132,17 @@ impl Kind {
     /// Whether the attack needs an honest client.
     fn needs_client(self) -> bool {
         let without = matches!(self, Kind::Garbage | Kind::Pins | Kind::Begins);
-        !without && self.apart().is_none()
+        !without && self.own_target().is_none()
     }
 
     /// The other target, if the attack does not target a host.
-    fn apart(self) -> Option<Apart> {
+    fn own_target(self) -> Option<OwnTarget> {
         match self {
-            Kind::PortalBodies => Some(Apart::Portal(Against::SlowBodies)),
-            Kind::PortalGuesses => Some(Apart::Portal(Against::Guesses)),
-            Kind::PortalFiles => Some(Apart::Files),
-            Kind::PortalEnvironment => Some(Apart::Environment),
-            Kind::Displays => Some(Apart::Displays),
+            Kind::PortalBodies => Some(OwnTarget::Portal(PortalAttack::SlowBodies)),
+            Kind::PortalGuesses => Some(OwnTarget::Portal(PortalAttack::Guesses)),
+            Kind::PortalFiles => Some(OwnTarget::Files),
+            Kind::PortalEnvironment => Some(OwnTarget::Environment),
+            Kind::Displays => Some(OwnTarget::Displays),
             _ => None,
         }
     }
@@ -150,20 +150,20 @@ impl Kind {
 
 /// An attack that starts its own target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Apart {
-    Portal(Against),
+enum OwnTarget {
+    Portal(PortalAttack),
     Files,
     Environment,
     Displays,
 }
 
-impl Apart {
+impl OwnTarget {
     fn attack(self, name: String, lasting: Duration, stop: &AtomicBool) -> Result<Row> {
         match self {
-            Apart::Portal(against) => portal::attack(name, against, lasting, stop),
-            Apart::Files => files::attack(name),
-            Apart::Environment => environment::attack(name, lasting, stop),
-            Apart::Displays => displays::attack(name, stop),
+            OwnTarget::Portal(against) => portal::attack(name, against, lasting, stop),
+            OwnTarget::Files => files::attack(name),
+            OwnTarget::Environment => environment::attack(name, lasting, stop),
+            OwnTarget::Displays => displays::attack(name, stop),
         }
     }
 }
@@ -192,16 +192,16 @@ pub(crate) fn attack(args: &Args) -> Result<ExitCode> {
         (None, true) => Duration::from_secs(1),
         (None, false) => Duration::from_secs(5),
     };
-    let (apart, on_host): (Vec<Kind>, Vec<Kind>) =
-        (kinds.into_iter()).partition(|kind| kind.apart().is_some());
+    let (own_target, on_host): (Vec<Kind>, Vec<Kind>) =
+        (kinds.into_iter()).partition(|kind| kind.own_target().is_some());
     let mut rows = match on_host.is_empty() {
         true => Vec::new(),
         false => attack_host(args, &on_host, lasting, &stop)?,
     };
-    for kind in apart {
-        if let (Some(apart), false) = (kind.apart(), stop.load(Ordering::Relaxed)) {
+    for kind in own_target {
+        if let (Some(own_target), false) = (kind.own_target(), stop.load(Ordering::Relaxed)) {
             eprintln!("attack: {}", kind.name());
-            rows.push(apart.attack(kind.name(), lasting, &stop)?);
+            rows.push(own_target.attack(kind.name(), lasting, &stop)?);
         }
     }
     let cut_short = stop.load(Ordering::Relaxed);
@@ -230,7 +230,7 @@ fn attack_host(
             (Some(honest), host)
         }
     };
-    let scene = Scene {
+    let target = Target {
         host,
         lasting,
         rate: args.rate,
@@ -239,14 +239,14 @@ fn attack_host(
     let mut rows = Vec::new();
     if let Some(honest) = &mut honest {
         eprintln!("attack: streaming without attack for {lasting:?}");
-        rows.push(scene.peace(honest)?);
+        rows.push(target.peace(honest)?);
     }
     for kind in kinds {
         if stop.load(Ordering::Relaxed) {
             break;
         }
         eprintln!("attack: {}", kind.name());
-        rows.push(scene.attack(*kind, honest.as_mut())?);
+        rows.push(target.attack(*kind, honest.as_mut())?);
     }
     if let Some(honest) = honest {
         let whole = honest.whole_frames()?;
@@ -262,7 +262,7 @@ fn chosen(args: &Args) -> Result<Vec<Kind>> {
         .copied()
         .filter(|kind| args.only.is_empty() || args.only.contains(kind))
         .filter(|kind| {
-            let without_host = kind.needs_client() || kind.apart().is_some();
+            let without_host = kind.needs_client() || kind.own_target().is_some();
             !(args.host.is_some() && args.only.is_empty() && without_host)
         })
         .collect();
@@ -273,7 +273,7 @@ fn chosen(args: &Args) -> Result<Vec<Kind>> {
                  it there, or in its network namespace"
             );
         }
-        if let Some(kind) = kinds.iter().find(|kind| kind.apart().is_some()) {
+        if let Some(kind) = kinds.iter().find(|kind| kind.own_target().is_some()) {
             bail!(
                 "the attack {} starts its own target: omit --host",
                 kind.name()
@@ -290,14 +290,14 @@ fn chosen(args: &Args) -> Result<Vec<Kind>> {
 }
 
 /// Target and duration of the attacks.
-struct Scene<'a> {
+struct Target<'a> {
     host: SocketAddr,
     lasting: Duration,
     rate: u32,
     stop: &'a AtomicBool,
 }
 
-impl Scene<'_> {
+impl Target<'_> {
     fn peace(&self, honest: &mut Honest) -> Result<Row> {
         let figures = Figures::begin(Some(honest.host_use()?));
         self.wait(self.lasting, honest)?;
@@ -337,7 +337,7 @@ impl Scene<'_> {
             held: true,
         });
         let row = figures.end(kind.name(), struck, host_use(honest.as_deref())?, judged);
-        if honest.is_none() && !begins::answers(self.host)? {
+        if honest.is_none() && !handshakes::answers(self.host)? {
             return Ok(row.failed("the host no longer answers"));
         }
         Ok(row)
@@ -376,7 +376,7 @@ impl Scene<'_> {
         altered: bool,
         honest: &mut Honest,
     ) -> Result<(u64, Option<Judged>)> {
-        let flood = Repeated::new(honest.tap.forger(towards), altered, 2);
+        let flood = Replayed::new(honest.tap.forger(towards), altered, 2);
         let (struck, _) = self.run(vec![(flood, self.rate)], Some(honest))?;
         Ok((struck, None))
     }
@@ -436,7 +436,12 @@ impl Scene<'_> {
         let rate = BEGINS / u32::try_from(claims.len()).unwrap_or(1);
         let floods = claims
             .into_iter()
-            .map(|claim| Ok((Begins::open(self.host, self.strangers(), claim)?, rate)))
+            .map(|claim| {
+                Ok((
+                    HandshakeFlood::open(self.host, self.strangers(), claim)?,
+                    rate,
+                ))
+            })
             .collect::<Result<Vec<_>>>()?;
         let Some(honest) = honest else {
             let (struck, _) = self.run(floods, None)?;

@@ -173,7 +173,7 @@ mod tests {
     use openuvr_proto::units::Size;
     use openuvr_runtime::lock::lock;
 
-    use super::links::tests::Noted;
+    use super::links::tests::RecordingLink;
     use super::*;
 
     fn parts(words: &[&str]) -> Baselines {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn each_baseline_is_asked_for_by_its_word() {
+    fn each_baseline_is_selected_by_its_name() {
         for baseline in Baseline::value_variants() {
             assert_eq!(parts(&[OPTION, baseline.word()]).0, [*baseline]);
         }
@@ -195,18 +195,18 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_are_sent_one_by_one_if_that_is_asked_for() {
+    fn datagrams_are_sent_one_by_one_on_request() {
         for (asked, sent) in [
             (vec![], vec![3000]),
             (vec![Baseline::Single], vec![1400, 1400, 200]),
         ] {
-            let (noted, parts) = (Arc::new(Noted::default()), Baselines(asked));
+            let (recording, parts) = (Arc::new(RecordingLink::default()), Baselines(asked));
             let rate = Bitrate::from_mbps(10);
-            let link = parts.link(noted.clone(), rate, &Scheduler::ordinary());
+            let link = parts.link(recording.clone(), rate, &Scheduler::ordinary());
             let link = link.expect("nothing is started");
             link.send(PathId::default(), &[7; 3000], 1400)
                 .expect("sent");
-            assert_eq!(*lock(&noted.0), sent);
+            assert_eq!(*lock(&recording.0), sent);
         }
     }
 

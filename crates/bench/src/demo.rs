@@ -21,7 +21,7 @@ use openuvr_net::address::parse_address;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
-use crate::bench::clicks::{self, Ear, Lateness};
+use crate::bench::clicks::{self, ClickRecorder, Lateness};
 use crate::bench::{Frames, Reader, Sighting, SoundFigures, Summary};
 use crate::child::Child;
 use crate::display::VirtualDisplay;
@@ -216,7 +216,7 @@ struct Sound {
 /// Audio source at the host.
 enum Played {
     /// The scene's clicks, recorded at the host and at the client.
-    Clicks([Ear; 2]),
+    Clicks([ClickRecorder; 2]),
     Beeps {
         _player: Child,
     },
@@ -226,7 +226,7 @@ impl Sound {
     fn start(dir: &Path, out: &Path, is_scene: bool) -> Result<Sound> {
         let server = SoundServer::start(dir)?;
         let heard = out.join("openuvr-demo.wav");
-        let ear = |sink| Ear::start(server.address(), sink);
+        let ear = |sink| ClickRecorder::start(server.address(), sink);
         Ok(Sound {
             recorder: server.record(&heard)?,
             played: match is_scene {
@@ -246,7 +246,7 @@ impl Sound {
         let samples = samples_of(&self.heard)?;
         let (count, what) = match &self.played {
             Played::Clicks(ears) => {
-                let [host, client] = ears.each_ref().map(Ear::heard);
+                let [host, client] = ears.each_ref().map(ClickRecorder::clicks);
                 let lateness = Lateness::of(&host, &client, seen, window);
                 println!("demo: {lateness}");
                 (clicks::count(&samples), "clicks")
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blank_picture_is_never_said_to_match() {
+    fn a_blank_picture_never_matches() {
         let verdict = |shown, likeness| Verdict { shown, likeness }.picture();
         assert_eq!(verdict(Some(shot(9)), None), Picture::Blank);
         assert_eq!(verdict(Some(shot(200)), Some(31.0)), Picture::Alike(31.0));

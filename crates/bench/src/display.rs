@@ -37,9 +37,7 @@ impl VirtualDisplay {
         }
         let number = line.trim();
         if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
-            bail!(
-                "Xvfb ended before it reported a display: run `Xvfb -displayfd 1` to see why"
-            );
+            bail!("Xvfb ended before it reported a display: run `Xvfb -displayfd 1` to see why");
         }
         let name = format!(":{number}");
         admit_own_user(number, &authority)
@@ -63,7 +61,7 @@ impl VirtualDisplay {
 }
 
 /// Makes the server admit all processes of this user by their peer credentials: a measurement
-/// connects to several displays at once, among them the user's, whose cookies are in other files.
+/// connects to several displays at once, among them the user's with cookies in other files.
 fn admit_own_user(number: &str, authority: &Authority) -> Result<()> {
     let stream = UnixStream::connect(format!("/tmp/.X11-unix/X{number}"))?;
     let (stream, _) = DefaultStream::from_unix_stream(stream)?;
@@ -94,7 +92,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn two_displays_run_side_by_side_and_leave_nothing_behind() {
+    fn two_displays_run_side_by_side_and_clean_up() {
         let Some(one) = display(Size::new(320, 240)) else {
             return;
         };

@@ -75,7 +75,7 @@ Between two namespaces, client and host, for anything that is Ethernet:
   for n in 'client eth0' 'hop to-client' 'hop to-host' 'host eth0'; do
     set -- $n; ip -n $1 link set dev $2 up; done
   ip netns exec hop openuvr lab hop --bridge to-client,to-host --delay 5ms --loss 1%
-Four viewers on one Wi-Fi channel, and somebody who uploads:
+Four viewers on one Wi-Fi channel with a competing upload:
   openuvr lab hop --to 127.0.0.1:47000 --wifi 'profile=he-su stations=4 per=1% background=20M'";
 
 #[derive(Args, Debug)]
@@ -275,9 +275,7 @@ impl HopArgs {
     fn reproach(&self, came: u64, lateness: &Lateness) -> Option<String> {
         if came == 0 {
             return Some(match &self.bridge {
-                None => {
-                    "no traffic: clients must connect to the --listen address".to_owned()
-                }
+                None => "no traffic: clients must connect to the --listen address".to_owned(),
                 Some((one, other)) => format!("no traffic from {one} or {other}"),
             });
         }
@@ -290,8 +288,12 @@ impl HopArgs {
                 )
             })
         };
-        late(lateness.quantile(990), Some(self.punctual), "the p99 of the")
-            .or_else(|| late(lateness.max(), self.max_late, "the maximum"))
+        late(
+            lateness.quantile(990),
+            Some(self.punctual),
+            "the p99 of the",
+        )
+        .or_else(|| late(lateness.max(), self.max_late, "the maximum"))
     }
 
     /// Up and down.

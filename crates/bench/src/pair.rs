@@ -228,19 +228,21 @@ fn new_directory(parent: &Path, name: &str) -> Result<PathBuf> {
 
 /// The URL of a host's page, from its log.
 pub(crate) fn page_of(host: &mut Child) -> Result<String> {
-    let said = wait_until_said(host, "browsers: ")?;
+    let said = wait_for_log(host, "browsers: ")?;
     let url = said.split(',').next().unwrap_or_default();
     Ok(url.to_owned())
 }
 
 /// The URL for video players, from the log.
 pub(crate) fn stream_of(host: &mut Child) -> Result<String> {
-    wait_until_said(host, "video players: ")
+    wait_for_log(host, "video players: ")
 }
 
 /// Waits for `words` in a child's log, with the same timeout as for listening; the text after them.
-fn wait_until_said(child: &mut Child, words: &str) -> Result<String> {
-    wait_for(child, &format!("print {words:?}"), |child| child.said(words))
+fn wait_for_log(child: &mut Child, words: &str) -> Result<String> {
+    wait_for(child, &format!("print {words:?}"), |child| {
+        child.log_value(words)
+    })
 }
 
 /// Waits until `look` returns a value, with the same timeout as for listening; `what` completes
@@ -311,7 +313,7 @@ impl Pair {
 
     /// The video's current link, such as `udp-gso`; `None` while unknown.
     pub(crate) fn link(&self) -> Option<String> {
-        self.client.said(COMES_BY)
+        self.client.log_value(COMES_BY)
     }
 
     /// An error if one of them has ended, with its last words.
@@ -459,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn the_directory_goes_with_its_owner() {
+    fn the_directory_is_removed_with_its_owner() {
         let dir = TemporaryDir::new().unwrap();
         let path = dir.path().to_path_buf();
         std::fs::write(path.join("file"), "x").unwrap();

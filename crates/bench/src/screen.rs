@@ -65,7 +65,9 @@ impl Screen {
         let memory = conn
             .shm_create_segment(segment, bytes, false)?
             .reply()
-            .with_context(|| format!("the display {display} does not support shared memory (is it remote?)"))?
+            .with_context(|| {
+                format!("the display {display} does not support shared memory (is it remote?)")
+            })?
             .shm_fd;
         Ok(Screen {
             conn,

@@ -165,11 +165,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 fn doubt(ran: Duration, asked: Duration, whole: f64) -> Option<String> {
     let of = |span: Duration| format!("{:.0} s", span.as_secs_f64());
     match () {
-        () if ran < asked => Some(format!(
-            "interrupted after {} of {}",
-            of(ran),
-            of(asked)
-        )),
+        () if ran < asked => Some(format!("interrupted after {} of {}", of(ran), of(asked))),
         () if ran < LEAST => Some(format!("it ran for less than {}", of(LEAST))),
         () if whole < LEAST_WHOLE => Some(format!(
             "only {:.0} % of the requested frames were complete",
@@ -432,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_short_or_hardly_streamed_is_not_judged() {
+    fn interrupted_or_sparse_runs_are_not_judged() {
         let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
         assert_eq!(doubt(minutes(60), minutes(60), 0.99), None);
         for (ran, asked, whole, why) in [
@@ -448,7 +444,12 @@ mod tests {
                 1.0,
                 "less than 60 s",
             ),
-            (minutes(60), minutes(60), 0.02, "only 2 % of the requested frames"),
+            (
+                minutes(60),
+                minutes(60),
+                0.02,
+                "only 2 % of the requested frames",
+            ),
         ] {
             let doubt = doubt(ran, asked, whole).unwrap();
             assert!(doubt.contains(why), "{doubt}");
@@ -456,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_repetitions_and_missing_outcomes_are_noticed() {
+    fn gaps_repetitions_and_missing_outcomes_are_detected() {
         let of = |rows: &[&str]| {
             let header = std::iter::once("session,frame,outcome,…");
             Account::of(header.chain(rows.iter().copied()).map(str::to_owned))

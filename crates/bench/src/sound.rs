@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_plays_at_the_host_is_not_heard_at_the_client() {
+    fn host_audio_stays_out_of_the_client_sink() {
         let dir = crate::pair::TemporaryDir::new().unwrap();
         let server = match SoundServer::start(dir.path()) {
             Ok(server) => server,

@@ -4,10 +4,10 @@
 //! It is not a scanner: [`own`] limits targets to hosts of this machine, and nothing here searches
 //! for others. It gives no verdicts either: the caller measures.
 
-pub mod begins;
 pub mod browsers;
 pub mod device;
 pub mod floods;
+pub mod handshakes;
 pub mod portal;
 pub mod tap;
 

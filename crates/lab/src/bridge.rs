@@ -24,7 +24,7 @@ use crate::hop::{HopError, Stopper, open_air, seeds};
 use crate::lateness::Lateness;
 use crate::link::{Counters, LinkModel};
 use crate::schedule::ImpairmentSchedule;
-use crate::wifi::Way as AirWay;
+use crate::wifi::Direction;
 use crate::wifi::live::Live;
 use crate::wifi::scenario::Scenario;
 use offload::{HEADER_LEN, NOTHING_TO_DO};
@@ -32,9 +32,9 @@ use offload::{HEADER_LEN, NOTHING_TO_DO};
 /// Configuration of a bridge.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The interface whose cable leads to the client.
+    /// The interface towards the client.
     pub client_side: String,
-    /// The interface whose cable leads to the host.
+    /// The interface towards the host.
     pub host_side: String,
     /// From the client to the host.
     pub up: ImpairmentSchedule,
@@ -51,8 +51,8 @@ pub struct Config {
 pub struct Bridge {
     stop: Stopper,
     origin: std::time::Instant,
-    up: Way,
-    down: Way,
+    up: BridgePath,
+    down: BridgePath,
     air: Option<Live>,
     report: Report,
     buffer: Vec<u8>,
@@ -75,9 +75,9 @@ pub struct Report {
 
 /// One direction.
 #[derive(Debug)]
-struct Way {
+struct BridgePath {
     from: Port,
-    on_air: AirWay,
+    on_air: Direction,
     link: LinkModel,
     to: OwnedFd,
 }
@@ -122,15 +122,15 @@ impl Bridge {
         Ok(Bridge {
             stop: Stopper::new()?,
             origin: std::time::Instant::now(),
-            up: Way {
+            up: BridgePath {
                 from: client,
-                on_air: AirWay::Up,
+                on_air: Direction::Up,
                 link: LinkModel::on_course(config.up, begin, up),
                 to: to_host,
             },
-            down: Way {
+            down: BridgePath {
                 from: host,
-                on_air: AirWay::Down,
+                on_air: Direction::Down,
                 link: LinkModel::on_course(config.down, begin, down),
                 to: to_client,
             },
@@ -176,8 +176,8 @@ impl Bridge {
         while let Some(arrival) = self.air.as_mut().and_then(|air| air.poll(started)) {
             self.report.lateness.record(now().since(arrival.due));
             let way = match arrival.way {
-                AirWay::Up => &self.up,
-                AirWay::Down => &self.down,
+                Direction::Up => &self.up,
+                Direction::Down => &self.down,
             };
             way.put(&arrival.bytes, &mut Vec::new(), &mut self.report);
         }
@@ -208,7 +208,7 @@ impl Bridge {
     }
 }
 
-impl Way {
+impl BridgePath {
     fn release(&mut self, now: &impl Fn() -> Instant, report: &mut Report) {
         let started = now();
         let mut bytes = Vec::new();

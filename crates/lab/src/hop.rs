@@ -9,7 +9,7 @@
 //! It is neither a shared medium (without Wi-Fi) nor a router; and it relays datagrams, not
 //! Ethernet frames (that is [`bridge`](crate::bridge)).
 
-mod ends;
+mod captures;
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -24,11 +24,11 @@ use openuvr_proto::time::Instant;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::net::sockopt;
 
-use self::ends::{End, Ends};
+use self::captures::{End, LinkCaptures};
 use crate::lateness::Lateness;
 use crate::link::{Counters, LinkModel};
 use crate::schedule::ImpairmentSchedule;
-use crate::wifi::Way;
+use crate::wifi::Direction;
 use crate::wifi::live::Live;
 use crate::wifi::scenario::Scenario;
 
@@ -59,7 +59,7 @@ pub struct Hop {
     flows: Vec<Flow>,
     air: Option<Live>,
     meter: Meter,
-    ends: Option<Ends>,
+    captures: Option<LinkCaptures>,
     report: Report,
     buffer: Vec<u8>,
 }
@@ -187,7 +187,7 @@ impl Hop {
             flows: Vec::new(),
             air,
             meter: Meter::default(),
-            ends: None,
+            captures: None,
             report: Report::default(),
             buffer: vec![0; 1 << 16],
         })
@@ -218,11 +218,11 @@ impl Hop {
     /// # Errors
     /// The files can't be created.
     pub fn capture(&mut self, folder: &Path) -> Result<(), HopError> {
-        let ends = Ends::begin(folder, self.config.to).map_err(|source| {
+        let captures = LinkCaptures::create(folder, self.config.to).map_err(|source| {
             let what = format!("cannot capture into the folder {}", folder.display());
             HopError { what, source }
         })?;
-        self.ends = Some(ends);
+        self.captures = Some(captures);
         Ok(())
     }
 
@@ -240,11 +240,11 @@ impl Hop {
         };
         let listen = self.config.listen;
         self.origin = std::time::Instant::now();
-        if let Some(ends) = &mut self.ends {
-            ends.begin_clock();
+        if let Some(captures) = &mut self.captures {
+            captures.start_clock();
         }
         loop {
-            self.release_what_is_due();
+            self.release_due();
             let ready = self.wait().map_err(failed(listen))?;
             if ready.stop {
                 return self.into_report();
@@ -262,7 +262,7 @@ impl Hop {
         Instant(0) + self.origin.elapsed()
     }
 
-    fn release_what_is_due(&mut self) {
+    fn release_due(&mut self) {
         let origin = self.origin;
         let now = || Instant(0) + origin.elapsed();
         let started = now();
@@ -275,8 +275,8 @@ impl Hop {
                 && let Some(bytes) = up.poll(started)
             {
                 self.report.lateness.record(now().since(due));
-                if let Some(ends) = &mut self.ends {
-                    ends.see(now(), End::Host, Way::Up, flow.client, &bytes);
+                if let Some(captures) = &mut self.captures {
+                    captures.record(now(), End::Host, Direction::Up, flow.client, &bytes);
                 }
                 let sent = has_left(|| flow.socket.send(&bytes));
                 self.report.unsent += u64::from(!sent);
@@ -285,8 +285,8 @@ impl Hop {
                 && let Some(bytes) = down.poll(started)
             {
                 self.report.lateness.record(now().since(due));
-                if let Some(ends) = &mut self.ends {
-                    ends.see(now(), End::Client, Way::Down, flow.client, &bytes);
+                if let Some(captures) = &mut self.captures {
+                    captures.record(now(), End::Client, Direction::Down, flow.client, &bytes);
                 }
                 let sent = has_left(|| self.socket.send_to(&bytes, flow.client));
                 self.report.unsent += u64::from(!sent);
@@ -298,16 +298,16 @@ impl Hop {
             let mut flows = self.flows.iter();
             let sent = flows.find(|flow| flow.station() == Some(arrival.station));
             let sent = sent.is_some_and(|flow| {
-                if let Some(ends) = &mut self.ends {
+                if let Some(captures) = &mut self.captures {
                     let end = match arrival.way {
-                        Way::Up => End::Host,
-                        Way::Down => End::Client,
+                        Direction::Up => End::Host,
+                        Direction::Down => End::Client,
                     };
-                    ends.see(now(), end, arrival.way, flow.client, &arrival.bytes);
+                    captures.record(now(), end, arrival.way, flow.client, &arrival.bytes);
                 }
                 has_left(|| match arrival.way {
-                    Way::Up => flow.socket.send(&arrival.bytes),
-                    Way::Down => self.socket.send_to(&arrival.bytes, flow.client),
+                    Direction::Up => flow.socket.send(&arrival.bytes),
+                    Direction::Down => self.socket.send_to(&arrival.bytes, flow.client),
                 })
             });
             self.report.unsent += u64::from(!sent);
@@ -366,11 +366,11 @@ impl Hop {
             let flow = &mut self.flows[index];
             flow.last_heard = now;
             self.meter.0[0].add(len);
-            if let Some(ends) = &mut self.ends {
-                ends.see(now, End::Client, Way::Up, client, &self.buffer[..len]);
+            if let Some(captures) = &mut self.captures {
+                captures.record(now, End::Client, Direction::Up, client, &self.buffer[..len]);
             }
             let bytes = self.buffer[..len].to_vec();
-            flow.carry(now, Way::Up, bytes, self.air.as_mut());
+            flow.carry(now, Direction::Up, bytes, self.air.as_mut());
         }
         Ok(())
     }
@@ -382,11 +382,17 @@ impl Hop {
             match flow.socket.recv(&mut self.buffer) {
                 Ok(len) => {
                     self.meter.0[1].add(len);
-                    if let Some(ends) = &mut self.ends {
-                        ends.see(now, End::Host, Way::Down, flow.client, &self.buffer[..len]);
+                    if let Some(captures) = &mut self.captures {
+                        captures.record(
+                            now,
+                            End::Host,
+                            Direction::Down,
+                            flow.client,
+                            &self.buffer[..len],
+                        );
                     }
                     let bytes = self.buffer[..len].to_vec();
-                    flow.carry(now, Way::Down, bytes, self.air.as_mut());
+                    flow.carry(now, Direction::Down, bytes, self.air.as_mut());
                 }
                 Err(error) if is_harmless(&error) => {}
                 Err(_) => return,
@@ -445,8 +451,8 @@ impl Hop {
     }
 
     fn into_report(mut self) -> Result<Report, HopError> {
-        if let Some(ends) = self.ends.take() {
-            self.report.uncaptured = ends.finish().map_err(|source| HopError {
+        if let Some(captures) = self.captures.take() {
+            self.report.uncaptured = captures.finish().map_err(|source| HopError {
                 what: "the captures were not written completely".to_owned(),
                 source,
             })?;
@@ -481,7 +487,7 @@ impl Flow {
     }
 
     /// Puts a datagram on the link.
-    fn carry(&mut self, now: Instant, way: Way, bytes: Vec<u8>, air: Option<&mut Live>) {
+    fn carry(&mut self, now: Instant, way: Direction, bytes: Vec<u8>, air: Option<&mut Live>) {
         match (&mut self.carrier, air) {
             (Carrier::Station(number), Some(air)) => {
                 let on_air = bytes.len() + HEADERS;
@@ -490,8 +496,8 @@ impl Flow {
             (Carrier::Links(links), _) => {
                 let [up, down] = &mut **links;
                 match way {
-                    Way::Up => up.send(now, bytes),
-                    Way::Down => down.send(now, bytes),
+                    Direction::Up => up.send(now, bytes),
+                    Direction::Down => down.send(now, bytes),
                 }
             }
             (Carrier::Station(_), None) => {}

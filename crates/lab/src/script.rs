@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_step_names_is_what_it_was_before() {
+    fn unnamed_values_keep_their_defaults() {
         let slow = Impairment {
             delay: Duration::from_millis(5),
             ..Impairment::default()
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_named() {
+    fn invalid_words_are_named() {
         for (script, step, word) in [
             ("rate=5Q", 1, "rate=5Q"),
             ("0s rate=5M; speed=7", 2, "speed=7"),
@@ -412,7 +412,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_read_or_refused_and_what_is_read_keeps_its_order(
+        fn any_text_is_parsed_in_order_or_refused(
             text in "([0-9.]{0,4}(s|ms|us|k|M|%|)|[;#\n =,]|rate|loss|queue|none|burst-loss|é){0,30}"
         ) {
             if let Ok(schedule) = perfect(&text) {

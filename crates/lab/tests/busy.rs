@@ -1,5 +1,5 @@
 //! Rate control on busy machines: threads with high wake-up latency on a link with headroom, while
-//! a game runs whose frames take a tenth of it. Bitrate and pictures must not suffer.
+//! a game sends frames that take a tenth of it. Bitrate and pictures must not suffer.
 #![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
 
 use std::time::Duration;
@@ -147,7 +147,7 @@ const GAMES: [Game; 3] = [
 ];
 
 #[test]
-fn a_busy_machine_is_not_taken_for_a_thin_link() {
+fn a_busy_machine_is_not_mistaken_for_a_narrow_link() {
     for game in GAMES {
         let quiet = run(game, Busy::Both, &[], true).qp;
         for busy in [Busy::Host, Busy::Client, Busy::Both] {

@@ -73,7 +73,7 @@ fn link(delay: u64, mbps: u64) -> Impairment {
 /// A route change, a roaming radio, a paused virtual machine: the delay increases permanently, but
 /// no queue is full.
 #[test]
-fn a_longer_way_costs_no_rate() {
+fn a_longer_path_costs_no_rate() {
     for (mbps, longer) in [(100, 22), (100, 80), (30, 22), (30, 80), (30, 202)] {
         let run = run(&link(2, mbps), &link(longer, mbps));
         assert!(run.mbps >= 16, "{run:?}");
@@ -84,7 +84,7 @@ fn a_longer_way_costs_no_rate() {
 
 /// A simultaneous drop of the link's rate is followed as usual.
 #[test]
-fn a_longer_way_that_is_narrower_too_is_followed() {
+fn a_longer_and_narrower_path_is_followed() {
     for longer in [2, 22, 80] {
         let run = run(&link(2, 100), &link(longer, 8));
         assert!((4..=8).contains(&run.mbps), "{run:?}");

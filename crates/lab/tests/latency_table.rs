@@ -145,7 +145,7 @@ fn row(name: &str, link: &Impairment) -> String {
         broken = !whole;
     }
 
-    let delay = |s: &openuvr_lab::world::Shown| s.at.since(s.captured);
+    let delay = |s: &openuvr_lab::world::DisplayedFrame| s.at.since(s.captured);
     let whole_shown = new.filter(|s| s.fidelity == Fidelity::Whole);
     let mut delays: Vec<_> = whole_shown.map(delay).collect();
     delays.sort();

@@ -86,7 +86,7 @@ fn lossy(delay: Duration, loss: f64) -> Impairment {
 
 /// A link without loss costs nothing.
 #[test]
-fn without_loss_there_is_no_parity_and_nothing_is_asked_for() {
+fn without_loss_there_is_no_fec_and_no_retransmission() {
     let run = run(&lossy(ms(1), 0.0), true, true);
     assert_eq!((run.whole, run.parity, run.resent), (FRAMES, 0, 0));
 }
@@ -117,7 +117,7 @@ fn one_percent_twenty_milliseconds_away() {
 /// Twelve frames, then no motion: only the protocol itself can repair the last of them. One key
 /// frame is sent first, and further ones only for losses.
 #[test]
-fn bursts_of_frames_end_whole() {
+fn bursts_of_frames_are_repaired() {
     for (percent, whole) in [(1, 90), (5, 80), (20, 60)] {
         for seed in 1..=8 {
             let mut world = World::new(seed, SecondPlayer::Refuse);
@@ -141,7 +141,7 @@ fn bursts_of_frames_end_whole() {
 }
 
 #[test]
-fn what_overtakes_or_comes_twice_costs_no_frame() {
+fn reordering_and_duplication_cost_no_frame() {
     for seed in 1..=8 {
         let mut world = World::new(seed, SecondPlayer::Refuse);
         let link = Impairment {

@@ -63,7 +63,7 @@ fn expected(world: &World, client: usize) -> Vec<u32> {
 }
 
 #[test]
-fn frames_behind_a_refreshes_recovery_point_are_whole() {
+fn frames_after_a_recovery_point_are_complete() {
     let mut world = world(5);
     let player = world.connect(&Device::new(1, Role::Player).behind(&Impairment {
         delay: ms(20),
@@ -111,7 +111,7 @@ fn half_a_minute(mut world: World, loss: f64) -> (World, usize) {
 }
 
 #[test]
-fn whatever_is_lost_no_frame_counts_too_early_and_none_too_late() {
+fn frames_are_complete_exactly_after_recovery_points() {
     for (seed, loss) in [(1, 0.0002), (2, 0.001), (3, 0.003), (4, 0.02)] {
         let (world, player) = half_a_minute(world(seed), loss);
         let whole = whole(&world, player);
@@ -136,7 +136,7 @@ fn whatever_is_lost_no_frame_counts_too_early_and_none_too_late() {
 }
 
 #[test]
-fn who_joins_later_gets_a_key_frame_instead_of_a_refresh() {
+fn a_late_client_gets_a_key_frame_instead_of_a_refresh() {
     let mut world = world(9);
     let player = world.connect(&Device::new(1, Role::Player));
     world.rest(ms(300));

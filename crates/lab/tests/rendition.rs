@@ -53,7 +53,7 @@ fn dropped(world: &World, client: usize, cause: DropCause) -> Vec<FrameId> {
 
 /// A picture skipped due to congestion is due even without motion; otherwise a client would keep an old one.
 #[test]
-fn the_last_picture_arrives_although_it_was_held_back() {
+fn the_last_skipped_picture_arrives() {
     let mut held_back_last = 0;
     for frames in 20..60 {
         let mut world = adaptive(1, SecondPlayer::Refuse);
@@ -72,7 +72,10 @@ fn the_last_picture_arrives_although_it_was_held_back() {
         assert_ne!(held(&world), newest);
         world.check_conservation(player);
     }
-    assert!(held_back_last > 5, "the last picture was skipped {held_back_last} times");
+    assert!(
+        held_back_last > 5,
+        "the last picture was skipped {held_back_last} times"
+    );
 }
 
 /// A frame counts once against the rate, not once per subscriber.
@@ -97,7 +100,7 @@ fn observers_cost_the_player_no_quality() {
 
 /// A frame that an observer can't use yet has an outcome for it, too.
 #[test]
-fn frames_before_an_observers_key_frame_end_at_the_host() {
+fn frames_before_an_observers_key_frame_are_dropped() {
     let mut world = World::new(3, SecondPlayer::Refuse);
     let player = world.connect(&Device::new(1, Role::Player));
     world.frames(60);
@@ -124,7 +127,7 @@ fn frames_before_an_observers_key_frame_end_at_the_host() {
 
 /// A picture does not echo input injected after its capture.
 #[test]
-fn a_frame_echoes_what_was_injected_before_its_capture() {
+fn a_frame_echoes_input_injected_before_its_capture() {
     let mut world = World::new(4, SecondPlayer::Refuse);
     let player = world.connect(&Device::new(1, Role::Player));
     for i in 0..20_u64 {
@@ -152,7 +155,7 @@ fn a_frame_echoes_what_was_injected_before_its_capture() {
 
 /// Estimates of one player's link do not apply to the next.
 #[test]
-fn the_next_players_rate_starts_anew() {
+fn the_next_players_rate_is_reset() {
     let mut world = adaptive(5, SecondPlayer::Refuse);
     let first = world.connect(&Device::new(1, Role::Player).behind(&narrow(3, 64 << 10)));
     world.play(Duration::from_secs(5));
@@ -202,7 +205,7 @@ fn an_observers_slices_do_not_wait_for_the_players_link() {
 /// While something moves, the next frame is the requested key frame: an additional one would fill a
 /// link of twice the rate with key frames.
 #[test]
-fn a_key_frame_takes_the_place_of_a_frame_that_moves() {
+fn a_key_frame_replaces_a_moving_frame() {
     let mut world = World::new(7, SecondPlayer::Refuse);
     (world.parity, world.resend) = (false, false);
     let link = Impairment {

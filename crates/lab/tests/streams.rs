@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use openuvr_lab::link::{Impairment, Queue};
-use openuvr_lab::world::{Device, Machine, Shown, World};
+use openuvr_lab::world::{Device, DisplayedFrame, Machine, World};
 use openuvr_proto::client::ClientEvent;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::streams::AudioFormat;
@@ -99,7 +99,7 @@ fn a_tone_survives_loss_jitter_and_reordering() {
 }
 
 #[test]
-fn who_does_not_ask_for_sound_or_a_second_view_gets_none() {
+fn audio_and_second_views_are_sent_only_on_request() {
     let mut world = World::new(1, SecondPlayer::Observe);
     world.show_two_views();
     let plain = world.connect(&Device::new(1, Role::Player).behind(&link(3)));
@@ -175,7 +175,7 @@ fn two_eyes(seed: u64, link: &Impairment, frames: u32) -> (World, usize) {
     (world, player)
 }
 
-fn of(machine: &Machine, view: ViewId) -> impl Iterator<Item = &Shown> {
+fn of(machine: &Machine, view: ViewId) -> impl Iterator<Item = &DisplayedFrame> {
     machine.shown.iter().filter(move |shown| shown.view == view)
 }
 
@@ -197,7 +197,7 @@ fn two_views_of_a_stream_are_shown_side_by_side() {
 }
 
 #[test]
-fn each_view_is_repaired_and_reported_by_itself() {
+fn each_view_is_repaired_and_reported_separately() {
     for seed in 0..4 {
         let lossy = Impairment {
             loss: 0.03,
@@ -218,7 +218,7 @@ fn each_view_is_repaired_and_reported_by_itself() {
 }
 
 #[test]
-fn frames_say_with_which_pose_they_were_drawn() {
+fn frames_name_the_pose_they_were_drawn_with() {
     let mut world = World::new(1, SecondPlayer::Observe);
     world.draws_poses = true;
     let player = world.connect(&Device::new(1, Role::Player).behind(&link(3)));

@@ -55,7 +55,7 @@ fn roles(world: &World, client: usize) -> Vec<Role> {
 }
 
 #[test]
-fn on_a_perfect_link_all_is_whole_with_one_key_frame() {
+fn a_perfect_link_needs_one_key_frame() {
     let mut world = World::new(1, SecondPlayer::Refuse);
     let player = world.connect(&Device::new(1, Role::Player));
     world.step("a minute's worth of a second");
@@ -71,7 +71,7 @@ fn on_a_perfect_link_all_is_whole_with_one_key_frame() {
 }
 
 #[test]
-fn a_link_that_is_dead_for_half_a_second_comes_back_clean() {
+fn an_outage_of_half_a_second_is_repaired() {
     let mut world = World::new(3, SecondPlayer::Refuse);
     let schedule = ImpairmentSchedule::from(loss(0.0))
         .then(ms(1000), loss(1.0))
@@ -92,7 +92,7 @@ fn a_link_that_is_dead_for_half_a_second_comes_back_clean() {
         0,
         "nothing crosses a dead link"
     );
-    let whole = |s: &&openuvr_lab::world::Shown| s.fidelity == Fidelity::Whole;
+    let whole = |s: &&openuvr_lab::world::DisplayedFrame| s.fidelity == Fidelity::Whole;
     // 60 per second; the picture is clean again within 200 ms.
     assert!(between(0, 980).filter(whole).count() >= 55);
     let after: Vec<_> = between(1700, 3000).collect();
@@ -115,7 +115,10 @@ fn a_lost_last_frame_is_repaired_although_nothing_moves() {
         world.set_deaf(player, true);
         world.frames(frames_lost);
         world.set_deaf(player, false);
-        assert!(!world.machine(player).is_broken(), "they are not announced yet");
+        assert!(
+            !world.machine(player).is_broken(),
+            "they are not announced yet"
+        );
         world.step("a beacon announces them, and the still picture is retransmitted");
         world.rest(ms(300));
         assert!(!world.machine(player).is_broken());
@@ -169,7 +172,7 @@ fn observers_cost_one_key_frame_in_two_seconds() {
         (1260..=1260 + key_frames.len()).contains(&captured),
         "{captured}"
     );
-    let late = |s: &&openuvr_lab::world::Shown| s.at.since(s.captured) > ms(3);
+    let late = |s: &&openuvr_lab::world::DisplayedFrame| s.at.since(s.captured) > ms(3);
     assert_eq!(world.machine(player).shown.iter().filter(late).count(), 0);
     assert_eq!(world.ended.len(), 1);
     assert_eq!(world.ended[0].0, world.session(first));
@@ -185,11 +188,14 @@ fn observers_cost_one_key_frame_in_two_seconds() {
     };
     assert_eq!(unreported(player), 0);
     assert_eq!(unreported(second), 0);
-    assert!(unreported(first) > 0, "until the host detected that it is dead");
+    assert!(
+        unreported(first) > 0,
+        "until the host detected that it is dead"
+    );
 }
 
 #[test]
-fn a_second_player_is_refused_and_hears_it_even_over_a_bad_link() {
+fn a_second_player_is_refused_even_over_a_bad_link() {
     for seed in 0..20 {
         let mut world = World::new(seed, SecondPlayer::Refuse);
         let first = world.connect(&Device::new(1, Role::Player));
@@ -307,7 +313,7 @@ fn a_displaced_player_gets_the_role_back() {
 }
 
 #[test]
-fn a_player_who_connects_again_finds_its_role() {
+fn a_reconnecting_player_keeps_its_role() {
     let mut world = World::new(22, SecondPlayer::Observe);
     let first = world.connect(&Device::new(1, Role::Player));
     let waits = world.connect(&Device::new(2, Role::Player));
@@ -328,7 +334,7 @@ fn a_player_who_connects_again_finds_its_role() {
 }
 
 #[test]
-fn a_device_that_connects_again_replaces_its_session() {
+fn a_reconnecting_device_replaces_its_session() {
     let mut world = World::new(6, SecondPlayer::Refuse);
     let first = world.connect(&Device::new(1, Role::Player));
     world.frames(10);
@@ -395,7 +401,7 @@ fn goodbyes_end_sessions_at_once() {
 }
 
 #[test]
-fn each_input_event_arrives_once_in_order_whatever_is_lost() {
+fn input_arrives_once_and_in_order_despite_losses() {
     for (seed, lost) in [(9, 0.05), (10, 0.2), (11, 0.4)] {
         let mut world = World::new(seed, SecondPlayer::Refuse);
         let link = Impairment {
@@ -463,7 +469,7 @@ fn head(x: f32) -> Pose {
 }
 
 #[test]
-fn the_newest_pose_wins_whatever_is_lost_or_overtaken() {
+fn the_newest_pose_wins_despite_loss_and_reordering() {
     for (seed, lost) in [(15, 0.0), (16, 0.2), (17, 0.5)] {
         let mut world = World::new(seed, SecondPlayer::Refuse);
         let link = Impairment {
@@ -507,7 +513,7 @@ fn the_newest_pose_wins_whatever_is_lost_or_overtaken() {
 }
 
 #[test]
-fn poses_are_bounded_and_those_of_the_player_alone() {
+fn poses_are_bounded_and_only_the_players() {
     let mut world = World::new(18, SecondPlayer::TakeOver);
     let first = world.connect(&Device::new(1, Role::Player));
     world.rest(ms(100));
@@ -540,7 +546,7 @@ fn poses_are_bounded_and_those_of_the_player_alone() {
 }
 
 #[test]
-fn the_pointers_shape_and_place_arrive_whatever_is_lost() {
+fn pointer_shape_and_position_arrive_despite_losses() {
     let mut world = World::new(12, SecondPlayer::Refuse);
     let player = world.connect(&Device::new(1, Role::Player).behind(&loss(0.2)));
     world.frames(30);
@@ -572,7 +578,7 @@ fn the_pointers_shape_and_place_arrive_whatever_is_lost() {
 }
 
 #[test]
-fn a_hidden_source_is_told_to_all_and_so_is_its_return() {
+fn a_hidden_source_and_its_return_are_announced() {
     let mut world = World::new(14, SecondPlayer::Observe);
     let player = world.connect(&Device::new(1, Role::Player).behind(&loss(0.2)));
     world.frames(5);
@@ -596,7 +602,7 @@ fn a_hidden_source_is_told_to_all_and_so_is_its_return() {
 }
 
 #[test]
-fn motion_to_photon_is_the_truth_although_clocks_drift() {
+fn motion_to_photon_is_correct_despite_clock_drift() {
     for ppm in [-50, 0, 50] {
         let mut world = World::new(13, SecondPlayer::Refuse);
         let mut device = Device::new(1, Role::Player).behind(&loss(0.01));
@@ -621,7 +627,7 @@ fn motion_to_photon_is_the_truth_although_clocks_drift() {
 
 /// Reports take little of the link regardless of the number in flight, and none is lost permanently.
 #[test]
-fn reports_take_little_however_far_away_the_host_is() {
+fn reports_take_little_at_any_distance() {
     for (delay, lost, most) in [
         (1, 0.0, 60),
         (300, 0.0, 120),
@@ -655,7 +661,7 @@ fn reports_take_little_however_far_away_the_host_is() {
 }
 
 #[test]
-fn a_tap_whose_release_is_late_does_not_repeat() {
+fn a_tap_with_a_late_release_does_not_repeat() {
     let mut world = World::new(17, SecondPlayer::Refuse);
     let player = world.connect(&Device::new(1, Role::Player));
     world.rest(ms(500));

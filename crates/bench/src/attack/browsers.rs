@@ -5,13 +5,13 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use anyhow::Result;
-use openuvr_lab::attack::browsers::{JunkLogins, Page, Silent, described};
+use openuvr_lab::attack::browsers::{IdleConnections, JunkLogins, Page, described};
 use openuvr_runtime::clock;
 
-use super::doors::TOKEN;
 use super::honest::Honest;
+use super::servers::TOKEN;
 use super::table::Judged;
-use super::{Attackers, Scene};
+use super::{Attackers, Target};
 
 /// Junk log-ins per second of each of [`STRANGERS`].
 const LOGINS: u32 = 500;
@@ -41,14 +41,14 @@ fn strangers() -> impl Iterator<Item = IpAddr> {
 const HONEST: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 41));
 
 /// The successful attempts of browser and player.
-fn tried(scene: &Scene<'_>, honest: &mut Honest) -> Result<(u32, u32)> {
+fn tried(target: &Target<'_>, honest: &mut Honest) -> Result<(u32, u32)> {
     let (mut logged_in, mut told) = (0, 0);
     for _ in 0..TRIES {
         // Failures are counted, not returned: the table shows them.
-        let doors = honest.doors();
-        logged_in += u32::from(doors.browser.log_in(HONEST).unwrap_or(false));
-        told += u32::from(described(doors.players, TOKEN, HONEST).unwrap_or(false));
-        scene.wait(scene.lasting / TRIES, honest)?;
+        let servers = honest.servers();
+        logged_in += u32::from(servers.browser.log_in(HONEST).unwrap_or(false));
+        told += u32::from(described(servers.players, TOKEN, HONEST).unwrap_or(false));
+        target.wait(target.lasting / TRIES, honest)?;
     }
     Ok((logged_in, told))
 }
@@ -63,41 +63,54 @@ fn judged((logged_in, told): (u32, u32)) -> Judged {
 }
 
 /// Invalid log-ins from several networks.
-pub(super) fn logins(scene: &Scene<'_>, honest: &mut Honest) -> Result<(u64, Option<Judged>)> {
-    let page = Page::new(honest.doors().page)?;
+pub(super) fn logins(target: &Target<'_>, honest: &mut Honest) -> Result<(u64, Option<Judged>)> {
+    let page = Page::new(honest.servers().page)?;
     let floods = strangers().map(|from| Ok((JunkLogins::new(page.clone(), from)?, LOGINS)));
     let attackers = Attackers::start(floods.collect::<Result<Vec<_>>>()?);
-    let tried = tried(scene, honest)?;
+    let tried = tried(target, honest)?;
     let (struck, _) = attackers.stop();
     Ok((struck, Some(judged(tried))))
 }
 
 /// Connections that exhaust the limits of both servers.
-pub(super) fn places(scene: &Scene<'_>, honest: &mut Honest) -> Result<(u64, Option<Judged>)> {
-    let doors = honest.doors();
-    let silent = |to| (Silent::new(to, strangers().collect(), HELD), CONNECTIONS);
-    let attackers = Attackers::start(vec![silent(doors.page), silent(doors.players)]);
-    let tried = tried(scene, honest)?;
+pub(super) fn places(target: &Target<'_>, honest: &mut Honest) -> Result<(u64, Option<Judged>)> {
+    let servers = honest.servers();
+    let silent = |to| {
+        (
+            IdleConnections::new(to, strangers().collect(), HELD),
+            CONNECTIONS,
+        )
+    };
+    let attackers = Attackers::start(vec![silent(servers.page), silent(servers.players)]);
+    let tried = tried(target, honest)?;
     let (struck, _) = attackers.stop();
     Ok((struck, Some(judged(tried))))
 }
 
 /// More connections than the host has descriptors: whether its accept threads busy-loop.
-pub(super) fn descriptors(scene: &Scene<'_>, honest: &mut Honest) -> Result<(u64, Option<Judged>)> {
-    let doors = honest.doors();
-    let silent = |to| (Silent::new(to, strangers().collect(), HELD), CONNECTIONS);
-    let floods = vec![silent(doors.page), silent(doors.players)];
+pub(super) fn descriptors(
+    target: &Target<'_>,
+    honest: &mut Honest,
+) -> Result<(u64, Option<Judged>)> {
+    let servers = honest.servers();
+    let silent = |to| {
+        (
+            IdleConnections::new(to, strangers().collect(), HELD),
+            CONNECTIONS,
+        )
+    };
+    let floods = vec![silent(servers.page), silent(servers.players)];
     let before = honest.limit_descriptors(LEFT)?;
     let attackers = Attackers::start(floods);
     // Until they are used up.
-    scene.wait(Duration::from_secs(1), honest)?;
+    target.wait(Duration::from_secs(1), honest)?;
     let (begun, used) = (clock::now(), honest.threads_use(&THREADS)?);
-    scene.wait(scene.lasting, honest)?;
+    target.wait(target.lasting, honest)?;
     let span = clock::now().since(begun).as_secs_f64();
     let share = (honest.threads_use(&THREADS)? - used) / span;
     let (struck, _) = attackers.stop();
     honest.restore_descriptors(before)?;
-    let after = tried(scene, honest)?;
+    let after = tried(target, honest)?;
     let judged = Judged {
         words: format!(
             "its accept threads took {:.0} % of a core; then {}",

@@ -9,7 +9,9 @@ use anyhow::{Context as _, Result};
 use openuvr_proto::control::ticket::{SessionUuid, TicketSigner};
 use serde_json::Value;
 
-use super::intruder::{self, Came, Cookie, REPORT, Try, WAYS, number_of, reach};
+use super::intruder::{
+    self, Attempt, AttemptResult, Cookie, REPORT, SOCKET_KINDS, number_of, reach,
+};
 use super::table::{Figures, Judged, Row};
 use crate::child::Child;
 use crate::pair::{TemporaryDir, wait_for};
@@ -59,9 +61,9 @@ pub(super) fn attack(name: String, stop: &AtomicBool) -> Result<Row> {
     if has_sandbox() {
         ways.push(("sandbox", vec!["--sandbox", readable.as_str()]));
     }
-    let mut found = Found {
+    let mut found = AttemptCounts {
         sandbox: ways.len() > 1,
-        ..Found::default()
+        ..AttemptCounts::default()
     };
     for (name, more) in ways {
         if stop.load(Ordering::Relaxed) {
@@ -79,7 +81,7 @@ pub(super) fn attack(name: String, stop: &AtomicBool) -> Result<Row> {
 
 /// The results of the attempts.
 #[derive(Default)]
-struct Found {
+struct AttemptCounts {
     /// Attempts that must be refused: all at the other display, and those without a cookie at its own.
     tries: u64,
     refused: u64,
@@ -93,12 +95,12 @@ struct Found {
     sandbox: bool,
 }
 
-impl Found {
-    fn count(&mut self, tries: &[Try]) {
+impl AttemptCounts {
+    fn count(&mut self, tries: &[Attempt]) {
         for one in tries {
             let (looked, typed) = match one.came {
-                Came::In { looked, typed } => (looked, typed),
-                Came::NoSocket | Came::Refused => (false, false),
+                AttemptResult::In { looked, typed } => (looked, typed),
+                AttemptResult::NoSocket | AttemptResult::Refused => (false, false),
             };
             if one.own && one.cookie {
                 self.controls += 1;
@@ -106,7 +108,7 @@ impl Found {
                 continue;
             }
             self.tries += 1;
-            self.refused += u64::from(!matches!(one.came, Came::In { .. }));
+            self.refused += u64::from(!matches!(one.came, AttemptResult::In { .. }));
             self.looked += u64::from(looked);
             self.typed += u64::from(typed);
         }
@@ -118,7 +120,7 @@ impl Found {
             true => "",
             false => ", only without --sandbox, since bubblewrap does not work here",
         };
-        let Found {
+        let AttemptCounts {
             tries,
             refused,
             looked,
@@ -134,9 +136,7 @@ impl Found {
                 "inconclusive: no client can connect to the display, not even with its cookie"
                     .to_owned()
             }
-            (false, true) => {
-                "inconclusive: a session does not reach its own display".to_owned()
-            }
+            (false, true) => "inconclusive: a session does not reach its own display".to_owned(),
         };
         Judged {
             words,
@@ -192,17 +192,17 @@ impl Session {
     /// Whether a client with its cookie can connect by both sockets, read the picture and type.
     fn is_reached(&self, display: u32) -> Result<bool> {
         let cookie = Cookie::read(&self.folder.join("xauthority"))?;
-        let whole = Came::In {
+        let whole = AttemptResult::In {
             looked: true,
             typed: true,
         };
-        Ok(WAYS
+        Ok(SOCKET_KINDS
             .iter()
             .all(|way| reach(display, *way, Some(&cookie)) == whole))
     }
 
     /// Waits for the application's report of its attempts.
-    fn tries(&mut self) -> Result<Vec<Try>> {
+    fn tries(&mut self) -> Result<Vec<Attempt>> {
         let file = self.home.join(REPORT);
         wait_for(&mut self.child, "report its attempts", |_| {
             serde_json::from_slice(&fs::read(&file).ok()?).ok()
@@ -220,18 +220,18 @@ impl Drop for Session {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attack::intruder::Way;
+    use crate::attack::intruder::SocketKind;
 
-    fn tries(own: Came, other: Came) -> Vec<Try> {
+    fn tries(own: AttemptResult, other: AttemptResult) -> Vec<Attempt> {
         let all = [(true, false), (true, true), (false, false), (false, true)];
         let came = |(of_own, cookie)| match (of_own, cookie) {
             (true, true) => own,
-            (true, false) => Came::Refused,
+            (true, false) => AttemptResult::Refused,
             (false, _) => other,
         };
-        let one = |(of_own, cookie)| Try {
+        let one = |(of_own, cookie)| Attempt {
             own: of_own,
-            way: Way::Abstract,
+            way: SocketKind::Abstract,
             cookie,
             came: came((of_own, cookie)),
         };
@@ -239,31 +239,35 @@ mod tests {
     }
 
     #[test]
-    fn who_is_let_in_is_told_and_so_is_a_control_that_failed() {
-        let whole = Came::In {
+    fn refused_attempts_and_failed_controls_are_reported() {
+        let whole = AttemptResult::In {
             looked: true,
             typed: true,
         };
         let judged = |own, other, is_there| {
-            let mut found = Found {
+            let mut found = AttemptCounts {
                 is_there,
                 sandbox: true,
-                ..Found::default()
+                ..AttemptCounts::default()
             };
             found.count(&tries(own, other));
             found.judged()
         };
-        let good = judged(whole, Came::Refused, true);
+        let good = judged(whole, AttemptResult::Refused, true);
         assert!(good.held && good.words == "3 of 3 attempts refused");
-        assert!(judged(whole, Came::NoSocket, true).held);
-        let looked = Came::In {
+        assert!(judged(whole, AttemptResult::NoSocket, true).held);
+        let looked = AttemptResult::In {
             looked: true,
             typed: false,
         };
         let bad = judged(whole, looked, true);
         assert!(!bad.held && bad.words.contains("2 captured, 0 typed"));
-        for (own, is_there) in [(whole, false), (Came::Refused, true), (looked, true)] {
-            let void = judged(own, Came::Refused, is_there);
+        for (own, is_there) in [
+            (whole, false),
+            (AttemptResult::Refused, true),
+            (looked, true),
+        ] {
+            let void = judged(own, AttemptResult::Refused, is_there);
             assert!(!void.held && void.words.contains("inconclusive"));
         }
     }

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::displays::{NO_XVFB, has_xvfb};
 use super::table::{Figures, Judged, Row, use_of};
-use super::victim::{Place, Victim};
+use super::victim::{PortalFolder, Victim};
 use crate::programs::program;
 
 /// The portal's variable with a secret: one that operators set where a portal uses remote storage.
@@ -48,8 +48,8 @@ pub(super) fn attack(name: String, lasting: Duration, stop: &AtomicBool) -> Resu
     };
     let mut victim = start(&secrets)?;
     let figures = Figures::begin(Some(use_of(victim.portal.id())?));
-    let session = Session::begin(&victim)?;
-    let (begun, mut seen) = (clock::now(), Seen::default());
+    let session = Session::start(&victim)?;
+    let (begun, mut seen) = (clock::now(), Observations::default());
     while !stop.load(Ordering::Relaxed) {
         seen.look(victim.portal.id(), &session.mark(), &secrets);
         let took = clock::now().since(begun);
@@ -93,7 +93,7 @@ fn contains(text: &[u8], word: &str) -> bool {
 fn start(secrets: &Secrets) -> Result<Victim> {
     let openuvr = program()?.display().to_string();
     // No server listens at port 9 (discard, RFC 863).
-    let mut place = Place::new(&format!(
+    let mut place = PortalFolder::new(&format!(
         "ice_file = \"ice\"\n\
          [local]\nprogram = [{openuvr:?}, \"session\"]\n\
          [turn]\nservers = [\"turn:127.0.0.1:9\"]\nsecret_file = \"relay\"\n"
@@ -109,7 +109,7 @@ fn start(secrets: &Secrets) -> Result<Victim> {
     )?;
     place.set(VARIABLE, &secrets.variable);
     place.set(OWN_VARIABLE, &secrets.variable);
-    place.add_person()?;
+    place.add_account()?;
     place.start()
 }
 
@@ -123,10 +123,10 @@ struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    fn begin(victim: &'a Victim) -> Result<Session<'a>> {
+    fn start(victim: &'a Victim) -> Result<Session<'a>> {
         let id = random()?;
         let body = "{\"application\":\"scene\"}";
-        let (status, said) = victim.ask("PUT", &format!("/api/sessions/{id}"), body)?;
+        let (status, said) = victim.request("PUT", &format!("/api/sessions/{id}"), body)?;
         ensure!(
             status == 202,
             "the portal starts no session: {status}, {said}"
@@ -151,7 +151,7 @@ impl Drop for Session<'_> {
     fn drop(&mut self) {
         // A portal that has ended stops no session: kill its processes.
         let path = format!("/api/sessions/{}", self.id);
-        let asked = self.victim.ask("DELETE", &path, "");
+        let asked = self.victim.request("DELETE", &path, "");
         let until = clock::now() + END;
         while asked.is_ok() && clock::now() < until && !self.processes().is_empty() {
             clock::sleep_until(clock::now() + OFTEN);
@@ -183,7 +183,7 @@ fn read(id: u32, file: &str) -> Vec<u8> {
 
 /// Observations of the processes.
 #[derive(Default)]
-struct Seen {
+struct Observations {
     looks: u64,
     /// Processes of the session with a readable environment.
     of_session: BTreeSet<u32>,
@@ -195,7 +195,7 @@ struct Seen {
     given_away: BTreeSet<String>,
 }
 
-impl Seen {
+impl Observations {
     /// Scans all processes once; `portal` may have the secrets in its environment.
     fn look(&mut self, portal: u32, mark: &str, secrets: &Secrets) {
         let words_of_portal = read(portal, "cmdline");
@@ -204,7 +204,8 @@ impl Seen {
             let (words, environment) = (read(id, "cmdline"), read(id, "environ"));
             let name = String::from_utf8_lossy(&read(id, "comm")).trim().to_owned();
             if secrets.are_in(&words) {
-                self.given_away.insert(format!("the command line of {name}"));
+                self.given_away
+                    .insert(format!("the command line of {name}"));
             }
             if id == portal {
                 self.portal |= secrets.are_in(&environment);
@@ -250,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_anywhere_is_told_and_a_missing_control_too() {
+    fn leaked_secrets_and_failed_controls_are_reported() {
         let secrets = Secrets {
             variable: "hidden".to_owned(),
             relay: "away".to_owned(),
@@ -258,19 +259,19 @@ mod tests {
         assert!(secrets.are_in(b"A=1\0B=hidden\0") && secrets.are_in(b"turn:me:away@relay"));
         assert!(!secrets.are_in(b"A=1\0") && !secrets.are_in(b""));
         assert!(has_variable(b"A=1\0B=2\0", "B=2") && !has_variable(b"A=1\0B=22\0", "B=2"));
-        let all = Seen {
+        let all = Observations {
             of_session: [1, 2].into(),
             program: true,
             application: true,
             portal: true,
-            ..Seen::default()
+            ..Observations::default()
         };
         assert!(all.judged().held);
-        let nothing = Seen::default().judged();
+        let nothing = Observations::default().judged();
         assert!(!nothing.held && nothing.words.contains("inconclusive"));
-        let given = Seen {
+        let given = Observations {
             given_away: ["the command line of host".to_owned()].into(),
-            ..Seen::default()
+            ..Observations::default()
         };
         let given = given.judged();
         assert!(!given.held && given.words == "a secret is in the command line of host");

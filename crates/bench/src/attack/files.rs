@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result};
 use rustix::process::geteuid;
 
 use super::table::{Figures, Judged, Row};
-use super::victim::Place;
+use super::victim::PortalFolder;
 
 /// The account without files: `nobody` on Linux, also the kernel's overflow UID.
 const NOBODY: u32 = 65534;
@@ -29,12 +29,12 @@ const CONTROL: &str = "for-all";
 /// # Errors
 /// A portal can't be started, or ended.
 pub(super) fn attack(name: String) -> Result<Row> {
-    let place = Place::new("")?;
+    let place = PortalFolder::new("")?;
     let data = place.path().join("data");
     set_mode(place.path(), 0o755)?;
     fs::create_dir(&data).with_context(|| format!("can't make {}", data.display()))?;
     set_mode(&data, 0o755)?;
-    place.add_person()?;
+    place.add_account()?;
     let figures = Figures::begin(None);
     let mut tried = Tried::default();
     let victim = place.start()?;
@@ -91,14 +91,14 @@ impl Tried {
     fn judged(self) -> Judged {
         let Tried { files, read, void } = self;
         let held = read.is_empty() && void.is_none();
-        let whom = match geteuid().is_root() {
+        let account = match geteuid().is_root() {
             true => "another account",
             false => "others, by the modes,",
         };
         let words = match void {
             Some(why) => format!("inconclusive: {why}"),
-            None if held => format!("{whom} can read none of {files} files"),
-            None => format!("{whom} can read {}", read.join(", ")),
+            None if held => format!("{account} can read none of {files} files"),
+            None => format!("{account} can read {}", read.join(", ")),
         };
         Judged { words, held }
     }

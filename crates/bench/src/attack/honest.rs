@@ -15,7 +15,7 @@ use openuvr_runtime::trust_store::DeviceStore;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use super::core_use::threads_use;
-use super::doors::{Doors, TOKEN};
+use super::servers::{Servers, TOKEN};
 use super::table::use_of;
 use crate::pair::{Options, Pair, Serve, TemporaryDir, free_tcp_port};
 use openuvr_runtime::clock;
@@ -34,7 +34,7 @@ pub(super) struct Honest {
     observer: Identity,
     trust: Trust,
     client: ClientId,
-    doors: Doors,
+    servers: Servers,
     dir: TemporaryDir,
 }
 
@@ -55,7 +55,7 @@ impl Honest {
         devices.pair(observer.public(), &DeviceName::new("attacker"), 1)?;
         let local = |port| (Ipv4Addr::LOCALHOST, port).into();
         let (page, players) = (local(free_tcp_port()?), local(free_tcp_port()?));
-        let doors = Doors::open(page, players, &mut devices)?;
+        let servers = Servers::open(page, players, &mut devices)?;
         drop(devices);
         let mut more_host = vec!["--source".to_owned(), "pattern".to_owned()];
         more_host.extend(["--size".to_owned(), "640x480".to_owned()]);
@@ -96,11 +96,11 @@ impl Honest {
             observer,
             trust: Trust::Known(keys.public()),
             client,
-            doors,
+            servers,
             dir,
         };
         let begun = clock::now();
-        while honest.pair.client.said("showing").is_none() && !stop.load(Ordering::Relaxed) {
+        while honest.pair.client.log_value("showing").is_none() && !stop.load(Ordering::Relaxed) {
             honest.check()?;
             if clock::now().since(begun) > START {
                 bail!("no pictures arrive{}", honest.pair.client.last_words());
@@ -126,8 +126,8 @@ impl Honest {
     }
 
     /// The web and RTSP servers.
-    pub(super) fn doors(&self) -> &Doors {
-        &self.doors
+    pub(super) fn servers(&self) -> &Servers {
+        &self.servers
     }
 
     /// Limits the host to `left` file descriptors beyond the open ones. Returns the previous limit.

@@ -46,13 +46,14 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let set = |name: &str| std::env::var(name).with_context(|| format!("{name} is not set"));
     let (home, display) = (set("HOME")?, set("DISPLAY")?);
-    let own = number_of(&display).with_context(|| format!("{display} is not a display of this machine"))?;
+    let own = number_of(&display)
+        .with_context(|| format!("{display} is not a display of this machine"))?;
     let cookie = Cookie::read(Path::new(&set("XAUTHORITY")?))?;
     let mut tries = Vec::new();
     for (of_own, number) in [(true, own), (false, args.other)] {
-        for way in WAYS {
+        for way in SOCKET_KINDS {
             for cookie in [None, Some(&cookie)] {
-                tries.push(Try {
+                tries.push(Attempt {
                     own: of_own,
                     way,
                     cookie: cookie.is_some(),
@@ -73,29 +74,29 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// One attempt.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Try {
+pub(super) struct Attempt {
     /// At the session's own display.
     pub(super) own: bool,
-    pub(super) way: Way,
+    pub(super) way: SocketKind,
     /// With the cookie of the session's own display.
     pub(super) cookie: bool,
-    pub(super) came: Came,
+    pub(super) came: AttemptResult,
 }
 
 /// The kind of socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(super) enum Way {
+pub(super) enum SocketKind {
     /// In the abstract namespace, which sandboxes with the host's network see.
     Abstract,
     /// In the file system.
     Path,
 }
 
-pub(super) const WAYS: [Way; 2] = [Way::Abstract, Way::Path];
+pub(super) const SOCKET_KINDS: [SocketKind; 2] = [SocketKind::Abstract, SocketKind::Path];
 
 /// Result of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(super) enum Came {
+pub(super) enum AttemptResult {
     /// There is no such socket.
     NoSocket,
     /// The server refuses it.
@@ -147,27 +148,27 @@ pub(super) fn number_of(display: &str) -> Option<u32> {
 }
 
 /// Connects to a display of this machine, captures and types.
-pub(super) fn reach(display: u32, way: Way, cookie: Option<&Cookie>) -> Came {
+pub(super) fn reach(display: u32, way: SocketKind, cookie: Option<&Cookie>) -> AttemptResult {
     let path = format!("/tmp/.X11-unix/X{display}");
     let connected = match way {
-        Way::Abstract => SocketAddr::from_abstract_name(&path)
+        SocketKind::Abstract => SocketAddr::from_abstract_name(&path)
             .and_then(|address| UnixStream::connect_addr(&address)),
-        Way::Path => UnixStream::connect(&path),
+        SocketKind::Path => UnixStream::connect(&path),
     };
     let stream = connected.and_then(DefaultStream::from_unix_stream);
     let Ok((stream, _)) = stream else {
-        return Came::NoSocket;
+        return AttemptResult::NoSocket;
     };
     let (protocol, data) = match cookie {
         Some(cookie) => (cookie.protocol.clone(), cookie.data.clone()),
         None => (Vec::new(), Vec::new()),
     };
     match RustConnection::connect_to_stream_with_auth_info(stream, 0, protocol, data) {
-        Ok(conn) => Came::In {
+        Ok(conn) => AttemptResult::In {
             looked: look(&conn).is_ok(),
             typed: press(&conn).is_ok(),
         },
-        Err(_) => Came::Refused,
+        Err(_) => AttemptResult::Refused,
     }
 }
 
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_display_lets_in_who_has_its_cookie_alone() {
+    fn a_display_accepts_only_its_cookie() {
         let authority = Authority::make_in(&std::env::temp_dir()).unwrap();
         let command = xvfb(Size::new(64, 64), &authority);
         let mut server = match Child::start("virtual display", command, None) {
@@ -238,20 +239,24 @@ mod tests {
             protocol: right.protocol.clone(),
             data: vec![7; right.data.len()],
         };
-        let whole = Came::In {
+        let whole = AttemptResult::In {
             looked: true,
             typed: true,
         };
-        for way in WAYS {
+        for way in SOCKET_KINDS {
             assert_eq!(reach(number, way, Some(&right)), whole, "{way:?}");
-            assert_eq!(reach(number, way, Some(&wrong)), Came::Refused, "{way:?}");
-            assert_eq!(reach(number, way, None), Came::Refused, "{way:?}");
+            assert_eq!(
+                reach(number, way, Some(&wrong)),
+                AttemptResult::Refused,
+                "{way:?}"
+            );
+            assert_eq!(reach(number, way, None), AttemptResult::Refused, "{way:?}");
         }
         drop(server);
         // Another server may have taken the number by now.
-        for way in WAYS {
+        for way in SOCKET_KINDS {
             let came = reach(number, way, Some(&right));
-            assert!(!matches!(came, Came::In { .. }), "{way:?}");
+            assert!(!matches!(came, AttemptResult::In { .. }), "{way:?}");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::Result;
-use openuvr_lab::attack::portal::{Guessing, SlowBodies, ask, log_in};
+use openuvr_lab::attack::portal::{Guessing, SlowBodies, log_in, request};
 use openuvr_runtime::clock;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -15,7 +15,7 @@ use super::Attackers;
 use super::table::{Figures, Judged, Row, use_of};
 use super::victim::{NAME, PASSWORD, Victim};
 
-/// Connections of [`Against::SlowBodies`], and connections opened per second.
+/// Connections of [`PortalAttack::SlowBodies`], and connections opened per second.
 const CONNECTIONS: usize = 10_000;
 const OPENED: u32 = 20_000;
 
@@ -40,7 +40,7 @@ const AWAY: (&str, &str) = ("x-forwarded-for", "198.51.100.7");
 
 /// The kind of attack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Against {
+pub(super) enum PortalAttack {
     /// Log-ins without a body, from four networks.
     SlowBodies,
     /// Password guesses for an account from one /64, then from many.
@@ -53,37 +53,37 @@ pub(super) enum Against {
 /// The portal can't be started, or ended.
 pub(super) fn attack(
     name: String,
-    against: Against,
+    against: PortalAttack,
     lasting: Duration,
     stop: &AtomicBool,
 ) -> Result<Row> {
     let mut victim = Victim::start(match against {
-        Against::SlowBodies => "",
+        PortalAttack::SlowBodies => "",
         // The proxy's header carries the source address of the guesses.
-        Against::Guesses => "behind_proxy = true\n",
+        PortalAttack::Guesses => "behind_proxy = true\n",
     })?;
     let figures = Figures::begin(Some(use_of(victim.portal.id())?));
     let (struck, judged) = match against {
-        Against::SlowBodies => slow_bodies(&victim, lasting, stop)?,
-        Against::Guesses => guesses(&victim, lasting, stop)?,
+        PortalAttack::SlowBodies => slow_bodies(&victim, lasting, stop)?,
+        PortalAttack::Guesses => guesses(&victim, lasting, stop)?,
     };
     victim.portal.check()?;
     let row = figures.end(name, struck, Some(use_of(victim.portal.id())?), judged);
     Ok(match against {
-        Against::SlowBodies => row.with_growth(HELD),
-        Against::Guesses => row,
+        PortalAttack::SlowBodies => row.with_growth(HELD),
+        PortalAttack::Guesses => row,
     })
 }
 
 fn slow_bodies(victim: &Victim, lasting: Duration, stop: &AtomicBool) -> Result<(u64, Judged)> {
     let from = (11..15).map(|n| IpAddr::from(Ipv4Addr::new(127, 0, 0, n)));
     let slow = SlowBodies::new(victim.at, from.collect(), connections());
-    let person = Person::begin(victim);
+    let poller = ListPoller::start(victim);
     let attackers = Attackers::start(vec![(slow, OPENED)]);
     wait(lasting, stop);
     let (struck, mut done) = attackers.stop();
     let held = done.pop().map_or(0, |slow| slow.held());
-    let (lists, slowest) = person.end();
+    let (lists, slowest) = poller.end();
     let milliseconds = slowest.map_or_else(|| "–".to_owned(), |of| of.as_millis().to_string());
     let judged = Judged {
         words: format!("{lists} lists, the slowest in {milliseconds} ms; {held} connections held"),
@@ -123,7 +123,7 @@ fn guesses(victim: &Victim, lasting: Duration, stop: &AtomicBool) -> Result<(u64
             1 => vec![AWAY],
             _ => vec![AWAY, ("cookie", victim.device.as_str())],
         };
-        let answer = ask(
+        let answer = request(
             victim.at,
             "POST",
             "/api/login",
@@ -156,20 +156,20 @@ fn wait(span: Duration, stop: &AtomicBool) {
 }
 
 /// A thread that requests the list until it is stopped.
-struct Person {
+struct ListPoller {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<(u32, Option<Duration>)>,
 }
 
-impl Person {
-    fn begin(victim: &Victim) -> Person {
+impl ListPoller {
+    fn start(victim: &Victim) -> ListPoller {
         let stop = Arc::new(AtomicBool::new(false));
         let (at, cookie, ends) = (victim.at, victim.cookie.clone(), stop.clone());
         let thread = thread::spawn(move || {
             let (mut lists, mut slowest) = (0, Some(Duration::ZERO));
             while !ends.load(Ordering::Relaxed) {
                 let begun = clock::now();
-                let answer = ask(
+                let answer = request(
                     at,
                     "GET",
                     "/api/sessions",
@@ -186,7 +186,7 @@ impl Person {
             }
             (lists, slowest)
         });
-        Person { stop, thread }
+        ListPoller { stop, thread }
     }
 
     /// The number of lists received, and the longest response time; `None` if a request failed.

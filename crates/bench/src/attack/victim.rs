@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use openuvr_lab::attack::portal::{ask, log_in};
+use openuvr_lab::attack::portal::{log_in, request};
 use serde_json::Value;
 
 use crate::child::Child;
@@ -22,15 +22,15 @@ pub(super) const PASSWORD: &str = "correct horse";
 const HOME: (&str, &str) = ("x-forwarded-for", "192.0.2.1");
 
 /// The folder and environment of portals that run one after the other.
-pub(super) struct Place {
+pub(super) struct PortalFolder {
     dir: TemporaryDir,
     environment: Vec<(&'static str, String)>,
 }
 
-impl Place {
+impl PortalFolder {
     /// A new folder; `config` follows the line `data = "data"` in the configuration.
-    pub(super) fn new(config: &str) -> Result<Place> {
-        let place = Place {
+    pub(super) fn new(config: &str) -> Result<PortalFolder> {
+        let place = PortalFolder {
             dir: TemporaryDir::new()?,
             environment: Vec::new(),
         };
@@ -54,7 +54,7 @@ impl Place {
     }
 
     /// Creates the account.
-    pub(super) fn add_person(&self) -> Result<()> {
+    pub(super) fn add_account(&self) -> Result<()> {
         let mut added = self
             .command(&["user", "add", NAME, "--password-stdin"])?
             .stdin(Stdio::piped())
@@ -64,7 +64,10 @@ impl Place {
         if let Some(mut input) = added.stdin.take() {
             let _ = input.write_all(PASSWORD.as_bytes());
         }
-        ensure!(added.wait()?.success(), "the portal did not create the account");
+        ensure!(
+            added.wait()?.success(),
+            "the portal did not create the account"
+        );
         Ok(())
     }
 
@@ -88,7 +91,7 @@ impl Place {
         let logins: Vec<_> = (0..4)
             .map(|_| {
                 thread::spawn(move || {
-                    ask(at, "POST", "/api/login", &[HOME], &log_in(NAME, PASSWORD))
+                    request(at, "POST", "/api/login", &[HOME], &log_in(NAME, PASSWORD))
                 })
             })
             .collect();
@@ -131,30 +134,30 @@ pub(super) struct Victim {
     pub(super) device: String,
     csrf: String,
     // After the portal: removed once it has ended.
-    place: Place,
+    place: PortalFolder,
 }
 
 impl Victim {
     /// Starts a portal with this configuration, in a new folder.
     pub(super) fn start(config: &str) -> Result<Victim> {
-        let place = Place::new(config)?;
-        place.add_person()?;
+        let place = PortalFolder::new(config)?;
+        place.add_account()?;
         place.start()
     }
 
     /// Sends a state-changing request as the user's browser does. Returns status and body.
-    pub(super) fn ask(&self, method: &str, path: &str, body: &str) -> Result<(u16, String)> {
+    pub(super) fn request(&self, method: &str, path: &str, body: &str) -> Result<(u16, String)> {
         let headers = [
             ("cookie", self.cookie.as_str()),
             ("x-openuvr-csrf", self.csrf.as_str()),
         ];
-        let answer = ask(self.at, method, path, &headers, body)
+        let answer = request(self.at, method, path, &headers, body)
             .with_context(|| format!("the portal does not answer {method} {path}"))?;
         Ok((answer.status, answer.body))
     }
 
     /// Stops the portal. Returns the folder for the next one.
-    pub(super) fn stop(mut self) -> Place {
+    pub(super) fn stop(mut self) -> PortalFolder {
         self.portal.stop();
         self.place
     }

@@ -147,7 +147,7 @@ mod tests {
     /// Ample for a periodic event.
     const SOON: Option<Duration> = Some(Duration::from_secs(10));
 
-    /// A display whose root window is red, unless there is no Xvfb.
+    /// A display with a red root window, if Xvfb is installed.
     fn display() -> Option<VirtualDisplay> {
         match VirtualDisplay::start(Size::new(SIDE.into(), SIDE.into())) {
             Ok(display) => {
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drawn_between_ticks_waits_for_the_next() {
+    fn drawing_between_ticks_waits_for_the_next() {
         let Some(display) = display() else { return };
         // A picture each ten seconds, the first of them now.
         let mut polled = Polled::new(capture(&display), 0.1);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_taken_while_nobody_watches() {
+    fn nothing_is_captured_without_an_observer() {
         let Some(display) = display() else { return };
         let mut polled = Polled::new(capture(&display), 200.0);
         assert_eq!(polled.next(SOON).expect("it runs"), CaptureEvent::Frame);

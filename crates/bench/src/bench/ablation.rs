@@ -20,8 +20,8 @@ use std::sync::atomic::Ordering;
 use anyhow::{Context as _, Result, bail, ensure};
 
 use super::machine::Machine;
-use super::rig::{Rig, Source, Streamed};
-use super::turns::{Asked, Turns};
+use super::rig::{Rig, Source, StreamSetup};
+use super::turns::{ComparisonOptions, Turns};
 use crate::cable::Cable;
 use crate::pair::TemporaryDir;
 use busy::Busy;
@@ -42,8 +42,8 @@ use rows::{Ablation, Measured, Run};
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
-    asked: Asked,
-    /// Only the configurations whose name contains one of these
+    options: ComparisonOptions,
+    /// Only configurations with one of these in the name
     #[arg(long, value_delimiter = ',', value_name = "WORDS")]
     only: Vec<String>,
     /// Write ablation.json, .csv, .svg and .png into this folder
@@ -56,14 +56,17 @@ const FPS: f64 = 60.0;
 
 /// Measures, prints, writes.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let turns = Turns::new(&args.asked, 1.0)?;
+    let turns = Turns::new(&args.options, 1.0)?;
     let Turns {
         repetitions,
         seconds,
         ..
     } = turns;
     let stop = openuvr_terminal::signals::stop_on_signals()?;
-    let mut rig = Rig::start(turns.setup(args.asked.size, args.asked.scene_fps), &stop)?;
+    let mut rig = Rig::start(
+        turns.setup(args.options.size, args.options.scene_fps),
+        &stop,
+    )?;
     let floor = rig.floor(seconds)?;
     let dir = TemporaryDir::new()?;
     let mut measured = Measured::default();
@@ -95,8 +98,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let ablation = Ablation {
         machine: Machine::this(),
-        size: args.asked.size.to_string(),
-        bitrate: args.asked.bitrate.clone(),
+        size: args.options.size.to_string(),
+        bitrate: args.options.bitrate.clone(),
         turns,
         floor_ms: floor.latency_ms,
         other_cores: measured
@@ -136,12 +139,12 @@ fn measure(
     }
     let cable = configuration.cable.then(Cable::lay).transpose()?;
     let csv = dir.path().join("frames.csv");
-    let stream = rig.stream(&Streamed {
+    let stream = rig.stream(&StreamSetup {
         source: Source::OwnHost,
         cable: cable.as_ref(),
         impaired: None,
         fps: FPS,
-        bitrate: &args.asked.bitrate,
+        bitrate: &args.options.bitrate,
         seconds,
         presses: 0,
         compare: false,

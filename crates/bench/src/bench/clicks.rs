@@ -63,14 +63,14 @@ pub(crate) fn count(samples: &[f32]) -> usize {
 
 /// Records click times of a sink until dropped.
 #[derive(Debug)]
-pub(crate) struct Ear {
+pub(crate) struct ClickRecorder {
     heard: Arc<Mutex<Vec<Instant>>>,
     _thread: Background,
 }
 
-impl Ear {
+impl ClickRecorder {
     /// Listens to the sink of this name at the sound server `server`.
-    pub(crate) fn start(server: &str, sink: &str) -> Result<Ear> {
+    pub(crate) fn start(server: &str, sink: &str) -> Result<ClickRecorder> {
         let settings = Settings {
             device: Some(sink.to_owned()),
             ..Settings::default()
@@ -95,14 +95,14 @@ impl Ear {
                 }
             }
         })?;
-        Ok(Ear {
+        Ok(ClickRecorder {
             heard,
             _thread: thread,
         })
     }
 
     /// Times of the clicks so far.
-    pub(crate) fn heard(&self) -> Vec<Instant> {
+    pub(crate) fn clicks(&self) -> Vec<Instant> {
         let heard = self.heard.lock();
         heard.unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_click_begins_behind_silence_and_once() {
+    fn a_click_starts_once_after_silence() {
         let mut samples = vec![0.0; 3 * 14_700 * CHANNELS];
         for click in samples.chunks_exact_mut(14_700 * CHANNELS) {
             Sine::new(1000.0, 0.5).fill(&mut click[9000 * CHANNELS..9480 * CHANNELS]);

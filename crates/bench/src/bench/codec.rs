@@ -52,7 +52,7 @@ pub(super) struct Cost {
 
 /// Parameters of the measurement.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct How {
+pub(super) struct CodecSetup {
     /// Pictures per second; both paths are paced, so that caches are as cold as in a stream.
     pub(super) fps: f64,
     pub(super) bitrate: Bitrate,
@@ -65,7 +65,7 @@ pub(super) struct How {
 ///
 /// # Errors
 /// Fewer than two pictures, or a codec that can't be opened.
-pub(super) fn measure(film: &[Shot], how: How, stop: &Arc<AtomicBool>) -> Result<Cost> {
+pub(super) fn measure(film: &[Shot], how: CodecSetup, stop: &Arc<AtomicBool>) -> Result<Cost> {
     ensure!(film.len() >= 2, "fewer than two pictures of the scene");
     let scheduler = match how.sched {
         Sched::Auto => Scheduler::new(),
@@ -115,7 +115,7 @@ fn joined<T>(outcome: std::thread::Result<Result<T>>) -> Result<T> {
 }
 
 /// The samples of the four steps, and the megabits a second.
-fn serial(film: &[Shot], how: How, stop: &AtomicBool) -> Result<([Vec<f64>; 4], f64)> {
+fn serial(film: &[Shot], how: CodecSetup, stop: &AtomicBool) -> Result<([Vec<f64>; 4], f64)> {
     let size = film[0].size;
     let settings = Settings {
         slices: 1,
@@ -184,7 +184,7 @@ struct Piece {
 /// Encodes as the host does by default; the megabits a second.
 fn encode_all(
     film: &[Shot],
-    how: How,
+    how: CodecSetup,
     stop: &AtomicBool,
     pieces: &SyncSender<Piece>,
 ) -> Result<f64> {
@@ -252,7 +252,7 @@ fn decode_all(pieces: &Receiver<Piece>) -> Result<Vec<f64>> {
 }
 
 /// The host's default encoder settings.
-fn usual(size: Size, how: How) -> Settings {
+fn usual(size: Size, how: CodecSetup) -> Settings {
     Settings {
         fps: how.fps.ceil() as u32,
         slices: SLICES,
@@ -265,7 +265,7 @@ fn usual(size: Size, how: How) -> Settings {
 /// The pictures forwards and backwards, each at its due time, until all are done or `stop` is set.
 fn paced<'a>(
     film: &'a [Shot],
-    how: How,
+    how: CodecSetup,
     stop: &'a AtomicBool,
 ) -> impl Iterator<Item = (FrameId, Picture<'a>)> {
     let begin = clock::now();
@@ -284,7 +284,7 @@ fn ms(from: Instant, to: Instant) -> f64 {
     to.since(from).as_secs_f64() * 1e3
 }
 
-fn mbps(bytes: usize, how: How) -> f64 {
+fn mbps(bytes: usize, how: CodecSetup) -> f64 {
     bytes as f64 * 8.0 / 1e6 / (f64::from(how.frames) / how.fps)
 }
 
@@ -306,7 +306,7 @@ mod tests {
                 ),
             })
             .collect();
-        let how = How {
+        let how = CodecSetup {
             fps: 200.0,
             bitrate: Bitrate::from_mbps(8),
             frames: 60,

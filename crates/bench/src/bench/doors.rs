@@ -12,10 +12,10 @@ use anyhow::{Context as _, Result};
 use serde::Serialize;
 
 use super::case::Stream;
-use super::head::{Head, Report, keep};
-use super::rig::{Rig, Setup, Source, Streamed};
+use super::heading::{Heading, Report, keep};
+use super::rig::{Rig, Setup, Source, StreamSetup};
 use super::stats::{Range, Summary};
-use super::turns::{Asked, Turns};
+use super::turns::{ComparisonOptions, Turns};
 use crate::pair::TemporaryDir;
 
 /// Measure the cost of each capture method: screen capture, hook, C API.
@@ -31,10 +31,10 @@ use crate::pair::TemporaryDir;
 #[command(mut_arg("seconds", |arg| arg.default_value("8s")))]
 pub(crate) struct Args {
     #[command(flatten)]
-    asked: Asked,
+    options: ComparisonOptions,
     /// What to measure, of alone, read-back, screen, hook, c-api, c-api-sync (default: all)
     #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = way)]
-    ways: Vec<&'static Way>,
+    ways: Vec<&'static CaptureMethod>,
     /// Write doors.json into this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
@@ -48,7 +48,7 @@ const FPS: f64 = 60.0;
 
 /// Whether and how the scene is streamed.
 #[derive(Clone, Copy, Debug)]
-enum How {
+enum StreamMode {
     /// Not at all; `true`: with read-back.
     Alone(bool),
     Streamed(Source),
@@ -56,48 +56,48 @@ enum How {
 
 /// A measured capture method.
 #[derive(Clone, Debug)]
-struct Way {
+struct CaptureMethod {
     name: &'static str,
     what: &'static str,
-    how: How,
+    how: StreamMode,
 }
 
-static WAYS: [Way; 6] = [
-    Way {
+static METHODS: [CaptureMethod; 6] = [
+    CaptureMethod {
         name: "alone",
         what: "nothing is streamed",
-        how: How::Alone(false),
+        how: StreamMode::Alone(false),
     },
-    Way {
+    CaptureMethod {
         name: "read-back",
         what: "the scene reads each picture back and discards it",
-        how: How::Alone(true),
+        how: StreamMode::Alone(true),
     },
-    Way {
+    CaptureMethod {
         name: "screen",
         what: "openuvr host captures the display, by damage",
-        how: How::Streamed(Source::Screen),
+        how: StreamMode::Streamed(Source::Screen),
     },
-    Way {
+    CaptureMethod {
         name: "hook",
         what: "openuvr run: the host is in the scene's process, at its swap",
-        how: How::Streamed(Source::Hook),
+        how: StreamMode::Streamed(Source::Hook),
     },
-    Way {
+    CaptureMethod {
         name: "c-api",
         what: "the scene hands over its pixel buffer and continues (openuvr_frame_ready)",
-        how: How::Streamed(Source::Api { synchronous: false }),
+        how: StreamMode::Streamed(Source::Api { synchronous: false }),
     },
-    Way {
+    CaptureMethod {
         name: "c-api-sync",
         what: "the scene waits until the frame is sent (openuvr_send_frame)",
-        how: How::Streamed(Source::Api { synchronous: true }),
+        how: StreamMode::Streamed(Source::Api { synchronous: true }),
     },
 ];
 
-fn way(name: &str) -> Result<&'static Way, String> {
-    let found = WAYS.iter().find(|way| way.name == name);
-    let names = WAYS.iter().map(|way| way.name).collect::<Vec<_>>();
+fn way(name: &str) -> Result<&'static CaptureMethod, String> {
+    let found = METHODS.iter().find(|way| way.name == name);
+    let names = METHODS.iter().map(|way| way.name).collect::<Vec<_>>();
     found.ok_or_else(|| format!("expected one of {}", names.join(", ")))
 }
 
@@ -131,7 +131,7 @@ struct Row {
 
 /// Measures, prints, writes.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let turns = Turns::new(&args.asked, 1.5)?;
+    let turns = Turns::new(&args.options, 1.5)?;
     let Turns {
         repetitions,
         seconds,
@@ -139,13 +139,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     } = turns;
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let ways = match args.ways.as_slice() {
-        [] => WAYS.iter().collect(),
+        [] => METHODS.iter().collect(),
         some => some.to_vec(),
     };
     let runs = || Vec::from_iter(ways.iter().map(|_| Runs::default()));
     let (mut held, mut unheld) = (runs(), runs());
-    for (rate, all) in [(args.asked.scene_fps, &mut held), (UNHELD, &mut unheld)] {
-        let setup = turns.setup(args.asked.size, rate);
+    for (rate, all) in [(args.options.scene_fps, &mut held), (UNHELD, &mut unheld)] {
+        let setup = turns.setup(args.options.size, rate);
         for repetition in 1..=repetitions {
             for (way, runs) in ways.iter().zip(&mut *all) {
                 let name = way.name;
@@ -156,7 +156,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     let all = || held.iter().chain(&unheld);
-    let mut head = Head::new(&args.asked, turns, all().flat_map(|runs| &runs.streams));
+    let mut head = Heading::new(&args.options, turns, all().flat_map(|runs| &runs.streams));
     let alone = all().map(|runs| runs.other_cores);
     head.other_cores = alone.fold(head.other_cores, f64::max);
     let report = Report {
@@ -176,7 +176,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// Measures one method once.
 fn once(
     args: &Args,
-    how: How,
+    how: StreamMode,
     setup: Setup,
     seconds: f64,
     stop: &AtomicBool,
@@ -187,16 +187,16 @@ fn once(
     let mut rig = Rig::start(setup, stop)?;
     rig.keep_times(&times);
     match how {
-        How::Alone(read_back) => {
+        StreamMode::Alone(read_back) => {
             let others = rig.alone(seconds, read_back)?;
             runs.other_cores = runs.other_cores.max(others);
         }
-        How::Streamed(source) => runs.streams.push(rig.stream(&Streamed {
+        StreamMode::Streamed(source) => runs.streams.push(rig.stream(&StreamSetup {
             source,
             cable: None,
             impaired: None,
             fps: FPS,
-            bitrate: &args.asked.bitrate,
+            bitrate: &args.options.bitrate,
             seconds,
             presses: 0,
             compare: false,
@@ -247,7 +247,7 @@ fn read_times(path: &Path) -> Result<Vec<Frame>> {
     Ok(frames.collect())
 }
 
-fn row(way: &Way, held: &Runs, unheld: &Runs) -> Row {
+fn row(way: &CaptureMethod, held: &Runs, unheld: &Runs) -> Row {
     let over = |of: &dyn Fn(&Stream) -> Option<f64>| {
         Range::of(&held.streams.iter().filter_map(of).collect::<Vec<_>>())
     };

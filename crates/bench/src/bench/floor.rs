@@ -17,7 +17,7 @@ use x11rb::protocol::xproto::{
     ConnectionExt as _, CreateGCAux, CreateWindowAux, Gcontext, Window, WindowClass,
 };
 
-use super::sched::{Part, Sched};
+use super::sched::{Participant, Sched};
 use crate::screen::{Screen, side};
 
 /// A running copier.
@@ -45,7 +45,7 @@ impl Copier {
         let thread = std::thread::Builder::new()
             .name("copier".into())
             .spawn(move || {
-                sched.raise_me(Part::Copier);
+                sched.raise_me(Participant::Copier);
                 let area = source.all();
                 let (width, height) = (side(area.size.width), side(area.size.height));
                 let z_pixmap = 2;

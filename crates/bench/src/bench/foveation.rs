@@ -21,7 +21,7 @@ use serde::Serialize;
 use self::coder::Coder;
 use self::room::Room;
 use self::table::Table;
-use super::head::keep;
+use super::heading::keep;
 use super::machine::{Load, Machine, QUIET};
 
 /// Compare stereo encoding: both eyes side by side, foveated, and one encoder per eye.
@@ -52,20 +52,20 @@ pub(crate) struct Args {
 
 /// The compared methods.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-enum Way {
+enum Method {
     SideBySide,
     Foveated,
     EncoderEach,
 }
 
-const WAYS: [Way; 3] = [Way::SideBySide, Way::Foveated, Way::EncoderEach];
+const METHODS: [Method; 3] = [Method::SideBySide, Method::Foveated, Method::EncoderEach];
 
-impl Way {
+impl Method {
     fn name(self) -> &'static str {
         match self {
-            Way::SideBySide => "side by side",
-            Way::Foveated => "foveated",
-            Way::EncoderEach => "an encoder each",
+            Method::SideBySide => "side by side",
+            Method::Foveated => "foveated",
+            Method::EncoderEach => "an encoder each",
         }
     }
 }
@@ -93,7 +93,7 @@ struct Report {
     frames: u32,
     /// Cores used by other processes.
     other_cores: f64,
-    rows: Vec<(Way, Figures)>,
+    rows: Vec<(Method, Figures)>,
 }
 
 /// Measures, prints, writes.
@@ -118,7 +118,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let before = Load::now();
     let mut rows = Vec::new();
     let mut wanted = None;
-    for way in WAYS {
+    for way in METHODS {
         // Quantisers around the requested one; the middle of a foveated picture reaches the same quality nearby.
         let mut points = Vec::new();
         for qp in [args.qp - 3, args.qp, args.qp + 3] {
@@ -173,15 +173,15 @@ fn at(points: &[Figures], middle_db: f64) -> Figures {
 }
 
 /// Encodes and decodes frames of a room by one method.
-fn measure(args: &Args, way: Way, qp: u8, eye: Size, tables: &[Table; 2]) -> Result<Figures> {
+fn measure(args: &Args, way: Method, qp: u8, eye: Size, tables: &[Table; 2]) -> Result<Figures> {
     let both = Size::new(eye.width * 2, eye.height);
     let coded = match way {
-        Way::SideBySide => both,
-        Way::Foveated => Size::new(tables[0].coded() * 2, tables[1].coded()),
-        Way::EncoderEach => eye,
+        Method::SideBySide => both,
+        Method::Foveated => Size::new(tables[0].coded() * 2, tables[1].coded()),
+        Method::EncoderEach => eye,
     };
     let coders = match way {
-        Way::EncoderEach => 2,
+        Method::EncoderEach => 2,
         _ => 1,
     };
     // The same number of threads for each method.
@@ -197,17 +197,17 @@ fn measure(args: &Args, way: Way, qp: u8, eye: Size, tables: &[Table; 2]) -> Res
         let eyes = [0, 1].map(|side| room.seen(frame, side, eye));
         let began = clock::now();
         let pictures: Vec<Vec<u8>> = match way {
-            Way::SideBySide => vec![beside(&eyes, eye)],
-            Way::Foveated => {
+            Method::SideBySide => vec![beside(&eyes, eye)],
+            Method::Foveated => {
                 let small = eyes.each_ref().map(|eye_| table::shrink(eye_, eye, tables));
                 let size = Size::new(tables[0].coded(), tables[1].coded());
                 vec![beside(&small, size)]
             }
-            Way::EncoderEach => eyes.to_vec(),
+            Method::EncoderEach => eyes.to_vec(),
         };
         // Joining the two pictures belongs to the read-back, not to the encoder.
         times.shrink.push(match way {
-            Way::Foveated => clock::now().since(began),
+            Method::Foveated => clock::now().since(began),
             _ => Duration::ZERO,
         });
         let began = clock::now();
@@ -222,12 +222,12 @@ fn measure(args: &Args, way: Way, qp: u8, eye: Size, tables: &[Table; 2]) -> Res
         times.decode.push(clock::now().since(began));
         let began = clock::now();
         let shown: Vec<Vec<u8>> = match way {
-            Way::EncoderEach => shown,
+            Method::EncoderEach => shown,
             _ => {
                 let size = Size::new(coded.width / 2, coded.height);
                 let apart = [0, 1].map(|side| half(&shown[0], side, size));
                 match way {
-                    Way::Foveated => apart
+                    Method::Foveated => apart
                         .map(|eye_| table::enlarge(&eye_, eye, tables))
                         .to_vec(),
                     _ => apart.to_vec(),
@@ -235,7 +235,7 @@ fn measure(args: &Args, way: Way, qp: u8, eye: Size, tables: &[Table; 2]) -> Res
             }
         };
         times.enlarge.push(match way {
-            Way::Foveated => clock::now().since(began),
+            Method::Foveated => clock::now().since(began),
             _ => Duration::ZERO,
         });
         for (sent, seen) in eyes.iter().zip(&shown) {

@@ -22,12 +22,12 @@ use openuvr_proto::wire::video::{Extensions, FrameHeader, InputEcho, SlicePlace}
 use openuvr_terminal::usage::WrongUsage;
 use serde::Serialize;
 
-use self::one::{Cell, Pace, WAYS};
+use self::one::{CONDITIONS, Cell, Pace};
 use self::recording::Cost;
-use super::head::keep;
+use super::heading::keep;
 use super::machine::{Load, Machine, QUIET};
 use super::stats::percentile;
-use crate::lasting;
+use crate::durations;
 use openuvr_runtime::clock;
 
 /// Measure scheduling latency between threads, and the sealing of a frame.
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 240.0)]
     rate: f64,
     /// How long each measurement takes
-    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = lasting::seconds)]
+    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = durations::seconds)]
     seconds: f64,
     /// One second of each, at 1000 messages per second
     #[arg(long, conflicts_with_all = ["rate", "seconds"])]
@@ -116,7 +116,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let before = Load::now();
     let (mut handoffs, mut left_out) = (Vec::new(), Vec::new());
     let pace = Pace { rate, seconds };
-    for way in WAYS {
+    for way in CONDITIONS {
         for primitive in way.primitives() {
             ensure!(!stop.load(Ordering::Relaxed), "interrupted");
             match one::cell(*primitive, way, pace, &stop)? {
@@ -189,7 +189,10 @@ fn sealing(slices: u8) -> Result<Micros> {
 }
 
 fn print(report: &Report) {
-    println!("== scheduling latency between threads, {} messages/s ==", report.rate);
+    println!(
+        "== scheduling latency between threads, {} messages/s ==",
+        report.rate
+    );
     println!("machine  {}", report.machine);
     let loud = report.other_cores > QUIET;
     if loud {

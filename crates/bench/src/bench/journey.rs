@@ -134,7 +134,7 @@ impl Step {
     }
 }
 
-/// Whose clock stamps an end of a step: a stage's side; `drawn` and `visible` are stamped by this
+/// The clock of an end of a step: that of a stage's side; `drawn` and `visible` are stamped by this
 /// machine, which is also the host's.
 fn side_of(place: &str) -> Side {
     let stage = Stage::ALL.iter().find(|stage| stage.name() == place);

@@ -14,7 +14,7 @@ use x11rb::protocol::Event;
 use x11rb::protocol::xinput::{ConnectionExt as _, Device, EventMask, XIEventMask};
 use x11rb::rust_connection::RustConnection;
 
-use super::sched::{Part, Sched};
+use super::sched::{Participant, Sched};
 use crate::background::Background;
 
 /// Interval of checking for the stop request.
@@ -41,7 +41,7 @@ impl Keys {
         let pressed = Arc::new(Mutex::new(Vec::new()));
         let there = Arc::clone(&pressed);
         let thread = Background::start("keys", move |stop| {
-            sched.raise_me(Part::Reader);
+            sched.raise_me(Participant::Reader);
             // The report counts the missing presses.
             let _ = listen(&conn, &there, stop);
         })?;
@@ -85,7 +85,7 @@ mod tests {
     use crate::screen::Screen;
 
     #[test]
-    fn each_press_is_heard_once_and_a_release_is_none() {
+    fn each_press_is_received_once_and_releases_are_ignored() {
         let Some(display) = display(Size::new(320, 240)) else {
             return;
         };

@@ -15,14 +15,14 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use openuvr_proto::units::Size;
 use openuvr_terminal::usage::WrongUsage;
 
-use super::codec::{self, How};
+use super::codec::{self, CodecSetup};
 use super::machine::Machine;
 use super::report::{Report, Setting, Target, Targets};
 use super::report_text;
-use super::rig::{Rig, Setup, Source, Streamed};
+use super::rig::{Rig, Setup, Source, StreamSetup};
 use super::sched::Sched;
 use super::verdict::LEAST_WHOLE;
-use crate::lasting;
+use crate::durations;
 use crate::pair::TemporaryDir;
 
 /// Measure drawn-to-visible and input-to-visible latency from pixels.
@@ -54,7 +54,7 @@ pub(crate) struct Args {
     #[arg(long)]
     bitrate: Option<String>,
     /// Duration of each measurement: floor, and stream, of each case
-    #[arg(long = "for", value_name = "TIME", default_value = "20s", value_parser = lasting::whole_seconds)]
+    #[arg(long = "for", value_name = "TIME", default_value = "20s", value_parser = durations::whole_seconds)]
     seconds: u32,
     /// Key presses to measure on each display (0: none)
     #[arg(long, default_value_t = 50)]
@@ -64,7 +64,7 @@ pub(crate) struct Args {
     quick: bool,
     /// Capture method
     #[arg(long, value_enum, default_value = "x11")]
-    source: Door,
+    source: CaptureMethod,
     /// Frames per second of the host
     #[arg(long, default_value_t = 60.0)]
     fps: f64,
@@ -106,7 +106,7 @@ enum Preset {
 
 /// Capture methods.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-enum Door {
+enum CaptureMethod {
     /// A host captures the scene's display
     X11,
     /// `openuvr run` starts the scene, and the host is in its process
@@ -115,12 +115,12 @@ enum Door {
     Capi,
 }
 
-impl From<Door> for Source {
-    fn from(door: Door) -> Source {
+impl From<CaptureMethod> for Source {
+    fn from(door: CaptureMethod) -> Source {
         match door {
-            Door::X11 => Source::Screen,
-            Door::Hook => Source::Hook,
-            Door::Capi => Source::Api { synchronous: false },
+            CaptureMethod::X11 => Source::Screen,
+            CaptureMethod::Hook => Source::Hook,
+            CaptureMethod::Capi => Source::Api { synchronous: false },
         }
     }
 }
@@ -265,7 +265,7 @@ fn measure(args: &Args, report: &mut Report, stop: &Arc<AtomicBool>) -> Result<(
         more_host.extend(["--encoder".to_owned(), setting.encoder.clone()]);
     }
     more_host.extend(args.host_arg.iter().cloned());
-    report.stream = Some(rig.stream(&Streamed {
+    report.stream = Some(rig.stream(&StreamSetup {
         source: args.source.into(),
         cable: None,
         impaired: None,
@@ -286,7 +286,7 @@ fn measure(args: &Args, report: &mut Report, stop: &Arc<AtomicBool>) -> Result<(
         let bitrate = openuvr_lab::script::rate(&setting.bitrate).map_err(|e| anyhow!(e))?;
         let film = rig.film()?;
         drop(rig);
-        let how = How {
+        let how = CodecSetup {
             fps: setting.fps,
             bitrate,
             frames: (seconds / 4.0 * setting.fps).clamp(60.0, 600.0) as u32,

@@ -24,9 +24,9 @@ use super::emulated::Emulated;
 use super::journey::{self, Row};
 use super::machine::{Load, Machine, QUIET};
 use super::rig::pass;
-use super::sched::{Part, Sched};
+use super::sched::{Participant, Sched};
 use crate::display::VirtualDisplay;
-use crate::lasting;
+use crate::durations;
 use crate::pair::{self, Pair, TemporaryDir};
 use crate::screen::Screen;
 use figures::{Figures, Measured, Recorded};
@@ -71,7 +71,7 @@ pub(crate) struct Args {
     )]
     recovery: Vec<String>,
     /// Duration of each case (narrow: of each of its three parts)
-    #[arg(long = "for", value_name = "TIME", default_value = "15s", value_parser = lasting::seconds)]
+    #[arg(long = "for", value_name = "TIME", default_value = "15s", value_parser = durations::seconds)]
     seconds: f64,
     /// Size of the scene
     #[arg(long, default_value = "1280x720")]
@@ -228,7 +228,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// The result of a case: the host's record, and the observations besides.
-struct Streamed {
+struct StreamResult {
     record: Vec<Row>,
     time: Measured,
     other_cores: f64,
@@ -236,12 +236,12 @@ struct Streamed {
 }
 
 /// Streams the scene over the link of a case.
-fn stream(args: &Args, case: Case, recovery: &str, stop: &AtomicBool) -> Result<Streamed> {
+fn stream(args: &Args, case: Case, recovery: &str, stop: &AtomicBool) -> Result<StreamResult> {
     let (part, size) = args.shape();
     let bitrate = args.bitrate.as_deref().unwrap_or(case.bitrate());
     let (near, far) = (VirtualDisplay::start(size)?, VirtualDisplay::start(size)?);
     for display in [&near, &far] {
-        args.sched.raise(display.id(), Part::Display);
+        args.sched.raise(display.id(), Participant::Display);
     }
     let mut scene = pair::scene(&pair::scene_words(near.name(), size, FPS))?;
     let dir = TemporaryDir::new()?;
@@ -302,7 +302,7 @@ fn stream(args: &Args, case: Case, recovery: &str, stop: &AtomicBool) -> Result<
         Case::Start => first_captured(&record).context("no frame was captured")?,
         _ => from.0,
     };
-    Ok(Streamed {
+    Ok(StreamResult {
         record,
         time: Measured { from, part, parts },
         other_cores: used.other_cores,
@@ -438,15 +438,27 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
     let p99 = f.recorded.latency_ms.map_or(f64::INFINITY, |l| l.p99);
     match case {
         Case::Loss => vec![
-            least("complete frames per second", 59.0, f.recorded.whole_per_second),
+            least(
+                "complete frames per second",
+                59.0,
+                f.recorded.whole_per_second,
+            ),
             most("longest gap, ms", 34.0, f.recorded.longest_gap_ms),
         ],
         Case::Bursts => vec![
-            least("complete frames per second", 56.0, f.recorded.whole_per_second),
+            least(
+                "complete frames per second",
+                56.0,
+                f.recorded.whole_per_second,
+            ),
             most("p99: delay + 20 ms", 28.0, p99),
         ],
         Case::Wifi | Case::WifiFar => vec![
-            least("complete frames per second", 59.0, f.recorded.whole_per_second),
+            least(
+                "complete frames per second",
+                59.0,
+                f.recorded.whole_per_second,
+            ),
             most(
                 "p99: the link's p99 + 8 ms",
                 f.link_p99_ms.unwrap_or(0.0) + 8.0,
@@ -454,11 +466,19 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
             ),
         ],
         Case::WifiShared => vec![
-            least("complete frames per second", 57.0, f.recorded.whole_per_second),
+            least(
+                "complete frames per second",
+                57.0,
+                f.recorded.whole_per_second,
+            ),
             most("longest freeze, ms", 150.0, f.recorded.longest_gap_ms),
         ],
         Case::Heavy => vec![
-            least("complete frames per second", 59.5, f.recorded.whole_per_second),
+            least(
+                "complete frames per second",
+                59.5,
+                f.recorded.whole_per_second,
+            ),
             most("longest gap, ms", 40.0, f.recorded.longest_gap_ms),
             most(
                 "input p95, ms",
@@ -467,7 +487,11 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
             ),
         ],
         Case::Start => vec![
-            least("complete frames per second", 58.0, f.recorded.whole_per_second),
+            least(
+                "complete frames per second",
+                58.0,
+                f.recorded.whole_per_second,
+            ),
             most("p99, ms", 25.0, p99),
             most(
                 "slowest frame, ms",
@@ -486,7 +510,11 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
                     30.0,
                     settled.unwrap_or(f64::INFINITY),
                 ),
-                most("rate recovered after, s", 10.0, back.unwrap_or(f64::INFINITY)),
+                most(
+                    "rate recovered after, s",
+                    10.0,
+                    back.unwrap_or(f64::INFINITY),
+                ),
             ]
         }
     }

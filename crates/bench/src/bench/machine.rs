@@ -324,7 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_with_spaces_and_parentheses_are_taken_apart() {
+    fn names_with_spaces_and_parentheses_are_parsed() {
         let (name, fields) = split_stat("12 (a) (b c)) S 1 12 12 0").unwrap();
         assert_eq!((name, fields[0], fields[1]), ("a) (b c)", "S", "1"));
         assert!(split_stat("nonsense").is_none());

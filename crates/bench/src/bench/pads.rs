@@ -20,11 +20,11 @@ use openuvr_runtime::clock;
 use serde::Serialize;
 
 use super::case::Stream;
-use super::head::{Head, keep};
+use super::heading::{Heading, keep};
 use super::machine::QUIET;
-use super::rig::{Rig, Source, Streamed};
+use super::rig::{Rig, Source, StreamSetup};
 use super::stats::{Range, Summary};
-use super::turns::{Asked, Turns};
+use super::turns::{ComparisonOptions, Turns};
 use crate::pair::TemporaryDir;
 pub(super) use page::show;
 
@@ -36,7 +36,7 @@ pub(super) use page::show;
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
-    asked: Asked,
+    options: ComparisonOptions,
     /// Write pads.json into this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
@@ -55,7 +55,7 @@ const ON_ITS_WAY: Duration = Duration::from_millis(500);
 #[derive(Debug, Serialize)]
 struct Report {
     #[serde(flatten)]
-    head: Head,
+    head: Heading,
     target_ms: f64,
     /// Over all reports of all repetitions.
     late_ms: Option<Summary>,
@@ -69,7 +69,7 @@ struct Report {
 
 /// Measures, prints, writes.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let turns = Turns::new(&args.asked, 2.5)?;
+    let turns = Turns::new(&args.options, 2.5)?;
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let mut streams = Vec::new();
     let mut all = Vec::new();
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let together: Vec<f64> = all.iter().flat_map(|late| late.ms.clone()).collect();
     let over = |values: Vec<f64>| Range::of(&values);
     let report = Report {
-        head: Head::new(&args.asked, turns, streams.iter()),
+        head: Heading::new(&args.options, turns, streams.iter()),
         target_ms: TARGET,
         late_ms: Summary::of(&together),
         p50_ms: over(all.iter().filter_map(middle).collect()),
@@ -107,17 +107,17 @@ fn once(args: &Args, turns: Turns, stop: &AtomicBool) -> Result<(Stream, Late)> 
     let (pads, times) = (dir.path().join("pads"), dir.path().join("times"));
     let served = Served::open(&pads).context("the client's pad can't be served")?;
     served.plug(0, pad())?;
-    let mut rig = Rig::start(turns.setup(args.asked.size, args.asked.scene_fps), stop)?;
+    let mut rig = Rig::start(turns.setup(args.options.size, args.options.scene_fps), stop)?;
     rig.keep_pad_times(&times);
     let over = AtomicBool::new(false);
     let (stream, done) = std::thread::scope(|scope| {
         let hand = scope.spawn(|| play(&served, &over));
-        let stream = rig.stream(&Streamed {
+        let stream = rig.stream(&StreamSetup {
             source: Source::Hook,
             cable: None,
             impaired: None,
-            fps: args.asked.scene_fps.floor().max(1.0),
-            bitrate: &args.asked.bitrate,
+            fps: args.options.scene_fps.floor().max(1.0),
+            bitrate: &args.options.bitrate,
             seconds: turns.seconds,
             presses: 0,
             compare: false,
@@ -260,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_done_in_the_window_counts_and_what_is_unread_is_told() {
+    fn reports_in_the_window_count_and_unread_ones_are_reported() {
         let at = |ms: i64| Instant(ms * 1_000_000);
         let done = [
             (1000, at(900)),

@@ -28,10 +28,10 @@ use self::table::{PEERS, Peer, Transport};
 use self::windows::{WINDOWS, Window};
 use super::case::Stream;
 use super::emulated::Emulated;
-use super::head::{Head, Report, keep};
+use super::heading::{Heading, Report, keep};
 use super::machine::QUIET;
-use super::rig::{Listens, Peered, Rig, Setup, Source, Streamed, Windowed};
-use super::turns::{Asked, Turns};
+use super::rig::{Listens, PeerSetup, Rig, Setup, Source, StreamSetup, WindowSetup};
+use super::turns::{ComparisonOptions, Turns};
 use super::verdict::Verdict;
 use crate::chromium::{self, Slices};
 use crate::pair::{self, TemporaryDir};
@@ -54,7 +54,7 @@ use crate::pair::{self, TemporaryDir};
 #[command(mut_arg("seconds", |arg| arg.default_value("8s")))]
 pub(crate) struct Args {
     #[command(flatten)]
-    asked: Asked,
+    options: ComparisonOptions,
     /// What to measure, such as openuvr,webrtc (default: most)
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = name)]
     only: Vec<&'static str>,
@@ -119,7 +119,7 @@ const OURS: [(&str, &str, &[&str]); 2] = [
 
 /// A compared program.
 #[derive(Clone, Copy, Debug)]
-enum Who {
+enum Contender {
     /// Ours, with further arguments for both ends.
     Ours(&'static [&'static str]),
     Other(&'static Peer),
@@ -129,9 +129,12 @@ enum Who {
 
 fn name(name: &str) -> Result<&'static str, String> {
     let mut names = names();
-    names
-        .find(|known| *known == name)
-        .ok_or_else(|| format!("expected one of {}", self::names().collect::<Vec<_>>().join(", ")))
+    names.find(|known| *known == name).ok_or_else(|| {
+        format!(
+            "expected one of {}",
+            self::names().collect::<Vec<_>>().join(", ")
+        )
+    })
 }
 
 fn names() -> impl Iterator<Item = &'static str> {
@@ -157,7 +160,7 @@ struct Row {
     direct: Option<Figures>,
     loss: Option<Figures>,
     #[serde(skip)]
-    who: Who,
+    contender: Contender,
     #[serde(skip)]
     runs: [Vec<Run>; 2],
 }
@@ -174,8 +177,8 @@ struct Run {
 
 /// Measures, prints, writes.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let turns = Turns::new(&args.asked, 1.5)?;
-    let bitrate: Bitrate = args.asked.bitrate.parse()?;
+    let turns = Turns::new(&args.options, 1.5)?;
+    let bitrate: Bitrate = args.options.bitrate.parse()?;
     ensure!(bitrate.0 >= 100_000, "--bitrate must be at least 100K");
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let mut rows = rows(args);
@@ -184,7 +187,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             eprintln!("bench peers: {}: skipped: {what}", row.name);
         }
     }
-    let setup = turns.setup(args.asked.size, args.asked.scene_fps);
+    let setup = turns.setup(args.options.size, args.options.scene_fps);
     let presses = if turns.quick { 2 } else { args.presses };
     let own_ms = Rig::start(setup, &stop)?.application_reaction(presses)?;
     let bench = Bench {
@@ -199,14 +202,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         for link in &args.links {
             for row in &mut rows {
                 let (name, link) = (row.name, *link);
-                if row.skipped.is_some() || row.failed.is_some() || !goes_over(row.who, link) {
+                if row.skipped.is_some() || row.failed.is_some() || !goes_over(row.contender, link)
+                {
                     continue;
                 }
                 eprintln!(
                     "bench peers: {repetition}/{} {name}, {link:?}",
                     turns.repetitions
                 );
-                match bench.once(row.who, link) {
+                match bench.once(row.contender, link) {
                     Ok(run) => row.runs[link as usize].push(run),
                     Err(error) if stop.load(Ordering::Relaxed) => return Err(error),
                     Err(error) => {
@@ -221,9 +225,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         [row.direct, row.loss] = [0, 1].map(|link| Figures::of(&row.runs[link]));
     }
     let streams = rows.iter().flat_map(|row| row.runs.iter().flatten());
-    let head = Head::new(&args.asked, turns, streams.map(|run| &run.stream));
+    let head = Heading::new(&args.options, turns, streams.map(|run| &run.stream));
     let loud = (head.other_cores > QUIET).then_some("not quiet");
-    let found = Found {
+    let found = Output {
         verdicts: windows::verdicts(&rows, loud),
         report: Report { head, ways: rows },
         own_reaction_ms: own_ms,
@@ -234,17 +238,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let failed = found.report.ways.iter().filter(|row| row.failed.is_some());
     let failed: Vec<&str> = failed.map(|row| row.name).collect();
-    ensure!(
-        failed.is_empty(),
-        "these failed: {}",
-        failed.join(", ")
-    );
+    ensure!(failed.is_empty(), "these failed: {}", failed.join(", "));
     Ok(())
 }
 
 /// The JSON output.
 #[derive(Debug, Serialize)]
-struct Found {
+struct Output {
     #[serde(flatten)]
     report: Report<Row>,
     /// Key press to its effect on the scene's own display, ms.
@@ -254,7 +254,7 @@ struct Found {
 
 /// The requested programs, and whether they are installed.
 fn rows(args: &Args) -> Vec<Row> {
-    let empty = |name, what, who| Row {
+    let empty = |name, what, contender| Row {
         name,
         what,
         versions: Vec::new(),
@@ -264,12 +264,12 @@ fn rows(args: &Args) -> Vec<Row> {
         failed: None,
         direct: None,
         loss: None,
-        who,
+        contender,
         runs: Default::default(),
     };
     let ours = OURS.iter().map(|(name, what, more)| Row {
         versions: vec![format!("openuvr {}", env!("CARGO_PKG_VERSION"))],
-        ..empty(name, what, Who::Ours(more))
+        ..empty(name, what, Contender::Ours(more))
     });
     let others = PEERS.iter().map(|peer| {
         let missing = presence::missing(peer);
@@ -283,7 +283,7 @@ fn rows(args: &Args) -> Vec<Row> {
             commands: [peer.sender, peer.receiver].map(str::to_owned).to_vec(),
             takes_input: peer.takes_input,
             skipped: (!there).then(|| format!("install {}", missing.join(" "))),
-            ..empty(peer.name, peer.what, Who::Other(peer))
+            ..empty(peer.name, peer.what, Contender::Other(peer))
         }
     });
     let browser = chromium::program().and_then(chromium::version);
@@ -294,10 +294,10 @@ fn rows(args: &Args) -> Vec<Row> {
         skipped: browser
             .is_none()
             .then(|| format!("install {}", chromium::PACKAGE)),
-        ..empty(window.name, window.what, Who::Window(window))
+        ..empty(window.name, window.what, Contender::Window(window))
     });
-    let asked = |row: &Row| match row.who {
-        Who::Window(window) if window.by_name => args.only.contains(&row.name),
+    let asked = |row: &Row| match row.contender {
+        Contender::Window(window) if window.by_name => args.only.contains(&row.name),
         _ => args.only.is_empty() || args.only.contains(&row.name),
     };
     ours.chain(others).chain(windows).filter(asked).collect()
@@ -310,11 +310,11 @@ fn arguments(window: &Window, args: &Args) -> String {
 }
 
 /// Whether the program can use the link.
-fn goes_over(who: Who, link: Link) -> bool {
-    let direct_alone = match who {
-        Who::Ours(_) => false,
-        Who::Other(peer) => peer.transport == Transport::Tcp,
-        Who::Window(_) => true,
+fn goes_over(contender: Contender, link: Link) -> bool {
+    let direct_alone = match contender {
+        Contender::Ours(_) => false,
+        Contender::Other(peer) => peer.transport == Transport::Tcp,
+        Contender::Window(_) => true,
     };
     link == Link::Direct || !direct_alone
 }
@@ -331,14 +331,14 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     /// Measures one program once, on its own displays.
-    fn once(&self, who: Who, link: Link) -> Result<Run> {
+    fn once(&self, contender: Contender, link: Link) -> Result<Run> {
         let dir = TemporaryDir::new()?;
         let mut rig = Rig::start(self.setup, self.stop)?;
         let mut slices = Slices::new();
-        let (stream, link) = match who {
-            Who::Ours(more) => self.ours(&mut rig, more, link, dir.path())?,
-            Who::Other(peer) => self.other(&mut rig, peer, link, dir.path())?,
-            Who::Window(window) => {
+        let (stream, link) = match contender {
+            Contender::Ours(more) => self.ours(&mut rig, more, link, dir.path())?,
+            Contender::Other(peer) => self.other(&mut rig, peer, link, dir.path())?,
+            Contender::Window(window) => {
                 let (stream, traced) = self.window(&mut rig, window, dir.path())?;
                 slices = traced;
                 (stream, None)
@@ -361,13 +361,13 @@ impl Bench<'_> {
         dir: &Path,
     ) -> Result<(Stream, Option<Emulated>)> {
         let more = Vec::from_iter(more.iter().map(|word| (*word).to_owned()));
-        let of = Streamed {
+        let of = StreamSetup {
             source: Source::Screen,
             cable: None,
             impaired: None,
             // The cap admits 2 % more, and the rate control distributes the bitrate by it.
             fps: self.polled_fps(),
-            bitrate: &self.args.asked.bitrate,
+            bitrate: &self.args.options.bitrate,
             seconds: self.seconds,
             presses: self.presses,
             compare: true,
@@ -449,7 +449,7 @@ impl Bench<'_> {
             },
         );
         let receiver = line(peer.receiver, port);
-        let stream = rig.peer(Peered {
+        let stream = rig.peer(PeerSetup {
             sender,
             receiver,
             listens: match peer.transport {
@@ -465,12 +465,12 @@ impl Bench<'_> {
     }
 
     fn window(&self, rig: &mut Rig<'_>, window: &Window, dir: &Path) -> Result<(Stream, Slices)> {
-        rig.window(&Windowed {
+        rig.window(&WindowSetup {
             shows: window.shows,
             browser: chromium::program().context("there is no browser any more")?,
             arguments: &arguments(window, self.args),
             fps: self.polled_fps(),
-            bitrate: &self.args.asked.bitrate,
+            bitrate: &self.args.options.bitrate,
             seconds: self.seconds,
             presses: self.presses,
             dir,
@@ -485,6 +485,6 @@ impl Bench<'_> {
 
     /// The others' polling rate: that of a 60 Hz display, while the scene draws slightly faster.
     fn polled_fps(&self) -> f64 {
-        self.args.asked.scene_fps.floor().max(1.0)
+        self.args.options.scene_fps.floor().max(1.0)
     }
 }

@@ -14,10 +14,10 @@ use openuvr_proto::time::Instant;
 use openuvr_terminal::usage::WrongUsage;
 use serde::Serialize;
 
-use self::motion::{Motion, Place};
-use super::head::keep;
+use self::motion::{EulerPose, Motion};
+use super::heading::keep;
 use super::stats::percentile;
-use crate::lasting;
+use crate::durations;
 
 /// Measure the error of head pose prediction against the horizon.
 ///
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 500.0)]
     rate: f64,
     /// Duration of the generated motion
-    #[arg(long = "for", value_name = "TIME", default_value = "300s", value_parser = lasting::seconds)]
+    #[arg(long = "for", value_name = "TIME", default_value = "300s", value_parser = durations::seconds)]
     seconds: f64,
     /// Write prediction.json into this folder
     #[arg(long, value_name = "FOLDER")]
@@ -130,7 +130,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// The error of each prediction, in degrees and millimetres.
 fn errors(
     motion: &Motion,
-    samples: &[(f64, Place)],
+    samples: &[(f64, EulerPose)],
     rate: f64,
     horizon: u32,
     velocity: &str,

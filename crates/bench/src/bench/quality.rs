@@ -7,8 +7,8 @@
 mod clips;
 mod condition;
 mod figures;
-mod likeness;
 mod point;
+mod similarity;
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -20,15 +20,15 @@ use openuvr_terminal::usage::WrongUsage;
 
 use super::machine::Machine;
 use crate::display::VirtualDisplay;
-use crate::lasting;
-use clips::{Content, Format, Kept};
-use condition::{Condition, Stop, Vary, point_of};
+use crate::durations;
+use clips::{Content, Format, StoredClip};
+use condition::{AxisValue, Condition, Vary, point_of};
 use figures::{Measured, Table};
 use point::Setup;
 
 /// Measure picture quality (PSNR, SSIM) against delay, loss, bandwidth and key frames.
 ///
-/// A host plays a clip whose frames carry a bar code; a client shows it on a virtual display, over
+/// A host plays a clip with a bar code in each frame; a client shows it on a virtual display, over
 /// an emulated link; each captured frame is compared with the picture that was visible in its
 /// place. A frame that did not arrive is compared with the picture displayed instead, so that
 /// freezes count.
@@ -61,7 +61,7 @@ pub(crate) struct Args {
     /// Only these points of the varied quantity, such as 0,50,100; none is no limit, or no periodic
     /// key frame. With one --vary only
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = point_of)]
-    points: Vec<Stop>,
+    points: Vec<AxisValue>,
     /// The clip in addition to the scene: openarena (a match of bots, recorded at the first run),
     /// none, or a .y4m file
     #[arg(long, value_name = "CLIP", default_value = "openarena", value_parser = content)]
@@ -79,7 +79,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "3M")]
     bitrate: String,
     /// Duration of each point; a batch is 150 frames
-    #[arg(long = "for", value_name = "TIME", default_value = "6s", value_parser = lasting::seconds)]
+    #[arg(long = "for", value_name = "TIME", default_value = "6s", value_parser = durations::seconds)]
     seconds: f64,
     /// Smoke test in less than 45 s: few points of two seconds, the scene only, 640x360
     #[arg(long, conflicts_with_all = ["seconds", "clip", "size", "vary", "points"])]
@@ -148,7 +148,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let clip = clips::find(&content, format, &stop)?;
         println!("{clip}");
         let far = VirtualDisplay::start(clip.size)?;
-        table.begin(&clip);
+        table.print_heading(&clip);
         for condition in args.conditions() {
             let content = clip.name.clone();
             match point::measure(&args.setup(&clip, condition)?, &far, &stop) {
@@ -218,7 +218,7 @@ impl Args {
         all
     }
 
-    fn setup<'a>(&'a self, clip: &'a Kept, condition: Condition) -> Result<Setup<'a>> {
+    fn setup<'a>(&'a self, clip: &'a StoredClip, condition: Condition) -> Result<Setup<'a>> {
         let mut more_host = self.host_arg.clone();
         if let Some(gop) = condition.gop {
             more_host.extend(["--key-frame-every".to_owned(), gop.to_string()]);
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(parse("--vary loss").conditions().len(), 7);
         assert_eq!(parse("--quick").conditions().len(), 5);
         let chosen = parse("--vary gop --points 15,none").conditions();
-        let gops: Vec<Stop> = chosen.iter().map(|condition| condition.gop).collect();
+        let gops: Vec<AxisValue> = chosen.iter().map(|condition| condition.gop).collect();
         assert_eq!(gops, [None, Some(15)]);
         assert!(run(&parse("--points 15")).is_err(), "of which axis?");
         assert!(run(&parse("--vary gop --points 0")).is_err());
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scene_is_there_unless_it_is_left_out() {
+    fn the_scene_is_included_unless_excluded() {
         assert_eq!(parse("").contents(), [Content::Scene, Content::OpenArena]);
         assert_eq!(parse("--clip none").contents(), [Content::Scene]);
         let own = parse("--no-scene --clip a.y4m").contents();

@@ -13,7 +13,7 @@ use openuvr_media::barcode::{self, Stamp};
 use openuvr_proto::time::Instant;
 use serde::Serialize;
 
-use super::sched::{Part, Sched};
+use super::sched::{Participant, Sched};
 use crate::background::Background;
 use crate::screen::{Area, Screen};
 use openuvr_runtime::clock;
@@ -39,7 +39,7 @@ impl Sighting {
 }
 
 #[derive(Default)]
-struct Seen {
+struct Sightings {
     sightings: Vec<Sighting>,
     area: Option<Area>,
     /// Display changes without a readable code.
@@ -49,7 +49,7 @@ struct Seen {
 
 /// A running reader.
 pub(crate) struct Reader {
-    shared: Arc<(Mutex<Seen>, Condvar)>,
+    shared: Arc<(Mutex<Sightings>, Condvar)>,
     _thread: Background,
 }
 
@@ -63,10 +63,10 @@ impl Reader {
     pub(super) fn start_as(display: &str, sched: Sched) -> Result<Reader> {
         let mut screen = Screen::open(display)?;
         screen.watch()?;
-        let shared = Arc::new((Mutex::new(Seen::default()), Condvar::new()));
+        let shared = Arc::new((Mutex::new(Sightings::default()), Condvar::new()));
         let there = Arc::clone(&shared);
         let thread = Background::start("reader", move |stop| {
-            sched.raise_me(Part::Reader);
+            sched.raise_me(Participant::Reader);
             if let Err(error) = read(&screen, &there, stop) {
                 lock(&there.0).failed = Some(format!("{error:#}"));
                 there.1.notify_all();
@@ -147,7 +147,7 @@ const IDLE: Duration = Duration::from_millis(50);
 /// Interval of searching for the code's window, which takes many requests.
 const SEARCH_EVERY: Duration = Duration::from_millis(100);
 
-fn read(screen: &Screen, shared: &(Mutex<Seen>, Condvar), stop: &AtomicBool) -> Result<()> {
+fn read(screen: &Screen, shared: &(Mutex<Sightings>, Condvar), stop: &AtomicBool) -> Result<()> {
     let mut pixels = Vec::new();
     let mut area: Option<Area> = None;
     let mut newest: Option<Stamp> = None;
@@ -198,6 +198,6 @@ fn read(screen: &Screen, shared: &(Mutex<Seen>, Condvar), stop: &AtomicBool) -> 
     Ok(())
 }
 
-fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+fn lock(seen: &Mutex<Sightings>) -> MutexGuard<'_, Sightings> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -17,12 +17,12 @@ use openuvr_proto::units::Size;
 use openuvr_terminal::usage::WrongUsage;
 use serde::Serialize;
 
-use self::run::Asked;
-use super::head::keep;
+use self::run::RunSetup;
+use super::heading::keep;
 use super::machine::{Load, Machine};
 use super::stats::percentile;
 use crate::display::VirtualDisplay;
-use crate::lasting;
+use crate::durations;
 use crate::pair::TemporaryDir;
 
 /// Measure the angular error of pictures while the head turns.
@@ -45,7 +45,7 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', default_value = "0,20,50,100,200")]
     round_trips: Vec<u32>,
     /// How long each measurement takes
-    #[arg(long = "for", value_name = "TIME", default_value = "4s", value_parser = lasting::seconds)]
+    #[arg(long = "for", value_name = "TIME", default_value = "4s", value_parser = durations::seconds)]
     seconds: f64,
     /// Reprojection: software, gl, or both (without a graphics card gl is a software renderer, too)
     #[arg(long, value_delimiter = ',', default_value = "software", value_parser = ["software", "gl"])]
@@ -139,7 +139,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             // A new display has no remains of the previous picture.
             let display = VirtualDisplay::start(Size::new(args.eye * 2, args.eye))?;
             let dir = TemporaryDir::new()?;
-            let asked = Asked {
+            let setup = RunSetup {
                 eye: Size::new(args.eye, args.eye),
                 rate: args.rate,
                 speed: args.speed,
@@ -149,13 +149,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 warm_up: WARM_UP,
                 dir: dir.path(),
             };
-            let seen = run::run(&display, &asked, &stop)?;
-            let degrees = Degrees::of(&seen.errors);
+            let result = run::run(&display, &setup, &stop)?;
+            let degrees = Degrees::of(&result.errors);
             match with {
                 Some(with) => row.re_aimed.push(ReAimed {
                     with: with.to_owned(),
                     degrees,
-                    cost: seen.cost,
+                    cost: result.cost,
                 }),
                 None => row.without = degrees,
             }

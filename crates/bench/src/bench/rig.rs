@@ -1,7 +1,7 @@
 //! The base of every measurement from pixels: two virtual displays, an application on the first,
 //! and a reader of the second.
 //!
-//! It does not decide what is compared, and prints nothing.
+//! It does not choose the comparison, and prints nothing.
 
 mod beside;
 mod browser;
@@ -21,19 +21,19 @@ use openuvr_lab::link::Impairment;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
-pub(super) use self::beside::{Company, Watchers};
-pub(super) use self::browser::{Browsed, Browsing};
+pub(super) use self::beside::{ObserverResults, Observers};
+pub(super) use self::browser::{BrowserMeasurement, BrowserSetup};
 use self::drawn::Drawn;
 use self::fidelity::Pictures;
-pub(super) use self::peer::{Listens, Peered};
-pub(super) use self::window::{Shows, Windowed};
+pub(super) use self::peer::{Listens, PeerSetup};
+pub(super) use self::window::{WindowContent, WindowSetup};
 use super::case::{Case, Sample, Stream};
 use super::emulated::Emulated;
 use super::floor::Copier;
 use super::journey;
 use super::machine::{self, Load};
 use super::reader::{Reader, Sighting};
-use super::sched::{Part, Sched};
+use super::sched::{Participant, Sched};
 use super::stats::{Frames, Summary};
 use crate::cable::Cable;
 use crate::child::Child;
@@ -98,7 +98,7 @@ pub(super) struct Setup {
 
 /// Parameters of a measured host and client.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Streamed<'a> {
+pub(super) struct StreamSetup<'a> {
     pub(super) source: Source,
     /// Cable between host and client; `None`: the loopback device.
     pub(super) cable: Option<&'a Cable>,
@@ -144,7 +144,7 @@ impl<'a> Rig<'a> {
         let near = VirtualDisplay::start(setup.size)?;
         let far = VirtualDisplay::start(setup.size)?;
         for display in [&near, &far] {
-            setup.sched.raise(display.id(), Part::Display);
+            setup.sched.raise(display.id(), Participant::Display);
         }
         Ok(Rig {
             setup,
@@ -240,7 +240,7 @@ impl<'a> Rig<'a> {
     }
 
     /// Measures a host and a client.
-    pub(super) fn stream(&mut self, of: &Streamed<'_>) -> Result<Stream> {
+    pub(super) fn stream(&mut self, of: &StreamSetup<'_>) -> Result<Stream> {
         // Lives until the stream has ended.
         let mut link = None;
         self.stream_by(of, |options| {
@@ -261,7 +261,7 @@ impl<'a> Rig<'a> {
 
     fn stream_by(
         &mut self,
-        of: &Streamed<'_>,
+        of: &StreamSetup<'_>,
         start: impl FnOnce(&pair::Options<'_>) -> Result<(Pair, Option<Meter>)>,
     ) -> Result<Stream> {
         let mut more_host = of.source.words();
@@ -454,8 +454,8 @@ impl<'a> Rig<'a> {
             return Ok(reactions);
         }
         let keyboard = Screen::open(display)?;
-        self.setup.sched.raise_me(Part::Injector);
-        let _ordinary_again = Lowered(self.setup.sched);
+        self.setup.sched.raise_me(Participant::Injector);
+        let _ordinary_again = SchedGuard(self.setup.sched);
         for press in 0..presses {
             let before = reader.latest().map(|sighting| sighting.inputs);
             let mark = reader.mark();
@@ -518,9 +518,9 @@ pub(super) fn pass(
 }
 
 /// Restores ordinary scheduling of the calling thread when dropped.
-pub(super) struct Lowered(pub(super) Sched);
+pub(super) struct SchedGuard(pub(super) Sched);
 
-impl Drop for Lowered {
+impl Drop for SchedGuard {
     fn drop(&mut self) {
         self.0.lower_me();
     }

@@ -17,7 +17,7 @@ pub(crate) enum Sched {
 
 /// The bench's participants in a measurement. The application's scheduling is never changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Part {
+pub(crate) enum Participant {
     /// An X server: its clients wait for it.
     Display,
     /// Reads bar codes.
@@ -28,29 +28,29 @@ pub(crate) enum Part {
     Copier,
 }
 
-impl Part {
+impl Participant {
     /// The SCHED_FIFO priority: above encoder and decoder (20), so that a finished picture is seen
     /// while the next one is in progress; below receiving and sending threads (44, 45). A display
     /// takes precedence over the clients that wait for it.
     const fn priority(self) -> u8 {
         match self {
-            Part::Display => 42,
-            Part::Reader | Part::Injector => 41,
-            Part::Copier => 40,
+            Participant::Display => 42,
+            Participant::Reader | Participant::Injector => 41,
+            Participant::Copier => 40,
         }
     }
 }
 
 impl Sched {
     /// Schedules the thread (or single-threaded process) `id` for its role.
-    pub(super) fn raise(self, id: u32, part: Part) {
+    pub(super) fn raise(self, id: u32, part: Participant) {
         if self == Sched::Auto {
             let _ = sys::schedule(id, part.priority());
         }
     }
 
     /// Schedules the calling thread for its role.
-    pub(super) fn raise_me(self, part: Part) {
+    pub(super) fn raise_me(self, part: Participant) {
         self.raise(0, part);
     }
 

@@ -22,12 +22,12 @@ use openuvr_terminal::usage::WrongUsage;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::head::keep;
+use super::heading::keep;
 use super::journey::{self, Row};
 use super::machine::{Load, Machine, QUIET, memory_mib};
 use super::stats::{Range, Summary};
 use crate::child::Child;
-use crate::lasting;
+use crate::durations;
 use crate::pair::{TemporaryDir, wait_for};
 use crate::programs::{openuvr, program};
 
@@ -50,7 +50,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "10M")]
     bitrate: String,
     /// How long each measurement takes
-    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = lasting::seconds)]
+    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = durations::seconds)]
     seconds: f64,
     /// Maximum number of sessions
     #[arg(long, default_value_t = 32)]

@@ -17,12 +17,12 @@ use std::time::Duration;
 use anyhow::Result;
 use openuvr_lab::link::{BurstLoss, Impairment};
 
+use super::audio_reports::SoundFigures;
 use super::case::Stream;
-use super::clicks::{Ear, Lateness};
-use super::head::{Head, keep};
-use super::heard::SoundFigures;
-use super::rig::{Rig, Source, Streamed};
-use super::turns::{Asked, Turns};
+use super::clicks::{ClickRecorder, Lateness};
+use super::heading::{Heading, keep};
+use super::rig::{Rig, Source, StreamSetup};
+use super::turns::{ComparisonOptions, Turns};
 use crate::pair::TemporaryDir;
 use crate::sound::{CLIENT_SINK, HOST_SINK, SoundServer, sound_words};
 pub(super) use page::show;
@@ -39,7 +39,7 @@ use rows::{LinkRow, Report, Row, Targets};
 #[command(mut_arg("seconds", |arg| arg.default_value("8s")))]
 pub(crate) struct Args {
     #[command(flatten)]
-    asked: Asked,
+    options: ComparisonOptions,
     /// Milliseconds per audio packet: 2.5, 5, 10 or 20
     #[arg(long, value_name = "MS", default_value = "5")]
     sound_frame: String,
@@ -91,7 +91,7 @@ struct Measured {
 
 /// Measures, prints, writes.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let turns = Turns::new(&args.asked, 2.5)?;
+    let turns = Turns::new(&args.options, 2.5)?;
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let dir = TemporaryDir::new()?;
     let server = SoundServer::start(dir.path())?;
@@ -115,7 +115,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let streams = without.iter().chain(&with).map(|measured| &measured.stream);
     let report = Report {
-        head: Head::new(&args.asked, turns, streams),
+        head: Heading::new(&args.options, turns, streams),
         targets: Targets::default(),
         ways: vec![Row::of(name(false), &without), Row::of(name(true), &with)],
         cost: rows::Cost::of(&without, &with),
@@ -151,7 +151,7 @@ impl<'a> Bench<'a> {
         server: &'a SoundServer,
         stop: &'a AtomicBool,
     ) -> Result<Bench<'a>> {
-        let mut rig = Rig::start(turns.setup(args.asked.size, args.asked.scene_fps), stop)?;
+        let mut rig = Rig::start(turns.setup(args.options.size, args.options.scene_fps), stop)?;
         // Started in both cases, so that only its use differs.
         rig.click(server.address(), HOST_SINK);
         Ok(Bench {
@@ -180,16 +180,16 @@ impl<'a> Bench<'a> {
         let csv = self.dir.path().join("frames.csv");
         // In both cases, too: a recorded sink works in smaller fragments.
         let ears = [
-            Ear::start(self.server.address(), HOST_SINK)?,
-            Ear::start(self.server.address(), CLIENT_SINK)?,
+            ClickRecorder::start(self.server.address(), HOST_SINK)?,
+            ClickRecorder::start(self.server.address(), CLIENT_SINK)?,
         ];
-        let asked = &self.args.asked;
-        let stream = self.rig.stream(&Streamed {
+        let options = &self.args.options;
+        let stream = self.rig.stream(&StreamSetup {
             source: Source::Screen,
             cable: None,
             impaired,
-            fps: asked.scene_fps.floor().max(1.0),
-            bitrate: &asked.bitrate,
+            fps: options.scene_fps.floor().max(1.0),
+            bitrate: &options.bitrate,
             seconds,
             presses: 0,
             compare: false,
@@ -204,7 +204,7 @@ impl<'a> Bench<'a> {
             let seen: Vec<_> = (stream.case.samples.iter())
                 .map(|sample| sample.sighting)
                 .collect();
-            let [host, client] = ears.each_ref().map(Ear::heard);
+            let [host, client] = ears.each_ref().map(ClickRecorder::clicks);
             Lateness::of(&host, &client, &seen, stream.case.window)
         });
         let figures = match sounds {

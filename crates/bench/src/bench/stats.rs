@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_freeze_at_the_end_counts_and_what_was_before_does_not() {
+    fn a_freeze_at_the_end_counts_and_earlier_frames_do_not() {
         let frames = Frames::drawn(5..=20, [3, 4, 5, 6, 7, 7, 8]);
         assert_eq!(
             frames,

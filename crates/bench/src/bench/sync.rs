@@ -13,10 +13,10 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::case::Stream;
-use super::head::{Head, Report, keep};
-use super::rig::{Rig, Source, Streamed};
+use super::heading::{Heading, Report, keep};
+use super::rig::{Rig, Source, StreamSetup};
 use super::stats::{Range, Summary};
-use super::turns::{Asked, Turns};
+use super::turns::{ComparisonOptions, Turns};
 use crate::pair::TemporaryDir;
 
 /// Measure an application that waits for the host against one that does not.
@@ -29,7 +29,7 @@ use crate::pair::TemporaryDir;
 #[command(mut_arg("seconds", |arg| arg.default_value("6s")))]
 pub(crate) struct Args {
     #[command(flatten)]
-    asked: Asked,
+    options: ComparisonOptions,
     /// Write sync.json into this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
@@ -72,27 +72,30 @@ struct Row {
 
 /// Measures, prints, writes.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let turns = Turns::new(&args.asked, 1.5)?;
+    let turns = Turns::new(&args.options, 1.5)?;
     let Turns {
         repetitions,
         seconds,
         ..
     } = turns;
     let stop = openuvr_terminal::signals::stop_on_signals()?;
-    let mut rig = Rig::start(turns.setup(args.asked.size, args.asked.scene_fps), &stop)?;
+    let mut rig = Rig::start(
+        turns.setup(args.options.size, args.options.scene_fps),
+        &stop,
+    )?;
     let dir = TemporaryDir::new()?;
     let csv = dir.path().join("frames.csv");
     let mut streams: [Vec<Stream>; 3] = Default::default();
     for repetition in 1..=repetitions {
         for ((name, _, source), streams) in WAYS.iter().zip(&mut streams) {
             eprintln!("bench sync: {repetition}/{repetitions} {name}");
-            streams.push(rig.stream(&Streamed {
+            streams.push(rig.stream(&StreamSetup {
                 source: *source,
                 cable: None,
                 impaired: None,
                 // The cap admits 2 % more, and the rate control distributes the bitrate by it.
-                fps: args.asked.scene_fps.floor().max(1.0),
-                bitrate: &args.asked.bitrate,
+                fps: args.options.scene_fps.floor().max(1.0),
+                bitrate: &args.options.bitrate,
                 seconds,
                 presses: 0,
                 compare: repetition == 1,
@@ -106,7 +109,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     let report = Report {
-        head: Head::new(&args.asked, turns, streams.iter().flatten()),
+        head: Heading::new(&args.options, turns, streams.iter().flatten()),
         ways: WAYS
             .iter()
             .zip(&streams)

@@ -15,7 +15,7 @@ pub(super) fn schedule(id: u32, priority: u8) -> io::Result<()> {
     let parameters = libc::sched_param {
         sched_priority: priority.into(),
     };
-    // SAFETY: the call reads the structure, which outlives it, and changes no memory of ours.
+    // SAFETY: the call reads the structure, which outlives it, and changes no memory of this process.
     let result = unsafe { libc::sched_setscheduler(id, policy, &raw const parameters) };
     if result == 0 {
         Ok(())

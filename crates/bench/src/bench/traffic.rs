@@ -48,7 +48,7 @@ pub(super) const CLAIMS: [Claim; 13] = [
     (
         "Unity Render Streaming fig. 14",
         "Nearly all frames that are encoded are decoded.",
-        |_| not_testable("no capture shows what is decoded"),
+        |_| not_testable("no capture shows decoding"),
         COMMAND,
     ),
     (
@@ -128,7 +128,7 @@ fn judge(data: &Data, place: &str) -> Option<(Mark, String)> {
     let rows: Vec<&Value> = rows.filter(|row| words(row, "/place") == place).collect();
     if rows.is_empty() {
         return not_testable(
-            "what was captured does not tell: RTP video, captured at the right end (--end), or at both",
+            "the capture is insufficient: it needs RTP video, captured at the right end (--end), or at both",
         );
     }
     let within = |row: &&Value| row.pointer("/within").and_then(Value::as_bool) == Some(true);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn captures_are_judged_by_what_they_can_tell() {
+    fn captures_are_judged_by_their_data() {
         let place = "section 6.3, fig. 11";
         assert_eq!(mark(&found(30.0, 5.5, false), place), Mark::Reproduced);
         assert_eq!(mark(&found(30.0, 16.7, false), place), Mark::Refuted);

@@ -10,11 +10,11 @@ use serde::Serialize;
 
 use super::rig::Setup;
 use super::sched::Sched;
-use crate::lasting;
+use crate::durations;
 
 /// Their common options; a bench documents its own defaults.
 #[derive(clap::Args, Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct ComparisonOptions {
     /// Size of the scene
     #[arg(long, default_value = "1280x720")]
     pub(super) size: Size,
@@ -28,7 +28,7 @@ pub(super) struct Asked {
     #[arg(long, default_value_t = 5)]
     repetitions: u32,
     /// Duration of each measurement
-    #[arg(long = "for", value_name = "TIME", default_value = "4s", value_parser = lasting::seconds)]
+    #[arg(long = "for", value_name = "TIME", default_value = "4s", value_parser = durations::seconds)]
     seconds: f64,
     /// Smoke test: one short repetition
     #[arg(long, conflicts_with_all = ["repetitions", "seconds"])]
@@ -49,13 +49,13 @@ impl Turns {
     ///
     /// # Errors
     /// A number is out of range.
-    pub(super) fn new(asked: &Asked, short: f64) -> Result<Turns> {
-        let Asked {
+    pub(super) fn new(options: &ComparisonOptions, short: f64) -> Result<Turns> {
+        let ComparisonOptions {
             repetitions,
             seconds,
             quick,
             ..
-        } = *asked;
+        } = *options;
         ensure!(
             repetitions >= 1,
             WrongUsage::new("--repetitions must be at least 1")

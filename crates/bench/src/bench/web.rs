@@ -7,9 +7,9 @@
 //! observers, by the reader that all benches share. All of them share one machine's processors, so
 //! a browser takes CPU time here that it would not take on another machine.
 
-mod company;
 mod figures;
 mod goals;
+mod observers;
 mod page;
 mod players;
 mod print;
@@ -24,16 +24,16 @@ use openuvr_proto::units::Bitrate;
 use openuvr_terminal::usage::WrongUsage;
 use serde::Serialize;
 
-use self::company::Beside;
 use self::figures::{Browser, Run};
 use self::goals::Goals;
+use self::observers::Beside;
 pub(super) use self::page::show;
 use self::players::Player;
-use super::clicks::{Ear, Lateness};
-use super::head::{Head, keep};
+use super::clicks::{ClickRecorder, Lateness};
+use super::heading::{Heading, keep};
 use super::reader::Sighting;
-use super::rig::{Browsed, Rig, Setup};
-use super::turns::{Asked, Turns};
+use super::rig::{BrowserSetup, Rig, Setup};
+use super::turns::{ComparisonOptions, Turns};
 use super::verdict::Verdict;
 use crate::chromium;
 use crate::pair::TemporaryDir;
@@ -54,7 +54,7 @@ use crate::sound::{CLIENT_SINK, HOST_SINK, SoundServer};
 #[command(mut_arg("seconds", |arg| arg.default_value("8s")))]
 pub(crate) struct Args {
     #[command(flatten)]
-    asked: Asked,
+    options: ComparisonOptions,
     /// Parts to measure
     #[arg(
         long,
@@ -62,7 +62,7 @@ pub(crate) struct Args {
         value_delimiter = ',',
         default_value = "browser,beside,players"
     )]
-    parts: Vec<Part>,
+    parts: Vec<Section>,
     /// Key presses in each run of the browser
     #[arg(long, default_value_t = 60)]
     presses: u32,
@@ -72,7 +72,7 @@ pub(crate) struct Args {
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-enum Part {
+enum Section {
     /// A browser that plays
     Browser,
     /// Our own client, with observers
@@ -100,9 +100,9 @@ fn losing(loss: f64) -> Impairment {
 
 /// The JSON output.
 #[derive(Debug, Serialize)]
-struct Found {
+struct Output {
     #[serde(flatten)]
-    head: Head,
+    head: Heading,
     /// The browser's version.
     version: String,
     goals: Goals,
@@ -116,15 +116,15 @@ struct Found {
 
 /// The JSON output of a skipped run.
 #[derive(Debug, Serialize)]
-struct Skipped {
+struct SkippedOutput {
     skipped: String,
     quick: bool,
 }
 
 /// Measures, prints, writes.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let turns = Turns::new(&args.asked, 2.5)?;
-    let bitrate: Bitrate = args.asked.bitrate.parse()?;
+    let turns = Turns::new(&args.options, 2.5)?;
+    let bitrate: Bitrate = args.options.bitrate.parse()?;
     ensure!(
         bitrate.0 >= 100_000,
         WrongUsage::new("--bitrate must be at least 100K")
@@ -144,41 +144,41 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             let left = args
                 .out
                 .as_ref()
-                .map(|out| keep(out, "web.json", &Skipped { skipped, quick }));
+                .map(|out| keep(out, "web.json", &SkippedOutput { skipped, quick }));
             return left.unwrap_or(Ok(()));
         }
     };
     let bench = Bench {
         args,
         program,
-        setup: turns.setup(args.asked.size, args.asked.scene_fps),
+        setup: turns.setup(args.options.size, args.options.scene_fps),
         turns,
         stop: &stop,
     };
     let asked = |part| args.parts.contains(&part);
     let mut runs: [Vec<Run>; LINKS.len()] = Default::default();
-    let mut beside = company::ways();
+    let mut beside = observers::ways();
     for repetition in 1..=turns.repetitions {
         for ((name, loss), runs) in LINKS.iter().zip(&mut runs) {
-            if asked(Part::Browser) {
-                bench.say(repetition, &format!("a browser plays, {name}"));
+            if asked(Section::Browser) {
+                bench.log_progress(repetition, &format!("a browser plays, {name}"));
                 runs.push(bench.browse(loss.map(losing))?);
             }
         }
         for way in &mut beside {
-            if asked(Part::Beside) {
-                bench.say(repetition, &format!("our client, {}", way.name()));
+            if asked(Section::Beside) {
+                bench.log_progress(repetition, &format!("our client, {}", way.name()));
                 way.measure(&bench)?;
             }
         }
     }
     let mut players = Vec::new();
-    if asked(Part::Players) {
+    if asked(Section::Players) {
         players = players::measure(&bench)?;
     }
     let streams = beside.iter().flat_map(|way| way.streams());
-    let mut head = Head::new(
-        &args.asked,
+    let mut head = Heading::new(
+        &args.options,
         turns,
         streams.chain(players.iter().map(Player::stream)),
     );
@@ -188,12 +188,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         .iter()
         .zip(&runs)
         .filter_map(|((name, _), runs)| Browser::of(name, runs));
-    let mut found = Found {
+    let mut found = Output {
         head,
         version: chromium::version(program).unwrap_or_default(),
         goals: Goals::default(),
         browsers: browsers.collect(),
-        beside: beside.iter().filter_map(company::Way::figures).collect(),
+        beside: beside
+            .iter()
+            .filter_map(observers::ObserverCase::figures)
+            .collect(),
         players,
         verdicts: Vec::new(),
     };
@@ -215,14 +218,14 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn say(&self, repetition: u32, what: &str) {
+    fn log_progress(&self, repetition: u32, what: &str) {
         let all = self.turns.repetitions;
         eprintln!("bench web: {repetition}/{all} {what}");
     }
 
     /// Frames per second of the host.
     fn fps(&self) -> f64 {
-        self.args.asked.scene_fps.floor().max(1.0)
+        self.args.options.scene_fps.floor().max(1.0)
     }
 
     /// Measures a browser once.
@@ -234,17 +237,17 @@ impl Bench<'_> {
         });
         let server = server.ok();
         let sound = server.as_ref().map(SoundServer::address);
-        let ears =
-            sound.map(|server| [HOST_SINK, CLIENT_SINK].map(|sink| Ear::start(server, sink)));
+        let ears = sound
+            .map(|server| [HOST_SINK, CLIENT_SINK].map(|sink| ClickRecorder::start(server, sink)));
         let mut rig = Rig::start(self.setup, self.stop)?;
         if let Some(server) = sound {
             rig.click(server, HOST_SINK);
         }
-        let browsing = rig.browse(&Browsed {
+        let browsing = rig.browse(&BrowserSetup {
             browser: self.program,
             impaired: impaired.as_ref(),
             fps: self.fps(),
-            bitrate: &self.args.asked.bitrate,
+            bitrate: &self.args.options.bitrate,
             seconds: self.turns.seconds,
             presses: if self.turns.quick {
                 5
@@ -257,7 +260,7 @@ impl Bench<'_> {
         let seen: &[Sighting] = &browsing.sightings;
         let lateness = ears.map(|ears| -> Result<Lateness> {
             let [host, client] = ears;
-            let (host, client) = (host?.heard(), client?.heard());
+            let (host, client) = (host?.clicks(), client?.clicks());
             Ok(Lateness::of(&host, &client, seen, browsing.window))
         });
         let lateness = lateness.transpose()?;

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_not_run_it_is_told_the_command() {
+    fn a_missing_run_names_its_command() {
         let all = figures::all(&Data::default());
         let of = |figure: &&figures::Figure| CLAIMS.iter().any(|claim| claim.0 == figure.name);
         let wifi = all.iter().filter(of);

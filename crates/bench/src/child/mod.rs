@@ -106,7 +106,7 @@ impl Child {
     }
 
     /// The text after `words` in the last line of its log that contains them.
-    pub(crate) fn said(&self, words: &str) -> Option<String> {
+    pub(crate) fn log_value(&self, words: &str) -> Option<String> {
         let text = self.log_so_far();
         let mut lines = text.lines().rev();
         lines.find_map(|line| Some(line.split_once(words)?.1.trim().to_owned()))

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use self::protocol::DevTools;
 pub(crate) use self::protocol::{Tab, program, version};
 pub(crate) use self::trace::Slices;
-pub(crate) use self::watch::{Decoded, Handed, Statistics, Watched};
+pub(crate) use self::watch::{ComposedPicture, Decoded, PageObservations, Statistics};
 use crate::child::Child;
 
 /// Timeout of browser operations: on a busy machine it starts in 10 s (guess).
@@ -215,13 +215,13 @@ impl Browser {
     }
 
     /// Starts the browser's trace.
-    pub(crate) fn begin_trace(&mut self) -> Result<()> {
-        trace::begin(&mut self.tools).map_err(|e| anyhow!(e))
+    pub(crate) fn start_trace(&mut self) -> Result<()> {
+        trace::start(&mut self.tools).map_err(|e| anyhow!(e))
     }
 
     /// Stops the trace and returns it.
-    pub(crate) fn end_trace(&mut self) -> Result<Slices> {
-        trace::end(&mut self.tools).map_err(|e| anyhow!(e))
+    pub(crate) fn stop_trace(&mut self) -> Result<Slices> {
+        trace::stop(&mut self.tools).map_err(|e| anyhow!(e))
     }
 
     /// Starts to observe the pictures.
@@ -230,12 +230,12 @@ impl Browser {
     }
 
     /// The observations since [`Browser::watch`].
-    pub(crate) fn watched(&mut self, tab: &Tab) -> Result<Watched> {
+    pub(crate) fn watched(&mut self, tab: &Tab) -> Result<PageObservations> {
         let began = self.page_began(tab)?;
         let all = self.run(tab, "({ ...watched, peers: null })")?;
         let [video, audio] = ["video", "audio"].map(|kind| format!("statisticsOf('{kind}')"));
         let (video, audio) = (self.run(tab, &video)?, self.run(tab, &audio)?);
-        Watched::of(began, &all, &video, &audio)
+        PageObservations::of(began, &all, &video, &audio)
     }
 }
 

@@ -215,9 +215,7 @@ impl<W: Write> DevTools<W> {
             }
             if Instant::now() > until {
                 let page = self.run(tab, "document.body.innerText");
-                return Err(format!(
-                    "timeout: {script}: {last:?}; the page: {page:?}"
-                ));
+                return Err(format!("timeout: {script}: {last:?}; the page: {page:?}"));
             }
             std::thread::sleep(Duration::from_millis(20));
         }

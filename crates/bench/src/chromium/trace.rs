@@ -28,14 +28,14 @@ pub(crate) type Slices = Vec<(&'static str, Vec<f64>)>;
 /// Size of one read of the trace, bytes (a guess).
 const PIECE: u32 = 1 << 20;
 
-pub(super) fn begin(tools: &mut DevTools<impl Write>) -> Result<(), String> {
+pub(super) fn start(tools: &mut DevTools<impl Write>) -> Result<(), String> {
     let asked = json!({
         "transferMode": "ReturnAsStream", "traceConfig": { "includedCategories": CATEGORIES },
     });
     tools.call(None, "Tracing.start", &asked).map(|_| ())
 }
 
-pub(super) fn end(tools: &mut DevTools<impl Write>) -> Result<Slices, String> {
+pub(super) fn stop(tools: &mut DevTools<impl Write>) -> Result<Slices, String> {
     tools.call(None, "Tracing.end", &json!({}))?;
     let complete = tools.event("Tracing.tracingComplete")?;
     let asked = json!({ "handle": complete["stream"], "size": PIECE });

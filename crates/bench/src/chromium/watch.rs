@@ -21,7 +21,7 @@ pub(super) const PICTURE: &str = "(() => { \
 
 /// A picture that was handed to the compositor.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Handed {
+pub(crate) struct ComposedPicture {
     /// The frame's number in the bar code.
     pub(crate) frame: u32,
     /// When the application drew it, µs of `CLOCK_MONOTONIC`.
@@ -60,11 +60,11 @@ impl Decoded {
 
 /// Observations of a page.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub(crate) struct Watched {
+pub(crate) struct PageObservations {
     /// The time of 0 of the page's clock.
     pub(crate) began: Instant,
     /// Each frame once, in order of arrival.
-    pub(crate) pictures: Vec<Handed>,
+    pub(crate) pictures: Vec<ComposedPicture>,
     /// For each press, the browser's event time, and its arrival at the page.
     pub(crate) keys: Vec<[Instant; 2]>,
     /// Pictures with an unreadable bar code.
@@ -113,15 +113,20 @@ pub(super) fn lies_between(at: Instant, before: Instant, after: Instant) -> bool
     (before.0 - COARSE_NS..=after.0 + COARSE_NS).contains(&at.0)
 }
 
-impl Watched {
+impl PageObservations {
     /// From the collected data of the page's script, and its statistics, which may be null.
-    pub(super) fn of(began: Instant, all: &Value, video: &Value, audio: &Value) -> Result<Watched> {
+    pub(super) fn of(
+        began: Instant,
+        all: &Value,
+        video: &Value,
+        audio: &Value,
+    ) -> Result<PageObservations> {
         let list = |name: &str| {
             let found = all[name].as_array();
             found.with_context(|| format!("the page has no list of {name}"))
         };
         let pictures = list("pictures")?.iter().filter_map(|picture| {
-            Some(Handed {
+            Some(ComposedPicture {
                 frame: u32::try_from(picture[0].as_u64()?).ok()?,
                 drawn_us: picture[1].as_u64()?,
                 inputs: u16::try_from(picture[2].as_u64()?).ok()?,
@@ -133,11 +138,11 @@ impl Watched {
             let at = |place: usize| Some(later(began, key[place].as_f64()?));
             Some([at(0)?, at(1)?])
         });
-        let mut pictures: Vec<Handed> = pictures.collect();
+        let mut pictures: Vec<ComposedPicture> = pictures.collect();
         pictures.sort_by_key(|picture| picture.at);
         // A still picture is sent repeatedly, with increasing quality: the first time counts.
         pictures.dedup_by_key(|picture| picture.frame);
-        Ok(Watched {
+        Ok(PageObservations {
             began,
             keys: keys.collect(),
             unreadable: all["unreadable"].as_u64().unwrap_or(0),
@@ -178,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_page_collected_is_put_on_our_clock() {
+    fn the_pages_data_is_converted_to_our_clock() {
         let began = instant(100.0);
         let all = json!({
             // Reading the first took longer than the second.
@@ -190,7 +195,7 @@ mod tests {
         let video = json!({"framesDecoded": 10, "totalDecodeTime": 0.02, "packetsLost": -1,
             "pliCount": 1, "firCount": 1, "jitterBufferDelay": 1.0, "jitterBufferEmittedCount": 100});
         let audio = json!({"concealedSamples": 960, "silentConcealedSamples": 480});
-        let watched = Watched::of(began, &all, &video, &audio).unwrap();
+        let watched = PageObservations::of(began, &all, &video, &audio).unwrap();
         let frames: Vec<u32> = watched
             .pictures
             .iter()
@@ -211,7 +216,8 @@ mod tests {
             (-1, 2)
         );
         assert_eq!(statistics.concealed, 480);
-        let none = Watched::of(began, &json!({"pictures": []}), &Value::Null, &Value::Null);
+        let none =
+            PageObservations::of(began, &json!({"pictures": []}), &Value::Null, &Value::Null);
         assert!(none.is_err(), "no list of keys");
     }
 

@@ -24,8 +24,8 @@ use crate::pair::{self, Host, TemporaryDir};
 use crate::picture_match::Shot;
 use crate::programs::own;
 use crate::screen::Screen;
-use eyes::Eyes;
-use head::Head;
+use eyes::EyeReader;
+use head::SimulatedHead;
 use table::Handed;
 
 /// Frames per second: the rate of most headsets.
@@ -46,7 +46,7 @@ pub(super) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     let (client_virtual, display) = client_display(args, WINDOW)?;
     let dir = TemporaryDir::new()?;
     let csv = dir.path().join("host.csv");
-    let eyes = Eyes::start(&display)?;
+    let eyes = EyeReader::start(&display)?;
     let room = own("room")?;
     let words = [
         room.get_program().to_string_lossy().into_owned(),
@@ -71,7 +71,7 @@ pub(super) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         more_client: &[],
     })?;
     let client = player::start(&host, &display, &dir.path().join("client"))?;
-    let head = Head::start(client.clone())?;
+    let head = SimulatedHead::start(client.clone())?;
     let place = match client_virtual {
         Some(_) => format!("the virtual display {display}"),
         None => format!("a window on {display}"),
@@ -83,7 +83,7 @@ pub(super) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     let (began, last) = (clock::now(), lasting(args));
     while !stop.load(Ordering::Relaxed) {
         host.child.check()?;
-        for shown in player::told(&client, Duration::from_millis(100))? {
+        for shown in player::frame_reports(&client, Duration::from_millis(100))? {
             whole += u32::from(shown.whole && begun.is_some());
             handed.extend(Handed::from(&shown, &head));
         }
@@ -117,7 +117,7 @@ pub(super) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         "demo: {:.1} complete frames/s displayed",
         f64::from(whole) / lasted
     );
-    let right = table::tell(&seen, &handed, way);
+    let right = table::print(&seen, &handed, way);
     let record = std::fs::read_to_string(&csv).context("the host wrote no record")?;
     let times: Vec<_> = seen.iter().map(|seen| seen.at).collect();
     for step in eyes_steps(&record, &times)? {
@@ -129,10 +129,7 @@ pub(super) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         );
     }
     if eyes.unreadable() > 0 {
-        println!(
-            "demo: {} unreadable codes",
-            eyes.unreadable()
-        );
+        println!("demo: {} unreadable codes", eyes.unreadable());
     }
     println!("demo: the client's picture: {}", picture.display());
     if seen.len() < FEWEST {

@@ -14,7 +14,7 @@ use openuvr_runtime::clock;
 
 use super::{ALIKE, Args, Sound, start_app, watch, write_png};
 use crate::bench::{Frames, Sighting, Summary, captured_to_submitted};
-use crate::chromium::{self, Browser, Page, Tab, Watched};
+use crate::chromium::{self, Browser, Page, PageObservations, Tab};
 use crate::pair::{self, Host, TemporaryDir};
 use crate::picture_match::{History, Shot, psnr};
 use crate::screen::Screen;
@@ -109,7 +109,7 @@ pub(super) fn run(
     app.stop();
 
     let record = std::fs::read_to_string(&csv).context("the host wrote no record")?;
-    let sightings = tell(&watched, window, &record)?;
+    let sightings = print_latency(&watched, window, &record)?;
     println!(
         "demo: the page: {}; the host's display: {}",
         page.display(),
@@ -161,9 +161,13 @@ fn invite(url: &str, pin: &str, own_browser: bool) {
 }
 
 /// Prints the latency of the pictures; returns those with a readable bar code.
-fn tell(watched: &Watched, window: [Instant; 2], record: &str) -> Result<Vec<Sighting>> {
+fn print_latency(
+    watched: &PageObservations,
+    window: [Instant; 2],
+    record: &str,
+) -> Result<Vec<Sighting>> {
     let seconds = window[1].since(window[0]).as_secs_f64().max(0.001);
-    let told = |what: &str, spans: &[f64]| {
+    let print = |what: &str, spans: &[f64]| {
         if let Some(s) = Summary::of(spans) {
             println!(
                 "demo: {what} p50 {:.1} ms, p99 {:.1} ms, of {} frames",
@@ -181,14 +185,14 @@ fn tell(watched: &Watched, window: [Instant; 2], record: &str) -> Result<Vec<Sig
         let Frames { drawn, visible, .. } = Frames::of(sightings.iter().map(|s| s.frame));
         println!("demo: {visible} of {drawn} frames were handed to the compositor");
         let spans: Vec<f64> = sightings.iter().map(Sighting::latency_ms).collect();
-        told("drawn -> handed to the compositor", &spans);
+        print("drawn -> handed to the compositor", &spans);
     }
     let spans = captured_to_submitted(record, watched.began, window)?;
     println!(
         "demo: {:.1} frames/s were handed over",
         spans.len() as f64 / seconds
     );
-    told("captured -> handed to the compositor", &spans);
+    print("captured -> handed to the compositor", &spans);
     Ok(sightings)
 }
 

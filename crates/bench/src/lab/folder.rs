@@ -62,7 +62,7 @@ impl Folder {
     }
 
     /// Adds a paragraph to the page.
-    pub(super) fn say(&mut self, words: &str) {
+    pub(super) fn paragraph(&mut self, words: &str) {
         let _ = write!(self.page, "<p>{}</p>", escaped(words));
     }
 

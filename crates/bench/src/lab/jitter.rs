@@ -35,7 +35,7 @@ const INCOMPLETE: u8 = 1;
 /// (CAF), Rust threads, Rust tasks (tokio), Java threads, Pekko actors. Three patterns: ping-pong
 /// (one message in flight per pair), flood (the sender never waits), paced (absolute deadlines).
 /// Four scheduling policies, applied to every thread of the probe: OTHER, FIFO, RR, DEADLINE. Six
-/// garbage collectors, whose pauses are matched with the samples.
+/// garbage collectors, with pauses matched to the samples.
 ///
 /// Without options it measures all 75 cells, such as pthread/ping-pong/other or pekko/flood/rr/cms,
 /// in about half an hour, and prints the tables of the slides next to their figures. Each cell is
@@ -53,7 +53,7 @@ const INCOMPLETE: u8 = 1;
 #[command(after_help = AFTER, args_conflicts_with_subcommands = true)]
 pub(crate) struct JitterArgs {
     #[command(subcommand)]
-    other: Option<Other>,
+    other: Option<Action>,
     /// Only cells with one of these words in the name: pthread,caf or ping-pong/other
     #[arg(long, value_name = "WORDS", value_delimiter = ',')]
     only: Vec<String>,
@@ -97,7 +97,7 @@ pub(crate) struct JitterArgs {
 }
 
 #[derive(clap::Subcommand, Debug)]
-enum Other {
+enum Action {
     Analyse(analyse::AnalyseArgs),
 }
 
@@ -115,7 +115,7 @@ Examples:
 /// # Errors
 /// The failure, in one line.
 pub(super) fn run(args: &JitterArgs) -> Result<ExitCode> {
-    if let Some(Other::Analyse(args)) = &args.other {
+    if let Some(Action::Analyse(args)) = &args.other {
         return analyse::run(args);
     }
     ensure!(

@@ -16,7 +16,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
 use openuvr_lab::script;
-use openuvr_lab::traffic::join::{Joined, join};
+use openuvr_lab::traffic::join::{JoinedCaptures, join};
 use openuvr_lab::traffic::reader::Window;
 use openuvr_lab::traffic::{Analysis, analyse};
 use openuvr_proto::units::Bitrate;
@@ -31,7 +31,7 @@ use super::folder::Folder;
 /// suffices) and finds each stream and its load, the timing of packets, batches and frames, losses,
 /// reordering, retransmissions, jitter, assembly delay, and aggregated arrivals, as in sections 5
 /// to 7 of the Unity Render Streaming study (Casasnovas et al.), next to its figures. No keys are
-/// needed; the page lists what cannot be known without them.
+/// needed; the page lists the unavailable figures.
 ///
 /// Two files are the captures of both ends, the server's first: the offset and drift between their
 /// clocks are estimated and removed, and each packet's delay and fate is reported.
@@ -201,7 +201,7 @@ fn open(path: &Path) -> std::io::Result<Box<dyn Read>> {
 }
 
 /// Joins two captures, in the order server, client.
-fn joined(captures: &mut [Capture], window: Window) -> Result<Option<Joined>> {
+fn joined(captures: &mut [Capture], window: Window) -> Result<Option<JoinedCaptures>> {
     let [server, client] = captures else {
         return Ok(None);
     };
@@ -219,7 +219,7 @@ fn joined(captures: &mut [Capture], window: Window) -> Result<Option<Joined>> {
     Ok(Some(joined))
 }
 
-fn write(captures: &[Capture], joined: Option<&Joined>, out: &Path) -> Result<()> {
+fn write(captures: &[Capture], joined: Option<&JoinedCaptures>, out: &Path) -> Result<()> {
     let names: Vec<String> = captures
         .iter()
         .map(|capture| capture.path.display().to_string())

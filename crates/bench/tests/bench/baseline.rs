@@ -217,7 +217,7 @@ fn run(mut command: Command, folder: &Path, csv: &Path) -> Running {
 }
 
 #[test]
-fn a_polled_display_is_captured_though_it_is_still() {
+fn a_static_display_is_polled() {
     if !has_displays() {
         return;
     }
@@ -275,7 +275,7 @@ fn has_swscale() -> bool {
 }
 
 #[test]
-fn a_stream_in_batches_of_single_datagrams_arrives_whole() {
+fn a_stream_in_batches_of_single_datagrams_is_complete() {
     const THREAD: &str = "ouvr-batches";
     let usual = Stream::start("burst", None, &[], &[]);
     usual.whole(1);
@@ -288,7 +288,7 @@ fn a_stream_in_batches_of_single_datagrams_arrives_whole() {
 }
 
 #[test]
-fn what_a_baseline_cannot_do_is_one_line() {
+fn an_impossible_baseline_is_one_error_line() {
     let folder = Folder::new("refused");
     for (words, said) in [
         (

@@ -95,7 +95,7 @@ fn rows(csv: &Path) -> Vec<BTreeMap<String, String>> {
 }
 
 #[test]
-fn hand_offs_are_as_many_as_the_frames_that_were_handed() {
+fn wake_ups_match_the_frames() {
     let folder = Folder::new("handoffs");
     let at = |name: &str| folder.0.join(name);
     let port = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
@@ -202,7 +202,7 @@ fn hand_offs_are_as_many_as_the_frames_that_were_handed() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_made_is_one_line() {
+fn an_unusable_folder_is_one_error_line() {
     let folder = Folder::new("handoffs-file");
     let file = folder.0.join("file");
     std::fs::write(&file, "").expect("room");

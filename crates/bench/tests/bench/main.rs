@@ -21,7 +21,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// The program, with the other one whose processes it measures.
+/// The program, next to the one that it measures.
 fn openuvr_bench() -> Command {
     let program = Path::new(env!("CARGO_BIN_EXE_openuvr-bench"));
     assert!(
@@ -227,7 +227,7 @@ fn configurations_take_turns_and_the_report_uses_what_there_is() {
 }
 
 #[test]
-fn a_run_lasts_until_a_frame_came_whole() {
+fn a_run_lasts_until_a_complete_frame() {
     if !has_displays() {
         return;
     }
@@ -304,7 +304,7 @@ fn sound_is_measured_and_the_picture_with_and_without() {
 }
 
 #[test]
-fn each_way_in_is_measured_with_what_it_costs_the_scene() {
+fn each_capture_method_is_measured_with_its_cost() {
     if !has_displays() {
         return;
     }
@@ -336,7 +336,7 @@ fn each_way_in_is_measured_with_what_it_costs_the_scene() {
 }
 
 #[test]
-fn sessions_are_played_and_what_one_costs_is_measured() {
+fn sessions_are_played_and_their_cost_is_measured() {
     if !has_displays() {
         return;
     }
@@ -364,7 +364,7 @@ fn sessions_are_played_and_what_one_costs_is_measured() {
 }
 
 #[test]
-fn hand_offs_and_sealing_are_counted() {
+fn scheduling_latency_and_sealing_are_counted() {
     let folder = Folder::new("handoff");
     let words = ["handoff", "--rate", "1000", "--for", "0.1s"];
     bench(&words, "--out", &folder.0);
@@ -383,7 +383,7 @@ fn hand_offs_and_sealing_are_counted() {
 }
 
 #[test]
-fn the_link_bench_counts_what_a_bad_link_leaves() {
+fn the_link_bench_counts_outcomes_on_a_bad_link() {
     if !has_displays() {
         return;
     }

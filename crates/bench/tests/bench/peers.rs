@@ -17,7 +17,7 @@ fn row<'a>(all: &'a Value, name: &str) -> &'a Value {
 }
 
 #[test]
-fn those_that_are_there_are_measured_like_ours() {
+fn installed_programs_are_measured_like_ours() {
     if !has_displays() {
         return;
     }
@@ -67,7 +67,7 @@ fn those_that_are_there_are_measured_like_ours() {
 }
 
 #[test]
-fn ours_and_a_peer_go_over_a_link_that_loses() {
+fn ours_and_a_peer_use_a_lossy_link() {
     if !has_displays() {
         return;
     }
@@ -80,16 +80,13 @@ fn ours_and_a_peer_go_over_a_link_that_loses() {
         assert!(row["direct"].is_null(), "not asked for: {row}");
         if row["skipped"].is_null() {
             let wire = &row["loss"]["wire_mbps"]["median"];
-            assert!(
-                wire.as_f64().expect("the link's load") > 0.0,
-                "{row}"
-            );
+            assert!(wire.as_f64().expect("the link's load") > 0.0, "{row}");
         }
     }
 }
 
 #[test]
-fn without_any_of_them_each_is_skipped_by_name() {
+fn missing_programs_are_skipped_by_name() {
     if !has_displays() {
         return;
     }
@@ -132,14 +129,16 @@ fn without_any_of_them_each_is_skipped_by_name() {
 }
 
 #[test]
-fn a_name_that_is_none_of_them_is_told() {
+fn an_unknown_name_is_reported() {
     let out = openuvr_bench()
         .args(["bench", "peers", "--only", "vnc"])
         .output();
     let out = out.expect("it starts");
     let said = String::from_utf8_lossy(&out.stderr);
     assert!(
-        said.contains("expected one of openuvr, openuvr-ordinary, gstreamer, webrtc, ffmpeg, tigervnc"),
+        said.contains(
+            "expected one of openuvr, openuvr-ordinary, gstreamer, webrtc, ffmpeg, tigervnc"
+        ),
         "{said}"
     );
     assert_eq!(out.status.code(), Some(2));

@@ -45,7 +45,7 @@ fn the_help_passes_through_with_all_benches() {
 }
 
 #[test]
-fn what_is_wrong_and_its_exit_code_pass_through() {
+fn errors_and_exit_codes_pass_through() {
     let [program, _] = built();
     for (words, said) in [
         (
@@ -70,7 +70,7 @@ fn what_is_wrong_and_its_exit_code_pass_through() {
 }
 
 #[test]
-fn without_the_program_one_line_says_what_to_do() {
+fn a_missing_program_is_one_line_with_a_remedy() {
     let folder = Folder::new("alone");
     let [built, bench] = built();
     let alone = folder.0.join("openuvr");

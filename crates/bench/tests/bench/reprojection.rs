@@ -4,7 +4,7 @@
 use super::{Folder, bench, has_displays};
 
 #[test]
-fn what_is_seen_follows_the_head_and_not_the_host() {
+fn reprojected_pictures_follow_the_head() {
     if !has_displays() {
         return;
     }

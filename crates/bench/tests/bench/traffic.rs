@@ -96,7 +96,7 @@ fn stream<'a>(data: &'a Value, capture: usize, name: &str) -> &'a Value {
 }
 
 #[test]
-fn a_stream_of_our_own_is_told_without_keys() {
+fn our_stream_is_analysed_without_keys() {
     let folder = Folder::new("traffic-own");
     let port = UdpSocket::bind("127.0.0.1:0")
         .expect("a port")

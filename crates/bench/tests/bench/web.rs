@@ -97,7 +97,7 @@ fn a_browser_is_measured_with_and_without_loss() {
 
 #[test]
 #[ignore = "plays in a browser for a minute: ./dev test-web"]
-fn a_player_is_measured_while_others_watch() {
+fn a_player_is_measured_with_observers() {
     if !has_displays() || !has("chromium") || !has("ffmpeg") {
         return;
     }
@@ -173,7 +173,7 @@ fn little(folder: &Folder) -> std::path::PathBuf {
 }
 
 #[test]
-fn without_a_browser_the_bench_says_what_to_install() {
+fn without_a_browser_the_bench_names_its_package() {
     let folder = Folder::new("web-none");
     let mut command = openuvr_bench();
     command
@@ -211,7 +211,7 @@ fn demo(folder: &Folder, seconds: &str, path: Option<std::path::PathBuf>) -> (St
 }
 
 #[test]
-fn a_demo_without_a_browser_says_how_to_open_the_page() {
+fn a_demo_without_a_browser_prints_the_pages_address() {
     if !has_displays() {
         return;
     }

@@ -48,7 +48,7 @@ impl Page {
         let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
         let builder = builder.with_safe_default_protocol_versions();
         let builder = builder.map_err(io::Error::other)?.dangerous();
-        let builder = builder.with_custom_certificate_verifier(Arc::new(Any));
+        let builder = builder.with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate));
         let config = Arc::new(builder.with_no_client_auth());
         Ok(Page { at, config })
     }
@@ -231,18 +231,18 @@ impl Attack for JunkLogins {
 }
 
 /// Idle connections from several addresses, of which the newest are held.
-pub struct Silent {
+pub struct IdleConnections {
     to: SocketAddr,
     from: Vec<IpAddr>,
     most: usize,
     held: VecDeque<TcpStream>,
 }
 
-impl Silent {
+impl IdleConnections {
     /// Holds at most `most` connections.
     #[must_use]
-    pub fn new(to: SocketAddr, from: Vec<IpAddr>, most: usize) -> Silent {
-        Silent {
+    pub fn new(to: SocketAddr, from: Vec<IpAddr>, most: usize) -> IdleConnections {
+        IdleConnections {
             to,
             from,
             most,
@@ -251,7 +251,7 @@ impl Silent {
     }
 }
 
-impl Attack for Silent {
+impl Attack for IdleConnections {
     fn strike(&mut self, n: u64) -> io::Result<()> {
         let at = usize::try_from(n).unwrap_or(0) % self.from.len().max(1);
         let from = self.from.get(at).ok_or(io::ErrorKind::AddrNotAvailable)?;
@@ -278,9 +278,9 @@ pub fn described(server: SocketAddr, token: &str, from: IpAddr) -> io::Result<bo
 
 /// Accepts any certificate: the page is one's own, and the traffic is worthless.
 #[derive(Debug)]
-struct Any;
+struct AcceptAnyCertificate;
 
-impl ServerCertVerifier for Any {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

@@ -61,17 +61,17 @@ impl Attack for Garbage {
 }
 
 /// Earlier datagrams, from their original source address.
-pub struct Repeated {
+pub struct Replayed {
     forger: Forger,
     random: Random,
     altered: bool,
 }
 
-impl Repeated {
+impl Replayed {
     /// Replays them unchanged; with `altered`, one bit of each is flipped, or the whole payload replaced.
     #[must_use]
-    pub fn new(forger: Forger, altered: bool, seed: u64) -> Repeated {
-        Repeated {
+    pub fn new(forger: Forger, altered: bool, seed: u64) -> Replayed {
+        Replayed {
             forger,
             random: Random::new(seed, 0),
             altered,
@@ -82,7 +82,7 @@ impl Repeated {
 /// Bytes of a datagram's header.
 const HEADER: usize = 24;
 
-impl Attack for Repeated {
+impl Attack for Replayed {
     fn strike(&mut self, n: u64) -> io::Result<()> {
         let seen = self.forger.seen(self.random.below(1 << 16));
         let mut datagram = seen.ok_or(io::ErrorKind::NotConnected)?;

@@ -27,7 +27,7 @@ pub struct Answer {
 ///
 /// # Errors
 /// There is no answer, or it is not HTTP.
-pub fn ask(
+pub fn request(
     portal: SocketAddr,
     method: &str,
     path: &str,
@@ -72,8 +72,8 @@ pub fn log_in(name: &str, password: &str) -> String {
     format!("{{\"name\":\"{name}\",\"password\":\"{password}\"}}")
 }
 
-/// Connections that have each started a log-in, but never send its body: as many as configured, and
-/// a new one for each that the portal closes.
+/// Connections that have each started a log-in, but never send its body: a configured number, and a
+/// new one for each that the portal closes.
 pub struct SlowBodies {
     portal: SocketAddr,
     from: Vec<IpAddr>,
@@ -84,7 +84,7 @@ enum Slot {
     Free,
     /// The connection may not be established yet.
     Open(TcpStream),
-    Asked(TcpStream),
+    Requested(TcpStream),
 }
 
 impl SlowBodies {
@@ -102,7 +102,7 @@ impl SlowBodies {
     #[must_use]
     pub fn held(&self) -> usize {
         let is_held = |slot: &&Slot| match slot {
-            Slot::Asked(stream) => is_open(stream),
+            Slot::Requested(stream) => is_open(stream),
             _ => false,
         };
         self.slots.iter().filter(is_held).count()
@@ -130,12 +130,12 @@ impl Attack for SlowBodies {
         let (next, done) = match std::mem::replace(&mut self.slots[at], Slot::Free) {
             Slot::Free => (Slot::Open(self.open(at)?), Ok(())),
             Slot::Open(mut stream) => match stream.write_all(BEGUN) {
-                Ok(()) => (Slot::Asked(stream), Ok(())),
+                Ok(()) => (Slot::Requested(stream), Ok(())),
                 Err(why) if is_waiting(&why) => (Slot::Open(stream), Err(why)),
                 Err(why) => (Slot::Free, Err(why)),
             },
-            Slot::Asked(stream) => match is_open(&stream) {
-                true => (Slot::Asked(stream), Err(ErrorKind::WouldBlock.into())),
+            Slot::Requested(stream) => match is_open(&stream) {
+                true => (Slot::Requested(stream), Err(ErrorKind::WouldBlock.into())),
                 false => (Slot::Free, Err(ErrorKind::ConnectionReset.into())),
             },
         };
@@ -194,7 +194,7 @@ impl Attack for Guessing {
         let from = Ipv6Addr::new(0x2001, 0xdb8, 0, network, 0, 0, 0, address).to_string();
         let headers = [("x-forwarded-for", from.as_str())];
         let guess = log_in(&self.name, &format!("wrong password {n}"));
-        let answer = ask(self.portal, "POST", "/api/login", &headers, &guess)?;
+        let answer = request(self.portal, "POST", "/api/login", &headers, &guess)?;
         self.compared += u64::from(answer.status == 401);
         Ok(())
     }

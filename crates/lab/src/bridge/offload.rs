@@ -70,7 +70,7 @@ fn cut(frame: &[u8], kind: u8, size: usize, transport: usize) -> Option<Vec<Vec<
     }
     let count = payload.len().div_ceil(size);
     let frames = payload.chunks(size).enumerate().map(|(index, chunk)| {
-        let mut cut = Cut {
+        let mut cut = Segment {
             bytes: [head, chunk].concat(),
             transport,
             index,
@@ -88,14 +88,14 @@ fn cut(frame: &[u8], kind: u8, size: usize, transport: usize) -> Option<Vec<Vec<
 }
 
 /// One frame of several, with the headers of the large one at first. All fields are within the
-/// headers, whose length [`cut`] has checked.
-struct Cut {
+/// headers ([`cut`] has checked their length).
+struct Segment {
     bytes: Vec<u8>,
     transport: usize,
     index: usize,
 }
 
-impl Cut {
+impl Segment {
     fn half(&self, at: usize) -> u16 {
         u16::from_be_bytes([self.bytes[at], self.bytes[at + 1]])
     }
@@ -253,13 +253,13 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_with_nothing_to_do_passes_as_it_is() {
+    fn a_finished_frame_passes_unchanged() {
         let frame = [[0xff; 12].as_slice(), &[0x88, 0xb5], b"any"].concat();
         assert_eq!(finished(&NOTHING_TO_DO, &frame), Some(vec![frame.clone()]));
     }
 
     #[test]
-    fn large_udp_is_cut_with_right_headers() {
+    fn large_udp_is_segmented_with_correct_headers() {
         for is_v4 in [true, false] {
             let payload: Vec<u8> = (0..=255).cycle().take(3100).collect();
             let (frame, transport) = udp(is_v4, &payload);
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn large_tcp_is_cut_and_its_flags_go_where_they_belong() {
+    fn large_tcp_is_segmented_with_correct_flags() {
         let (mut frame, transport) = udp(true, &[]);
         frame.truncate(transport);
         let mut tcp = vec![0; 20];

@@ -150,17 +150,14 @@ fn a_bottleneck_takes_its_time_and_its_queue_overflows() {
             }
         });
         // 1000 bytes each at 1 byte per microsecond.
-        assert!(
-            begin.elapsed() >= Duration::from_millis(10),
-            "not early"
-        );
+        assert!(begin.elapsed() >= Duration::from_millis(10), "not early");
         assert_eq!(report.up.sent, 40);
         assert!(report.up.delivered >= 10);
     });
 }
 
 #[test]
-fn what_a_machine_sends_in_one_piece_arrives_as_datagrams() {
+fn offloaded_datagrams_arrive_separately() {
     with_cables(|| {
         let setup = "ip addr add 10.9.0.1/24 dev client
             ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev client";
@@ -199,7 +196,7 @@ fn what_a_machine_sends_in_one_piece_arrives_as_datagrams() {
 }
 
 #[test]
-fn what_can_not_be_bridged_is_named() {
+fn unusable_interfaces_are_named() {
     with_cables(|| {
         let open = |name: &str| Port::open(name).unwrap_err().to_string();
         assert!(
@@ -219,7 +216,7 @@ fn what_can_not_be_bridged_is_named() {
 }
 
 #[test]
-fn what_the_kernel_shows_joined_is_analysed_as_datagrams() {
+fn datagrams_merged_by_the_kernel_are_split() {
     use crate::traffic::{Window, analyse};
     use pcap_file::DataLink;
     use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};

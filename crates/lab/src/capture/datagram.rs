@@ -63,7 +63,7 @@ pub enum NoDatagram {
     /// Something else: ARP, ICMP, other EtherTypes.
     Other,
     /// Its headers are truncated or invalid.
-    Cut,
+    Truncated,
     /// The link type is not supported.
     Link,
 }
@@ -151,7 +151,7 @@ impl<'a> Datagram<'a> {
             DataLink::RAW | DataLink::IPV4 | DataLink::IPV6 => LaxSlicedPacket::from_ip(data).ok(),
             _ => return Err(NoDatagram::Link),
         };
-        let parsed = parsed.ok_or(NoDatagram::Cut)?;
+        let parsed = parsed.ok_or(NoDatagram::Truncated)?;
         if let Some(found) = openuvr(packet, &parsed) {
             return Ok(found);
         }
@@ -161,7 +161,7 @@ impl<'a> Datagram<'a> {
 
 fn udp<'a>(at: u64, packet: &LaxSlicedPacket<'a>) -> Result<Datagram<'a>, NoDatagram> {
     let net = packet.net.as_ref().ok_or(match packet.stop_err {
-        Some(_) => NoDatagram::Cut,
+        Some(_) => NoDatagram::Truncated,
         None => NoDatagram::Other,
     })?;
     let (from, to, header): (IpAddr, IpAddr, usize) = match net {
@@ -206,7 +206,7 @@ fn udp<'a>(at: u64, packet: &LaxSlicedPacket<'a>) -> Result<Datagram<'a>, NoData
         Some(TransportSlice::Tcp(_)) => Err(NoDatagram::Tcp),
         Some(_) => Err(NoDatagram::Other),
         None => Err(match packet.stop_err {
-            Some(_) => NoDatagram::Cut,
+            Some(_) => NoDatagram::Truncated,
             None => NoDatagram::Other,
         }),
     }

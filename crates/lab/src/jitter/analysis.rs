@@ -122,7 +122,7 @@ pub fn analyse(samples: &mut Samples, pauses: Option<&[Pause]>) -> Result<Analys
         (Rule::ModifiedZ, median + Z_LIMIT * deviation / Z_FACTOR),
     ];
     let covered = pauses.map(Covered::by);
-    let mut found = limits.map(|(rule, above)| Found::new(rule, above));
+    let mut found = limits.map(|(rule, above)| OutlierCounts::new(rule, above));
     let mut cells = BTreeSet::new();
     samples.for_each(|sample| {
         if !is_forward(sample) {
@@ -152,7 +152,7 @@ pub fn analyse(samples: &mut Samples, pauses: Option<&[Pause]>) -> Result<Analys
         intended: intended.summary(),
         outliers: found
             .into_iter()
-            .map(|found| found.told(covered.as_ref(), &test))
+            .map(|found| found.into_outliers(covered.as_ref(), &test))
             .collect(),
         scatter: cells
             .into_iter()
@@ -215,7 +215,7 @@ fn shades(pauses: &[Pause], test: &Test) -> Vec<Shade> {
 }
 
 /// Outliers during counting: their length determines the probability of overlapping a pause by chance.
-struct Found {
+struct OutlierCounts {
     rule: Rule,
     above: f64,
     at_the_beginning: u64,
@@ -227,9 +227,9 @@ struct Found {
 #[derive(Default)]
 struct Lengths(BTreeMap<u32, (u64, f64)>);
 
-impl Found {
-    fn new(rule: Rule, above: f64) -> Found {
-        Found {
+impl OutlierCounts {
+    fn new(rule: Rule, above: f64) -> OutlierCounts {
+        OutlierCounts {
             rule,
             above,
             at_the_beginning: 0,
@@ -246,7 +246,7 @@ impl Found {
         if test.share(sample.sent) < BEGINNING {
             self.at_the_beginning += 1;
         }
-        if covered.is_some_and(|covered| covered.meets(sample.sent, sample.received)) {
+        if covered.is_some_and(|covered| covered.overlaps(sample.sent, sample.received)) {
             self.in_pauses += 1;
         }
         let class = ((latency + 1.0).log2() * 8.0) as u32;
@@ -255,7 +255,7 @@ impl Found {
         *sum += latency;
     }
 
-    fn told(self, covered: Option<&Covered>, test: &Test) -> Outliers {
+    fn into_outliers(self, covered: Option<&Covered>, test: &Test) -> Outliers {
         let count: u64 = self.lengths.0.values().map(|(count, _)| count).sum();
         let of = |sum: f64| sum / count.max(1) as f64;
         let by_chance = covered.map(|covered| {

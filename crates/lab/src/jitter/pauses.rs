@@ -124,7 +124,7 @@ impl Covered {
 
     /// Whether a pause overlaps this interval.
     #[must_use]
-    pub fn meets(&self, from: Nanos, to: Nanos) -> bool {
+    pub fn overlaps(&self, from: Nanos, to: Nanos) -> bool {
         let first = self.0.partition_point(|(_, end)| *end < from);
         self.0.get(first).is_some_and(|(start, _)| *start <= to)
     }

@@ -14,7 +14,7 @@ const RECORD: usize = 24;
 const NAME: usize = 64;
 const COUNTS: usize = 128;
 
-/// Maximum number of pairs, whose counts fit the header.
+/// Maximum number of pairs: their counts must fit the header.
 pub const MOST_PAIRS: usize = (HEADER - COUNTS) / 8;
 
 /// Message pattern.
@@ -208,9 +208,7 @@ impl Header {
             .map(|pair| number(bytes, COUNTS + 8 * pair))
             .collect();
         if let Some(count) = counts.iter().find(|count| **count > capacity) {
-            return Err(format!(
-                "{count} records exceed the capacity of {capacity}"
-            ));
+            return Err(format!("{count} records exceed the capacity of {capacity}"));
         }
         let name = bytes[NAME..COUNTS].split(|byte| *byte == 0).next();
         Ok(Header {

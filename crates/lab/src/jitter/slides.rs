@@ -6,7 +6,7 @@
 
 /// A figure with and without the RT patch; µs.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Both {
+pub struct RtComparison {
     /// With the RT patch.
     pub rt: f64,
     /// Without it.
@@ -21,11 +21,11 @@ pub struct Row {
     /// Our corresponding cell: runtime, policy, collector.
     pub cell: Option<[&'static str; 3]>,
     /// Maximum.
-    pub max: Both,
+    pub max: RtComparison,
     /// The mean.
-    pub mean: Both,
+    pub mean: RtComparison,
     /// The median.
-    pub median: Both,
+    pub median: RtComparison,
 }
 
 const fn row(
@@ -36,15 +36,15 @@ const fn row(
     Row {
         name,
         cell,
-        max: Both {
+        max: RtComparison {
             rt: max_rt,
             vanilla: max,
         },
-        mean: Both {
+        mean: RtComparison {
             rt: mean_rt,
             vanilla: mean,
         },
-        median: Both {
+        median: RtComparison {
             rt: median_rt,
             vanilla: median,
         },

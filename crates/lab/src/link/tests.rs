@@ -53,7 +53,7 @@ fn a_perfect_link_delivers_at_once_and_in_order() {
 }
 
 #[test]
-fn delay_is_exact_and_nothing_comes_early() {
+fn delay_is_exact_and_nothing_is_early() {
     let mut link = LinkModel::new(
         Impairment {
             delay: 5 * MS,
@@ -127,7 +127,7 @@ fn bursty_loss_has_its_rate_and_its_length() {
 }
 
 #[test]
-fn reordering_holds_back_and_loses_nothing() {
+fn reordering_delays_and_loses_nothing() {
     let swapping = Impairment {
         reorder: 0.05,
         reorder_by: 3 * MS,
@@ -144,7 +144,7 @@ fn reordering_holds_back_and_loses_nothing() {
 }
 
 #[test]
-fn duplicates_come_right_behind() {
+fn duplicates_follow_immediately() {
     let doubling = Impairment {
         duplicate: 0.2,
         ..Impairment::default()
@@ -245,7 +245,7 @@ fn a_queue_is_counted_over_a_change_of_rate() {
 }
 
 #[test]
-fn what_is_under_way_is_bounded() {
+fn data_in_flight_is_bounded() {
     let long = Impairment {
         delay: Duration::from_secs(3600),
         ..Impairment::default()

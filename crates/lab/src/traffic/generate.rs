@@ -15,7 +15,7 @@ use crate::capture::write::CaptureWriter;
 use crate::random::Random;
 use crate::wifi::network::{Network, Offer, Outcome};
 use crate::wifi::scenario::Scenario;
-use crate::wifi::{Event, Impossible, MICROSECOND, MILLISECOND, Nanos, SECOND, Way, nanos};
+use crate::wifi::{Direction, Event, Impossible, MICROSECOND, MILLISECOND, Nanos, SECOND, nanos};
 
 /// The author in the captures' headers.
 pub const APPLICATION: &str = "openuvr lab traffic --generate";
@@ -105,15 +105,15 @@ pub struct Generated {
 #[derive(Debug, Clone, Copy)]
 struct Packet {
     at: Nanos,
-    way: Way,
-    what: What,
+    way: Direction,
+    what: PacketContent,
     /// Length of the UDP payload.
     length: usize,
     is_lost: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum What {
+enum PacketContent {
     Rtp {
         ssrc: u32,
         payload_type: u8,
@@ -153,20 +153,33 @@ const REPAIRS: u32 = 0x5254_5854;
 const AUDIO: u32 = 0x4155_4449;
 
 /// The periodic streams of table 3: direction, bytes on Ethernet, and period.
-type Periodic = (Way, usize, Nanos, fn(u64) -> What);
+type Periodic = (Direction, usize, Nanos, fn(u64) -> PacketContent);
 const PERIODIC: [Periodic; 7] = [
-    (Way::Down, 83, 20 * MILLISECOND, audio),
-    (Way::Down, 107, 8_940 * MICROSECOND, What::Dtls),
-    (Way::Down, 112, 8_260 * MICROSECOND, |_| What::Other),
-    (Way::Down, 122, 1_287_420 * MICROSECOND, |_| What::Stun),
-    (Way::Up, 175, 4_900 * MICROSECOND, What::Dtls),
-    (Way::Up, 434, 67_270 * MICROSECOND, |_| What::Rtcp),
-    (Way::Up, 124, 1_287_480 * MICROSECOND, |_| What::Stun),
+    (Direction::Down, 83, 20 * MILLISECOND, audio),
+    (
+        Direction::Down,
+        107,
+        8_940 * MICROSECOND,
+        PacketContent::Dtls,
+    ),
+    (Direction::Down, 112, 8_260 * MICROSECOND, |_| {
+        PacketContent::Other
+    }),
+    (Direction::Down, 122, 1_287_420 * MICROSECOND, |_| {
+        PacketContent::Stun
+    }),
+    (Direction::Up, 175, 4_900 * MICROSECOND, PacketContent::Dtls),
+    (Direction::Up, 434, 67_270 * MICROSECOND, |_| {
+        PacketContent::Rtcp
+    }),
+    (Direction::Up, 124, 1_287_480 * MICROSECOND, |_| {
+        PacketContent::Stun
+    }),
 ];
 
 #[allow(clippy::cast_possible_truncation)] // They wrap around.
-fn audio(number: u64) -> What {
-    What::Rtp {
+fn audio(number: u64) -> PacketContent {
+    PacketContent::Rtp {
         ssrc: AUDIO,
         payload_type: 111,
         marker: false,
@@ -181,10 +194,10 @@ fn audio(number: u64) -> What {
 const STUN_ANSWER: usize = 106;
 
 /// Bytes on Ethernet of a packet, with a mean of `bytes`.
-fn length(what: What, number: u64, bytes: usize) -> usize {
+fn length(what: PacketContent, number: u64, bytes: usize) -> usize {
     match what {
-        What::Stun if number % 2 == 1 => STUN_ANSWER,
-        What::Stun => 2 * bytes - STUN_ANSWER,
+        PacketContent::Stun if number % 2 == 1 => STUN_ANSWER,
+        PacketContent::Stun => 2 * bytes - STUN_ANSWER,
         _ => bytes,
     }
 }
@@ -218,22 +231,25 @@ impl Plan {
         let down = packets
             .iter()
             .enumerate()
-            .filter(|(_, p)| p.way == Way::Down);
+            .filter(|(_, p)| p.way == Direction::Down);
         server.extend(down.map(seen));
         let mut client: Vec<Captured> = Vec::new();
         for (packet, arrived) in self.cross(&packets, &mut truth)? {
             match packets[packet].way {
-                Way::Down => client.push(Captured {
+                Direction::Down => client.push(Captured {
                     at: self.client_clock(arrived),
                     packet,
                 }),
-                Way::Up => server.push(Captured {
+                Direction::Up => server.push(Captured {
                     at: BEGINS + arrived,
                     packet,
                 }),
             }
         }
-        let up = packets.iter().enumerate().filter(|(_, p)| p.way == Way::Up);
+        let up = packets
+            .iter()
+            .enumerate()
+            .filter(|(_, p)| p.way == Direction::Up);
         client.extend(up.map(|(packet, sent)| Captured {
             at: self.client_clock(sent.at),
             packet,
@@ -378,12 +394,14 @@ impl Plan {
                     return;
                 };
                 arrived.push((number, at));
-                if packet.way == Way::Down {
+                if packet.way == Direction::Down {
                     delays += (at - packets[number].at) as f64;
                     down += 1;
                 }
             }
-            Outcome::Air(Event::Sent(sent)) if sent.way == Way::Down && sent.delivered > 0 => {
+            Outcome::Air(Event::Sent(sent))
+                if sent.way == Direction::Down && sent.delivered > 0 =>
+            {
                 aggregates += 1;
                 through += u64::from(sent.delivered);
             }
@@ -423,8 +441,8 @@ fn video(
 ) -> Packet {
     Packet {
         at,
-        way: Way::Down,
-        what: What::Rtp {
+        way: Direction::Down,
+        what: PacketContent::Rtp {
             ssrc,
             payload_type,
             marker,
@@ -448,8 +466,8 @@ impl Generated {
         for seen in captured {
             let packet = &self.packets[seen.packet];
             let ends = match packet.way {
-                Way::Down => (server, client),
-                Way::Up => (client, server),
+                Direction::Down => (server, client),
+                Direction::Up => (client, server),
             };
             writer.udp(seen.at, ends, &packet.payload(seen.packet))?;
         }
@@ -461,7 +479,7 @@ impl Packet {
     /// Its bytes; `number` seeds the encrypted part.
     fn payload(&self, number: usize) -> Vec<u8> {
         let mut bytes = match self.what {
-            What::Rtp {
+            PacketContent::Rtp {
                 ssrc,
                 payload_type,
                 marker,
@@ -474,21 +492,21 @@ impl Packet {
                 bytes.extend(ssrc.to_be_bytes());
                 bytes
             }
-            What::Dtls(record) => {
+            PacketContent::Dtls(record) => {
                 // Application data, DTLS 1.2, epoch 1.
                 let mut bytes = vec![23, 0xfe, 0xfd, 0, 1];
                 bytes.extend(&record.to_be_bytes()[2..]);
                 bytes
             }
-            What::Stun => {
+            PacketContent::Stun => {
                 let body = u16::try_from(self.length - 20).unwrap_or(0);
                 let mut bytes = vec![0, 1];
                 bytes.extend(body.to_be_bytes());
                 bytes.extend([0x21, 0x12, 0xa4, 0x42]);
                 bytes
             }
-            What::Rtcp => vec![0x80, 201, 0, 7],
-            What::Other => vec![0xf0],
+            PacketContent::Rtcp => vec![0x80, 201, 0, 7],
+            PacketContent::Other => vec![0xf0],
         };
         let mut filler = Random::new(number as u64, 23);
         let room = self.length.saturating_sub(bytes.len());

@@ -17,13 +17,13 @@ use serde::Serialize;
 use super::Analysis;
 use super::distribution::Distribution;
 use super::kind::{Content, Kind};
-use super::reader::{Open, Seen, Window, walk};
+use super::reader::{Open, StreamDatagram, Window, walk};
 use crate::capture::datagram::Endpoint;
-use crate::wifi::Way;
+use crate::wifi::Direction;
 
 /// The result of joining two captures.
 #[derive(Debug, Serialize)]
-pub struct Joined {
+pub struct JoinedCaptures {
     /// Whether the captures were given in reverse order: packets arrive before they leave.
     pub swapped: bool,
     /// The client's clock minus the server's in the middle, ns; `None` if there are packets in only
@@ -58,9 +58,7 @@ pub struct Crossing {
 
 /// Why captures can't be joined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the two captures have no packet in common ({server} and {client} identifiable packets)"
-)]
+#[error("the two captures have no packet in common ({server} and {client} identifiable packets)")]
 pub struct Unrelated {
     /// Identifiable packets of the first capture.
     pub server: usize,
@@ -116,7 +114,7 @@ impl<V> Thinned<V> {
 #[derive(Debug, Clone, Copy)]
 struct Sighting {
     at: u64,
-    way: Way,
+    way: Direction,
     is_video: bool,
     /// Another packet had the same first bytes.
     is_double: bool,
@@ -141,7 +139,7 @@ impl End {
         end
     }
 
-    fn see(&mut self, seen: &Seen<'_>, server: Endpoint) {
+    fn see(&mut self, seen: &StreamDatagram<'_>, server: Endpoint) {
         let (first, last) = self.span.unwrap_or((seen.at, seen.at));
         self.span = Some((first.min(seen.at), last.max(seen.at)));
         let tells = seen.payload.get(..TELLS.min(seen.length));
@@ -159,7 +157,7 @@ impl End {
             let double = |before: &mut Sighting| before.is_double = true;
             place.and_modify(double).or_insert(sighting);
         }
-        if let (Content::Rtp(rtp), Way::Down) = (seen.content, way) {
+        if let (Content::Rtp(rtp), Direction::Down) = (seen.content, way) {
             let place = self.frames.entry(key(&(rtp.ssrc, rtp.timestamp)));
             if let Some(place) = place {
                 let frame = place.or_insert((seen.at, seen.at));
@@ -183,7 +181,7 @@ struct Pair {
     at: f64,
     /// Client's time minus server's, ns.
     apart: f64,
-    way: Way,
+    way: Direction,
     is_video: bool,
 }
 
@@ -195,7 +193,7 @@ pub fn join(
     server: (&mut Open<'_>, &Analysis),
     client: (&mut Open<'_>, &Analysis),
     window: Window,
-) -> Result<Joined, Unrelated> {
+) -> Result<JoinedCaptures, Unrelated> {
     let mut server = End::read(server.0, window, server.1.server);
     let mut client = End::read(client.0, Window::default(), client.1.server);
     let bits = server.packets.bits.max(client.packets.bits);
@@ -224,10 +222,10 @@ fn joined(
     clock: &Clock,
     swapped: bool,
     bits: u32,
-) -> Joined {
+) -> JoinedCaptures {
     let origins = client.origin as f64 - server.origin as f64;
     let is_known = clock.down.is_some() && clock.up.is_some();
-    let mut result = Joined {
+    let mut result = JoinedCaptures {
         swapped,
         offset_ns: is_known.then_some(clock.offset + origins),
         drift_ppm: clock.drift * 1e6,
@@ -240,8 +238,8 @@ fn joined(
     for pair in &all.1 {
         let apart = pair.apart - clock.at(pair.at);
         let (crossing, delay) = match pair.way {
-            Way::Down => (&mut result.down, apart),
-            Way::Up => (&mut result.up, -apart),
+            Direction::Down => (&mut result.down, apart),
+            Direction::Up => (&mut result.up, -apart),
         };
         crossing.delay_ns.record(whole(delay));
         if pair.is_video {
@@ -252,8 +250,8 @@ fn joined(
     let to_client = |at: u64| at as f64 + clock.at(at as f64 - all.0);
     let to_server = |at: u64| at as f64 - clock.at(at as f64 - all.0 - clock.offset);
     let (down, up) = (&mut result.down, &mut result.up);
-    count(server, client, Way::Down, &to_client, down);
-    count(client, server, Way::Up, &to_server, up);
+    count(server, client, Direction::Down, &to_client, down);
+    count(client, server, Direction::Up, &to_server, up);
     for (key, (first, last)) in &server.frames.values {
         // A frame with lost packets never completes.
         if let Some((_, arrived)) = client.frames.values.get(key)
@@ -275,7 +273,13 @@ fn joined(
 /// as lost (a guess with margin; links of this study hold packets for tens of milliseconds).
 const UNDER_WAY: f64 = 200e6;
 
-fn count(from: &End, to: &End, way: Way, there: &dyn Fn(u64) -> f64, crossing: &mut Crossing) {
+fn count(
+    from: &End,
+    to: &End,
+    way: Direction,
+    there: &dyn Fn(u64) -> f64,
+    crossing: &mut Crossing,
+) {
     let Some((first, last)) = to.span else {
         return;
     };
@@ -383,8 +387,8 @@ fn extremes(pairs: &[Pair], drift: f64) -> (Option<f64>, Option<f64>) {
     for pair in pairs {
         let apart = pair.apart - drift * pair.at;
         match pair.way {
-            Way::Down => down = Some(down.map_or(apart, |least| least.min(apart))),
-            Way::Up => up = Some(up.map_or(apart, |most| most.max(apart))),
+            Direction::Down => down = Some(down.map_or(apart, |least| least.min(apart))),
+            Direction::Up => up = Some(up.map_or(apart, |most| most.max(apart))),
         }
     }
     (down, up)

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn first_bytes_decide_as_the_rfcs_say() {
+    fn first_bytes_decide_as_in_the_rfcs() {
         let mut stun = with(&[0, 1, 0, 80], 100);
         stun[4..8].copy_from_slice(&COOKIE);
         assert_eq!(kind(&stun), Kind::Stun);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_channel_is_looked_into() {
+    fn turn_channel_data_is_classified() {
         let inner = with(&[0x80, 96], 61);
         let mut bytes = vec![0x40, 0, 0, 61];
         bytes.extend(&inner);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn our_header_is_read_and_others_are_not_taken_for_it() {
+    fn our_header_is_distinguished_from_others() {
         let mut header = vec![PROTOCOL_VERSION, 0x82, 0, 0, 9, 0, 0, 0];
         header.extend(77_u64.to_le_bytes());
         header.extend((-5_i64).to_le_bytes());

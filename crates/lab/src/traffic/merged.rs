@@ -19,41 +19,41 @@ const SMALLEST: usize = 64;
 
 /// Segmentation of a large datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cut {
+pub enum Segmentation {
     /// A single datagram.
     Single,
     /// Segments of this size, confirmed by their headers.
     Every(usize),
-    /// Several datagrams, whose headers were not captured.
+    /// Several datagrams without captured headers.
     Unseen,
 }
 
-impl Cut {
+impl Segmentation {
     /// Determines the segmentation of a datagram of `length` bytes, of which `payload` was
     /// captured, with the header `first`.
     #[must_use]
-    pub fn of(payload: &[u8], length: usize, first: &Content) -> Cut {
+    pub fn of(payload: &[u8], length: usize, first: &Content) -> Segmentation {
         let follows = |at: usize| {
             let rest = payload.get(at..).filter(|rest| !rest.is_empty());
             rest.map(|rest| is_next(first, &Content::of(rest, length - at).0))
         };
         let most = match first {
-            _ if length <= LARGEST => return Cut::Single,
+            _ if length <= LARGEST => return Segmentation::Single,
             Content::Rtp(_) => LARGEST,
             Content::OpenUvr(..) => MAX_DATAGRAM,
-            Content::Plain(_) => return Cut::Single,
+            Content::Plain(_) => return Segmentation::Single,
         };
         // From the largest down: a small size could match by chance within a payload.
         let found = (SMALLEST..=most.min(length - 1))
             .rev()
             .find(|size| follows(*size) == Some(true));
         match (found, first) {
-            (Some(size), _) => Cut::Every(size),
+            (Some(size), _) => Segmentation::Every(size),
             // An OpenUVR datagram is never longer.
-            (None, Content::OpenUvr(..)) => Cut::Unseen,
+            (None, Content::OpenUvr(..)) => Segmentation::Unseen,
             // RTP may be longer on jumbo links, unless the headers were not captured.
-            (None, _) if payload.len() < length.min(LARGEST) => Cut::Unseen,
-            (None, _) => Cut::Single,
+            (None, _) if payload.len() < length.min(LARGEST) => Segmentation::Unseen,
+            (None, _) => Segmentation::Single,
         }
     }
 }
@@ -107,22 +107,22 @@ mod tests {
         all
     }
 
-    fn cut(payload: &[u8], length: usize) -> Cut {
-        Cut::of(payload, length, &Content::of(payload, length).0)
+    fn cut(payload: &[u8], length: usize) -> Segmentation {
+        Segmentation::of(payload, length, &Content::of(payload, length).0)
     }
 
     #[test]
-    fn the_next_header_says_where_to_cut() {
+    fn the_next_header_gives_the_segment_size() {
         let all = joined(&[1200, 1200, 1200, 500]);
-        assert_eq!(cut(&all, all.len()), Cut::Every(1200));
+        assert_eq!(cut(&all, all.len()), Segmentation::Every(1200));
         let large = joined(&[4000]);
-        assert_eq!(cut(&large, 4000), Cut::Single);
-        assert_eq!(cut(&large[..100], 4000), Cut::Unseen);
-        assert_eq!(cut(&joined(&[700, 700]), 1400), Cut::Single);
+        assert_eq!(cut(&large, 4000), Segmentation::Single);
+        assert_eq!(cut(&large[..100], 4000), Segmentation::Unseen);
+        assert_eq!(cut(&joined(&[700, 700]), 1400), Segmentation::Single);
     }
 
     #[test]
-    fn what_is_not_seen_is_counted_on() {
+    fn uncaptured_segments_are_extrapolated() {
         let all = joined(&[1200]);
         let first = Content::of(&all, 1200).0;
         let Content::Rtp(third) = content_behind(&first, 2) else {

@@ -28,11 +28,11 @@ use std::collections::HashMap;
 use self::kind::Kind;
 pub use self::reader::Window;
 use self::reader::{Account, Open, StreamKey, walk};
-use self::survey::{Direction, Role, Stream, Survey};
+use self::survey::{ArrivalPattern, Role, Stream, Survey};
 use self::video::Video;
 use crate::capture::CaptureError;
 use crate::capture::datagram::Endpoint;
-use crate::wifi::Way;
+use crate::wifi::Direction;
 
 /// Analysis of a capture.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ pub struct Analysis {
     /// Datagrams of streams beyond [`survey::MOST_STREAMS`].
     pub beyond: u64,
     /// From server to clients and back, for the busiest pair of machines each.
-    pub directions: [Option<Direction>; 2],
+    pub directions: [Option<ArrivalPattern>; 2],
     /// Why it ends before the capture does, if it does.
     pub ended: Option<CaptureError>,
 }
@@ -57,7 +57,7 @@ pub struct StreamFound {
     /// Its key.
     pub key: StreamKey,
     /// From or to the server; `None`: neither.
-    pub way: Option<Way>,
+    pub way: Option<Direction>,
     /// RTP content, and clock rate.
     pub role: Option<(Role, Option<u32>)>,
     /// Properties of all streams.
@@ -139,7 +139,7 @@ pub fn analyse(open: &mut Open<'_>, window: Window) -> Result<Analysis, NothingF
     let place = |found: &StreamFound| {
         (
             found.way.is_none(),
-            found.way == Some(Way::Up),
+            found.way == Some(Direction::Up),
             found.key.kind,
         )
     };
@@ -151,7 +151,7 @@ pub fn analyse(open: &mut Open<'_>, window: Window) -> Result<Analysis, NothingF
             () if to == server => 1,
             () => continue,
         };
-        let busiest: &mut Option<Direction> = &mut directions[place];
+        let busiest: &mut Option<ArrivalPattern> = &mut directions[place];
         if busiest
             .as_ref()
             .is_none_or(|most| most.bytes < direction.bytes)
@@ -182,7 +182,7 @@ impl Analysis {
         let videos = self
             .streams
             .iter()
-            .filter(|found| found.way == Some(Way::Down));
+            .filter(|found| found.way == Some(Direction::Down));
         let videos = videos.filter_map(|found| Some((found, found.video.as_ref()?)));
         videos.max_by(|(a, _), (b, _)| a.bytes().total_cmp(&b.bytes()))
     }

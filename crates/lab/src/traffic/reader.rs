@@ -8,10 +8,10 @@ use std::ops::ControlFlow;
 use serde::Serialize;
 
 use super::kind::{Content, Kind};
-use super::merged::{Cut, LARGEST, content_behind};
+use super::merged::{LARGEST, Segmentation, content_behind};
 use crate::capture::datagram::{Datagram, Endpoint, NoDatagram};
 use crate::capture::{self, CaptureError, Facts, Packet};
-use crate::wifi::Way;
+use crate::wifi::Direction;
 
 /// Opens a capture; each pass starts at its beginning.
 pub type Open<'a> = dyn FnMut() -> io::Result<Box<dyn Read>> + 'a;
@@ -42,12 +42,12 @@ pub struct StreamKey {
 }
 
 /// Sender and receiver: machines, with port 0; or endpoints, if both are on one machine.
-pub type Ends = (Endpoint, Endpoint);
+pub type EndpointPair = (Endpoint, Endpoint);
 
 impl StreamKey {
     /// Its sender and receiver.
     #[must_use]
-    pub fn ends(&self) -> Ends {
+    pub fn ends(&self) -> EndpointPair {
         match self.from.machine() == self.to.machine() {
             true => (self.from, self.to),
             false => (self.from.without_port(), self.to.without_port()),
@@ -56,10 +56,10 @@ impl StreamKey {
 
     /// Its direction, if it comes from or goes to the server.
     #[must_use]
-    pub fn way(&self, server: Endpoint) -> Option<Way> {
+    pub fn way(&self, server: Endpoint) -> Option<Direction> {
         match self.ends() {
-            (from, _) if from == server => Some(Way::Down),
-            (_, to) if to == server => Some(Way::Up),
+            (from, _) if from == server => Some(Direction::Down),
+            (_, to) if to == server => Some(Direction::Up),
             _ => None,
         }
     }
@@ -67,7 +67,7 @@ impl StreamKey {
 
 /// A datagram of a stream.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
+pub struct StreamDatagram<'a> {
     /// Time, in nanoseconds since the first packet of the capture.
     pub at: u64,
     /// Its stream.
@@ -132,7 +132,7 @@ const MOST_SIZES: usize = 1024;
 pub fn walk(
     open: &mut Open<'_>,
     window: Window,
-    each: &mut dyn FnMut(&Seen<'_>),
+    each: &mut dyn FnMut(&StreamDatagram<'_>),
 ) -> (Account, Result<(), CaptureError>) {
     let mut walk = Walk {
         window,
@@ -187,7 +187,7 @@ impl Walk {
     fn packet(
         &mut self,
         packet: &Packet<'_>,
-        each: &mut dyn FnMut(&Seen<'_>),
+        each: &mut dyn FnMut(&StreamDatagram<'_>),
     ) -> Result<bool, String> {
         let latest = *self.latest.get_or_insert(packet.at);
         if self.account.packets == 0 {
@@ -217,7 +217,7 @@ impl Walk {
             Err(NoDatagram::Tcp) => self.account.tcp += 1,
             Err(NoDatagram::Fragment) => self.account.fragments += 1,
             Err(NoDatagram::Other) => self.account.others += 1,
-            Err(NoDatagram::Cut) => self.account.cut += 1,
+            Err(NoDatagram::Truncated) => self.account.cut += 1,
             Err(NoDatagram::Link) => {
                 return Err(format!(
                     "link type {:?} is not supported: capture on Ethernet, \"any\" or raw \
@@ -229,7 +229,12 @@ impl Walk {
         Ok(true)
     }
 
-    fn datagram(&mut self, at: u64, datagram: &Datagram<'_>, each: &mut dyn FnMut(&Seen<'_>)) {
+    fn datagram(
+        &mut self,
+        at: u64,
+        datagram: &Datagram<'_>,
+        each: &mut dyn FnMut(&StreamDatagram<'_>),
+    ) {
         let (first, last) = self.span.unwrap_or((at, at));
         self.span = Some((first.min(at), last.max(at)));
         let Datagram {
@@ -256,7 +261,7 @@ impl Walk {
         };
         let mut give = |content: Content, payload: &[u8], length: usize| {
             self.account.datagrams += 1;
-            each(&Seen {
+            each(&StreamDatagram {
                 at,
                 key,
                 content,
@@ -265,16 +270,16 @@ impl Walk {
                 length,
             });
         };
-        let size = match Cut::of(payload, length, &content) {
-            Cut::Single => {
+        let size = match Segmentation::of(payload, length, &content) {
+            Segmentation::Single => {
                 if length <= LARGEST && self.sizes.len() < MOST_SIZES {
                     let usual = self.sizes.entry(key).or_default();
                     *usual = (*usual).max(length);
                 }
                 return give(content, payload, length);
             }
-            Cut::Every(size) => size,
-            Cut::Unseen => match self.sizes.get(&key) {
+            Segmentation::Every(size) => size,
+            Segmentation::Unseen => match self.sizes.get(&key) {
                 Some(size) => {
                     self.account.joined_unseen += length.div_ceil(*size) as u64;
                     *size

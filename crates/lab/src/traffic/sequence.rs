@@ -57,13 +57,13 @@ impl Sequence {
     /// Records a packet with an extended number. Returns whether it is new.
     pub fn see(&mut self, number: u64) -> bool {
         let Some(highest) = self.highest else {
-            return self.begin(number);
+            return self.restart(number);
         };
         if number > highest {
             let step = number - highest;
             if step > LARGEST_GAP {
                 self.account.restarts += 1;
-                return self.begin(number);
+                return self.restart(number);
             }
             self.shift(step);
             self.seen[0] |= 1;
@@ -74,7 +74,7 @@ impl Sequence {
         let behind = highest - number;
         if behind >= WINDOW {
             self.account.restarts += 1;
-            return self.begin(number);
+            return self.restart(number);
         }
         #[allow(clippy::cast_possible_truncation)] // Less than the window.
         let (word, bit) = ((behind / 64) as usize, behind % 64);
@@ -102,7 +102,7 @@ impl Sequence {
         }
     }
 
-    fn begin(&mut self, number: u64) -> bool {
+    fn restart(&mut self, number: u64) -> bool {
         if let Some(highest) = self.highest {
             self.due += highest - self.first + 1;
         }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_copies_and_reordering_are_told_apart() {
+    fn losses_copies_and_reordering_are_distinguished() {
         let all = account(&[65_534, 65_535, 0, 2, 1, 1, 5]);
         let want = SequenceAccount {
             lost: 2,
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_begin_anew_are_no_losses() {
+    fn restarted_numbers_are_not_losses() {
         let all = account(&[10, 11, 40_000, 40_001, 100]);
         assert_eq!((all.restarts, all.lost), (2, 0));
     }
@@ -170,7 +170,7 @@ mod tests {
     proptest! {
         /// For any order within the window, and any losses and duplicates, the statistics are exact.
         #[test]
-        fn accounts_are_those_of_the_numbers(
+        fn accounts_match_the_numbers(
             start in any::<u16>(),
             numbers in prop::collection::vec(0_u16..900, 1..400),
         ) {

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::distribution::Distribution;
 use super::kind::{Content, Kind, Rtp};
-use super::reader::{Ends, Seen, StreamKey};
+use super::reader::{EndpointPair, StreamDatagram, StreamKey};
 use super::sequence::{Sequence, SequenceAccount};
 use crate::capture::datagram::Endpoint;
 
@@ -65,7 +65,7 @@ pub struct Source {
 
 /// Arrival pattern from one machine to another.
 #[derive(Debug, Default)]
-pub struct Direction {
+pub struct ArrivalPattern {
     /// Total bytes.
     pub bytes: u64,
     /// Nanoseconds from each to the next.
@@ -85,11 +85,11 @@ pub struct Survey {
     /// The streams, in the order of their first packets.
     pub streams: Vec<(StreamKey, Stream)>,
     /// The pairs of machines.
-    pub directions: Vec<(Ends, Direction)>,
+    pub directions: Vec<(EndpointPair, ArrivalPattern)>,
     /// Datagrams of streams beyond the limit.
     pub beyond: u64,
     places: HashMap<StreamKey, usize>,
-    recent: HashMap<Ends, Recent>,
+    recent: HashMap<EndpointPair, Recent>,
 }
 
 /// The stream in which each recent timestamp was seen first.
@@ -104,7 +104,7 @@ const MOST_TIMESTAMPS: usize = 1024;
 
 impl Survey {
     /// Records the next datagram.
-    pub fn see(&mut self, seen: &Seen<'_>) {
+    pub fn see(&mut self, seen: &StreamDatagram<'_>) {
         let ends = seen.key.ends();
         self.direction(ends, seen);
         let Some(place) = self.place(seen.key) else {
@@ -151,20 +151,20 @@ impl Survey {
         Some(self.streams.len() - 1)
     }
 
-    fn direction(&mut self, ends: Ends, seen: &Seen<'_>) {
+    fn direction(&mut self, ends: EndpointPair, seen: &StreamDatagram<'_>) {
         let known = self.directions.iter().position(|(known, _)| *known == ends);
         let place = match known {
             Some(place) => place,
             None if self.directions.len() >= MOST_STREAMS => return,
             None => {
-                self.directions.push((ends, Direction::default()));
+                self.directions.push((ends, ArrivalPattern::default()));
                 self.directions.len() - 1
             }
         };
         self.directions[place].1.see(seen.at, seen.bytes);
     }
 
-    fn is_echo(&mut self, ends: Ends, rtp: &Rtp) -> bool {
+    fn is_echo(&mut self, ends: EndpointPair, rtp: &Rtp) -> bool {
         if !self.recent.contains_key(&ends) && self.recent.len() >= MOST_STREAMS {
             return false;
         }
@@ -183,7 +183,7 @@ impl Survey {
     }
 }
 
-impl Direction {
+impl ArrivalPattern {
     fn see(&mut self, at: u64, bytes: u64) {
         self.bytes += bytes;
         if let Some(last) = self.last {
@@ -214,7 +214,7 @@ impl Direction {
 }
 
 impl Stream {
-    fn see(&mut self, seen: &Seen<'_>, echoed: bool) {
+    fn see(&mut self, seen: &StreamDatagram<'_>, echoed: bool) {
         self.sizes.record(seen.bytes);
         let (first, last) = self.span.unwrap_or((seen.at, seen.at));
         if self.span.is_some() {
@@ -225,7 +225,7 @@ impl Stream {
             Content::Rtp(rtp) => {
                 self.sequence.see16(rtp.sequence);
                 self.rtp
-                    .get_or_insert_with(|| Source::begin(&rtp))
+                    .get_or_insert_with(|| Source::new(&rtp))
                     .see(&rtp, echoed);
             }
             Content::OpenUvr(_, sealed) => {
@@ -288,7 +288,7 @@ const RATE_TOLERANCE: f64 = 0.04;
 const FEWEST_CHANGES: u64 = 4;
 
 impl Source {
-    fn begin(rtp: &Rtp) -> Source {
+    fn new(rtp: &Rtp) -> Source {
         Source {
             payload_type: (rtp.payload_type, false),
             markers: 0,

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::generate::{Captured, Generated, Plan};
-use super::join::{Joined, Unrelated, join};
+use super::join::{JoinedCaptures, Unrelated, join};
 use super::*;
 use crate::capture::write::CaptureWriter;
 use crate::wifi::{MICROSECOND, MILLISECOND, SECOND};
@@ -39,7 +39,7 @@ fn plan(fps: f64) -> Plan {
     }
 }
 
-fn stream<'a>(analysis: &'a Analysis, way: Way, name: &str) -> &'a StreamFound {
+fn stream<'a>(analysis: &'a Analysis, way: Direction, name: &str) -> &'a StreamFound {
     let mut all = analysis.streams.iter();
     let found = all.find(|found| found.way == Some(way) && found.name() == name);
     found.unwrap_or_else(|| panic!("no {name} in {:?}", analysis.streams))
@@ -52,12 +52,12 @@ fn assert_near(value: Option<f64>, want: f64, share: f64) {
 }
 
 #[test]
-fn the_server_sends_as_was_generated() {
+fn the_servers_capture_matches_the_truth() {
     for (fps, batches, idle) in [(90.0, 2.1, 0.15), (60.0, 2.54, 0.20), (30.0, 4.56, 0.25)] {
         let generated = plan(fps).generate().unwrap();
         let truth = generated.truth.clone();
         let analysis = analysed(&written(&generated, &generated.server)).unwrap();
-        let video = stream(&analysis, Way::Down, "RTP video");
+        let video = stream(&analysis, Direction::Down, "RTP video");
         assert_eq!(video.stream.sizes.count(), truth.video_packets);
         assert_eq!(video.stream.account(Kind::Rtp).unwrap().lost, 0);
         let sent = video.video.as_ref().unwrap();
@@ -83,8 +83,8 @@ fn table_3_is_that_of_the_study() {
     let client = analysed(&written(&generated, &generated.client)).unwrap();
     for row in &paper::TABLE_3 {
         let (analysis, way) = match row.down {
-            true => (&server, Way::Down),
-            false => (&client, Way::Up),
+            true => (&server, Direction::Down),
+            false => (&client, Direction::Up),
         };
         if (row.name, row.down) == ("other UDP", false) {
             continue;
@@ -95,14 +95,14 @@ fn table_3_is_that_of_the_study() {
         let share = if row.name == "RTP video" { 0.12 } else { 0.01 };
         assert_near(found.stream.gaps.mean().map(|gap| gap / 1e6), row.ms, share);
     }
-    let audio = stream(&server, Way::Down, "RTP audio");
+    let audio = stream(&server, Direction::Down, "RTP audio");
     assert_eq!(audio.role, Some((Role::Audio, Some(48_000))));
     let last = server.streams.last().unwrap();
-    assert_eq!(last.way, Some(Way::Up));
+    assert_eq!(last.way, Some(Direction::Up));
 }
 
 #[test]
-fn what_arrives_at_once_is_what_was_sent_as_one() {
+fn simultaneous_arrivals_match_ampdus() {
     let generated = plan(60.0).generate().unwrap();
     let client = analysed(&written(&generated, &generated.client)).unwrap();
     let down = client.directions[0].as_ref().unwrap();
@@ -124,20 +124,20 @@ fn losses_are_counted_and_repairs_recognised() {
     let truth = generated.truth.clone();
     assert!(truth.lost > 100);
     let client = analysed(&written(&generated, &generated.client)).unwrap();
-    let video = stream(&client, Way::Down, "RTP video");
+    let video = stream(&client, Direction::Down, "RTP video");
     let account = video.stream.account(Kind::Rtp).unwrap();
     assert_eq!((account.lost, account.restarts), (truth.lost, 0));
     let frames = video.video.as_ref().unwrap().frames.as_ref().unwrap();
     assert!(frames.broken > 50 && frames.whole > 50);
-    let repair = stream(&client, Way::Down, "RTP repair");
+    let repair = stream(&client, Direction::Down, "RTP repair");
     assert_eq!(repair.stream.sizes.count(), truth.repeated);
     // At the server there are no losses yet.
     let server = analysed(&written(&generated, &generated.server)).unwrap();
-    let video = stream(&server, Way::Down, "RTP video");
+    let video = stream(&server, Direction::Down, "RTP video");
     assert_eq!(video.stream.account(Kind::Rtp).unwrap().lost, 0);
 }
 
-fn join_files(server: &File, client: &File) -> Result<Joined, Unrelated> {
+fn join_files(server: &File, client: &File) -> Result<JoinedCaptures, Unrelated> {
     let (one, other) = (analysed(server).unwrap(), analysed(client).unwrap());
     join(
         (&mut open(server), &one),
@@ -147,7 +147,7 @@ fn join_files(server: &File, client: &File) -> Result<Joined, Unrelated> {
 }
 
 #[test]
-fn both_ends_tell_delays_losses_and_clocks() {
+fn joined_captures_give_delays_losses_and_clocks() {
     let plan = Plan {
         loss: 0.005,
         offset: 1_700_000_000,
@@ -228,7 +228,7 @@ fn joined_packets_are_the_same_as_single_ones() {
     assert_eq!((one.account.joined, other.account.joined), (0, 100));
     assert_eq!(other.account.joined_datagrams, 400);
     for analysis in [&one, &other] {
-        let video = stream(analysis, Way::Down, "RTP video");
+        let video = stream(analysis, Direction::Down, "RTP video");
         assert_eq!(video.stream.sizes.count(), 400);
         assert_eq!(video.stream.sizes.mean(), Some(1242.0));
         let frames = video.video.as_ref().unwrap().frames.as_ref().unwrap();
@@ -258,7 +258,7 @@ fn cut(file: &File, most: usize) -> File {
 }
 
 #[test]
-fn short_captures_say_the_same() {
+fn truncated_captures_give_the_same_result() {
     let generated = plan(60.0).generate().unwrap();
     let long = written(&generated, &generated.server);
     let (long, short) = (analysed(&long).unwrap(), analysed(&cut(&long, 52)).unwrap());
@@ -276,7 +276,7 @@ fn short_captures_say_the_same() {
     all.push((166_666_670, large));
     let short = analysed(&cut(&capture(&all), 60)).unwrap();
     assert_eq!(short.account.joined_unseen, 4);
-    let video = stream(&short, Way::Down, "RTP video");
+    let video = stream(&short, Direction::Down, "RTP video");
     assert_eq!(video.stream.sizes.count(), 44);
     assert_eq!(video.stream.account(Kind::Rtp).unwrap().lost, 0);
 }
@@ -291,7 +291,7 @@ fn openuvr(number: u64, sent: u64) -> Vec<u8> {
 }
 
 #[test]
-fn our_own_header_tells_losses_and_jitter() {
+fn our_header_gives_losses_and_jitter() {
     let mut all = Vec::new();
     for number in 0..2000_u64 {
         let sent = number / 20 * 16_666_667 + number % 20 * 10 * MICROSECOND;
@@ -303,7 +303,7 @@ fn our_own_header_tells_losses_and_jitter() {
     }
     all.swap(100, 101);
     let analysis = analysed(&capture(&all)).unwrap();
-    let media = stream(&analysis, Way::Down, "OpenUVR media");
+    let media = stream(&analysis, Direction::Down, "OpenUVR media");
     let account = media.stream.account(Kind::OpenUvrMedia).unwrap();
     assert_eq!((account.lost, account.reordered), (4, 1));
     let video = media.video.as_ref().unwrap();
@@ -314,7 +314,7 @@ fn our_own_header_tells_losses_and_jitter() {
 }
 
 #[test]
-fn a_broken_capture_is_told_up_to_there() {
+fn a_corrupt_capture_is_analysed_up_to_there() {
     let whole = capture(&rtp_burst(100, 1200));
     let cut: File = whole[..whole.len() / 2].into();
     let analysis = analysed(&cut).unwrap();
@@ -337,7 +337,7 @@ fn a_broken_capture_is_told_up_to_there() {
 }
 
 #[test]
-fn what_holds_no_datagram_is_named() {
+fn captures_without_datagrams_are_named() {
     let said = |file: &[u8]| analysed(&file.into()).unwrap_err().to_string();
     assert!(said(b"hello, this is text").contains("neither a pcap"));
     assert!(said(&capture(&[])).contains("no datagram in 0 packets"));
@@ -349,7 +349,7 @@ fn what_holds_no_datagram_is_named() {
 }
 
 #[test]
-fn a_window_is_what_is_looked_at() {
+fn only_the_window_is_analysed() {
     let file = capture(&rtp_burst(100, 1200));
     let window = Window {
         from: 500 * MILLISECOND,
@@ -374,12 +374,12 @@ fn streams_without_end_take_no_memory() {
 }
 
 #[test]
-fn a_sender_that_is_late_still_sends_video() {
+fn a_late_sender_still_sends_video() {
     // 60 frames per second by their timestamps, 38 by the clock.
     let mut late = rtp_burst(100, 1200);
     for (at, _) in &mut late {
         *at = *at / 38 * 60;
     }
     let analysis = analysed(&capture(&late)).unwrap();
-    stream(&analysis, Way::Down, "RTP video");
+    stream(&analysis, Direction::Down, "RTP video");
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::distribution::Distribution;
 use super::kind::{Content, Rtp};
-use super::reader::Seen;
+use super::reader::StreamDatagram;
 use super::sequence::Sequence;
 
 /// Minimum gap that ends a batch, absolute and as a multiple of the stream's median gap: batches of
@@ -129,7 +129,7 @@ impl Video {
     }
 
     /// Records the next datagram of the stream.
-    pub fn see(&mut self, seen: &Seen<'_>) {
+    pub fn see(&mut self, seen: &StreamDatagram<'_>) {
         self.see_batch(seen);
         match seen.content {
             Content::Rtp(rtp) => {
@@ -177,7 +177,7 @@ impl Video {
         Some((count, 1.0 - busy / slots))
     }
 
-    fn see_batch(&mut self, seen: &Seen<'_>) {
+    fn see_batch(&mut self, seen: &StreamDatagram<'_>) {
         let goes_on = |batch: &Batch| seen.at.saturating_sub(batch.last) <= self.pause_ns;
         let Some(batch) = self.state.batch.as_mut().filter(|batch| goes_on(batch)) else {
             if let Some(before) = self.state.batch {
@@ -228,7 +228,7 @@ impl Video {
         state.last = Some(Last { at, sent });
     }
 
-    fn see_frame(&mut self, seen: &Seen<'_>, rtp: &Rtp, number: u64) {
+    fn see_frame(&mut self, seen: &StreamDatagram<'_>, rtp: &Rtp, number: u64) {
         let batch = self.state.number;
         let frames = &mut self.state.under_way;
         if let Some(frame) = frames.iter_mut().find(|f| f.timestamp == rtp.timestamp) {

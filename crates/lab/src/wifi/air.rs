@@ -61,9 +61,10 @@ impl Air {
             return impossible("bursts: both states must last longer than 0".into());
         }
         match self.signal {
-            Some(signal) if !signal.mean.is_finite() || signal.deviation < 0.0 => {
-                impossible("a signal must be a number of decibels, with a deviation that is not negative".into())
-            }
+            Some(signal) if !signal.mean.is_finite() || signal.deviation < 0.0 => impossible(
+                "a signal must be a number of decibels, with a deviation that is not negative"
+                    .into(),
+            ),
             Some(signal) if signal.coherence == 0 => {
                 impossible("a signal's coherence time must be longer than 0".into())
             }
@@ -181,7 +182,7 @@ mod tests {
     use crate::wifi::MILLISECOND;
 
     #[test]
-    fn losses_have_the_frequency_that_was_asked_for() {
+    fn losses_have_the_configured_frequency() {
         let mut plain = AirState::new(Air::losing(0.1), 1, 0);
         let lost = (0..100_000).filter(|at| plain.loses(*at, None, 11, 1243));
         let lost = lost.count();
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_come_together_and_take_their_share_of_the_time() {
+    fn bursts_have_their_length_and_share_of_the_time() {
         let air = Air {
             per: 0.0,
             bursts: Some(Bursts {
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_varies_by_its_deviation_and_remembers_itself() {
+    fn a_signal_has_its_deviation_and_coherence() {
         let air = Air {
             per: 0.0,
             bursts: None,
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenth_is_lost_at_the_edge_and_more_of_what_is_longer() {
+    fn a_tenth_is_lost_at_the_edge_and_more_of_long_mpdus() {
         assert!((lost_at(34.0, 11, 4096) - 0.1).abs() < 1e-9);
         assert!(lost_at(30.0, 11, 4096) > 0.99);
         assert!(lost_at(40.0, 11, 4096) < 1e-5);

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use super::air::AirState;
 use super::rate::RateControl;
 use super::reorder::Reorder;
-use super::setup::{Access, Category, Setup, Way};
+use super::setup::{Access, Category, Direction, Setup};
 use super::{Impossible, Nanos, Timing};
 use crate::random::Random;
 
@@ -76,7 +76,7 @@ pub struct Packet {
     /// Its station.
     pub station: usize,
     /// Its direction.
-    pub way: Way,
+    pub way: Direction,
 }
 
 /// A transmission: from RTS to acknowledgement.
@@ -89,7 +89,7 @@ pub struct Sent {
     /// AIFS before it.
     pub aifs: Nanos,
     /// Its direction.
-    pub way: Way,
+    pub way: Direction,
     /// Number of receiving stations.
     pub stations: u16,
     /// MPDUs in it.
@@ -196,7 +196,7 @@ impl Bss {
     pub fn offer(
         &mut self,
         now: Nanos,
-        (way, station): (Way, usize),
+        (way, station): (Direction, usize),
         category: Category,
         id: u64,
         bytes: u32,
@@ -206,8 +206,8 @@ impl Bss {
             self.transmit(start);
         }
         let (node, queue, room) = match way {
-            Way::Down => (0, station, self.setup.access_point_buffer),
-            Way::Up => (station + 1, 0, self.setup.station_buffer),
+            Direction::Down => (0, station, self.setup.access_point_buffer),
+            Direction::Up => (station + 1, 0, self.setup.station_buffer),
         };
         if self.waiting[node] >= room {
             return false;
@@ -301,7 +301,7 @@ impl Bss {
     }
 
     /// Appends events sorted by time. All existing ones are earlier.
-    fn tell(&mut self, mut events: Vec<Event>) {
+    fn push_events(&mut self, mut events: Vec<Event>) {
         events.sort_by_key(Event::at);
         self.events.extend(events);
     }

@@ -12,7 +12,7 @@ use openuvr_proto::time::Instant;
 use super::bss::Event;
 use super::network::{Network, Offer, Outcome};
 use super::scenario::Scenario;
-use super::setup::{Category, Way};
+use super::setup::{Category, Direction};
 use super::traffic::Streams;
 use super::{Impossible, MILLISECOND, Nanos};
 use crate::lateness::Lateness;
@@ -38,7 +38,7 @@ pub struct Live {
 #[derive(Debug)]
 struct Datagram {
     sent: Nanos,
-    way: Way,
+    way: Direction,
     station: usize,
     bytes: Vec<u8>,
 }
@@ -49,7 +49,7 @@ pub struct Arrival {
     /// Delivery time.
     pub due: Instant,
     /// Its direction.
-    pub way: Way,
+    pub way: Direction,
     /// Its station.
     pub station: usize,
     /// Its payload.
@@ -98,7 +98,7 @@ impl Live {
 
     /// Sends a datagram at `now`, which must not decrease between calls. On the air it is a packet
     /// of `on_air` bytes from its IP header on.
-    pub fn send(&mut self, now: Instant, to: (Way, usize), bytes: Vec<u8>, on_air: usize) {
+    pub fn send(&mut self, now: Instant, to: (Direction, usize), bytes: Vec<u8>, on_air: usize) {
         let at = self.since_begin(now);
         self.carry_others(at.saturating_sub(1));
         let (way, station) = to;
@@ -140,7 +140,7 @@ impl Live {
                         continue;
                     };
                     self.counters_of(datagram.way).delivered += 1;
-                    if datagram.way == Way::Down {
+                    if datagram.way == Direction::Down {
                         let took = at.saturating_sub(datagram.sent);
                         self.crossing.record(Duration::from_nanos(took));
                     }
@@ -193,10 +193,10 @@ impl Live {
         &self.crossing
     }
 
-    fn counters_of(&mut self, way: Way) -> &mut Counters {
+    fn counters_of(&mut self, way: Direction) -> &mut Counters {
         match way {
-            Way::Up => &mut self.up,
-            Way::Down => &mut self.down,
+            Direction::Up => &mut self.up,
+            Direction::Down => &mut self.down,
         }
     }
 

@@ -32,7 +32,7 @@ pub mod traffic;
 pub mod words;
 
 pub use bss::{Bss, Event};
-pub use setup::{Category, Setup, Way};
+pub use setup::{Category, Direction, Setup};
 pub use statistics::{Estimate, quantile};
 pub use timing::{Profile, Radio, Timing};
 

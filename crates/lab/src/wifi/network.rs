@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::bss::{Bss, Event};
-use super::setup::{Category, Setup, Way};
+use super::setup::{Category, Direction, Setup};
 use super::{Impossible, Nanos, SECOND};
 
 /// A network behind a wired link.
@@ -25,7 +25,7 @@ pub struct Network {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offer {
     /// Its direction.
-    pub way: Way,
+    pub way: Direction,
     /// Its station.
     pub station: usize,
     /// Its access category.
@@ -91,7 +91,7 @@ impl Network {
     /// Sends a packet from the server or a station at `now`, which must not decrease between calls.
     pub fn send(&mut self, now: Nanos, offer: Offer) {
         self.account.offered += 1;
-        let wire = self.wire.filter(|_| offer.way == Way::Down);
+        let wire = self.wire.filter(|_| offer.way == Direction::Down);
         let Some(rate) = wire else {
             self.arrive_until(now);
             return self.arrive(now, offer);
@@ -149,7 +149,7 @@ impl Network {
             id,
             bytes,
         } = offer;
-        if way == Way::Down {
+        if way == Direction::Down {
             // Earlier transmissions come first.
             if let Some(before) = at.checked_sub(1) {
                 self.bss.advance(before);

@@ -35,14 +35,14 @@ pub(super) struct RateControl {
     highest: u8,
     random: Random,
     /// By MCS.
-    seen: Vec<Seen>,
+    seen: Vec<RateStatistics>,
     best: u8,
     judged: Nanos,
 }
 
 /// Statistics of a rate.
 #[derive(Debug, Clone, Copy, Default)]
-struct Seen {
+struct RateStatistics {
     attempted: u32,
     delivered: u32,
     /// Success ratio; `None`: never tried.
@@ -55,7 +55,7 @@ impl RateControl {
             rule,
             highest,
             random: Random::new(seed, 4 << 32 | station),
-            seen: vec![Seen::default(); usize::from(highest) + 1],
+            seen: vec![RateStatistics::default(); usize::from(highest) + 1],
             best: highest,
             judged: 0,
         }
@@ -124,7 +124,7 @@ mod tests {
     use crate::wifi::Radio;
 
     #[test]
-    fn who_knows_the_signal_takes_the_rate_that_it_carries() {
+    fn ideal_rate_control_uses_the_signals_best_rate() {
         let timing = Radio::default().timing().unwrap();
         let mut ideal = RateControl::new(RateRule::Ideal, 11, 1, 0);
         let mut at = |signal| ideal.choose(0, Some(signal), &timing);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sees_acknowledgements_finds_the_same_rate_and_follows_it() {
+    fn learned_rate_control_converges_to_the_same_rate() {
         let timing = Radio::default().timing().unwrap();
         let mut learned = RateControl::new(RateRule::Learned, 11, 1, 0);
         let mut most_used = |signal: f64, from: u64| {

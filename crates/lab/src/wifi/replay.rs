@@ -13,7 +13,7 @@ use std::path::Path;
 
 use super::network::{Network, Offer};
 use super::scenario::{Run, Scenario, carry};
-use super::setup::{Category, Way};
+use super::setup::{Category, Direction};
 use super::traffic::{Departure, Frame};
 use super::{Impossible, Nanos};
 use crate::capture;
@@ -59,7 +59,7 @@ const ETHERNET: usize = 14;
 
 /// A packet of a capture.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct CapturedPacket {
     at: Nanos,
     from: IpAddr,
     to: IpAddr,
@@ -165,7 +165,7 @@ fn from_capture(file: impl std::io::Read) -> Result<Recording, String> {
 /// State of a capture's reading.
 #[derive(Debug, Default)]
 struct Datagrams {
-    seen: Vec<Seen>,
+    seen: Vec<CapturedPacket>,
     skipped: u64,
 }
 
@@ -177,7 +177,7 @@ impl Datagrams {
             return;
         };
         let bytes = datagram.headers - ETHERNET + datagram.length;
-        self.seen.push(Seen {
+        self.seen.push(CapturedPacket {
             at: datagram.at,
             from,
             to,
@@ -209,8 +209,8 @@ impl Datagrams {
         let mut numbering = Numbering::default();
         for seen in self.seen {
             let (way, peer) = match server {
-                Some(server) if seen.from == server => (Way::Down, seen.to),
-                Some(server) if seen.to == server => (Way::Up, seen.from),
+                Some(server) if seen.from == server => (Direction::Down, seen.to),
+                Some(server) if seen.to == server => (Direction::Up, seen.from),
                 _ => {
                     recording.skipped += 1;
                     continue;
@@ -222,7 +222,7 @@ impl Datagrams {
                 recording.addresses.len() - 2
             });
             recording.merged += u64::from(seen.bytes > LARGEST);
-            let frame = seen.rtp.filter(|_| way == Way::Down);
+            let frame = seen.rtp.filter(|_| way == Direction::Down);
             let frame = frame.map(|rtp| numbering.number(station, rtp));
             let at = seen.at - origin;
             let mut left = seen.bytes;
@@ -240,7 +240,7 @@ impl Datagrams {
     }
 }
 
-fn departure(at: Nanos, to: (Way, usize), bytes: u32, frame: Option<u32>) -> Departure {
+fn departure(at: Nanos, to: (Direction, usize), bytes: u32, frame: Option<u32>) -> Departure {
     Departure {
         at,
         offer: Offer {
@@ -339,12 +339,15 @@ fn from_table(file: impl std::io::Read) -> Result<Recording, String> {
     for (number, line) in (2..).zip(reader.deserialize::<Line>()) {
         let line = line.map_err(|error| format!("line {number}: {error}"))?;
         let way = match line.way.as_deref() {
-            None | Some("" | "down") => Way::Down,
-            Some("up") => Way::Up,
+            None | Some("" | "down") => Direction::Down,
+            Some("up") => Direction::Up,
             Some(other) => return Err(format!("line {number}: `{other}` is neither down nor up")),
         };
         if !(1..=65_535).contains(&line.bytes) {
-            return Err(format!("line {number}: invalid packet length of {} bytes", line.bytes));
+            return Err(format!(
+                "line {number}: invalid packet length of {} bytes",
+                line.bytes
+            ));
         }
         let station = line.station.unwrap_or(0);
         if station >= super::setup::MAX_STATIONS {
@@ -353,7 +356,7 @@ fn from_table(file: impl std::io::Read) -> Result<Recording, String> {
             ));
         }
         stations.insert(station);
-        let frame = line.frame.filter(|_| way == Way::Down);
+        let frame = line.frame.filter(|_| way == Direction::Down);
         let frame = frame.map(|frame| numbering.number(station, frame));
         let departure = departure(line.time_ns, (way, station), line.bytes, frame);
         recording.departures.push(departure);

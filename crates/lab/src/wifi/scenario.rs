@@ -2,7 +2,7 @@
 
 use super::bss::{Event, Sent};
 use super::network::{Account, Network, Outcome};
-use super::setup::{Category, Setup, Way};
+use super::setup::{Category, Direction, Setup};
 use super::traffic::{Departure, Other, Periodic, Streams, Video};
 use super::{Impossible, Nanos, SECOND};
 
@@ -50,7 +50,9 @@ impl Scenario {
             return Err(Impossible(what.into()));
         }
         if self.uplink.is_some_and(|uplink| uplink.period == 0) {
-            return Err(Impossible("a controller's period must be longer than 0".into()));
+            return Err(Impossible(
+                "a controller's period must be longer than 0".into(),
+            ));
         }
         if self.lasting == 0 {
             return Err(Impossible("a run must last longer than 0".into()));
@@ -243,7 +245,7 @@ impl Record {
                     return;
                 }
                 let delay = at - departure.at;
-                if packet.way == Way::Up {
+                if packet.way == Direction::Up {
                     run.uplink.push(delay);
                     return;
                 }
@@ -278,8 +280,8 @@ fn note_sent(sent: &Sent, run: &mut Run) {
     let taken = sent.lasted + sent.aifs;
     run.shared += u64::from(sent.stations > 1);
     match sent.way {
-        Way::Up => run.up += taken,
-        Way::Down => {
+        Direction::Up => run.up += taken,
+        Direction::Down => {
             run.down += taken;
             run.attempted.push(sent.attempted);
             run.delivered.push(sent.delivered);

@@ -7,7 +7,7 @@ use super::{Impossible, MICROSECOND, Nanos};
 
 /// Direction of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Way {
+pub enum Direction {
     /// From the access point.
     Down,
     /// To the access point.
@@ -219,9 +219,7 @@ impl Setup {
             return impossible("a PPDU without a packet: max-ampdu is at least 1");
         }
         if self.access_point_buffer == 0 || self.station_buffer == 0 {
-            return impossible(
-                "a queue of 0 packets sends nothing: at least 1 packet",
-            );
+            return impossible("a queue of 0 packets sends nothing: at least 1 packet");
         }
         let windows = self.edca.access_point.iter().chain(&self.edca.station);
         for access in windows {

@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_benchmark_of_the_study_comes_out_exactly() {
+    fn the_studys_benchmark_is_reproduced_exactly() {
         let timing = Radio::default().timing().unwrap();
         assert_eq!(timing.bits_per_symbol[11], 16_333);
         let frames = [timing.rts, timing.cts, timing.block_ack];
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn standard_frames_take_what_the_standard_says() {
+    fn standard_frames_have_standard_durations() {
         let radio = Radio {
             profile: Profile::HeSu,
             guard: 800,
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_exist_is_named() {
+    fn impossible_radios_are_named() {
         let refused = |change: &dyn Fn(&mut Radio)| {
             let mut radio = Radio {
                 profile: Profile::HeSu,

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::network::Offer;
-use super::setup::{Category, Way};
+use super::setup::{Category, Direction};
 use super::{Impossible, MICROSECOND, MILLISECOND, Nanos, SECOND, nanos};
 use crate::random::Random;
 
@@ -79,7 +79,7 @@ pub struct Other {
     /// Bytes of a packet.
     pub bytes: u32,
     /// Direction.
-    pub way: Way,
+    pub way: Direction,
     /// Access category.
     pub category: Category,
 }
@@ -148,7 +148,10 @@ impl Video {
     pub fn check(&self) -> Result<(), Impossible> {
         let impossible = |what: String| Err(Impossible(what));
         if !(self.fps > 0.0 && self.fps <= 10_000.0) {
-            return impossible(format!("fps={}: must be more than 0, at most 10000", self.fps));
+            return impossible(format!(
+                "fps={}: must be more than 0, at most 10000",
+                self.fps
+            ));
         }
         if self.packet == 0 {
             return impossible("packet=0: must be at least 1 byte".into());
@@ -190,7 +193,8 @@ impl Other {
     /// The impossible parameters.
     pub fn check(&self) -> Result<(), Impossible> {
         if self.bitrate == 0 || self.bytes == 0 {
-            let what = "background traffic must have at least 1 bit/s, and packets of at least 1 byte";
+            let what =
+                "background traffic must have at least 1 bit/s, and packets of at least 1 byte";
             return Err(Impossible(what.into()));
         }
         Ok(())
@@ -221,7 +225,7 @@ impl Streams {
 
     /// Adds background traffic from or to a station.
     pub fn other(&mut self, other: Other, station: usize, seed: u64) {
-        let way = u64::from(other.way == Way::Up);
+        let way = u64::from(other.way == Direction::Up);
         let random = Random::new(seed, (8 + way) << 32 | station as u64);
         self.add(Kind::Other { other, last: 0 }, station, random);
     }
@@ -277,7 +281,7 @@ impl Source {
                 packets,
             } => loop {
                 if let Some((at, frame)) = packets.pop_front() {
-                    let offer = offer(Way::Down, video.category, video.packet);
+                    let offer = offer(Direction::Down, video.category, video.packet);
                     break Departure {
                         at,
                         offer,
@@ -293,7 +297,7 @@ impl Source {
                 *next += periodic.period.max(1);
                 Departure {
                     at,
-                    offer: offer(Way::Up, periodic.category, periodic.bytes),
+                    offer: offer(Direction::Up, periodic.category, periodic.bytes),
                     frame: None,
                 }
             }
@@ -392,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_that_come_close_wait_for_each_other() {
+    fn close_batches_wait_for_each_other() {
         let close = Video {
             interval: 10 * MICROSECOND,
             batches: Batches::Exactly(3),
@@ -410,7 +414,7 @@ mod tests {
         let other = Other {
             bitrate: 20_000_000,
             bytes: 1500,
-            way: Way::Up,
+            way: Direction::Up,
             category: Category::BestEffort,
         };
         streams.video(Video::default(), 0, 1);
@@ -429,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_named() {
+    fn impossible_traffic_is_named() {
         let refused = |change: &dyn Fn(&mut Video)| {
             let mut video = Video::default();
             change(&mut video);

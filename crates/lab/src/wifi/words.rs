@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::air::{Air, Bursts, Signal};
 use super::rate::RateRule;
 use super::scenario::Scenario;
-use super::setup::{Category, Delivery, Edca, Moment, Setup, Station, Way};
+use super::setup::{Category, Delivery, Direction, Edca, Moment, Setup, Station};
 use super::timing::Profile;
 use super::traffic::{Batches, Other, Periodic};
 use super::{Impossible, MILLISECOND, Nanos};
@@ -431,8 +431,8 @@ fn other(text: &str) -> Result<Option<Other>, String> {
         let mut parts = text.split(',');
         let rate = script::rate(parts.next().unwrap_or_default())?;
         let way = match parts.next() {
-            None | Some("up") => Way::Up,
-            Some("down") => Way::Down,
+            None | Some("up") => Direction::Up,
+            Some("down") => Direction::Down,
             Some(_) => return Err("the direction is up or down: 20M,down".into()),
         };
         let bytes = parts.next().map_or(Ok(1500), number)?;
@@ -534,12 +534,12 @@ mod tests {
         };
         assert_eq!(
             (other.way, other.bytes, other.bitrate),
-            (Way::Down, 1000, 20_000_000)
+            (Direction::Down, 1000, 20_000_000)
         );
     }
 
     #[test]
-    fn what_cannot_be_is_one_clear_line() {
+    fn invalid_words_are_one_error_line() {
         for (text, says) in [
             ("profile=he-su mcs=12", "no MCS 12 in 802.11ax"),
             ("stations=0", "stations is at least 1"),

@@ -161,7 +161,7 @@ impl World {
         };
         let machine =
             (self.machines.iter()).find(|m| SubscriberId::from(m.session) == record.subscriber);
-        let this = |s: &&super::Shown| s.frame == record.frame && s.view == record.view;
+        let this = |s: &&super::DisplayedFrame| s.frame == record.frame && s.view == record.view;
         let shown = machine.and_then(|m| m.shown.iter().rfind(this));
         if let Some(shown) = shown {
             let error = (mapped.at.0 - shown.first_received.0).unsigned_abs();
@@ -215,12 +215,12 @@ impl World {
             if repeats {
                 self.repeated.insert(frame);
             }
-            self.begin(i);
+            self.start_frame(i);
         }
         self.frames_end(i);
     }
 
-    fn begin(&mut self, i: usize) {
+    fn start_frame(&mut self, i: usize) {
         let view = &mut self.views[i];
         if let Some(input) = &self.applied {
             view.rendition.applied(input);

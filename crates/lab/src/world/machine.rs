@@ -22,14 +22,14 @@ use openuvr_proto::wire::video::{PoseEcho, Views};
 
 use super::clock::Clock;
 use super::device::Device;
-use super::tone::{AUDIO, Heard};
+use super::tone::{AUDIO, ReceivedTone};
 use super::view::View;
 use super::wakeups::Wakeups;
 use crate::link::LinkModel;
 
 /// A finished frame at a client; times of the world's clock.
 #[derive(Clone, Copy, Debug)]
-pub struct Shown {
+pub struct DisplayedFrame {
     /// The view.
     pub view: ViewId,
     /// Its frame.
@@ -68,11 +68,11 @@ pub struct Machine {
     out: Vec<u8>,
     sampled: Vec<Instant>,
     /// Displayed frames, in order.
-    pub shown: Vec<Shown>,
+    pub shown: Vec<DisplayedFrame>,
     /// Frames dropped by the receiver, in order.
     pub lost: Vec<(FrameId, DropCause)>,
     /// The received part of the test tone.
-    pub heard: Heard,
+    pub heard: ReceivedTone,
     /// Events of its session.
     pub events: Vec<ClientEvent>,
     newest: BTreeMap<ViewId, FrameId>,
@@ -101,7 +101,7 @@ impl Machine {
             sampled: Vec::new(),
             shown: Vec::new(),
             lost: Vec::new(),
-            heard: Heard::default(),
+            heard: ReceivedTone::default(),
             events: Vec::new(),
             newest: BTreeMap::new(),
         }
@@ -279,7 +279,7 @@ impl Machine {
                 let place = (end.header.echo.seq.0 as usize).checked_sub(1);
                 let sampled = place.and_then(|place| self.sampled.get(place));
                 let motion = report.motion_to_photon.zip(sampled);
-                self.shown.push(Shown {
+                self.shown.push(DisplayedFrame {
                     view,
                     frame: report.frame,
                     fidelity: end.fidelity,

@@ -115,7 +115,7 @@ pub(super) struct Coding {
     key_frame: bool,
     /// Length of the intra refresh that starts here, if any.
     pub(super) clean_after: Option<u16>,
-    /// When the next slice is there, or what had to wait may leave.
+    /// Time of the next slice, or of the next paced datagrams.
     pub(super) next: Instant,
     seed: u64,
     size: Option<u64>,

@@ -90,7 +90,7 @@ impl Tone {
 
 /// A client's reception of a tone.
 #[derive(Clone, Debug, Default)]
-pub struct Heard {
+pub struct ReceivedTone {
     /// The number of the first sample received: earlier ones were sent before the client knew the
     /// stream.
     pub first: Option<u64>,
@@ -104,7 +104,7 @@ pub struct Heard {
     pub longest_gap: u64,
 }
 
-impl Heard {
+impl ReceivedTone {
     /// Takes the available payloads at the world's time `now`, which is `mine` on the client's clock.
     pub(super) fn listen(&mut self, now: Instant, mine: Instant, stream: &mut TimedReceiver) {
         while let Some(step) = stream.poll(mine) {

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_is_not_asked_for_is_refused() {
+    fn unsupported_pictures_are_refused() {
         let Some(mut theirs) = opened() else { return };
         let data = vec![0; 4 * 2 * 4];
         let even = Picture::bgrx(Size::new(4, 2), &data, 16);

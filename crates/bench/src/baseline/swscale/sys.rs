@@ -200,7 +200,7 @@ impl Scaler {
         let to = [luma.as_mut_ptr(), chroma.as_mut_ptr(), null, null];
         let to_strides = [number(self.width), number(self.width), 0, 0];
         // SAFETY: the planes hold all rows that are read and written (checked above), with memory
-        // of theirs behind the last: the capacity of the vectors, the rest of the picture for its
+        // after the last: the capacity of the vectors, the rest of the picture for its
         // upper part, and the capacity of the copy for its last rows.
         let done = unsafe {
             (self.library.scale)(

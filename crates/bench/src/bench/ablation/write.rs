@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn text_fits_and_names_what_is_missing_and_what_is_uncertain() {
+    fn text_fits_and_marks_missing_and_uncertain_rows() {
         let all = Ablation {
             machine: Machine::this(),
             size: "1280x720".into(),

@@ -19,7 +19,7 @@ impl Awake {
     ///
     /// # Errors
     /// The system's message and a remedy.
-    pub(super) fn ask() -> Result<Awake, String> {
+    pub(super) fn request() -> Result<Awake, String> {
         let failed = |error: std::io::Error| format!("{DEVICE}: {error}; run as root");
         let mut file = OpenOptions::new()
             .write(true)

@@ -34,7 +34,7 @@ pub(super) enum Primitive {
 
 /// Placement of the threads, and the state of the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Way {
+pub(super) enum Condition {
     /// On any cores; real-time or not.
     Anywhere(bool),
     /// Both on one core; real-time or not.
@@ -46,36 +46,36 @@ pub(super) enum Way {
 }
 
 /// All of them, in the order of the table.
-pub(super) const WAYS: [Way; 6] = [
-    Way::Anywhere(false),
-    Way::OneCore(false),
-    Way::Anywhere(true),
-    Way::OneCore(true),
-    Way::Awake,
-    Way::Spinning,
+pub(super) const CONDITIONS: [Condition; 6] = [
+    Condition::Anywhere(false),
+    Condition::OneCore(false),
+    Condition::Anywhere(true),
+    Condition::OneCore(true),
+    Condition::Awake,
+    Condition::Spinning,
 ];
 
-impl Way {
+impl Condition {
     /// The primitives measured under this condition: only a channel can be polled without a system
     /// call, so only a channel is spun on.
     pub(super) fn primitives(self) -> &'static [Primitive] {
         match self {
-            Way::Spinning => &[Primitive::Channel],
+            Condition::Spinning => &[Primitive::Channel],
             _ => &[Primitive::Eventfd, Primitive::Channel],
         }
     }
 
     pub(super) fn words(self) -> &'static str {
         match self {
-            Way::Anywhere(_) => "",
-            Way::OneCore(_) => "one core",
-            Way::Awake => "no core sleeps",
-            Way::Spinning => "spins",
+            Condition::Anywhere(_) => "",
+            Condition::OneCore(_) => "one core",
+            Condition::Awake => "no core sleeps",
+            Condition::Spinning => "spins",
         }
     }
 
     fn is_real_time(self) -> bool {
-        !matches!(self, Way::Anywhere(false) | Way::OneCore(false))
+        !matches!(self, Condition::Anywhere(false) | Condition::OneCore(false))
     }
 }
 
@@ -127,7 +127,7 @@ type Received = (Vec<f64>, Duration);
 /// error is the reason why this machine does not support the condition.
 pub(super) fn cell(
     primitive: Primitive,
-    way: Way,
+    way: Condition,
     pace: Pace,
     stop: &Arc<AtomicBool>,
 ) -> Result<Result<Cell, String>> {
@@ -136,7 +136,7 @@ pub(super) fn cell(
         false => Scheduler::ordinary(),
     };
     let awake = match way {
-        Way::Awake => Some(Awake::ask()),
+        Condition::Awake => Some(Awake::request()),
         _ => None,
     };
     if let Some(Err(why)) = &awake {
@@ -144,12 +144,14 @@ pub(super) fn cell(
     }
     let cores = cores()?;
     let [sender_on, receiver_on] = match (way, &cores[..]) {
-        (Way::OneCore(_), [first, ..]) => [Some(*first); 2],
-        (Way::Spinning, _) if pace.period() <= SPIN => {
-            return Ok(Err("the receiver would spin all the time at this rate".into()));
+        (Condition::OneCore(_), [first, ..]) => [Some(*first); 2],
+        (Condition::Spinning, _) if pace.period() <= SPIN => {
+            return Ok(Err(
+                "the receiver would spin all the time at this rate".into()
+            ));
         }
-        (Way::Spinning, [first, .., last]) => [Some(*first), Some(*last)],
-        (Way::Spinning, _) => return Ok(Err("two cores are needed".into())),
+        (Condition::Spinning, [first, .., last]) => [Some(*first), Some(*last)],
+        (Condition::Spinning, _) => return Ok(Err("two cores are needed".into())),
         _ => [None, None],
     };
     let count = (pace.rate * pace.seconds).ceil() as u32;
@@ -173,7 +175,7 @@ pub(super) fn cell(
             let (sender, inbox) = sync_channel::<Instant>(8);
             let receiver = scheduler.spawn(ThreadRole::HandOff, "receiver", move || {
                 pin(receiver_on)?;
-                let spins = (way == Way::Spinning).then(|| pace.period());
+                let spins = (way == Condition::Spinning).then(|| pace.period());
                 let samples = of_channel(&inbox, spins);
                 Ok::<Received, anyhow::Error>((samples, used()))
             })?;
@@ -309,10 +311,13 @@ mod tests {
             rate: 2_000.0,
             seconds: 0.05,
         };
-        for way in WAYS {
+        for way in CONDITIONS {
             for primitive in way.primitives() {
                 let Ok(cell) = cell(*primitive, way, pace, &stop).unwrap() else {
-                    assert!(matches!(way, Way::Awake | Way::Spinning), "{way:?}");
+                    assert!(
+                        matches!(way, Condition::Awake | Condition::Spinning),
+                        "{way:?}"
+                    );
                     continue;
                 };
                 // Including wake-ups that coalesced.
@@ -328,7 +333,7 @@ mod tests {
                 seconds: 3600.0,
                 ..pace
             };
-            let enough = cell(primitive, Way::Anywhere(false), pace, &stop).unwrap_err();
+            let enough = cell(primitive, Condition::Anywhere(false), pace, &stop).unwrap_err();
             assert_eq!(enough.to_string(), "interrupted");
         }
     }

@@ -37,9 +37,7 @@ pub(super) fn cost() -> Result<Cost> {
     let woken = least(&recording.handoffs().site("woke"), woke);
     // Only the first of several pending wake-ups is kept: the others cost the same.
     let sent = least(&recording.handoffs().site("sent"), Site::sent);
-    let lost = recording
-        .finish()
-        .context("can't write the recording")?;
+    let lost = recording.finish().context("can't write the recording")?;
     anyhow::ensure!(lost == 0, "{lost} of the samples were lost");
     Ok(Cost {
         off,
@@ -65,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_recorded_costs_and_loses_nothing() {
+    fn recording_is_cheap_and_lossless() {
         let cost = cost().unwrap();
         assert!(
             cost.off >= 0.0 && cost.sent > 0.0 && cost.woke > 0.0,

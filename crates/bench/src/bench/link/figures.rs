@@ -144,7 +144,7 @@ fn captured(record: &[Row], from: i64, to: i64) -> Vec<&Row> {
     record.iter().filter(in_it).collect()
 }
 
-/// Latency of the key presses whose effect was first visible in these frames, in milliseconds.
+/// Latency of the key presses with a first visible effect in these frames, in milliseconds.
 fn inputs(rows: &[&Row]) -> Vec<f64> {
     let spans = rows.iter().filter_map(|row| row.motion_to_photon);
     spans.map(|ns| ns as f64 / 1e6).collect()

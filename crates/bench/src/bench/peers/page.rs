@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_skipped_is_in_the_table() {
+    fn skipped_programs_are_in_the_table() {
         let mut page = String::new();
         show(&data(5.0, 30.0), &mut page);
         assert!(page.contains("skipped: install a&lt;b&gt;"), "{page}");

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_is_told_without_what_follows() {
+    fn a_version_is_shortened_to_its_number() {
         for (said, version) in [
             (
                 "\nTigerVNC Server version 1.12.0, built 2023",
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_named_by_its_package_once() {
+    fn a_missing_program_is_named_by_its_package_once() {
         let absent = |package| Need {
             package,
             proof: Proof::Program("openuvr-is-not-called-so", "--version"),

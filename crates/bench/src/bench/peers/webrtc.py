@@ -58,23 +58,23 @@ def description(kind, text):
     return GstWebRTC.WebRTCSessionDescription.new(kind, message)
 
 
-def made(end, what):
+def create(end, what):
     """Has webrtcbin create an offer or an answer, and sets it as the local description."""
     promise = Gst.Promise.new()
     end.emit(f"create-{what}", None, promise)
     promise.wait()
     # The reply owns its values: keep it alive.
     reply = promise.get_reply()
-    agreed(end, "local", reply.get_value(what))
+    set_description(end, "local", reply.get_value(what))
 
 
-def agreed(end, whose, description):
+def set_description(end, side, description):
     promise = Gst.Promise.new()
-    end.emit(f"set-{whose}-description", description, promise)
+    end.emit(f"set-{side}-description", description, promise)
     promise.wait()
 
 
-def gathered(end):
+def wait_for_candidates(end):
     """The local description with its candidates."""
     state = "ice-gathering-state"
     done = threading.Event()
@@ -97,10 +97,10 @@ def towards(port, text):
 
 def offer(end, lines, media):
     end.emit("get-transceiver", 0).set_property("do-nack", True)
-    made(end, "offer")
-    print(json.dumps(without_candidates(gathered(end))), file=lines, flush=True)
+    create(end, "offer")
+    print(json.dumps(without_candidates(wait_for_candidates(end))), file=lines, flush=True)
     answer = towards(media, json.loads(lines.readline()))
-    agreed(end, "remote", description(GstWebRTC.WebRTCSDPType.ANSWER, answer))
+    set_description(end, "remote", description(GstWebRTC.WebRTCSDPType.ANSWER, answer))
 
 
 def answer(end, lines, media):
@@ -109,9 +109,9 @@ def answer(end, lines, media):
     agent.set_property("max-rtp-port", media)
     offered = description(GstWebRTC.WebRTCSDPType.OFFER, json.loads(lines.readline()))
     end.connect("on-new-transceiver", lambda _, each: each.set_property("do-nack", True))
-    agreed(end, "remote", offered)
-    made(end, "answer")
-    print(json.dumps(gathered(end)), file=lines, flush=True)
+    set_description(end, "remote", offered)
+    create(end, "answer")
+    print(json.dumps(wait_for_candidates(end)), file=lines, flush=True)
 
 
 def main(role, signalling, media, display, *stream):

@@ -2,7 +2,7 @@
 //! copies pictures, as the lower bound of such a window.
 
 use super::Row;
-use crate::bench::rig::Shows;
+use crate::bench::rig::WindowContent;
 use crate::bench::stats::Range;
 use crate::bench::verdict::Verdict;
 
@@ -11,7 +11,7 @@ use crate::bench::verdict::Verdict;
 pub(super) struct Window {
     pub(super) name: &'static str,
     pub(super) what: &'static str,
-    pub(super) shows: Shows,
+    pub(super) shows: WindowContent,
     /// Arguments of the browser, for what a page can't request.
     pub(super) arguments: &'static str,
     /// Whether it is measured only on request.
@@ -28,28 +28,28 @@ pub(super) static WINDOWS: [Window; 5] = [
     Window {
         name: PAGE,
         what: "openuvr host, its page in Chromium's window",
-        shows: Shows::Page { less: 0 },
+        shows: WindowContent::Page { less: 0 },
         arguments: "",
         by_name: false,
     },
     Window {
         name: "openuvr-scaled",
         what: "the same, displayed 8 pixels smaller, so that the browser scales it",
-        shows: Shows::Page { less: 8 },
+        shows: WindowContent::Page { less: 8 },
         arguments: "",
         by_name: true,
     },
     Window {
         name: "openuvr-unpaced",
         what: "the unmodified page, the browser without its limit of 60 frames/s, which no page can lift",
-        shows: Shows::Page { less: 0 },
+        shows: WindowContent::Page { less: 0 },
         arguments: "--disable-frame-rate-limit --disable-gpu-vsync",
         by_name: true,
     },
     Window {
         name: "openuvr-floor",
         what: "no host, no video: a page copies its own pictures by requestAnimationFrame",
-        shows: Shows::Own {
+        shows: WindowContent::Own {
             desynchronized: false,
         },
         arguments: "",
@@ -58,7 +58,7 @@ pub(super) static WINDOWS: [Window; 5] = [
     Window {
         name: "openuvr-floor-2d",
         what: "the same, its canvas desynchronized",
-        shows: Shows::Own {
+        shows: WindowContent::Own {
             desynchronized: true,
         },
         arguments: "",
@@ -69,7 +69,7 @@ pub(super) static WINDOWS: [Window; 5] = [
 impl Window {
     /// Whether keys reach the application.
     pub(super) fn takes_input(&self) -> bool {
-        matches!(self.shows, Shows::Page { .. })
+        matches!(self.shows, WindowContent::Page { .. })
     }
 }
 

@@ -15,7 +15,7 @@ const STEPS: f64 = 1000.0;
 
 /// A head pose: metres, and yaw, pitch and roll in radians.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct EulerPose {
     at: [f64; 3],
     turned: [f64; 3],
 }
@@ -25,7 +25,7 @@ fn three(v: [f64; 3]) -> [f32; 3] {
     v.map(|v| v as f32)
 }
 
-impl Place {
+impl EulerPose {
     fn rotation(&self) -> Rotation {
         let [yaw, pitch, roll] = three(self.turned);
         Rotation::of_head(yaw, pitch, roll)
@@ -43,9 +43,9 @@ impl Place {
         (angle(self.rotation(), turned), metres * 1e3)
     }
 
-    fn between(&self, other: &Place, part: f64) -> Place {
+    fn between(&self, other: &EulerPose, part: f64) -> EulerPose {
         let mixed = |a: [f64; 3], b: [f64; 3]| [0, 1, 2].map(|i| a[i] + (b[i] - a[i]) * part);
-        Place {
+        EulerPose {
             at: mixed(self.at, other.at),
             turned: mixed(self.turned, other.turned),
         }
@@ -53,12 +53,12 @@ impl Place {
 }
 
 /// Head poses at increasing times.
-pub(super) struct Motion(Vec<(f64, Place)>);
+pub(super) struct Motion(Vec<(f64, EulerPose)>);
 
 impl Motion {
     /// Lines `seconds,x,y,z,yaw,pitch,roll`; empty lines and comments (`#`) are skipped.
     pub(super) fn read(text: &str) -> Result<Motion> {
-        let mut places: Vec<(f64, Place)> = Vec::new();
+        let mut places: Vec<(f64, EulerPose)> = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
@@ -68,10 +68,13 @@ impl Motion {
             let words: Result<Vec<f64>, _> = words.collect();
             let words = words.with_context(|| format!("line {number}"))?;
             let finite = words.iter().all(|v| v.is_finite());
-            ensure!(words.len() == 7 && finite, "line {number}: expected seven numbers");
+            ensure!(
+                words.len() == 7 && finite,
+                "line {number}: expected seven numbers"
+            );
             let later = places.last().is_none_or(|(before, _)| words[0] > *before);
             ensure!(later, "line {number}: seconds must increase");
-            let place = Place {
+            let place = EulerPose {
                 at: [words[1], words[2], words[3]],
                 turned: [words[4], words[5], words[6]].map(f64::to_radians),
             };
@@ -108,7 +111,7 @@ impl Motion {
                 (now * hertz * std::f64::consts::TAU).sin() * millimetres / 1e3
             };
             let [yaw, pitch, lean] = turns.at(now);
-            let place = Place {
+            let place = EulerPose {
                 at: [
                     lean + sway(0.31, 4.0),
                     1.65 + sway(0.27, 3.0),
@@ -127,7 +130,7 @@ impl Motion {
     }
 
     /// The pose at a time; `None` before the start and after the end.
-    pub(super) fn at(&self, at: f64) -> Option<Place> {
+    pub(super) fn at(&self, at: f64) -> Option<EulerPose> {
         let next = self.0.partition_point(|(when, _)| *when <= at);
         let ((from, before), (to, after)) = (self.0.get(next.checked_sub(1)?)?, self.0.get(next)?);
         Some(before.between(after, (at - from) / (to - from)))
@@ -145,7 +148,7 @@ impl Motion {
     }
 
     /// A tracker's samples, `rate` per second.
-    pub(super) fn tracked(&self, rate: f64) -> Vec<(f64, Place)> {
+    pub(super) fn tracked(&self, rate: f64) -> Vec<(f64, EulerPose)> {
         let mut random = Random(2);
         let first = self.0.first().map_or(0.0, |(at, _)| *at);
         let mut samples = Vec::new();

@@ -49,7 +49,7 @@ impl Content {
 
 /// An available clip.
 #[derive(Clone, Debug)]
-pub(super) struct Kept {
+pub(super) struct StoredClip {
     pub(super) name: String,
     pub(super) path: PathBuf,
     pub(super) size: Size,
@@ -57,9 +57,9 @@ pub(super) struct Kept {
     pub(super) sha256: String,
 }
 
-impl fmt::Display for Kept {
+impl fmt::Display for StoredClip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Kept { name, size, .. } = self;
+        let StoredClip { name, size, .. } = self;
         writeln!(
             f,
             "{name}: {} frames of {size}, {}",
@@ -79,7 +79,7 @@ pub(super) struct Format {
 }
 
 /// Finds a clip or records it.
-pub(super) fn find(content: &Content, format: Format, stop: &AtomicBool) -> Result<Kept> {
+pub(super) fn find(content: &Content, format: Format, stop: &AtomicBool) -> Result<StoredClip> {
     let path = match content {
         Content::File(path) => path.clone(),
         _ => {
@@ -94,7 +94,7 @@ pub(super) fn find(content: &Content, format: Format, stop: &AtomicBool) -> Resu
     let clip = Clip::open(&path)?;
     let sha256 = sha256(&path)?;
     compare(&path, &sha256)?;
-    Ok(Kept {
+    Ok(StoredClip {
         name: content.name(),
         size: clip.size(),
         frames: clip.count(),
@@ -195,7 +195,7 @@ fn record(content: &Content, format: Format, path: &Path, stop: &AtomicBool) -> 
     Ok(())
 }
 
-/// An application whose pictures are recorded.
+/// A recorded application.
 struct Recording<'a> {
     screen: Screen,
     app: Child,

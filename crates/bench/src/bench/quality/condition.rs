@@ -37,9 +37,9 @@ pub(super) struct Condition {
 const QUEUE: usize = 75_000;
 
 /// A value on an axis; `None`: no limit, or no periodic key frame.
-pub(super) type Stop = Option<u32>;
+pub(super) type AxisValue = Option<u32>;
 
-pub(super) fn point_of(text: &str) -> Result<Stop, String> {
+pub(super) fn point_of(text: &str) -> Result<AxisValue, String> {
     match text {
         "none" => Ok(None),
         _ => text
@@ -51,7 +51,7 @@ pub(super) fn point_of(text: &str) -> Result<Stop, String> {
 
 impl Vary {
     /// The values on the axis: all, or those of a quick run.
-    pub(super) fn points(self, quick: bool) -> Vec<Stop> {
+    pub(super) fn points(self, quick: bool) -> Vec<AxisValue> {
         let (all, few): (&[u32], &[u32]) = match self {
             Vary::Delay => (&[0, 100, 200, 300, 400, 500, 600], &[0, 300]),
             Vary::Loss => (&[0, 1, 2, 4, 6, 8, 10], &[0, 5]),
@@ -63,7 +63,7 @@ impl Vary {
         points.iter().copied().map(Some).chain(without).collect()
     }
 
-    pub(super) fn allows(self, point: Stop) -> bool {
+    pub(super) fn allows(self, point: AxisValue) -> bool {
         let range = match self {
             Vary::Delay => 0..=10_000,
             Vary::Loss => 0..=100,
@@ -74,7 +74,7 @@ impl Vary {
     }
 
     /// The conditions at the points. Two of the figures have a second line.
-    pub(super) fn conditions(self, points: &[Stop], quick: bool) -> Vec<Condition> {
+    pub(super) fn conditions(self, points: &[AxisValue], quick: bool) -> Vec<Condition> {
         let best = Condition::default();
         let second = match self {
             Vary::Bandwidth => Some(Condition {
@@ -88,7 +88,7 @@ impl Vary {
             Vary::Delay | Vary::Loss => None,
         };
         let lines = [Some(best), second.filter(|_| !quick)];
-        let at = |line: Condition, point: Stop| match self {
+        let at = |line: Condition, point: AxisValue| match self {
             Vary::Delay => Condition {
                 delay_ms: point.unwrap_or(0),
                 ..line

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::super::machine::{Machine, QUIET};
 use super::super::stats::percentile;
-use super::clips::Kept;
+use super::clips::StoredClip;
 use super::condition::{Condition, Vary};
 use super::point::{Point, Traffic};
 
@@ -49,13 +49,13 @@ struct Figure {
 #[derive(Clone, Debug, Serialize)]
 struct Series {
     name: String,
-    points: Vec<Place>,
+    points: Vec<PlotPoint>,
 }
 
 /// A point of a line. `worst` is the mean of the worst batch, `lo` and `hi` are the 5th and the
 /// 95th percentile of the frames; for a load all are the mean.
 #[derive(Clone, Debug, Serialize)]
-struct Place {
+struct PlotPoint {
     x: f64,
     /// Label at `x`.
     label: String,
@@ -104,7 +104,7 @@ impl Table {
     }
 
     /// Prints the heading of a clip's lines.
-    pub(super) fn begin(&self, clip: &Kept) {
+    pub(super) fn print_heading(&self, clip: &StoredClip) {
         println!(
             "\n{} at {} frames/s, bitrate {}\n{:<26} {:>13} {:>15} {:>13} {:>13} {:>7} {:>6}",
             clip.name, self.fps, self.bitrate, "", "PSNR dB", "SSIM", "down", "up", "shown", "left"
@@ -248,7 +248,7 @@ impl Table {
                     continue;
                 };
                 let name = format!("{}{}", one.content, vary.kinds()[kind]);
-                let place = Place {
+                let place = PlotPoint {
                     x,
                     label,
                     mean,
@@ -279,7 +279,7 @@ impl Table {
             let line = |name: &str, way: fn(&Point) -> &Traffic| {
                 let place = |(index, one): (usize, &Measured)| {
                     let value = of(way(&one.point));
-                    Place {
+                    PlotPoint {
                         x: index as f64,
                         label: one.content.clone(),
                         mean: value,

@@ -25,7 +25,7 @@ use super::super::journey::{self, Row};
 use super::super::machine::Load;
 use super::super::reader::Sighting;
 use super::super::rig::pass;
-use super::likeness::Luma;
+use super::similarity::Luma;
 use crate::display::VirtualDisplay;
 use crate::pair::{self, Pair, TemporaryDir};
 use crate::screen::{Area, Screen};
@@ -121,7 +121,7 @@ pub(super) fn measure(setup: &Setup<'_>, far: &VirtualDisplay, stop: &AtomicBool
     })?;
     let link = link.context("no link")?;
     let mut pass = |span: Duration| pass(clock::now() + span, stop, &mut || pair.check());
-    let eye = Eye::open(far.name(), setup)?;
+    let eye = DisplayRecorder::open(far.name(), setup)?;
     let until = clock::now() + FIRST_PICTURE;
     while eye.watched().area.is_none() {
         if clock::now() > until {
@@ -179,25 +179,25 @@ struct Shot {
 }
 
 /// Records each new picture of a display.
-struct Eye {
-    watched: Arc<Mutex<Watched>>,
+struct DisplayRecorder {
+    watched: Arc<Mutex<RecordedShots>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<()>>>,
 }
 
 #[derive(Default)]
-struct Watched {
+struct RecordedShots {
     /// The picture's area, once it is known.
     area: Option<Area>,
     keeping: bool,
     shots: Vec<Shot>,
 }
 
-impl Eye {
-    fn open(display: &str, setup: &Setup<'_>) -> Result<Eye> {
+impl DisplayRecorder {
+    fn open(display: &str, setup: &Setup<'_>) -> Result<DisplayRecorder> {
         let mut screen = Screen::open(display)?;
         screen.watch()?;
-        let watched = Arc::new(Mutex::new(Watched::default()));
+        let watched = Arc::new(Mutex::new(RecordedShots::default()));
         let stop = Arc::new(AtomicBool::new(false));
         let (ours, stopped) = (Arc::clone(&watched), Arc::clone(&stop));
         // Maximum number of pictures of this stream.
@@ -205,14 +205,14 @@ impl Eye {
         let thread = std::thread::Builder::new()
             .name("eye".into())
             .spawn(move || watch(&screen, &ours, &stopped, most))?;
-        Ok(Eye {
+        Ok(DisplayRecorder {
             watched,
             stop,
             thread: Some(thread),
         })
     }
 
-    fn watched(&self) -> std::sync::MutexGuard<'_, Watched> {
+    fn watched(&self) -> std::sync::MutexGuard<'_, RecordedShots> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -226,13 +226,18 @@ impl Eye {
     }
 }
 
-impl Drop for Eye {
+impl Drop for DisplayRecorder {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 }
 
-fn watch(screen: &Screen, watched: &Mutex<Watched>, stop: &AtomicBool, most: usize) -> Result<()> {
+fn watch(
+    screen: &Screen,
+    watched: &Mutex<RecordedShots>,
+    stop: &AtomicBool,
+    most: usize,
+) -> Result<()> {
     let watched = || watched.lock().unwrap_or_else(PoisonError::into_inner);
     let mut pixels = Vec::new();
     while !stop.load(Ordering::Relaxed) {
@@ -394,7 +399,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_new_is_told_apart_from_an_unreadable_code() {
+    fn a_still_picture_differs_from_an_unreadable_code() {
         let setup = Setup {
             clip: Path::new("/nowhere.y4m"),
             size: Size::new(64, 48),

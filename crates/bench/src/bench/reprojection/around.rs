@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_drawn_is_read() {
+    fn a_drawn_angle_is_read() {
         let size = Size::new(1280, 4);
         let mut bytes = vec![0; size.pixels() * 4];
         for tenth in 0..3600 {

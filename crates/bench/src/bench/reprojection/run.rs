@@ -41,7 +41,7 @@ const LOOK: Duration = Duration::from_millis(1);
 
 /// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct RunSetup<'a> {
     pub(super) eye: Size,
     pub(super) rate: f64,
     /// Degrees per second.
@@ -57,7 +57,7 @@ pub(super) struct Asked<'a> {
 
 /// Results of a run.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct RunResult {
     /// Angular error of each visible picture against the head, in degrees.
     pub(super) errors: Vec<f64>,
     /// The client's report of the cost of a picture.
@@ -69,15 +69,19 @@ pub(super) struct Seen {
 type Track = Vec<(i64, f64)>;
 
 /// Runs host and client, and stops both.
-pub(super) fn run(display: &VirtualDisplay, asked: &Asked<'_>, stop: &AtomicBool) -> Result<Seen> {
-    let size = Size::new(asked.eye.width * 2, asked.eye.height);
+pub(super) fn run(
+    display: &VirtualDisplay,
+    setup: &RunSetup<'_>,
+    stop: &AtomicBool,
+) -> Result<RunResult> {
+    let size = Size::new(setup.eye.width * 2, setup.eye.height);
     let pin = Pin::generate()?.to_string();
     let config = Config {
         bind: ([127, 0, 0, 1], 0).into(),
-        config_dir: Some(asked.dir.join("host")),
+        config_dir: Some(setup.dir.join("host")),
         pin: Some(pin.clone()),
         sound: "off".to_owned(),
-        fps: asked.rate,
+        fps: setup.rate,
         bitrate: Some(20_000_000),
         ..Config::default()
     };
@@ -87,17 +91,17 @@ pub(super) fn run(display: &VirtualDisplay, asked: &Asked<'_>, stop: &AtomicBool
         bail!("the host has no address");
     };
     let way = Impairment {
-        delay: asked.round_trip / 2,
+        delay: setup.round_trip / 2,
         ..Impairment::default()
     };
     let link = Emulated::start([way.clone().into(), way.into()], None, at, 1, true)?;
-    let mut client = client(display, asked, link.listens, &pin)?;
+    let mut client = client(display, setup, link.listens, &pin)?;
     let shown = Arc::new(Mutex::new(Vec::new()));
-    let eye = watch(display, asked.eye, Arc::clone(&shown))?;
-    let track = serve(&guest, asked, &mut client, &shown, stop)?;
+    let eye = watch(display, setup.eye, Arc::clone(&shown))?;
+    let track = serve(&guest, setup, &mut client, &shown, stop)?;
     drop(eye);
     client.stop();
-    let cost = client.said("pictures of eyes drawn: ");
+    let cost = client.log_value("pictures of eyes drawn: ");
     drop((client, guest));
     link.end()?;
     let since = track.first().map_or(i64::MAX, |(at, _)| *at);
@@ -107,16 +111,21 @@ pub(super) fn run(display: &VirtualDisplay, asked: &Asked<'_>, stop: &AtomicBool
         let head = head_at(&track, *at)?;
         Some(around::difference(*yaw, head))
     });
-    Ok(Seen {
+    Ok(RunResult {
         errors: errors.collect(),
         cost,
     })
 }
 
-fn client(display: &VirtualDisplay, asked: &Asked<'_>, to: SocketAddr, pin: &str) -> Result<Child> {
+fn client(
+    display: &VirtualDisplay,
+    setup: &RunSetup<'_>,
+    to: SocketAddr,
+    pin: &str,
+) -> Result<Child> {
     // Repeated whole turns to the left, continuous at the wrap.
-    let script = asked.dir.join("head.csv");
-    let turn = 360.0 / asked.speed;
+    let script = setup.dir.join("head.csv");
+    let turn = 360.0 / setup.speed;
     std::fs::write(&script, format!("0,0,0,0,0,0,0\n{turn},0,0,0,360,0,0\n"))?;
     let mut client = openuvr("client")?;
     client
@@ -128,13 +137,13 @@ fn client(display: &VirtualDisplay, asked: &Asked<'_>, to: SocketAddr, pin: &str
         .args(["--head", &format!("script:{}", script.display())])
         .args([
             "--reproject",
-            if asked.with.is_some() { "on" } else { "off" },
+            if setup.with.is_some() { "on" } else { "off" },
         ])
-        .args(["--reproject-with", asked.with.unwrap_or("auto")])
-        .args(["--refresh", &asked.rate.to_string()])
+        .args(["--reproject-with", setup.with.unwrap_or("auto")])
+        .args(["--refresh", &setup.rate.to_string()])
         .arg("--config-dir")
-        .arg(asked.dir.join("client"));
-    Child::start("client", client, Some(&asked.dir.join("client.log")))
+        .arg(setup.dir.join("client"));
+    Child::start("client", client, Some(&setup.dir.join("client.log")))
 }
 
 /// Reads the left eye's middle row at each display change; records time and angle.
@@ -165,14 +174,14 @@ fn watch(display: &VirtualDisplay, eye: Size, shown: Arc<Mutex<Track>>) -> Resul
 /// Draws with the newest pose until the end; returns the head's track during the measurement.
 fn serve(
     guest: &Guest,
-    asked: &Asked<'_>,
+    setup: &RunSetup<'_>,
     client: &mut Child,
     shown: &Mutex<Track>,
     stop: &AtomicBool,
 ) -> Result<Track> {
-    let size = Size::new(asked.eye.width * 2, asked.eye.height);
+    let size = Size::new(setup.eye.width * 2, setup.eye.height);
     let pool = Pool::default();
-    let period = Duration::from_secs_f64(1.0 / asked.rate);
+    let period = Duration::from_secs_f64(1.0 / setup.rate);
     let began = clock::now();
     let mut slot = began;
     let mut visible: Option<Instant> = None;
@@ -180,9 +189,9 @@ fn serve(
     let mut track = Track::new();
     loop {
         let now = clock::now();
-        let done = asked.warm_up + asked.lasting;
+        let done = setup.warm_up + setup.lasting;
         // The last pictures are still in transit.
-        if visible.is_some_and(|since| now.since(since) >= done + asked.round_trip) {
+        if visible.is_some_and(|since| now.since(since) >= done + setup.round_trip) {
             return Ok(track);
         }
         if stop.load(Ordering::Relaxed) {
@@ -199,7 +208,7 @@ fn serve(
         let posed = guest.pose();
         if let Some(posed) = posed.filter(|posed| posed.id != known) {
             known = posed.id;
-            if visible.is_some_and(|since| now.since(since) >= asked.warm_up) {
+            if visible.is_some_and(|since| now.since(since) >= setup.warm_up) {
                 follow(&mut track, &posed);
             }
         }

@@ -11,7 +11,7 @@ use openuvr_runtime::clock;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 
-use super::{Rig, Stream, Streamed};
+use super::{Rig, Stream, StreamSetup};
 use crate::bench::journey::{self, Row};
 use crate::child::Child;
 use crate::chromium::{Browser, Page};
@@ -19,7 +19,7 @@ use crate::pair::{self, Pair};
 
 /// The observers.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::bench) struct Watchers<'a> {
+pub(in crate::bench) struct Observers<'a> {
     /// The browser's program, for one observing browser.
     pub(in crate::bench) browser: Option<&'a str>,
     /// Number of video players that receive without decoding, as if on other machines. At most four.
@@ -30,7 +30,7 @@ pub(in crate::bench) struct Watchers<'a> {
 
 /// Results of the observers.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(in crate::bench) struct Company {
+pub(in crate::bench) struct ObserverResults {
     /// Number of encoders that the host opened.
     pub(in crate::bench) encoders_opened: usize,
     /// Each subscriber's frames, including the player's.
@@ -51,7 +51,7 @@ pub(in crate::bench) struct Account {
 const COMES_WITHIN: Duration = Duration::from_secs(30);
 
 /// The running observers. The browser is dropped last.
-struct Watching {
+struct RunningObservers {
     players: Vec<Child>,
     browser: Option<Browser>,
 }
@@ -60,19 +60,19 @@ impl Rig<'_> {
     /// Measures a host and a client with these observers.
     pub(in crate::bench) fn stream_beside(
         &mut self,
-        of: &Streamed<'_>,
-        watchers: Watchers<'_>,
-    ) -> Result<(Stream, Company)> {
+        of: &StreamSetup<'_>,
+        watchers: Observers<'_>,
+    ) -> Result<(Stream, ObserverResults)> {
         let doors = ["--web", "127.0.0.1:0", "--rtsp", "127.0.0.1:0"].map(str::to_owned);
         let more_host = [of.more_host, &doors].concat();
-        let of = Streamed {
+        let of = StreamSetup {
             more_host: &more_host,
             ..*of
         };
         let mut watching = None;
         let stream = self.stream_by(&of, |options| {
             let mut pair = Pair::start_beside(options)?;
-            watching = Some(Watching::start(&mut pair, watchers, of.dir)?);
+            watching = Some(RunningObservers::start(&mut pair, watchers, of.dir)?);
             Ok((pair, None))
         });
         if let Some(mut watching) = watching {
@@ -82,13 +82,13 @@ impl Rig<'_> {
         let stream = stream?;
         let record = std::fs::read_to_string(of.csv)?;
         let log = std::fs::read_to_string(of.dir.join("host").join("log"))?;
-        Ok((stream, Company::of(&journey::parse(&record)?, &log)))
+        Ok((stream, ObserverResults::of(&journey::parse(&record)?, &log)))
     }
 }
 
-impl Watching {
-    fn start(pair: &mut Pair, watchers: Watchers<'_>, dir: &Path) -> Result<Watching> {
-        let mut watching = Watching {
+impl RunningObservers {
+    fn start(pair: &mut Pair, watchers: Observers<'_>, dir: &Path) -> Result<RunningObservers> {
+        let mut watching = RunningObservers {
             players: Vec::new(),
             browser: None,
         };
@@ -181,17 +181,17 @@ fn frames_of(progress: &Path) -> u64 {
         .unwrap_or(0)
 }
 
-impl Company {
-    fn of(record: &[Row], log: &str) -> Company {
+impl ObserverResults {
+    fn of(record: &[Row], log: &str) -> ObserverResults {
         let mut by: BTreeMap<String, Vec<&Row>> = BTreeMap::new();
         for row in record {
-            let whose = row.subscriber.map_or("player".to_owned(), |id| match id {
+            let subscriber = row.subscriber.map_or("player".to_owned(), |id| match id {
                 SubscriberId::Session(_) => "player".to_owned(),
                 other @ SubscriberId::Other(_) => other.to_string(),
             });
-            by.entry(whose).or_default().push(row);
+            by.entry(subscriber).or_default().push(row);
         }
-        Company {
+        ObserverResults {
             // The log line of crates/cli/src/clients.rs.
             encoders_opened: log
                 .lines()
@@ -199,7 +199,7 @@ impl Company {
                 .count(),
             subscribers: by
                 .into_iter()
-                .map(|(whose, rows)| Account::of(whose, &rows))
+                .map(|(subscriber, rows)| Account::of(subscriber, &rows))
                 .collect(),
         }
     }
@@ -240,8 +240,9 @@ mod tests {
         motion_to_photon";
 
     #[test]
-    fn a_frame_that_is_missing_or_there_twice_is_counted() {
-        let row = |whose: &str, frame: u32| format!("{whose},{frame},left,,,,,,,,,,,,,,2,100,");
+    fn missing_and_duplicate_frames_are_counted() {
+        let row =
+            |subscriber: &str, frame: u32| format!("{subscriber},{frame},left,,,,,,,,,,,,,,2,100,");
         let rows = [
             row("1", 5),
             row("1", 6),
@@ -252,7 +253,7 @@ mod tests {
         ];
         let text = format!("{HEADER}\n{}", rows.join("\n"));
         let log = "openuvr host: rendition 1: x264 is open for 1280x720\nopenuvr host: bye";
-        let company = Company::of(&journey::parse(&text).unwrap(), log);
+        let company = ObserverResults::of(&journey::parse(&text).unwrap(), log);
         assert_eq!(company.encoders_opened, 1);
         let counts: Vec<(&str, usize)> = (company.subscribers.iter())
             .map(|account| (account.subscriber.as_str(), account.unaccounted))

@@ -13,13 +13,13 @@ use crate::bench::journey::{self, Row};
 use crate::bench::keys::Keys;
 use crate::bench::machine::Load;
 use crate::bench::reader::Sighting;
-use crate::chromium::{Browser, Page, Watched};
+use crate::chromium::{Browser, Page, PageObservations};
 use crate::pair::{self, Host};
 use crate::sound::{CLIENT_SINK, HOST_SINK, sound_words};
 
 /// Parameters of a browser's measurement.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::bench) struct Browsed<'a> {
+pub(in crate::bench) struct BrowserSetup<'a> {
     /// The program.
     pub(in crate::bench) browser: &'a str,
     /// Impairments of an emulated link, each way; `None`: no emulated link.
@@ -37,14 +37,14 @@ pub(in crate::bench) struct Browsed<'a> {
 
 /// Results of a browser's measurement.
 #[derive(Debug)]
-pub(in crate::bench) struct Browsing {
+pub(in crate::bench) struct BrowserMeasurement {
     /// Start and end, and the frames that the scene drew in between.
     pub(in crate::bench) window: [Instant; 2],
     pub(in crate::bench) drawn: std::ops::RangeInclusive<u32>,
     /// Pictures of drawn frames that were handed to the compositor; `seen` is that time.
     pub(in crate::bench) sightings: Vec<Sighting>,
     /// All sightings from the start.
-    pub(in crate::bench) watched: Watched,
+    pub(in crate::bench) watched: PageObservations,
     /// Frames per second that the browser decoded; `None`: not reported.
     pub(in crate::bench) decoded_fps: Option<f64>,
     /// The host's record.
@@ -92,7 +92,7 @@ impl Rig<'_> {
     }
 
     /// Plays the scene in a browser.
-    pub(in crate::bench) fn browse(&mut self, of: &Browsed<'_>) -> Result<Browsing> {
+    pub(in crate::bench) fn browse(&mut self, of: &BrowserSetup<'_>) -> Result<BrowserMeasurement> {
         self.with_scene()?;
         let csv = of.dir.join("frames.csv");
         let mut host = self.host_with_page((of.fps, of.bitrate), of.dir, &csv, of.sound)?;
@@ -156,7 +156,7 @@ impl Rig<'_> {
             .pictures
             .iter()
             .filter(|picture| drawn.contains(&picture.frame));
-        Ok(Browsing {
+        Ok(BrowserMeasurement {
             sightings: sightings.map(sighting).collect(),
             window: [from, to],
             drawn,
@@ -179,7 +179,7 @@ impl Rig<'_> {
 }
 
 /// The hand-over to the compositor counts as visible.
-fn sighting(picture: &crate::chromium::Handed) -> Sighting {
+fn sighting(picture: &crate::chromium::ComposedPicture) -> Sighting {
     Sighting {
         frame: picture.frame,
         drawn_us: picture.drawn_us,

@@ -9,14 +9,14 @@ use anyhow::Result;
 use openuvr_lab::hop::Meter;
 
 use super::fidelity::Pictures;
-use super::{Case, Rig, Stream, Streamed};
+use super::{Case, Rig, Stream, StreamSetup};
 use crate::bench::reader::{Reader, Sighting};
 use crate::child::Child;
 use crate::pair::{self, Pair, Tables};
 
 /// The sender and receiver to measure.
 #[derive(Debug)]
-pub(in crate::bench) struct Peered<'a> {
+pub(in crate::bench) struct PeerSetup<'a> {
     /// Sends the display [`Rig::near`].
     pub(in crate::bench) sender: Command,
     /// Displays on [`Rig::far`].
@@ -54,7 +54,7 @@ impl Rig<'_> {
     /// Measures a host and a client with an emulated link that counts traffic between them; see [`Pair::start_over`].
     pub(in crate::bench) fn stream_over(
         &mut self,
-        of: &Streamed<'_>,
+        of: &StreamSetup<'_>,
         link: impl FnOnce(SocketAddr) -> Result<(SocketAddr, Meter)>,
     ) -> Result<Stream> {
         self.stream_by(of, |options| {
@@ -69,7 +69,7 @@ impl Rig<'_> {
     }
 
     /// Measures sender and receiver, without a record.
-    pub(in crate::bench) fn peer(&mut self, of: Peered<'_>) -> Result<Stream> {
+    pub(in crate::bench) fn peer(&mut self, of: PeerSetup<'_>) -> Result<Stream> {
         self.with_scene()?;
         self.meter = of.meter;
         let log = |name: &str| of.dir.join(format!("{name}.log"));

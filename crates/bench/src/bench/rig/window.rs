@@ -16,7 +16,7 @@ use crate::pair;
 
 /// The contents of a window.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::bench) enum Shows {
+pub(in crate::bench) enum WindowContent {
     /// The page of a host that captures the scene.
     Page {
         /// Pixels by which the video element is smaller than the display; 0 shows the picture unscaled.
@@ -31,8 +31,8 @@ pub(in crate::bench) enum Shows {
 
 /// Parameters of a measured browser window.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::bench) struct Windowed<'a> {
-    pub(in crate::bench) shows: Shows,
+pub(in crate::bench) struct WindowSetup<'a> {
+    pub(in crate::bench) shows: WindowContent,
     /// The program, and further arguments.
     pub(in crate::bench) browser: &'a str,
     pub(in crate::bench) arguments: &'a str,
@@ -54,14 +54,14 @@ const TRACED: Duration = Duration::from_secs(2);
 
 impl Rig<'_> {
     /// Measures a browser's window. The host's record gives the steps, but does not select frames.
-    pub(in crate::bench) fn window(&mut self, of: &Windowed<'_>) -> Result<(Stream, Slices)> {
+    pub(in crate::bench) fn window(&mut self, of: &WindowSetup<'_>) -> Result<(Stream, Slices)> {
         match of.shows {
-            Shows::Page { less } => self.page(of, less),
-            Shows::Own { desynchronized } => self.own_pictures(of, desynchronized),
+            WindowContent::Page { less } => self.page(of, less),
+            WindowContent::Own { desynchronized } => self.own_pictures(of, desynchronized),
         }
     }
 
-    fn page(&mut self, of: &Windowed<'_>, less: u32) -> Result<(Stream, Slices)> {
+    fn page(&mut self, of: &WindowSetup<'_>, less: u32) -> Result<(Stream, Slices)> {
         self.with_scene()?;
         let csv = of.dir.join("frames.csv");
         let mut host = self.host_with_page((of.fps, of.bitrate), of.dir, &csv, None)?;
@@ -98,7 +98,7 @@ impl Rig<'_> {
     }
 
     /// The page's clock has a resolution of 0.1 ms, since the page is not cross-origin isolated.
-    fn own_pictures(&self, of: &Windowed<'_>, desynchronized: bool) -> Result<(Stream, Slices)> {
+    fn own_pictures(&self, of: &WindowSetup<'_>, desynchronized: bool) -> Result<(Stream, Slices)> {
         let mut browser = self.browser(of)?;
         let tab = browser.blank()?;
         let wanted = serde_json::json!({
@@ -123,16 +123,16 @@ impl Rig<'_> {
         ))
     }
 
-    fn browser(&self, of: &Windowed<'_>) -> Result<Browser> {
+    fn browser(&self, of: &WindowSetup<'_>) -> Result<Browser> {
         let (display, size) = (self.far.name(), self.setup.size);
         let folder = of.dir.join("browser");
         Browser::start_shown(of.browser, &folder, display, size, of.arguments)
     }
 
     fn traced(&self, browser: &mut Browser) -> Result<Slices> {
-        browser.begin_trace()?;
+        browser.start_trace()?;
         self.pass(TRACED, &mut || Ok(()))?;
-        browser.end_trace()
+        browser.stop_trace()
     }
 
     /// Reduces a page to its video, like full screen but without the browser's notice over the picture.

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::super::case::Stream;
 use super::super::clicks::Lateness;
-use super::super::head::Head;
+use super::super::heading::Heading;
 use super::super::machine::QUIET;
 use super::super::stats::{Range, Summary};
 use super::Measured;
@@ -89,7 +89,7 @@ pub(super) struct LinkRow {
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     #[serde(flatten)]
-    pub(super) head: Head,
+    pub(super) head: Heading,
     pub(super) targets: Targets,
     pub(super) ways: Vec<Row>,
     pub(super) cost: Option<Cost>,

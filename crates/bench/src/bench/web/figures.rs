@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::bench::clicks::Lateness;
 use crate::bench::journey::{self, Step};
 use crate::bench::reader::Sighting;
-use crate::bench::rig::Browsing;
+use crate::bench::rig::BrowserMeasurement;
 use crate::bench::stats::{Range, Summary};
 use crate::chromium::Statistics;
 
@@ -30,7 +30,7 @@ const LATEST: Duration = Duration::from_millis(200);
 /// One measurement.
 #[derive(Debug)]
 pub(super) struct Run {
-    pub(super) browsing: Browsing,
+    pub(super) browsing: BrowserMeasurement,
     /// Delays of its audio, if any.
     pub(super) lateness: Option<Lateness>,
 }
@@ -81,10 +81,10 @@ impl Browser {
     /// `None` without runs.
     pub(super) fn of(name: &'static str, runs: &[Run]) -> Option<Browser> {
         let all = || runs.iter().map(|run| &run.browsing);
-        let range = |of: &dyn Fn(&Browsing) -> Option<f64>| {
+        let range = |of: &dyn Fn(&BrowserMeasurement) -> Option<f64>| {
             Range::of(&all().filter_map(of).collect::<Vec<_>>())
         };
-        let latency = |run: &Browsing| {
+        let latency = |run: &BrowserMeasurement| {
             let spans: Vec<f64> = run.sightings.iter().map(Sighting::latency_ms).collect();
             Summary::of(&spans)
         };
@@ -125,13 +125,13 @@ impl Browser {
     }
 }
 
-fn seconds(run: &Browsing) -> f64 {
+fn seconds(run: &BrowserMeasurement) -> f64 {
     let [from, to] = run.window;
     to.since(from).as_secs_f64()
 }
 
 /// Frames captured during the run that are complete in the host's record.
-fn whole(run: &Browsing) -> usize {
+fn whole(run: &BrowserMeasurement) -> usize {
     let [from, to] = run.window.map(|at| at.0);
     let captured = |row: &&journey::Row| row.at("Captured").is_some_and(|at| at >= from && at < to);
     run.record
@@ -143,7 +143,7 @@ fn whole(run: &Browsing) -> usize {
 
 /// Pictures per second that the browser gave to its compositor, between the first and the last
 /// picture in the window that were reported to the page.
-fn presented(run: &Browsing) -> Option<f64> {
+fn presented(run: &BrowserMeasurement) -> Option<f64> {
     let [from, to] = run.window;
     let pictures = run.watched.pictures.iter();
     let mut inside = pictures.filter(|picture| (from..=to).contains(&picture.at));
@@ -154,7 +154,7 @@ fn presented(run: &Browsing) -> Option<f64> {
 }
 
 /// The longest time without a new picture, ms; the window's ends count as pictures.
-fn longest_freeze(run: &Browsing) -> f64 {
+fn longest_freeze(run: &BrowserMeasurement) -> f64 {
     let [from, to] = run.window;
     let seen = run.watched.pictures.iter().map(|picture| picture.at);
     let inside = seen.filter(|at| (from..=to).contains(at));
@@ -201,36 +201,38 @@ fn presses(keys: &[[Instant; 2]], heard: &[Instant]) -> Vec<Press> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chromium::{Handed, Watched};
+    use crate::chromium::{ComposedPicture, PageObservations};
 
     fn at(ms: i64) -> Instant {
         Instant(ms * 1_000_000)
     }
 
     /// Pictures of frames, with drawing and hand-over times in milliseconds after the start.
-    fn browsing(pictures: &[(u32, u64, i64)]) -> Browsing {
-        let handed = pictures.iter().map(|(frame, drawn, handed)| Handed {
-            presented: u64::from(*frame),
-            frame: *frame,
-            drawn_us: drawn * 1000,
-            inputs: 0,
-            at: at(*handed),
-        });
+    fn browsing(pictures: &[(u32, u64, i64)]) -> BrowserMeasurement {
+        let handed = pictures
+            .iter()
+            .map(|(frame, drawn, handed)| ComposedPicture {
+                presented: u64::from(*frame),
+                frame: *frame,
+                drawn_us: drawn * 1000,
+                inputs: 0,
+                at: at(*handed),
+            });
         let sightings = pictures.iter().map(|(frame, drawn, handed)| Sighting {
             frame: *frame,
             drawn_us: drawn * 1000,
             seen_us: u64::try_from(handed * 1000).unwrap(),
             inputs: 0,
         });
-        Browsing {
+        BrowserMeasurement {
             window: [at(1000), at(2000)],
             drawn: 1..=60,
             decoded_fps: Some(59.5),
             sightings: sightings.collect(),
-            watched: Watched {
+            watched: PageObservations {
                 pictures: handed.collect(),
                 keys: vec![[at(1500), at(1501)], [at(1600), at(1601)]],
-                ..Watched::default()
+                ..PageObservations::default()
             },
             record: Vec::new(),
             pressed: vec![at(1499), at(1502)],
@@ -250,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_press_belongs_to_the_first_that_is_heard_behind_it() {
+    fn a_press_is_matched_with_the_first_arrival_after_it() {
         let run = Run {
             browsing: browsing(&[(1, 1000, 1006), (2, 1016, 1024)]),
             lateness: None,

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::Found;
-use super::company::{Beside, MANY};
+use super::Output;
+use super::observers::{Beside, MANY};
 use crate::bench::machine::QUIET;
 use crate::bench::stats::Range;
 use crate::bench::verdict::Verdict;
@@ -46,7 +46,7 @@ impl Default for Goals {
 }
 
 /// One verdict per target of the measured parts.
-pub(super) fn verdicts(found: &Found) -> Vec<Verdict> {
+pub(super) fn verdicts(found: &Output) -> Vec<Verdict> {
     let goals = &found.goals;
     let loud = (found.head.other_cores > QUIET).then_some("not quiet");
     let median = |range: Option<Range>| range.map(|range| range.median);
@@ -61,8 +61,7 @@ pub(super) fn verdicts(found: &Found) -> Vec<Verdict> {
                 .of(median(direct.p99_ms), loud),
             Verdict::at_most("key, page -> application p50", "ms", goals.input_ms)
                 .of(direct.input_ms.map(|input| input.p50), loud),
-            Verdict::at_most("A/V offset, p50", "ms", goals.offset_ms)
-                .of(sound, loud),
+            Verdict::at_most("A/V offset, p50", "ms", goals.offset_ms).of(sound, loud),
         ]);
     }
     if let Some(lossy) = browser("1 % lost") {

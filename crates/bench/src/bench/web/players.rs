@@ -8,7 +8,7 @@ use crate::bench::case::Stream;
 use crate::bench::peers::presence;
 use crate::bench::peers::table::{Need, Peer, Proof, Transport, command, element, program};
 use crate::bench::reader::Sighting;
-use crate::bench::rig::{Listens, Peered, Rig};
+use crate::bench::rig::{Listens, PeerSetup, Rig};
 use crate::bench::stats::Summary;
 use crate::pair::{self, Host, TemporaryDir};
 
@@ -141,7 +141,7 @@ fn one(bench: &Bench<'_>, player: &Peer) -> Result<Stream> {
         host_display: &near,
         client_display: &far,
         fps: bench.fps(),
-        bitrate: &bench.args.asked.bitrate,
+        bitrate: &bench.args.options.bitrate,
         dir: dir.path(),
         csv: None,
         sound: None,
@@ -158,7 +158,7 @@ fn one(bench: &Bench<'_>, player: &Peer) -> Result<Stream> {
         ("height", &height),
         ("url", &url),
     ];
-    let stream = rig.peer(Peered {
+    let stream = rig.peer(PeerSetup {
         sender,
         receiver: command(player.receiver, &values),
         listens: Listens::Sender(port),

@@ -34,13 +34,13 @@ const TOLD: f64 = 0.85;
 
 /// The motion of the head, known for all times.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Way {
+pub(super) struct HeadMotion {
     began: Instant,
 }
 
-impl Way {
-    pub(super) fn from(began: Instant) -> Way {
-        Way { began }
+impl HeadMotion {
+    pub(super) fn from(began: Instant) -> HeadMotion {
+        HeadMotion { began }
     }
 
     fn seconds(self, at: Instant) -> f64 {
@@ -101,16 +101,16 @@ impl Way {
 type Sampled = Arc<Mutex<VecDeque<(PoseId, Instant)>>>;
 
 /// A turning head that feeds its poses to a client.
-pub(super) struct Head {
-    pub(super) way: Way,
+pub(super) struct SimulatedHead {
+    pub(super) way: HeadMotion,
     sampled: Sampled,
     _thread: Background,
 }
 
-impl Head {
+impl SimulatedHead {
     /// Starts the motion.
-    pub(super) fn start(client: Arc<ClientRuntime>) -> Result<Head> {
-        let way = Way::from(clock::now());
+    pub(super) fn start(client: Arc<ClientRuntime>) -> Result<SimulatedHead> {
+        let way = HeadMotion::from(clock::now());
         let sampled = Sampled::default();
         let remembered = Arc::clone(&sampled);
         let thread = Background::start("head", move |stop| {
@@ -131,7 +131,7 @@ impl Head {
                 clock::sleep_until(next);
             }
         })?;
-        Ok(Head {
+        Ok(SimulatedHead {
             way,
             sampled,
             _thread: thread,
@@ -159,8 +159,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_angle_tells_when_it_was_there() {
-        let way = Way::from(Instant(5_000_000_000));
+    fn an_angle_gives_its_time() {
+        let way = HeadMotion::from(Instant(5_000_000_000));
         for ms in (5000..17_000).step_by(7) {
             let at = Instant(ms * 1_000_000);
             let yaw = way.at(at)[0];
@@ -176,8 +176,8 @@ mod tests {
     }
 
     #[test]
-    fn the_pose_looks_where_the_way_says_and_turns_as_it_does() {
-        let way = Way::from(Instant(0));
+    fn pose_and_velocity_follow_the_motion() {
+        let way = HeadMotion::from(Instant(0));
         for ms in [0, 300, 1000, 1900, 3300] {
             let at = Instant(ms * 1_000_000);
             let pose = way.pose(at).unwrap();

@@ -17,7 +17,7 @@ use crate::pair::Host;
 
 /// The client's report of a frame.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Shown {
+pub(super) struct DisplayedFrame {
     /// Whether it was displayed whole.
     pub(super) whole: bool,
     /// When it was submitted to the display.
@@ -26,12 +26,12 @@ pub(super) struct Shown {
     pub(super) pose: Option<PoseId>,
 }
 
-impl Shown {
-    fn from(report: &Report) -> Shown {
+impl DisplayedFrame {
+    fn from(report: &Report) -> DisplayedFrame {
         // The report's times are on this client's clock, so no conversion is needed.
         let submitted = (report.first_received.zip(report.submitted))
             .map(|(from, span)| Instant(from.0) + span);
-        Shown {
+        DisplayedFrame {
             whole: report.outcome == Outcome::Displayed(Fidelity::Whole),
             submitted,
             pose: report.pose,
@@ -99,13 +99,16 @@ pub(super) fn start(host: &Host, display: &str, dir: &Path) -> Result<Arc<Client
 ///
 /// # Errors
 /// It has ended.
-pub(super) fn told(client: &ClientRuntime, timeout: Duration) -> Result<Vec<Shown>> {
+pub(super) fn frame_reports(
+    client: &ClientRuntime,
+    timeout: Duration,
+) -> Result<Vec<DisplayedFrame>> {
     let mut shown = Vec::new();
     let mut wait = timeout;
     while let Some(notice) = client.notice(wait) {
         wait = Duration::ZERO;
         match notice {
-            Notice::Report(report) => shown.push(Shown::from(&report)),
+            Notice::Report(report) => shown.push(DisplayedFrame::from(&report)),
             Notice::StopReason(why) => bail!("the client has ended: {why:?}"),
             Notice::Trouble(why) => eprintln!("demo: the client: {why}"),
             _ => {}

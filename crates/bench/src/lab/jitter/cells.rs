@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_cell_of_the_slides_is_there_once() {
+    fn every_cell_of_the_slides_occurs_once() {
         let names: Vec<String> = all().iter().map(Cell::to_string).collect();
         let once = |name: &str| names.iter().filter(|is| *is == name).count() == 1;
         for runtime in ["pthread", "caf", "java"] {

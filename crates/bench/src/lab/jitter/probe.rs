@@ -160,9 +160,11 @@ impl Probes {
         let used = Load::now().since(&before);
         child.stop();
         let ran = match ran {
-            Ok(Ran::Refused(why)) => return Ok(Outcome::Skipped(why)),
-            Ok(Ran::Ended(running)) => (running, None),
-            Ok(Ran::Died(running, why)) => (running, Some(format!("{why}{}", child.last_words()))),
+            Ok(ProbeRun::Refused(why)) => return Ok(Outcome::Skipped(why)),
+            Ok(ProbeRun::Ended(running)) => (running, None),
+            Ok(ProbeRun::Died(running, why)) => {
+                (running, Some(format!("{why}{}", child.last_words())))
+            }
             Err(error) => bail!("{error:#}{}", child.last_words()),
         };
         let (running, error) = ran;
@@ -226,7 +228,7 @@ impl Probes {
         policy: Policy,
         limit: Duration,
         stop: &AtomicBool,
-    ) -> Result<Ran> {
+    ) -> Result<ProbeRun> {
         match lines.recv_timeout(READY) {
             Ok(line) if line == "ready" => {}
             Ok(line) => bail!("unexpected line from the probe: '{line}', not 'ready'"),
@@ -234,7 +236,7 @@ impl Probes {
             Err(RecvTimeoutError::Disconnected) => bail!("the probe ended before it was ready"),
         }
         if let Err(error) = schedule(child.id(), policy) {
-            return Ok(Ran::Refused(format!(
+            return Ok(ProbeRun::Refused(format!(
                 "{} was refused ({error}): run as root, or allow CAP_SYS_NICE",
                 policy.name().to_uppercase()
             )));
@@ -267,19 +269,21 @@ impl Probes {
         };
         if let Some(why) = why {
             child.stop();
-            return Ok(Ran::Died(running, why));
+            return Ok(ProbeRun::Died(running, why));
         }
         let until = clock::now() + READY;
         let status = loop {
             match child.ended() {
                 Some(status) => break status,
-                None if clock::now() >= until => bail!("the probe closed its output but did not exit"),
+                None if clock::now() >= until => {
+                    bail!("the probe closed its output but did not exit")
+                }
                 None => clock::sleep_until(clock::now() + Duration::from_millis(1)),
             }
         };
         Ok(match status.success() {
-            true => Ran::Ended(running),
-            false => Ran::Died(running, format!("the probe died ({status})")),
+            true => ProbeRun::Ended(running),
+            false => ProbeRun::Died(running, format!("the probe died ({status})")),
         })
     }
 
@@ -359,9 +363,7 @@ impl Probes {
         });
         let found = found.ok_or_else(|| {
             let name = collector.name();
-            format!(
-                "no installed JVM has {name}: ./dev lab fetches one, or install a JDK with it"
-            )
+            format!("no installed JVM has {name}: ./dev lab fetches one, or install a JDK with it")
         });
         self.jvms.insert(collector, found.clone());
         found
@@ -385,7 +387,7 @@ struct Running {
     timer_slack_ns: Option<u64>,
 }
 
-enum Ran {
+enum ProbeRun {
     Ended(Running),
     Died(Running, String),
     /// The scheduling policy was refused.

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use anyhow::Result;
-use openuvr_lab::jitter::analysis::{Analysis, Outliers as Found, Rule};
+use openuvr_lab::jitter::analysis::{Analysis, Outliers as OutlierStatistics, Rule};
 use openuvr_lab::jitter::distribution::Summary;
 use openuvr_lab::jitter::samples::Pattern;
-use openuvr_lab::jitter::slides::{self, Both, Row};
+use openuvr_lab::jitter::slides::{self, Row, RtComparison};
 use serde_json::{Value, json};
 
 use super::cells::{Policy, Runtime};
@@ -65,13 +65,15 @@ pub(super) fn write(
         "jitter.json",
         how,
     )?;
-    folder.say(&format!("The machine now: {}.", conditions.words()));
-    folder.say(&meanwhile(all));
+    folder.paragraph(&format!("The machine now: {}.", conditions.words()));
+    folder.paragraph(&meanwhile(all));
     if all.iter().any(|cell| cell.quick) {
-        folder.say("Some cells are from a quick run: a smoke test that does not count for verdicts.");
+        folder.paragraph(
+            "Some cells are from a quick run: a smoke test that does not count for verdicts.",
+        );
     }
     for problem in incomplete {
-        folder.say(problem);
+        folder.paragraph(problem);
     }
     slides_table(
         &mut folder,
@@ -112,7 +114,7 @@ pub(super) fn write(
         folder.plot(&name, &plot)?;
     }
     folder.section("Outliers over time");
-    folder.say(
+    folder.paragraph(
         "Samples above median + 2 standard deviations, as in the slides, over the collector's \
          pauses: green for the young generation and single phases, red for full collections.",
     );
@@ -160,14 +162,14 @@ fn slides_table(
     println!("\n{title}, µs:");
     print_table(&SLIDE_HEADS, &rows);
     folder.section(title);
-    folder.say("µs. Ours are in the column of the kernel on which they were measured.");
+    folder.paragraph("µs. Ours are in the column of the kernel on which they were measured.");
     folder.table(Some(file), &SLIDE_HEADS, &rows)
 }
 
 /// The slides' row, and ours for each pattern that may correspond: the slides do not state whether
 /// their senders waited.
 fn beside(row: &Row, all: &[Measured]) -> Vec<Vec<String>> {
-    let both = |both: &Both| [micros(both.rt * 1e3), micros(both.vanilla * 1e3)];
+    let both = |both: &RtComparison| [micros(both.rt * 1e3), micros(both.vanilla * 1e3)];
     let [max, mean, median] = [&row.max, &row.mean, &row.median].map(both);
     let cells = [row.name.to_owned(), "theirs".to_owned()];
     let theirs = cells
@@ -211,8 +213,8 @@ fn row(cell: &Measured) -> Vec<String> {
     let (sent, intended) = (&analysis.sent, &analysis.intended);
     let maybe = |value: Option<f64>| value.map_or("–".to_owned(), micros);
     let rule = |rule: Rule| analysis.outliers.iter().find(|found| found.rule == rule);
-    let count = |found: Option<&Found>| {
-        let share = |found: &Found| found.count as f64 / sent.count.max(1) as f64;
+    let count = |found: Option<&OutlierStatistics>| {
+        let share = |found: &OutlierStatistics| found.count as f64 / sent.count.max(1) as f64;
         found.map_or("–".to_owned(), |found| {
             format!("{} ({})", found.count, percent(Some(share(found))))
         })
@@ -386,7 +388,7 @@ const OUTLIER_HEADS: [&str; 7] = [
 ];
 
 fn outlier_rows(all: &[(String, Analysis)]) -> Vec<Vec<String>> {
-    let row = |file: &str, found: &Found| {
+    let row = |file: &str, found: &OutlierStatistics| {
         let rule = match found.rule {
             Rule::MedianAndTwoSd => "median + 2 sd",
             Rule::ModifiedZ => "modified z-score",

@@ -112,7 +112,7 @@ fn trends(trends: &[Trend]) -> Vec<Vec<String>> {
 }
 
 fn write(folder: &mut Folder, table: &Table) -> Result<()> {
-    folder.say(&format!(
+    folder.paragraph(&format!(
         "A single packet takes {} µs (paper: {} µs). Mean error of the figures: {:.1} %.",
         table.single_packet / 1000,
         SINGLE_PACKET / 1000,
@@ -123,7 +123,7 @@ fn write(folder: &mut Folder, table: &Table) -> Result<()> {
     folder.section("The paper's figures");
     folder.table(Some("figures.csv"), &HEADS, &rows(&table.rows))?;
     folder.section("Contradictions");
-    folder.say(&format!("{CONTRADICTIONS}."));
+    folder.paragraph(&format!("{CONTRADICTIONS}."));
     folder.table(
         Some("contradictions.csv"),
         &HEADS,
@@ -156,7 +156,7 @@ fn write(folder: &mut Folder, table: &Table) -> Result<()> {
     let names = quantities::ALL.iter().map(|quantity| quantity.name);
     let heads: Vec<&str> = ["sweep", "case"].into_iter().chain(names).collect();
     folder.csv("cases.csv", &heads, &all.collect::<Vec<Vec<String>>>())?;
-    folder.say(
+    folder.paragraph(
         "All quantities of all cases are in cases.csv, and with their intervals in wifi.json.",
     );
     folder.keep("paper", as_json(table));

@@ -48,7 +48,7 @@ pub(super) fn run(
     }
     let said = describe(&recording);
     println!("{said}\n");
-    folder.say(&said);
+    folder.paragraph(&said);
     let summary = Summary::of(&runs);
     let late = late(&runs, deadline);
     let deadline_words = format!("frames later than {deadline:?} or incomplete, %");

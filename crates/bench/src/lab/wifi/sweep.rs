@@ -44,7 +44,7 @@ const PLOTS: [(&str, &str); 6] = [
 ];
 
 /// A case with its results.
-struct Found {
+struct CaseResult {
     /// The values of the words that vary.
     values: Vec<String>,
     summary: Summary,
@@ -81,7 +81,7 @@ pub(super) fn run(
             .repetition
             .run(&scenario, &mut || settings.goes_on())
         {
-            Ok(summary) => found.push(Found {
+            Ok(summary) => found.push(CaseResult {
                 values: values.clone(),
                 summary,
             }),
@@ -158,7 +158,7 @@ fn shown(estimate: Option<Estimate>) -> String {
     estimate.map_or("–".to_owned(), |estimate| format!("{estimate:.3}"))
 }
 
-fn one(folder: &mut Folder, found: &[Found]) -> Result<()> {
+fn one(folder: &mut Folder, found: &[CaseResult]) -> Result<()> {
     let Some(found) = found.first() else {
         return Ok(());
     };
@@ -174,9 +174,9 @@ fn one(folder: &mut Folder, found: &[Found]) -> Result<()> {
     Ok(())
 }
 
-fn several(folder: &mut Folder, varied: &[Varied], found: &[Found]) -> Result<()> {
+fn several(folder: &mut Folder, varied: &[Varied], found: &[CaseResult]) -> Result<()> {
     let names = varied.iter().map(|word| word.name.as_str());
-    let row = |found: &Found, of: &mut dyn Iterator<Item = &Quantity>| -> Vec<String> {
+    let row = |found: &CaseResult, of: &mut dyn Iterator<Item = &Quantity>| -> Vec<String> {
         let values = of.map(|quantity| shown(quantity.of(&found.summary)));
         found.values.iter().cloned().chain(values).collect()
     };
@@ -226,7 +226,7 @@ fn several(folder: &mut Folder, varied: &[Varied], found: &[Found]) -> Result<()
 }
 
 /// A quantity over the first word, with a line per value of the second.
-fn lines(quantity: &Quantity, varied: &[Varied], found: &[Found]) -> Lines {
+fn lines(quantity: &Quantity, varied: &[Varied], found: &[CaseResult]) -> Lines {
     let axis = &varied[0];
     let numbers: Option<Vec<f64>> = axis.values.iter().map(|value| number(value)).collect();
     // Values that are not numeric, or not distinct, are spaced evenly.
@@ -239,7 +239,7 @@ fn lines(quantity: &Quantity, varied: &[Varied], found: &[Found]) -> Lines {
         )
     };
     let values = varied.get(1).map_or(&[][..], |word| &word.values);
-    let line = |name: &str, of: &dyn Fn(&Found) -> bool| Series {
+    let line = |name: &str, of: &dyn Fn(&CaseResult) -> bool| Series {
         name: name.to_owned(),
         points: (found.iter().filter(|found| of(found)))
             .filter_map(|found| {
@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_words_make_all_pairs() {
+    fn two_words_yield_all_pairs() {
         let varied = ["stations=1,2", "signal=40|30,4"].map(|text| Varied::parse(text).unwrap());
         let all = cases("profile=he-su", &varied).unwrap();
         let values: Vec<String> = all.iter().map(|(values, _)| values.join(" ")).collect();
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_cannot_be_ends_the_sweep_before_it_begins() {
+    fn an_impossible_word_fails_before_the_sweep() {
         let varied = [Varied::parse("mcs=11,12").unwrap()];
         let error = cases("", &varied).unwrap_err();
         assert!(error.to_string().contains("no MCS 12"), "{error}");

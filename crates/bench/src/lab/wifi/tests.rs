@@ -42,7 +42,7 @@ fn study(folder: &Scratch, options: &[&str]) -> Result<ExitCode> {
 }
 
 #[test]
-fn a_sweep_leaves_a_table_plots_data_and_a_page() {
+fn a_sweep_writes_a_table_plots_data_and_a_page() {
     let folder = Scratch::new("sweep");
     let options = [
         "--vary",
@@ -83,7 +83,7 @@ fn a_sweep_leaves_a_table_plots_data_and_a_page() {
 }
 
 #[test]
-fn one_network_is_told_in_one_table() {
+fn one_network_is_reported_in_one_table() {
     let folder = Scratch::new("one");
     study(&folder, &["--runs", "1", "--for", "200ms", "profile=he-su"]).unwrap();
     let table = folder.read("table.csv");
@@ -135,7 +135,7 @@ fn a_table_of_packets_is_replayed() {
 }
 
 #[test]
-fn what_cannot_be_is_said_before_anything_is_made() {
+fn invalid_options_fail_before_anything_is_written() {
     for (options, says) in [
         (&["profile=he-su", "mcs=12"][..], "no MCS 12 in 802.11ax"),
         (&["stations=0"], "stations is at least 1"),

@@ -81,7 +81,7 @@ fn known_quantiles_are_found() {
 }
 
 #[test]
-fn a_tail_of_single_samples_is_not_told() {
+fn a_tail_of_single_samples_is_not_reported() {
     let found = analysed("tail", &each_millisecond((0..1_500).map(|n| n + 1)), None).sent;
     assert!(found.p99.is_some());
     assert_eq!((found.p999, found.p9999), (None, None));
@@ -145,7 +145,7 @@ fn both_rules_find_the_outliers_they_define() {
 }
 
 #[test]
-fn outliers_in_pauses_are_told_from_chance() {
+fn outliers_in_pauses_are_distinguished_from_chance() {
     // A pause of 10 ms per second; messages in flight wait for its end.
     let pauses: Vec<Pause> = (1..10)
         .map(|second| Pause {
@@ -214,12 +214,12 @@ fn chance_counts_overlapping_pauses_once() {
     assert_eq!(covered.chance(0, 0, 1_000), 0.3);
     assert_eq!(covered.chance(100, 0, 1_000), 0.4);
     assert_eq!(covered.chance(5_000, 0, 1_000), 0.4);
-    assert!(covered.meets(50, 100) && covered.meets(400, 500) && covered.meets(0, 900));
-    assert!(!covered.meets(0, 99) && !covered.meets(401, 500));
+    assert!(covered.overlaps(50, 100) && covered.overlaps(400, 500) && covered.overlaps(0, 900));
+    assert!(!covered.overlaps(0, 99) && !covered.overlaps(401, 500));
 }
 
 #[test]
-fn times_that_run_backwards_are_counted_apart() {
+fn decreasing_times_are_counted_separately() {
     let mut all = each_millisecond((0..100).map(|_| 1_000));
     all[7].received = all[7].sent - 1;
     all[9].intended = all[9].sent + 1;
@@ -231,7 +231,7 @@ fn times_that_run_backwards_are_counted_apart() {
 }
 
 #[test]
-fn a_file_cut_off_is_read_as_far_as_it_goes() {
+fn a_truncated_file_is_read_to_its_end() {
     let file = Scratch::new("cut");
     let all = each_millisecond((0..100).map(|_| 1_000));
     samples::write(&file.0, &header(&all), &all).unwrap();
@@ -242,7 +242,7 @@ fn a_file_cut_off_is_read_as_far_as_it_goes() {
 }
 
 #[test]
-fn what_is_no_sample_file_is_said() {
+fn invalid_sample_files_are_named() {
     let file = Scratch::new("foreign");
     let all = each_millisecond((0..3).map(|_| 1_000));
     samples::write(&file.0, &header(&all), &all).unwrap();
@@ -273,7 +273,7 @@ fn what_is_no_sample_file_is_said() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(times in prop::collection::vec(any::<[u64; 3]>(), 1..200)) {
+    fn written_files_are_read(times in prop::collection::vec(any::<[u64; 3]>(), 1..200)) {
         let all: Vec<Sample> = times
             .into_iter()
             .map(|[intended, sent, received]| Sample { intended, sent, received })

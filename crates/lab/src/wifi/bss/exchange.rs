@@ -1,7 +1,7 @@
 //! One frame exchange on the channel: access, transmission, and result.
 
 use super::super::reorder::{Held, Reorder};
-use super::super::setup::{Delivery, Moment, Way};
+use super::super::setup::{Delivery, Direction, Moment};
 use super::super::{Nanos, Timing};
 use super::{Bss, Event, Mpdu, Packet, Queue, Sender, Sent};
 
@@ -105,7 +105,7 @@ impl Bss {
         end: Nanos,
         events: Vec<Event>,
     ) {
-        self.tell(events);
+        self.push_events(events);
         self.idle_from = end;
         let backs_off = self.setup.backs_off_when_all_lost;
         let sender = &mut self.senders[index];
@@ -131,8 +131,8 @@ impl Bss {
         let peer = &mut self.peers[station];
         let signal = peer.air.signal(start);
         let rates = match way {
-            Way::Down => &mut peer.down,
-            Way::Up => &mut peer.up,
+            Direction::Down => &mut peer.down,
+            Direction::Up => &mut peer.up,
         };
         let mcs = rates.choose(start, signal, &self.timing);
         let room = self.room(index);
@@ -234,8 +234,8 @@ impl Bss {
         sender.backlog -= gone;
         self.waiting[sender.node] -= gone;
         let rates = match way {
-            Way::Down => &mut peer.down,
-            Way::Up => &mut peer.up,
+            Direction::Down => &mut peer.down,
+            Direction::Up => &mut peer.up,
         };
         let attempted = u32::try_from(load.count).unwrap_or(u32::MAX);
         rates.learn(load.mcs, attempted, delivered);
@@ -257,7 +257,7 @@ impl Bss {
             };
             end = end.max(begin + lasts);
         }
-        self.tell(vec![Event::Collided {
+        self.push_events(vec![Event::Collided {
             at: end,
             lasted: end - start,
         }]);
@@ -319,14 +319,14 @@ impl Bss {
             events: &mut events,
         };
         receiver.gives_up(mpdu, at);
-        self.tell(events);
+        self.push_events(events);
     }
 }
 
 /// The receiver of a queue's packets, and the resulting events.
 struct Receiver<'a> {
     station: usize,
-    way: Way,
+    way: Direction,
     delivery: Delivery,
     reorder: &'a mut Reorder,
     events: &'a mut Vec<Event>,
@@ -370,7 +370,7 @@ impl Receiver<'_> {
     }
 }
 
-fn packet(station: usize, way: Way, held: Held) -> Packet {
+fn packet(station: usize, way: Direction, held: Held) -> Packet {
     Packet {
         id: held.id,
         queued: held.queued,
@@ -380,10 +380,10 @@ fn packet(station: usize, way: Way, held: Held) -> Packet {
 }
 
 impl Sender {
-    pub(super) fn way(&self) -> Way {
+    pub(super) fn way(&self) -> Direction {
         match self.node {
-            0 => Way::Down,
-            _ => Way::Up,
+            0 => Direction::Down,
+            _ => Direction::Up,
         }
     }
 

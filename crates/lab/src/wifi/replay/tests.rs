@@ -127,11 +127,11 @@ fn check(recording: &Recording) {
     assert_eq!(
         all,
         [
-            (0, Way::Down, 0, 1271, Some((0, 2))),
-            (5 * us, Way::Down, 0, 900, Some((0, 2))),
-            (7 * us, Way::Down, 1, 1271, Some((0, 1))),
-            (4160 * us, Way::Up, 0, 175, None),
-            (16_667 * us, Way::Down, 0, 1271, Some((1, 1))),
+            (0, Direction::Down, 0, 1271, Some((0, 2))),
+            (5 * us, Direction::Down, 0, 900, Some((0, 2))),
+            (7 * us, Direction::Down, 1, 1271, Some((0, 1))),
+            (4160 * us, Direction::Up, 0, 175, None),
+            (16_667 * us, Direction::Down, 0, 1271, Some((1, 1))),
         ]
     );
     assert_eq!((recording.stations, recording.frames), (2, 3));
@@ -140,7 +140,7 @@ fn check(recording: &Recording) {
 }
 
 #[test]
-fn captures_of_every_kind_say_the_same() {
+fn captures_of_every_format_give_the_same_result() {
     check(&read("us.pcap", &pcap(TsResolution::MicroSecond)).unwrap());
     check(&read("ns.pcap", &pcap(TsResolution::NanoSecond)).unwrap());
     check(&read("default.pcapng", &pcapng(None)).unwrap());
@@ -148,13 +148,13 @@ fn captures_of_every_kind_say_the_same() {
 }
 
 #[test]
-fn what_is_broken_is_named_with_its_place() {
+fn errors_are_named_with_their_position() {
     let mut cut = pcap(TsResolution::MicroSecond);
     cut.truncate(cut.len() - 20);
     let said = |name: &str, content: &[u8]| read(name, content).unwrap_err().to_string();
     let cut = said("cut.pcap", &cut);
     assert!(cut.contains("after packet 5"), "{cut}");
-    let text = said("text", b"what is this\n1\n");
+    let text = said("text", b"not a table\n1\n");
     assert!(text.contains("time_ns and bytes"), "{text}");
     let line = said("line.csv", b"time_ns,bytes\n0,100\n5,many\n");
     assert!(line.contains("line 3"), "{line}");
@@ -167,7 +167,7 @@ fn what_is_broken_is_named_with_its_place() {
 }
 
 #[test]
-fn merged_packets_are_cut_and_counted() {
+fn merged_packets_are_split_and_counted() {
     let recording = read("merged.csv", b"time_ns,bytes\n0,1500\n").unwrap();
     assert_eq!(recording.departures.len(), 1);
     let mut writer = PcapWriter::with_header(
@@ -187,7 +187,7 @@ fn merged_packets_are_cut_and_counted() {
 }
 
 #[test]
-fn a_recording_has_the_fate_of_what_was_recorded() {
+fn a_replay_repeats_the_recorded_fates() {
     let scenario = Scenario {
         lasting: SECOND,
         ..words::parse("profile=he-su stations=2 background=10M bitrate=20M").unwrap()
@@ -199,8 +199,8 @@ fn a_recording_has_the_fate_of_what_was_recorded() {
     for departure in own.filter(|d| d.offer.station < 2) {
         let at = departure.at - *origin.get_or_insert(departure.at);
         let way = match departure.offer.way {
-            Way::Down => "down",
-            Way::Up => "up",
+            Direction::Down => "down",
+            Direction::Up => "up",
         };
         let frame = departure
             .frame
@@ -210,7 +210,7 @@ fn a_recording_has_the_fate_of_what_was_recorded() {
     }
     let recording = read("run.csv", table.as_bytes()).unwrap();
     let (replayed, sent) = recording.send(&scenario, SECOND, 4).unwrap();
-    let is_sent = |id: &u64| sent[*id as usize].offer.way == Way::Down;
+    let is_sent = |id: &u64| sent[*id as usize].offer.way == Direction::Down;
     assert!(replayed.packets.iter().all(is_sent));
     let live = scenario.run(4).unwrap();
     // Its times start at the first packet, so the background traffic is shifted.
@@ -219,7 +219,7 @@ fn a_recording_has_the_fate_of_what_was_recorded() {
     let down = recording
         .departures
         .iter()
-        .filter(|d| d.offer.way == Way::Down);
+        .filter(|d| d.offer.way == Direction::Down);
     assert_eq!(replayed.delays.len(), down.count());
     assert!(replayed.frames.len() >= live.frames.len());
     let mean = |run: &Run| run.delays.iter().sum::<Nanos>() / run.delays.len() as u64;

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use crate::wifi::bss::{Event, Sent};
 use crate::wifi::network::{Network, Outcome};
 use crate::wifi::scenario::Scenario;
-use crate::wifi::setup::{Category, Delivery, Way};
+use crate::wifi::setup::{Category, Delivery, Direction};
 use crate::wifi::traffic::Departure;
 use crate::wifi::{MILLISECOND, Nanos, SECOND, words};
 
@@ -97,7 +97,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn every_packet_has_one_end_and_none_comes_early(scenario in scenario(), seed: u64) {
+    fn every_packet_has_one_outcome_and_none_is_early(scenario in scenario(), seed: u64) {
         let (departures, outcomes, network) = outcomes(&scenario, seed);
         let mut ends = vec![0_u32; departures.len()];
         let shortest = network_shortest(&scenario);
@@ -127,7 +127,7 @@ proptest! {
     }
 
     #[test]
-    fn the_channel_is_taken_by_one_at_a_time(scenario in scenario(), seed: u64) {
+    fn transmissions_do_not_overlap(scenario in scenario(), seed: u64) {
         let (_, outcomes, _) = outcomes(&scenario, seed);
         let (mut free, mut last) = (0, 0);
         for outcome in outcomes {
@@ -149,13 +149,13 @@ proptest! {
     }
 
     #[test]
-    fn in_order_is_in_order(scenario in scenario(), seed: u64) {
+    fn in_order_delivery_is_in_order(scenario in scenario(), seed: u64) {
         let scenario = Scenario {
             setup: crate::wifi::Setup { delivery: Delivery::InOrder, ..scenario.setup.clone() },
             ..scenario
         };
         let (departures, outcomes, _) = outcomes(&scenario, seed);
-        let mut last: HashMap<(Way, usize, Category), u64> = HashMap::new();
+        let mut last: HashMap<(Direction, usize, Category), u64> = HashMap::new();
         for outcome in outcomes {
             if let Outcome::Air(Event::Delivered { packet, .. }) = outcome {
                 let offer = departures[packet.id as usize].offer;
@@ -186,7 +186,7 @@ fn the_same_seed_gives_the_same_run_and_another_another() {
 /// Pins the first figures of a run, so that a change of the model is noticed: results of studies
 /// are compared over years.
 #[test]
-fn a_run_stays_what_it_was() {
+fn a_run_is_reproducible_across_versions() {
     let run = Scenario {
         lasting: SECOND / 4,
         ..Scenario::paper()
@@ -202,12 +202,12 @@ fn a_run_stays_what_it_was() {
 }
 
 #[test]
-fn a_lone_packet_takes_what_the_benchmark_says() {
+fn a_single_packet_matches_the_benchmark() {
     let lossless = words::parse("per=0").unwrap();
     let mut network = Network::new(lossless.setup, None, 1).unwrap();
     let mut streams = Scenario::paper().streams(1);
     let mut first = streams.next().unwrap();
-    while first.offer.way == Way::Up {
+    while first.offer.way == Direction::Up {
         first = streams.next().unwrap();
     }
     let mut took = Vec::new();
@@ -226,7 +226,7 @@ fn a_lone_packet_takes_what_the_benchmark_says() {
 }
 
 #[test]
-fn urgent_traffic_goes_first_where_categories_are_told_apart() {
+fn urgent_categories_are_faster_with_edca() {
     let delay = |category: &str| {
         let text =
             format!("profile=he-su per=0 background=90M,up background=90M,up category={category}");

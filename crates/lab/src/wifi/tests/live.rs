@@ -8,12 +8,12 @@ use crate::wifi::bss::Event;
 use crate::wifi::live::{Arrival, Live};
 use crate::wifi::network::{Network, Outcome};
 use crate::wifi::scenario::Scenario;
-use crate::wifi::setup::Way;
+use crate::wifi::setup::Direction;
 use crate::wifi::traffic::Departure;
 use crate::wifi::{Nanos, SECOND, words};
 
 /// Deliveries in order: direction, station, number, time.
-type Deliveries = Vec<(Way, usize, u64, Nanos)>;
+type Deliveries = Vec<(Direction, usize, u64, Nanos)>;
 
 /// All packets are known in advance.
 fn foretold(scenario: &Scenario, own: &[Departure], seed: u64) -> Deliveries {
@@ -110,7 +110,7 @@ fn a_clock_changes_nothing() {
 }
 
 #[test]
-fn other_peoples_traffic_is_the_same_with_and_without_a_clock() {
+fn background_traffic_is_independent_of_the_clock() {
     let text = "profile=he-su stations=2 background=40M,up background=10M,down bitrate=20M";
     let scenario = Scenario {
         lasting: SECOND,
@@ -148,7 +148,7 @@ fn datagrams_that_do_not_fit_are_counted() {
     let scenario = words::parse("ap-buffer=10 per=0 wire=none").unwrap();
     let mut live = Live::new(&scenario, Instant(0), 1).unwrap();
     for n in 0..100_u8 {
-        live.send(Instant(0), (Way::Down, 0), vec![n; 10], 1000);
+        live.send(Instant(0), (Direction::Down, 0), vec![n; 10], 1000);
     }
     let arrived: Vec<u8> =
         std::iter::from_fn(|| live.poll(Instant(1_000_000_000)).map(|a| a.bytes[0])).collect();

@@ -71,7 +71,7 @@ fn table() -> Table {
 }
 
 #[test]
-fn points_come_on_the_lines_they_belong_to() {
+fn points_are_on_their_lines() {
     let figures = table().figures(&[Vary::Delay, Vary::Loss, Vary::Bandwidth]);
     let lines = |title: &str| -> Vec<(String, Vec<(f64, f64)>)> {
         let figure = figures.iter().find(|f| f.title.starts_with(title)).unwrap();

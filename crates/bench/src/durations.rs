@@ -29,7 +29,10 @@ mod tests {
     fn a_time_is_read_in_seconds() {
         assert_eq!(seconds("1500ms"), Ok(1.5));
         assert_eq!(whole_seconds("2m"), Ok(120));
-        assert_eq!(whole_seconds("1.5s"), Err("expected whole seconds, such as 5s".into()));
+        assert_eq!(
+            whole_seconds("1.5s"),
+            Err("expected whole seconds, such as 5s".into())
+        );
         assert!(seconds("5").is_err(), "without a unit");
     }
 }

@@ -8,11 +8,11 @@ use serde::Serialize;
 
 use super::case::Stream;
 use super::machine::{Machine, QUIET};
-use super::turns::{Asked, Turns};
+use super::turns::{ComparisonOptions, Turns};
 
 /// The conditions of a comparison.
 #[derive(Debug, Serialize)]
-pub(super) struct Head {
+pub(super) struct Heading {
     machine: Machine,
     size: String,
     bitrate: String,
@@ -25,18 +25,18 @@ pub(super) struct Head {
     links: BTreeSet<String>,
 }
 
-impl Head {
+impl Heading {
     /// From the options and all streams.
     pub(super) fn new<'a>(
-        asked: &Asked,
+        options: &ComparisonOptions,
         turns: Turns,
         streams: impl Iterator<Item = &'a Stream>,
-    ) -> Head {
-        let mut head = Head {
+    ) -> Heading {
+        let mut head = Heading {
             machine: Machine::this(),
-            size: asked.size.to_string(),
-            bitrate: asked.bitrate.clone(),
-            scene_fps: asked.scene_fps,
+            size: options.size.to_string(),
+            bitrate: options.bitrate.clone(),
+            scene_fps: options.scene_fps,
             turns,
             other_cores: 0.0,
             links: BTreeSet::new(),
@@ -49,7 +49,7 @@ impl Head {
     }
 
     pub(super) fn print(&self, what: &str, more: &str) {
-        let Head {
+        let Heading {
             size,
             bitrate,
             scene_fps,
@@ -71,7 +71,7 @@ impl Head {
 #[derive(Debug, Serialize)]
 pub(super) struct Report<R> {
     #[serde(flatten)]
-    pub(super) head: Head,
+    pub(super) head: Heading,
     pub(super) ways: Vec<R>,
 }
 

@@ -34,7 +34,7 @@ const ID: usize = 52;
 const NOISE: usize = 101;
 
 /// The attack.
-pub struct Begins {
+pub struct HandshakeFlood {
     senders: Vec<Sender>,
     claim: Claim,
 }
@@ -45,7 +45,7 @@ struct Sender {
     shown: Instant,
 }
 
-impl Begins {
+impl HandshakeFlood {
     /// Opens senders from these addresses of this machine to a host.
     ///
     /// # Errors
@@ -54,7 +54,7 @@ impl Begins {
         host: SocketAddr,
         from: impl IntoIterator<Item = IpAddr>,
         claim: Claim,
-    ) -> io::Result<Begins> {
+    ) -> io::Result<HandshakeFlood> {
         let sender = |from| {
             let socket = UdpSocket::bind(SocketAddr::new(from, 0))?;
             socket.connect(host)?;
@@ -66,7 +66,7 @@ impl Begins {
             })
         };
         let senders = from.into_iter().map(sender).collect::<io::Result<_>>()?;
-        Ok(Begins { senders, claim })
+        Ok(HandshakeFlood { senders, claim })
     }
 }
 
@@ -75,7 +75,7 @@ impl Begins {
 /// # Errors
 /// The system's.
 pub fn answers(host: SocketAddr) -> io::Result<bool> {
-    let mut begins = Begins::open(host, [host.ip()], Claim::Stranger)?;
+    let mut begins = HandshakeFlood::open(host, [host.ip()], Claim::Stranger)?;
     let sender = &mut begins.senders[0];
     Ok((0..GREETINGS).any(|_| sender.show(Claim::Stranger).is_ok()))
 }
@@ -83,7 +83,7 @@ pub fn answers(host: SocketAddr) -> io::Result<bool> {
 /// Number of greetings before a host counts as silent: one second.
 const GREETINGS: u32 = 50;
 
-impl Attack for Begins {
+impl Attack for HandshakeFlood {
     fn strike(&mut self, n: u64) -> io::Result<()> {
         let all = self.senders.len() as u64;
         let index = usize::try_from(n % all.max(1)).unwrap_or(0);
@@ -110,8 +110,8 @@ impl Sender {
         let trust = match claim {
             Claim::Pairing => Trust::Pin(Pin::generate().map_err(io::Error::other)?),
             Claim::Device(_) | Claim::Stranger => {
-                let nobody = Identity::generate().map_err(io::Error::other)?;
-                Trust::Known(nobody.public())
+                let unknown = Identity::generate().map_err(io::Error::other)?;
+                Trust::Known(unknown.public())
             }
         };
         let identity = Identity::generate().map_err(io::Error::other)?;

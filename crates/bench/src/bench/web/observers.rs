@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::Bench;
 use crate::bench::case::Stream;
-use crate::bench::rig::{Company, Rig, Source, Streamed, Watchers};
+use crate::bench::rig::{ObserverResults, Observers, Rig, Source, StreamSetup};
 use crate::bench::stats::Range;
 use crate::pair::TemporaryDir;
 
@@ -13,11 +13,11 @@ use crate::pair::TemporaryDir;
 pub(super) const MANY: usize = 4;
 
 /// The observers, in the order of the runs.
-const WAYS: [(&str, &str, Kind); 4] = [
+const CASES: [(&str, &str, ObserverMix); 4] = [
     (
         "alone",
         "no observer",
-        Kind {
+        ObserverMix {
             browser: false,
             players: 0,
             stalled: false,
@@ -26,7 +26,7 @@ const WAYS: [(&str, &str, Kind); 4] = [
     (
         "beside",
         "a browser and a video player",
-        Kind {
+        ObserverMix {
             browser: true,
             players: 1,
             stalled: false,
@@ -35,7 +35,7 @@ const WAYS: [(&str, &str, Kind); 4] = [
     (
         "many",
         "a browser and four video players",
-        Kind {
+        ObserverMix {
             browser: true,
             players: MANY,
             stalled: false,
@@ -44,7 +44,7 @@ const WAYS: [(&str, &str, Kind); 4] = [
     (
         "stalled",
         "a stopped video player that does not read",
-        Kind {
+        ObserverMix {
             browser: false,
             players: 1,
             stalled: true,
@@ -53,18 +53,18 @@ const WAYS: [(&str, &str, Kind); 4] = [
 ];
 
 #[derive(Clone, Copy, Debug)]
-struct Kind {
+struct ObserverMix {
     browser: bool,
     players: usize,
     stalled: bool,
 }
 
 /// A configuration, and its runs.
-pub(super) struct Way {
+pub(super) struct ObserverCase {
     name: &'static str,
     what: &'static str,
-    kind: Kind,
-    runs: Vec<(Stream, Company)>,
+    kind: ObserverMix,
+    runs: Vec<(Stream, ObserverResults)>,
 }
 
 /// Our own client in one configuration, over its repetitions.
@@ -83,21 +83,21 @@ pub(super) struct Beside {
     /// Frames of all subscribers with no row, or two, in the record.
     pub(super) unaccounted: usize,
     /// For each repetition, the subscribers and the outcomes of their frames.
-    pub(super) company: Vec<Company>,
+    pub(super) company: Vec<ObserverResults>,
 }
 
 /// All configurations, without runs.
-pub(super) fn ways() -> Vec<Way> {
-    let empty = |(name, what, kind): &(&'static str, &'static str, Kind)| Way {
+pub(super) fn ways() -> Vec<ObserverCase> {
+    let empty = |(name, what, kind): &(&'static str, &'static str, ObserverMix)| ObserverCase {
         name,
         what,
         kind: *kind,
         runs: Vec::new(),
     };
-    WAYS.iter().map(empty).collect()
+    CASES.iter().map(empty).collect()
 }
 
-impl Way {
+impl ObserverCase {
     pub(super) fn name(&self) -> &'static str {
         self.name
     }
@@ -111,13 +111,13 @@ impl Way {
         let dir = TemporaryDir::new()?;
         let mut rig = Rig::start(bench.setup, bench.stop)?;
         let off = ["--sound", "off"].map(str::to_owned);
-        let of = Streamed {
+        let of = StreamSetup {
             pads: None,
             source: Source::Screen,
             cable: None,
             impaired: None,
             fps: bench.fps(),
-            bitrate: &bench.args.asked.bitrate,
+            bitrate: &bench.args.options.bitrate,
             seconds: bench.turns.seconds,
             presses: 0,
             compare: false,
@@ -127,12 +127,12 @@ impl Way {
             more_host: &off,
             more_client: &off,
         };
-        let Kind {
+        let ObserverMix {
             browser,
             players,
             stalled,
         } = self.kind;
-        let watchers = Watchers {
+        let watchers = Observers {
             browser: browser.then_some(bench.program),
             players,
             stalled,
@@ -158,7 +158,7 @@ impl Way {
                 .reduce(f64::min),
             host_cores: range(&|stream| stream.cores_of("host")),
             encoders_opened: company().map(|one| one.encoders_opened).max().unwrap_or(0),
-            unaccounted: company().map(Company::unaccounted).sum(),
+            unaccounted: company().map(ObserverResults::unaccounted).sum(),
             company: company().cloned().collect(),
         })
     }

@@ -11,22 +11,22 @@ use openuvr_runtime::trust_store::DeviceStore;
 pub(super) const TOKEN: &str = "the-token-of-this-attack";
 
 /// The servers' addresses, and the known browser.
-pub(super) struct Doors {
+pub(super) struct Servers {
     pub(super) page: SocketAddr,
     pub(super) players: SocketAddr,
     pub(super) browser: Browser,
 }
 
-impl Doors {
+impl Servers {
     /// The servers at these addresses; adds a new browser to the device store.
     pub(super) fn open(
         page: SocketAddr,
         players: SocketAddr,
         devices: &mut DeviceStore,
-    ) -> Result<Doors> {
+    ) -> Result<Servers> {
         let browser = Browser::new(Page::new(page)?)?;
         devices.pair(browser.device(), &DeviceName::new("a browser"), 1)?;
-        Ok(Doors {
+        Ok(Servers {
             page,
             players,
             browser,

@@ -12,14 +12,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use openuvr_proto::time::Instant;
 
 use crate::capture::write::CaptureWriter;
-use crate::wifi::Way;
+use crate::wifi::Direction;
 
 /// The author in the captures' headers.
 const APPLICATION: &str = "openuvr lab hop --capture";
 
 /// Two captures in progress.
 #[derive(Debug)]
-pub(super) struct Ends {
+pub(super) struct LinkCaptures {
     target: SocketAddr,
     /// Start of the hop's clock, in nanoseconds since 1970.
     origin: u64,
@@ -36,44 +36,44 @@ pub(super) enum End {
     Client,
 }
 
-impl Ends {
+impl LinkCaptures {
     /// Starts host.pcapng and client.pcapng in a folder, which is created if it does not exist.
-    pub(super) fn begin(folder: &Path, target: SocketAddr) -> io::Result<Ends> {
+    pub(super) fn create(folder: &Path, target: SocketAddr) -> io::Result<LinkCaptures> {
         std::fs::create_dir_all(folder)?;
-        let begin = |name: &str| {
+        let create = |name: &str| {
             let file = BufWriter::new(File::create(folder.join(name))?);
             CaptureWriter::new(file, APPLICATION)
         };
-        Ok(Ends {
+        Ok(LinkCaptures {
             target,
             origin: 0,
-            host: begin("host.pcapng")?,
-            client: begin("client.pcapng")?,
+            host: create("host.pcapng")?,
+            client: create("client.pcapng")?,
             unwritten: 0,
         })
     }
 
     /// Marks the start of the hop's clock.
-    pub(super) fn begin_clock(&mut self) {
+    pub(super) fn start_clock(&mut self) {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let nanos = since.map_or(0, |since| since.as_nanos());
         self.origin = u64::try_from(nanos).unwrap_or(0);
     }
 
     /// Records a client's datagram at one end.
-    pub(super) fn see(
+    pub(super) fn record(
         &mut self,
         at: Instant,
         end: End,
-        way: Way,
+        way: Direction,
         client: SocketAddr,
         bytes: &[u8],
     ) {
         let nanos = at.since(Instant(0)).as_nanos();
         let at = self.origin + u64::try_from(nanos).unwrap_or(0);
         let ends = match way {
-            Way::Up => (client, self.target),
-            Way::Down => (self.target, client),
+            Direction::Up => (client, self.target),
+            Direction::Down => (self.target, client),
         };
         let writer = match end {
             End::Host => &mut self.host,
