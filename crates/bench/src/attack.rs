@@ -79,11 +79,11 @@ pub(crate) struct Args {
 }
 
 const HELP: &str = "\
-Examples: all of it, for the table of docs/security.md:
+Examples: all attacks, for the table of docs/security.md:
   openuvr lab attack
 Whether a host can be made to send to an address that did not request it:
   openuvr lab attack --only paths,probes
-A host in a network namespace of its own, from within it:
+A host in its own network namespace, from within it:
   ip netns exec box openuvr lab attack --host 10.9.0.1:4710 --only garbage,pins";
 
 /// The attacks, in the order in which they are tried.

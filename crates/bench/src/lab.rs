@@ -59,16 +59,16 @@ enum Study {
 const INVALID: u8 = 3;
 
 const HOP_HELP: &str = "\
-Scripts: what happens at which time of the run, in the words of the options. Steps are separated by
-semicolons or new lines; each begins with its time (the first may leave it out); what a step does
-not name stays; burst-loss and rate may be none; # begins a comment. @FILE reads a file.
+Scripts: a schedule of the options' values over the run. Steps are separated by semicolons or new
+lines; each starts with its time (the first may omit it); other values stay; burst-loss and rate may
+be none; # starts a comment. @FILE reads a file.
   --down 'rate=50M queue=20ms; 10s rate=8M; 20s rate=50M'
   --down 'burst-loss=1%,25%' --up 'delay=5ms'
 
 Examples: a bad Wi-Fi link to a host on this machine:
   openuvr lab hop --listen 127.0.0.1:47001 --to 127.0.0.1:47000 --delay 2ms --jitter 3ms \
     --loss 0.5% --burst-loss 0.1%,20% --rate 50M
-Between two namespaces, client and host, for anything that is Ethernet:
+Between two namespaces, client and host, for any Ethernet traffic:
   ip netns add client; ip netns add host; ip netns add hop
   ip -n hop link add to-client type veth peer name eth0 netns client
   ip -n hop link add to-host type veth peer name eth0 netns host

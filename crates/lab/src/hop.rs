@@ -146,7 +146,7 @@ struct Flow {
     client: SocketAddr,
     socket: UdpSocket,
     carrier: Carrier,
-    last_heard: Instant,
+    last_activity: Instant,
 }
 
 /// The link of a client.
@@ -364,7 +364,7 @@ impl Hop {
                 continue;
             };
             let flow = &mut self.flows[index];
-            flow.last_heard = now;
+            flow.last_activity = now;
             self.meter.0[0].add(len);
             if let Some(captures) = &mut self.captures {
                 captures.record(now, End::Client, Direction::Up, client, &self.buffer[..len]);
@@ -411,8 +411,8 @@ impl Hop {
                 .flows
                 .iter()
                 .enumerate()
-                .min_by_key(|(_, flow)| flow.last_heard)?;
-            if now.since(silent.last_heard) < IDLE {
+                .min_by_key(|(_, flow)| flow.last_activity)?;
+            if now.since(silent.last_activity) < IDLE {
                 return None;
             }
             let silent = self.flows.swap_remove(index);
@@ -445,7 +445,7 @@ impl Hop {
             client,
             socket,
             carrier,
-            last_heard: now,
+            last_activity: now,
         });
         Some(self.flows.len() - 1)
     }

@@ -33,10 +33,10 @@ fn link(delay: u64) -> Impairment {
 }
 
 /// A player with audio, behind `link` both ways, for ten seconds.
-fn heard_over(seed: u64, link: &Impairment) -> (World, usize) {
+fn tone_over(seed: u64, link: &Impairment) -> (World, usize) {
     let mut world = World::new(seed, SecondPlayer::Refuse);
     let mut device = Device::new(1, Role::Player).behind(link);
-    device.hears = true;
+    device.with_audio = true;
     let player = world.connect(&device);
     world.frames(600);
     (world, player)
@@ -44,21 +44,21 @@ fn heard_over(seed: u64, link: &Impairment) -> (World, usize) {
 
 /// Payloads sent since the client knew the stream that are neither played nor missing.
 fn on_their_way(world: &World, client: usize) -> u64 {
-    let heard = &world.machine(client).heard;
-    let known = heard.first.expect("it heard something") + heard.samples + heard.missing;
+    let tone = &world.machine(client).received_tone;
+    let known = tone.first.expect("a received sample") + tone.samples + tone.missing;
     world.played_to(client) - known / SAMPLES
 }
 
 #[test]
 fn a_tone_arrives_sample_by_sample_on_a_good_link() {
-    let (world, player) = heard_over(1, &link(3));
-    let heard = &world.machine(player).heard;
-    assert_eq!(heard.missing, 0);
-    assert!(heard.samples > 9 * 48_000, "{}", heard.samples);
+    let (world, player) = tone_over(1, &link(3));
+    let tone = &world.machine(player).received_tone;
+    assert_eq!(tone.missing, 0);
+    assert!(tone.samples > 9 * 48_000, "{}", tone.samples);
     assert!(on_their_way(&world, player) <= 3);
     // A payload is 2.5 ms long, and then in flight for 3 ms; the first ones wait for the grant.
     assert!(
-        heard.delays[10..]
+        tone.delays[10..]
             .iter()
             .all(|d| *d == Duration::from_micros(5500))
     );
@@ -82,16 +82,16 @@ fn a_tone_survives_loss_jitter_and_reordering() {
             jitter: ms(4),
             ..link(5)
         };
-        let (mut world, player) = heard_over(seed, &bad);
-        let heard = &world.machine(player).heard;
+        let (mut world, player) = tone_over(seed, &bad);
+        let tone = &world.machine(player).received_tone;
         // Each payload is repeated until its residual loss is below 1 in 10 000; at first the
         // link's loss is unknown.
-        let gaps = heard.missing / SAMPLES;
+        let gaps = tone.missing / SAMPLES;
         assert!(gaps <= 8, "seed {seed}: {gaps} payloads are missing");
-        assert!(heard.samples > 9 * 48_000, "{}", heard.samples);
+        assert!(tone.samples > 9 * 48_000, "{}", tone.samples);
         assert!(on_their_way(&world, player) <= 16);
-        assert!(heard.longest_gap <= 2, "{}", heard.longest_gap);
-        let repaired = heard.samples + heard.missing;
+        assert!(tone.longest_gap <= 2, "{}", tone.longest_gap);
+        let repaired = tone.samples + tone.missing;
         assert_eq!(repaired % SAMPLES, 0);
         world.rest(ms(500));
         world.check_conservation(player);
@@ -103,15 +103,15 @@ fn audio_and_second_views_are_sent_only_on_request() {
     let mut world = World::new(1, SecondPlayer::Observe);
     world.show_two_views();
     let plain = world.connect(&Device::new(1, Role::Player).behind(&link(3)));
-    let mut hears = Device::new(2, Role::Observer).behind(&link(3));
-    hears.hears = true;
-    let hears = world.connect(&hears);
+    let mut with_audio = Device::new(2, Role::Observer).behind(&link(3));
+    with_audio.with_audio = true;
+    let with_audio = world.connect(&with_audio);
     world.frames(60);
     world.rest(ms(300));
-    assert_eq!(world.machine(plain).heard.samples, 0);
+    assert_eq!(world.machine(plain).received_tone.samples, 0);
     assert_eq!(world.played_to(plain), 0);
-    assert!(world.machine(hears).heard.samples > 40_000);
-    for client in [plain, hears] {
+    assert!(world.machine(with_audio).received_tone.samples > 40_000);
+    for client in [plain, with_audio] {
         let shown = &world.machine(client).shown;
         assert!(shown.iter().all(|shown| shown.view == ViewId::FIRST));
         assert_eq!(world.captured_of(client, RIGHT), []);
@@ -128,16 +128,16 @@ fn times(machine: &Machine) -> Vec<(FrameId, Instant)> {
 
 #[test]
 fn sound_delays_no_frame() {
-    let shown = |link: &Impairment, hears: bool| {
+    let shown = |link: &Impairment, with_audio: bool| {
         let mut world = World::new(3, SecondPlayer::Refuse);
         let mut device = Device::new(1, Role::Player).behind(link);
-        device.hears = hears;
+        device.with_audio = with_audio;
         let player = world.connect(&device);
         world.frames(300);
         world.rest(ms(300));
-        let heard = world.machine(player).heard.samples;
-        assert_eq!(heard > 0, hears);
-        assert_eq!(world.machine(player).heard.missing, 0);
+        let tone = world.machine(player).received_tone.samples;
+        assert_eq!(tone > 0, with_audio);
+        assert_eq!(world.machine(player).received_tone.missing, 0);
         times(world.machine(player))
     };
     // On a link with capacity for both, no delay at all.

@@ -135,7 +135,7 @@ impl Honest {
         let id = self.pair.host.id();
         let open = std::fs::read_dir(format!("/proc/{id}/fd"));
         let open = open
-            .with_context(|| format!("process {id} can't be looked at"))?
+            .with_context(|| format!("can't read the status of process {id}"))?
             .count();
         let limit = open as u64 + left;
         self.set_descriptors(Rlimit {

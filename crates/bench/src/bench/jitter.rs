@@ -79,7 +79,7 @@ fn decided(mark: Mark, why: String, cells: &[&Value]) -> (Mark, String) {
         () if cells.iter().any(loud) => "the machine was not quiet",
         () => return (mark, why),
     };
-    (Mark::Undecided, format!("{why}; {doubt}"))
+    (Mark::Inconclusive, format!("{why}; {doubt}"))
 }
 
 /// Within a factor of 3, since processor and kernel differ.
@@ -166,8 +166,8 @@ fn round_robin(data: &Data) -> Option<(Mark, String)> {
     }
     let mark = match alike {
         4 => Mark::Reproduced,
-        0 | 1 => Mark::Refuted,
-        _ => Mark::Undecided,
+        0 | 1 => Mark::NotReproduced,
+        _ => Mark::Inconclusive,
     };
     let why = format!(
         "the longest under OTHER and RR, ms: {}; {alike} of 4 as in the slides",
@@ -189,8 +189,8 @@ fn collections(data: &Data) -> Option<(Mark, String)> {
     }
     let mark = match beyond {
         3.. => Mark::Reproduced,
-        0 => Mark::Refuted,
-        _ => Mark::Undecided,
+        0 => Mark::NotReproduced,
+        _ => Mark::Inconclusive,
     };
     let why = format!("outliers in pauses (by chance): {}", told.join(", "));
     Some(decided(mark, why, &cells))
@@ -202,7 +202,7 @@ pub(super) fn show(data: &Data, page: &mut String) {
     if cells.is_empty() {
         return;
     }
-    page.push_str(&section("Hand-offs by runtime"));
+    page.push_str(&section("Scheduling latency by runtime"));
     let rows = cells.iter().map(|cell| {
         let cell_of = |at: &str| {
             number(cell, at).map_or("–".to_owned(), |nanos| format!("{:.2}", nanos / 1e3))
@@ -230,7 +230,7 @@ pub(super) fn show(data: &Data, page: &mut String) {
     ];
     page.push_str(&table(&heads, rows));
     page.push_str(
-        "<p>From <code>openuvr lab jitter</code>, whose own page has plots and pauses.</p>",
+        "<p>From <code>openuvr lab jitter</code>, which writes its own page with plots and pauses.</p>",
     );
 }
 
@@ -278,18 +278,18 @@ mod tests {
         let data = study(1e7, 0.5);
         assert_eq!(mark(&data, "threads"), Mark::Reproduced);
         assert_eq!(mark(&data, "C++ actors"), Mark::Reproduced);
-        assert_eq!(mark(&study(1e7, 29.0), "C++ actors"), Mark::Refuted);
-        assert_eq!(mark(&data, "Akka"), Mark::Refuted);
+        assert_eq!(mark(&study(1e7, 29.0), "C++ actors"), Mark::NotReproduced);
+        assert_eq!(mark(&data, "Akka"), Mark::NotReproduced);
         assert_eq!(mark(&data, "real-time kernel"), Mark::NotTestable);
         assert_eq!(mark(&data, "JVM and scheduler"), Mark::Reproduced);
         // All four grow; in the slides two do.
-        assert_eq!(mark(&data, "SCHED_RR"), Mark::Undecided);
+        assert_eq!(mark(&data, "SCHED_RR"), Mark::Inconclusive);
         assert_eq!(mark(&data, "collectors"), Mark::Reproduced);
     }
 
     #[test]
     fn few_samples_decide_nothing() {
-        assert_eq!(mark(&study(16_000.0, 0.5), "threads"), Mark::Undecided);
+        assert_eq!(mark(&study(16_000.0, 0.5), "threads"), Mark::Inconclusive);
         let nothing = Data::default();
         for (name, ..) in CLAIMS {
             let all = figures::all(&nothing);

@@ -387,9 +387,9 @@ fn print(case: Case, f: &Figures) {
     }
     if let Some(n) = &f.recorded.narrow {
         let or_never =
-            |s: Option<f64>| s.map_or("not recovered".to_owned(), |s| format!("{s:.1} s"));
+            |s: Option<f64>| s.map_or("none in this run".to_owned(), |s| format!("{s:.1} s"));
         println!(
-            "rate     {:.1} Mb/s before, {:.1} while narrow, {:.1} after; recovered after {}",
+            "rate     {:.1} Mb/s before, {:.1} while narrow, {:.1} after; recovery: {}",
             n.mbps[0],
             n.mbps[1],
             n.mbps[2],

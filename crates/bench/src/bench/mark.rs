@@ -15,9 +15,9 @@ pub(super) type Claim = (
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Mark {
     Reproduced,
-    Refuted,
+    NotReproduced,
     /// Measured, but the data does not suffice: noise, a single or quick run, a busy machine.
-    Undecided,
+    Inconclusive,
     /// A prerequisite is missing: a radio, a graphics card, a privilege.
     NotTestable,
     /// The bench, or this part of it, has not run.
@@ -28,8 +28,8 @@ impl Mark {
     pub(super) fn words(self) -> &'static str {
         match self {
             Mark::Reproduced => "reproduced",
-            Mark::Refuted => "refuted here",
-            Mark::Undecided => "undecided",
+            Mark::NotReproduced => "not reproduced",
+            Mark::Inconclusive => "inconclusive",
             Mark::NotTestable => "not testable here",
             Mark::NotMeasured => "not measured",
         }
@@ -41,7 +41,7 @@ pub(super) fn holds(claim: bool) -> Mark {
     if claim {
         Mark::Reproduced
     } else {
-        Mark::Refuted
+        Mark::NotReproduced
     }
 }
 
@@ -49,7 +49,7 @@ pub(super) fn holds(claim: bool) -> Mark {
 pub(super) fn holds_of(all: bool, some: bool) -> Mark {
     match (all, some) {
         (true, _) => Mark::Reproduced,
-        (false, false) => Mark::Refuted,
-        (false, true) => Mark::Undecided,
+        (false, false) => Mark::NotReproduced,
+        (false, true) => Mark::Inconclusive,
     }
 }

@@ -48,8 +48,8 @@ use point::Setup;
 Example: the whole set, for plots:
   openuvr bench quality --csv quality.csv --json quality.json
 
-The clips are kept in ~/.cache/openuvr (or $XDG_CACHE_HOME/openuvr), about 1.4 MB a frame at
-1280x720. Any YUV4MPEG2 file can be measured with: ffmpeg -i FILM -pix_fmt yuv420p FILE.y4m")]
+The clips are stored in ~/.cache/openuvr (or $XDG_CACHE_HOME/openuvr), about 1.4 MB per frame at
+1280x720. Any film can be used: convert it with ffmpeg -i FILM -pix_fmt yuv420p FILE.y4m")]
 pub(crate) struct Args {
     /// Quantities to vary
     #[arg(

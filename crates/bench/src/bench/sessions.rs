@@ -341,7 +341,7 @@ fn head(report: &Report) {
     println!("machine      {}", report.machine);
     println!("application  {}", report.application.join(" "));
     println!(
-        "\n{:>8} {:>14} {:>20} {:>22} {:>13} {:>12}",
+        "\n{:>8} {:>17} {:>20} {:>22} {:>13} {:>12}",
         "sessions",
         "complete frames/s",
         "captured-decoded ms",
@@ -350,7 +350,7 @@ fn head(report: &Report) {
         "MiB/session"
     );
     println!(
-        "{:>8} {:>14} {:>20} {:>22} {:>13} {:>12}",
+        "{:>8} {:>17} {:>20} {:>22} {:>13} {:>12}",
         "", "minimum", "p50, p99: maximum", "", "", ""
     );
 }
@@ -367,7 +367,7 @@ fn line(step: &Step) {
         of.map_or(String::new(), |of| format!("{:.digits$}", of.median))
     };
     println!(
-        "{:>8} {:>14.1} {:>20} {cores:>22} {:>13} {:>12}",
+        "{:>8} {:>17.1} {:>20} {cores:>22} {:>13} {:>12}",
         step.sessions,
         step.least_fps(),
         format!("{:.1}, {:.1}", worst(|of| of.p50), worst(|of| of.p99)),

@@ -134,9 +134,9 @@ fn judge(data: &Data, place: &str) -> Option<(Mark, String)> {
     let within = |row: &&Value| row.pointer("/within").and_then(Value::as_bool) == Some(true);
     let inside = rows.iter().filter(|row| within(row)).count();
     let mark = match inside {
-        0 => Mark::Refuted,
+        0 => Mark::NotReproduced,
         all if all == rows.len() => Mark::Reproduced,
-        _ => Mark::Undecided,
+        _ => Mark::Inconclusive,
     };
     let value = |row: &Value, at: &str| number(row, at).map_or("–".into(), |n| format!("{n:.2}"));
     let each = rows.iter().map(|row| {
@@ -157,7 +157,7 @@ fn judge(data: &Data, place: &str) -> Option<(Mark, String)> {
     };
     Some(match doubt(data) {
         None => (mark, why),
-        Some(doubt) => (Mark::Undecided, format!("{why}; {doubt}")),
+        Some(doubt) => (Mark::Inconclusive, format!("{why}; {doubt}")),
     })
 }
 
@@ -262,9 +262,9 @@ mod tests {
     fn captures_are_judged_by_their_data() {
         let place = "section 6.3, fig. 11";
         assert_eq!(mark(&found(30.0, 5.5, false), place), Mark::Reproduced);
-        assert_eq!(mark(&found(30.0, 16.7, false), place), Mark::Refuted);
-        assert_eq!(mark(&found(5.0, 16.7, false), place), Mark::Undecided);
-        assert_eq!(mark(&found(30.0, 5.5, true), place), Mark::Undecided);
+        assert_eq!(mark(&found(30.0, 16.7, false), place), Mark::NotReproduced);
+        assert_eq!(mark(&found(5.0, 16.7, false), place), Mark::Inconclusive);
+        assert_eq!(mark(&found(30.0, 5.5, true), place), Mark::Inconclusive);
         assert_eq!(mark(&Data::default(), place), Mark::NotMeasured);
         let data = found(30.0, 5.5, false);
         assert_eq!(mark(&data, "fig. 12"), Mark::NotTestable);

@@ -56,7 +56,7 @@ fn too_little(data: &Data) -> Option<&'static str> {
 
 fn decided(data: &Data, mark: Mark, why: String) -> (Mark, String) {
     match too_little(data) {
-        Some(doubt) => (Mark::Undecided, format!("{why}; {doubt}")),
+        Some(doubt) => (Mark::Inconclusive, format!("{why}; {doubt}")),
         None => (mark, why),
     }
 }
@@ -77,8 +77,8 @@ fn judge(data: &Data, place: &str) -> Option<(Mark, String)> {
     let mark = match rows.len() {
         0 => return None,
         all if all == inside => Mark::Reproduced,
-        _ if inside == 0 => Mark::Refuted,
-        _ => Mark::Undecided,
+        _ if inside == 0 => Mark::NotReproduced,
+        _ => Mark::Inconclusive,
     };
     let unit = rows.first().map_or("", |row| words(row, "/unit"));
     let why = format!(
@@ -105,8 +105,8 @@ fn airtime(data: &Data) -> Option<(Mark, String)> {
     // The paper's airtime rises by a factor of 2.2; half of that would be inconclusive.
     let mark = match (rises, by) {
         (true, 1.8..) => Mark::Reproduced,
-        (true, 1.5..) => Mark::Undecided,
-        _ => Mark::Refuted,
+        (true, 1.5..) => Mark::Inconclusive,
+        _ => Mark::NotReproduced,
     };
     let why = format!(
         "{low:.1} % and {high:.1} %, both ways together: {by:.2} times as much, not 2.2 times; packets in \
@@ -178,10 +178,10 @@ mod tests {
     #[test]
     fn figures_are_judged_by_their_rows() {
         assert_eq!(mark(&study(10, 1.21), "fig. 19"), Mark::Reproduced);
-        assert_eq!(mark(&study(10, 1.5), "fig. 19"), Mark::Undecided);
-        assert_eq!(mark(&study(2, 1.21), "fig. 19"), Mark::Undecided);
+        assert_eq!(mark(&study(10, 1.5), "fig. 19"), Mark::Inconclusive);
+        assert_eq!(mark(&study(2, 1.21), "fig. 19"), Mark::Inconclusive);
         assert_eq!(mark(&study(10, 1.21), "fig. 22"), Mark::NotMeasured);
-        assert_eq!(mark(&study(10, 1.21), "section 8.2.1"), Mark::Refuted);
+        assert_eq!(mark(&study(10, 1.21), "section 8.2.1"), Mark::NotReproduced);
         assert_eq!(mark(&Data::default(), "section 8.2.1"), Mark::NotMeasured);
     }
 

@@ -103,9 +103,9 @@ enum Action {
 
 const AFTER: &str = "\
 Examples:
-  ./dev lab jitter --quick            builds the probes, and tries every cell
+  ./dev lab jitter --quick            builds the probes, and smoke-tests the cells
   openuvr lab jitter --out study      all cells as in the slides: 16 pairs, 10 million samples
-  openuvr lab jitter --continue --for 2m --out study      a portion of them; then the next
+  openuvr lab jitter --continue --for 2m --out study      a portion of them, then the next
   openuvr lab jitter --only pekko/ping-pong --out study
   openuvr lab jitter --only paced --rate 60 --paced-for 60s
   openuvr lab jitter analyse samples.jitter --log gc.log";

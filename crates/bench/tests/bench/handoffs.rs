@@ -143,8 +143,8 @@ fn wake_ups_match_the_frames() {
         .status();
     assert!(once.expect("it starts").success());
     drop(first);
-    let [record, hand_offs] = [&csv, &at("host")].map(|path| path.display().to_string());
-    let mut host = host(&["--csv", &record, "--handoffs", &hand_offs]);
+    let [record, latencies] = [&csv, &at("host")].map(|path| path.display().to_string());
+    let mut host = host(&["--csv", &record, "--handoffs", &latencies]);
     let client =
         |name: &str, pin| Running::start(client(name, pin).arg("--handoffs").arg(at(name)));
     let mut one = client("one", false);

@@ -195,7 +195,7 @@ const WORDS: [Word; 32] = [
     Word {
         name: "bursts",
         value: "GOOD,BAD[,LOSS]",
-        help: "Gilbert-Elliott: mean durations of both states, loss in the bad one [100%]",
+        help: "Gilbert-Elliott: mean durations of both states, loss in bad [100%]",
         set: |draft, value| bursts(value).map(|bursts| draft.air.bursts = bursts),
     },
     Word {
@@ -320,7 +320,7 @@ const WORDS: [Word; 32] = [
     Word {
         name: "moment",
         value: "acknowledged|own-end",
-        help: "delivery at the acknowledgement, or at its last bit [paper: acknowledged]",
+        help: "delivery at the acknowledgement or last bit [paper: acknowledged]",
         set: |draft, value| {
             draft.scenario.setup.moment = match value {
                 "acknowledged" => Moment::Acknowledged,

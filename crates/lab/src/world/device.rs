@@ -29,7 +29,7 @@ pub struct Device {
     /// Whether its kernel timestamps received datagrams.
     pub stamps: bool,
     /// Whether it plays audio.
-    pub hears: bool,
+    pub with_audio: bool,
     /// Whether it shows two views.
     pub sees_both: bool,
 }
@@ -46,7 +46,7 @@ impl Device {
             up: ImpairmentSchedule::default(),
             wakeups: Wakeups::default(),
             stamps: true,
-            hears: false,
+            with_audio: false,
             sees_both: false,
             clock: Clock {
                 offset: 7_000_000_000_000 * i64::from(number),
@@ -57,7 +57,7 @@ impl Device {
 
     /// The requested streams.
     pub(super) fn streams(&self) -> Vec<StreamOffer> {
-        let sound = self.hears.then_some(tone::OFFER);
+        let sound = self.with_audio.then_some(tone::OFFER);
         let views = self.sees_both.then(two_views);
         sound.into_iter().chain(views).collect()
     }

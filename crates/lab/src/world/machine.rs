@@ -72,7 +72,7 @@ pub struct Machine {
     /// Frames dropped by the receiver, in order.
     pub lost: Vec<(FrameId, DropCause)>,
     /// The received part of the test tone.
-    pub heard: ReceivedTone,
+    pub received_tone: ReceivedTone,
     /// Events of its session.
     pub events: Vec<ClientEvent>,
     newest: BTreeMap<ViewId, FrameId>,
@@ -101,7 +101,7 @@ impl Machine {
             sampled: Vec::new(),
             shown: Vec::new(),
             lost: Vec::new(),
-            heard: ReceivedTone::default(),
+            received_tone: ReceivedTone::default(),
             events: Vec::new(),
             newest: BTreeMap::new(),
         }
@@ -228,7 +228,7 @@ impl Machine {
             self.show(now, mine, view);
         }
         if let Some(stream) = self.playout.media.timed(AUDIO) {
-            self.heard.listen(now, mine, stream);
+            self.received_tone.listen(now, mine, stream);
         }
         self.playout.consult(mine, &mut self.control);
     }

@@ -36,7 +36,7 @@ pub(super) const FACTORS: [Factor; 8] = [
         without: &["--rate-mode", "cbr"],
     },
     Factor {
-        name: "slices sent as encoded",
+        name: "slice streaming",
         instead: "whole frame, one thread",
         baseline: None,
         without: &["--slices", "1", "--encoder-threads", "1"],
@@ -155,7 +155,7 @@ impl Configuration {
 pub(super) fn configurations() -> Vec<Configuration> {
     let all = FACTORS.len();
     let cumulative =
-        (0..=all).map(|with| Configuration::without(&rung(with), (with..all).collect()));
+        (0..=all).map(|with| Configuration::without(&cumulative_step(with), (with..all).collect()));
     // The last step but one is ours without the last factor.
     let leave_one_out =
         (0..all - 1).map(|factor| Configuration::without(&lacking(factor), vec![factor]));
@@ -188,7 +188,7 @@ pub(super) const BUSY_OURS: &str = "all cores busy, real-time";
 pub(super) const BUSY_OTHER: &str = "all cores busy, SCHED_OTHER";
 
 /// The cumulative configuration with the first `with` factors.
-pub(super) fn rung(with: usize) -> String {
+pub(super) fn cumulative_step(with: usize) -> String {
     match with.checked_sub(1) {
         None => "conventional".to_owned(),
         Some(last) => format!("+ {}", FACTORS[last].name),
@@ -198,7 +198,7 @@ pub(super) fn rung(with: usize) -> String {
 /// Ours without `factor`.
 pub(super) fn lacking(factor: usize) -> String {
     if factor + 1 == FACTORS.len() {
-        return rung(factor);
+        return cumulative_step(factor);
     }
     format!("without {}", FACTORS[factor].name)
 }

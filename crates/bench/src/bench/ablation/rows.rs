@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::configuration::{ALTERNATIVES, BUSY_OTHER, BUSY_OURS, FACTORS, LINKS, lacking, rung};
+use super::configuration::{
+    ALTERNATIVES, BUSY_OTHER, BUSY_OURS, FACTORS, LINKS, cumulative_step, lacking,
+};
 use crate::bench::journey::Step;
 use crate::bench::machine::{Machine, QUIET};
 use crate::bench::stats::{Range, Summary, share};
@@ -134,18 +136,18 @@ impl Measured {
             .map(|with| match with.checked_sub(1) {
                 None => {
                     let all: Vec<&str> = FACTORS.iter().map(|f| f.instead).collect();
-                    self.row(&rung(0), &all.join(", "), None)
+                    self.row(&cumulative_step(0), &all.join(", "), None)
                 }
                 Some(last) => {
                     let note = format!("not {}", FACTORS[last].instead);
-                    self.row(&rung(with), &note, Some(&rung(last)))
+                    self.row(&cumulative_step(with), &note, Some(&cumulative_step(last)))
                 }
             })
             .collect()
     }
 
     pub(super) fn leave_one_out(&self) -> Vec<Row> {
-        let ours = rung(FACTORS.len());
+        let ours = cumulative_step(FACTORS.len());
         let rows = FACTORS.iter().enumerate().map(|(factor, what)| {
             let mut row = self.row(&lacking(factor), what.instead, Some(&ours));
             row.name = format!("without {}", what.name);
@@ -157,7 +159,7 @@ impl Measured {
     }
 
     pub(super) fn alternatives(&self) -> Vec<Row> {
-        let ours = rung(FACTORS.len());
+        let ours = cumulative_step(FACTORS.len());
         let row = |&(name, words): &(&str, &[&str])| self.row(name, &words.join(" "), Some(&ours));
         ALTERNATIVES.iter().map(row).collect()
     }

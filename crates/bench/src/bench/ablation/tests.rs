@@ -1,4 +1,4 @@
-use super::configuration::{FACTORS, configurations, lacking, rung};
+use super::configuration::{FACTORS, configurations, cumulative_step, lacking};
 use super::rows::{Measured, Run};
 use super::*;
 use crate::baseline::OPTION;
@@ -24,8 +24,8 @@ fn each_configuration_has_a_name_and_adds_one_factor() {
     let all = configurations();
     let names: std::collections::BTreeSet<_> = all.iter().map(|c| &c.name).collect();
     assert_eq!(names.len(), all.len());
-    for (with, rung) in all.iter().take(FACTORS.len() + 1).enumerate() {
-        assert_eq!(rung.without.len(), FACTORS.len() - with);
+    for (with, step) in all.iter().take(FACTORS.len() + 1).enumerate() {
+        assert_eq!(step.without.len(), FACTORS.len() - with);
     }
     let conventional = all[0].host_words();
     let times = |word: &str| conventional.iter().filter(|w| *w == word).count();
@@ -48,7 +48,7 @@ fn each_configuration_has_a_name_and_adds_one_factor() {
 
 #[test]
 fn worth_is_clear_if_the_ranges_are_apart() {
-    let ours = rung(FACTORS.len());
+    let ours = cumulative_step(FACTORS.len());
     let mut measured = Measured::default();
     for (repetition, (own, without)) in [(5.0, 9.0), (6.0, 7.0), (5.5, 8.0)].iter().enumerate() {
         let repetition = u32::try_from(repetition).unwrap();

@@ -415,7 +415,7 @@ impl Vary {
             Vary::Delay => "network delay",
             Vary::Loss => "packet loss",
             Vary::Bandwidth => "bandwidth",
-            Vary::Gop => "GOP size",
+            Vary::Gop => "size of a group of pictures",
         }
     }
 
