@@ -26,7 +26,7 @@ use clap::ValueEnum as _;
 use openuvr_lab::attack::device::{Guessing, Probing};
 use openuvr_lab::attack::floods::{Garbage, Replayed};
 use openuvr_lab::attack::handshakes::{Claim, HandshakeFlood};
-use openuvr_lab::attack::tap::{Towards, silent};
+use openuvr_lab::attack::tap::{Towards, silent_sockets};
 use openuvr_lab::attack::{Attack, handshakes, own, run};
 use openuvr_lab::script;
 use openuvr_net::address::parse_address;
@@ -178,7 +178,7 @@ const PROBES: u32 = 1000;
 const CUT: Duration = Duration::from_millis(2500);
 
 /// Deadline of the reconnection.
-const BACK: Duration = Duration::from_secs(5);
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs the attacks and prints the verdicts.
 ///
@@ -239,7 +239,7 @@ fn attack_host(
     let mut rows = Vec::new();
     if let Some(honest) = &mut honest {
         eprintln!("attack: streaming without attack for {lasting:?}");
-        rows.push(target.peace(honest)?);
+        rows.push(target.undisturbed(honest)?);
     }
     for kind in kinds {
         if stop.load(Ordering::Relaxed) {
@@ -298,7 +298,7 @@ struct Target<'a> {
 }
 
 impl Target<'_> {
-    fn peace(&self, honest: &mut Honest) -> Result<Row> {
+    fn undisturbed(&self, honest: &mut Honest) -> Result<Row> {
         let figures = Figures::begin(Some(honest.host_use()?));
         self.wait(self.lasting, honest)?;
         let judged = Judged {
@@ -383,7 +383,7 @@ impl Target<'_> {
 
     /// Datagrams with a source address that never answers.
     fn paths(&self, honest: &mut Honest) -> Result<(u64, Option<Judged>)> {
-        let (sends, receives) = silent(self.strangers()[0])?;
+        let (sends, receives) = silent_sockets(self.strangers()[0])?;
         honest.tap.divert(Some(sends));
         self.wait(self.lasting, honest)?;
         honest.tap.divert(None);
@@ -453,7 +453,7 @@ impl Target<'_> {
         self.wait(CUT, honest)?;
         honest.tap.cut(false);
         let begun = clock::now();
-        while honest.sessions() == before && clock::now().since(begun) < BACK * 2 {
+        while honest.sessions() == before && clock::now().since(begun) < RECONNECT_TIMEOUT * 2 {
             self.wait(Duration::from_millis(10), honest)?;
             if self.stop.load(Ordering::Relaxed) {
                 break;
@@ -465,7 +465,7 @@ impl Target<'_> {
             struck,
             Some(Judged {
                 words: format!("back {:.1} s after its link was", took.as_secs_f64()),
-                held: took < BACK && honest.sessions() > before,
+                held: took < RECONNECT_TIMEOUT && honest.sessions() > before,
             }),
         ))
     }
@@ -498,10 +498,10 @@ impl<A: Attack + 'static> Attackers<A> {
             Arc::new(AtomicBool::new(false)),
             Arc::new(AtomicU64::new(0)),
         );
-        let start = |(mut attack, a_second): (A, u32)| {
+        let start = |(mut attack, per_second): (A, u32)| {
             let (stop, struck) = (stop.clone(), struck.clone());
             std::thread::spawn(move || {
-                run(&mut attack, a_second, &stop, &struck);
+                run(&mut attack, per_second, &stop, &struck);
                 attack
             })
         };

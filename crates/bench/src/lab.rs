@@ -25,7 +25,7 @@ use openuvr_proto::units::Bitrate;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
 /// Interval of checking for a signal.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Studies: links, Wi-Fi, latency jitter, captured traffic, attacks, and soak tests.
 #[derive(Args, Debug)]
@@ -206,13 +206,13 @@ fn run_hop(args: &HopArgs) -> anyhow::Result<ExitCode> {
         (report.to_string(), came, report.lateness)
     };
     println!("{report}");
-    Ok(match args.reproach(came, &lateness) {
+    Ok(match args.invalid_reason(came, &lateness) {
         None => {
             println!("this run is valid: the link kept its schedule");
             ExitCode::SUCCESS
         }
-        Some(reproach) => {
-            println!("this run is INVALID: {reproach}");
+        Some(invalid_reason) => {
+            println!("this run is INVALID: {invalid_reason}");
             ExitCode::from(INVALID)
         }
     })
@@ -228,7 +228,7 @@ fn described(wifi: &Scenario) -> String {
         radio.streams,
         radio.width,
         wifi.viewers(),
-        wifi.others.len()
+        wifi.background.len()
     )
 }
 
@@ -244,7 +244,7 @@ impl HopArgs {
         let signalled = openuvr_terminal::signals::stop_on_signals()?;
         std::thread::spawn(move || {
             while !signalled.load(Ordering::Relaxed) {
-                std::thread::sleep(LOOK_EVERY);
+                std::thread::sleep(POLL_INTERVAL);
             }
             on_signal.stop();
         });
@@ -272,7 +272,7 @@ impl HopArgs {
 
     /// Why the figures of this run are invalid, if they are; the link received `came` datagrams or
     /// frames.
-    fn reproach(&self, came: u64, lateness: &Lateness) -> Option<String> {
+    fn invalid_reason(&self, came: u64, lateness: &Lateness) -> Option<String> {
         if came == 0 {
             return Some(match &self.bridge {
                 None => "no traffic: clients must connect to the --listen address".to_owned(),
@@ -435,15 +435,24 @@ mod tests {
             lateness.record(Duration::from_micros(20));
         }
         lateness.record(Duration::from_millis(30));
-        let reproach = |options: &str| parse(options).unwrap().reproach(1000, &lateness);
-        assert_eq!(reproach(""), None);
-        assert_eq!(reproach("--max-late 31ms"), None);
-        assert!(reproach("--max-late 2ms").unwrap().contains("is 30.0ms"));
-        assert!(reproach("--punctual 10us").unwrap().contains("the p99"));
+        let invalid_reason =
+            |options: &str| parse(options).unwrap().invalid_reason(1000, &lateness);
+        assert_eq!(invalid_reason(""), None);
+        assert_eq!(invalid_reason("--max-late 31ms"), None);
+        assert!(
+            invalid_reason("--max-late 2ms")
+                .unwrap()
+                .contains("is 30.0ms")
+        );
+        assert!(
+            invalid_reason("--punctual 10us")
+                .unwrap()
+                .contains("the p99")
+        );
         // A link that loses everything still has traffic.
         let none = Lateness::default();
-        assert_eq!(parse("--loss 100%").unwrap().reproach(5, &none), None);
-        let idle = parse("").unwrap().reproach(0, &none).unwrap();
+        assert_eq!(parse("--loss 100%").unwrap().invalid_reason(5, &none), None);
+        let idle = parse("").unwrap().invalid_reason(0, &none).unwrap();
         assert!(idle.contains("no traffic"), "{idle}");
     }
 

@@ -153,7 +153,7 @@ impl Options<'_> {
 }
 
 /// Timeout of a process's start until it listens.
-const LISTENS_WITHIN: Duration = Duration::from_secs(30);
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A running host and client. Dropped in this order: the client ends first.
 #[derive(Debug)]
@@ -255,7 +255,7 @@ pub(crate) fn wait_for<T>(
     what: &str,
     mut look: impl FnMut(&Child) -> Option<T>,
 ) -> Result<T> {
-    let until = clock::now() + LISTENS_WITHIN;
+    let until = clock::now() + LISTEN_TIMEOUT;
     loop {
         if let Some(found) = look(child) {
             return Ok(found);

@@ -69,7 +69,7 @@ enum Source {
 }
 
 /// Maximum interval of readings.
-const SELDOM: Duration = Duration::from_secs(5);
+const MAX_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Warm-up until frames flow, before the first reading.
 const WARM_UP: Duration = Duration::from_secs(1);
@@ -92,7 +92,7 @@ const SLACK: f64 = 1_048_576.0;
 /// # Errors
 /// One line if host, client or display can't be started, or ended early.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let every = args.every.unwrap_or(args.lasting / 200).min(SELDOM);
+    let every = args.every.unwrap_or(args.lasting / 200).min(MAX_INTERVAL);
     if every.is_zero() || args.lasting / 2 < every * u32::try_from(FEWEST).unwrap_or(8) {
         bail!(WrongUsage::new(format!(
             "--for must be at least {} times --every",

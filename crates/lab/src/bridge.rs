@@ -299,8 +299,8 @@ impl Port {
             let _ = sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER);
         }
         // Without the privilege to switch it off, merged frames are segmented again on arrival.
-        let joined = sys::joins_frames(&socket, name).unwrap_or(false)
-            && sys::join_frames(&socket, name, false).is_ok();
+        let joined = sys::is_gro_enabled(&socket, name).unwrap_or(false)
+            && sys::set_gro(&socket, name, false).is_ok();
         Ok(Port {
             name: name.to_owned(),
             socket,
@@ -313,7 +313,7 @@ impl Drop for Port {
     fn drop(&mut self) {
         if self.joined {
             // The interface may be gone.
-            let _ = sys::join_frames(&self.socket, &self.name, true);
+            let _ = sys::set_gro(&self.socket, &self.name, true);
         }
     }
 }

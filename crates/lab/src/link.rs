@@ -75,15 +75,15 @@ pub struct LinkModel {
     /// Arrival of the last datagram that was not reordered: none may arrive before it.
     last_arrival: Instant,
     /// Ordered by arrival, then by sending.
-    under_way: BTreeMap<(Instant, u64), Vec<u8>>,
-    bytes_under_way: usize,
+    in_flight: BTreeMap<(Instant, u64), Vec<u8>>,
+    bytes_in_flight: usize,
     next_order: u64,
     counters: Counters,
 }
 
 /// Limit of the bytes in flight, so that a long delay with an unlimited rate stays bounded: 16 MiB
 /// are 1.3 s at 100 Mb/s.
-pub const MAX_UNDER_WAY: usize = 16 << 20;
+pub const MAX_IN_FLIGHT: usize = 16 << 20;
 
 impl LinkModel {
     /// An empty link with a constant impairment.
@@ -102,8 +102,8 @@ impl LinkModel {
             in_burst: false,
             busy_until: Instant(i64::MIN),
             last_arrival: Instant(i64::MIN),
-            under_way: BTreeMap::new(),
-            bytes_under_way: 0,
+            in_flight: BTreeMap::new(),
+            bytes_in_flight: 0,
             next_order: 0,
             counters: Counters::default(),
         }
@@ -146,13 +146,13 @@ impl LinkModel {
 
     /// The same, with its arrival time.
     pub fn poll_arrival(&mut self, now: Instant) -> Option<(Instant, Vec<u8>)> {
-        let first = self.under_way.first_entry()?;
+        let first = self.in_flight.first_entry()?;
         let arrived = first.key().0;
         if arrived > now {
             return None;
         }
         let bytes = first.remove();
-        self.bytes_under_way -= bytes.len();
+        self.bytes_in_flight -= bytes.len();
         self.counters.delivered += 1;
         Some((arrived, bytes))
     }
@@ -160,7 +160,7 @@ impl LinkModel {
     /// Arrival of the next datagram: when to call [`LinkModel::poll`].
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
-        self.under_way.first_key_value().map(|(key, _)| key.0)
+        self.in_flight.first_key_value().map(|(key, _)| key.0)
     }
 
     /// The counters until now.
@@ -248,12 +248,12 @@ impl LinkModel {
     }
 
     fn enter(&mut self, arrival: Instant, bytes: Vec<u8>) {
-        if self.bytes_under_way + bytes.len() > MAX_UNDER_WAY {
+        if self.bytes_in_flight + bytes.len() > MAX_IN_FLIGHT {
             self.counters.overflowed += 1;
             return;
         }
-        self.bytes_under_way += bytes.len();
-        self.under_way.insert((arrival, self.next_order), bytes);
+        self.bytes_in_flight += bytes.len();
+        self.in_flight.insert((arrival, self.next_order), bytes);
         self.next_order += 1;
     }
 }

@@ -76,7 +76,7 @@ pub struct World {
     /// Key frames with their start times.
     pub key_frames_sent: Vec<(FrameId, Instant)>,
     /// Intra refreshes: first frame of each, and its length in frames.
-    pub waves_sent: Vec<(FrameId, u16)>,
+    pub refreshes_sent: Vec<(FrameId, u16)>,
     /// The host's record: outcome of each frame, by session.
     pub records: BTreeMap<u32, Vec<FrameRecord>>,
     /// Frames of each view captured while a session subscribed.
@@ -127,7 +127,7 @@ impl World {
             draws_poses: false,
             decisions: Vec::new(),
             key_frames_sent: Vec::new(),
-            waves_sent: Vec::new(),
+            refreshes_sent: Vec::new(),
             records: BTreeMap::new(),
             captured: BTreeMap::new(),
             repeated: BTreeSet::new(),
@@ -141,7 +141,7 @@ impl World {
 
     /// Answers losses by intra refreshes of `clean_after` frames instead of key frames. Call it
     /// before clients connect.
-    pub fn answer_by_refreshes(&mut self, clean_after: u16) {
+    pub fn use_intra_refreshes(&mut self, clean_after: u16) {
         let settings = Settings {
             policy: PolicySettings {
                 recovery: Recovery::Refresh,
@@ -295,12 +295,12 @@ impl World {
     }
 
     /// Cuts or restores a client's link.
-    pub fn set_dead(&mut self, client: usize, dead: bool) {
+    pub fn set_link_down(&mut self, client: usize, dead: bool) {
         self.machines[client].dead = dead;
     }
 
     /// Drops everything from the host to a client, or stops dropping.
-    pub fn set_deaf(&mut self, client: usize, deaf: bool) {
+    pub fn set_downstream_lost(&mut self, client: usize, deaf: bool) {
         self.machines[client].deaf = deaf;
     }
 

@@ -24,7 +24,7 @@ fn ms(ms: u64) -> Duration {
 
 fn world(seed: u64) -> World {
     let mut world = World::new(seed, SecondPlayer::Observe);
-    world.answer_by_refreshes(CLEAN_AFTER);
+    world.use_intra_refreshes(CLEAN_AFTER);
     world.parity = false;
     world.resend = false;
     world
@@ -46,7 +46,10 @@ fn expected(world: &World, client: usize) -> Vec<u32> {
     let mut expected = Vec::new();
     for frame in 1..=frames {
         let shown = machine.shown.iter().find(|s| s.frame.0 == frame);
-        let refresh = world.waves_sent.iter().find(|(begin, _)| begin.0 == frame);
+        let refresh = world
+            .refreshes_sent
+            .iter()
+            .find(|(begin, _)| begin.0 == frame);
         if shown.is_none_or(|s| s.fidelity == Fidelity::Concealed) {
             clean_from = None;
         } else if shown.is_some_and(|s| s.key_frame) {
@@ -71,14 +74,14 @@ fn frames_after_a_recovery_point_are_complete() {
     }));
     world.rest(ms(300));
     world.frames(30);
-    world.set_deaf(player, true);
+    world.set_downstream_lost(player, true);
     world.frames(2);
-    world.set_deaf(player, false);
+    world.set_downstream_lost(player, false);
     world.frames(90);
     world.rest(ms(500));
     world.check_conservation(player);
-    let [(begin, after)] = world.waves_sent[..] else {
-        panic!("one loss, one refresh: {:?}", world.waves_sent);
+    let [(begin, after)] = world.refreshes_sent[..] else {
+        panic!("one loss, one refresh: {:?}", world.refreshes_sent);
     };
     // The loss is detected when the next frame arrives without its reference, and known to the host half a round trip later.
     assert!((33..=37).contains(&begin.0), "{begin:?}");
@@ -116,7 +119,7 @@ fn frames_are_complete_exactly_after_recovery_points() {
         let (world, player) = half_a_minute(world(seed), loss);
         let whole = whole(&world, player);
         assert_eq!(whole, expected(&world, player), "loss {loss}");
-        let (refreshes, keys) = (world.waves_sent.len(), world.key_frames_sent.len());
+        let (refreshes, keys) = (world.refreshes_sent.len(), world.key_frames_sent.len());
         let (other, client) = half_a_minute(World::new(seed, SecondPlayer::Observe), loss);
         let by_keys = self::whole(&other, client).len();
         eprintln!(
@@ -141,9 +144,9 @@ fn a_late_client_gets_a_key_frame_instead_of_a_refresh() {
     let player = world.connect(&Device::new(1, Role::Player));
     world.rest(ms(300));
     world.frames(20);
-    world.set_deaf(player, true);
+    world.set_downstream_lost(player, true);
     world.frames(1);
-    world.set_deaf(player, false);
+    world.set_downstream_lost(player, false);
     world.frames(10);
     let observer = world.connect(&Device::new(2, Role::Observer));
     world.frames(60);
@@ -151,7 +154,7 @@ fn a_late_client_gets_a_key_frame_instead_of_a_refresh() {
     let [_, (key, _)] = world.key_frames_sent[..] else {
         panic!("{:?}", world.key_frames_sent);
     };
-    assert_eq!(world.waves_sent.len(), 1);
+    assert_eq!(world.refreshes_sent.len(), 1);
     for client in [player, observer] {
         let first = whole(&world, client).into_iter().find(|frame| *frame > 21);
         assert_eq!(first, Some(key.0), "client {client}");

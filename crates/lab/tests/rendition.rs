@@ -219,9 +219,9 @@ fn a_key_frame_replaces_a_moving_frame() {
     assert!(keys > 20, "{keys}");
     assert_eq!(world.captured_for(player).len(), 600);
     world.step("nothing moves: now it is sent only for the request");
-    world.set_deaf(player, true);
+    world.set_downstream_lost(player, true);
     world.frames(1);
-    world.set_deaf(player, false);
+    world.set_downstream_lost(player, false);
     let before = world.repeated.len();
     world.rest(ms(500));
     assert!(world.repeated.len() > before);

@@ -43,7 +43,7 @@ fn tone_over(seed: u64, link: &Impairment) -> (World, usize) {
 }
 
 /// Payloads sent since the client knew the stream that are neither played nor missing.
-fn on_their_way(world: &World, client: usize) -> u64 {
+fn payloads_in_flight(world: &World, client: usize) -> u64 {
     let tone = &world.machine(client).received_tone;
     let known = tone.first.expect("a received sample") + tone.samples + tone.missing;
     world.played_to(client) - known / SAMPLES
@@ -55,7 +55,7 @@ fn a_tone_arrives_sample_by_sample_on_a_good_link() {
     let tone = &world.machine(player).received_tone;
     assert_eq!(tone.missing, 0);
     assert!(tone.samples > 9 * 48_000, "{}", tone.samples);
-    assert!(on_their_way(&world, player) <= 3);
+    assert!(payloads_in_flight(&world, player) <= 3);
     // A payload is 2.5 ms long, and then in flight for 3 ms; the first ones wait for the grant.
     assert!(
         tone.delays[10..]
@@ -89,7 +89,7 @@ fn a_tone_survives_loss_jitter_and_reordering() {
         let gaps = tone.missing / SAMPLES;
         assert!(gaps <= 8, "seed {seed}: {gaps} payloads are missing");
         assert!(tone.samples > 9 * 48_000, "{}", tone.samples);
-        assert!(on_their_way(&world, player) <= 16);
+        assert!(payloads_in_flight(&world, player) <= 16);
         assert!(tone.longest_gap <= 2, "{}", tone.longest_gap);
         let repaired = tone.samples + tone.missing;
         assert_eq!(repaired % SAMPLES, 0);
@@ -166,7 +166,7 @@ fn two_eyes(seed: u64, link: &Impairment, frames: u32) -> (World, usize) {
     let mut world = World::new(seed, SecondPlayer::Refuse);
     world.show_two_views();
     let mut device = Device::new(1, Role::Player).behind(link);
-    device.sees_both = true;
+    device.two_views = true;
     let player = world.connect(&device);
     // The second view starts once it is granted.
     world.rest(ms(100));

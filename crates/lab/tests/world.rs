@@ -112,9 +112,9 @@ fn a_lost_last_frame_is_repaired_although_nothing_moves() {
         let player = world.connect(&Device::new(1, Role::Player).behind(&loss(0.0)));
         world.frames(10);
         world.step("the last frames vanish, and then nothing moves");
-        world.set_deaf(player, true);
+        world.set_downstream_lost(player, true);
         world.frames(frames_lost);
-        world.set_deaf(player, false);
+        world.set_downstream_lost(player, false);
         assert!(
             !world.machine(player).is_broken(),
             "they are not announced yet"
@@ -149,7 +149,7 @@ fn observers_cost_one_key_frame_in_two_seconds() {
     let second = world.connect(&Device::new(3, Role::Observer).behind(&loss(0.2)));
     world.frames(600);
     world.step("one of them dies");
-    world.set_dead(first, true);
+    world.set_link_down(first, true);
     world.frames(600);
     world.rest(Duration::from_secs(3));
 
@@ -319,7 +319,7 @@ fn a_reconnecting_player_keeps_its_role() {
     let waits = world.connect(&Device::new(2, Role::Player));
     world.frames(10);
     world.step("its program was restarted without ending the session");
-    world.set_dead(first, true);
+    world.set_link_down(first, true);
     let again = world.connect(&Device::new(1, Role::Player));
     world.rest(ms(100));
     assert_eq!(roles(&world, again), [Role::Player]);
@@ -328,7 +328,7 @@ fn a_reconnecting_player_keeps_its_role() {
         [Some(WatchReason::TakeOverRefused)]
     );
     world.step("its link is cut permanently");
-    world.set_dead(again, true);
+    world.set_link_down(again, true);
     world.rest(ms(20_000));
     assert_eq!(roles(&world, waits), [Role::Observer, Role::Player]);
 }
@@ -339,7 +339,7 @@ fn a_reconnecting_device_replaces_its_session() {
     let first = world.connect(&Device::new(1, Role::Player));
     world.frames(10);
     world.step("the client was restarted without ending its old session");
-    world.set_dead(first, true);
+    world.set_link_down(first, true);
     world.frames(10);
     let again = world.connect(&Device::new(1, Role::Player));
     world.frames(60);
@@ -366,7 +366,7 @@ fn a_silent_player_holds_no_key() {
     world.rest(ms(700));
     let silent_since = world.now();
     world.step("the cable is pulled while a key is down");
-    world.set_dead(player, true);
+    world.set_link_down(player, true);
     world.rest(Duration::from_secs(7));
     let released = world.released[0].since(silent_since);
     assert!(released <= ms(1500), "{released:?}");
@@ -668,7 +668,7 @@ fn a_tap_with_a_late_release_does_not_repeat() {
     world.step("a tap with a release delayed by the link");
     world.input(player, key(14, true));
     world.rest(ms(10));
-    world.set_dead(player, true);
+    world.set_link_down(player, true);
     let stopped_at = world.now();
     world.input(player, key(14, false));
     world.rest(ms(350));
@@ -679,7 +679,7 @@ fn a_tap_with_a_late_release_does_not_repeat() {
         at.since(stopped_at) <= ms(100),
         "{at:?}, dead since {stopped_at:?}"
     );
-    world.set_dead(player, false);
+    world.set_link_down(player, false);
     world.rest(ms(500));
     let injected: Vec<_> = world.injected.iter().map(|(_, event)| *event).collect();
     assert_eq!(injected, [key(14, true), key(14, false)]);

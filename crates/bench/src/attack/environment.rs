@@ -28,7 +28,7 @@ const START: Duration = Duration::from_secs(30);
 const END: Duration = Duration::from_secs(20);
 
 /// Sampling period: some processes live only a moment while a session starts.
-const OFTEN: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Starts a portal with secrets and one session, and searches `/proc` for the secrets.
 ///
@@ -56,7 +56,7 @@ pub(super) fn attack(name: String, lasting: Duration, stop: &AtomicBool) -> Resu
         if (seen.application && took >= lasting) || took >= START {
             break;
         }
-        clock::sleep_until(clock::now() + OFTEN);
+        clock::sleep_until(clock::now() + POLL_INTERVAL);
     }
     drop(session);
     victim.portal.check()?;
@@ -154,7 +154,7 @@ impl Drop for Session<'_> {
         let asked = self.victim.request("DELETE", &path, "");
         let until = clock::now() + END;
         while asked.is_ok() && clock::now() < until && !self.processes().is_empty() {
-            clock::sleep_until(clock::now() + OFTEN);
+            clock::sleep_until(clock::now() + POLL_INTERVAL);
         }
         for id in self.processes() {
             if let Some(process) = i32::try_from(id).ok().and_then(Pid::from_raw) {

@@ -122,7 +122,7 @@ impl Cookie {
         Cookie::parse(&bytes).with_context(|| format!("there is no cookie in {shown}"))
     }
 
-    /// Xau(3): the family, then address, number, name and data, each behind its length.
+    /// Xau(3): the family, then address, number, name and data, each after its length.
     fn parse(bytes: &[u8]) -> Option<Cookie> {
         let (_, rest) = bytes.split_at_checked(2)?;
         let (_, rest) = part(rest)?;

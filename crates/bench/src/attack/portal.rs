@@ -33,7 +33,7 @@ const HELD: f64 = (4 * 512 * 32 * 1024) as f64;
 const LIST: Duration = Duration::from_millis(200);
 
 /// Period of its requests.
-const OFTEN: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// An address other than the user's own (RFC 5737).
 const AWAY: (&str, &str) = ("x-forwarded-for", "198.51.100.7");
@@ -151,7 +151,7 @@ fn guesses(victim: &Victim, lasting: Duration, stop: &AtomicBool) -> Result<(u64
 fn wait(span: Duration, stop: &AtomicBool) {
     let until = clock::now() + span;
     while clock::now() < until && !stop.load(Ordering::Relaxed) {
-        clock::sleep_until(until.min(clock::now() + OFTEN));
+        clock::sleep_until(until.min(clock::now() + POLL_INTERVAL));
     }
 }
 
@@ -182,7 +182,7 @@ impl ListPoller {
                     _ => slowest = None,
                 }
                 slowest = slowest.map(|slowest| slowest.max(took));
-                clock::sleep_until(begun + OFTEN);
+                clock::sleep_until(begun + POLL_INTERVAL);
             }
             (lists, slowest)
         });

@@ -1,4 +1,4 @@
-//! A portal to be attacked, with one account, in a folder of its own.
+//! The attacked portal, with one account, in its own folder.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;

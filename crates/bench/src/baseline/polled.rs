@@ -15,7 +15,7 @@ use openuvr_runtime::clock;
 /// See the module.
 pub(super) struct Polled {
     inner: Box<dyn Capture>,
-    /// Pictures a second.
+    /// Pictures per second.
     fps: f64,
     /// Limit of the rate; 0: none.
     limit: f64,

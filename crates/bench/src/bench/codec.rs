@@ -114,7 +114,7 @@ fn joined<T>(outcome: std::thread::Result<Result<T>>) -> Result<T> {
     outcome.map_err(|_| anyhow!("a thread of the codec's measurement panicked"))?
 }
 
-/// The samples of the four steps, and the megabits a second.
+/// The samples of the four steps, and the megabits per second.
 fn serial(film: &[Shot], how: CodecSetup, stop: &AtomicBool) -> Result<([Vec<f64>; 4], f64)> {
     let size = film[0].size;
     let settings = Settings {
@@ -181,7 +181,7 @@ struct Piece {
     bytes: Vec<u8>,
 }
 
-/// Encodes as the host does by default; the megabits a second.
+/// Encodes as the host does by default; the megabits per second.
 fn encode_all(
     film: &[Shot],
     how: CodecSetup,

@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result};
 use serde::Serialize;
 
 use super::case::Stream;
-use super::heading::{Heading, Report, keep};
+use super::heading::{Heading, Report, write_json};
 use super::rig::{Rig, Setup, Source, StreamSetup};
 use super::stats::{Range, Summary};
 use super::turns::{ComparisonOptions, Turns};
@@ -107,7 +107,7 @@ struct Runs {
     streams: Vec<Stream>,
     /// Frame times of each run, in milliseconds.
     frame_ms: Vec<Vec<f64>>,
-    /// The application's own frames a second.
+    /// The application's own frames per second.
     fps: Vec<f64>,
     /// Maximum number of cores used by other processes while nothing was streamed.
     other_cores: f64,
@@ -168,7 +168,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print(&report);
     if let Some(folder) = &args.out {
-        keep(folder, "doors.json", &report)?;
+        write_json(folder, "doors.json", &report)?;
     }
     Ok(())
 }

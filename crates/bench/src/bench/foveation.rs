@@ -21,7 +21,7 @@ use serde::Serialize;
 use self::coder::Coder;
 use self::room::Room;
 use self::table::Table;
-use super::heading::keep;
+use super::heading::write_json;
 use super::machine::{Load, Machine, QUIET};
 
 /// Compare stereo encoding: both eyes side by side, foveated, and one encoder per eye.
@@ -138,7 +138,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print(&report);
     if let Some(folder) = &args.out {
-        keep(folder, "foveation.json", &report)?;
+        write_json(folder, "foveation.json", &report)?;
     }
     Ok(())
 }

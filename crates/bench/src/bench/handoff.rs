@@ -24,7 +24,7 @@ use serde::Serialize;
 
 use self::one::{CONDITIONS, Cell, Pace};
 use self::recording::Cost;
-use super::heading::keep;
+use super::heading::write_json;
 use super::machine::{Load, Machine, QUIET};
 use super::stats::percentile;
 use crate::durations;
@@ -61,7 +61,7 @@ const TARGET_P999: f64 = 50.0;
 const ENOUGH: usize = 1000;
 /// Target of the median of sealing, µs per frame.
 const TARGET_SEAL: f64 = 10.0;
-/// A mean frame of a stream of 20 Mb/s at 60 frames a second, in bytes.
+/// A mean frame of a stream of 20 Mb/s at 60 frames per second, in bytes.
 const FRAME: usize = 42_000;
 
 /// Microseconds.
@@ -139,7 +139,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print(&report);
     if let Some(folder) = &args.out {
-        keep(folder, "handoff.json", &report)?;
+        write_json(folder, "handoff.json", &report)?;
     }
     Ok(())
 }

@@ -86,7 +86,7 @@ pub(super) fn print_links(names: &[&String]) {
 }
 
 /// Writes `value` as the file `name` into a folder, which is created if it does not exist.
-pub(super) fn keep(folder: &Path, name: &str, value: &impl Serialize) -> Result<()> {
+pub(super) fn write_json(folder: &Path, name: &str, value: &impl Serialize) -> Result<()> {
     std::fs::create_dir_all(folder)
         .with_context(|| format!("can't make the folder {}", folder.display()))?;
     let path = folder.join(name);

@@ -46,7 +46,7 @@ impl Row {
 
     /// Converts its client timestamps to this machine's clock; `began` is the time of the client
     /// clock's 0. An OpenUVR client on this machine uses the same clock.
-    pub(super) fn put_on_our_clock(&mut self, began: Instant) {
+    pub(super) fn convert_to_our_clock(&mut self, began: Instant) {
         for stage in ["FirstReceived", "Recoverable", "Decoded", "Submitted"] {
             if let Some(at) = self.at.get_mut(stage) {
                 *at += began.0;
@@ -55,7 +55,7 @@ impl Row {
     }
 
     /// Whether it belongs to an OpenUVR client, not to a browser or a video player.
-    pub(super) fn is_of_a_session(&self) -> bool {
+    pub(super) fn belongs_to_session(&self) -> bool {
         self.subscriber.is_none_or(|id| id.session().is_some())
     }
 }
@@ -203,7 +203,7 @@ pub(crate) fn captured_to_submitted(
     let mut rows = parse(record)?;
     rows.retain(Row::is_whole);
     let spans = rows.iter_mut().filter_map(|row| {
-        row.put_on_our_clock(began);
+        row.convert_to_our_clock(began);
         let captured = row.at("Captured")?;
         let counts = (window[0].0..window[1].0).contains(&captured);
         let span = (row.at("Submitted")? - captured).max(0);
@@ -331,12 +331,12 @@ mod tests {
         assert_eq!(rows[1].outcome, "dropped before Encoded: Superseded");
         assert_eq!(rows[0].wire_bytes, 156);
         assert_eq!(rows[3].frame, 9);
-        assert!(rows[0].is_of_a_session());
+        assert!(rows[0].belongs_to_session());
         let other = row(7, "left,,", 11_000, None).replacen("1,", "other-1,", 1);
         let other = parse(&format!("{HEADER}\n{other}")).unwrap();
-        assert!(!other[0].is_of_a_session());
+        assert!(!other[0].belongs_to_session());
         let mut elsewhere = rows[0].clone();
-        elsewhere.put_on_our_clock(Instant(5));
+        elsewhere.convert_to_our_clock(Instant(5));
         assert_eq!(elsewhere.at("Submitted"), Some(15_000_005));
         assert_eq!(elsewhere.at("Encoded"), rows[0].at("Encoded"));
         let sightings = [

@@ -79,7 +79,7 @@ pub(crate) struct Used {
     pub(crate) cores: BTreeMap<u32, f64>,
     /// Cores used by their audio threads.
     pub(crate) audio_cores: BTreeMap<u32, f64>,
-    /// Megabits a second on the loopback device, all traffic of the network namespace.
+    /// Megabits per second on the loopback device, all traffic of the network namespace.
     pub(crate) loopback_mbps: f64,
 }
 

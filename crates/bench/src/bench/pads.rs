@@ -20,7 +20,7 @@ use openuvr_runtime::clock;
 use serde::Serialize;
 
 use super::case::Stream;
-use super::heading::{Heading, keep};
+use super::heading::{Heading, write_json};
 use super::machine::QUIET;
 use super::rig::{Rig, Source, StreamSetup};
 use super::stats::{Range, Summary};
@@ -49,7 +49,7 @@ const TARGET: f64 = 1.0;
 const FIRST: i32 = 1000;
 
 /// Grace period for the last report of the measurement.
-const ON_ITS_WAY: Duration = Duration::from_millis(500);
+const GRACE_PERIOD: Duration = Duration::from_millis(500);
 
 /// The JSON output.
 #[derive(Debug, Serialize)]
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     report.print();
     if let Some(folder) = &args.out {
-        keep(folder, "pads.json", &report)?;
+        write_json(folder, "pads.json", &report)?;
     }
     Ok(())
 }
@@ -200,7 +200,7 @@ impl Late {
         [from, to]: [Instant; 2],
     ) -> Late {
         let mut late = Late::default();
-        let measured = |at: Instant| at >= from && at < to && to.since(at) >= ON_ITS_WAY;
+        let measured = |at: Instant| at >= from && at < to && to.since(at) >= GRACE_PERIOD;
         for (place, at) in done.iter().filter(|(_, at)| measured(*at)) {
             match read.get(place) {
                 Some(there) => late.ms.push(there.since(*at).as_secs_f64() * 1e3),

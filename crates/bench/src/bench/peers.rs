@@ -28,7 +28,7 @@ use self::table::{PEERS, Peer, Transport};
 use self::windows::{WINDOWS, Window};
 use super::case::Stream;
 use super::emulated::Emulated;
-use super::heading::{Heading, Report, keep};
+use super::heading::{Heading, Report, write_json};
 use super::machine::QUIET;
 use super::rig::{Listens, PeerSetup, Rig, Setup, Source, StreamSetup, WindowSetup};
 use super::turns::{ComparisonOptions, Turns};
@@ -202,7 +202,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         for link in &args.links {
             for row in &mut rows {
                 let (name, link) = (row.name, *link);
-                if row.skipped.is_some() || row.failed.is_some() || !goes_over(row.contender, link)
+                if row.skipped.is_some()
+                    || row.failed.is_some()
+                    || !supports_link(row.contender, link)
                 {
                     continue;
                 }
@@ -234,7 +236,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print::print(&found);
     if let Some(folder) = &args.out {
-        keep(folder, "peers.json", &found)?;
+        write_json(folder, "peers.json", &found)?;
     }
     let failed = found.report.ways.iter().filter(|row| row.failed.is_some());
     let failed: Vec<&str> = failed.map(|row| row.name).collect();
@@ -310,7 +312,7 @@ fn arguments(window: &Window, args: &Args) -> String {
 }
 
 /// Whether the program can use the link.
-fn goes_over(contender: Contender, link: Link) -> bool {
+fn supports_link(contender: Contender, link: Link) -> bool {
     let direct_alone = match contender {
         Contender::Ours(_) => false,
         Contender::Other(peer) => peer.transport == Transport::Tcp,

@@ -15,7 +15,7 @@ use openuvr_terminal::usage::WrongUsage;
 use serde::Serialize;
 
 use self::motion::{EulerPose, Motion};
-use super::heading::keep;
+use super::heading::write_json;
 use super::stats::percentile;
 use crate::durations;
 
@@ -122,7 +122,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print(&report);
     if let Some(folder) = &args.out {
-        keep(folder, "prediction.json", &report)?;
+        write_json(folder, "prediction.json", &report)?;
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ use openuvr_terminal::usage::WrongUsage;
 use serde::Serialize;
 
 use self::run::RunSetup;
-use super::heading::keep;
+use super::heading::write_json;
 use super::machine::{Load, Machine};
 use super::stats::percentile;
 use crate::display::VirtualDisplay;
@@ -173,7 +173,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print(&report);
     if let Some(folder) = &args.out {
-        keep(folder, "reprojection.json", &report)?;
+        write_json(folder, "reprojection.json", &report)?;
     }
     Ok(())
 }

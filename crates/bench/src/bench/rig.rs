@@ -47,7 +47,7 @@ use openuvr_runtime::clock;
 /// Timeout of the first frame.
 const FIRST_FRAME: Duration = Duration::from_secs(60);
 /// Grace period for the last frame drawn during the measurement.
-const ON_ITS_WAY: Duration = Duration::from_millis(500);
+const GRACE_PERIOD: Duration = Duration::from_millis(500);
 /// Seed of the emulated link's losses: the same in each run.
 const SEED: u64 = 1;
 
@@ -326,7 +326,7 @@ impl<'a> Rig<'a> {
             // Errors of the record are reported at the end.
             let text = std::fs::read_to_string(of.csv).unwrap_or_default();
             let mut record = journey::parse(&text).unwrap_or_default();
-            record.retain(journey::Row::is_of_a_session);
+            record.retain(journey::Row::belongs_to_session);
             let joined = journey::join(seen, &record);
             Ok(joined.into_iter().flatten().any(journey::Row::is_whole))
         };
@@ -348,7 +348,7 @@ impl<'a> Rig<'a> {
         let text = std::fs::read_to_string(of.csv)
             .with_context(|| format!("can't read the host's record {}", of.csv.display()))?;
         let mut record = journey::parse(&text)?;
-        record.retain(journey::Row::is_of_a_session);
+        record.retain(journey::Row::belongs_to_session);
         Ok(Stream {
             link,
             ..with_record(case, &record, reaction_ms, &pictures.compared())
@@ -385,7 +385,7 @@ impl<'a> Rig<'a> {
         let (to, last) = scene.newest()?;
         let used = Load::now().since(&before);
         let carried = carried().zip(given).map(|(all, before)| all - before);
-        reader.wait(0, ON_ITS_WAY, |sighting| sighting.frame >= last)?;
+        reader.wait(0, GRACE_PERIOD, |sighting| sighting.frame >= last)?;
         let drawn = first + 1..=last;
         let mut samples = reader.since(0);
         samples.retain(|sighting| drawn.contains(&sighting.frame));

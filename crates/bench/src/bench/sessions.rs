@@ -22,7 +22,7 @@ use openuvr_terminal::usage::WrongUsage;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::heading::keep;
+use super::heading::write_json;
 use super::journey::{self, Row};
 use super::machine::{Load, Machine, QUIET, memory_mib};
 use super::stats::{Range, Summary};
@@ -168,7 +168,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     verdict(&report, args.quick);
     if let Some(folder) = &args.out {
-        keep(folder, "sessions.json", &report)?;
+        write_json(folder, "sessions.json", &report)?;
     }
     Ok(())
 }

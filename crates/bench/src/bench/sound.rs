@@ -20,7 +20,7 @@ use openuvr_lab::link::{BurstLoss, Impairment};
 use super::audio_reports::SoundFigures;
 use super::case::Stream;
 use super::clicks::{ClickRecorder, Lateness};
-use super::heading::{Heading, keep};
+use super::heading::{Heading, write_json};
 use super::rig::{Rig, Source, StreamSetup};
 use super::turns::{ComparisonOptions, Turns};
 use crate::pair::TemporaryDir;
@@ -123,7 +123,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     report.print();
     if let Some(folder) = &args.out {
-        keep(folder, "sound.json", &report)?;
+        write_json(folder, "sound.json", &report)?;
     }
     Ok(())
 }

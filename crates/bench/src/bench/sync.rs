@@ -13,7 +13,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::case::Stream;
-use super::heading::{Heading, Report, keep};
+use super::heading::{Heading, Report, write_json};
 use super::rig::{Rig, Source, StreamSetup};
 use super::stats::{Range, Summary};
 use super::turns::{ComparisonOptions, Turns};
@@ -118,7 +118,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print(&report);
     if let Some(folder) = &args.out {
-        keep(folder, "sync.json", &report)?;
+        write_json(folder, "sync.json", &report)?;
     }
     Ok(())
 }

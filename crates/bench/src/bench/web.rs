@@ -30,7 +30,7 @@ use self::observers::Beside;
 pub(super) use self::page::show;
 use self::players::Player;
 use super::clicks::{ClickRecorder, Lateness};
-use super::heading::{Heading, keep};
+use super::heading::{Heading, write_json};
 use super::reader::Sighting;
 use super::rig::{BrowserSetup, Rig, Setup};
 use super::turns::{ComparisonOptions, Turns};
@@ -144,7 +144,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             let left = args
                 .out
                 .as_ref()
-                .map(|out| keep(out, "web.json", &SkippedOutput { skipped, quick }));
+                .map(|out| write_json(out, "web.json", &SkippedOutput { skipped, quick }));
             return left.unwrap_or(Ok(()));
         }
     };
@@ -203,7 +203,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     found.verdicts = goals::verdicts(&found);
     print::print(&found);
     if let Some(folder) = &args.out {
-        keep(folder, "web.json", &found)?;
+        write_json(folder, "web.json", &found)?;
     }
     Ok(())
 }

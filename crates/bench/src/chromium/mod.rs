@@ -154,7 +154,7 @@ impl Browser {
     }
 
     /// Waits until the page has the player's role.
-    pub(crate) fn until_it_plays(&mut self, tab: &Tab) -> Result<()> {
+    pub(crate) fn wait_until_playing(&mut self, tab: &Tab) -> Result<()> {
         self.until(
             tab,
             "document.querySelector('#state').textContent === 'you play'",
@@ -208,7 +208,7 @@ impl Browser {
         let now = self.run(tab, "performance.now()")?.as_f64();
         let now = watch::later(began, now.context("the page has no clock")?);
         anyhow::ensure!(
-            watch::lies_between(now, before, clock::now()),
+            watch::is_between(now, before, clock::now()),
             "the page's clock is not this machine's: its {now:?} is not after {before:?}"
         );
         Ok(began)

@@ -109,7 +109,7 @@ pub(super) fn later(began: Instant, ms: f64) -> Instant {
 /// NavigationStart.
 const COARSE_NS: i64 = 200_000;
 
-pub(super) fn lies_between(at: Instant, before: Instant, after: Instant) -> bool {
+pub(super) fn is_between(at: Instant, before: Instant, after: Instant) -> bool {
     (before.0 - COARSE_NS..=after.0 + COARSE_NS).contains(&at.0)
 }
 
@@ -234,9 +234,9 @@ mod tests {
     #[test]
     fn a_clock_that_is_not_ours_is_noticed() {
         let at = |ms: i64| Instant(ms * 1_000_000);
-        assert!(lies_between(at(5), at(4), at(6)));
-        assert!(lies_between(Instant(3_900_000), at(4), at(6)));
-        assert!(!lies_between(at(3), at(4), at(6)));
-        assert!(!lies_between(at(7), at(4), at(6)));
+        assert!(is_between(at(5), at(4), at(6)));
+        assert!(is_between(Instant(3_900_000), at(4), at(6)));
+        assert!(!is_between(at(3), at(4), at(6)));
+        assert!(!is_between(at(7), at(4), at(6)));
     }
 }

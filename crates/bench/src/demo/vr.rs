@@ -35,7 +35,7 @@ const FPS: f64 = 90.0;
 const WINDOW: Size = Size::new(1280, 640);
 
 /// Timeout of the first picture: programs start, pairing happens, shaders are compiled.
-const BEGINS_WITHIN: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Minimum number of pictures for a verdict.
 const FEWEST: usize = 10;
@@ -93,7 +93,7 @@ pub(super) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         }
         match begun {
             Some(begun) if last.is_some_and(|last| now.since(begun) >= last) => break,
-            None if now.since(began) > BEGINS_WITHIN => {
+            None if now.since(began) > START_TIMEOUT => {
                 bail!("no picture with the codes of both eyes: see the host's messages above")
             }
             _ => {}

@@ -21,7 +21,7 @@ use crate::screen::Screen;
 use crate::sound::{CLIENT_SINK, HOST_SINK, sound_words};
 
 /// Timeout of the search for a matching picture.
-const COMPARED_FOR: Duration = Duration::from_secs(5);
+const COMPARE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs the demo; succeeds only if the page's picture matches the host's display. Without our own
 /// browser nothing is judged.
@@ -85,7 +85,7 @@ pub(super) fn run(
         query: "",
         link: None,
     })?;
-    browser.until_it_plays(&tab)?;
+    browser.wait_until_playing(&tab)?;
     browser.watch(&tab)?;
     let begun = clock::now();
     watch(args, stop, &mut app, &mut || {
@@ -199,7 +199,7 @@ fn print_latency(
 /// The best PSNR of a picture of the page against one of the host's display, dB.
 fn compare(browser: &mut Browser, tab: &Tab, display: &str) -> Result<Option<f64>> {
     let history = History::start(display, None)?;
-    let until = clock::now() + COMPARED_FOR;
+    let until = clock::now() + COMPARE_TIMEOUT;
     let mut best: Option<f64> = None;
     while clock::now() < until && best.is_none_or(|best| best < ALIKE) {
         clock::sleep_until(clock::now() + Duration::from_millis(150));

@@ -52,7 +52,7 @@ impl Folder {
     }
 
     /// Adds a part of the data.
-    pub(super) fn keep(&mut self, name: &str, value: Value) {
+    pub(super) fn add_data(&mut self, name: &str, value: Value) {
         self.data.insert(name.into(), value);
     }
 

@@ -62,7 +62,7 @@ pub(crate) struct JitterArgs {
     quick: bool,
     /// Skip the cells that the folder has, complete and measured by the same command
     #[arg(long = "continue")]
-    go_on: bool,
+    keep_going: bool,
     /// Start no cell after this time: --continue measures the rest later
     #[arg(long = "for", value_name = "TIME", value_parser = script::time)]
     lasting: Option<Duration>,
@@ -146,7 +146,7 @@ pub(super) fn run(args: &JitterArgs) -> Result<ExitCode> {
     let mut probes = Probes::find(&folder)?;
     let store = Store::open(&args.out)?;
     let size = size(args);
-    if args.go_on {
+    if args.keep_going {
         let count = cells.len();
         cells.retain(|cell| !store.has(*cell, probes.line(*cell, &size).as_deref()));
         eprintln!("{} of {count} cells exist already", count - cells.len());
@@ -172,7 +172,7 @@ pub(super) fn run(args: &JitterArgs) -> Result<ExitCode> {
         let problem = match probes.run(*cell, &size, &conditions, &stop) {
             Ok(Outcome::Measured(mut measured)) => {
                 measured.quick = args.quick;
-                store.keep(&measured)?;
+                store.save(&measured)?;
                 measured.error
             }
             Ok(Outcome::Skipped(why)) => Some(format!("skipped: {why}")),

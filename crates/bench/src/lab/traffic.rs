@@ -242,8 +242,8 @@ fn write(captures: &[Capture], joined: Option<&JoinedCaptures>, out: &Path) -> R
     let rows = compare::rows(captures, joined);
     compare::show(&mut folder, captures, &rows)?;
     let all = captures.iter().map(tables::as_json);
-    folder.keep("captures", all.collect());
-    folder.keep("joined", json!(joined));
+    folder.add_data("captures", all.collect());
+    folder.add_data("joined", json!(joined));
     folder.finish()?;
     println!("\nthe analysis is {}", out.join("index.html").display());
     Ok(())

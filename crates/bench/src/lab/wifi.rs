@@ -134,13 +134,13 @@ impl RunSettings {
              confidence interval of the mean."
         );
         let mut folder = Folder::make(out, title, "wifi.json", &said)?;
-        folder.keep("runs", runs.into());
-        folder.keep("seed", seed.into());
-        folder.keep("seconds", seconds.into());
+        folder.add_data("runs", runs.into());
+        folder.add_data("seed", seed.into());
+        folder.add_data("seconds", seconds.into());
         Ok(folder)
     }
 
-    fn goes_on(&self) -> bool {
+    fn keep_going(&self) -> bool {
         !self.stop.load(Ordering::Relaxed)
     }
 }

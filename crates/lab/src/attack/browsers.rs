@@ -22,7 +22,7 @@ use rustls::{
 use super::Attack;
 
 /// Timeout of an answer.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum size of an answer, in bytes.
 const LONGEST: usize = 1 << 16;
@@ -91,8 +91,8 @@ fn connected(from: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
     bind(&socket, &SocketAddr::new(from, 0))?;
     connect(&socket, &to)?;
     let stream = TcpStream::from(socket);
-    stream.set_read_timeout(Some(ANSWER_WITHIN))?;
-    stream.set_write_timeout(Some(ANSWER_WITHIN))?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
     stream.set_nodelay(true)?;
     Ok(stream)
 }

@@ -11,7 +11,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_
 use super::Attack;
 
 /// Timeout of an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An answer of a portal.
 pub struct Answer {
@@ -34,9 +34,9 @@ pub fn request(
     headers: &[(&str, &str)],
     body: &str,
 ) -> io::Result<Answer> {
-    let mut stream = TcpStream::connect_timeout(&portal, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut stream = TcpStream::connect_timeout(&portal, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     let mut request =
         format!("{method} {path} HTTP/1.1\r\nhost: {portal}\r\nconnection: close\r\n");
     for (name, value) in headers {

@@ -15,7 +15,7 @@ use std::time::Duration;
 const KEPT: usize = 256;
 
 /// Interval of checking for the stop request.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The relay. Dropping it stops it.
 pub struct Tap {
@@ -62,7 +62,7 @@ impl Tap {
         let any = SocketAddr::new(host.ip(), 0);
         let (front, back) = (UdpSocket::bind(any)?, UdpSocket::bind(any)?);
         for socket in [&front, &back] {
-            socket.set_read_timeout(Some(LOOK_EVERY))?;
+            socket.set_read_timeout(Some(POLL_INTERVAL))?;
         }
         let shared = Arc::new(Shared {
             front,
@@ -216,7 +216,7 @@ impl Forger {
 ///
 /// # Errors
 /// The system's.
-pub fn silent(at: IpAddr) -> io::Result<(UdpSocket, UdpSocket)> {
+pub fn silent_sockets(at: IpAddr) -> io::Result<(UdpSocket, UdpSocket)> {
     let socket = UdpSocket::bind(SocketAddr::new(at, 0))?;
     socket.set_nonblocking(true)?;
     let other = socket.try_clone()?;

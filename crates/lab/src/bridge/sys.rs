@@ -54,12 +54,12 @@ pub(super) fn open(interface: u32) -> io::Result<OwnedFd> {
 }
 
 /// Whether the interface merges received frames (GRO) before a packet socket sees them.
-pub(super) fn joins_frames(socket: &OwnedFd, name: &str) -> io::Result<bool> {
+pub(super) fn is_gro_enabled(socket: &OwnedFd, name: &str) -> io::Result<bool> {
     ethtool(socket, name, ETHTOOL_GGRO, 0).map(|value| value != 0)
 }
 
 /// Switches GRO on or off (needs CAP_NET_ADMIN).
-pub(super) fn join_frames(socket: &OwnedFd, name: &str, on: bool) -> io::Result<()> {
+pub(super) fn set_gro(socket: &OwnedFd, name: &str, on: bool) -> io::Result<()> {
     ethtool(socket, name, ETHTOOL_SGRO, u32::from(on)).map(drop)
 }
 

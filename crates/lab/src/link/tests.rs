@@ -5,7 +5,7 @@ use std::time::Duration;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Bitrate;
 
-use super::{BurstLoss, Counters, Impairment, LinkModel, MAX_UNDER_WAY, Queue};
+use super::{BurstLoss, Counters, Impairment, LinkModel, MAX_IN_FLIGHT, Queue};
 use crate::schedule::ImpairmentSchedule;
 
 const MS: Duration = Duration::from_millis(1);
@@ -256,7 +256,7 @@ fn data_in_flight_is_bounded() {
     }
     assert_eq!(
         link.counters().overflowed,
-        20 - (MAX_UNDER_WAY >> 20) as u64
+        20 - (MAX_IN_FLIGHT >> 20) as u64
     );
 }
 

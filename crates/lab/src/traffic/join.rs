@@ -68,7 +68,7 @@ pub struct Unrelated {
 
 /// Bytes that identify a packet: an RTP header plus 12 bytes, or OpenUVR's whole header; they fit a
 /// snapshot length of 66 bytes.
-const TELLS: usize = 24;
+const ID_BYTES: usize = 24;
 
 /// Maximum number of sampled packets; beyond it, every second, fourth, … packet, the same at both ends.
 const MOST: usize = 1 << 19;
@@ -134,15 +134,15 @@ impl End {
     fn read(open: &mut Open<'_>, window: Window, server: Endpoint) -> End {
         let mut end = End::default();
         // The analysis has reported errors already.
-        let (account, _) = walk(open, window, &mut |seen| end.see(seen, server));
+        let (account, _) = walk(open, window, &mut |seen| end.record(seen, server));
         end.origin = account.origin_ns;
         end
     }
 
-    fn see(&mut self, seen: &StreamDatagram<'_>, server: Endpoint) {
+    fn record(&mut self, seen: &StreamDatagram<'_>, server: Endpoint) {
         let (first, last) = self.span.unwrap_or((seen.at, seen.at));
         self.span = Some((first.min(seen.at), last.max(seen.at)));
-        let tells = seen.payload.get(..TELLS.min(seen.length));
+        let tells = seen.payload.get(..ID_BYTES.min(seen.length));
         let (Some(way), Some(tells)) = (seen.key.way(server), tells) else {
             return;
         };
@@ -271,7 +271,7 @@ fn joined(
 
 /// Maximum delay of a packet: packets sent in the last moments of the other capture are not counted
 /// as lost (a guess with margin; links of this study hold packets for tens of milliseconds).
-const UNDER_WAY: f64 = 200e6;
+const MAX_DELAY: f64 = 200e6;
 
 fn count(
     from: &End,
@@ -285,7 +285,7 @@ fn count(
     };
     for (key, sighting) in &from.packets.values {
         let at = there(sighting.at);
-        let is_within = at >= first as f64 && at + UNDER_WAY <= last as f64;
+        let is_within = at >= first as f64 && at + MAX_DELAY <= last as f64;
         if sighting.way != way || sighting.is_double || !is_within {
             continue;
         }

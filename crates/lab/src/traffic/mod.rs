@@ -95,7 +95,7 @@ pub enum NothingFound {
 /// There is no datagram, or the capture is unreadable.
 pub fn analyse(open: &mut Open<'_>, window: Window) -> Result<Analysis, NothingFound> {
     let mut survey = Survey::default();
-    let (account, read) = walk(open, window, &mut |seen| survey.see(seen));
+    let (account, read) = walk(open, window, &mut |seen| survey.record(seen));
     let Some(server) = survey.server() else {
         read?;
         return Err(NothingFound::Empty {
@@ -119,7 +119,7 @@ pub fn analyse(open: &mut Open<'_>, window: Window) -> Result<Analysis, NothingF
     // It ends where the first pass did.
     let _ = walk(open, window, &mut |seen| {
         if let Some(video) = videos.get_mut(&seen.key) {
-            video.see(seen);
+            video.record(seen);
         }
     });
     let mut streams: Vec<StreamFound> = Vec::new();

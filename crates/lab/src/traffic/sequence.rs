@@ -42,7 +42,7 @@ const LARGEST_GAP: u64 = 3000;
 
 impl Sequence {
     /// Records a packet with a 16-bit number. Returns the extended number, and whether it is new.
-    pub fn see16(&mut self, number: u16) -> (u64, bool) {
+    pub fn record16(&mut self, number: u16) -> (u64, bool) {
         // Start above zero, so that packets before the first one seen have a number.
         let highest = self.highest.unwrap_or(1 << 32 | u64::from(number));
         #[allow(clippy::cast_possible_truncation)] // Its last 16 bits.
@@ -51,11 +51,11 @@ impl Sequence {
             0..0x8000 => highest + u64::from(ahead),
             _ => highest.saturating_sub(u64::from(ahead.wrapping_neg())),
         };
-        (number, self.see(number))
+        (number, self.record(number))
     }
 
     /// Records a packet with an extended number. Returns whether it is new.
-    pub fn see(&mut self, number: u64) -> bool {
+    pub fn record(&mut self, number: u64) -> bool {
         let Some(highest) = self.highest else {
             return self.restart(number);
         };
@@ -138,7 +138,7 @@ mod tests {
     fn account(numbers: &[u16]) -> SequenceAccount {
         let mut sequence = Sequence::default();
         numbers.iter().for_each(|number| {
-            sequence.see16(*number);
+            sequence.record16(*number);
         });
         sequence.account()
     }

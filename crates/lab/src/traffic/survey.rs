@@ -104,7 +104,7 @@ const MOST_TIMESTAMPS: usize = 1024;
 
 impl Survey {
     /// Records the next datagram.
-    pub fn see(&mut self, seen: &StreamDatagram<'_>) {
+    pub fn record(&mut self, seen: &StreamDatagram<'_>) {
         let ends = seen.key.ends();
         self.direction(ends, seen);
         let Some(place) = self.place(seen.key) else {
@@ -116,7 +116,7 @@ impl Survey {
             _ => false,
         };
         let stream = &mut self.streams[place].1;
-        stream.see(seen, echoed);
+        stream.record(seen, echoed);
     }
 
     /// Closes open groups at the end of the capture.
@@ -161,7 +161,7 @@ impl Survey {
                 self.directions.len() - 1
             }
         };
-        self.directions[place].1.see(seen.at, seen.bytes);
+        self.directions[place].1.record(seen.at, seen.bytes);
     }
 
     fn is_echo(&mut self, ends: EndpointPair, rtp: &Rtp) -> bool {
@@ -184,7 +184,7 @@ impl Survey {
 }
 
 impl ArrivalPattern {
-    fn see(&mut self, at: u64, bytes: u64) {
+    fn record(&mut self, at: u64, bytes: u64) {
         self.bytes += bytes;
         if let Some(last) = self.last {
             let gap = at.saturating_sub(last);
@@ -214,7 +214,7 @@ impl ArrivalPattern {
 }
 
 impl Stream {
-    fn see(&mut self, seen: &StreamDatagram<'_>, echoed: bool) {
+    fn record(&mut self, seen: &StreamDatagram<'_>, echoed: bool) {
         self.sizes.record(seen.bytes);
         let (first, last) = self.span.unwrap_or((seen.at, seen.at));
         if self.span.is_some() {
@@ -223,13 +223,13 @@ impl Stream {
         self.span = Some((first, last.max(seen.at)));
         match seen.content {
             Content::Rtp(rtp) => {
-                self.sequence.see16(rtp.sequence);
+                self.sequence.record16(rtp.sequence);
                 self.rtp
                     .get_or_insert_with(|| Source::new(&rtp))
-                    .see(&rtp, echoed);
+                    .record(&rtp, echoed);
             }
             Content::OpenUvr(_, sealed) => {
-                self.sequence.see(sealed.number);
+                self.sequence.record(sealed.number);
             }
             Content::Plain(_) => {}
         }
@@ -299,7 +299,7 @@ impl Source {
         }
     }
 
-    fn see(&mut self, rtp: &Rtp, echoed: bool) {
+    fn record(&mut self, rtp: &Rtp, echoed: bool) {
         self.payload_type.1 |= rtp.payload_type != self.payload_type.0;
         self.markers += u64::from(rtp.marker);
         self.echoed += u64::from(echoed);

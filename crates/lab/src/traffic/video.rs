@@ -72,7 +72,7 @@ struct State {
     batch: Option<Batch>,
     number: u64,
     sequence: Sequence,
-    under_way: VecDeque<Frame>,
+    in_flight: VecDeque<Frame>,
     finished: Option<Frame>,
     last: Option<Last>,
     jitter: f64,
@@ -129,19 +129,19 @@ impl Video {
     }
 
     /// Records the next datagram of the stream.
-    pub fn see(&mut self, seen: &StreamDatagram<'_>) {
-        self.see_batch(seen);
+    pub fn record(&mut self, seen: &StreamDatagram<'_>) {
+        self.record_batch(seen);
         match seen.content {
             Content::Rtp(rtp) => {
-                let (number, is_new) = self.state.sequence.see16(rtp.sequence);
+                let (number, is_new) = self.state.sequence.record16(rtp.sequence);
                 if is_new {
-                    self.see_jitter(seen.at, i64::from(rtp.timestamp));
-                    self.see_frame(seen, &rtp, number);
+                    self.record_jitter(seen.at, i64::from(rtp.timestamp));
+                    self.record_frame(seen, &rtp, number);
                 }
             }
             Content::OpenUvr(_, sealed) => {
-                if self.state.sequence.see(sealed.number) {
-                    self.see_jitter(seen.at, sealed.sent);
+                if self.state.sequence.record(sealed.number) {
+                    self.record_jitter(seen.at, sealed.sent);
                 }
             }
             Content::Plain(_) => {}
@@ -151,7 +151,7 @@ impl Video {
     /// Ends the stream.
     pub fn finish(&mut self) {
         self.end_batch();
-        while self.state.under_way.len() > 1 {
+        while self.state.in_flight.len() > 1 {
             self.finish_frame();
         }
     }
@@ -177,9 +177,9 @@ impl Video {
         Some((count, 1.0 - busy / slots))
     }
 
-    fn see_batch(&mut self, seen: &StreamDatagram<'_>) {
-        let goes_on = |batch: &Batch| seen.at.saturating_sub(batch.last) <= self.pause_ns;
-        let Some(batch) = self.state.batch.as_mut().filter(|batch| goes_on(batch)) else {
+    fn record_batch(&mut self, seen: &StreamDatagram<'_>) {
+        let continues = |batch: &Batch| seen.at.saturating_sub(batch.last) <= self.pause_ns;
+        let Some(batch) = self.state.batch.as_mut().filter(|batch| continues(batch)) else {
             if let Some(before) = self.state.batch {
                 self.batch_interval_ns
                     .record(seen.at.saturating_sub(before.first));
@@ -208,7 +208,7 @@ impl Video {
     }
 
     /// RFC 3550, appendix A.8, with times in nanoseconds.
-    fn see_jitter(&mut self, at: u64, sent: i64) {
+    fn record_jitter(&mut self, at: u64, sent: i64) {
         let state = &mut self.state;
         if let Some(last) = state.last {
             let between = match state.tick {
@@ -228,9 +228,9 @@ impl Video {
         state.last = Some(Last { at, sent });
     }
 
-    fn see_frame(&mut self, seen: &StreamDatagram<'_>, rtp: &Rtp, number: u64) {
+    fn record_frame(&mut self, seen: &StreamDatagram<'_>, rtp: &Rtp, number: u64) {
         let batch = self.state.number;
-        let frames = &mut self.state.under_way;
+        let frames = &mut self.state.in_flight;
         if let Some(frame) = frames.iter_mut().find(|f| f.timestamp == rtp.timestamp) {
             frame.last = frame.last.max(seen.at);
             frame.bytes += seen.bytes;
@@ -259,7 +259,7 @@ impl Video {
 
     /// Finishes the oldest frame.
     fn finish_frame(&mut self) {
-        let Some(frame) = self.state.under_way.pop_front() else {
+        let Some(frame) = self.state.in_flight.pop_front() else {
             return;
         };
         let before = self.state.finished.replace(frame);

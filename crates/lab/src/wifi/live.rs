@@ -16,18 +16,18 @@ use super::setup::{Category, Direction};
 use super::traffic::Streams;
 use super::{Impossible, MILLISECOND, Nanos};
 use crate::lateness::Lateness;
-use crate::link::{Counters, MAX_UNDER_WAY};
+use crate::link::{Counters, MAX_IN_FLIGHT};
 
 /// A network that carries datagrams.
 #[derive(Debug)]
 pub struct Live {
     network: Network,
     /// Background traffic.
-    others: Streams,
+    background: Streams,
     category: Category,
     begin: Instant,
-    under_way: HashMap<u64, Datagram>,
-    bytes_under_way: usize,
+    in_flight: HashMap<u64, Datagram>,
+    bytes_in_flight: usize,
     next_id: u64,
     viewers: usize,
     up: Counters,
@@ -57,7 +57,7 @@ pub struct Arrival {
 }
 
 /// First identifier of background packets.
-const OTHERS: u64 = 1 << 63;
+const BACKGROUND_IDS: u64 = 1 << 63;
 
 /// Maximum lag of the background traffic behind the clock while no datagram is in flight.
 const CATCH_UP: Nanos = 50 * MILLISECOND;
@@ -71,17 +71,17 @@ impl Live {
     pub fn new(scenario: &Scenario, begin: Instant, seed: u64) -> Result<Live, Impossible> {
         scenario.check()?;
         let viewers = scenario.viewers();
-        let mut others = Streams::default();
-        for (station, other) in (viewers..).zip(&scenario.others) {
-            others.other(*other, station, seed);
+        let mut background = Streams::default();
+        for (station, stream) in (viewers..).zip(&scenario.background) {
+            background.background(*stream, station, seed);
         }
         Ok(Live {
             network: Network::new(scenario.setup.clone(), scenario.wire, seed)?,
-            others,
+            background,
             category: scenario.video.category,
             begin,
-            under_way: HashMap::new(),
-            bytes_under_way: 0,
+            in_flight: HashMap::new(),
+            bytes_in_flight: 0,
             next_id: 0,
             viewers,
             up: Counters::default(),
@@ -100,25 +100,25 @@ impl Live {
     /// of `on_air` bytes from its IP header on.
     pub fn send(&mut self, now: Instant, to: (Direction, usize), bytes: Vec<u8>, on_air: usize) {
         let at = self.since_begin(now);
-        self.carry_others(at.saturating_sub(1));
+        self.carry_background(at.saturating_sub(1));
         let (way, station) = to;
         let counters = self.counters_of(way);
         counters.sent += 1;
         counters.sent_bytes += bytes.len() as u64;
-        if self.bytes_under_way + bytes.len() > MAX_UNDER_WAY {
+        if self.bytes_in_flight + bytes.len() > MAX_IN_FLIGHT {
             self.counters_of(way).overflowed += 1;
             return;
         }
         let id = self.next_id;
         self.next_id += 1;
-        self.bytes_under_way += bytes.len();
+        self.bytes_in_flight += bytes.len();
         let datagram = Datagram {
             sent: at,
             way,
             station,
             bytes,
         };
-        self.under_way.insert(id, datagram);
+        self.in_flight.insert(id, datagram);
         let offer = Offer {
             way,
             station,
@@ -132,7 +132,7 @@ impl Live {
     /// The next datagram delivered by `now`.
     pub fn poll(&mut self, now: Instant) -> Option<Arrival> {
         let until = self.since_begin(now);
-        self.carry_others(until);
+        self.carry_background(until);
         while let Some(outcome) = self.network.poll(until) {
             match outcome {
                 Outcome::Air(Event::Delivered { at, packet }) => {
@@ -169,14 +169,14 @@ impl Live {
 
     /// When to call [`Live::poll`] next; `None` without traffic.
     pub fn next_timeout(&mut self) -> Option<Instant> {
-        let others = self.others.next_at();
-        let next = if self.under_way.is_empty() {
+        let background = self.background.next_at();
+        let next = if self.in_flight.is_empty() {
             // Periodically, so that the background traffic does not have to catch up all at once.
-            others? + CATCH_UP
+            background? + CATCH_UP
         } else {
             // Earlier background packets come first: they may occupy the channel.
             let own = self.network.next_timeout();
-            own.into_iter().chain(others).min()?
+            own.into_iter().chain(background).min()?
         };
         Some(self.begin + Duration::from_nanos(next))
     }
@@ -201,17 +201,17 @@ impl Live {
     }
 
     fn take(&mut self, id: u64) -> Option<Datagram> {
-        let datagram = self.under_way.remove(&id)?;
-        self.bytes_under_way -= datagram.bytes.len();
+        let datagram = self.in_flight.remove(&id)?;
+        self.bytes_in_flight -= datagram.bytes.len();
         Some(datagram)
     }
 
     /// Sends the background traffic until `until`.
-    fn carry_others(&mut self, until: Nanos) {
-        while self.others.next_at().is_some_and(|at| at <= until)
-            && let Some(mut departure) = self.others.next()
+    fn carry_background(&mut self, until: Nanos) {
+        while self.background.next_at().is_some_and(|at| at <= until)
+            && let Some(mut departure) = self.background.next()
         {
-            departure.offer.id |= OTHERS;
+            departure.offer.id |= BACKGROUND_IDS;
             self.network.send(departure.at, departure.offer);
         }
     }

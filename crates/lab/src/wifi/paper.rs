@@ -106,14 +106,14 @@ pub const SINGLE_PACKET: Nanos = 374_000;
 /// Number of scenarios, each of which is repeated.
 pub const CASES: usize = RATES.len() + 2 * (INTERVALS.len() - 1);
 
-/// Runs the paper's simulations. `go_on` is called before each run with the name of the scenario, and stops by returning false.
+/// Runs the paper's simulations. `keep_going` is called before each run with the name of the scenario, and stops by returning false.
 ///
 /// # Errors
-/// `go_on` returned false.
+/// `keep_going` returned false.
 pub fn run(
     repetition: &Repetition,
     lasting: Nanos,
-    go_on: &mut dyn FnMut(&str) -> bool,
+    keep_going: &mut dyn FnMut(&str) -> bool,
 ) -> Result<Table, Unfinished> {
     let mut case = |name: String, reading: &str, video: Video| {
         let scenario = Scenario {
@@ -122,7 +122,7 @@ pub fn run(
             ..Scenario::paper()
         };
         let told = format!("{name}{reading}");
-        let summary = repetition.run(&scenario, &mut || go_on(&told))?;
+        let summary = repetition.run(&scenario, &mut || keep_going(&told))?;
         Ok::<Case, Unfinished>(Case { name, summary })
     };
     let mut rates = Vec::new();

@@ -110,7 +110,7 @@ impl Recording {
         let station = scenario.setup.stations.first().cloned();
         let station = station.ok_or_else(|| Impossible("no station".into()))?;
         let viewers = self.stations.max(scenario.viewers());
-        let others = scenario.others.len();
+        let others = scenario.background.len();
         let missing = (viewers + others).saturating_sub(scenario.setup.stations.len());
         let more = std::iter::repeat_n(station, missing);
         // Background stations remain the last.
@@ -123,8 +123,8 @@ impl Recording {
         let category = scenario.video.category;
         // Background traffic is the scenario's.
         let mut streams = super::traffic::Streams::default();
-        for (station, other) in (viewers..).zip(&scenario.others) {
-            streams.other(*other, station, seed);
+        for (station, stream) in (viewers..).zip(&scenario.background) {
+            streams.background(*stream, station, seed);
         }
         let background = streams.take_while(|d| d.at < end);
         let mut all: Vec<Departure> = self.departures.clone();

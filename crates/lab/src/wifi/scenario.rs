@@ -3,7 +3,7 @@
 use super::bss::{Event, Sent};
 use super::network::{Account, Network, Outcome};
 use super::setup::{Category, Direction, Setup};
-use super::traffic::{Departure, Other, Periodic, Streams, Video};
+use super::traffic::{Background, Departure, Periodic, Streams, Video};
 use super::{Impossible, Nanos, SECOND};
 
 /// Parameters of a run.
@@ -18,7 +18,7 @@ pub struct Scenario {
     /// Uplink traffic of each viewer.
     pub uplink: Option<Periodic>,
     /// Background stations, the last ones: they have only background traffic.
-    pub others: Vec<Other>,
+    pub background: Vec<Background>,
     /// Duration.
     pub lasting: Nanos,
 }
@@ -32,7 +32,7 @@ impl Scenario {
             wire: Some(1_000_000_000),
             video: Video::default(),
             uplink: Some(Periodic::default()),
-            others: Vec::new(),
+            background: Vec::new(),
             lasting: 10 * SECOND,
         }
     }
@@ -44,8 +44,8 @@ impl Scenario {
     pub fn check(&self) -> Result<(), Impossible> {
         self.setup.timing()?;
         self.video.check()?;
-        self.others.iter().try_for_each(Other::check)?;
-        if self.others.len() >= self.setup.stations.len() {
+        self.background.iter().try_for_each(Background::check)?;
+        if self.background.len() >= self.setup.stations.len() {
             let what = "every station is a background station: stations must exceed the background streams";
             return Err(Impossible(what.into()));
         }
@@ -63,7 +63,7 @@ impl Scenario {
     /// Number of viewers, the first stations.
     #[must_use]
     pub fn viewers(&self) -> usize {
-        self.setup.stations.len() - self.others.len()
+        self.setup.stations.len() - self.background.len()
     }
 
     /// All traffic, with its times.
@@ -77,8 +77,8 @@ impl Scenario {
                 streams.periodic(uplink, station, seed);
             }
         }
-        for (station, other) in (viewers..).zip(&self.others) {
-            streams.other(*other, station, seed);
+        for (station, stream) in (viewers..).zip(&self.background) {
+            streams.background(*stream, station, seed);
         }
         streams
     }

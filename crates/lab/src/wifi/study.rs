@@ -76,14 +76,14 @@ pub enum Unfinished {
 }
 
 impl Repetition {
-    /// Runs a scenario repeatedly. `go_on` is called before each run, and stops by returning false.
+    /// Runs a scenario repeatedly. `keep_going` is called before each run, and stops by returning false.
     ///
     /// # Errors
-    /// The scenario is impossible, or `go_on` returned false.
+    /// The scenario is impossible, or `keep_going` returned false.
     pub fn run(
         &self,
         scenario: &Scenario,
-        go_on: &mut dyn FnMut() -> bool,
+        keep_going: &mut dyn FnMut() -> bool,
     ) -> Result<Summary, Unfinished> {
         if self.runs == 0 {
             let what = "0 runs are too few: at least 1";
@@ -92,7 +92,7 @@ impl Repetition {
         scenario.check()?;
         let mut runs = Vec::new();
         for number in 0..u64::from(self.runs) {
-            if !go_on() {
+            if !keep_going() {
                 return Err(Unfinished::Interrupted);
             }
             runs.push(scenario.run(self.seed.wrapping_add(number))?);
@@ -123,7 +123,7 @@ impl Summary {
             collided: taken(|run| run.collided),
             found: each(&|run| share(run.account.found, run.account.came)),
             found_some: each(&|run| percent(run.account.found_some, run.account.came)),
-            transmissions: each(&|run| Some(a_second(run.attempted.len() as f64, run))),
+            transmissions: each(&|run| Some(per_second(run.attempted.len() as f64, run))),
             lost: each(&|run| {
                 let account = run.account;
                 percent(account.refused + account.given_up, account.offered)
@@ -132,7 +132,7 @@ impl Summary {
                 let whole = run.frames.len() as u64;
                 percent(run.broken_frames, run.broken_frames + whole)
             }),
-            throughput: each(&|run| Some(a_second(run.bytes as f64 * 8.0 / 1e6, run))),
+            throughput: each(&|run| Some(per_second(run.bytes as f64 * 8.0 / 1e6, run))),
         }
     }
 }
@@ -145,7 +145,7 @@ fn percent(part: u64, of: u64) -> Option<f64> {
     share(part, of).map(|share| share * 100.0)
 }
 
-fn a_second(count: f64, run: &Run) -> f64 {
+fn per_second(count: f64, run: &Run) -> f64 {
     count * SECOND as f64 / run.lasted as f64
 }
 

@@ -73,7 +73,7 @@ impl Default for Periodic {
 
 /// Background traffic: a Poisson process of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Other {
+pub struct Background {
     /// Bits per second.
     pub bitrate: u64,
     /// Bytes of a packet.
@@ -134,8 +134,8 @@ enum Kind {
         periodic: Periodic,
         next: Nanos,
     },
-    Other {
-        other: Other,
+    Background {
+        background: Background,
         last: Nanos,
     },
 }
@@ -186,7 +186,7 @@ impl Video {
 /// Maximum number of packets per frame: about 1 GB.
 const MOST_PACKETS: u64 = 1 << 20;
 
-impl Other {
+impl Background {
     /// Checks whether such traffic is possible.
     ///
     /// # Errors
@@ -224,10 +224,17 @@ impl Streams {
     }
 
     /// Adds background traffic from or to a station.
-    pub fn other(&mut self, other: Other, station: usize, seed: u64) {
-        let way = u64::from(other.way == Direction::Up);
+    pub fn background(&mut self, background: Background, station: usize, seed: u64) {
+        let way = u64::from(background.way == Direction::Up);
         let random = Random::new(seed, (8 + way) << 32 | station as u64);
-        self.add(Kind::Other { other, last: 0 }, station, random);
+        self.add(
+            Kind::Background {
+                background,
+                last: 0,
+            },
+            station,
+            random,
+        );
     }
 
     /// Time of the next packet.
@@ -301,12 +308,12 @@ impl Source {
                     frame: None,
                 }
             }
-            Kind::Other { other, last } => {
-                let bits = u64::from(other.bytes) * 8 * SECOND;
-                *last += self.random.exponential(bits / other.bitrate.max(1));
+            Kind::Background { background, last } => {
+                let bits = u64::from(background.bytes) * 8 * SECOND;
+                *last += self.random.exponential(bits / background.bitrate.max(1));
                 Departure {
                     at: *last,
-                    offer: offer(other.way, other.category, other.bytes),
+                    offer: offer(background.way, background.category, background.bytes),
                     frame: None,
                 }
             }
@@ -411,7 +418,7 @@ mod tests {
     #[test]
     fn streams_are_merged_in_the_order_of_time_and_numbered() {
         let mut streams = Streams::default();
-        let other = Other {
+        let background = Background {
             bitrate: 20_000_000,
             bytes: 1500,
             way: Direction::Up,
@@ -419,7 +426,7 @@ mod tests {
         };
         streams.video(Video::default(), 0, 1);
         streams.periodic(Periodic::default(), 0, 1);
-        streams.other(other, 1, 1);
+        streams.background(background, 1, 1);
         let all: Vec<Departure> = streams.take_while(|d| d.at < 5 * SECOND).collect();
         assert!(all.is_sorted_by_key(|d| d.at));
         assert!((0..).zip(&all).all(|(n, d)| d.offer.id == n));
@@ -428,8 +435,8 @@ mod tests {
             all.iter().filter(of).count()
         };
         assert_eq!(count(0, 175), 1202);
-        let other = count(1, 1500) as f64 * 1500.0 * 8.0 / 5.0;
-        assert!((19e6..21e6).contains(&other), "{other}");
+        let rate = count(1, 1500) as f64 * 1500.0 * 8.0 / 5.0;
+        assert!((19e6..21e6).contains(&rate), "{rate}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::rate::RateRule;
 use super::scenario::Scenario;
 use super::setup::{Category, Delivery, Direction, Edca, Moment, Setup, Station};
 use super::timing::Profile;
-use super::traffic::{Batches, Other, Periodic};
+use super::traffic::{Background, Batches, Periodic};
 use super::{Impossible, MILLISECOND, Nanos};
 use crate::script;
 
@@ -18,7 +18,7 @@ use crate::script;
 struct Draft {
     scenario: Scenario,
     viewers: usize,
-    others: Vec<Other>,
+    background: Vec<Background>,
     air: Air,
     /// The SNR of the last viewer, if different.
     far: Option<f64>,
@@ -41,7 +41,7 @@ pub fn parse(text: &str) -> Result<Scenario, Impossible> {
     let mut draft = Draft {
         scenario: Scenario::paper(),
         viewers: 1,
-        others: Vec::new(),
+        background: Vec::new(),
         air: Air::losing(0.1),
         far: None,
         rate: RateRule::Fixed,
@@ -88,7 +88,7 @@ impl Draft {
         let Draft {
             mut scenario,
             viewers,
-            others,
+            background,
             air,
             far,
             rate,
@@ -101,9 +101,9 @@ impl Draft {
         }
         // Background stations have the SNR of the first.
         let other = scenario.setup.stations.first().cloned();
-        let stations = others.iter().filter_map(|_| other.clone());
+        let stations = background.iter().filter_map(|_| other.clone());
         scenario.setup.stations.extend(stations);
-        scenario.others = others;
+        scenario.background = background;
         scenario
     }
 }
@@ -174,7 +174,7 @@ const WORDS: [Word; 32] = [
         name: "background",
         value: "RATE[,WAY[,BYTES]]",
         help: "adds a station with background traffic, up or down [up,1500]",
-        set: |draft, value| other(value).map(|other| draft.others.extend(other)),
+        set: |draft, value| background(value).map(|stream| draft.background.extend(stream)),
     },
     Word {
         name: "background-category",
@@ -182,7 +182,10 @@ const WORDS: [Word; 32] = [
         help: "category of the preceding background [best-effort]",
         set: |draft, value| {
             let category = category(value)?;
-            draft.others.iter_mut().for_each(|o| o.category = category);
+            draft
+                .background
+                .iter_mut()
+                .for_each(|o| o.category = category);
             Ok(())
         },
     },
@@ -426,7 +429,7 @@ fn accesses(draft: &mut Draft) -> impl Iterator<Item = &mut super::setup::Access
     edca.access_point.iter_mut().chain(&mut edca.station)
 }
 
-fn other(text: &str) -> Result<Option<Other>, String> {
+fn background(text: &str) -> Result<Option<Background>, String> {
     unless_none(text, |text| {
         let mut parts = text.split(',');
         let rate = script::rate(parts.next().unwrap_or_default())?;
@@ -439,7 +442,7 @@ fn other(text: &str) -> Result<Option<Other>, String> {
         if parts.next().is_some() {
             return Err("expected rate, direction and bytes: 20M,up,1500".into());
         }
-        Ok(Other {
+        Ok(Background {
             bitrate: rate.0,
             bytes,
             way,
@@ -529,11 +532,11 @@ mod tests {
         assert_eq!(scenario.setup.delivery, Delivery::InOrder);
         assert_eq!(scenario.uplink.unwrap().category, Category::Video);
         assert_eq!(scenario.video.batches, Batches::Exactly(1));
-        let [other] = scenario.others[..] else {
-            panic!("{:?}", scenario.others)
+        let [stream] = scenario.background[..] else {
+            panic!("{:?}", scenario.background)
         };
         assert_eq!(
-            (other.way, other.bytes, other.bitrate),
+            (stream.way, stream.bytes, stream.bitrate),
             (Direction::Down, 1000, 20_000_000)
         );
     }

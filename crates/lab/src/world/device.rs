@@ -31,7 +31,7 @@ pub struct Device {
     /// Whether it plays audio.
     pub with_audio: bool,
     /// Whether it shows two views.
-    pub sees_both: bool,
+    pub two_views: bool,
 }
 
 impl Device {
@@ -47,7 +47,7 @@ impl Device {
             wakeups: Wakeups::default(),
             stamps: true,
             with_audio: false,
-            sees_both: false,
+            two_views: false,
             clock: Clock {
                 offset: 7_000_000_000_000 * i64::from(number),
                 ppm: 40 - 30 * i64::from(number),
@@ -58,7 +58,7 @@ impl Device {
     /// The requested streams.
     pub(super) fn streams(&self) -> Vec<StreamOffer> {
         let sound = self.with_audio.then_some(tone::OFFER);
-        let views = self.sees_both.then(two_views);
+        let views = self.two_views.then(two_views);
         sound.into_iter().chain(views).collect()
     }
 

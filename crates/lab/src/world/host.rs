@@ -257,7 +257,7 @@ impl World {
         let size = content.map(|content| content.bytes(plan.qp, plan.is_key()));
         let coding = view.source.code(self.now, &plan, size);
         if let Some(frames) = coding.clean_after {
-            self.waves_sent.push((plan.frame, frames));
+            self.refreshes_sent.push((plan.frame, frames));
         }
         if plan.is_key() {
             self.key_frames_sent.push((plan.frame, self.now));

@@ -165,7 +165,7 @@ impl Machine {
             self.take((now, mine, arrived), &datagram, views);
         }
         self.control.handle_timeout(mine);
-        self.hand_out(now, mine, views);
+        self.output(now, mine, views);
         self.playout.media.check_invariants();
         self.control.check_invariants();
         self.check_clock(now, mine);
@@ -190,7 +190,7 @@ impl Machine {
             Ok(()) | Err(Reject::Replayed) => {}
             Err(reject) => panic!("an honest host was refused: {reject}"),
         }
-        self.hand_out(now, mine, views);
+        self.output(now, mine, views);
     }
 
     fn send_up(&mut self, now: Instant) -> bool {
@@ -208,7 +208,7 @@ impl Machine {
     }
 
     /// Stands in for decoders, display and loudspeaker.
-    fn hand_out(&mut self, now: Instant, mine: Instant, views: &[View]) {
+    fn output(&mut self, now: Instant, mine: Instant, views: &[View]) {
         while let Some(event) = self.control.poll_event() {
             match event {
                 ClientEvent::Announced(view, newest) => {

@@ -158,7 +158,7 @@ pub(super) fn configurations() -> Vec<Configuration> {
         (0..=all).map(|with| Configuration::without(&cumulative_step(with), (with..all).collect()));
     // The last step but one is ours without the last factor.
     let leave_one_out =
-        (0..all - 1).map(|factor| Configuration::without(&lacking(factor), vec![factor]));
+        (0..all - 1).map(|factor| Configuration::without(&without_factor(factor), vec![factor]));
     let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let alternatives = ALTERNATIVES.iter().map(|(name, words)| Configuration {
         more: owned(words),
@@ -196,7 +196,7 @@ pub(super) fn cumulative_step(with: usize) -> String {
 }
 
 /// Ours without `factor`.
-pub(super) fn lacking(factor: usize) -> String {
+pub(super) fn without_factor(factor: usize) -> String {
     if factor + 1 == FACTORS.len() {
         return cumulative_step(factor);
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::configuration::{
-    ALTERNATIVES, BUSY_OTHER, BUSY_OURS, FACTORS, LINKS, cumulative_step, lacking,
+    ALTERNATIVES, BUSY_OTHER, BUSY_OURS, FACTORS, LINKS, cumulative_step, without_factor,
 };
 use crate::bench::journey::Step;
 use crate::bench::machine::{Machine, QUIET};
@@ -149,7 +149,7 @@ impl Measured {
     pub(super) fn leave_one_out(&self) -> Vec<Row> {
         let ours = cumulative_step(FACTORS.len());
         let rows = FACTORS.iter().enumerate().map(|(factor, what)| {
-            let mut row = self.row(&lacking(factor), what.instead, Some(&ours));
+            let mut row = self.row(&without_factor(factor), what.instead, Some(&ours));
             row.name = format!("without {}", what.name);
             // Its worth is the loss without it.
             row.worth_ms = row.worth_ms.map(|worth| -worth);

@@ -1,4 +1,4 @@
-use super::configuration::{FACTORS, configurations, cumulative_step, lacking};
+use super::configuration::{FACTORS, configurations, cumulative_step, without_factor};
 use super::rows::{Measured, Run};
 use super::*;
 use crate::baseline::OPTION;
@@ -53,8 +53,12 @@ fn worth_is_clear_if_the_ranges_are_apart() {
     for (repetition, (own, without)) in [(5.0, 9.0), (6.0, 7.0), (5.5, 8.0)].iter().enumerate() {
         let repetition = u32::try_from(repetition).unwrap();
         measured.runs.push(run(&ours, repetition, *own));
-        measured.runs.push(run(&lacking(0), repetition, *without));
-        measured.runs.push(run(&lacking(1), repetition, *own + 0.2));
+        measured
+            .runs
+            .push(run(&without_factor(0), repetition, *without));
+        measured
+            .runs
+            .push(run(&without_factor(1), repetition, *own + 0.2));
     }
     measured
         .failed

@@ -22,7 +22,7 @@ use super::idle::Awake;
 /// How long before a message is due its receiver starts to spin: the p99 of a timer's wake-up
 /// latency here (the floor of `openuvr lab jitter`).
 const LEAD: Duration = Duration::from_micros(150);
-/// How long it spins at most before it sleeps: a tenth of a core at 240 messages a second.
+/// How long it spins at most before it sleeps: a tenth of a core at 240 messages per second.
 const SPIN: Duration = Duration::from_micros(400);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -82,7 +82,7 @@ impl Condition {
 /// Rate and duration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    /// Messages a second.
+    /// Messages per second.
     pub(super) rate: f64,
     pub(super) seconds: f64,
 }

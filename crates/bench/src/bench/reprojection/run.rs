@@ -34,7 +34,7 @@ use crate::screen::{Area, Screen};
 const HALF_APART: f32 = 0.0315;
 
 /// Timeout of pairing and the first pictures.
-const BEGINS_WITHIN: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Polling interval of new poses.
 const LOOK: Duration = Duration::from_millis(1);
@@ -201,7 +201,7 @@ fn serve(
         if visible.is_none() {
             if !lock(shown).is_empty() {
                 visible = Some(now);
-            } else if now.since(began) > BEGINS_WITHIN {
+            } else if now.since(began) > START_TIMEOUT {
                 bail!("no picture was visible{}", client.last_words());
             }
         }

@@ -48,7 +48,7 @@ pub(in crate::bench) struct Account {
 }
 
 /// Timeout of a video player's first frame.
-const COMES_WITHIN: Duration = Duration::from_secs(30);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The running observers. The browser is dropped last.
 struct RunningObservers {
@@ -77,7 +77,7 @@ impl Rig<'_> {
         });
         if let Some(mut watching) = watching {
             // A stopped process would not handle SIGTERM.
-            watching.go_on();
+            watching.resume();
         }
         let stream = stream?;
         let record = std::fs::read_to_string(of.csv)?;
@@ -114,7 +114,7 @@ impl RunningObservers {
         Ok(watching)
     }
 
-    fn go_on(&mut self) {
+    fn resume(&mut self) {
         self.signal_last(Signal::CONT);
     }
 
@@ -158,7 +158,7 @@ fn player(url: &str, folder: &Path) -> Result<Child> {
     let log = folder.join("log");
     let mut player = Child::start("video player", command, Some(&log))
         .context("a video player is needed: apt install ffmpeg")?;
-    let until = clock::now() + COMES_WITHIN;
+    let until = clock::now() + CONNECT_TIMEOUT;
     while frames_of(&progress) == 0 {
         player.check()?;
         if clock::now() > until {

@@ -7,7 +7,7 @@ use anyhow::Result;
 use openuvr_lab::link::Impairment;
 use openuvr_proto::time::Instant;
 
-use super::{Drawn, ON_ITS_WAY, Rig, SEED};
+use super::{Drawn, GRACE_PERIOD, Rig, SEED};
 use crate::bench::emulated::Emulated;
 use crate::bench::journey::{self, Row};
 use crate::bench::keys::Keys;
@@ -109,7 +109,7 @@ impl Rig<'_> {
             query: "",
             link: link.as_ref().map(|link| link.listens.port()),
         })?;
-        browser.until_it_plays(&tab)?;
+        browser.wait_until_playing(&tab)?;
         browser.watch(&tab)?;
 
         let scene = Drawn::open(self.near.name())?;
@@ -129,7 +129,7 @@ impl Rig<'_> {
             (Some(before), Some(after)) => after.rate_since(&before),
             _ => None,
         };
-        self.pass(ON_ITS_WAY, &mut || check(&mut browser))?;
+        self.pass(GRACE_PERIOD, &mut || check(&mut browser))?;
 
         let keys = Keys::watch(self.near.name(), self.setup.sched)?;
         for press in 0..of.presses {
@@ -139,7 +139,7 @@ impl Rig<'_> {
             let apart = Duration::from_micros(60_000 + u64::from(press) * 6_180 % 16_667);
             self.pass(apart, &mut || Ok(()))?;
         }
-        self.pass(ON_ITS_WAY, &mut || Ok(()))?;
+        self.pass(GRACE_PERIOD, &mut || Ok(()))?;
         let pressed = keys.pressed();
         let watched = browser.watched(&tab)?;
         let (host_id, browser_id) = (host.child.id(), browser.id());
@@ -149,7 +149,7 @@ impl Rig<'_> {
         host.child.stop_by_itself();
         let mut record = journey::parse(&std::fs::read_to_string(&csv)?)?;
         for row in &mut record {
-            row.put_on_our_clock(watched.began);
+            row.convert_to_our_clock(watched.began);
         }
         let drawn = first + 1..=last;
         let sightings = watched

@@ -30,11 +30,11 @@ impl Drawn {
 
 /// Timeout of a picture: with all cores busy decoding video in a browser, the scene was not
 /// scheduled for a second.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Retries until there is a result.
 fn again<T>(mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
-    let until = clock::now() + PATIENCE;
+    let until = clock::now() + TIMEOUT;
     while clock::now() < until {
         if let Some(found) = look()? {
             return Ok(found);

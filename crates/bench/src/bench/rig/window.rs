@@ -73,7 +73,7 @@ impl Rig<'_> {
             query: "",
             link: None,
         })?;
-        browser.until_it_plays(&tab)?;
+        browser.wait_until_playing(&tab)?;
         browser.run(&tab, &self.alone_in_window(less))?;
 
         let children = [("host", host.child.id()), ("receiver", browser.id())];
@@ -88,7 +88,7 @@ impl Rig<'_> {
         host.child.stop_by_itself();
         let mut record = journey::parse(&std::fs::read_to_string(&csv)?)?;
         for row in &mut record {
-            row.put_on_our_clock(began);
+            row.convert_to_our_clock(began);
         }
         let sightings = Vec::from_iter(case.samples.iter().map(|sample| sample.sighting));
         let rows = journey::join_by_capture(&sightings, &record);

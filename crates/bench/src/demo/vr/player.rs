@@ -18,7 +18,7 @@ use crate::pair::Host;
 /// The client's report of a frame.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct DisplayedFrame {
-    /// Whether it was displayed whole.
+    /// Whether it was displayed completely.
     pub(super) whole: bool,
     /// When it was submitted to the display.
     pub(super) submitted: Option<Instant>,

@@ -33,7 +33,7 @@ const OF_ALL_CORES: f64 = 0.8;
 /// Timeout of a probe's start: a JVM on a busy machine.
 const READY: Duration = Duration::from_secs(30);
 /// Polling interval of a running probe.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Sizes of the cells.
 #[derive(Clone, Copy, Debug)]
@@ -253,7 +253,7 @@ impl Probes {
         let _ = stdin.write_all(b"go\n");
         let until = clock::now() + limit;
         let why = loop {
-            match lines.recv_timeout(LOOK_EVERY) {
+            match lines.recv_timeout(POLL_INTERVAL) {
                 Err(RecvTimeoutError::Disconnected) => break None,
                 _ if stop.load(Ordering::Relaxed) => break Some("interrupted".to_owned()),
                 _ if clock::now() >= until => {

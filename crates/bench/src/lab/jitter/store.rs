@@ -17,7 +17,7 @@ impl Store {
         Ok(Store(path))
     }
 
-    pub(super) fn keep(&self, measured: &Measured) -> Result<()> {
+    pub(super) fn save(&self, measured: &Measured) -> Result<()> {
         let path = self.file(&measured.cell);
         std::fs::write(&path, serde_json::to_vec(measured)?)
             .with_context(|| format!("can't write {}", path.display()))

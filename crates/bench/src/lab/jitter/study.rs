@@ -123,9 +123,9 @@ pub(super) fn write(
         let name = format!("outliers-{}.svg", cell.cell.replace('/', "-"));
         folder.plot(&name, &outliers(&cell.cell, &cell.analysis))?;
     }
-    folder.keep("conditions", serde_json::to_value(conditions)?);
-    folder.keep("incomplete", json!(incomplete));
-    folder.keep("cells", all.iter().map(as_json).collect());
+    folder.add_data("conditions", serde_json::to_value(conditions)?);
+    folder.add_data("incomplete", json!(incomplete));
+    folder.add_data("cells", all.iter().map(as_json).collect());
     folder.finish()
 }
 
@@ -455,7 +455,7 @@ pub(super) fn write_files(out: &Path, all: &[(String, Analysis)]) -> Result<()> 
     let files = all
         .iter()
         .map(|(file, analysis)| json!({"file": file, "analysis": analysis}));
-    folder.keep("files", files.collect());
+    folder.add_data("files", files.collect());
     folder.finish()
 }
 

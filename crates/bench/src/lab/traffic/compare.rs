@@ -241,7 +241,7 @@ pub(super) fn show(folder: &mut Folder, captures: &[Capture], rows: &[Row]) -> R
             })
         })
         .collect();
-    folder.keep("paper", json!({ "rows": rows }));
+    folder.add_data("paper", json!({ "rows": rows }));
     Ok(())
 }
 

@@ -198,7 +198,7 @@ fn streams(analysis: &Analysis) -> Rows {
     analysis.streams.iter().map(row).collect()
 }
 
-/// Megabits a second, over all of the capture.
+/// Megabits per second, over all of the capture.
 pub(super) fn load(found: &StreamFound, analysis: &Analysis) -> Option<f64> {
     let seconds = analysis.seconds();
     (seconds > 0.0).then(|| found.bytes() * 8.0 / seconds / 1e6)

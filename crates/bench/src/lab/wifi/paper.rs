@@ -26,7 +26,7 @@ pub(super) fn run(settings: &RunSettings, out: &Path) -> Result<ExitCode> {
             case += 1;
             eprintln!("{case} of {CASES}: {name}");
         }
-        settings.goes_on()
+        settings.keep_going()
     });
     let table = match table {
         Ok(table) => table,
@@ -159,7 +159,7 @@ fn write(folder: &mut Folder, table: &Table) -> Result<()> {
     folder.paragraph(
         "All quantities of all cases are in cases.csv, and with their intervals in wifi.json.",
     );
-    folder.keep("paper", as_json(table));
+    folder.add_data("paper", as_json(table));
     Ok(())
 }
 

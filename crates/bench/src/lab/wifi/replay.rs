@@ -36,7 +36,7 @@ pub(super) fn run(
     let mut folder = settings.folder(out, &title)?;
     let (mut runs, mut sent) = (Vec::new(), Vec::new());
     for number in 0..u64::from(settings.repetition.runs) {
-        if !settings.goes_on() {
+        if !settings.keep_going() {
             bail!("interrupted");
         }
         let seed = settings.repetition.seed.wrapping_add(number);
@@ -63,8 +63,8 @@ pub(super) fn run(
     folder.table(Some("table.csv"), &heads, &rows)?;
     packets(&folder, &sent, &runs)?;
     folder.plot("delays.svg", &curves(&runs))?;
-    folder.keep("values", quantities::as_json(&summary));
-    folder.keep(
+    folder.add_data("values", quantities::as_json(&summary));
+    folder.add_data(
         "recording",
         json!({
             "packets": recording.departures.len(), "stations": recording.stations,

@@ -67,7 +67,7 @@ pub(super) fn run(
     // Parse all values first: a sweep must not fail in the middle because of its last value.
     let cases = cases(words, &varied)?;
     let mut folder = settings.folder(out, "A Wi-Fi network in the model")?;
-    folder.keep("words", words.into());
+    folder.add_data("words", words.into());
     let (mut found, mut interrupted) = (Vec::new(), false);
     for (number, (values, scenario)) in (1..).zip(&cases) {
         let scenario = Scenario {
@@ -79,7 +79,7 @@ pub(super) fn run(
         }
         match settings
             .repetition
-            .run(&scenario, &mut || settings.goes_on())
+            .run(&scenario, &mut || settings.keep_going())
         {
             Ok(summary) => found.push(CaseResult {
                 values: values.clone(),
@@ -170,7 +170,7 @@ fn one(folder: &mut Folder, found: &[CaseResult]) -> Result<()> {
     let heads = ["what", "mean"];
     print_table(&heads, &rows);
     folder.table(Some("table.csv"), &heads, &rows)?;
-    folder.keep("values", quantities::as_json(&found.summary));
+    folder.add_data("values", quantities::as_json(&found.summary));
     Ok(())
 }
 
@@ -220,8 +220,8 @@ fn several(folder: &mut Folder, varied: &[Varied], found: &[CaseResult]) -> Resu
     let varied = varied
         .iter()
         .map(|word| json!({"name": word.name, "values": word.values}));
-    folder.keep("varied", Value::Array(varied.collect()));
-    folder.keep("cases", Value::Array(cases.collect()));
+    folder.add_data("varied", Value::Array(varied.collect()));
+    folder.add_data("cases", Value::Array(cases.collect()));
     Ok(())
 }
 

@@ -11,11 +11,11 @@ use crate::wifi::{MICROSECOND, Radio, SECOND, Timing};
 fn the_papers_figures_are_reproduced() {
     let repetition = Repetition { runs: 10, seed: 1 };
     let mut asked = Vec::new();
-    let mut go_on = |name: &str| {
+    let mut keep_going = |name: &str| {
         asked.push(name.to_owned());
         true
     };
-    let table = paper::run(&repetition, 10 * SECOND, &mut go_on).unwrap();
+    let table = paper::run(&repetition, 10 * SECOND, &mut keep_going).unwrap();
     assert_eq!(asked.len(), 10 * paper::CASES);
     asked.dedup();
     assert_eq!(
