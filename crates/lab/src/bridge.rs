@@ -155,8 +155,8 @@ impl Bridge {
         let origin = self.origin;
         let now = || Instant(0) + origin.elapsed();
         loop {
-            for way in [&mut self.up, &mut self.down] {
-                way.release(&now, &mut self.report);
+            for direction in [&mut self.up, &mut self.down] {
+                direction.release(&now, &mut self.report);
             }
             self.release_from_air(&now);
             if self.wait(now())? {
@@ -165,8 +165,8 @@ impl Bridge {
                 (self.report.up, self.report.down) = counters;
                 return Ok(self.report);
             }
-            for way in [&mut self.up, &mut self.down] {
-                way.read(&now, &mut self.buffer, self.air.as_mut(), &mut self.report)?;
+            for direction in [&mut self.up, &mut self.down] {
+                direction.read(&now, &mut self.buffer, self.air.as_mut(), &mut self.report)?;
             }
         }
     }
@@ -175,11 +175,11 @@ impl Bridge {
         let started = now();
         while let Some(arrival) = self.air.as_mut().and_then(|air| air.poll(started)) {
             self.report.lateness.record(now().since(arrival.due));
-            let way = match arrival.way {
+            let direction = match arrival.direction {
                 Direction::Up => &self.up,
                 Direction::Down => &self.down,
             };
-            way.put(&arrival.bytes, &mut Vec::new(), &mut self.report);
+            direction.put(&arrival.bytes, &mut Vec::new(), &mut self.report);
         }
     }
 
@@ -192,7 +192,9 @@ impl Bridge {
             PollFd::new(&self.down.from.socket, PollFlags::IN),
         ];
         let ways = [&self.up, &self.down];
-        let due = ways.iter().filter_map(|way| way.link.next_timeout());
+        let due = ways
+            .iter()
+            .filter_map(|direction| direction.link.next_timeout());
         let due = due.chain(air).min();
         let timeout = due.map(|due| {
             let left = due.since(now);
@@ -253,12 +255,12 @@ impl BridgePath {
                     return Err(HopError::new(what, error));
                 }
             };
-            let (link, way) = (&mut self.link, self.on_air);
+            let (link, direction) = (&mut self.link, self.on_air);
             let mut carry = |frame: Vec<u8>| match &mut air {
                 None => link.send(now(), frame),
                 Some(air) => {
                     let packet = frame.len().saturating_sub(ETHERNET);
-                    air.send(now(), (way, 0), frame, packet);
+                    air.send(now(), (direction, 0), frame, packet);
                 }
             };
             let frames = buffer.get(..len);

@@ -299,13 +299,13 @@ impl Hop {
             let sent = flows.find(|flow| flow.station() == Some(arrival.station));
             let sent = sent.is_some_and(|flow| {
                 if let Some(captures) = &mut self.captures {
-                    let end = match arrival.way {
+                    let end = match arrival.direction {
                         Direction::Up => End::Host,
                         Direction::Down => End::Client,
                     };
-                    captures.record(now(), end, arrival.way, flow.client, &arrival.bytes);
+                    captures.record(now(), end, arrival.direction, flow.client, &arrival.bytes);
                 }
-                has_left(|| match arrival.way {
+                has_left(|| match arrival.direction {
                     Direction::Up => flow.socket.send(&arrival.bytes),
                     Direction::Down => self.socket.send_to(&arrival.bytes, flow.client),
                 })
@@ -487,15 +487,21 @@ impl Flow {
     }
 
     /// Puts a datagram on the link.
-    fn carry(&mut self, now: Instant, way: Direction, bytes: Vec<u8>, air: Option<&mut Live>) {
+    fn carry(
+        &mut self,
+        now: Instant,
+        direction: Direction,
+        bytes: Vec<u8>,
+        air: Option<&mut Live>,
+    ) {
         match (&mut self.carrier, air) {
             (Carrier::Station(number), Some(air)) => {
                 let on_air = bytes.len() + HEADERS;
-                air.send(now, (way, *number), bytes, on_air);
+                air.send(now, (direction, *number), bytes, on_air);
             }
             (Carrier::Links(links), _) => {
                 let [up, down] = &mut **links;
-                match way {
+                match direction {
                     Direction::Up => up.send(now, bytes),
                     Direction::Down => down.send(now, bytes),
                 }

@@ -65,13 +65,13 @@ impl LinkCaptures {
         &mut self,
         at: Instant,
         end: End,
-        way: Direction,
+        direction: Direction,
         client: SocketAddr,
         bytes: &[u8],
     ) {
         let nanos = at.since(Instant(0)).as_nanos();
         let at = self.origin + u64::try_from(nanos).unwrap_or(0);
-        let ends = match way {
+        let ends = match direction {
             Direction::Up => (client, self.target),
             Direction::Down => (self.target, client),
         };

@@ -105,7 +105,7 @@ pub struct Generated {
 #[derive(Debug, Clone, Copy)]
 struct Packet {
     at: Nanos,
-    way: Direction,
+    direction: Direction,
     what: PacketContent,
     /// Length of the UDP payload.
     length: usize,
@@ -231,11 +231,11 @@ impl Plan {
         let down = packets
             .iter()
             .enumerate()
-            .filter(|(_, p)| p.way == Direction::Down);
+            .filter(|(_, p)| p.direction == Direction::Down);
         server.extend(down.map(seen));
         let mut client: Vec<Captured> = Vec::new();
         for (packet, arrived) in self.cross(&packets, &mut truth)? {
-            match packets[packet].way {
+            match packets[packet].direction {
                 Direction::Down => client.push(Captured {
                     at: self.client_clock(arrived),
                     packet,
@@ -249,7 +249,7 @@ impl Plan {
         let up = packets
             .iter()
             .enumerate()
-            .filter(|(_, p)| p.way == Direction::Up);
+            .filter(|(_, p)| p.direction == Direction::Up);
         client.extend(up.map(|(packet, sent)| Captured {
             at: self.client_clock(sent.at),
             packet,
@@ -360,7 +360,7 @@ impl Plan {
 
     fn periodic(&self, packets: &mut Vec<Packet>) {
         let mut random = Random::new(self.seed, 22);
-        for (way, bytes, period, what) in PERIODIC {
+        for (direction, bytes, period, what) in PERIODIC {
             let mut at = nanos(random.unit() * period as f64);
             for number in 0.. {
                 if at >= self.lasting {
@@ -368,7 +368,7 @@ impl Plan {
                 }
                 packets.push(Packet {
                     at,
-                    way,
+                    direction,
                     what: what(number),
                     length: length(what(number), number, bytes) - HEADERS,
                     is_lost: false,
@@ -394,13 +394,13 @@ impl Plan {
                     return;
                 };
                 arrived.push((number, at));
-                if packet.way == Direction::Down {
+                if packet.direction == Direction::Down {
                     delays += (at - packets[number].at) as f64;
                     down += 1;
                 }
             }
             Outcome::Air(Event::Sent(sent))
-                if sent.way == Direction::Down && sent.delivered > 0 =>
+                if sent.direction == Direction::Down && sent.delivered > 0 =>
             {
                 aggregates += 1;
                 through += u64::from(sent.delivered);
@@ -412,7 +412,7 @@ impl Plan {
                 note(outcome);
             }
             let offer = Offer {
-                way: packet.way,
+                direction: packet.direction,
                 station: 0,
                 category: self.wifi.video.category,
                 id,
@@ -441,7 +441,7 @@ fn video(
 ) -> Packet {
     Packet {
         at,
-        way: Direction::Down,
+        direction: Direction::Down,
         what: PacketContent::Rtp {
             ssrc,
             payload_type,
@@ -465,7 +465,7 @@ impl Generated {
         let mut writer = CaptureWriter::new(file, APPLICATION)?;
         for seen in captured {
             let packet = &self.packets[seen.packet];
-            let ends = match packet.way {
+            let ends = match packet.direction {
                 Direction::Down => (server, client),
                 Direction::Up => (client, server),
             };

@@ -114,7 +114,7 @@ impl<V> Thinned<V> {
 #[derive(Debug, Clone, Copy)]
 struct Sighting {
     at: u64,
-    way: Direction,
+    direction: Direction,
     is_video: bool,
     /// Another packet had the same first bytes.
     is_double: bool,
@@ -143,12 +143,12 @@ impl End {
         let (first, last) = self.span.unwrap_or((seen.at, seen.at));
         self.span = Some((first.min(seen.at), last.max(seen.at)));
         let tells = seen.payload.get(..ID_BYTES.min(seen.length));
-        let (Some(way), Some(tells)) = (seen.key.way(server), tells) else {
+        let (Some(direction), Some(tells)) = (seen.key.direction(server), tells) else {
             return;
         };
         let sighting = Sighting {
             at: seen.at,
-            way,
+            direction,
             is_video: matches!(seen.key.kind, Kind::Rtp | Kind::OpenUvrMedia),
             is_double: false,
         };
@@ -157,7 +157,7 @@ impl End {
             let double = |before: &mut Sighting| before.is_double = true;
             place.and_modify(double).or_insert(sighting);
         }
-        if let (Content::Rtp(rtp), Direction::Down) = (seen.content, way) {
+        if let (Content::Rtp(rtp), Direction::Down) = (seen.content, direction) {
             let place = self.frames.entry(key(&(rtp.ssrc, rtp.timestamp)));
             if let Some(place) = place {
                 let frame = place.or_insert((seen.at, seen.at));
@@ -181,7 +181,7 @@ struct Pair {
     at: f64,
     /// Client's time minus server's, ns.
     apart: f64,
-    way: Direction,
+    direction: Direction,
     is_video: bool,
 }
 
@@ -237,7 +237,7 @@ fn joined(
     };
     for pair in &all.1 {
         let apart = pair.apart - clock.at(pair.at);
-        let (crossing, delay) = match pair.way {
+        let (crossing, delay) = match pair.direction {
             Direction::Down => (&mut result.down, apart),
             Direction::Up => (&mut result.up, -apart),
         };
@@ -276,7 +276,7 @@ const MAX_DELAY: f64 = 200e6;
 fn count(
     from: &End,
     to: &End,
-    way: Direction,
+    direction: Direction,
     there: &dyn Fn(u64) -> f64,
     crossing: &mut Crossing,
 ) {
@@ -286,7 +286,7 @@ fn count(
     for (key, sighting) in &from.packets.values {
         let at = there(sighting.at);
         let is_within = at >= first as f64 && at + MAX_DELAY <= last as f64;
-        if sighting.way != way || sighting.is_double || !is_within {
+        if sighting.direction != direction || sighting.is_double || !is_within {
             continue;
         }
         crossing.sent += 1;
@@ -302,13 +302,14 @@ fn pairs(server: &End, client: &End) -> (f64, Vec<Pair>) {
             continue;
         };
         // If one capture is short, the two ends may identify different servers.
-        if at_server.is_double || at_client.is_double || at_server.way != at_client.way {
+        if at_server.is_double || at_client.is_double || at_server.direction != at_client.direction
+        {
             continue;
         }
         all.push(Pair {
             at: at_server.at as f64,
             apart: at_client.at as f64 - at_server.at as f64,
-            way: at_server.way,
+            direction: at_server.direction,
             is_video: at_server.is_video,
         });
     }
@@ -386,7 +387,7 @@ fn extremes(pairs: &[Pair], drift: f64) -> (Option<f64>, Option<f64>) {
     let (mut down, mut up) = (None::<f64>, None::<f64>);
     for pair in pairs {
         let apart = pair.apart - drift * pair.at;
-        match pair.way {
+        match pair.direction {
             Direction::Down => down = Some(down.map_or(apart, |least| least.min(apart))),
             Direction::Up => up = Some(up.map_or(apart, |most| most.max(apart))),
         }

@@ -57,7 +57,7 @@ pub struct StreamFound {
     /// Its key.
     pub key: StreamKey,
     /// From or to the server; `None`: neither.
-    pub way: Option<Direction>,
+    pub direction: Option<Direction>,
     /// RTP content, and clock rate.
     pub role: Option<(Role, Option<u32>)>,
     /// Properties of all streams.
@@ -130,7 +130,7 @@ pub fn analyse(open: &mut Open<'_>, window: Window) -> Result<Analysis, NothingF
         }
         streams.push(StreamFound {
             key,
-            way: key.way(server),
+            direction: key.direction(server),
             role: stream.role(),
             stream,
             video,
@@ -138,8 +138,8 @@ pub fn analyse(open: &mut Open<'_>, window: Window) -> Result<Analysis, NothingF
     }
     let place = |found: &StreamFound| {
         (
-            found.way.is_none(),
-            found.way == Some(Direction::Up),
+            found.direction.is_none(),
+            found.direction == Some(Direction::Up),
             found.key.kind,
         )
     };
@@ -182,7 +182,7 @@ impl Analysis {
         let videos = self
             .streams
             .iter()
-            .filter(|found| found.way == Some(Direction::Down));
+            .filter(|found| found.direction == Some(Direction::Down));
         let videos = videos.filter_map(|found| Some((found, found.video.as_ref()?)));
         videos.max_by(|(a, _), (b, _)| a.bytes().total_cmp(&b.bytes()))
     }

@@ -56,7 +56,7 @@ impl StreamKey {
 
     /// Its direction, if it comes from or goes to the server.
     #[must_use]
-    pub fn way(&self, server: Endpoint) -> Option<Direction> {
+    pub fn direction(&self, server: Endpoint) -> Option<Direction> {
         match self.ends() {
             (from, _) if from == server => Some(Direction::Down),
             (_, to) if to == server => Some(Direction::Up),

@@ -39,9 +39,9 @@ fn plan(fps: f64) -> Plan {
     }
 }
 
-fn stream<'a>(analysis: &'a Analysis, way: Direction, name: &str) -> &'a StreamFound {
+fn stream<'a>(analysis: &'a Analysis, direction: Direction, name: &str) -> &'a StreamFound {
     let mut all = analysis.streams.iter();
-    let found = all.find(|found| found.way == Some(way) && found.name() == name);
+    let found = all.find(|found| found.direction == Some(direction) && found.name() == name);
     found.unwrap_or_else(|| panic!("no {name} in {:?}", analysis.streams))
 }
 
@@ -82,14 +82,14 @@ fn table_3_is_that_of_the_study() {
     let server = analysed(&written(&generated, &generated.server)).unwrap();
     let client = analysed(&written(&generated, &generated.client)).unwrap();
     for row in &paper::TABLE_3 {
-        let (analysis, way) = match row.down {
+        let (analysis, direction) = match row.down {
             true => (&server, Direction::Down),
             false => (&client, Direction::Up),
         };
         if (row.name, row.down) == ("other UDP", false) {
             continue;
         }
-        let found = stream(analysis, way, row.name);
+        let found = stream(analysis, direction, row.name);
         assert_near(found.stream.sizes.mean(), row.bytes, 0.03);
         // Its video has 53.45 Mb/s, not the nominal 50.
         let share = if row.name == "RTP video" { 0.12 } else { 0.01 };
@@ -98,7 +98,7 @@ fn table_3_is_that_of_the_study() {
     let audio = stream(&server, Direction::Down, "RTP audio");
     assert_eq!(audio.role, Some((Role::Audio, Some(48_000))));
     let last = server.streams.last().unwrap();
-    assert_eq!(last.way, Some(Direction::Up));
+    assert_eq!(last.direction, Some(Direction::Up));
 }
 
 #[test]

@@ -76,7 +76,7 @@ pub struct Packet {
     /// Its station.
     pub station: usize,
     /// Its direction.
-    pub way: Direction,
+    pub direction: Direction,
 }
 
 /// A transmission: from RTS to acknowledgement.
@@ -89,7 +89,7 @@ pub struct Sent {
     /// AIFS before it.
     pub aifs: Nanos,
     /// Its direction.
-    pub way: Direction,
+    pub direction: Direction,
     /// Number of receiving stations.
     pub stations: u16,
     /// MPDUs in it.
@@ -160,7 +160,8 @@ impl Bss {
         let timing = setup.timing()?;
         let highest = setup.radio.mcs;
         let peers = (0_u64..).zip(&setup.stations).map(|(number, station)| {
-            let control = |way| RateControl::new(station.rate, highest, seed, number << 1 | way);
+            let control =
+                |direction| RateControl::new(station.rate, highest, seed, number << 1 | direction);
             Peer {
                 air: AirState::new(station.air.clone(), seed, number),
                 down: control(0),
@@ -196,7 +197,7 @@ impl Bss {
     pub fn offer(
         &mut self,
         now: Nanos,
-        (way, station): (Direction, usize),
+        (direction, station): (Direction, usize),
         category: Category,
         id: u64,
         bytes: u32,
@@ -205,7 +206,7 @@ impl Bss {
         while let Some(start) = self.next_start().filter(|start| *start < now) {
             self.transmit(start);
         }
-        let (node, queue, room) = match way {
+        let (node, queue, room) = match direction {
             Direction::Down => (0, station, self.setup.access_point_buffer),
             Direction::Up => (station + 1, 0, self.setup.station_buffer),
         };

@@ -38,7 +38,7 @@ pub struct Live {
 #[derive(Debug)]
 struct Datagram {
     sent: Nanos,
-    way: Direction,
+    direction: Direction,
     station: usize,
     bytes: Vec<u8>,
 }
@@ -49,7 +49,7 @@ pub struct Arrival {
     /// Delivery time.
     pub due: Instant,
     /// Its direction.
-    pub way: Direction,
+    pub direction: Direction,
     /// Its station.
     pub station: usize,
     /// Its payload.
@@ -101,12 +101,12 @@ impl Live {
     pub fn send(&mut self, now: Instant, to: (Direction, usize), bytes: Vec<u8>, on_air: usize) {
         let at = self.since_begin(now);
         self.carry_background(at.saturating_sub(1));
-        let (way, station) = to;
-        let counters = self.counters_of(way);
+        let (direction, station) = to;
+        let counters = self.counters_of(direction);
         counters.sent += 1;
         counters.sent_bytes += bytes.len() as u64;
         if self.bytes_in_flight + bytes.len() > MAX_IN_FLIGHT {
-            self.counters_of(way).overflowed += 1;
+            self.counters_of(direction).overflowed += 1;
             return;
         }
         let id = self.next_id;
@@ -114,13 +114,13 @@ impl Live {
         self.bytes_in_flight += bytes.len();
         let datagram = Datagram {
             sent: at,
-            way,
+            direction,
             station,
             bytes,
         };
         self.in_flight.insert(id, datagram);
         let offer = Offer {
-            way,
+            direction,
             station,
             category: self.category,
             id,
@@ -139,26 +139,26 @@ impl Live {
                     let Some(datagram) = self.take(packet.id) else {
                         continue;
                     };
-                    self.counters_of(datagram.way).delivered += 1;
-                    if datagram.way == Direction::Down {
+                    self.counters_of(datagram.direction).delivered += 1;
+                    if datagram.direction == Direction::Down {
                         let took = at.saturating_sub(datagram.sent);
                         self.crossing.record(Duration::from_nanos(took));
                     }
                     return Some(Arrival {
                         due: self.begin + Duration::from_nanos(at),
-                        way: datagram.way,
+                        direction: datagram.direction,
                         station: datagram.station,
                         bytes: datagram.bytes,
                     });
                 }
                 Outcome::Air(Event::GivenUp { packet, .. }) => {
                     if let Some(datagram) = self.take(packet.id) {
-                        self.counters_of(datagram.way).lost += 1;
+                        self.counters_of(datagram.direction).lost += 1;
                     }
                 }
                 Outcome::Refused { id, .. } => {
                     if let Some(datagram) = self.take(id) {
-                        self.counters_of(datagram.way).overflowed += 1;
+                        self.counters_of(datagram.direction).overflowed += 1;
                     }
                 }
                 Outcome::Air(Event::Sent(_) | Event::Collided { .. }) => {}
@@ -193,8 +193,8 @@ impl Live {
         &self.crossing
     }
 
-    fn counters_of(&mut self, way: Direction) -> &mut Counters {
-        match way {
+    fn counters_of(&mut self, direction: Direction) -> &mut Counters {
+        match direction {
             Direction::Up => &mut self.up,
             Direction::Down => &mut self.down,
         }

@@ -25,7 +25,7 @@ pub struct Network {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offer {
     /// Its direction.
-    pub way: Direction,
+    pub direction: Direction,
     /// Its station.
     pub station: usize,
     /// Its access category.
@@ -91,7 +91,7 @@ impl Network {
     /// Sends a packet from the server or a station at `now`, which must not decrease between calls.
     pub fn send(&mut self, now: Nanos, offer: Offer) {
         self.account.offered += 1;
-        let wire = self.wire.filter(|_| offer.way == Direction::Down);
+        let wire = self.wire.filter(|_| offer.direction == Direction::Down);
         let Some(rate) = wire else {
             self.arrive_until(now);
             return self.arrive(now, offer);
@@ -143,13 +143,13 @@ impl Network {
 
     fn arrive(&mut self, at: Nanos, offer: Offer) {
         let Offer {
-            way,
+            direction,
             station,
             category,
             id,
             bytes,
         } = offer;
-        if way == Direction::Down {
+        if direction == Direction::Down {
             // Earlier transmissions come first.
             if let Some(before) = at.checked_sub(1) {
                 self.bss.advance(before);
@@ -159,7 +159,10 @@ impl Network {
             self.account.found += found;
             self.account.found_some += u64::from(found > 0);
         }
-        if !self.bss.offer(at, (way, station), category, id, bytes) {
+        if !self
+            .bss
+            .offer(at, (direction, station), category, id, bytes)
+        {
             self.account.refused += 1;
             self.refused.push_back((at, id));
         }

@@ -208,7 +208,7 @@ impl Datagrams {
         let origin = self.seen.first().map_or(0, |seen| seen.at);
         let mut numbering = Numbering::default();
         for seen in self.seen {
-            let (way, peer) = match server {
+            let (direction, peer) = match server {
                 Some(server) if seen.from == server => (Direction::Down, seen.to),
                 Some(server) if seen.to == server => (Direction::Up, seen.from),
                 _ => {
@@ -222,7 +222,7 @@ impl Datagrams {
                 recording.addresses.len() - 2
             });
             recording.merged += u64::from(seen.bytes > LARGEST);
-            let frame = seen.rtp.filter(|_| way == Direction::Down);
+            let frame = seen.rtp.filter(|_| direction == Direction::Down);
             let frame = frame.map(|rtp| numbering.number(station, rtp));
             let at = seen.at - origin;
             let mut left = seen.bytes;
@@ -231,7 +231,7 @@ impl Datagrams {
                 left -= bytes;
                 recording
                     .departures
-                    .push(departure(at, (way, station), bytes, frame));
+                    .push(departure(at, (direction, station), bytes, frame));
             }
         }
         recording.stations = recording.addresses.len().saturating_sub(1);
@@ -244,7 +244,7 @@ fn departure(at: Nanos, to: (Direction, usize), bytes: u32, frame: Option<u32>) 
     Departure {
         at,
         offer: Offer {
-            way: to.0,
+            direction: to.0,
             station: to.1,
             category: Category::BestEffort,
             id: 0,
@@ -338,7 +338,7 @@ fn from_table(file: impl std::io::Read) -> Result<Recording, String> {
     let mut stations = HashSet::new();
     for (number, line) in (2..).zip(reader.deserialize::<Line>()) {
         let line = line.map_err(|error| format!("line {number}: {error}"))?;
-        let way = match line.way.as_deref() {
+        let direction = match line.way.as_deref() {
             None | Some("" | "down") => Direction::Down,
             Some("up") => Direction::Up,
             Some(other) => return Err(format!("line {number}: `{other}` is neither down nor up")),
@@ -356,9 +356,9 @@ fn from_table(file: impl std::io::Read) -> Result<Recording, String> {
             ));
         }
         stations.insert(station);
-        let frame = line.frame.filter(|_| way == Direction::Down);
+        let frame = line.frame.filter(|_| direction == Direction::Down);
         let frame = frame.map(|frame| numbering.number(station, frame));
-        let departure = departure(line.time_ns, (way, station), line.bytes, frame);
+        let departure = departure(line.time_ns, (direction, station), line.bytes, frame);
         recording.departures.push(departure);
     }
     recording.departures.sort_by_key(|departure| departure.at);

@@ -245,7 +245,7 @@ impl Record {
                     return;
                 }
                 let delay = at - departure.at;
-                if packet.way == Direction::Up {
+                if packet.direction == Direction::Up {
                     run.uplink.push(delay);
                     return;
                 }
@@ -279,7 +279,7 @@ impl Record {
 fn note_sent(sent: &Sent, run: &mut Run) {
     let taken = sent.lasted + sent.aifs;
     run.shared += u64::from(sent.stations > 1);
-    match sent.way {
+    match sent.direction {
         Direction::Up => run.up += taken,
         Direction::Down => {
             run.down += taken;

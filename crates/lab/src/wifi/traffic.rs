@@ -79,7 +79,7 @@ pub struct Background {
     /// Bytes of a packet.
     pub bytes: u32,
     /// Direction.
-    pub way: Direction,
+    pub direction: Direction,
     /// Access category.
     pub category: Category,
 }
@@ -225,8 +225,8 @@ impl Streams {
 
     /// Adds background traffic from or to a station.
     pub fn background(&mut self, background: Background, station: usize, seed: u64) {
-        let way = u64::from(background.way == Direction::Up);
-        let random = Random::new(seed, (8 + way) << 32 | station as u64);
+        let direction = u64::from(background.direction == Direction::Up);
+        let random = Random::new(seed, (8 + direction) << 32 | station as u64);
         self.add(
             Kind::Background {
                 background,
@@ -272,8 +272,8 @@ impl Iterator for Streams {
 impl Source {
     fn next(&mut self) -> Departure {
         let station = self.station;
-        let offer = |way, category, bytes| Offer {
-            way,
+        let offer = |direction, category, bytes| Offer {
+            direction,
             station,
             category,
             id: 0,
@@ -313,7 +313,7 @@ impl Source {
                 *last += self.random.exponential(bits / background.bitrate.max(1));
                 Departure {
                     at: *last,
-                    offer: offer(background.way, background.category, background.bytes),
+                    offer: offer(background.direction, background.category, background.bytes),
                     frame: None,
                 }
             }
@@ -421,7 +421,7 @@ mod tests {
         let background = Background {
             bitrate: 20_000_000,
             bytes: 1500,
-            way: Direction::Up,
+            direction: Direction::Up,
             category: Category::BestEffort,
         };
         streams.video(Video::default(), 0, 1);

@@ -433,7 +433,7 @@ fn background(text: &str) -> Result<Option<Background>, String> {
     unless_none(text, |text| {
         let mut parts = text.split(',');
         let rate = script::rate(parts.next().unwrap_or_default())?;
-        let way = match parts.next() {
+        let direction = match parts.next() {
             None | Some("up") => Direction::Up,
             Some("down") => Direction::Down,
             Some(_) => return Err("the direction is up or down: 20M,down".into()),
@@ -445,7 +445,7 @@ fn background(text: &str) -> Result<Option<Background>, String> {
         Ok(Background {
             bitrate: rate.0,
             bytes,
-            way,
+            direction,
             category: Category::BestEffort,
         })
     })
@@ -536,7 +536,7 @@ mod tests {
             panic!("{:?}", scenario.background)
         };
         assert_eq!(
-            (stream.way, stream.bytes, stream.bitrate),
+            (stream.direction, stream.bytes, stream.bitrate),
             (Direction::Down, 1000, 20_000_000)
         );
     }

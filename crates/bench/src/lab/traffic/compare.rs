@@ -189,9 +189,9 @@ fn loads(analysis: &Analysis) -> (Option<f64>, Option<f64>) {
             .map(openuvr_lab::traffic::StreamFound::bytes)
             .fold(0.0, |all, bytes| all + bytes)
     };
-    let down = of(&|found| found.way == Some(Direction::Down));
-    let video = of(&|found| found.way == Some(Direction::Down) && found.video.is_some());
-    let all = of(&|found| found.way.is_some());
+    let down = of(&|found| found.direction == Some(Direction::Down));
+    let video = of(&|found| found.direction == Some(Direction::Down) && found.video.is_some());
+    let all = of(&|found| found.direction.is_some());
     let percent = |part: f64, of: f64| (of > 0.0).then(|| 100.0 * part / of);
     (percent(down, all), percent(video, down))
 }

@@ -43,7 +43,7 @@ pub(super) fn capture(folder: &mut Folder, capture: &Capture, is_one_of_two: boo
     let streams = analysis
         .streams
         .iter()
-        .filter(|found| found.way == Some(Direction::Down));
+        .filter(|found| found.direction == Some(Direction::Down));
     let gaps = streams.map(|found| curve(&found.name(), &found.stream.gaps, &microseconds));
     plot(
         "stream-interval.svg",

@@ -167,10 +167,10 @@ const STREAM_HEADS: [&str; 16] = [
 fn streams(analysis: &Analysis) -> Rows {
     let row = |found: &StreamFound| {
         let stream = &found.stream;
-        let way = found.way.map_or("–", way_name);
+        let way = found.direction.map_or("–", way_name);
         let study = paper::TABLE_3.iter().find(|row| {
-            let down = found.way == Some(Direction::Down);
-            found.way.is_some() && row.down == down && row.name == found.name()
+            let down = found.direction == Some(Direction::Down);
+            found.direction.is_some() && row.down == down && row.name == found.name()
         });
         let of = |value: Option<f64>, digits: usize| cell(value, digits);
         let account = stream.account(found.key.kind);
@@ -386,7 +386,7 @@ pub(super) fn as_json(capture: &Capture) -> Value {
     let streams = analysis.streams.iter().map(|found| {
         let rtp = found.stream.rtp.as_ref();
         json!({
-            "name": found.name(), "way": found.way.map(way_name),
+            "name": found.name(), "way": found.direction.map(way_name),
             "from": found.key.from.to_string(), "to": found.key.to.to_string(),
             "id": found.key.id, "relayed": found.key.relayed,
             "mbps": load(found, analysis), "bytes": found.stream.sizes,

@@ -88,7 +88,7 @@ impl Bss {
             at: end,
             lasted: end - start,
             aifs: sender.aifs,
-            way: sender.way(),
+            direction: sender.direction(),
             stations: 1,
             attempted: u32::try_from(load.count).unwrap_or(u32::MAX),
             delivered,
@@ -126,11 +126,11 @@ impl Bss {
     /// The contents of a sender's next PPDU.
     fn load(&mut self, index: usize, start: Nanos) -> Load {
         let sender = &self.senders[index];
-        let (queue, way) = (sender.next_queue(), sender.way());
+        let (queue, direction) = (sender.next_queue(), sender.direction());
         let station = sender.station(queue);
         let peer = &mut self.peers[station];
         let signal = peer.air.signal(start);
-        let rates = match way {
+        let rates = match direction {
             Direction::Down => &mut peer.down,
             Direction::Up => &mut peer.up,
         };
@@ -192,7 +192,7 @@ impl Bss {
     ) -> u32 {
         let (timing, setup) = (&self.timing, &self.setup);
         let sender = &mut self.senders[index];
-        let (way, station) = (sender.way(), sender.station(load.queue));
+        let (direction, station) = (sender.direction(), sender.station(load.queue));
         let peer = &mut self.peers[station];
         let signal = peer.air.signal(span.begin);
         let rate = match rate {
@@ -202,7 +202,7 @@ impl Bss {
         let Queue { mpdus, reorder, .. } = &mut sender.queues[load.queue];
         let mut receiver = Receiver {
             station,
-            way,
+            direction,
             delivery: setup.delivery,
             reorder,
             events,
@@ -233,7 +233,7 @@ impl Bss {
         }
         sender.backlog -= gone;
         self.waiting[sender.node] -= gone;
-        let rates = match way {
+        let rates = match direction {
             Direction::Down => &mut peer.down,
             Direction::Up => &mut peer.up,
         };
@@ -309,11 +309,11 @@ impl Bss {
         let sender = &mut self.senders[index];
         sender.backlog -= 1;
         self.waiting[sender.node] -= 1;
-        let (way, station) = (sender.way(), sender.station(queue));
+        let (direction, station) = (sender.direction(), sender.station(queue));
         let mut events = Vec::new();
         let mut receiver = Receiver {
             station,
-            way,
+            direction,
             delivery: self.setup.delivery,
             reorder: &mut sender.queues[queue].reorder,
             events: &mut events,
@@ -326,7 +326,7 @@ impl Bss {
 /// The receiver of a queue's packets, and the resulting events.
 struct Receiver<'a> {
     station: usize,
-    way: Direction,
+    direction: Direction,
     delivery: Delivery,
     reorder: &'a mut Reorder,
     events: &'a mut Vec<Event>,
@@ -341,7 +341,7 @@ impl Receiver<'_> {
         };
         match self.delivery {
             Delivery::PerMpdu => {
-                let packet = packet(self.station, self.way, held);
+                let packet = packet(self.station, self.direction, held);
                 self.events.push(Event::Delivered { at, packet });
             }
             Delivery::InOrder => self.settle(mpdu.number, Some(held), at),
@@ -354,7 +354,7 @@ impl Receiver<'_> {
             id: mpdu.id,
             queued: mpdu.queued,
         };
-        let packet = packet(self.station, self.way, held);
+        let packet = packet(self.station, self.direction, held);
         self.events.push(Event::GivenUp { at, packet });
         if self.delivery == Delivery::InOrder {
             self.settle(mpdu.number, None, at);
@@ -362,25 +362,25 @@ impl Receiver<'_> {
     }
 
     fn settle(&mut self, number: u64, held: Option<Held>, at: Nanos) {
-        let (station, way, events) = (self.station, self.way, &mut *self.events);
+        let (station, direction, events) = (self.station, self.direction, &mut *self.events);
         self.reorder.settle(number, held, at, |held, at| {
-            let packet = packet(station, way, held);
+            let packet = packet(station, direction, held);
             events.push(Event::Delivered { at, packet });
         });
     }
 }
 
-fn packet(station: usize, way: Direction, held: Held) -> Packet {
+fn packet(station: usize, direction: Direction, held: Held) -> Packet {
     Packet {
         id: held.id,
         queued: held.queued,
         station,
-        way,
+        direction,
     }
 }
 
 impl Sender {
-    pub(super) fn way(&self) -> Direction {
+    pub(super) fn direction(&self) -> Direction {
         match self.node {
             0 => Direction::Down,
             _ => Direction::Up,

@@ -98,7 +98,7 @@ impl Bss {
             at: end,
             lasted: end - start,
             aifs: sender.aifs,
-            way: sender.way(),
+            direction: sender.direction(),
             stations: u16::try_from(stations).unwrap_or(u16::MAX),
             attempted: u32::try_from(attempted).unwrap_or(u32::MAX),
             delivered,

@@ -110,14 +110,14 @@ fn check(recording: &Recording) {
     let us = MICROSECOND;
     let of = |d: &Departure| {
         let Offer {
-            way,
+            direction,
             station,
             bytes,
             ..
         } = d.offer;
         (
             d.at,
-            way,
+            direction,
             station,
             bytes,
             d.frame.map(|f| (f.number, f.packets)),
@@ -158,8 +158,8 @@ fn errors_are_named_with_their_position() {
     assert!(text.contains("time_ns and bytes"), "{text}");
     let line = said("line.csv", b"time_ns,bytes\n0,100\n5,many\n");
     assert!(line.contains("line 3"), "{line}");
-    let way = said("way.csv", b"time_ns,bytes,way\n0,100,left\n");
-    assert!(way.contains("line 2: `left`"), "{way}");
+    let direction = said("way.csv", b"time_ns,bytes,way\n0,100,left\n");
+    assert!(direction.contains("line 2: `left`"), "{direction}");
     let empty = said("empty.csv", b"time_ns,bytes\n");
     assert!(empty.contains("no UDP packet"), "{empty}");
     let gone = Recording::read(std::path::Path::new("/nowhere/at/all")).unwrap_err();
@@ -198,7 +198,7 @@ fn a_replay_repeats_the_recorded_fates() {
     let mut origin = None;
     for departure in own.filter(|d| d.offer.station < 2) {
         let at = departure.at - *origin.get_or_insert(departure.at);
-        let way = match departure.offer.way {
+        let direction = match departure.offer.direction {
             Direction::Down => "down",
             Direction::Up => "up",
         };
@@ -206,11 +206,11 @@ fn a_replay_repeats_the_recorded_fates() {
             .frame
             .map_or(String::new(), |f| f.number.to_string());
         let Offer { bytes, station, .. } = departure.offer;
-        table += &format!("{at},{bytes},{way},{station},{frame}\n");
+        table += &format!("{at},{bytes},{direction},{station},{frame}\n");
     }
     let recording = read("run.csv", table.as_bytes()).unwrap();
     let (replayed, sent) = recording.send(&scenario, SECOND, 4).unwrap();
-    let is_sent = |id: &u64| sent[*id as usize].offer.way == Direction::Down;
+    let is_sent = |id: &u64| sent[*id as usize].offer.direction == Direction::Down;
     assert!(replayed.packets.iter().all(is_sent));
     let live = scenario.run(4).unwrap();
     // Its times start at the first packet, so the background traffic is shifted.
@@ -219,7 +219,7 @@ fn a_replay_repeats_the_recorded_fates() {
     let down = recording
         .departures
         .iter()
-        .filter(|d| d.offer.way == Direction::Down);
+        .filter(|d| d.offer.direction == Direction::Down);
     assert_eq!(replayed.delays.len(), down.count());
     assert!(replayed.frames.len() >= live.frames.len());
     let mean = |run: &Run| run.delays.iter().sum::<Nanos>() / run.delays.len() as u64;

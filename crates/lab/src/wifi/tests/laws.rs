@@ -111,7 +111,7 @@ proptest! {
                     let sent = departures[id];
                     prop_assert!(packet.queued >= sent.at);
                     prop_assert!(*at >= packet.queued + shortest, "{at} {packet:?}");
-                    prop_assert_eq!(packet.way, sent.offer.way);
+                    prop_assert_eq!(packet.direction, sent.offer.direction);
                     prop_assert_eq!(packet.station, sent.offer.station);
                 }
                 Outcome::Air(_) => {}
@@ -159,7 +159,7 @@ proptest! {
         for outcome in outcomes {
             if let Outcome::Air(Event::Delivered { packet, .. }) = outcome {
                 let offer = departures[packet.id as usize].offer;
-                let before = last.insert((offer.way, offer.station, offer.category), offer.id);
+                let before = last.insert((offer.direction, offer.station, offer.category), offer.id);
                 prop_assert!(before.is_none_or(|before| before < offer.id));
             }
         }
@@ -207,7 +207,7 @@ fn a_single_packet_matches_the_benchmark() {
     let mut network = Network::new(lossless.setup, None, 1).unwrap();
     let mut streams = Scenario::paper().streams(1);
     let mut first = streams.next().unwrap();
-    while first.offer.way == Direction::Up {
+    while first.offer.direction == Direction::Up {
         first = streams.next().unwrap();
     }
     let mut took = Vec::new();

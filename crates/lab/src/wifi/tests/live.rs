@@ -23,7 +23,7 @@ fn foretold(scenario: &Scenario, own: &[Departure], seed: u64) -> Deliveries {
         if let Outcome::Air(Event::Delivered { at, packet }) = outcome
             && packet.station < scenario.viewers()
         {
-            deliveries.push((packet.way, packet.station, packet.id, at));
+            deliveries.push((packet.direction, packet.station, packet.id, at));
         }
     };
     for departure in own {
@@ -47,7 +47,7 @@ fn driven(scenario: &Scenario, own: &[Departure], seed: u64, begin: Instant) -> 
     let mut note = |arrival: Arrival| {
         let number = u64::from_le_bytes(arrival.bytes[..8].try_into().unwrap());
         let at = arrival.due.since(begin).as_nanos() as u64;
-        deliveries.push((arrival.way, arrival.station, number, at));
+        deliveries.push((arrival.direction, arrival.station, number, at));
     };
     let mut waiting = own.iter().peekable();
     loop {
@@ -67,7 +67,12 @@ fn driven(scenario: &Scenario, own: &[Departure], seed: u64, begin: Instant) -> 
                 } = waiting.next().unwrap();
                 let bytes = offer.id.to_le_bytes().to_vec();
                 let now = at(begin, *time);
-                live.send(now, (offer.way, offer.station), bytes, offer.bytes as usize);
+                live.send(
+                    now,
+                    (offer.direction, offer.station),
+                    bytes,
+                    offer.bytes as usize,
+                );
             }
         }
     }
@@ -130,12 +135,17 @@ fn background_traffic_is_independent_of_the_clock() {
             while let Some(arrival) = live.poll(next) {
                 let number = u64::from_le_bytes(arrival.bytes[..8].try_into().unwrap());
                 let time = arrival.due.since(begin).as_nanos() as u64;
-                driven.push((arrival.way, arrival.station, number, time));
+                driven.push((arrival.direction, arrival.station, number, time));
             }
         }
         let offer = departure.offer;
         let bytes = offer.id.to_le_bytes().to_vec();
-        live.send(now, (offer.way, offer.station), bytes, offer.bytes as usize);
+        live.send(
+            now,
+            (offer.direction, offer.station),
+            bytes,
+            offer.bytes as usize,
+        );
     }
     // Packets still in transit when the last own packet is sent are not polled.
     foretold.truncate(driven.len());
