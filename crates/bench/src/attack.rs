@@ -387,13 +387,15 @@ impl Target<'_> {
         honest.tap.divert(Some(sends));
         self.wait(self.lasting, honest)?;
         honest.tap.divert(None);
-        let (asked, mut drawn, mut datagram) = (honest.tap.diverted(), 0, [0; 2048]);
+        let (requested, mut drawn, mut datagram) = (honest.tap.diverted(), 0, [0; 2048]);
         while let Ok(length) = receives.recv(&mut datagram) {
             drawn += length as u64;
         }
         let judged = Judged {
-            words: format!("{drawn} bytes drawn with {asked} to an address that never answered"),
-            held: drawn <= 3 * asked,
+            words: format!(
+                "{drawn} bytes drawn with {requested} to an address that never answered"
+            ),
+            held: drawn <= 3 * requested,
         };
         Ok((0, Some(judged)))
     }
@@ -403,15 +405,15 @@ impl Target<'_> {
         let (identity, trust) = honest.observer();
         let probing = Probing::join(self.host, identity, trust)
             .context("the host does not let the observer in")?;
-        let (asked, mut done) = self.run(vec![(probing, PROBES)], Some(honest))?;
+        let (requested, mut done) = self.run(vec![(probing, PROBES)], Some(honest))?;
         let bursts = done.pop().map_or(0, |probing| probing.bursts());
         // 12 within 2 s, and those that straddle two windows.
         let may = 12 * (self.lasting.as_secs() / 2 + 2);
         let judged = Judged {
-            words: format!("{bursts} bursts drawn with {asked} probes"),
+            words: format!("{bursts} bursts drawn with {requested} probes"),
             held: bursts <= may,
         };
-        Ok((asked, Some(judged)))
+        Ok((requested, Some(judged)))
     }
 
     /// One PIN after the other.

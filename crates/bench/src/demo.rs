@@ -207,7 +207,7 @@ struct Sound {
     played: Played,
     recorder: Child,
     /// Recording of the client's audio.
-    heard: PathBuf,
+    recording: PathBuf,
     /// The host's record, with the client's figures.
     csv: PathBuf,
     server: SoundServer,
@@ -225,10 +225,10 @@ enum Played {
 impl Sound {
     fn start(dir: &Path, out: &Path, is_scene: bool) -> Result<Sound> {
         let server = SoundServer::start(dir)?;
-        let heard = out.join("openuvr-demo.wav");
+        let recording = out.join("openuvr-demo.wav");
         let ear = |sink| ClickRecorder::start(server.address(), sink);
         Ok(Sound {
-            recorder: server.record(&heard)?,
+            recorder: server.record(&recording)?,
             played: match is_scene {
                 true => Played::Clicks([ear(HOST_SINK)?, ear(CLIENT_SINK)?]),
                 false => Played::Beeps {
@@ -236,14 +236,14 @@ impl Sound {
                 },
             },
             csv: dir.join("host.csv"),
-            heard,
+            recording,
             server,
         })
     }
 
     /// Prints the result; whether the audio was heard.
     fn summarise(&self, seen: &[Sighting], window: [Instant; 2]) -> Result<bool> {
-        let samples = samples_of(&self.heard)?;
+        let samples = samples_of(&self.recording)?;
         let (count, what) = match &self.played {
             Played::Clicks(ears) => {
                 let [host, client] = ears.each_ref().map(ClickRecorder::clicks);
@@ -255,7 +255,7 @@ impl Sound {
         };
         println!(
             "demo: {count} {what} in the client's audio: {}",
-            self.heard.display()
+            self.recording.display()
         );
         if count == 0 {
             println!("demo: FAILED: the client played none of the host's audio");

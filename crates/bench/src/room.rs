@@ -25,7 +25,7 @@ pub(crate) struct Args {
 /// Shows it until a signal arrives or the runtime ends the session.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let stop = openuvr_terminal::signals::stop_on_signals()?;
-    let shown = room::run(args.eye, &stop, &mut |told| match told {
+    let shown = room::run(args.eye, &stop, &mut |event| match event {
         Told::Begun {
             runtime,
             device,

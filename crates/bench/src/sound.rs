@@ -143,11 +143,11 @@ pub(crate) fn samples_of(file: &Path) -> Result<Vec<f32>> {
 /// Counts the host's beeps: onsets of the frequency, in blocks of a fifth of a beep.
 pub(crate) fn beeps(samples: &[f32]) -> usize {
     let parts = samples.chunks_exact(BEEP / 5 * CHANNELS);
-    let heard: Vec<bool> = parts
+    let received: Vec<bool> = parts
         .map(|part| amplitude(part, PITCH) > LEVEL / 2.0)
         .collect();
-    let begins = heard.windows(2).filter(|pair| !pair[0] && pair[1]);
-    begins.count() + usize::from(heard.first() == Some(&true))
+    let begins = received.windows(2).filter(|pair| !pair[0] && pair[1]);
+    begins.count() + usize::from(received.first() == Some(&true))
 }
 
 #[cfg(test)]

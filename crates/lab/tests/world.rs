@@ -590,14 +590,14 @@ fn a_hidden_source_and_its_return_are_announced() {
     world.source_shown(true);
     world.rest(Duration::from_secs(2));
     for client in [player, late] {
-        let told = world
+        let reported = world
             .events_of(client)
             .iter()
             .filter_map(|event| match event {
                 ClientEvent::SourceShown(shown) => Some(*shown),
                 _ => None,
             });
-        assert_eq!(told.collect::<Vec<_>>(), [false, true]);
+        assert_eq!(reported.collect::<Vec<_>>(), [false, true]);
     }
 }
 

@@ -42,23 +42,23 @@ const HONEST: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 41));
 
 /// The successful attempts of browser and player.
 fn tried(target: &Target<'_>, honest: &mut Honest) -> Result<(u32, u32)> {
-    let (mut logged_in, mut told) = (0, 0);
+    let (mut logged_in, mut described_streams) = (0, 0);
     for _ in 0..TRIES {
         // Failures are counted, not returned: the table shows them.
         let servers = honest.servers();
         logged_in += u32::from(servers.browser.log_in(HONEST).unwrap_or(false));
-        told += u32::from(described(servers.players, TOKEN, HONEST).unwrap_or(false));
+        described_streams += u32::from(described(servers.players, TOKEN, HONEST).unwrap_or(false));
         target.wait(target.lasting / TRIES, honest)?;
     }
-    Ok((logged_in, told))
+    Ok((logged_in, described_streams))
 }
 
-fn judged((logged_in, told): (u32, u32)) -> Judged {
+fn judged((logged_in, described_streams): (u32, u32)) -> Judged {
     Judged {
         words: format!(
-            "{logged_in} of {TRIES} log-ins of a known browser, {told} of {TRIES} video players"
+            "{logged_in} of {TRIES} log-ins of a known browser, {described_streams} of {TRIES} video players"
         ),
-        held: (logged_in, told) == (TRIES, TRIES),
+        held: (logged_in, described_streams) == (TRIES, TRIES),
     }
 }
 

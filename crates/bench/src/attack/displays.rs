@@ -184,8 +184,8 @@ impl Session {
     fn display(&mut self) -> Result<u32> {
         let file = self.folder.join("running.json");
         wait_for(&mut self.child, "report its display", |_| {
-            let told: Value = serde_json::from_slice(&fs::read(&file).ok()?).ok()?;
-            number_of(told["display"].as_str()?)
+            let report: Value = serde_json::from_slice(&fs::read(&file).ok()?).ok()?;
+            number_of(report["display"].as_str()?)
         })
     }
 

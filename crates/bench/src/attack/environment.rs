@@ -126,10 +126,10 @@ impl<'a> Session<'a> {
     fn start(victim: &'a Victim) -> Result<Session<'a>> {
         let id = random()?;
         let body = "{\"application\":\"scene\"}";
-        let (status, said) = victim.request("PUT", &format!("/api/sessions/{id}"), body)?;
+        let (status, answer) = victim.request("PUT", &format!("/api/sessions/{id}"), body)?;
         ensure!(
             status == 202,
-            "the portal starts no session: {status}, {said}"
+            "the portal starts no session: {status}, {answer}"
         );
         Ok(Session { victim, id })
     }
@@ -151,9 +151,9 @@ impl Drop for Session<'_> {
     fn drop(&mut self) {
         // A portal that has ended stops no session: kill its processes.
         let path = format!("/api/sessions/{}", self.id);
-        let asked = self.victim.request("DELETE", &path, "");
+        let stopped = self.victim.request("DELETE", &path, "");
         let until = clock::now() + END;
-        while asked.is_ok() && clock::now() < until && !self.processes().is_empty() {
+        while stopped.is_ok() && clock::now() < until && !self.processes().is_empty() {
             clock::sleep_until(clock::now() + POLL_INTERVAL);
         }
         for id in self.processes() {

@@ -231,8 +231,8 @@ mod tests {
             }
         };
         let mut line = String::new();
-        let mut said = BufReader::new(server.stdout().unwrap());
-        said.read_line(&mut line).unwrap();
+        let mut output = BufReader::new(server.stdout().unwrap());
+        output.read_line(&mut line).unwrap();
         let number = line.trim().parse().unwrap();
         let right = Cookie::read(authority.file()).unwrap();
         let wrong = Cookie {

@@ -76,8 +76,8 @@ impl PortalFolder {
         let serve = self.command(&["--listen", "127.0.0.1:0"])?;
         let mut portal = Child::start_piped("portal", serve, &self.path().join("log"))?;
         let mut line = String::new();
-        let said = portal.stdout().context("the portal has no output")?;
-        BufReader::new(said).read_line(&mut line)?;
+        let output = portal.stdout().context("the portal has no output")?;
+        BufReader::new(output).read_line(&mut line)?;
         let at = line
             .trim()
             .rsplit("://")
@@ -103,8 +103,8 @@ impl PortalFolder {
         let [cookie, device] = <[String; 2]>::try_from(answer.cookies).map_err(|cookies| {
             anyhow::anyhow!("the log-in set {} cookies, not 2", cookies.len())
         })?;
-        let said: Value = serde_json::from_str(&answer.body).unwrap_or_default();
-        let csrf = said["csrf"].as_str().unwrap_or_default().to_owned();
+        let output: Value = serde_json::from_str(&answer.body).unwrap_or_default();
+        let csrf = output["csrf"].as_str().unwrap_or_default().to_owned();
         Ok(Victim {
             at,
             portal,

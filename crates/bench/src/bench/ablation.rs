@@ -172,12 +172,12 @@ fn measure(
 
 /// The reason in an error: the program's own line, or else the last.
 fn reason(text: &str) -> String {
-    let said = text.lines().find_map(|line| {
+    let message = text.lines().find_map(|line| {
         let own = ["openuvr: ", "error: "]
             .iter()
             .find_map(|word| line.split_once(word));
         own.map(|(_, why)| why)
     });
-    let line = said.or_else(|| text.lines().last()).unwrap_or(text);
+    let line = message.or_else(|| text.lines().last()).unwrap_or(text);
     line.trim().to_owned()
 }

@@ -43,7 +43,7 @@ impl SoundFigures {
             place("audio_underruns")?,
         ];
         let latency = place("audio_latency")?;
-        let said = lines.filter_map(|line| {
+        let report = lines.filter_map(|line| {
             let fields: Vec<&str> = line.split(',').collect();
             let number = |column: usize| fields.get(column)?.parse::<u64>().ok();
             let [delay, concealed, longest, discarded, underruns] = columns.map(number);
@@ -51,7 +51,7 @@ impl SoundFigures {
             Some((number(latency), delay?, sums))
         });
         // Many rows repeat one report.
-        let mut reports: Vec<(Option<u64>, u64, [u64; 4])> = said.collect();
+        let mut reports: Vec<(Option<u64>, u64, [u64; 4])> = report.collect();
         reports.dedup();
         let (_, delay, [concealed, longest, discarded, underruns]) = *reports.last()?;
         let latencies = reports.iter().filter_map(|(latency, ..)| *latency);

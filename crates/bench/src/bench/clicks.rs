@@ -64,7 +64,7 @@ pub(crate) fn count(samples: &[f32]) -> usize {
 /// Records click times of a sink until dropped.
 #[derive(Debug)]
 pub(crate) struct ClickRecorder {
-    heard: Arc<Mutex<Vec<Instant>>>,
+    times: Arc<Mutex<Vec<Instant>>>,
     _thread: Background,
 }
 
@@ -76,8 +76,8 @@ impl ClickRecorder {
             ..Settings::default()
         };
         let mut capture = Capture::open(Some(server), &settings)?;
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let there = Arc::clone(&heard);
+        let times = Arc::new(Mutex::new(Vec::new()));
+        let there = Arc::clone(&times);
         let thread = Background::start("ear", move |stop| {
             let mut block = vec![0.0; frames_in(settings.frame) * CHANNELS];
             let mut onsets = Onsets::default();
@@ -96,15 +96,15 @@ impl ClickRecorder {
             }
         })?;
         Ok(ClickRecorder {
-            heard,
+            times,
             _thread: thread,
         })
     }
 
     /// Times of the clicks so far.
     pub(crate) fn clicks(&self) -> Vec<Instant> {
-        let heard = self.heard.lock();
-        heard.unwrap_or_else(PoisonError::into_inner).clone()
+        let times = self.times.lock();
+        times.unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -135,8 +135,8 @@ impl Lateness {
         // Leave the last click time to arrive.
         let measured = |at: &&Instant| (from..to).contains(*at) && to.since(**at) >= LATEST;
         for made in host.iter().filter(measured) {
-            let heard = client.iter().find(|heard| **heard > *made);
-            let late = heard.map(|heard| heard.since(*made));
+            let click = client.iter().find(|click| **click > *made);
+            let late = click.map(|click| click.since(*made));
             let Some(late) = late.filter(|late| *late < LATEST).map(ms) else {
                 lateness.unheard += 1;
                 continue;

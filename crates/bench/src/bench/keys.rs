@@ -104,8 +104,8 @@ mod tests {
         }
         // Releases arrive after their press.
         std::thread::sleep(2 * IDLE);
-        let heard = keys.pressed();
-        assert_eq!(heard.len(), 3, "{heard:?}");
-        assert!(heard.iter().zip(&until).all(|(at, until)| at <= until));
+        let received = keys.pressed();
+        assert_eq!(received.len(), 3, "{received:?}");
+        assert!(received.iter().zip(&until).all(|(at, until)| at <= until));
     }
 }

@@ -298,11 +298,14 @@ fn rows(args: &Args) -> Vec<Row> {
             .then(|| format!("install {}", chromium::PACKAGE)),
         ..empty(window.name, window.what, Contender::Window(window))
     });
-    let asked = |row: &Row| match row.contender {
+    let is_selected = |row: &Row| match row.contender {
         Contender::Window(window) if window.by_name => args.only.contains(&row.name),
         _ => args.only.is_empty() || args.only.contains(&row.name),
     };
-    ours.chain(others).chain(windows).filter(asked).collect()
+    ours.chain(others)
+        .chain(windows)
+        .filter(is_selected)
+        .collect()
 }
 
 /// Further arguments of a browser.

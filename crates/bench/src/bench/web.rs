@@ -155,25 +155,25 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         turns,
         stop: &stop,
     };
-    let asked = |part| args.parts.contains(&part);
+    let is_selected = |part| args.parts.contains(&part);
     let mut runs: [Vec<Run>; LINKS.len()] = Default::default();
     let mut beside = observers::ways();
     for repetition in 1..=turns.repetitions {
         for ((name, loss), runs) in LINKS.iter().zip(&mut runs) {
-            if asked(Section::Browser) {
+            if is_selected(Section::Browser) {
                 bench.log_progress(repetition, &format!("a browser plays, {name}"));
                 runs.push(bench.browse(loss.map(losing))?);
             }
         }
         for way in &mut beside {
-            if asked(Section::Beside) {
+            if is_selected(Section::Beside) {
                 bench.log_progress(repetition, &format!("our client, {}", way.name()));
                 way.measure(&bench)?;
             }
         }
     }
     let mut players = Vec::new();
-    if asked(Section::Players) {
+    if is_selected(Section::Players) {
         players = players::measure(&bench)?;
     }
     let streams = beside.iter().flat_map(|way| way.streams());

@@ -175,8 +175,10 @@ impl Browser {
 
     /// A screenshot of the whole tab, a PNG.
     pub(crate) fn screenshot(&mut self, tab: &Tab) -> Result<Vec<u8>> {
-        let asked = json!({ "format": "png" });
-        let taken = self.tools.call(Some(tab), "Page.captureScreenshot", &asked);
+        let requested = json!({ "format": "png" });
+        let taken = self
+            .tools
+            .call(Some(tab), "Page.captureScreenshot", &requested);
         let taken = taken.map_err(|e| anyhow!(e))?;
         bytes_of(&taken["data"])
     }
@@ -192,10 +194,10 @@ impl Browser {
     /// # Errors
     /// The browser reports an impossible time, so that no comparison is possible.
     pub(crate) fn page_began(&mut self, tab: &Tab) -> Result<Instant> {
-        let asked = self
+        let requested = self
             .tools
             .call(Some(tab), "Performance.getMetrics", &json!({}));
-        let all = asked.map_err(|e| anyhow!(e))?;
+        let all = requested.map_err(|e| anyhow!(e))?;
         let metrics = all["metrics"]
             .as_array()
             .context("the browser reports no metrics")?;

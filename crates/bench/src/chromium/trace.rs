@@ -29,19 +29,19 @@ pub(crate) type Slices = Vec<(&'static str, Vec<f64>)>;
 const PIECE: u32 = 1 << 20;
 
 pub(super) fn start(tools: &mut DevTools<impl Write>) -> Result<(), String> {
-    let asked = json!({
+    let requested = json!({
         "transferMode": "ReturnAsStream", "traceConfig": { "includedCategories": CATEGORIES },
     });
-    tools.call(None, "Tracing.start", &asked).map(|_| ())
+    tools.call(None, "Tracing.start", &requested).map(|_| ())
 }
 
 pub(super) fn stop(tools: &mut DevTools<impl Write>) -> Result<Slices, String> {
     tools.call(None, "Tracing.end", &json!({}))?;
     let complete = tools.event("Tracing.tracingComplete")?;
-    let asked = json!({ "handle": complete["stream"], "size": PIECE });
+    let requested = json!({ "handle": complete["stream"], "size": PIECE });
     let mut text = Vec::new();
     loop {
-        let piece = tools.call(None, "IO.read", &asked)?;
+        let piece = tools.call(None, "IO.read", &requested)?;
         let data = piece["data"].as_str().unwrap_or_default();
         match piece["base64Encoded"].as_bool() {
             Some(true) => text.extend(BASE64.decode(data).map_err(|error| error.to_string())?),

@@ -115,7 +115,7 @@ pub(super) fn run(
         page.display(),
         there.display()
     );
-    let heard = match &sound {
+    let received = match &sound {
         Some(sound) => sound.summarise(&sightings, window)?,
         None => true,
     };
@@ -130,7 +130,7 @@ pub(super) fn run(
     if !alike {
         println!("demo: FAILED: the page's picture differs from the host's (25 dB required)");
     }
-    Ok(match alike && heard {
+    Ok(match alike && received {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })

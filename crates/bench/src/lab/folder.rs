@@ -21,7 +21,12 @@ pub(super) struct Folder {
 
 impl Folder {
     /// Creates it, if it does not exist. Data goes into the file `name`; `said` is the page's introduction.
-    pub(super) fn make(path: &Path, title: &str, name: &'static str, said: &str) -> Result<Folder> {
+    pub(super) fn make(
+        path: &Path,
+        title: &str,
+        name: &'static str,
+        introduction: &str,
+    ) -> Result<Folder> {
         std::fs::create_dir_all(path)
             .with_context(|| format!("can't make the folder {}", path.display()))?;
         let machine = Machine::this();
@@ -36,7 +41,7 @@ impl Folder {
             escaped(&command),
             env!("CARGO_PKG_VERSION"),
             escaped(&machine.to_string()),
-            escaped(said),
+            escaped(introduction),
         );
         let mut data = Map::new();
         data.insert("study".into(), title.into());

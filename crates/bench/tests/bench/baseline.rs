@@ -115,11 +115,11 @@ impl Stream {
         let mut host = run(host, &at("host"), &at("frames.csv"));
         let errors = host.0.stderr.take().expect("piped");
         let mut lines = BufReader::new(errors).lines().map_while(Result::ok);
-        let said = lines.find(|line| line.contains("openuvr host: streaming"));
+        let message = lines.find(|line| line.contains("openuvr host: streaming"));
         // Drain later output.
         std::thread::spawn(move || lines.for_each(drop));
-        let said = said.expect("it streams");
-        let mut words = said.split(|c: char| c.is_whitespace() || c == ',');
+        let message = message.expect("it streams");
+        let mut words = message.split(|c: char| c.is_whitespace() || c == ',');
         let address: Option<SocketAddr> = words.find_map(|word| word.parse().ok());
         let address = address.expect("where it is").to_string();
         let mut client = Command::new(openuvr());
@@ -290,7 +290,7 @@ fn a_stream_in_batches_of_single_datagrams_is_complete() {
 #[test]
 fn an_impossible_baseline_is_one_error_line() {
     let folder = Folder::new("refused");
-    for (words, said) in [
+    for (words, message) in [
         (
             &["--baseline", "capture=poll", "--source", "pattern"][..],
             "needs --source x11",
@@ -306,7 +306,7 @@ fn an_impossible_baseline_is_one_error_line() {
             .expect("it starts");
         let errors = String::from_utf8_lossy(&out.stderr);
         assert!(!out.status.success(), "{errors}");
-        assert!(errors.contains(said), "{errors}");
+        assert!(errors.contains(message), "{errors}");
     }
 }
 

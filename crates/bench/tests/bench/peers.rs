@@ -134,12 +134,12 @@ fn an_unknown_name_is_reported() {
         .args(["bench", "peers", "--only", "vnc"])
         .output();
     let out = out.expect("it starts");
-    let said = String::from_utf8_lossy(&out.stderr);
+    let message = String::from_utf8_lossy(&out.stderr);
     assert!(
-        said.contains(
+        message.contains(
             "expected one of openuvr, openuvr-ordinary, gstreamer, webrtc, ffmpeg, tigervnc"
         ),
-        "{said}"
+        "{message}"
     );
     assert_eq!(out.status.code(), Some(2));
 }

@@ -47,7 +47,7 @@ fn the_help_passes_through_with_all_benches() {
 #[test]
 fn errors_and_exit_codes_pass_through() {
     let [program, _] = built();
-    for (words, said) in [
+    for (words, message) in [
         (
             &["demo", "--for", "-5s"][..],
             "openuvr: invalid value '-5s' for '--for <TIME>': `-5s` must begin with a number, and end in its \
@@ -64,7 +64,7 @@ fn errors_and_exit_codes_pass_through() {
         ),
     ] {
         let out = openuvr(&program, Path::new("/nonexistent"), words);
-        assert_eq!(text(&out.stderr), said);
+        assert_eq!(text(&out.stderr), message);
         assert_eq!(out.status.code(), Some(2));
     }
 }
@@ -105,8 +105,8 @@ fn a_program_that_cannot_be_started_is_named() {
     std::fs::write(&broken, "").expect("room");
     std::fs::set_permissions(&broken, PermissionsExt::from_mode(0o600)).expect("it is ours");
     let out = openuvr(&program, Path::new("/nonexistent"), &["lab"]);
-    let said = text(&out.stderr);
-    assert!(said.starts_with("openuvr: can't start "), "{said}");
-    assert!(said.contains("Permission denied"), "{said}");
+    let message = text(&out.stderr);
+    assert!(message.starts_with("openuvr: can't start "), "{message}");
+    assert!(message.contains("Permission denied"), "{message}");
     assert_eq!(out.status.code(), Some(1));
 }

@@ -204,8 +204,8 @@ fn demo(folder: &Folder, seconds: &str, path: Option<std::path::PathBuf>) -> (St
         command.env("PATH", path);
     }
     let out = command.output().expect("it starts");
-    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (text, errors) = (said(&out.stdout), said(&out.stderr));
+    let message = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (text, errors) = (message(&out.stdout), message(&out.stderr));
     assert!(out.status.success(), "{text}\n{errors}");
     (text, errors)
 }

@@ -46,22 +46,26 @@ fn truncated_packets_keep_their_lengths() {
 
 #[test]
 fn invalid_and_corrupt_captures_are_named() {
-    let said = |file: &[u8]| all(file).1.unwrap_err().to_string();
-    assert!(said(b"").contains("neither"), "{}", said(b""));
-    assert!(said(b"GIF89a, and so on").contains("neither"));
-    assert!(said(&[0x1f, 0x8b, 8, 0, 0]).contains("gunzip"));
+    let message = |file: &[u8]| all(file).1.unwrap_err().to_string();
+    assert!(message(b"").contains("neither"), "{}", message(b""));
+    assert!(message(b"GIF89a, and so on").contains("neither"));
+    assert!(message(&[0x1f, 0x8b, 8, 0, 0]).contains("gunzip"));
     let mut file = cut_to_60();
     file.truncate(file.len() - 7);
-    assert!(said(&file).contains("after packet 1"), "{}", said(&file));
+    assert!(
+        message(&file).contains("after packet 1"),
+        "{}",
+        message(&file)
+    );
     // Four billion bytes in a packet.
     let mut absurd = cut_to_60();
     absurd[24 + 8..24 + 12].copy_from_slice(&[0xff; 4]);
     assert!(
-        said(&absurd).contains("after packet 0"),
+        message(&absurd).contains("after packet 0"),
         "{}",
-        said(&absurd)
+        message(&absurd)
     );
-    assert!(said(&PCAPNG).contains("corrupt after packet 0"));
+    assert!(message(&PCAPNG).contains("corrupt after packet 0"));
 }
 
 #[test]

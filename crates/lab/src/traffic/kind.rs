@@ -84,10 +84,10 @@ impl Content {
         if let Some((first, inner)) = payload.split_first_chunk::<CHANNEL>()
             && (64..80).contains(&first[0])
         {
-            let told = usize::from(u16::from_be_bytes([first[2], first[3]]));
+            let reported = usize::from(u16::from_be_bytes([first[2], first[3]]));
             // Over UDP there may be up to three bytes of padding.
-            if (told..told + 4).contains(&length.saturating_sub(CHANNEL)) {
-                return (direct(inner, told), true);
+            if (reported..reported + 4).contains(&length.saturating_sub(CHANNEL)) {
+                return (direct(inner, reported), true);
             }
         }
         (direct(payload, length), false)
@@ -141,9 +141,11 @@ fn direct(payload: &[u8], length: usize) -> Content {
 }
 
 fn is_stun(payload: &[u8], length: usize) -> bool {
-    let told = payload.get(2..4).map(|l| u16::from_be_bytes([l[0], l[1]]));
+    let reported = payload.get(2..4).map(|l| u16::from_be_bytes([l[0], l[1]]));
     payload.get(4..8) == Some(&COOKIE)
-        && told.is_some_and(|told| told % 4 == 0 && usize::from(told) + STUN_HEADER == length)
+        && reported.is_some_and(|reported| {
+            reported % 4 == 0 && usize::from(reported) + STUN_HEADER == length
+        })
 }
 
 /// RTP's header, if complete.

@@ -262,12 +262,12 @@ fn truncated_captures_give_the_same_result() {
     let generated = plan(60.0).generate().unwrap();
     let long = written(&generated, &generated.server);
     let (long, short) = (analysed(&long).unwrap(), analysed(&cut(&long, 52)).unwrap());
-    let said = |analysis: &Analysis| {
+    let message = |analysis: &Analysis| {
         let all = analysis.streams.iter();
         all.map(|f| (f.name(), f.stream.sizes.count(), f.stream.sizes.mean()))
             .collect::<Vec<_>>()
     };
-    assert_eq!(said(&long), said(&short));
+    assert_eq!(message(&long), message(&short));
     // Without captured headers the usual size is assumed.
     let mut all = rtp_burst(10, 1200);
     let large: Vec<u8> = (40..44)
@@ -338,14 +338,14 @@ fn a_corrupt_capture_is_analysed_up_to_there() {
 
 #[test]
 fn captures_without_datagrams_are_named() {
-    let said = |file: &[u8]| analysed(&file.into()).unwrap_err().to_string();
-    assert!(said(b"hello, this is text").contains("neither a pcap"));
-    assert!(said(&capture(&[])).contains("no datagram in 0 packets"));
+    let message = |file: &[u8]| analysed(&file.into()).unwrap_err().to_string();
+    assert!(message(b"hello, this is text").contains("neither a pcap"));
+    assert!(message(&capture(&[])).contains("no datagram in 0 packets"));
     let whole = capture(&rtp_burst(3, 1200));
     // Radio: captured in monitor mode.
     let mut radio = cut(&whole, 60).to_vec();
     radio[20] = 127;
-    assert!(said(&radio).contains("link type"), "{}", said(&radio));
+    assert!(message(&radio).contains("link type"), "{}", message(&radio));
 }
 
 #[test]

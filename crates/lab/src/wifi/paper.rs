@@ -121,8 +121,8 @@ pub fn run(
             lasting,
             ..Scenario::paper()
         };
-        let told = format!("{name}{reading}");
-        let summary = repetition.run(&scenario, &mut || keep_going(&told))?;
+        let label = format!("{name}{reading}");
+        let summary = repetition.run(&scenario, &mut || keep_going(&label))?;
         Ok::<Case, Unfinished>(Case { name, summary })
     };
     let mut rates = Vec::new();

@@ -563,9 +563,9 @@ mod tests {
             ("uplink=0ms", "longer than 0"),
             ("bitrate=900G fps=0.001", "packets"),
         ] {
-            let said = refused(text);
-            assert!(said.contains(says), "{text}: {said}");
-            assert!(!said.contains('\n'), "{said}");
+            let message = refused(text);
+            assert!(message.contains(says), "{text}: {message}");
+            assert!(!message.contains('\n'), "{message}");
         }
     }
 

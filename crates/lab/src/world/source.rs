@@ -37,7 +37,7 @@ pub(super) struct Source {
     /// Remaining frames of the current refresh, and whether another one is pending: libx264 starts
     /// it after the current one.
     refresh: u16,
-    asked: bool,
+    pending: bool,
 }
 
 impl Source {
@@ -49,7 +49,7 @@ impl Source {
             next: None,
             clean_after: 0,
             refresh: 0,
-            asked: false,
+            pending: false,
         }
     }
 
@@ -89,12 +89,12 @@ impl Source {
 
     /// Advances the refresh; returns its length if the next frame starts one.
     fn refresh(&mut self, plan: &Plan<'_>) -> Option<u16> {
-        self.asked |= plan.refresh;
+        self.pending |= plan.refresh;
         if plan.is_key() {
-            (self.refresh, self.asked) = (0, false);
+            (self.refresh, self.pending) = (0, false);
         } else if self.refresh > 0 {
             self.refresh -= 1;
-        } else if std::mem::take(&mut self.asked) {
+        } else if std::mem::take(&mut self.pending) {
             self.refresh = self.clean_after;
             return Some(self.clean_after);
         }

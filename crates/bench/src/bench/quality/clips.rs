@@ -225,8 +225,8 @@ impl Recording<'_> {
     /// Waits for `word` in the application's output.
     fn wait_for(&mut self, word: &str, home: &Path) -> Result<()> {
         let until = clock::now() + TIMEOUT;
-        let said = || std::fs::read_to_string(home.join(SAID)).unwrap_or_default();
-        while !said().contains(word) {
+        let log = || std::fs::read_to_string(home.join(GAME_LOG)).unwrap_or_default();
+        while !log().contains(word) {
             self.check(until)?;
             clock::sleep_until(clock::now() + Duration::from_millis(20));
         }
@@ -250,7 +250,7 @@ impl Recording<'_> {
 }
 
 /// The game's log, in its home directory.
-const SAID: &str = "said";
+const GAME_LOG: &str = "said";
 
 /// The game's message that starts the recording.
 const BEGIN: &str = "openuvr: the clip begins";
@@ -295,7 +295,7 @@ fn open_arena(display: &str, format: Format, home: &Path) -> Result<Child> {
         .env("HOME", home)
         .env("DISPLAY", display)
         .stdout(Stdio::null());
-    Child::start("game", command, Some(&home.join(SAID)))
+    Child::start("game", command, Some(&home.join(GAME_LOG)))
 }
 
 #[cfg(test)]

@@ -96,7 +96,7 @@ impl Browser {
         for one in runs.iter().filter_map(|run| run.lateness.as_ref()) {
             lateness.get_or_insert_default().extend(one);
         }
-        let heard = |of: &dyn Fn(&Lateness) -> Vec<f64>| Summary::of(&of(lateness.as_ref()?));
+        let received = |of: &dyn Fn(&Lateness) -> Vec<f64>| Summary::of(&of(lateness.as_ref()?));
         let made: usize = all().map(|run| run.watched.keys.len()).sum();
         (!runs.is_empty()).then(|| Browser {
             name,
@@ -112,8 +112,8 @@ impl Browser {
             input_ms: spans(&|press| press.arrived_ms),
             page_ms: spans(&|press| press.page_ms),
             presses_lost: made - pairs.iter().map(Vec::len).sum::<usize>(),
-            sound_ms: heard(&|lateness| lateness.sound_ms.clone()),
-            offset_ms: heard(&|lateness| lateness.offset_ms.clone()),
+            sound_ms: received(&|lateness| lateness.sound_ms.clone()),
+            offset_ms: received(&|lateness| lateness.offset_ms.clone()),
             unheard: lateness.as_ref().map(|lateness| lateness.unheard),
             host_cores: range(&|run| Some(run.host_cores)),
             browser_cores: range(&|run| Some(run.browser_cores)),
@@ -183,8 +183,8 @@ struct Press {
 }
 
 /// The page's keys that arrived at the host, each with the first arrival after it.
-fn presses(keys: &[[Instant; 2]], heard: &[Instant]) -> Vec<Press> {
-    let mut left = heard.iter().copied().peekable();
+fn presses(keys: &[[Instant; 2]], received: &[Instant]) -> Vec<Press> {
+    let mut left = received.iter().copied().peekable();
     let mut found = Vec::new();
     for [made, got] in keys {
         while left.next_if(|at| at < got).is_some() {}

@@ -321,11 +321,11 @@ fn invalid_options_fail_before_anything_is_written() {
         let line = ["jitter", "--out", path(&out)]
             .into_iter()
             .chain(options.iter().copied());
-        let said = Program::try_parse_from(line)
+        let message = Program::try_parse_from(line)
             .map_err(anyhow::Error::from)
             .and_then(|program| run(&program.jitter));
-        let said = format!("{:#}", said.unwrap_err());
-        assert!(said.contains(says), "{options:?}: {said}");
+        let message = format!("{:#}", message.unwrap_err());
+        assert!(message.contains(says), "{options:?}: {message}");
         assert!(!out.exists(), "{options:?}");
     }
 }

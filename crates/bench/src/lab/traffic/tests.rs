@@ -132,8 +132,8 @@ fn invalid_options_fail_before_anything_is_written() {
         (&[&notes, "--for", "0s"], "--for 0s"),
     ] {
         let folder = Scratch::new("none");
-        let said = format!("{:#}", traffic(&folder, options).unwrap_err());
-        assert!(said.contains(says), "{options:?}: {said}");
+        let message = format!("{:#}", traffic(&folder, options).unwrap_err());
+        assert!(message.contains(says), "{options:?}: {message}");
         assert!(!folder.0.exists(), "{options:?}");
     }
 }

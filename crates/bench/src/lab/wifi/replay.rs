@@ -46,9 +46,9 @@ pub(super) fn run(
             sent = departures;
         }
     }
-    let said = describe(&recording);
-    println!("{said}\n");
-    folder.paragraph(&said);
+    let description = describe(&recording);
+    println!("{description}\n");
+    folder.paragraph(&description);
     let summary = Summary::of(&runs);
     let late = late(&runs, deadline);
     let deadline_words = format!("frames later than {deadline:?} or incomplete, %");

@@ -149,8 +149,8 @@ fn invalid_options_fail_before_anything_is_written() {
         (&["--paper", "mcs=9"], "cannot be used with"),
     ] {
         let folder = Scratch::new("none");
-        let said = format!("{:#}", study(&folder, options).unwrap_err());
-        assert!(said.contains(says), "{options:?}: {said}");
+        let message = format!("{:#}", study(&folder, options).unwrap_err());
+        assert!(message.contains(says), "{options:?}: {message}");
         assert!(!folder.0.exists(), "{options:?}");
     }
 }

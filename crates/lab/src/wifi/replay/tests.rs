@@ -151,16 +151,16 @@ fn captures_of_every_format_give_the_same_result() {
 fn errors_are_named_with_their_position() {
     let mut cut = pcap(TsResolution::MicroSecond);
     cut.truncate(cut.len() - 20);
-    let said = |name: &str, content: &[u8]| read(name, content).unwrap_err().to_string();
-    let cut = said("cut.pcap", &cut);
+    let message = |name: &str, content: &[u8]| read(name, content).unwrap_err().to_string();
+    let cut = message("cut.pcap", &cut);
     assert!(cut.contains("after packet 5"), "{cut}");
-    let text = said("text", b"not a table\n1\n");
+    let text = message("text", b"not a table\n1\n");
     assert!(text.contains("time_ns and bytes"), "{text}");
-    let line = said("line.csv", b"time_ns,bytes\n0,100\n5,many\n");
+    let line = message("line.csv", b"time_ns,bytes\n0,100\n5,many\n");
     assert!(line.contains("line 3"), "{line}");
-    let direction = said("way.csv", b"time_ns,bytes,way\n0,100,left\n");
+    let direction = message("way.csv", b"time_ns,bytes,way\n0,100,left\n");
     assert!(direction.contains("line 2: `left`"), "{direction}");
-    let empty = said("empty.csv", b"time_ns,bytes\n");
+    let empty = message("empty.csv", b"time_ns,bytes\n");
     assert!(empty.contains("no UDP packet"), "{empty}");
     let gone = Recording::read(std::path::Path::new("/nowhere/at/all")).unwrap_err();
     assert!(gone.to_string().contains("/nowhere/at/all"));

@@ -10,18 +10,18 @@ use crate::wifi::{MICROSECOND, Radio, SECOND, Timing};
 #[test]
 fn the_papers_figures_are_reproduced() {
     let repetition = Repetition { runs: 10, seed: 1 };
-    let mut asked = Vec::new();
+    let mut names = Vec::new();
     let mut keep_going = |name: &str| {
-        asked.push(name.to_owned());
+        names.push(name.to_owned());
         true
     };
     let table = paper::run(&repetition, 10 * SECOND, &mut keep_going).unwrap();
-    assert_eq!(asked.len(), 10 * paper::CASES);
-    asked.dedup();
+    assert_eq!(names.len(), 10 * paper::CASES);
+    names.dedup();
     assert_eq!(
-        asked.len(),
+        names.len(),
         paper::CASES,
-        "case names are unique: {asked:?}"
+        "case names are unique: {names:?}"
     );
     assert_eq!(table.single_packet, 374_000);
     assert_eq!(table.rows.len(), 18);
