@@ -204,7 +204,7 @@ fn client_display(args: &Args, size: Size) -> Result<(Option<VirtualDisplay>, St
 
 /// The audio part of a demo. Dropped in this order: the server last.
 struct Sound {
-    played: Played,
+    played: AudioSource,
     recorder: Child,
     /// Recording of the client's audio.
     recording: PathBuf,
@@ -214,7 +214,7 @@ struct Sound {
 }
 
 /// Audio source at the host.
-enum Played {
+enum AudioSource {
     /// The scene's clicks, recorded at the host and at the client.
     Clicks([ClickRecorder; 2]),
     Beeps {
@@ -230,8 +230,8 @@ impl Sound {
         Ok(Sound {
             recorder: server.record(&recording)?,
             played: match is_scene {
-                true => Played::Clicks([ear(HOST_SINK)?, ear(CLIENT_SINK)?]),
-                false => Played::Beeps {
+                true => AudioSource::Clicks([ear(HOST_SINK)?, ear(CLIENT_SINK)?]),
+                false => AudioSource::Beeps {
                     _player: server.beep()?,
                 },
             },
@@ -245,13 +245,13 @@ impl Sound {
     fn summarise(&self, seen: &[Sighting], window: [Instant; 2]) -> Result<bool> {
         let samples = samples_of(&self.recording)?;
         let (count, what) = match &self.played {
-            Played::Clicks(ears) => {
+            AudioSource::Clicks(ears) => {
                 let [host, client] = ears.each_ref().map(ClickRecorder::clicks);
                 let lateness = Lateness::of(&host, &client, seen, window);
                 println!("demo: {lateness}");
                 (clicks::count(&samples), "clicks")
             }
-            Played::Beeps { .. } => (beeps(&samples), "beeps"),
+            AudioSource::Beeps { .. } => (beeps(&samples), "beeps"),
         };
         println!(
             "demo: {count} {what} in the client's audio: {}",

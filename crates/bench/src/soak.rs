@@ -109,14 +109,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     eprintln!("soak: streaming {} at {} frames/s", args.size, args.fps);
 
     let ids = [pair.host.id(), pair.client.id()];
-    let mut looks: [Vec<Look>; 2] = Default::default();
+    let mut readings: [Vec<MemoryReading>; 2] = Default::default();
     let begun = clock::now();
     let mut next = begun;
     while clock::now().since(begun) < args.lasting && !stop.load(Ordering::Relaxed) {
         pair.check()?;
         stage.check()?;
-        for (looks, id) in looks.iter_mut().zip(ids) {
-            looks.push(Look::at(begun, id)?);
+        for (readings, id) in readings.iter_mut().zip(ids) {
+            readings.push(MemoryReading::at(begun, id)?);
         }
         next = next + every;
         clock::sleep_until(next);
@@ -129,8 +129,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     drop(stage);
 
     let mut good = true;
-    for (name, looks) in ["host", "client"].into_iter().zip(&looks) {
-        let Some(trend) = Trend::of(looks) else {
+    for (name, readings) in ["host", "client"].into_iter().zip(&readings) {
+        let Some(trend) = Trend::of(readings) else {
             println!("{name:8} too few readings of its memory");
             continue;
         };
@@ -241,19 +241,19 @@ impl Stage {
 
 /// A reading of a process's memory.
 #[derive(Clone, Copy, PartialEq, Debug)]
-struct Look {
+struct MemoryReading {
     /// Seconds since the start.
     at: f64,
     bytes: f64,
 }
 
-impl Look {
-    fn at(begun: Instant, id: u32) -> Result<Look> {
+impl MemoryReading {
+    fn at(begun: Instant, id: u32) -> Result<MemoryReading> {
         let status = std::fs::read_to_string(format!("/proc/{id}/status"))
             .with_context(|| format!("can't read the status of process {id}"))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
-        Ok(Look {
+        Ok(MemoryReading {
             at: clock::now().since(begun).as_secs_f64(),
             bytes: kilobytes.with_context(|| format!("process {id} has ended"))? * 1024.0,
         })
@@ -274,12 +274,12 @@ struct Trend {
 
 impl Trend {
     /// `None` if there are too few readings.
-    fn of(looks: &[Look]) -> Option<Trend> {
-        let half = looks.get(looks.len() / 2..)?;
+    fn of(readings: &[MemoryReading]) -> Option<Trend> {
+        let half = readings.get(readings.len() / 2..)?;
         if half.len() < FEWEST {
             return None;
         }
-        let (first, middle, last) = (looks.first()?, half.first()?, half.last()?);
+        let (first, middle, last) = (readings.first()?, half.first()?, half.last()?);
         let mut slopes: Vec<f64> = half
             .iter()
             .enumerate()
@@ -397,9 +397,9 @@ impl Account {
 mod tests {
     use super::*;
 
-    fn looks(bytes: impl Fn(f64) -> f64) -> Vec<Look> {
+    fn readings(bytes: impl Fn(f64) -> f64) -> Vec<MemoryReading> {
         let at = (0..200).map(f64::from);
-        at.map(|at| Look {
+        at.map(|at| MemoryReading {
             at,
             bytes: bytes(at),
         })
@@ -410,7 +410,7 @@ mod tests {
     fn growth_of_the_second_half_is_found_and_single_jumps_are_not() {
         const MIB: f64 = 1_048_576.0;
         // Growth at first, then flat with occasional peaks.
-        let filled = looks(|at| {
+        let filled = readings(|at| {
             let peak = if at as u64 % 10 == 3 { 30.0 * MIB } else { 0.0 };
             at.min(60.0) * MIB + peak
         });
@@ -418,7 +418,7 @@ mod tests {
         assert_eq!(trend.is_flat(), Some(true), "{trend}");
         assert_eq!(trend.slope.to_bits(), 0.0_f64.to_bits());
         // 36 kB per second, under noise of half a MiB.
-        let leak = looks(|at| 40.0 * MIB + at * 36e3 + (at as u64 % 7) as f64 * 75e3);
+        let leak = readings(|at| 40.0 * MIB + at * 36e3 + (at as u64 % 7) as f64 * 75e3);
         let trend = Trend::of(&leak).unwrap();
         assert_eq!(trend.is_flat(), Some(false), "{trend}");
         let short = Trend::of(&leak[..40]).unwrap();

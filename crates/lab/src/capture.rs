@@ -33,7 +33,7 @@ pub struct Packet<'a> {
 
 /// Metadata of a capture.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct CaptureInfo {
     /// Number of packets read.
     pub packets: u64,
     /// The program that wrote it, if recorded.
@@ -92,7 +92,7 @@ pub fn is_capture(begins: &[u8]) -> bool {
 pub fn read(
     mut file: impl Read,
     each: &mut dyn FnMut(Packet<'_>) -> ControlFlow<()>,
-) -> Result<Facts, CaptureError> {
+) -> Result<CaptureInfo, CaptureError> {
     let mut begins = Vec::new();
     let first = file.by_ref().take(4).read_to_end(&mut begins);
     first.map_err(|error| CaptureError::Broken {
@@ -130,14 +130,14 @@ fn broken(packets: u64, error: &PcapError) -> CaptureError {
 fn read_pcap(
     file: impl Read,
     each: &mut dyn FnMut(Packet<'_>) -> ControlFlow<()>,
-) -> Result<Facts, CaptureError> {
+) -> Result<CaptureInfo, CaptureError> {
     let mut reader = PcapReader::new(file).map_err(|error| broken(0, &error))?;
     let header = reader.header();
     let unit = match header.ts_resolution {
         TsResolution::MicroSecond => 1000,
         TsResolution::NanoSecond => 1,
     };
-    let mut facts = Facts::default();
+    let mut facts = CaptureInfo::default();
     // Raw: the library rejects packets longer than the snapshot length.
     while let Some(packet) = reader.next_raw_packet() {
         let packet = packet.map_err(|error| broken(facts.packets, &error))?;
@@ -159,13 +159,13 @@ fn read_pcap(
 fn read_pcapng(
     file: impl Read,
     each: &mut dyn FnMut(Packet<'_>) -> ControlFlow<()>,
-) -> Result<Facts, CaptureError> {
+) -> Result<CaptureInfo, CaptureError> {
     let mut reader = PcapNgReader::new(file).map_err(|error| broken(0, &error))?;
     let application = |option: &SectionHeaderOption<'_>| match option {
         SectionHeaderOption::UserApplication(name) => Some(name.clone().into_owned()),
         _ => None,
     };
-    let mut facts = Facts {
+    let mut facts = CaptureInfo {
         packets: 0,
         application: reader.section().options.iter().find_map(application),
     };

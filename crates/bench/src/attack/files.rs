@@ -36,7 +36,7 @@ pub(super) fn attack(name: String) -> Result<Row> {
     set_mode(&data, 0o755)?;
     place.add_account()?;
     let figures = Figures::begin(None);
-    let mut tried = Tried::default();
+    let mut tried = FileAttempts::default();
     let victim = place.start()?;
     tried.open_all(&data)?;
     let place = victim.stop();
@@ -52,7 +52,7 @@ pub(super) fn attack(name: String) -> Result<Row> {
 
 /// Results of the attempts.
 #[derive(Default)]
-struct Tried {
+struct FileAttempts {
     files: u64,
     /// Which of them others can read.
     read: Vec<String>,
@@ -60,7 +60,7 @@ struct Tried {
     void: Option<String>,
 }
 
-impl Tried {
+impl FileAttempts {
     /// Tries all files in the folder.
     fn open_all(&mut self, folder: &Path) -> Result<()> {
         let control = folder.join(CONTROL);
@@ -89,7 +89,7 @@ impl Tried {
     }
 
     fn judged(self) -> Judged {
-        let Tried { files, read, void } = self;
+        let FileAttempts { files, read, void } = self;
         let held = read.is_empty() && void.is_none();
         let account = match geteuid().is_root() {
             true => "another account",

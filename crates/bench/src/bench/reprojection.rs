@@ -85,12 +85,12 @@ impl Degrees {
 struct Row {
     round_trip_ms: u32,
     without: Option<Degrees>,
-    re_aimed: Vec<ReAimed>,
+    re_aimed: Vec<Reprojected>,
 }
 
 /// One reprojection method.
 #[derive(Debug, Serialize)]
-struct ReAimed {
+struct Reprojected {
     with: String,
     degrees: Option<Degrees>,
     /// The client's report, which names the renderer.
@@ -152,7 +152,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             let result = run::run(&display, &setup, &stop)?;
             let degrees = Degrees::of(&result.errors);
             match with {
-                Some(with) => row.re_aimed.push(ReAimed {
+                Some(with) => row.re_aimed.push(Reprojected {
                     with: with.to_owned(),
                     degrees,
                     cost: result.cost,

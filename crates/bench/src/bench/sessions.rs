@@ -80,7 +80,7 @@ const WRITTEN: Duration = Duration::from_millis(1500);
 
 /// Frames of one session during a measurement.
 #[derive(Clone, Copy, Debug, Serialize)]
-struct Played {
+struct SessionFrames {
     whole_fps: f64,
     /// From capture to decoded picture at its client.
     latency_ms: Option<Summary>,
@@ -91,7 +91,7 @@ struct Played {
 struct Step {
     sessions: usize,
     /// One per session, in starting order.
-    played: Vec<Played>,
+    played: Vec<SessionFrames>,
     /// Processor cores of one session: display, application, host.
     cores: Option<Range>,
     /// Processor cores of one client.
@@ -252,7 +252,7 @@ impl Session {
     }
 
     /// The played frames of those captured in that time.
-    fn played(&self, from: Instant, to: Instant) -> Result<Played> {
+    fn played(&self, from: Instant, to: Instant) -> Result<SessionFrames> {
         let text = std::fs::read_to_string(&self.record).context("the session has no record")?;
         let rows = journey::parse(&text)?;
         let captured = |row: &&Row| {
@@ -264,7 +264,7 @@ impl Session {
             .collect();
         let span = |row: &&Row| Some((row.at("Decoded")? - row.at("Captured")?) as f64 / 1e6);
         let spans: Vec<f64> = whole.iter().filter_map(span).collect();
-        Ok(Played {
+        Ok(SessionFrames {
             whole_fps: whole.len() as f64 / to.since(from).as_secs_f64(),
             latency_ms: Summary::of(&spans),
         })

@@ -53,7 +53,7 @@ const INCOMPLETE: u8 = 1;
 #[command(after_help = AFTER, args_conflicts_with_subcommands = true)]
 pub(crate) struct JitterArgs {
     #[command(subcommand)]
-    other: Option<Action>,
+    action: Option<Action>,
     /// Only cells with one of these words in the name: pthread,caf or ping-pong/other
     #[arg(long, value_name = "WORDS", value_delimiter = ',')]
     only: Vec<String>,
@@ -115,7 +115,7 @@ Examples:
 /// # Errors
 /// The failure, in one line.
 pub(super) fn run(args: &JitterArgs) -> Result<ExitCode> {
-    if let Some(Action::Analyse(args)) = &args.other {
+    if let Some(Action::Analyse(args)) = &args.action {
         return analyse::run(args);
     }
     ensure!(

@@ -11,7 +11,7 @@ use super::*;
 
 type Times = Vec<(u64, u32, usize)>;
 
-fn all(file: &[u8]) -> (Times, Result<Facts, CaptureError>) {
+fn all(file: &[u8]) -> (Times, Result<CaptureInfo, CaptureError>) {
     let mut times = Vec::new();
     let read = read(file, &mut |packet| {
         times.push((packet.at, packet.length, packet.data.len()));

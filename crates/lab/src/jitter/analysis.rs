@@ -51,7 +51,7 @@ pub struct Outliers {
 
 /// A pause in the scatter plot: start and end, as shares of the test.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Shade {
+pub struct PauseSpan {
     /// Start.
     pub from: f64,
     /// End.
@@ -80,7 +80,7 @@ pub struct Analysis {
     /// Outliers by the first rule: share of the test, latency in ns.
     pub scatter: Vec<(f64, f64)>,
     /// Pauses of the collector.
-    pub pauses: Vec<Shade>,
+    pub pauses: Vec<PauseSpan>,
     /// The number of pauses, which may exceed the list.
     pub pause_count: usize,
     /// The longest, ns.
@@ -199,8 +199,8 @@ impl Test {
 }
 
 /// Pauses as shares of the test, merged per column of the plot.
-fn shades(pauses: &[Pause], test: &Test) -> Vec<Shade> {
-    let mut shades: Vec<Shade> = Vec::new();
+fn shades(pauses: &[Pause], test: &Test) -> Vec<PauseSpan> {
+    let mut shades: Vec<PauseSpan> = Vec::new();
     for pause in pauses.iter().filter(|pause| test.has(pause)) {
         let full = pause.kind == Kind::Full;
         let (from, to) = (test.share(pause.start), test.share(pause.end));
@@ -208,7 +208,7 @@ fn shades(pauses: &[Pause], test: &Test) -> Vec<Shade> {
             Some(last) if last.full == full && from - last.to < 0.5 / COLUMNS => {
                 last.to = last.to.max(to);
             }
-            _ => shades.push(Shade { from, to, full }),
+            _ => shades.push(PauseSpan { from, to, full }),
         }
     }
     shades
@@ -220,12 +220,12 @@ struct OutlierCounts {
     above: f64,
     at_the_beginning: u64,
     in_pauses: u64,
-    lengths: Lengths,
+    lengths: LengthCounts,
 }
 
 /// Number of outliers by length, in steps of an eighth of a power of two.
 #[derive(Default)]
-struct Lengths(BTreeMap<u32, (u64, f64)>);
+struct LengthCounts(BTreeMap<u32, (u64, f64)>);
 
 impl OutlierCounts {
     fn new(rule: Rule, above: f64) -> OutlierCounts {
@@ -234,7 +234,7 @@ impl OutlierCounts {
             above,
             at_the_beginning: 0,
             in_pauses: 0,
-            lengths: Lengths::default(),
+            lengths: LengthCounts::default(),
         }
     }
 

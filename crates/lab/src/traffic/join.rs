@@ -79,21 +79,21 @@ const LARGEST_DRIFT: f64 = 500e-6;
 
 /// A table that thins out to every 2ⁿth key when it is full.
 #[derive(Debug)]
-struct Thinned<V> {
+struct SampledMap<V> {
     values: HashMap<u64, V>,
     bits: u32,
 }
 
-impl<V> Default for Thinned<V> {
-    fn default() -> Thinned<V> {
-        Thinned {
+impl<V> Default for SampledMap<V> {
+    fn default() -> SampledMap<V> {
+        SampledMap {
             values: HashMap::new(),
             bits: 0,
         }
     }
 }
 
-impl<V> Thinned<V> {
+impl<V> SampledMap<V> {
     fn entry(&mut self, key: u64) -> Option<Entry<'_, u64, V>> {
         if self.values.len() >= MOST {
             self.thin(self.bits + 1);
@@ -123,9 +123,9 @@ struct Sighting {
 /// The sampled packets of one capture.
 #[derive(Debug, Default)]
 struct End {
-    packets: Thinned<Sighting>,
+    packets: SampledMap<Sighting>,
     /// Times of the first and the last packet of each frame.
-    frames: Thinned<(u64, u64)>,
+    frames: SampledMap<(u64, u64)>,
     span: Option<(u64, u64)>,
     origin: u64,
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::kind::{Content, Kind};
 use super::merged::{LARGEST, Segmentation, content_behind};
 use crate::capture::datagram::{Datagram, Endpoint, NoDatagram};
-use crate::capture::{self, CaptureError, Facts, Packet};
+use crate::capture::{self, CaptureError, CaptureInfo, Packet};
 use crate::wifi::Direction;
 
 /// Opens a capture; each pass starts at its beginning.
@@ -163,7 +163,7 @@ pub fn walk(
             packets: walk.account.packets,
             why,
         }),
-        (Ok(Facts { application, .. }), None) => {
+        (Ok(CaptureInfo { application, .. }), None) => {
             walk.account.application = application;
             Ok(())
         }

@@ -125,7 +125,7 @@ pub enum Delivery {
 
 /// Delivery time of a received MPDU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moment {
+pub enum DeliveryTime {
     /// At the end of the acknowledgement, as in the study.
     Acknowledged,
     /// At its own last bit.
@@ -165,7 +165,7 @@ pub struct Setup {
     /// Delivery order.
     pub delivery: Delivery,
     /// Delivery time.
-    pub moment: Moment,
+    pub moment: DeliveryTime,
     /// Whether the contention window grows, as after a collision, if no MPDU of a PPDU was received.
     pub backs_off_when_all_lost: bool,
     /// Whether the access point sends to several stations at once (OFDMA).
@@ -190,7 +190,7 @@ impl Setup {
             access_point_buffer: 1000,
             station_buffer: 150,
             delivery: Delivery::PerMpdu,
-            moment: Moment::Acknowledged,
+            moment: DeliveryTime::Acknowledged,
             backs_off_when_all_lost: false,
             ofdma: false,
         }

@@ -227,8 +227,8 @@ impl Radio {
         }
     }
 
-    /// The preamble of a single-user PPDU: legacy preamble (20 µs) and its repetition (4), HE-SIG-A
-    /// (8; 802.11be: 12), and the training fields.
+    /// The preamble of a single-user PPDU: legacy preamble (20 µs) and its repetition (4), signal
+    /// fields (8; 802.11be: 12), and the training fields.
     fn preamble(&self, extended: bool) -> Nanos {
         let training = match self.streams {
             0..=2 => Nanos::from(self.streams),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::air::{Air, Bursts, Signal};
 use super::rate::RateRule;
 use super::scenario::Scenario;
-use super::setup::{Category, Delivery, Direction, Edca, Moment, Setup, Station};
+use super::setup::{Category, Delivery, DeliveryTime, Direction, Edca, Setup, Station};
 use super::timing::Profile;
 use super::traffic::{Background, Batches, Periodic};
 use super::{Impossible, MILLISECOND, Nanos};
@@ -129,7 +129,7 @@ const WORDS: [Word; 32] = [
                 setup.radio.guard = 800;
                 setup.edca = Edca::standard();
                 setup.delivery = Delivery::InOrder;
-                setup.moment = Moment::OwnEnd;
+                setup.moment = DeliveryTime::OwnEnd;
                 setup.backs_off_when_all_lost = true;
                 setup.max_ampdu = setup.radio.window();
             }
@@ -326,8 +326,8 @@ const WORDS: [Word; 32] = [
         help: "delivery at the acknowledgement or last bit [paper: acknowledged]",
         set: |draft, value| {
             draft.scenario.setup.moment = match value {
-                "acknowledged" => Moment::Acknowledged,
-                "own-end" => Moment::OwnEnd,
+                "acknowledged" => DeliveryTime::Acknowledged,
+                "own-end" => DeliveryTime::OwnEnd,
                 _ => return Err("expected acknowledged or own-end".into()),
             };
             Ok(())

@@ -1,13 +1,13 @@
 //! One frame exchange on the channel: access, transmission, and result.
 
 use super::super::reorder::{Held, Reorder};
-use super::super::setup::{Delivery, Direction, Moment};
+use super::super::setup::{Delivery, DeliveryTime, Direction};
 use super::super::{Nanos, Timing};
 use super::{Bss, Event, Mpdu, Packet, Queue, Sender, Sent};
 
 /// A PPDU's contents for one station: the first packets of a queue.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Load {
+pub(super) struct PpduLoad {
     pub(super) queue: usize,
     pub(super) count: usize,
     /// Including MPDU overhead.
@@ -124,7 +124,7 @@ impl Bss {
     }
 
     /// The contents of a sender's next PPDU.
-    fn load(&mut self, index: usize, start: Nanos) -> Load {
+    fn load(&mut self, index: usize, start: Nanos) -> PpduLoad {
         let sender = &self.senders[index];
         let (queue, direction) = (sender.next_queue(), sender.direction());
         let station = sender.station(queue);
@@ -150,7 +150,14 @@ impl Bss {
     }
 
     /// Packets of a queue that fit into `room` at `rate` bits per symbol; at least one.
-    pub(super) fn fill(&self, index: usize, queue: usize, mcs: u8, rate: u64, room: Nanos) -> Load {
+    pub(super) fn fill(
+        &self,
+        index: usize,
+        queue: usize,
+        mcs: u8,
+        rate: u64,
+        room: Nanos,
+    ) -> PpduLoad {
         let Timing {
             preamble,
             symbol,
@@ -158,7 +165,7 @@ impl Bss {
             ..
         } = self.timing;
         let most = room.saturating_sub(preamble) / symbol * rate;
-        let mut load = Load {
+        let mut load = PpduLoad {
             queue,
             count: 0,
             bits: 0,
@@ -185,7 +192,7 @@ impl Bss {
     pub(super) fn deliver(
         &mut self,
         index: usize,
-        load: Load,
+        load: PpduLoad,
         span: Span,
         rate: u64,
         events: &mut Vec<Event>,
@@ -222,8 +229,8 @@ impl Bss {
             }
             delivered += 1;
             let at = match setup.moment {
-                Moment::Acknowledged => span.end,
-                Moment::OwnEnd => own_end,
+                DeliveryTime::Acknowledged => span.end,
+                DeliveryTime::OwnEnd => own_end,
             };
             receiver.takes(mpdu, at);
         }
@@ -271,7 +278,7 @@ impl Bss {
     }
 
     /// A collision of data, not only of an RTS.
-    fn lose_all(&mut self, index: usize, load: Load, end: Nanos) {
+    fn lose_all(&mut self, index: usize, load: PpduLoad, end: Nanos) {
         let limit = self.setup.retry_limit;
         let mut given_up = Vec::new();
         let queue = &mut self.senders[index].queues[load.queue];

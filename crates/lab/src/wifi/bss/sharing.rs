@@ -7,7 +7,7 @@
 
 use super::super::timing::{control, part_rate};
 use super::super::{MICROSECOND, Nanos};
-use super::exchange::{Load, Span};
+use super::exchange::{PpduLoad, Span};
 use super::{Bss, Event, Sent};
 
 /// Data subcarriers of a resource unit, by channel width in MHz and number of units.
@@ -22,7 +22,7 @@ const PARTS: [(u64, [(usize, u64); 4]); 5] = [
 impl Bss {
     /// Contents of a shared PPDU of the access point; empty if only one station has packets in this
     /// category.
-    pub(super) fn share(&mut self, index: usize, start: Nanos) -> Vec<(Load, u64)> {
+    pub(super) fn share(&mut self, index: usize, start: Nanos) -> Vec<(PpduLoad, u64)> {
         let sender = &self.senders[index];
         let count = sender.queues.len();
         let backlogged: Vec<usize> = (0..count)
@@ -52,7 +52,7 @@ impl Bss {
     }
 
     /// Sends a shared PPDU.
-    pub(super) fn send_shared(&mut self, index: usize, start: Nanos, shared: &[(Load, u64)]) {
+    pub(super) fn send_shared(&mut self, index: usize, start: Nanos, shared: &[(PpduLoad, u64)]) {
         let timing = &self.timing;
         let stations = shared.len();
         let table = self.table(stations);
@@ -66,7 +66,7 @@ impl Bss {
         };
         let trigger = control(trigger_bits, per_symbol, 6);
         let begin = start + trigger + timing.sifs + timing.cts + timing.sifs;
-        let symbols = |(load, rate): &(Load, u64)| {
+        let symbols = |(load, rate): &(PpduLoad, u64)| {
             // The acknowledgement request is in the same PPDU: an MPDU of 33 bytes.
             let request = timing.mpdu(0) + 8 * 33;
             (timing.around_bits + load.bits + request).div_ceil(*rate)

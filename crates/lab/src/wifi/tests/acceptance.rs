@@ -2,7 +2,7 @@
 
 use crate::wifi::paper::{self, Row};
 use crate::wifi::scenario::Scenario;
-use crate::wifi::setup::{Delivery, Moment, Setup};
+use crate::wifi::setup::{Delivery, DeliveryTime, Setup};
 use crate::wifi::study::{Repetition, Summary};
 use crate::wifi::traffic::{Batches, Video, interval};
 use crate::wifi::{MICROSECOND, Radio, SECOND, Timing};
@@ -75,7 +75,7 @@ fn with_the_durations_of_ns3_it_agrees_with_ns3() {
             setup: Setup {
                 timing: Some(ns3_timing()),
                 delivery: Delivery::InOrder,
-                moment: Moment::OwnEnd,
+                moment: DeliveryTime::OwnEnd,
                 ..paper.setup
             },
             video: Video {
