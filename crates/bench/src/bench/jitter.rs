@@ -229,9 +229,7 @@ pub(super) fn show(data: &Data, page: &mut String) {
         "max, µs",
     ];
     page.push_str(&table(&heads, rows));
-    page.push_str(
-        "<p>From <code>openuvr lab jitter</code>, which writes its own page with plots and pauses.</p>",
-    );
+    page.push_str("<p>From <code>openuvr lab jitter</code>; its page has plots and pauses.</p>");
 }
 
 #[cfg(test)]

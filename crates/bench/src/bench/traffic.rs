@@ -224,8 +224,8 @@ pub(super) fn show(data: &Data, page: &mut String) {
     });
     page.push_str(&table(&["place", "what", "the study", "captured"], rows));
     page.push_str(
-        "<p>From <code>openuvr lab traffic</code>, whose own page has the plots. The study's programs were \
-         Unity and Chrome; others send otherwise.</p>",
+        "<p>From <code>openuvr lab traffic</code>; its page has the plots. The study's programs were Unity \
+         and Chrome; others send differently.</p>",
     );
 }
 

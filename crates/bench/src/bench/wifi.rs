@@ -136,8 +136,8 @@ pub(super) fn show(data: &Data, page: &mut String) {
     let heads = ["place", "what", "the paper", "our model", "apart"];
     page.push_str(&table(&heads, cells));
     page.push_str(
-        "<p>From <code>openuvr lab wifi --paper</code>, whose own page has the plots and what does \
-         not fit together in the paper.</p>",
+        "<p>From <code>openuvr lab wifi --paper</code>; its page has the plots and the \
+         contradictions in the paper.</p>",
     );
 }
 
