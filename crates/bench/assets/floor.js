@@ -1,6 +1,7 @@
-// A page without a video and without a host: pictures are drawn in it so often a second, and by requestAnimationFrame
-// the newest is copied to a canvas over the page. What it takes until it is visible is what any page needs at least
-// that waits for the browser to draw. Each has the bar code of crates/media/src/barcode.rs.
+// Lower bound of a page's latency, without video and without host: pictures are drawn at a fixed
+// rate, and requestAnimationFrame copies the newest one to a canvas over the page. Any page that
+// waits for the browser's paint takes at least that long. Each picture has the bar code of
+// crates/media/src/barcode.rs.
 
 /** The cells of the code, row by row. */
 const cellsOf = (frame, drawnUs) => {
@@ -22,7 +23,7 @@ globalThis.showOwnPictures = ({ width, height, fps, beganUs, desynchronized }) =
   Object.assign(canvas.style, { position: "fixed", left: 0, top: 0 });
   document.body.append(canvas);
   const context = canvas.getContext("2d", { alpha: false, desynchronized });
-  // Two that differ everywhere, so that each copy changes all.
+  // Two pictures that differ in every pixel, so that each copy changes the whole canvas.
   const pictures = ["#345", "#876"].map((colour) => {
     const picture = new OffscreenCanvas(width, height);
     const brush = picture.getContext("2d", { alpha: false });

@@ -1,13 +1,14 @@
-// Looks at the page of a host from outside its own script: when each picture was handed to the compositor,
-// and which one it was by the bar code in its pixels; when keys came. decodeBarcode() is defined before.
+// Observes a host's page from outside its script: when each picture was handed to the compositor,
+// its number (from the bar code in its pixels), and when keys arrived. decodeBarcode() is defined
+// before.
 
 globalThis.watched = { pictures: [], keys: [], unreadable: 0, elsewhere: 0, peers: [] };
 
-/** Only the brightness of the code's rows is taken out of the decoder's picture, which costs next to nothing. */
+/** Copies only the luma of the code's rows from the decoder's picture, which is cheap. */
 const stampOf = async (video, mediaTime) => {
   const picture = new VideoFrame(video);
   try {
-    // Handed over meanwhile: another one than was told of.
+    // A newer picture was presented meanwhile: not the one that the callback announced.
     if (Math.abs(picture.timestamp / 1e6 - mediaTime) > 1e-4) return undefined;
     const width = picture.visibleRect.width;
     const height = 2 * Math.ceil(width / 80);
@@ -50,7 +51,7 @@ window.addEventListener("keydown", (event) => watched.keys.push([event.timeStamp
   capture: true,
 });
 
-/** What the browser says of one kind of stream: of one that arrives, if no other type of entry is asked for. */
+/** The browser's statistics of one kind of stream: of a received one, unless another type of entry is requested. */
 globalThis.statisticsOf = async (kind, type = "inbound-rtp") => {
   for (const peer of watched.peers)
     for (const entry of (await peer.getStats()).values())
@@ -66,8 +67,8 @@ globalThis.statisticsOf = async (kind, type = "inbound-rtp") => {
       watched.peers.push(this);
     }
 
-    // Media goes through an emulated link, where there is one: its port stands in place of the host's, and
-    // the host learns of no other way to this browser than the one by which it comes.
+    // If an emulated link carries the media, its port replaces the host's, and the browser's own
+    // candidates are withheld, so that the host learns only the peer-reflexive address.
     setRemoteDescription(description) {
       return super.setRemoteDescription({ ...description, sdp: description.sdp && throughLink(description.sdp) });
     }

@@ -1,18 +1,17 @@
-//! `openuvr lab attack`: what somebody on the network can do to one's own host, tried out, while an
-//! honest client streams.
+//! `openuvr lab attack`: tries network attacks on one's own host while an honest client streams.
 //!
-//! The attacks themselves are in crate `lab`; here are those who suffer them, what is measured beside
-//! them, and the verdict.
+//! Crate `lab` implements the attacks; this module has the victims, the measurements and the
+//! verdict.
 
 mod browsers;
 mod core_use;
 mod displays;
-mod doors;
 mod environment;
 mod files;
 mod honest;
 pub(crate) mod intruder;
 mod portal;
+mod servers;
 mod table;
 mod victim;
 
@@ -24,102 +23,103 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum as _;
-use openuvr_lab::attack::begins::{Begins, Claim};
 use openuvr_lab::attack::device::{Guessing, Probing};
-use openuvr_lab::attack::floods::{Garbage, Repeated};
-use openuvr_lab::attack::tap::{Towards, silent};
-use openuvr_lab::attack::{Attack, begins, own, run};
+use openuvr_lab::attack::floods::{Garbage, Replayed};
+use openuvr_lab::attack::handshakes::{Claim, HandshakeFlood};
+use openuvr_lab::attack::tap::{Towards, silent_sockets};
+use openuvr_lab::attack::{Attack, handshakes, own, run};
 use openuvr_lab::script;
 use openuvr_net::address::parse_address;
 
 use self::honest::Honest;
-use self::portal::Against;
+use self::portal::PortalAttack;
 use self::table::{Figures, Judged, Row};
 use openuvr_runtime::clock;
 
-/// Attack one's own host and portal, and see what held.
+/// Attack one's own host and portal, and report which attacks they withstood.
 ///
-/// Starts a host and an honest client on the loopback of this machine, with somebody between them who
-/// sees and repeats what passes, and tries one attack after the other. Prints for each how many whole
-/// frames a second the client still got, what the host took of a core and of memory, and what the
-/// attack is judged by: bytes that an address drew that never answered, guesses of the PIN that were
-/// right, whether a client came back.
+/// Starts a host and an honest client on the loopback of this machine, with an on-path attacker
+/// Starts a host and an honest client on the loopback of this machine, with an on-path attacker
+/// between them that sees and replays datagrams, and tries one attack after the other. For each it
+/// prints the complete frames per second that the client still received, the host's CPU and memory
+/// use, and the attack's own criterion: bytes sent to an address that never answered, PINs guessed,
+/// whether a client reconnected.
+/// With --host it attacks a running host, without an honest client: then only the host's answers
+/// are judged. The address must belong to this machine (to the network namespace of this process);
+/// any other is refused. No attack needs a key, except probes, which only an admitted observer can
+/// send.
 ///
-/// With --host it attacks a host that runs already, without an honest client: then only what the host
-/// answers is judged. The address must be this machine's (of the network namespace that this runs in);
-/// any other is refused. Nothing here needs a key, but for the probes, which only an observer that the
-/// host lets in can send.
+/// The attacks on a portal start one, and request the list of sessions 20 times a second where an
+/// attack could prevent that. The attack on displays starts sessions, which need Xvfb; without Xvfb
+/// it is skipped.
 ///
-/// The attacks on a portal start one, with a person who asks for the list of sessions 20 times a second where others
-/// could keep it from them. That on displays starts sessions, which need Xvfb; where it is missing it is not tried.
-///
-/// An attack held if the client got at least 95 % of the whole frames that it gets in peace, memory
-/// grew by less than 20 MB, and nothing was given away; on a portal, if each list came within 200 ms, and the
-/// account's person could log in; where something must not be reached, if no try did and what it is compared with did:
-/// a try that should succeed. Exit status: 0 if all attacks held, 1 if not,
-/// or if the run was cut short.
+/// An attack is withstood if the client received at least 95 % of the complete frames of the run
+/// without attack, memory grew by less than 20 MB, and nothing was disclosed; on a portal, if each
+/// list arrived within 200 ms and the account's owner could log in; where something must be
+/// unreachable, if no attempt reached it and the control attempt, which should succeed, did. Exit
+/// status: 0 if all attacks were withstood, 1 if not, or if the run was interrupted.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// A host that runs already, on this machine, instead of one of its own
+    /// Attack this running host on this machine; do not start one
     #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
     host: Option<SocketAddr>,
-    /// These attacks alone, separated by commas
+    /// Only these attacks, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ATTACKS")]
     only: Vec<Kind>,
-    /// A second for each attack: enough to see that it works, too little for figures
+    /// One second per attack: a smoke test, too short for figures
     #[arg(long)]
     quick: bool,
     /// How long each attack lasts [default: 5s]
     #[arg(long = "for", value_name = "TIME", value_parser = script::time, conflicts_with = "quick")]
     lasting: Option<Duration>,
-    /// Datagrams a second of a flood
+    /// Datagrams per second of a flood
     #[arg(long, value_name = "NUMBER", default_value_t = 50_000)]
     rate: u32,
 }
 
 const HELP: &str = "\
-Examples: all of it, for the table of docs/security.md:
+Examples: all attacks, for the table of docs/security.md:
   openuvr lab attack
-Whether a host can be made to send to somebody who did not ask for it:
+Whether a host can be made to send to an address that did not request it:
   openuvr lab attack --only paths,probes
-A host in a network namespace of its own, from within it:
+A host in its own network namespace, from within it:
   ip netns exec box openuvr lab attack --host 10.9.0.1:4710 --only garbage,pins";
 
 /// The attacks, in the order in which they are tried.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// Bytes that mean nothing, from eight strangers
+    /// Random bytes from eight unknown addresses
     Garbage,
-    /// The client's own datagrams, altered, from its address
+    /// The client's datagrams, altered, from its address
     Forged,
-    /// The client's own datagrams again, from its address
+    /// The client's datagrams, replayed from its address
     Replay,
-    /// The host's own datagrams, altered, from its address, to the client
+    /// The host's datagrams to the client, altered, from the host's address
     Client,
-    /// Every other datagram of the client seems to come from an address that never answers
+    /// Every other datagram of the client has a source address that never answers
     Paths,
-    /// An observer asks for bursts of full datagrams 1000 times a second
+    /// An observer requests bursts of full datagrams 1000 times a second
     Probes,
     /// One random PIN after the other
     Pins,
-    /// 3000 handshakes a second that nobody finishes, while the client has to come back
+    /// 3000 unfinished handshakes a second, while the client has to reconnect
     Begins,
-    /// Log-ins of browsers with wrong signatures from four networks, while a known browser has to log in
+    /// Browser log-ins with wrong signatures from four networks, while a known browser has to log in
     Logins,
-    /// Connections from four networks that say nothing, to the page and the server of video players
+    /// Idle connections from four networks to the web and RTSP servers
     Places,
-    /// The same, when the host has no descriptors left
+    /// The same, with no file descriptors left on the host
     Descriptors,
-    /// A portal: 10,000 log-ins whose body does not come, from four networks
+    /// A portal: 10,000 log-ins without a body, from four networks
     PortalBodies,
-    /// A portal: wrong passwords of one account from one IPv6 /64, then from twenty
+    /// A portal: wrong passwords for one account from one IPv6 /64, then from twenty
     PortalGuesses,
-    /// A portal: another account opens the files of its database, which others could read before it started
+    /// A portal: another account opens its database files, which were world-readable before it started
     PortalFiles,
-    /// A portal: its secrets in command lines, and in the environment of a session and its application
+    /// A portal: secrets in command lines, and in the environments of a session and its application
     PortalEnvironment,
-    /// A session's application looks at the display of another session of the account, and types there
+    /// A session's application captures another session's display of the same account, and types there
     Displays,
 }
 
@@ -129,61 +129,61 @@ impl Kind {
         value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// Whether it needs an honest client to be tried.
+    /// Whether the attack needs an honest client.
     fn needs_client(self) -> bool {
         let without = matches!(self, Kind::Garbage | Kind::Pins | Kind::Begins);
-        !without && self.apart().is_none()
+        !without && self.own_target().is_none()
     }
 
-    /// What it is, if it is no attack on a host.
-    fn apart(self) -> Option<Apart> {
+    /// The other target, if the attack does not target a host.
+    fn own_target(self) -> Option<OwnTarget> {
         match self {
-            Kind::PortalBodies => Some(Apart::Portal(Against::SlowBodies)),
-            Kind::PortalGuesses => Some(Apart::Portal(Against::Guesses)),
-            Kind::PortalFiles => Some(Apart::Files),
-            Kind::PortalEnvironment => Some(Apart::Environment),
-            Kind::Displays => Some(Apart::Displays),
+            Kind::PortalBodies => Some(OwnTarget::Portal(PortalAttack::SlowBodies)),
+            Kind::PortalGuesses => Some(OwnTarget::Portal(PortalAttack::Guesses)),
+            Kind::PortalFiles => Some(OwnTarget::Files),
+            Kind::PortalEnvironment => Some(OwnTarget::Environment),
+            Kind::Displays => Some(OwnTarget::Displays),
             _ => None,
         }
     }
 }
 
-/// An attack that starts by itself what it attacks.
+/// An attack that starts its own target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Apart {
-    Portal(Against),
+enum OwnTarget {
+    Portal(PortalAttack),
     Files,
     Environment,
     Displays,
 }
 
-impl Apart {
+impl OwnTarget {
     fn attack(self, name: String, lasting: Duration, stop: &AtomicBool) -> Result<Row> {
         match self {
-            Apart::Portal(against) => portal::attack(name, against, lasting, stop),
-            Apart::Files => files::attack(name),
-            Apart::Environment => environment::attack(name, lasting, stop),
-            Apart::Displays => displays::attack(name, stop),
+            OwnTarget::Portal(against) => portal::attack(name, against, lasting, stop),
+            OwnTarget::Files => files::attack(name),
+            OwnTarget::Environment => environment::attack(name, lasting, stop),
+            OwnTarget::Displays => displays::attack(name, stop),
         }
     }
 }
 
-/// Handshakes a second of [`Kind::Begins`], all claims together.
+/// Handshakes per second of [`Kind::Begins`], over all claimed keys.
 const BEGINS: u32 = 3000;
 
-/// Probes a second of [`Kind::Probes`].
+/// Probes per second of [`Kind::Probes`].
 const PROBES: u32 = 1000;
 
-/// How long the client's link is cut before it has to come back: it notices after 2 s.
+/// Interruption of the client's link before it has to reconnect: the client detects it after 2 s.
 const CUT: Duration = Duration::from_millis(2500);
 
-/// Within which it has to be back.
-const BACK: Duration = Duration::from_secs(5);
+/// Deadline of the reconnection.
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Attacks, and prints what held.
+/// Runs the attacks and prints the verdicts.
 ///
 /// # Errors
-/// One line if the host is not this machine's, or host or client can't be started.
+/// The host is not on this machine, or host or client can't be started.
 pub(crate) fn attack(args: &Args) -> Result<ExitCode> {
     let kinds = chosen(args)?;
     let stop = openuvr_terminal::signals::stop_on_signals()?;
@@ -192,22 +192,22 @@ pub(crate) fn attack(args: &Args) -> Result<ExitCode> {
         (None, true) => Duration::from_secs(1),
         (None, false) => Duration::from_secs(5),
     };
-    let (apart, on_host): (Vec<Kind>, Vec<Kind>) =
-        (kinds.into_iter()).partition(|kind| kind.apart().is_some());
+    let (own_target, on_host): (Vec<Kind>, Vec<Kind>) =
+        (kinds.into_iter()).partition(|kind| kind.own_target().is_some());
     let mut rows = match on_host.is_empty() {
         true => Vec::new(),
         false => attack_host(args, &on_host, lasting, &stop)?,
     };
-    for kind in apart {
-        if let (Some(apart), false) = (kind.apart(), stop.load(Ordering::Relaxed)) {
+    for kind in own_target {
+        if let (Some(own_target), false) = (kind.own_target(), stop.load(Ordering::Relaxed)) {
             eprintln!("attack: {}", kind.name());
-            rows.push(apart.attack(kind.name(), lasting, &stop)?);
+            rows.push(own_target.attack(kind.name(), lasting, &stop)?);
         }
     }
     let cut_short = stop.load(Ordering::Relaxed);
     let held = table::print(&rows);
     if cut_short {
-        println!("cut short: what is missing was not tried");
+        println!("interrupted: the remaining attacks were not tried");
     }
     Ok(match held && !cut_short {
         true => ExitCode::SUCCESS,
@@ -215,7 +215,7 @@ pub(crate) fn attack(args: &Args) -> Result<ExitCode> {
     })
 }
 
-/// The attacks on a host, and the stream in peace before them.
+/// The attacks on a host, preceded by a run without attack.
 fn attack_host(
     args: &Args,
     kinds: &[Kind],
@@ -230,7 +230,7 @@ fn attack_host(
             (Some(honest), host)
         }
     };
-    let scene = Scene {
+    let target = Target {
         host,
         lasting,
         rate: args.rate,
@@ -238,15 +238,15 @@ fn attack_host(
     };
     let mut rows = Vec::new();
     if let Some(honest) = &mut honest {
-        eprintln!("attack: streaming in peace for {lasting:?}");
-        rows.push(scene.peace(honest)?);
+        eprintln!("attack: streaming without attack for {lasting:?}");
+        rows.push(target.undisturbed(honest)?);
     }
     for kind in kinds {
         if stop.load(Ordering::Relaxed) {
             break;
         }
         eprintln!("attack: {}", kind.name());
-        rows.push(scene.attack(*kind, honest.as_mut())?);
+        rows.push(target.attack(*kind, honest.as_mut())?);
     }
     if let Some(honest) = honest {
         let whole = honest.whole_frames()?;
@@ -255,33 +255,33 @@ fn attack_host(
     Ok(rows)
 }
 
-/// The attacks that are to be tried, which must not be on somebody else's host.
+/// The selected attacks. The target must be on this machine.
 fn chosen(args: &Args) -> Result<Vec<Kind>> {
     let kinds: Vec<Kind> = Kind::value_variants()
         .iter()
         .copied()
         .filter(|kind| args.only.is_empty() || args.only.contains(kind))
         .filter(|kind| {
-            let without_host = kind.needs_client() || kind.apart().is_some();
+            let without_host = kind.needs_client() || kind.own_target().is_some();
             !(args.host.is_some() && args.only.is_empty() && without_host)
         })
         .collect();
     if let Some(host) = args.host {
         if !own(host.ip()) {
             bail!(
-                "{host} is not this machine's: `openuvr lab attack` attacks one's own host alone; run \
+                "{host} is not on this machine: `openuvr lab attack` attacks only one's own host; run \
                  it there, or in its network namespace"
             );
         }
-        if let Some(kind) = kinds.iter().find(|kind| kind.apart().is_some()) {
+        if let Some(kind) = kinds.iter().find(|kind| kind.own_target().is_some()) {
             bail!(
-                "the attack {} starts by itself what it attacks: leave --host out",
+                "the attack {} starts its own target: omit --host",
                 kind.name()
             );
         }
         if let Some(kind) = kinds.iter().find(|kind| kind.needs_client()) {
             bail!(
-                "the attack {} needs an honest client: leave --host out, and both are started",
+                "the attack {} needs an honest client: omit --host to start both",
                 kind.name()
             );
         }
@@ -289,26 +289,26 @@ fn chosen(args: &Args) -> Result<Vec<Kind>> {
     Ok(kinds)
 }
 
-/// Where and how long it is attacked.
-struct Scene<'a> {
+/// Target and duration of the attacks.
+struct Target<'a> {
     host: SocketAddr,
     lasting: Duration,
     rate: u32,
     stop: &'a AtomicBool,
 }
 
-impl Scene<'_> {
-    fn peace(&self, honest: &mut Honest) -> Result<Row> {
+impl Target<'_> {
+    fn undisturbed(&self, honest: &mut Honest) -> Result<Row> {
         let figures = Figures::begin(Some(honest.host_use()?));
         self.wait(self.lasting, honest)?;
         let judged = Judged {
-            words: "in peace".to_owned(),
+            words: "no attack".to_owned(),
             held: true,
         };
         Ok(figures.end("(none)".to_owned(), 0, Some(honest.host_use()?), judged))
     }
 
-    /// Waits, unless a signal comes.
+    /// Waits, until a signal interrupts.
     fn wait(&self, span: Duration, honest: &mut Honest) -> Result<()> {
         let until = clock::now() + span;
         while clock::now() < until && !self.stop.load(Ordering::Relaxed) {
@@ -318,7 +318,7 @@ impl Scene<'_> {
         Ok(())
     }
 
-    /// Addresses of this machine from which strangers send.
+    /// Source addresses on this machine for unknown senders.
     fn strangers(&self) -> Vec<IpAddr> {
         match self.host.ip() {
             IpAddr::V4(v4) if v4.is_loopback() => (11..19)
@@ -337,13 +337,13 @@ impl Scene<'_> {
             held: true,
         });
         let row = figures.end(kind.name(), struck, host_use(honest.as_deref())?, judged);
-        if honest.is_none() && !begins::answers(self.host)? {
-            return Ok(row.failed("the host answers nobody any more"));
+        if honest.is_none() && !handshakes::answers(self.host)? {
+            return Ok(row.failed("the host no longer answers"));
         }
         Ok(row)
     }
 
-    /// How often it struck, and what it is judged by, if not by the frames alone.
+    /// The number of strikes, and the verdict's own criterion, if frames are not the only one.
     fn strike(&self, kind: Kind, honest: Option<&mut Honest>) -> Result<(u64, Option<Judged>)> {
         match kind {
             Kind::Garbage => {
@@ -369,49 +369,51 @@ impl Scene<'_> {
         }
     }
 
-    /// A stream's own datagrams again, altered or not.
+    /// Replays a stream's datagrams, altered or not.
     fn repeat(
         &self,
         towards: Towards,
         altered: bool,
         honest: &mut Honest,
     ) -> Result<(u64, Option<Judged>)> {
-        let flood = Repeated::new(honest.tap.forger(towards), altered, 2);
+        let flood = Replayed::new(honest.tap.forger(towards), altered, 2);
         let (struck, _) = self.run(vec![(flood, self.rate)], Some(honest))?;
         Ok((struck, None))
     }
 
-    /// Datagrams that seem to come from an address that never answers.
+    /// Datagrams with a source address that never answers.
     fn paths(&self, honest: &mut Honest) -> Result<(u64, Option<Judged>)> {
-        let (sends, receives) = silent(self.strangers()[0])?;
+        let (sends, receives) = silent_sockets(self.strangers()[0])?;
         honest.tap.divert(Some(sends));
         self.wait(self.lasting, honest)?;
         honest.tap.divert(None);
-        let (asked, mut drawn, mut datagram) = (honest.tap.diverted(), 0, [0; 2048]);
+        let (requested, mut drawn, mut datagram) = (honest.tap.diverted(), 0, [0; 2048]);
         while let Ok(length) = receives.recv(&mut datagram) {
             drawn += length as u64;
         }
         let judged = Judged {
-            words: format!("{drawn} bytes drawn with {asked} to who never answered"),
-            held: drawn <= 3 * asked,
+            words: format!(
+                "{drawn} bytes drawn with {requested} to an address that never answered"
+            ),
+            held: drawn <= 3 * requested,
         };
         Ok((0, Some(judged)))
     }
 
-    /// Bursts that an observer asks for.
+    /// Bursts requested by an observer.
     fn probes(&self, honest: &mut Honest) -> Result<(u64, Option<Judged>)> {
         let (identity, trust) = honest.observer();
         let probing = Probing::join(self.host, identity, trust)
             .context("the host does not let the observer in")?;
-        let (asked, mut done) = self.run(vec![(probing, PROBES)], Some(honest))?;
+        let (requested, mut done) = self.run(vec![(probing, PROBES)], Some(honest))?;
         let bursts = done.pop().map_or(0, |probing| probing.bursts());
-        // 12 within 2 s, and what falls between two spans.
+        // 12 within 2 s, and those that straddle two windows.
         let may = 12 * (self.lasting.as_secs() / 2 + 2);
         let judged = Judged {
-            words: format!("{bursts} bursts drawn with {asked} probes"),
+            words: format!("{bursts} bursts drawn with {requested} probes"),
             held: bursts <= may,
         };
-        Ok((asked, Some(judged)))
+        Ok((requested, Some(judged)))
     }
 
     /// One PIN after the other.
@@ -425,7 +427,7 @@ impl Scene<'_> {
         Ok((tried, Some(judged)))
     }
 
-    /// Handshakes that nobody finishes, beside which a client has to come back.
+    /// Unfinished handshakes, while a client has to reconnect.
     fn begins(&self, honest: Option<&mut Honest>) -> Result<(u64, Option<Judged>)> {
         let mut claims = vec![Claim::Pairing, Claim::Stranger];
         claims.extend(
@@ -436,7 +438,12 @@ impl Scene<'_> {
         let rate = BEGINS / u32::try_from(claims.len()).unwrap_or(1);
         let floods = claims
             .into_iter()
-            .map(|claim| Ok((Begins::open(self.host, self.strangers(), claim)?, rate)))
+            .map(|claim| {
+                Ok((
+                    HandshakeFlood::open(self.host, self.strangers(), claim)?,
+                    rate,
+                ))
+            })
             .collect::<Result<Vec<_>>>()?;
         let Some(honest) = honest else {
             let (struck, _) = self.run(floods, None)?;
@@ -448,7 +455,7 @@ impl Scene<'_> {
         self.wait(CUT, honest)?;
         honest.tap.cut(false);
         let begun = clock::now();
-        while honest.sessions() == before && clock::now().since(begun) < BACK * 2 {
+        while honest.sessions() == before && clock::now().since(begun) < RECONNECT_TIMEOUT * 2 {
             self.wait(Duration::from_millis(10), honest)?;
             if self.stop.load(Ordering::Relaxed) {
                 break;
@@ -460,12 +467,12 @@ impl Scene<'_> {
             struck,
             Some(Judged {
                 words: format!("back {:.1} s after its link was", took.as_secs_f64()),
-                held: took < BACK && honest.sessions() > before,
+                held: took < RECONNECT_TIMEOUT && honest.sessions() > before,
             }),
         ))
     }
 
-    /// Runs attacks beside each other for the time; how often they struck, and they.
+    /// Runs attacks concurrently for the configured time. Returns the number of strikes and the attacks.
     fn run<A: Attack + 'static>(
         &self,
         attacks: Vec<(A, u32)>,
@@ -480,7 +487,7 @@ impl Scene<'_> {
     }
 }
 
-/// Attacks that run, each in a thread.
+/// Running attacks, one thread each.
 struct Attackers<A> {
     stop: Arc<AtomicBool>,
     struck: Arc<AtomicU64>,
@@ -493,10 +500,10 @@ impl<A: Attack + 'static> Attackers<A> {
             Arc::new(AtomicBool::new(false)),
             Arc::new(AtomicU64::new(0)),
         );
-        let start = |(mut attack, a_second): (A, u32)| {
+        let start = |(mut attack, per_second): (A, u32)| {
             let (stop, struck) = (stop.clone(), struck.clone());
             std::thread::spawn(move || {
-                run(&mut attack, a_second, &stop, &struck);
+                run(&mut attack, per_second, &stop, &struck);
                 attack
             })
         };
@@ -511,7 +518,7 @@ impl<A: Attack + 'static> Attackers<A> {
     fn stop(mut self) -> (u64, Vec<A>) {
         self.stop.store(true, Ordering::Relaxed);
         let threads = std::mem::take(&mut self.threads);
-        // One that panicked has said so.
+        // A panic has been reported already.
         let done = threads.into_iter().filter_map(|t| t.join().ok()).collect();
         (self.struck.load(Ordering::Relaxed), done)
     }

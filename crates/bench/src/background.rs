@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// A running thread; dropping it asks it to stop and waits until it has.
+/// A running thread; dropping it requests its end and joins it.
 #[derive(Debug)]
 pub(crate) struct Background {
     stop: Arc<AtomicBool>,
@@ -12,10 +12,10 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// Starts a thread of this name; `work` returns soon after what it is given turns true.
+    /// Starts a thread of this name; `work` returns soon after its argument becomes true.
     ///
     /// # Errors
-    /// There can't be one more thread.
+    /// The thread can't be started.
     pub(crate) fn start(
         name: &str,
         work: impl FnOnce(&AtomicBool) + Send + 'static,

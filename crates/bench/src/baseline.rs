@@ -1,8 +1,8 @@
-//! `openuvr-bench host`: the host of `openuvr host`, with parts of it as most streaming programs have
-//! them. What our own are worth is measured against that.
+//! `openuvr-bench host`: the host of `openuvr host`, with some parts replaced by the techniques of
+//! most streaming programs. The value of our own parts is measured against these.
 //!
-//! It is the same code with the same options and the same record, run by this program. `bench ablation`
-//! starts it for all of its configurations, so that they differ in nothing else.
+//! It is the same code with the same options and the same record, run by this program. `bench
+//! ablation` starts it for all of its configurations, so that they differ in nothing else.
 
 mod links;
 mod polled;
@@ -25,21 +25,21 @@ use self::links::{Batches, Single};
 use self::polled::Polled;
 use self::swscale::Swscale;
 
-/// A part of the host as others have it.
+/// A replacement for a part of the host, as other programs implement it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Baseline {
-    /// Pictures of a display are taken by the clock.
+    /// A display is captured at a fixed rate.
     Poll,
-    /// Colours are converted by libswscale.
+    /// libswscale converts colours.
     Swscale,
-    /// Datagrams leave in batches.
+    /// Datagrams are sent in batches.
     Batches,
-    /// Datagrams are handed to the system one by one.
+    /// One system call per datagram.
     Single,
 }
 
 impl Baseline {
-    /// What `--baseline` calls it.
+    /// Its value of `--baseline`.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Baseline::Poll => "capture=poll",
@@ -52,14 +52,14 @@ impl Baseline {
     const fn about(self) -> &'static str {
         match self {
             Baseline::Poll => {
-                "A display's picture is taken --fps times a second, drawn or not, as screen grabbers do"
+                "Capture a display --fps times a second, changed or not, as screen grabbers do"
             }
-            Baseline::Swscale => "FFmpeg's libswscale converts colours, if it is installed",
+            Baseline::Swscale => "Convert colours with FFmpeg's libswscale, if it is installed",
             Baseline::Batches => {
-                "Datagrams leave every 5.56 ms, at half again the bitrate, as measured of a cloud \
-                 renderer on WebRTC; LastSent is then when the last one began to wait"
+                "Send datagrams every 5.56 ms, at 1.5 times the bitrate, as measured of a cloud \
+                 renderer on WebRTC; LastSent is then the time of queueing"
             }
-            Baseline::Single => "Each datagram is handed to the system in a call of its own",
+            Baseline::Single => "Send each datagram in its own system call",
         }
     }
 }
@@ -79,13 +79,13 @@ impl ValueEnum for Baseline {
     }
 }
 
-/// The option that names one.
+/// The option that selects baselines.
 pub(crate) const OPTION: &str = "--baseline";
 
 /// Its name in clap.
 const KEY: &str = "baseline";
 
-/// The subcommands of this program that are a host: those of `openuvr`, and [`OPTION`].
+/// The host subcommands of this program: those of `openuvr`, with [`OPTION`] added.
 pub(crate) fn commands() -> impl Iterator<Item = Command> {
     let option = Arg::new(KEY)
         .long(KEY)
@@ -93,12 +93,12 @@ pub(crate) fn commands() -> impl Iterator<Item = Command> {
         .action(ArgAction::Append)
         .value_delimiter(',')
         .value_parser(EnumValueParser::<Baseline>::new())
-        .help("A part of the host that is to be as others have it; several with commas between");
+        .help("Replace parts of the host by techniques of other programs, separated by commas");
     host::commands().into_iter().map(move |command| {
         let command = command.hide(true);
         match command.get_name() {
             "host" => command
-                .about("For experiments: `openuvr host`, with parts of it as others have them")
+                .about("For experiments: `openuvr host`, with parts replaced by techniques of other programs")
                 .override_usage("openuvr-bench host [OPTIONS]")
                 .arg(option.clone()),
             _ => command,
@@ -106,18 +106,18 @@ pub(crate) fn commands() -> impl Iterator<Item = Command> {
     })
 }
 
-/// Runs the one of [`commands`] that is called `name`.
+/// Runs the subcommand of [`commands`] with this name.
 ///
 /// # Errors
-/// As `openuvr host`; what a baseline needs is not there.
+/// As `openuvr host`; or a prerequisite of a baseline is missing.
 pub(crate) fn run(name: &str, matches: &ArgMatches) -> Result<ExitCode> {
-    // The hidden one of the two has no such option.
+    // The hidden subcommand has no such option.
     let asked = matches.try_get_many::<Baseline>(KEY).ok().flatten();
     let baselines = Baselines(asked.into_iter().flatten().copied().collect());
     host::run(name, matches, &baselines)
 }
 
-/// The parts of a host of which these are baselines, and the others our own.
+/// The parts of a host, with these baselines in place of our own.
 struct Baselines(Vec<Baseline>);
 
 impl Baselines {
@@ -137,7 +137,7 @@ impl HostParts for Baselines {
             return Ok(usual);
         }
         if source != SourceKind::X11 {
-            bail!("--baseline capture=poll is for a display: it needs --source x11");
+            bail!("--baseline capture=poll captures a display: it needs --source x11");
         }
         Ok(Box::new(Polled::new(usual, fps)))
     }
@@ -173,7 +173,7 @@ mod tests {
     use openuvr_proto::units::Size;
     use openuvr_runtime::lock::lock;
 
-    use super::links::tests::Noted;
+    use super::links::tests::RecordingLink;
     use super::*;
 
     fn parts(words: &[&str]) -> Baselines {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn each_baseline_is_asked_for_by_its_word() {
+    fn each_baseline_is_selected_by_its_name() {
         for baseline in Baseline::value_variants() {
             assert_eq!(parts(&[OPTION, baseline.word()]).0, [*baseline]);
         }
@@ -195,18 +195,18 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_are_sent_one_by_one_if_that_is_asked_for() {
+    fn datagrams_are_sent_one_by_one_on_request() {
         for (asked, sent) in [
             (vec![], vec![3000]),
             (vec![Baseline::Single], vec![1400, 1400, 200]),
         ] {
-            let (noted, parts) = (Arc::new(Noted::default()), Baselines(asked));
+            let (recording, parts) = (Arc::new(RecordingLink::default()), Baselines(asked));
             let rate = Bitrate::from_mbps(10);
-            let link = parts.link(noted.clone(), rate, &Scheduler::ordinary());
+            let link = parts.link(recording.clone(), rate, &Scheduler::ordinary());
             let link = link.expect("nothing is started");
             link.send(PathId::default(), &[7; 3000], 1400)
                 .expect("sent");
-            assert_eq!(*lock(&noted.0), sent);
+            assert_eq!(*lock(&recording.0), sent);
         }
     }
 

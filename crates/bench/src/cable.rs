@@ -1,8 +1,8 @@
-//! Two network namespaces with a cable between them: one machine that is two to the network, where
-//! each way that datagrams can take exists.
+//! Two network namespaces with a cable between them: one machine that appears as two, on which
+//! every link type is available.
 //!
-//! The cable is a pair of virtual Ethernet devices: no wire's time, and what the kernel would cut
-//! into packets late passes it uncut, which flatters segmentation offload.
+//! The cable is a pair of virtual Ethernet devices: it has no serialisation delay, and packets of
+//! segmentation offload pass it unsegmented, which flatters offload.
 
 use std::net::Ipv4Addr;
 use std::process::Command;
@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context as _, Result, ensure};
 
-/// Where the host is, seen from the client.
+/// The host's address.
 pub(crate) const HOST: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
 
-/// Gone when dropped.
+/// Removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Cable {
     host: String,
@@ -22,7 +22,7 @@ pub(crate) struct Cable {
 }
 
 impl Cable {
-    /// Lays one.
+    /// Creates namespaces and cable.
     ///
     /// # Errors
     /// No root, or no `ip` (iproute2).
@@ -52,12 +52,12 @@ impl Cable {
         Ok(cable)
     }
 
-    /// The command at the host's end: its program and words, no more.
+    /// The command in the host's namespace: its program and arguments only.
     pub(crate) fn at_host(&self, command: &Command) -> Command {
         at(&self.host, command)
     }
 
-    /// The command at the client's end: its program and words, no more.
+    /// The command in the client's namespace: its program and arguments only.
     pub(crate) fn at_client(&self, command: &Command) -> Command {
         at(&self.client, command)
     }

@@ -1,8 +1,8 @@
 //! `openuvr demo`: an application, a host and a client on this machine, and a verdict at the end.
 //!
-//! It looks at the client's window from outside and compares it with the host's display: what it
-//! says about the picture does not come from the parts that it judges. With `--web` a browser takes the
-//! client's place; with `--vr` an OpenXR application and a head that turns are looked at.
+//! It compares the client's window with the host's display from outside: its statements about the
+//! picture do not come from the parts under test. With `--web` a browser replaces the client;
+//! `--vr` tests an OpenXR application with a turning head.
 
 mod vr;
 mod web;
@@ -21,7 +21,7 @@ use openuvr_net::address::parse_address;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
-use crate::bench::clicks::{self, Ear, Lateness};
+use crate::bench::clicks::{self, ClickRecorder, Lateness};
 use crate::bench::{Frames, Reader, Sighting, SoundFigures, Summary};
 use crate::child::Child;
 use crate::display::VirtualDisplay;
@@ -31,15 +31,15 @@ use crate::screen::Screen;
 use crate::sound::{CLIENT_SINK, HOST_SINK, SoundServer, beeps, samples_of, sound_words};
 use openuvr_runtime::clock;
 
-/// Stream an application from this machine to this machine, and check the picture.
+/// Stream an application on this machine, and check the picture.
 ///
 /// Starts a virtual display with the built-in scene (or your application) on it, a host that
 /// captures it, and a client that shows it: in a window on your display, or on a second virtual
 /// display if you have none. Ends with Ctrl-C, or after 20 seconds if not started from a terminal;
-/// then everything it started is gone.
+/// then it stops everything it started.
 ///
-/// Succeeds only if the client showed a picture that matches the host's, and with `--sound` played what was
-/// played there; with `--vr` if both eyes' pictures carried the codes of where the head had turned to.
+/// Succeeds only if the client showed a picture that matches the host's, and with `--sound` played
+/// the host's audio; with `--vr` if both eyes' pictures carried the codes of the head's poses.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// Command line of an X11 application to stream instead of the scene
@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// End after this time
     #[arg(long = "for", value_name = "TIME", value_parser = script::time)]
     lasting: Option<Duration>,
-    /// Directory for the screenshot of what the client showed, and a recording of what it played
+    /// Directory for a screenshot of the client's picture, and a recording of its audio
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
     /// Stream from this X display instead of a new virtual one
@@ -60,32 +60,32 @@ pub(crate) struct Args {
     /// Size of the virtual displays
     #[arg(long, default_value = "1280x720")]
     size: Size,
-    /// Frames a second [default: 60; with --vr 90]
+    /// Frames per second [default: 60; with --vr 90]
     #[arg(long)]
     fps: Option<f64>,
-    /// Bitrate given to the host
+    /// Bitrate of the host
     #[arg(long, default_value = "10M")]
     bitrate: String,
-    /// Stream sound too: clicks of the scene, which it makes together with flashes, or beeps beside your
+    /// Stream sound, too: clicks of the scene, simultaneous with flashes, or beeps beside your
     /// application. Needs PulseAudio
     #[arg(long)]
     sound: bool,
-    /// Let browsers in instead of a client, at this address [default: a free port of 127.0.0.1]: say the
-    /// page's address and PIN, and play it in Chromium, if that is installed
+    /// Serve browsers instead of a client, at this address [default: a free port of 127.0.0.1]:
+    /// print the page's address and PIN, and play it in Chromium, if installed
     #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:0",
         value_parser = parse_address)]
     web: Option<SocketAddr>,
-    /// With --web: leave the page to your own browser
+    /// With --web: use your own browser instead of Chromium
     #[arg(long, requires = "web")]
     own_browser: bool,
-    /// A room in virtual reality, which is an OpenXR application on openuvr xr, and a client whose head turns:
-    /// says how late the pictures follow the head, as the bar codes in both eyes' pictures show it
+    /// An OpenXR application (a room) on openuvr xr, and a client with a turning head: reports the
+    /// latency from the head to the pictures, measured by the bar codes in both eyes' pictures
     #[arg(long, conflicts_with_all = ["app", "host_display", "sound", "web", "client_arg"])]
     vr: bool,
-    /// One more word for the host's command line; may be repeated
+    /// Further argument for the host; may be repeated
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     host_arg: Vec<String>,
-    /// One more word for the client's command line; may be repeated
+    /// Further argument for the client; may be repeated
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     client_arg: Vec<String>,
 }
@@ -96,12 +96,12 @@ impl Args {
     }
 }
 
-/// How long a demo lasts that nobody watches.
+/// Duration of a demo without a terminal.
 const UNWATCHED: Duration = Duration::from_secs(20);
-/// The least likeness of a decent stream: below 25 dB a person sees blocks everywhere.
+/// Minimum PSNR of a decent stream: below 25 dB blocks are visible everywhere.
 const ALIKE: f64 = 25.0;
 
-/// Runs the demo; success only if the picture is right.
+/// Runs the demo; succeeds only if the picture matches.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     std::fs::create_dir_all(&args.out)
@@ -149,7 +149,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         None => format!("a window on {client_display}"),
     };
     eprintln!(
-        "demo: {} on {host_display}, shown in {place}; Ctrl-C ends it",
+        "demo: {} on {host_display}, shown in {place}; Ctrl-C to stop",
         app.name()
     );
     let begun = clock::now();
@@ -172,7 +172,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(sound) = &sound {
         match SoundFigures::read(&sound.csv)? {
             Some(figures) => println!("demo: {figures}"),
-            None => println!("demo: the client says nothing of its sound"),
+            None => println!("demo: no audio report from the client"),
         }
         if !sound.summarise(&reader.since(0), window)? {
             return Ok(ExitCode::FAILURE);
@@ -181,7 +181,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(picture)
 }
 
-/// The display that is streamed, and what keeps it there, if it is our own.
+/// The streamed display, and its server, if the demo started it.
 fn host_display(args: &Args) -> Result<(Option<VirtualDisplay>, String)> {
     if let Some(name) = &args.host_display {
         return Ok((None, name.clone()));
@@ -191,7 +191,7 @@ fn host_display(args: &Args) -> Result<(Option<VirtualDisplay>, String)> {
     Ok((Some(display), name))
 }
 
-/// The display that the client's window is on, and what keeps it there, if it is our own, of this size.
+/// The client's display, and its server, if the demo started it, of this size.
 fn client_display(args: &Args, size: Size) -> Result<(Option<VirtualDisplay>, String)> {
     let own = std::env::var("DISPLAY").ok();
     if let Some(own) = own.filter(|name| !name.is_empty() && !args.headless) {
@@ -202,21 +202,21 @@ fn client_display(args: &Args, size: Size) -> Result<(Option<VirtualDisplay>, St
     Ok((Some(display), name))
 }
 
-/// What belongs to the sound of a demo. Dropped in this order: the server last.
+/// The audio part of a demo. Dropped in this order: the server last.
 struct Sound {
-    played: Played,
+    played: AudioSource,
     recorder: Child,
-    /// What the client played.
-    heard: PathBuf,
-    /// The host's record, in which the client's figures are.
+    /// Recording of the client's audio.
+    recording: PathBuf,
+    /// The host's record, with the client's figures.
     csv: PathBuf,
     server: SoundServer,
 }
 
-/// What plays at the host.
-enum Played {
-    /// The scene's clicks, listened to at the host and at the client.
-    Clicks([Ear; 2]),
+/// Audio source at the host.
+enum AudioSource {
+    /// The scene's clicks, recorded at the host and at the client.
+    Clicks([ClickRecorder; 2]),
     Beeps {
         _player: Child,
     },
@@ -225,40 +225,40 @@ enum Played {
 impl Sound {
     fn start(dir: &Path, out: &Path, is_scene: bool) -> Result<Sound> {
         let server = SoundServer::start(dir)?;
-        let heard = out.join("openuvr-demo.wav");
-        let ear = |sink| Ear::start(server.address(), sink);
+        let recording = out.join("openuvr-demo.wav");
+        let ear = |sink| ClickRecorder::start(server.address(), sink);
         Ok(Sound {
-            recorder: server.record(&heard)?,
+            recorder: server.record(&recording)?,
             played: match is_scene {
-                true => Played::Clicks([ear(HOST_SINK)?, ear(CLIENT_SINK)?]),
-                false => Played::Beeps {
+                true => AudioSource::Clicks([ear(HOST_SINK)?, ear(CLIENT_SINK)?]),
+                false => AudioSource::Beeps {
                     _player: server.beep()?,
                 },
             },
             csv: dir.join("host.csv"),
-            heard,
+            recording,
             server,
         })
     }
 
-    /// Tells what became of it; whether it was heard.
+    /// Prints the result; whether the audio was heard.
     fn summarise(&self, seen: &[Sighting], window: [Instant; 2]) -> Result<bool> {
-        let samples = samples_of(&self.heard)?;
+        let samples = samples_of(&self.recording)?;
         let (count, what) = match &self.played {
-            Played::Clicks(ears) => {
-                let [host, client] = ears.each_ref().map(Ear::heard);
+            AudioSource::Clicks(ears) => {
+                let [host, client] = ears.each_ref().map(ClickRecorder::clicks);
                 let lateness = Lateness::of(&host, &client, seen, window);
                 println!("demo: {lateness}");
                 (clicks::count(&samples), "clicks")
             }
-            Played::Beeps { .. } => (beeps(&samples), "beeps"),
+            AudioSource::Beeps { .. } => (beeps(&samples), "beeps"),
         };
         println!(
-            "demo: {count} {what} in what the client played: {}",
-            self.heard.display()
+            "demo: {count} {what} in the client's audio: {}",
+            self.recording.display()
         );
         if count == 0 {
-            println!("demo: FAILED: the client played nothing of what was played at the host");
+            println!("demo: FAILED: the client played none of the host's audio");
         }
         Ok(count > 0)
     }
@@ -277,7 +277,7 @@ fn start_app(args: &Args, display: &str, sound: Option<&str>) -> Result<Child> {
         .args(["-c", line])
         .env("DISPLAY", display)
         .env_remove("WAYLAND_DISPLAY");
-    // What it plays by itself is heard as well.
+    // The application's own audio is streamed as well.
     if let Some(server) = sound {
         command
             .env("PULSE_SERVER", server)
@@ -286,13 +286,13 @@ fn start_app(args: &Args, display: &str, sound: Option<&str>) -> Result<Child> {
     Child::start("application", command, None)
 }
 
-/// How long it lasts; `None`: until Ctrl-C.
+/// Duration; `None`: until Ctrl-C.
 fn lasting(args: &Args) -> Option<Duration> {
     let watched = std::io::stdin().is_terminal() && openuvr_terminal::out::is_terminal();
     args.lasting.or((!watched).then_some(UNWATCHED))
 }
 
-/// Waits for the end: a signal, the time, or somebody leaving.
+/// Waits for the end: a signal, the timeout, or the end of a process.
 fn watch(
     args: &Args,
     stop: &AtomicBool,
@@ -305,9 +305,9 @@ fn watch(
     {
         check()?;
         if let Some(status) = app.ended() {
-            // The shell's word for a command that it does not find.
+            // The shell's status for an unknown command.
             let advice = match status.code() {
-                Some(127) => "is it installed? A whole path, such as /usr/games/NAME, may help",
+                Some(127) => "is it installed? A full path, such as /usr/games/NAME, may help",
                 _ => "give a command that keeps its window open",
             };
             bail!("the {} ended ({status}): {advice}", app.name());
@@ -318,13 +318,13 @@ fn watch(
 }
 
 struct Verdict {
-    /// The client's picture that is most like one of the host's; a blank one only if it showed no other.
+    /// The client's picture most similar to one of the host's; a blank one only if there is no other.
     shown: Option<Shot>,
-    /// How alike they are, dB. A blank picture is like any other blank one, which says nothing.
+    /// Their PSNR, dB. Equal blank pictures prove nothing.
     likeness: Option<f64>,
 }
 
-/// What a verdict comes to.
+/// Classification of a verdict.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Picture {
     Missing,
@@ -344,8 +344,7 @@ impl Verdict {
     }
 }
 
-/// Looks at both displays for at most three seconds, until the client's picture is that of the
-/// host.
+/// Reads both displays for at most three seconds, until the client's picture matches the host's.
 fn compare(host: &str, client: &str) -> Result<Verdict> {
     let history = History::start(host, None)?;
     let screen = Screen::open(client)?;
@@ -356,7 +355,7 @@ fn compare(host: &str, client: &str) -> Result<Verdict> {
     };
     while clock::now() < until {
         clock::sleep_until(clock::now() + Duration::from_millis(150));
-        // Which window is the client's is told by its content.
+        // The content identifies the client's window.
         for area in screen.windows()?.into_iter().take(8) {
             let Ok(shown) = Shot::take(&screen, area) else {
                 continue;
@@ -408,20 +407,20 @@ fn summarise(verdict: &Verdict, reader: &Reader, is_scene: bool, picture: &Path)
         }
         Picture::Blank => println!("demo: the client's picture is blank"),
         Picture::Missing => {
-            println!("demo: no window of the client's display is as large as the host's picture")
+            println!("demo: no window on the client's display has the size of the host's picture")
         }
     }
     if verdict.shown.is_some() {
-        println!("demo: what the client showed: {}", picture.display());
+        println!("demo: the client's picture: {}", picture.display());
     }
     let why = match found {
         Picture::Alike(_) if !is_scene || !seen.is_empty() => return ExitCode::SUCCESS,
         Picture::Alike(_) => "no frame became visible",
         Picture::Other(_) | Picture::Missing => {
-            "the client's picture is not the host's (25 dB are needed)"
+            "the client's picture differs from the host's (25 dB required)"
         }
         Picture::Blank => {
-            "nothing but a blank picture was shown: if it ended before the application had drawn, give it more \
+            "only a blank picture was shown: if the demo ended before the application drew, allow more \
              time with --for"
         }
     };
@@ -461,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blank_picture_is_never_said_to_match() {
+    fn a_blank_picture_never_matches() {
         let verdict = |shown, likeness| Verdict { shown, likeness }.picture();
         assert_eq!(verdict(Some(shot(9)), None), Picture::Blank);
         assert_eq!(verdict(Some(shot(200)), Some(31.0)), Picture::Alike(31.0));

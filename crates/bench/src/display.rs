@@ -1,4 +1,4 @@
-//! A virtual display: an Xvfb of our own, gone when dropped.
+//! A virtual display: a private Xvfb, stopped when dropped.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::net::UnixStream;
@@ -18,28 +18,26 @@ use crate::child::Child;
 pub(crate) struct VirtualDisplay {
     name: String,
     server: Child,
-    /// As long as the server looks for it.
+    /// Kept while the server reads it.
     _authority: Authority,
 }
 
 impl VirtualDisplay {
     /// Starts one with a single screen of `size` and 24 bit colour, with OpenGL in software.
     ///
-    /// It chooses a free display number itself, so that any number can run side by side.
+    /// It chooses a free display number, so that any number can run concurrently.
     pub(crate) fn start(size: Size) -> Result<VirtualDisplay> {
         let authority = Authority::make_in(&std::env::temp_dir())?;
         let mut server = Child::start("virtual display", xvfb(size, &authority), None)
             .context("a virtual display needs Xvfb: apt install xvfb")?;
         let mut line = String::new();
         if let Some(out) = server.stdout() {
-            // Xvfb writes its number when it is ready, or closes the pipe when it ends.
+            // Xvfb writes its number when it is ready, or closes the pipe at its end.
             BufReader::new(out).read_line(&mut line)?;
         }
         let number = line.trim();
         if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
-            bail!(
-                "Xvfb ended without giving a display: try `Xvfb -displayfd 1` by hand to see why"
-            );
+            bail!("Xvfb ended before it reported a display: run `Xvfb -displayfd 1` to see why");
         }
         let name = format!(":{number}");
         admit_own_user(number, &authority)
@@ -62,8 +60,8 @@ impl VirtualDisplay {
     }
 }
 
-/// Has the server admit all processes of this user, by the kernel's word on who they are: a measurement connects to
-/// several displays at once, among them the person's, whose cookies are in other files.
+/// Makes the server admit all processes of this user by their peer credentials: a measurement
+/// connects to several displays at once, among them the user's with cookies in other files.
 fn admit_own_user(number: &str, authority: &Authority) -> Result<()> {
     let stream = UnixStream::connect(format!("/tmp/.X11-unix/X{number}"))?;
     let (stream, _) = DefaultStream::from_unix_stream(stream)?;
@@ -81,7 +79,7 @@ fn admit_own_user(number: &str, authority: &Authority) -> Result<()> {
 pub(crate) mod tests {
     use super::*;
 
-    /// A display for a test, or `None` (with a word why) where there is no Xvfb.
+    /// A display for a test, or `None` (with a message) without Xvfb.
     pub(crate) fn display(size: Size) -> Option<VirtualDisplay> {
         match VirtualDisplay::start(size) {
             Ok(display) => Some(display),
@@ -94,7 +92,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn two_displays_run_side_by_side_and_leave_nothing_behind() {
+    fn two_displays_run_side_by_side_and_clean_up() {
         let Some(one) = display(Size::new(320, 240)) else {
             return;
         };

@@ -24,10 +24,10 @@ use openuvr_net::address::parse_address;
 use openuvr_proto::units::Bitrate;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
-/// How often it is looked whether a signal came.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Interval of checking for a signal.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The studies: what a link does to a stream, and what time does to host and client.
+/// Studies: links, Wi-Fi, latency jitter, captured traffic, attacks, and soak tests.
 #[derive(Args, Debug)]
 pub(crate) struct LabArgs {
     #[command(subcommand)]
@@ -36,16 +36,16 @@ pub(crate) struct LabArgs {
 
 #[derive(Subcommand, Debug)]
 enum Study {
-    /// Carry traffic over a link of chosen quality, as a UDP relay or as an Ethernet bridge.
+    /// Emulate a link, as a UDP relay or as an Ethernet bridge.
     ///
-    /// With --to it is a relay: clients connect to the address given with --listen as if it were
-    /// the host, and each has a link of its own. With --bridge it carries every Ethernet frame
-    /// between two network interfaces; run it as root in a network namespace with one end of two
-    /// cables, without addresses.
+    /// With --to it is a relay: clients connect to the --listen address as if it were the host, and
+    /// each has its own link. With --bridge it forwards every Ethernet frame between two network
+    /// interfaces; run it as root in a network namespace with one end of two cables, without
+    /// addresses.
     ///
-    /// It reports how late it was itself: a run on a machine too busy to keep the times (see
-    /// --punctual and --max-late), or one to which nothing came, says so and ends with exit code 3,
-    /// so that nobody trusts its figures. Its thread runs as SCHED_FIFO 60 where that is allowed.
+    /// It reports its own lateness: a run on a machine too busy to keep the schedule (see
+    /// --punctual and --max-late), or one without traffic, prints so and exits with code 3, so that
+    /// its figures are not used. Its thread runs as SCHED_FIFO 60 where permitted.
     #[command(after_help = HOP_HELP)]
     Hop(Box<HopArgs>),
     Wifi(wifi::WifiArgs),
@@ -55,106 +55,106 @@ enum Study {
     Soak(crate::soak::Args),
 }
 
-/// Exit code of a run that must be thrown away.
+/// Exit code of a run that must be discarded.
 const INVALID: u8 = 3;
 
 const HOP_HELP: &str = "\
-Scripts: what happens at which time of the run, in the words of the options. Steps are separated by
-semicolons or new lines; each begins with its time (the first may leave it out); what a step does
-not name stays; burst-loss and rate may be none; # begins a comment. @FILE reads a file.
+Scripts: a schedule of the options' values over the run. Steps are separated by semicolons or new
+lines; each starts with its time (the first may omit it); other values stay; burst-loss and rate may
+be none; # starts a comment. @FILE reads a file.
   --down 'rate=50M queue=20ms; 10s rate=8M; 20s rate=50M'
   --down 'burst-loss=1%,25%' --up 'delay=5ms'
 
 Examples: a bad Wi-Fi link to a host on this machine:
   openuvr lab hop --listen 127.0.0.1:47001 --to 127.0.0.1:47000 --delay 2ms --jitter 3ms \
     --loss 0.5% --burst-loss 0.1%,20% --rate 50M
-Between two namespaces, client and host, for anything that is Ethernet:
+Between two namespaces, client and host, for any Ethernet traffic:
   ip netns add client; ip netns add host; ip netns add hop
   ip -n hop link add to-client type veth peer name eth0 netns client
   ip -n hop link add to-host type veth peer name eth0 netns host
   for n in 'client eth0' 'hop to-client' 'hop to-host' 'host eth0'; do
     set -- $n; ip -n $1 link set dev $2 up; done
   ip netns exec hop openuvr lab hop --bridge to-client,to-host --delay 5ms --loss 1%
-Four viewers on one Wi-Fi channel, and somebody who uploads:
+Four viewers on one Wi-Fi channel with a competing upload:
   openuvr lab hop --to 127.0.0.1:47000 --wifi 'profile=he-su stations=4 per=1% background=20M'";
 
 #[derive(Args, Debug)]
 struct HopArgs {
-    /// Where clients connect to (port 0: the system chooses)
+    /// Address for clients (port 0: chosen by the system)
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:47001", value_parser = parse_address)]
     listen: SocketAddr,
     /// The host
     #[arg(long, value_name = "ADDRESS", required_unless_present = "bridge", value_parser = parse_address)]
     to: Option<SocketAddr>,
-    /// Bridge two interfaces instead: that of the cable to the client, and that to the host
+    /// Bridge two interfaces instead: the client's side, the host's side
     #[arg(long, value_name = "CLIENT-SIDE,HOST-SIDE", value_parser = parse_sides,
         conflicts_with_all = ["to", "listen"])]
     bridge: Option<(String, String)>,
-    /// How long every datagram takes: 5ms, 200us, 1s
+    /// One-way delay of every datagram: 5ms, 200us, 1s
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = script::time)]
     delay: Duration,
-    /// Up to this much longer, at random; the order is kept
+    /// Maximum additional random delay; the order is preserved
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = script::time)]
     jitter: Duration,
-    /// Datagrams lost, each on its own: 1% or 0.01
+    /// Independent datagram loss: 1% or 0.01
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = script::share)]
     loss: f64,
-    /// Losses that come together: the probability that a burst begins, that it ends, and of loss
-    /// in it (100% if left out), for each datagram. 1%,25% gives bursts of 4 in the mean
+    /// Burst loss (Gilbert-Elliott): per datagram, the probability that a burst starts, that it
+    /// ends, and of loss in it (default 100%). 1%,25% gives bursts of 4 on average
     #[arg(long, value_name = "BEGIN,END[,LOSS]", value_parser = script::burst)]
     burst_loss: Option<BurstLoss>,
-    /// Datagrams held back so that later ones overtake them
+    /// Share of datagrams delayed so that later ones overtake them
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = script::share)]
     reorder: f64,
-    /// How long those are held back
+    /// Additional delay of reordered datagrams
     #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = script::time)]
     reorder_by: Duration,
-    /// Datagrams that arrive twice
+    /// Share of duplicated datagrams
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = script::share)]
     duplicate: f64,
-    /// Bits per second of the bottleneck: 50M, 800k; without it, there is none
+    /// Bottleneck rate in bits per second: 50M, 800k (default: unlimited)
     #[arg(long, value_name = "BITS", value_parser = script::rate)]
     rate: Option<Bitrate>,
-    /// What waits before the bottleneck at most, in bytes (k: 1024) or time (50ms); more is lost
+    /// Limit of the bottleneck's queue, in bytes (k: 1024) or time (50ms); tail drop beyond it
     #[arg(long, value_name = "SIZE", default_value = "64k", value_parser = script::queue)]
     queue: Queue,
-    /// A script for what comes from the host; without a value: the options above hold only there
+    /// A script for the direction from the host; without a value: the options above apply only there
     #[arg(long, value_name = "SCRIPT", num_args = 0..=1, default_missing_value = "")]
     down: Option<String>,
-    /// The same for what goes to the host
+    /// The same for the direction to the host
     #[arg(long, value_name = "SCRIPT", num_args = 0..=1, default_missing_value = "")]
     up: Option<String>,
-    /// A Wi-Fi network instead of such a link: NAME=VALUE, as `openuvr lab wifi --help` tells. Clients
-    /// are its stations and share its channel; of its traffic there is only the background
+    /// A Wi-Fi network instead of such a link: NAME=VALUE, see `openuvr lab wifi --help`. Clients
+    /// are its stations and share its channel; of its own traffic only the background is generated
     #[arg(long, value_name = "WORDS", value_parser = words::parse, num_args = 0..=1,
         default_missing_value = "", conflicts_with_all = [
             "delay", "jitter", "loss", "burst_loss", "reorder", "reorder_by", "duplicate", "rate",
             "queue", "down", "up",
         ])]
     wifi: Option<Scenario>,
-    /// Capture what is relayed, as both ends of the link would: host.pcapng and client.pcapng in this
+    /// Capture the relayed traffic at both ends of the link: host.pcapng and client.pcapng in this
     /// folder, for `openuvr lab traffic`
     #[arg(long, value_name = "FOLDER", conflicts_with = "bridge")]
     capture: Option<std::path::PathBuf>,
-    /// Decides what happens to which datagram
+    /// Seed of all random decisions
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// How late 99 % of the datagrams or frames may be released, or the run is invalid
+    /// Limit of the p99 of the release lateness, beyond which the run is invalid
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = script::time)]
     punctual: Duration,
-    /// How late the latest of all may be released, or the run is invalid; without it, the latest
-    /// is only reported
+    /// Limit of the maximum release lateness, beyond which the run is invalid (default: only
+    /// reported)
     #[arg(long, value_name = "TIME", value_parser = script::time)]
     max_late: Option<Duration>,
-    /// End after this time; without it, on Ctrl-C
+    /// End after this time (default: on Ctrl-C)
     #[arg(long = "for", value_name = "TIME", value_parser = script::time)]
     lasting: Option<Duration>,
 }
 
-/// Runs a study until it is over or a signal ends it; exit code 3 if its figures are worth nothing.
+/// Runs a study until its end or a signal; exit code 3 if its figures are invalid.
 ///
 /// # Errors
-/// What went wrong, in one line.
+/// The failure, in one line.
 pub(crate) fn run(args: &LabArgs) -> anyhow::Result<ExitCode> {
     match &args.study {
         Study::Hop(hop) => run_hop(hop),
@@ -206,13 +206,13 @@ fn run_hop(args: &HopArgs) -> anyhow::Result<ExitCode> {
         (report.to_string(), came, report.lateness)
     };
     println!("{report}");
-    Ok(match args.reproach(came, &lateness) {
+    Ok(match args.invalid_reason(came, &lateness) {
         None => {
-            println!("this run is valid: the link kept its times");
+            println!("this run is valid: the link kept its schedule");
             ExitCode::SUCCESS
         }
-        Some(reproach) => {
-            println!("this run is INVALID: {reproach}");
+        Some(invalid_reason) => {
+            println!("this run is INVALID: {invalid_reason}");
             ExitCode::from(INVALID)
         }
     })
@@ -228,12 +228,12 @@ fn described(wifi: &Scenario) -> String {
         radio.streams,
         radio.width,
         wifi.viewers(),
-        wifi.others.len()
+        wifi.background.len()
     )
 }
 
 impl HopArgs {
-    /// Runs the link in a thread of its own until the time is over, a signal comes, or it fails.
+    /// Runs the link in its own thread until the timeout, a signal, or a failure.
     fn carry<R: Send + 'static>(
         &self,
         stopper: Stopper,
@@ -244,14 +244,14 @@ impl HopArgs {
         let signalled = openuvr_terminal::signals::stop_on_signals()?;
         std::thread::spawn(move || {
             while !signalled.load(Ordering::Relaxed) {
-                std::thread::sleep(LOOK_EVERY);
+                std::thread::sleep(POLL_INTERVAL);
             }
             on_signal.stop();
         });
         let scheduler = Scheduler::new();
         let link = scheduler.spawn(ThreadRole::EmulatedLink, "hop", move || {
             let result = run();
-            // Fails only if nobody waits any more.
+            // Fails only if the receiver is gone.
             let _ = ended.send(());
             result
         })?;
@@ -259,7 +259,7 @@ impl HopArgs {
             eprintln!("warning: {warning}");
         }
         match self.lasting {
-            // Over or ended before: both stop it.
+            // Timeout or early end: both stop it.
             Some(lasting) => drop(end.recv_timeout(lasting)),
             None => drop(end.recv()),
         }
@@ -270,28 +270,30 @@ impl HopArgs {
         Ok(result?)
     }
 
-    /// Why the figures of this run are worth nothing, if they are; `came` to the link as many
-    /// datagrams or frames.
-    fn reproach(&self, came: u64, lateness: &Lateness) -> Option<String> {
+    /// Why the figures of this run are invalid, if they are; the link received `came` datagrams or
+    /// frames.
+    fn invalid_reason(&self, came: u64, lateness: &Lateness) -> Option<String> {
         if came == 0 {
             return Some(match &self.bridge {
-                None => {
-                    "nothing came: clients must connect to the address it relays from".to_owned()
-                }
-                Some((one, other)) => format!("nothing came from {one} or {other}"),
+                None => "no traffic: clients must connect to the --listen address".to_owned(),
+                Some((one, other)) => format!("no traffic from {one} or {other}"),
             });
         }
-        let late = |late: Option<Duration>, limit: Option<Duration>, who: &str| {
+        let late = |late: Option<Duration>, limit: Option<Duration>, which: &str| {
             let (late, limit) = (late?, limit?);
             (late > limit).then(|| {
                 format!(
-                    "{who} left {late:.1?} late, more than {limit:?}; use an idle machine or allow \
+                    "{which} release lateness is {late:.1?}, more than {limit:?}; use an idle machine or allow \
                      real-time scheduling"
                 )
             })
         };
-        late(lateness.quantile(990), Some(self.punctual), "1 % of all")
-            .or_else(|| late(lateness.max(), self.max_late, "the latest of all"))
+        late(
+            lateness.quantile(990),
+            Some(self.punctual),
+            "the p99 of the",
+        )
+        .or_else(|| late(lateness.max(), self.max_late, "the maximum"))
     }
 
     /// Up and down.
@@ -309,7 +311,7 @@ impl HopArgs {
         };
         let is_bare = |script: &Option<String>| script.as_deref() == Some("");
         let schedule = |option: &str, script: &Option<String>, other: &Option<String>| {
-            // The other direction alone was meant.
+            // The options apply only to the other direction.
             if script.is_none() && is_bare(other) {
                 return Ok(ImpairmentSchedule::default());
             }
@@ -333,7 +335,7 @@ fn parse_sides(text: &str) -> Result<(String, String), String> {
         Some((one, other)) if !one.is_empty() && !other.is_empty() && one != other => {
             Ok((one.to_owned(), other.to_owned()))
         }
-        _ => Err("two interfaces, such as veth-a,veth-b".into()),
+        _ => Err("expected two interfaces, such as veth-a,veth-b".into()),
     }
 }
 
@@ -433,16 +435,25 @@ mod tests {
             lateness.record(Duration::from_micros(20));
         }
         lateness.record(Duration::from_millis(30));
-        let reproach = |options: &str| parse(options).unwrap().reproach(1000, &lateness);
-        assert_eq!(reproach(""), None);
-        assert_eq!(reproach("--max-late 31ms"), None);
-        assert!(reproach("--max-late 2ms").unwrap().contains("30.0ms late"));
-        assert!(reproach("--punctual 10us").unwrap().contains("1 % of all"));
-        // A link that loses everything is none without traffic.
+        let invalid_reason =
+            |options: &str| parse(options).unwrap().invalid_reason(1000, &lateness);
+        assert_eq!(invalid_reason(""), None);
+        assert_eq!(invalid_reason("--max-late 31ms"), None);
+        assert!(
+            invalid_reason("--max-late 2ms")
+                .unwrap()
+                .contains("is 30.0ms")
+        );
+        assert!(
+            invalid_reason("--punctual 10us")
+                .unwrap()
+                .contains("the p99")
+        );
+        // A link that loses everything still has traffic.
         let none = Lateness::default();
-        assert_eq!(parse("--loss 100%").unwrap().reproach(5, &none), None);
-        let idle = parse("").unwrap().reproach(0, &none).unwrap();
-        assert!(idle.contains("nothing came"), "{idle}");
+        assert_eq!(parse("--loss 100%").unwrap().invalid_reason(5, &none), None);
+        let idle = parse("").unwrap().invalid_reason(0, &none).unwrap();
+        assert!(idle.contains("no traffic"), "{idle}");
     }
 
     #[test]

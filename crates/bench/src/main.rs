@@ -1,9 +1,10 @@
-//! The program `openuvr-bench`: what is measured of OpenUVR, and what it is measured with.
+//! The program `openuvr-bench`: benchmarks, studies and demo of OpenUVR, with their instruments.
 //!
-//! `openuvr bench`, `openuvr lab` and `openuvr demo` become this program, with the same words. It looks
-//! at OpenUVR from outside: hosts, clients and the scene are processes of `openuvr` (`pair`), and
-//! their pictures are read from displays (`screen`). Nothing that a stream needs is in here; a host that is
-//! worse in one part is (`baseline`). An OpenXR application to measure with is, too (`room`).
+//! `openuvr bench`, `openuvr lab` and `openuvr demo` execute this program, with the same arguments.
+//! It observes OpenUVR from outside: hosts, clients and the scene are processes of `openuvr`
+//! (`pair`), and their pictures are read from displays (`screen`). A stream needs nothing from this
+//! crate; it contains a host with inferior parts for comparison (`baseline`), and an OpenXR
+//! application to measure (`room`).
 #![deny(unsafe_code)]
 #![allow(
     clippy::cast_possible_truncation,
@@ -11,7 +12,7 @@
     reason = "drawing and statistics work in floating point"
 )]
 
-// Its `print!`, `println!` and `eprintln!` stand in place of the standard library's.
+// Its `print!`, `println!` and `eprintln!` replace the standard library's.
 #[macro_use]
 extern crate openuvr_terminal;
 
@@ -24,8 +25,8 @@ mod child;
 mod chromium;
 mod demo;
 mod display;
+mod durations;
 mod lab;
-mod lasting;
 mod pair;
 mod picture_match;
 mod programs;
@@ -73,10 +74,10 @@ fn run(name: &str, words: &clap::ArgMatches) -> anyhow::Result<ExitCode> {
 
 fn command() -> Command {
     Command::new("openuvr-bench")
-        // As people type it: `openuvr` becomes this program.
+        // As typed by users: `openuvr` executes this program.
         .bin_name("openuvr")
         .version(env!("CARGO_PKG_VERSION"))
-        .about("Measures OpenUVR on this machine: what openuvr demo, bench and lab start")
+        .about("Measures OpenUVR on this machine; started by openuvr demo, bench and lab")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands(baseline::commands())

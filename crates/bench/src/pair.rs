@@ -1,6 +1,6 @@
-//! A host and a client, processes of the program `openuvr`: what bench and demo look at from outside.
+//! A host and a client, processes of the program `openuvr`, as observed by bench and demo.
 //!
-//! The one place that knows the options with which they are started.
+//! This is the only module that knows their command-line options.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -22,52 +22,52 @@ use openuvr_runtime::clock;
 use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
 use openuvr_runtime::trust_store::{DeviceStore, HostStore};
 
-/// What serves the pictures.
+/// The server of the pictures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Serve<'a> {
-    /// A host that captures the display, or makes the pictures itself.
+    /// A host that captures the display, or generates the pictures itself.
     Host,
-    /// The same of this program, some parts of which may be others: see `baseline`.
+    /// The same of this program, with parts replaceable; see `baseline`.
     OwnHost,
-    /// `openuvr run` with this program and its words in it.
+    /// `openuvr run` with this program and its arguments.
     Hook(&'a [String]),
-    /// `openuvr xr` with this program and its words on it.
+    /// `openuvr xr` with this program and its arguments.
     Xr(&'a [String]),
-    /// The scene with these words, which streams itself through the C API.
+    /// The scene with these arguments, which streams itself through the C API.
     Api(&'a [String]),
 }
 
-/// What both need to know.
+/// Options of host and client.
 #[derive(Clone, Debug)]
 pub(crate) struct Options<'a> {
-    /// What serves.
+    /// The server.
     pub(crate) serve: Serve<'a>,
     /// Display to capture.
     pub(crate) host_display: &'a str,
     /// Display to show on.
     pub(crate) client_display: &'a str,
-    /// Frames a second at most.
+    /// Maximum frames per second.
     pub(crate) fps: f64,
-    /// As the host takes it, such as `10M`.
+    /// In the host's syntax, such as `10M`.
     pub(crate) bitrate: &'a str,
-    /// Where both keep their keys and logs, each in a directory of its own below.
+    /// Parent of both directories of keys and logs.
     pub(crate) dir: &'a Path,
-    /// Where the host writes its record of each frame.
+    /// File of the host's record of each frame.
     pub(crate) csv: Option<&'a Path>,
-    /// Where both find their sound server, as `$PULSE_SERVER` says it; `None`: without sound. That of this
-    /// machine would play into its own recording.
+    /// The sound server of both, in the syntax of `$PULSE_SERVER`; `None`: without sound. This
+    /// machine's own server would play into its own recording.
     pub(crate) sound: Option<&'a str>,
-    /// A folder of pads that the client sees beside those of this machine, as a game does under `openuvr run`.
+    /// A folder of pads that the client sees in addition to this machine's, like a game under `openuvr run`.
     pub(crate) pads: Option<&'a Path>,
-    /// Lets the host's standard error through to the terminal instead of a log.
+    /// Passes the host's standard error to the terminal instead of a log.
     pub(crate) show_host: bool,
-    /// More words for the host's and the client's command line.
+    /// Further arguments for the host and the client.
     pub(crate) more_host: &'a [String],
     pub(crate) more_client: &'a [String],
 }
 
 impl Options<'_> {
-    /// The host's command line: it listens at `at`, and keeps its files in `dir`.
+    /// The host's command line: it listens on `at`, and stores its files in `dir`.
     fn host(
         &self,
         cable: Option<&Cable>,
@@ -113,7 +113,7 @@ impl Options<'_> {
         Ok(host)
     }
 
-    /// The client's command line: it connects to `to`, and keeps its files in `dir`.
+    /// The client's command line: it connects to `to`, and stores its files in `dir`.
     fn client(
         &self,
         cable: Option<&Cable>,
@@ -129,7 +129,7 @@ impl Options<'_> {
             .arg(to.to_string())
             .args(["--display", self.client_display])
             .args(["--pin", pin])
-            // Two tables would draw over each other; the host's knows more.
+            // Two tables would overwrite each other; the host's has more information.
             .args(["--table", "off"])
             .arg("--config-dir")
             .arg(dir);
@@ -152,23 +152,23 @@ impl Options<'_> {
     }
 }
 
-/// How long who listens may take to open its port.
-const LISTENS_WITHIN: Duration = Duration::from_secs(30);
+/// Timeout of a process's start until it listens.
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A running host and client. Dropped in this order: the client leaves first.
+/// A running host and client. Dropped in this order: the client ends first.
 #[derive(Debug)]
 pub(crate) struct Pair {
     pub(crate) client: Child,
     pub(crate) host: Child,
-    /// With what others pair.
+    /// The PIN for further clients.
     pub(crate) pin: String,
 }
 
-/// A running host, and what a client needs to come to it.
+/// A running host, with the data that a client needs to connect.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) child: Child,
-    /// Where it listens.
+    /// Its address.
     pub(crate) at: SocketAddr,
     pub(crate) pin: String,
 }
@@ -179,18 +179,18 @@ impl Host {
         Host::start_at(options, None, false)
     }
 
-    /// How such a host would be started.
+    /// The command of such a host.
     pub(crate) fn command(options: &Options<'_>) -> Result<Command> {
         let at = (Ipv4Addr::LOCALHOST, free_port()?).into();
         let dir = new_directory(options.dir, "host")?;
         options.host(None, at, &Pin::generate()?.to_string(), &dir)
     }
 
-    /// The same; `met`: host and client know each other already, so that the PIN, which is for one device,
-    /// is left for somebody else.
+    /// The same; `met`: host and client are introduced beforehand, so that the PIN, which is valid
+    /// for one device, remains for another.
     fn start_at(options: &Options<'_>, cable: Option<&Cable>, met: bool) -> Result<Host> {
         let at = match cable {
-            // Nobody else is there.
+            // The namespace has no other listener.
             Some(_) => SocketAddr::from((HOST, 4710)),
             None => (Ipv4Addr::LOCALHOST, free_port()?).into(),
         };
@@ -198,7 +198,7 @@ impl Host {
         if met {
             introduce(&dir, &new_directory(options.dir, "client")?, at)?;
         }
-        // Nobody else of this machine should be first.
+        // No other user of this machine must pair first.
         let pin = Pin::generate()?.to_string();
         let log = dir.join("log");
         let log = (!options.show_host).then_some(log.as_path());
@@ -209,9 +209,9 @@ impl Host {
     }
 }
 
-/// Lets a host and a client know each other as if they had paired; each keeps its keys in its folder.
+/// Stores the keys of a host and a client as if they had paired, each in its folder.
 fn introduce(host: &Path, client: &Path, at: SocketAddr) -> Result<()> {
-    // As their owners, who make them otherwise, and whom alone they are for.
+    // With the permissions with which the programs create them.
     let theirs = load_or_create(host, KeyOwner::Host)?.public();
     let ours = load_or_create(client, KeyOwner::Client)?.public();
     HostStore::open(client)?.remember(&at.to_string(), theirs)?;
@@ -226,34 +226,36 @@ fn new_directory(parent: &Path, name: &str) -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// Where a host's page is, by what it says in its log.
+/// The URL of a host's page, from its log.
 pub(crate) fn page_of(host: &mut Child) -> Result<String> {
-    let said = wait_until_said(host, "browsers: ")?;
+    let said = wait_for_log(host, "browsers: ")?;
     let url = said.split(',').next().unwrap_or_default();
     Ok(url.to_owned())
 }
 
-/// The URL for video players, likewise.
+/// The URL for video players, from the log.
 pub(crate) fn stream_of(host: &mut Child) -> Result<String> {
-    wait_until_said(host, "video players: ")
+    wait_for_log(host, "video players: ")
 }
 
-/// What stands behind these words in a child's log, for which it is given the time that it has to listen.
-fn wait_until_said(child: &mut Child, words: &str) -> Result<String> {
-    wait_for(child, &format!("say {words:?}"), |child| child.said(words))
+/// Waits for `words` in a child's log, with the same timeout as for listening; the text after them.
+fn wait_for_log(child: &mut Child, words: &str) -> Result<String> {
+    wait_for(child, &format!("print {words:?}"), |child| {
+        child.log_value(words)
+    })
 }
 
-/// Waits until `look` finds something; `what` is what the child is to do for that. It is given the time that it has to
-/// listen.
+/// Waits until `look` returns a value, with the same timeout as for listening; `what` completes
+/// "the child did not …" in the error.
 ///
 /// # Errors
-/// It has ended, or it takes too long: one line, and the child's last ones.
+/// The child has ended, or the timeout has passed: one line, and the child's last ones.
 pub(crate) fn wait_for<T>(
     child: &mut Child,
     what: &str,
     mut look: impl FnMut(&Child) -> Option<T>,
 ) -> Result<T> {
-    let until = clock::now() + LISTENS_WITHIN;
+    let until = clock::now() + LISTEN_TIMEOUT;
     loop {
         if let Some(found) = look(child) {
             return Ok(found);
@@ -278,13 +280,13 @@ impl Pair {
         Pair::start_at(options, Some(cable), false, Ok)
     }
 
-    /// The same, where somebody else pairs with the host's PIN.
+    /// The same, leaving the host's PIN for another device.
     pub(crate) fn start_beside(options: &Options<'_>) -> Result<Pair> {
         Pair::start_at(options, None, true, Ok)
     }
 
-    /// The same with a link between them: `link` is told where the host listens, and says where
-    /// the client is to connect.
+    /// The same with a link between them: `link` gets the host's address, and returns the address
+    /// for the client.
     pub(crate) fn start_over(
         options: &Options<'_>,
         link: impl FnOnce(SocketAddr) -> Result<SocketAddr>,
@@ -309,9 +311,9 @@ impl Pair {
         Ok(Pair { client, host, pin })
     }
 
-    /// What the video comes by at this moment, such as `udp-gso`; `None` while nobody knows.
+    /// The video's current link, such as `udp-gso`; `None` while unknown.
     pub(crate) fn link(&self) -> Option<String> {
-        self.client.said(COMES_BY)
+        self.client.log_value(COMES_BY)
     }
 
     /// An error if one of them has ended, with its last words.
@@ -324,14 +326,14 @@ impl Pair {
 /// The C API's library.
 const API_LIBRARY: &str = "libopenuvr.so";
 
-/// The library that shows pads to a program.
+/// The library that provides pads to a program.
 const PADS_LIBRARY: &str = "libopenuvr_pads.so";
 
-/// A library of ours, beside this program or where it is installed.
+/// An OpenUVR library, next to this program or in its installed folder.
 fn library(name: &str) -> Result<PathBuf> {
     let program = std::env::current_exe().context("can't find this program's own file")?;
     let folder = program.parent().unwrap_or(Path::new("/"));
-    // Under cargo's folder of what it built last first: beside the program may lie an older one.
+    // cargo's `deps` first: the copy next to the program may be older.
     let places = [
         folder.join("deps"),
         folder.to_owned(),
@@ -341,12 +343,12 @@ fn library(name: &str) -> Result<PathBuf> {
     let mut files = places.iter().map(|folder| folder.join(name));
     files.find(|file| file.is_file()).with_context(|| {
         format!(
-            "there is no {name} beside this program or in ../lib: `cargo build --release` makes it"
+            "{name} is neither next to this program nor in ../lib: build it with `cargo build --release`"
         )
     })
 }
 
-/// Starts the scene with these words.
+/// Starts the scene with these arguments.
 pub(crate) fn scene(words: &[String]) -> Result<Child> {
     let mut command = openuvr("scene")?;
     command.args(words);
@@ -354,7 +356,7 @@ pub(crate) fn scene(words: &[String]) -> Result<Child> {
     Child::start("scene", command, Some(null))
 }
 
-/// Starts it with these words; it clicks and flashes by itself, by this sink of the sound server at `server`.
+/// Starts the scene with these arguments; it flashes by itself, and clicks through this sink of the sound server at `server`.
 pub(crate) fn clicking_scene(words: &[String], server: &str, sink: &str) -> Result<Child> {
     let mut command = openuvr("scene")?;
     command
@@ -365,7 +367,7 @@ pub(crate) fn clicking_scene(words: &[String], server: &str, sink: &str) -> Resu
     Child::start("scene", command, Some(null))
 }
 
-/// How the scene is told what to draw where.
+/// The scene's arguments.
 pub(crate) fn scene_words(display: &str, size: Size, fps: f64) -> Vec<String> {
     let (size, fps) = (size.to_string(), fps.to_string());
     ["--display", display, "--size", &size, "--fps", &fps]
@@ -373,13 +375,13 @@ pub(crate) fn scene_words(display: &str, size: Size, fps: f64) -> Vec<String> {
         .to_vec()
 }
 
-/// A UDP port that nobody has at the moment.
+/// A UDP port that is free at the moment.
 pub(crate) fn free_port() -> Result<u16> {
     let socket = UdpSocket::bind("127.0.0.1:0").context("no UDP port is free")?;
     Ok(socket.local_addr()?.port())
 }
 
-/// A TCP port that nobody has at the moment.
+/// A TCP port that is free at the moment.
 pub(crate) fn free_tcp_port() -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").context("no TCP port is free")?;
     Ok(listener.local_addr()?.port())
@@ -390,14 +392,14 @@ pub(crate) type Tables = [&'static str; 2];
 pub(crate) const UDP: Tables = ["udp", "udp6"];
 pub(crate) const TCP: Tables = ["tcp", "tcp6"];
 
-/// Waits until somebody in a child's network namespace, usually the child, has a port.
+/// Waits until a process in a child's network namespace, usually the child, has bound a port.
 pub(crate) fn wait_until_bound(child: &mut Child, port: u16, tables: &Tables) -> Result<()> {
     wait_for(child, &format!("open {} port {port}", tables[0]), |child| {
         is_bound(child.id(), port, tables).then_some(())
     })
 }
 
-/// Whether any process of the network namespace of process `id` has the port.
+/// Whether any process of the network namespace of process `id` has bound the port.
 fn is_bound(id: u32, port: u16, tables: &Tables) -> bool {
     tables.iter().any(|table| {
         std::fs::read_to_string(format!("/proc/{id}/net/{table}")).is_ok_and(|table| {
@@ -418,7 +420,7 @@ fn is_bound(id: u32, port: u16, tables: &Tables) -> bool {
 pub(crate) struct TemporaryDir(std::path::PathBuf);
 
 impl TemporaryDir {
-    /// Makes one, for us alone.
+    /// Creates one with private permissions.
     pub(crate) fn new() -> Result<TemporaryDir> {
         use std::os::unix::fs::DirBuilderExt as _;
         let name = format!("openuvr-{}-{}", std::process::id(), clock::now().0);
@@ -430,7 +432,7 @@ impl TemporaryDir {
         Ok(TemporaryDir(path))
     }
 
-    /// Where it is.
+    /// Its path.
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }
@@ -459,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn the_directory_goes_with_its_owner() {
+    fn the_directory_is_removed_with_its_owner() {
         let dir = TemporaryDir::new().unwrap();
         let path = dir.path().to_path_buf();
         std::fs::write(path.join("file"), "x").unwrap();

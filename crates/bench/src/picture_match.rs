@@ -1,4 +1,4 @@
-//! How alike two pictures are: luma PSNR, and the newest pictures of a display to compare with.
+//! Similarity of pictures: luma PSNR, and a display's newest pictures for comparison.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use openuvr_proto::units::Size;
 use crate::background::Background;
 use crate::screen::{Area, Screen};
 
-/// A whole picture, BGRX without gaps.
+/// A complete picture, packed BGRX.
 #[derive(Clone, Debug)]
 pub(crate) struct Shot {
     pub(crate) size: Size,
@@ -22,7 +22,7 @@ pub(crate) struct Shot {
 }
 
 impl Shot {
-    /// Takes one of `area`.
+    /// Captures `area`.
     pub(crate) fn take(screen: &Screen, area: Area) -> Result<Shot> {
         let mut pixels = Vec::new();
         screen.grab(area, &mut pixels)?;
@@ -35,12 +35,12 @@ impl Shot {
         })
     }
 
-    /// Whether it shows nothing: hardly any difference between its lightest and darkest parts.
+    /// Whether it is blank: hardly any contrast.
     pub(crate) fn is_blank(&self) -> bool {
         let all = luma(&self.pixels);
         let mean = all.iter().sum::<f64>() / all.len().max(1) as f64;
         let spread = all.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
-        // A standard deviation of 4 of 255: below that a person sees one flat colour.
+        // A standard deviation of 4 of 255: below that the picture appears as one flat colour.
         spread / (all.len().max(1) as f64) < 16.0
     }
 }
@@ -69,17 +69,17 @@ fn luma(pixels: &[u8]) -> Vec<f64> {
         .collect()
 }
 
-/// Keeps the newest pictures of a display, each as it appears.
+/// Stores the newest pictures of a display.
 pub(crate) struct History {
     shots: Arc<Mutex<VecDeque<Shot>>>,
     _thread: Background,
 }
 
-/// Pictures kept: half a second at 60 frames a second.
+/// Number of stored pictures: half a second at 60 frames per second.
 const KEPT: usize = 30;
 
 impl History {
-    /// Starts to watch `area` of `display` (`None`: all of it).
+    /// Starts to record `area` of `display` (`None`: all of it).
     pub(crate) fn start(display: &str, area: Option<Area>) -> Result<History> {
         let mut screen = Screen::open(display)?;
         screen.watch()?;
@@ -112,7 +112,7 @@ impl History {
         })
     }
 
-    /// What is kept now, oldest first.
+    /// The stored pictures, oldest first.
     pub(crate) fn shots(&self) -> Vec<Shot> {
         self.shots
             .lock()

@@ -1,11 +1,11 @@
-//! The programs that measurements start: this one again, and `openuvr`.
+//! The programs that measurements start: this one, and `openuvr`.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-/// A command of this program.
+/// A subcommand of this program.
 pub(crate) fn own(command: &str) -> Result<Command> {
     let program = std::env::current_exe().context("can't find this program's own file")?;
     let mut own = Command::new(program);
@@ -13,17 +13,17 @@ pub(crate) fn own(command: &str) -> Result<Command> {
     Ok(own)
 }
 
-/// A command of `openuvr`.
+/// A subcommand of `openuvr`.
 pub(crate) fn openuvr(command: &str) -> Result<Command> {
     let mut openuvr = Command::new(program()?);
     openuvr.arg(command);
     Ok(openuvr)
 }
 
-/// The program `openuvr`: beside this one, or else on `$PATH`.
+/// The program `openuvr`: next to this one, or else on `$PATH`.
 ///
 /// # Errors
-/// It is neither.
+/// It is in neither place.
 pub(crate) fn program() -> Result<PathBuf> {
     let own = std::env::current_exe().context("can't find this program's own file")?;
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -33,8 +33,8 @@ pub(crate) fn program() -> Result<PathBuf> {
         .map(|folder| folder.join("openuvr"));
     files.find(|file| file.is_file()).with_context(|| {
         format!(
-            "there is no program openuvr, neither beside {} nor on $PATH: `cargo build --release` \
-             makes it",
+            "the program openuvr is neither next to {} nor on $PATH: build it with `cargo build \
+             --release`",
             own.display()
         )
     })

@@ -1,4 +1,4 @@
-//! `openuvr-bench room`: a room in virtual reality, an OpenXR application to look at and to measure with.
+//! `openuvr-bench room`: a virtual room, an OpenXR application for demonstrations and measurements.
 
 use std::process::ExitCode;
 
@@ -8,31 +8,31 @@ use openuvr_vr::room::{self, Told};
 
 use crate::bench::stats::Summary;
 
-/// Show a room in virtual reality, as an OpenXR application of any runtime.
+/// Show a virtual room, as an OpenXR application for any runtime.
 ///
-/// It draws with Vulkan and needs no display server. In each eye's picture, at the top left, a bar code says
-/// which frame this is, when it was meant to be seen, and where the eye looked that it was drawn for. Ends with
-/// Ctrl-C, or when the runtime ends the session.
+/// It draws with Vulkan and needs no display server. At the top left of each eye's picture, a bar
+/// code encodes the frame number, the predicted display time, and the viewing direction for which
+/// it was drawn. Ends on Ctrl-C, or when the runtime ends the session.
 ///
 /// On the runtime of this project: openuvr xr -- openuvr-bench room
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
-    /// Size of each eye's picture [default: what the runtime recommends]
+    /// Size of each eye's picture [default: the runtime's recommendation]
     #[arg(long, value_name = "SIZE")]
     eye: Option<Size>,
 }
 
-/// Shows it until a signal comes or the runtime ends the session.
+/// Shows it until a signal arrives or the runtime ends the session.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let stop = openuvr_terminal::signals::stop_on_signals()?;
-    let shown = room::run(args.eye, &stop, &mut |told| match told {
+    let shown = room::run(args.eye, &stop, &mut |event| match event {
         Told::Begun {
             runtime,
             device,
             eye,
         } => eprintln!("room: 2 pictures of {eye} on the runtime {runtime}, drawn by {device}"),
-        Told::Seen(true) => eprintln!("room: somebody looks"),
-        Told::Seen(false) => eprintln!("room: nobody looks any more"),
+        Told::Seen(true) => eprintln!("room: visible"),
+        Told::Seen(false) => eprintln!("room: no longer visible"),
     })?;
     eprintln!("room: {} frames were drawn", shown.frames);
     let ending = shown.ending.iter().map(|took| 1e3 * took.as_secs_f64());

@@ -1,8 +1,8 @@
-//! Reading a display's pixels through shared memory, and being told when they change.
+//! Reading of a display's pixels through shared memory, with change notification.
 //!
-//! For the instruments (bench, demo): they look at displays from outside, as a camera would.
-//! Memory is shared as a file descriptor and read with `pread`, so that nothing here is `unsafe`
-//! and two displays can share one segment.
+//! For the instruments (bench, demo): they observe displays from outside, as a camera would. Memory
+//! is shared as a file descriptor and read with `pread`, so that nothing here is `unsafe` and two
+//! displays can share one segment.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
@@ -22,7 +22,7 @@ use x11rb::protocol::xproto::{
 use x11rb::protocol::xtest::ConnectionExt as _;
 use x11rb::rust_connection::RustConnection;
 
-/// A connection to a display whose pixels are read.
+/// A connection to a display for reading its pixels.
 pub(crate) struct Screen {
     pub(crate) conn: RustConnection,
     pub(crate) root: Window,
@@ -50,14 +50,14 @@ impl Screen {
         let size = Size::new(root.width_in_pixels.into(), root.height_in_pixels.into());
         let (root, depth) = (root.root, root.root_depth);
         if depth != 24 && depth != 32 {
-            bail!("the display {display} has {depth} bit colour; 24 are needed");
+            bail!("the display {display} has {depth} bit colour; 24 bit is required");
         }
         for name in [shm::X11_EXTENSION_NAME, damage::X11_EXTENSION_NAME] {
             if conn.extension_information(name)?.is_none() {
                 bail!("the display {display} lacks the X extension {name}");
             }
         }
-        // DAMAGE builds on XFIXES, and both want to be asked for their version first.
+        // DAMAGE builds on XFIXES, and both require a version query first.
         conn.xfixes_query_version(5, 0)?.reply()?;
         conn.damage_query_version(1, 1)?.reply()?;
         let segment = conn.generate_id()?;
@@ -65,7 +65,9 @@ impl Screen {
         let memory = conn
             .shm_create_segment(segment, bytes, false)?
             .reply()
-            .with_context(|| format!("the display {display} shares no memory (is it remote?)"))?
+            .with_context(|| {
+                format!("the display {display} does not support shared memory (is it remote?)")
+            })?
             .shm_fd;
         Ok(Screen {
             conn,
@@ -87,7 +89,7 @@ impl Screen {
         }
     }
 
-    /// Asks to be told of changes anywhere on the screen, from now on.
+    /// Subscribes to changes anywhere on the screen.
     pub(crate) fn watch(&mut self) -> Result<()> {
         let damage = self.conn.generate_id()?;
         self.conn
@@ -97,10 +99,10 @@ impl Screen {
         Ok(())
     }
 
-    /// Waits at most `timeout` for a change since the last call; whether there was one.
+    /// Waits at most `timeout` for a change since the last call; returns whether there was one.
     ///
-    /// Forgets the changes that were reported before it returns, so that what is read afterwards
-    /// contains them, and any later one is reported again.
+    /// Acknowledges the reported changes before it returns, so that a subsequent read includes
+    /// them, and any later change is reported again.
     pub(crate) fn changed(&self, timeout: Duration) -> Result<bool> {
         if !self.take_damage()? {
             let wait = Timespec::try_from(timeout)?;
@@ -116,7 +118,7 @@ impl Screen {
         if let Some(damage) = self.watching {
             self.conn
                 .damage_subtract(damage, x11rb::NONE, x11rb::NONE)?;
-            // Whoever reads nothing now is to hear of the next change all the same.
+            // Acknowledge before the read, so that the next change is reported in any case.
             self.conn.flush()?;
         }
         Ok(true)
@@ -130,7 +132,7 @@ impl Screen {
         Ok(seen)
     }
 
-    /// Has the server write `area` to the shared memory; rows follow each other without a gap.
+    /// Makes the server write `area` to the shared memory, with packed rows.
     pub(crate) fn fetch(&self, area: Area) -> Result<()> {
         let (width, height) = (side(area.size.width), side(area.size.height));
         let (x, y) = (area.x, area.y);
@@ -166,7 +168,7 @@ impl Screen {
         Ok(())
     }
 
-    /// The bar code at the top of `area`, reading nothing else of it.
+    /// Reads only the bar code at the top of `area`.
     pub(crate) fn stamp(&self, area: Area, pixels: &mut Vec<u8>) -> Result<Option<Stamp>> {
         let Size { width, height } = area.size;
         let rows = barcode::height(width);
@@ -188,11 +190,11 @@ impl Screen {
         )))
     }
 
-    /// The windows on the screen that can be seen whole, largest first, and the screen itself.
+    /// The fully visible windows on the screen, largest first, and the screen itself.
     pub(crate) fn windows(&self) -> Result<Vec<Area>> {
         let mut areas = Vec::new();
         let mut parents = vec![(self.root, 0_i16, 0_i16)];
-        // Window managers put a frame or two around a window.
+        // Window managers add one or two frame windows.
         for _ in 0..3 {
             let mut next = Vec::new();
             for (parent, x, y) in parents {
@@ -227,10 +229,10 @@ impl Screen {
         Ok(areas)
     }
 
-    /// The window (or screen) that carries a bar code now.
+    /// The window (or screen) that currently has a bar code.
     pub(crate) fn find_code(&self, pixels: &mut Vec<u8>) -> Result<Option<Area>> {
         for area in self.windows()? {
-            // A window may go between being listed and being read.
+            // A window may close between the list and the read.
             if let Ok(Some(_)) = self.stamp(area, pixels) {
                 return Ok(Some(area));
             }

@@ -1,8 +1,8 @@
-//! `openuvr lab soak`: a host and a client stream for long, and are watched from outside: whether
-//! their memory grows, and whether every frame that was captured came to one end.
+//! `openuvr lab soak`: long streaming between a host and a client, observed from outside: whether
+//! their memory grows, and whether every captured frame has exactly one outcome.
 //!
-//! It measures no latency (`openuvr bench latency` does), and judges nothing that took less than
-//! its time: a leak that shows after a day is not found in an hour.
+//! It measures no latency (`openuvr bench latency` does), and cannot find a leak that becomes
+//! visible only beyond its duration.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
@@ -22,39 +22,39 @@ use crate::display::VirtualDisplay;
 use crate::pair::{self, Options, Pair, TemporaryDir};
 use openuvr_runtime::clock;
 
-/// Stream for long, and see whether memory stays flat and every frame comes to one end.
+/// Soak test: stream for long, and check that memory stays flat and every frame has one outcome.
 ///
-/// Starts a host and a client on this machine, reads every few seconds how much memory each has
-/// (resident, as `top` shows it), and draws a line through the second half of the readings: the
-/// median of the slopes between any two (Theil and Sen), which single jumps do not bend. Memory is
-/// flat if along that line it grows by less than 1 MiB or 1 % over the second half. The first half
-/// does not count: buffers and the codecs' pools fill.
+/// Starts a host and a client on this machine, reads their resident memory (as in `top`) every few
+/// seconds, and fits a line to the second half of the readings: the median of the slopes between
+/// any two (Theil-Sen), which is robust against single jumps. Memory is flat if along that line it
+/// grows by less than 1 MiB or 1 % over the second half. The first half does not count, since
+/// buffers and the codecs' pools fill.
 ///
-/// Then each row of the host's record is read: every captured frame is there once, with one
-/// outcome. Nothing is judged by a run that was cut short, that took less than a minute, or in which
-/// fewer than half of the frames asked for came whole. Exit status: 0 if it was judged and all of
-/// that holds, 1 if not.
+/// Then each row of the host's record is checked: every captured frame occurs once, with one
+/// outcome. There is no verdict for a run that was interrupted, that took less than a minute, or
+/// with fewer than half of the requested frames complete. Exit status: 0 if the verdict is
+/// positive, 1 if not.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// How long to stream: 60s, 10m, 1h
     #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = script::time)]
     lasting: Duration,
-    /// What is streamed
+    /// Source of the stream
     #[arg(long, value_enum, default_value_t)]
     source: Source,
     /// Size of the picture
     #[arg(long, default_value = "1280x720")]
     size: Size,
-    /// Frames a second
+    /// Frames per second
     #[arg(long, default_value_t = 60.0)]
     fps: f64,
-    /// Bitrate given to the host
+    /// Bitrate of the host
     #[arg(long, default_value = "10M")]
     bitrate: String,
-    /// Between two looks at the memory [default: a 200th of the time, at most 5s]
+    /// Interval of memory readings [default: a 200th of the time, at most 5s]
     #[arg(long, value_name = "TIME", value_parser = script::time)]
     every: Option<Duration>,
-    /// One more word for the host's command line; may be repeated
+    /// Further argument for the host; may be repeated
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     host_arg: Vec<String>,
 }
@@ -64,35 +64,35 @@ enum Source {
     /// The built-in scene on a virtual display, shown in a window on another
     #[default]
     Scene,
-    /// The host's test pattern, decoded and not shown: needs no display
+    /// The host's test pattern, decoded but not displayed: needs no display
     Pattern,
 }
 
-/// The longest pause between two looks.
-const SELDOM: Duration = Duration::from_secs(5);
+/// Maximum interval of readings.
+const MAX_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How long both may take until frames flow, so that the first look is at a stream.
+/// Warm-up until frames flow, before the first reading.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// Below that, growth by less than the slack would be gigabytes in an hour (a guess).
+/// Minimum duration: below it, growth within the slack would be gigabytes per hour (a guess).
 const LEAST: Duration = Duration::from_secs(60);
 
-/// Of the frames asked for, those that must come whole: else it was not streaming that was tested (a
-/// guess).
+/// Minimum share of requested frames that must be complete; otherwise the run did not test
+/// streaming (a guess).
 const LEAST_WHOLE: f64 = 0.5;
 
-/// Looks below which a line through their second half says nothing.
+/// Minimum number of readings for a line through their second half.
 const FEWEST: usize = 8;
 
-/// Growth that is none, in bytes: what an allocator and the C library's caches keep (a guess).
+/// Tolerated growth, in bytes: caches of the allocator and the C library (a guess).
 const SLACK: f64 = 1_048_576.0;
 
-/// Streams, watches, and prints the verdict.
+/// Streams, observes, and prints the verdict.
 ///
 /// # Errors
 /// One line if host, client or display can't be started, or ended early.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let every = args.every.unwrap_or(args.lasting / 200).min(SELDOM);
+    let every = args.every.unwrap_or(args.lasting / 200).min(MAX_INTERVAL);
     if every.is_zero() || args.lasting / 2 < every * u32::try_from(FEWEST).unwrap_or(8) {
         bail!(WrongUsage::new(format!(
             "--for must be at least {} times --every",
@@ -109,29 +109,29 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     eprintln!("soak: streaming {} at {} frames/s", args.size, args.fps);
 
     let ids = [pair.host.id(), pair.client.id()];
-    let mut looks: [Vec<Look>; 2] = Default::default();
+    let mut readings: [Vec<MemoryReading>; 2] = Default::default();
     let begun = clock::now();
     let mut next = begun;
     while clock::now().since(begun) < args.lasting && !stop.load(Ordering::Relaxed) {
         pair.check()?;
         stage.check()?;
-        for (looks, id) in looks.iter_mut().zip(ids) {
-            looks.push(Look::at(begun, id)?);
+        for (readings, id) in readings.iter_mut().zip(ids) {
+            readings.push(MemoryReading::at(begun, id)?);
         }
         next = next + every;
         clock::sleep_until(next);
     }
     let (ran, streamed) = (clock::now().since(begun), clock::now().since(streaming));
-    // The client says goodbye, so that the host knows of every frame how it ended.
+    // The client closes the session, so that the host learns the outcome of every frame.
     pair.client.stop();
     pair.host.stop();
     let words = pair.host.last_words();
     drop(stage);
 
     let mut good = true;
-    for (name, looks) in ["host", "client"].into_iter().zip(&looks) {
-        let Some(trend) = Trend::of(looks) else {
-            println!("{name:8} too few looks at its memory");
+    for (name, readings) in ["host", "client"].into_iter().zip(&readings) {
+        let Some(trend) = Trend::of(readings) else {
+            println!("{name:8} too few readings of its memory");
             continue;
         };
         println!("{name:8} {trend}");
@@ -145,7 +145,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     good &= account.adds_up();
     let whole = account.whole as f64 / streamed.as_secs_f64();
     println!(
-        "{:8} {:.0} s of {:.0}, {whole:.1} whole frames a second of {}",
+        "{:8} {:.0} s of {:.0}, {whole:.1} complete frames/s of {}",
         "time",
         ran.as_secs_f64(),
         args.lasting.as_secs_f64(),
@@ -161,25 +161,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// Why too little was tested to judge it; `whole` of the frames asked for came whole.
+/// Why the run is not judged; `whole` is the share of requested frames that were complete.
 fn doubt(ran: Duration, asked: Duration, whole: f64) -> Option<String> {
     let of = |span: Duration| format!("{:.0} s", span.as_secs_f64());
     match () {
-        () if ran < asked => Some(format!(
-            "it was cut short after {} of {}",
-            of(ran),
-            of(asked)
-        )),
+        () if ran < asked => Some(format!("interrupted after {} of {}", of(ran), of(asked))),
         () if ran < LEAST => Some(format!("it ran for less than {}", of(LEAST))),
         () if whole < LEAST_WHOLE => Some(format!(
-            "only {:.0} % of the frames asked for came whole",
+            "only {:.0} % of the requested frames were complete",
             whole * 100.0
         )),
         () => None,
     }
 }
 
-/// Displays and application, if the source wants them. Dropped in this order.
+/// Displays and application, if the source needs them. Dropped in this order.
 struct Stage {
     scene: Option<Child>,
     displays: Option<[VirtualDisplay; 2]>,
@@ -212,7 +208,7 @@ impl Stage {
     fn pair(&self, args: &Args, dir: &Path, csv: &Path) -> Result<Pair> {
         let words = |words: &[&str]| -> Vec<String> { words.iter().map(|&w| w.into()).collect() };
         let (mut host, mut client) = (args.host_arg.clone(), Vec::new());
-        // Nobody connects to a display that has no number.
+        // No program connects to a display without a number.
         let (mut here, mut there) = (":", ":");
         match &self.displays {
             Some([a, b]) => (here, there) = (a.name(), b.name()),
@@ -243,47 +239,47 @@ impl Stage {
     }
 }
 
-/// How much memory a process had, and when.
+/// A reading of a process's memory.
 #[derive(Clone, Copy, PartialEq, Debug)]
-struct Look {
-    /// Seconds since the begin.
+struct MemoryReading {
+    /// Seconds since the start.
     at: f64,
     bytes: f64,
 }
 
-impl Look {
-    fn at(begun: Instant, id: u32) -> Result<Look> {
+impl MemoryReading {
+    fn at(begun: Instant, id: u32) -> Result<MemoryReading> {
         let status = std::fs::read_to_string(format!("/proc/{id}/status"))
-            .with_context(|| format!("process {id} can't be looked at"))?;
+            .with_context(|| format!("can't read the status of process {id}"))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
-        Ok(Look {
+        Ok(MemoryReading {
             at: clock::now().since(begun).as_secs_f64(),
             bytes: kilobytes.with_context(|| format!("process {id} has ended"))? * 1024.0,
         })
     }
 }
 
-/// A line through the second half of the looks.
+/// A line through the second half of the readings.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Trend {
     first: f64,
     middle: f64,
     last: f64,
-    /// Bytes a second.
+    /// Bytes per second.
     slope: f64,
     /// Seconds of the second half.
     span: f64,
 }
 
 impl Trend {
-    /// `None` if there are too few of them.
-    fn of(looks: &[Look]) -> Option<Trend> {
-        let half = looks.get(looks.len() / 2..)?;
+    /// `None` if there are too few readings.
+    fn of(readings: &[MemoryReading]) -> Option<Trend> {
+        let half = readings.get(readings.len() / 2..)?;
         if half.len() < FEWEST {
             return None;
         }
-        let (first, middle, last) = (looks.first()?, half.first()?, half.last()?);
+        let (first, middle, last) = (readings.first()?, half.first()?, half.last()?);
         let mut slopes: Vec<f64> = half
             .iter()
             .enumerate()
@@ -303,7 +299,7 @@ impl Trend {
 
     /// `None`: it is too short to tell.
     fn is_flat(&self) -> Option<bool> {
-        // The last look is a pause before the end.
+        // The last reading is one interval before the end.
         (self.span >= LEAST.as_secs_f64() * 0.4)
             .then(|| self.slope * self.span < SLACK.max(self.middle / 100.0))
     }
@@ -327,7 +323,7 @@ impl std::fmt::Display for Trend {
     }
 }
 
-/// What the host's record says about the frames of the one client.
+/// The frames of the client in the host's record.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Account {
     frames: BTreeSet<u32>,
@@ -335,12 +331,12 @@ struct Account {
     whole: usize,
     displayed: usize,
     dropped: usize,
-    /// Rows that are none.
+    /// Unreadable rows.
     unread: usize,
 }
 
 impl Account {
-    /// Reads the rows behind the header.
+    /// Reads the rows after the header.
     fn of(lines: impl Iterator<Item = String>) -> Account {
         let mut account = Account::default();
         for line in lines.skip(1) {
@@ -371,7 +367,7 @@ impl Account {
         }
     }
 
-    /// Whether each captured frame is there once, with an outcome, and there are any.
+    /// Whether each captured frame occurs once, with an outcome, and there is at least one.
     fn adds_up(&self) -> bool {
         let ended = self.whole + self.displayed + self.dropped;
         let captured = self.captured();
@@ -391,7 +387,7 @@ impl Account {
             ),
         };
         format!(
-            "{captured} captured = {whole} whole + {displayed} concealed or tainted + {dropped} \
+            "{captured} captured = {whole} complete + {displayed} concealed or tainted + {dropped} \
              dropped: {verdict}"
         )
     }
@@ -401,9 +397,9 @@ impl Account {
 mod tests {
     use super::*;
 
-    fn looks(bytes: impl Fn(f64) -> f64) -> Vec<Look> {
+    fn readings(bytes: impl Fn(f64) -> f64) -> Vec<MemoryReading> {
         let at = (0..200).map(f64::from);
-        at.map(|at| Look {
+        at.map(|at| MemoryReading {
             at,
             bytes: bytes(at),
         })
@@ -413,16 +409,16 @@ mod tests {
     #[test]
     fn growth_of_the_second_half_is_found_and_single_jumps_are_not() {
         const MIB: f64 = 1_048_576.0;
-        // It fills at first, then stays, but for a peak now and then.
-        let filled = looks(|at| {
+        // Growth at first, then flat with occasional peaks.
+        let filled = readings(|at| {
             let peak = if at as u64 % 10 == 3 { 30.0 * MIB } else { 0.0 };
             at.min(60.0) * MIB + peak
         });
         let trend = Trend::of(&filled).unwrap();
         assert_eq!(trend.is_flat(), Some(true), "{trend}");
         assert_eq!(trend.slope.to_bits(), 0.0_f64.to_bits());
-        // 36 kB a second, under noise of half a MiB.
-        let leak = looks(|at| 40.0 * MIB + at * 36e3 + (at as u64 % 7) as f64 * 75e3);
+        // 36 kB per second, under noise of half a MiB.
+        let leak = readings(|at| 40.0 * MIB + at * 36e3 + (at as u64 % 7) as f64 * 75e3);
         let trend = Trend::of(&leak).unwrap();
         assert_eq!(trend.is_flat(), Some(false), "{trend}");
         let short = Trend::of(&leak[..40]).unwrap();
@@ -432,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_short_or_hardly_streamed_is_not_judged() {
+    fn interrupted_or_sparse_runs_are_not_judged() {
         let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
         assert_eq!(doubt(minutes(60), minutes(60), 0.99), None);
         for (ran, asked, whole, why) in [
@@ -440,7 +436,7 @@ mod tests {
                 minutes(30),
                 minutes(60),
                 1.0,
-                "cut short after 1800 s of 3600 s",
+                "interrupted after 1800 s of 3600 s",
             ),
             (
                 Duration::from_secs(1),
@@ -448,7 +444,12 @@ mod tests {
                 1.0,
                 "less than 60 s",
             ),
-            (minutes(60), minutes(60), 0.02, "only 2 % of the frames"),
+            (
+                minutes(60),
+                minutes(60),
+                0.02,
+                "only 2 % of the requested frames",
+            ),
         ] {
             let doubt = doubt(ran, asked, whole).unwrap();
             assert!(doubt.contains(why), "{doubt}");
@@ -456,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_repetitions_and_missing_outcomes_are_noticed() {
+    fn gaps_repetitions_and_missing_outcomes_are_detected() {
         let of = |rows: &[&str]| {
             let header = std::iter::once("session,frame,outcome,…");
             Account::of(header.chain(rows.iter().copied()).map(str::to_owned))
@@ -469,7 +470,7 @@ mod tests {
         assert!(good.adds_up());
         assert_eq!(
             good.words(),
-            "3 captured = 1 whole + 1 concealed or tainted + 1 dropped: adds up"
+            "3 captured = 1 complete + 1 concealed or tainted + 1 dropped: adds up"
         );
         for rows in [
             &["7,3,whole,,", "7,5,whole,,"][..],

@@ -1,5 +1,5 @@
-//! A sound server of our own, without a sound card: what plays at the host and what the client plays do
-//! not meet, and nobody hears them.
+//! A private sound server without a sound card: the audio of host and client stays separate and
+//! inaudible.
 
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
@@ -15,22 +15,22 @@ use openuvr_runtime::clock;
 
 use crate::child::Child;
 
-/// The sink whose sound the host sends, and the one into which the client plays.
+/// The sink that the host captures, and the sink that the client plays into.
 pub(crate) const HOST_SINK: &str = "host";
 pub(crate) const CLIENT_SINK: &str = "client";
 
-/// The pitch of the beeps, Hz, and how loud they are of 1.
+/// The frequency of the beeps, Hz, and their amplitude (full scale is 1).
 const PITCH: f64 = 500.0;
 const LEVEL: f64 = 0.25;
 
-/// A beep, and from its beginning to that of the next.
+/// Duration and period of the beeps, in sample frames.
 const BEEP: usize = RATE as usize / 10;
 const EVERY: usize = RATE as usize / 2;
 
-/// How long a server may take to open its socket (guess: it takes 0.1 s on an idle machine).
+/// Timeout of a server's start (guess: it takes 0.1 s on an idle machine).
 const START: Duration = Duration::from_secs(10);
 
-/// What is in front of the samples of a WAV file as `parec` writes it.
+/// Header size of a WAV file from `parec`.
 const HEADER: usize = 44;
 
 /// A running PulseAudio with two null sinks.
@@ -42,7 +42,7 @@ pub(crate) struct SoundServer {
 }
 
 impl SoundServer {
-    /// Starts one that keeps its socket and log in `dir`.
+    /// Starts one with its socket and log in `dir`.
     pub(crate) fn start(dir: &Path) -> Result<SoundServer> {
         let dir = dir.join("sound");
         std::fs::create_dir_all(&dir)
@@ -72,7 +72,7 @@ impl SoundServer {
             server.check()?;
             if clock::now() > until {
                 bail!(
-                    "the sound server opens no socket{}; is pulseaudio whole?",
+                    "the sound server did not open its socket{}; check the pulseaudio installation",
                     server.last_words()
                 );
             }
@@ -85,7 +85,7 @@ impl SoundServer {
         })
     }
 
-    /// What `$PULSE_SERVER` has to be.
+    /// The value for `$PULSE_SERVER`.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
@@ -100,14 +100,14 @@ impl SoundServer {
         command
     }
 
-    /// Has `pacat`, a program that nobody wrote for this, play a beep twice a second where the host listens,
+    /// Makes `pacat`, an independent program, play a beep twice a second into the host's sink,
     /// until it is dropped.
     pub(crate) fn beep(&self) -> Result<Child> {
         let mut command = self.tool("pacat", HOST_SINK);
         command.args(["--raw", "--format=float32le", "--latency-msec=50"]);
         let mut player = Child::start_piped("player", command, &self.dir.join("player.log"))
             .context("beeps need pacat: apt install pulseaudio-utils")?;
-        let mut input = player.stdin().context("the player reads nothing")?;
+        let mut input = player.stdin().context("the player has no input pipe")?;
         let mut samples = vec![0.0_f32; EVERY * CHANNELS];
         Sine::new(PITCH, LEVEL).fill(&mut samples[..BEEP * CHANNELS]);
         let beep: Vec<u8> = samples.iter().flat_map(|s| s.to_le_bytes()).collect();
@@ -116,7 +116,7 @@ impl SoundServer {
         Ok(player)
     }
 
-    /// Writes what the client plays to a WAV file, until it is stopped.
+    /// Records the client's sink to a WAV file, until it is stopped.
     pub(crate) fn record(&self, file: &Path) -> Result<Child> {
         let mut command = self.tool("parec", &format!("{CLIENT_SINK}.monitor"));
         command.args(["--format=s16le", "--file-format=wav"]);
@@ -126,7 +126,7 @@ impl SoundServer {
     }
 }
 
-/// How an end of the pair takes or plays its sound.
+/// The sound options of an end of the pair.
 pub(crate) fn sound_words(sink: &str) -> [String; 2] {
     ["--sound".to_owned(), format!("pulse:{sink}")]
 }
@@ -140,15 +140,14 @@ pub(crate) fn samples_of(file: &Path) -> Result<Vec<f32>> {
     Ok(samples.collect())
 }
 
-/// How many of the host's beeps there are: where the pitch begins to be heard. A fifth of a beep is looked at
-/// at a time.
+/// Counts the host's beeps: onsets of the frequency, in blocks of a fifth of a beep.
 pub(crate) fn beeps(samples: &[f32]) -> usize {
     let parts = samples.chunks_exact(BEEP / 5 * CHANNELS);
-    let heard: Vec<bool> = parts
+    let received: Vec<bool> = parts
         .map(|part| amplitude(part, PITCH) > LEVEL / 2.0)
         .collect();
-    let begins = heard.windows(2).filter(|pair| !pair[0] && pair[1]);
-    begins.count() + usize::from(heard.first() == Some(&true))
+    let begins = received.windows(2).filter(|pair| !pair[0] && pair[1]);
+    begins.count() + usize::from(received.first() == Some(&true))
 }
 
 #[cfg(test)]
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_plays_at_the_host_is_not_heard_at_the_client() {
+    fn host_audio_stays_out_of_the_client_sink() {
         let dir = crate::pair::TemporaryDir::new().unwrap();
         let server = match SoundServer::start(dir.path()) {
             Ok(server) => server,

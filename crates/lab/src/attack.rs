@@ -1,13 +1,13 @@
-//! Attacks on one's own host, as somebody on the network would make them who has no key: what they
-//! send is made with what anybody can know.
+//! Attacks on one's own host, as an attacker on the network without keys can make them: all
+//! datagrams are built from public information.
 //!
-//! What it is not: a scanner. [`own`] says which hosts may be attacked, those of this machine, and
-//! nothing here looks for others. It judges nothing either: who runs an attack measures beside it.
+//! It is not a scanner: [`own`] limits targets to hosts of this machine, and nothing here searches
+//! for others. It gives no verdicts either: the caller measures.
 
-pub mod begins;
 pub mod browsers;
 pub mod device;
 pub mod floods;
+pub mod handshakes;
 pub mod portal;
 pub mod tap;
 
@@ -16,20 +16,20 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Something that is done again and again.
+/// A repeatable attack.
 pub trait Attack: Send {
-    /// Does it for the `n`-th time, counted from 0. What the system does not send is not counted.
+    /// Strikes for the `n`-th time, counted from 0. Unsent datagrams are not counted.
     ///
     /// # Errors
     /// The system's, for a datagram that was not sent.
     fn strike(&mut self, n: u64) -> io::Result<()>;
 }
 
-/// Runs an attack `a_second` times a second until `stop` is set; `struck` counts.
-pub fn run(attack: &mut dyn Attack, a_second: u32, stop: &AtomicBool, struck: &AtomicU64) {
+/// Runs an attack `per_second` times a second until `stop` is set; `struck` counts the strikes.
+pub fn run(attack: &mut dyn Attack, per_second: u32, stop: &AtomicBool, struck: &AtomicU64) {
     let (begun, mut n) = (Instant::now(), 0_u64);
     while !stop.load(Ordering::Relaxed) {
-        let due = begun.elapsed().as_nanos() * u128::from(a_second) / 1_000_000_000;
+        let due = begun.elapsed().as_nanos() * u128::from(per_second) / 1_000_000_000;
         if u128::from(n) >= due {
             std::thread::sleep(TURN);
             continue;
@@ -38,19 +38,19 @@ pub fn run(attack: &mut dyn Attack, a_second: u32, stop: &AtomicBool, struck: &A
             struck.fetch_add(1, Ordering::Relaxed);
         }
         n += 1;
-        // One that can't keep up does not make up for it later.
+        // An attack that can't keep up does not catch up later.
         n = n.max(u64::try_from(due).unwrap_or(n).saturating_sub(BEHIND));
     }
 }
 
-/// Between two looks whether something is due.
+/// Period of checking for due strikes.
 const TURN: Duration = Duration::from_millis(1);
 
-/// So many strikes may be made up for at once.
+/// Maximum number of strikes to catch up at once.
 const BEHIND: u64 = 2000;
 
-/// Whether `host` is this machine, or the network namespace that this runs in: loopback, or an address
-/// that datagrams to it are sent from.
+/// Whether `host` is this machine, or its current network namespace: loopback, or an address that
+/// is also the source address of datagrams to it.
 #[must_use]
 pub fn own(host: IpAddr) -> bool {
     if host.is_unspecified() || host.is_multicast() {
@@ -58,7 +58,7 @@ pub fn own(host: IpAddr) -> bool {
     }
     let source = || -> io::Result<IpAddr> {
         let socket = UdpSocket::bind(SocketAddr::new(host, 0))?;
-        // No packet. Linux lets a broadcast address be bound, but not connected to.
+        // Sends no packet. Linux allows binding a broadcast address, but not connecting to it.
         socket.connect(SocketAddr::new(host, 9))?;
         Ok(socket.local_addr()?.ip())
     };

@@ -1,13 +1,13 @@
-//! A hop with a link of chosen quality, as a bridge between two network interfaces: every frame
-//! that arrives at one leaves at the other, whatever its EtherType, later or never.
+//! A link emulator as a bridge between two network interfaces: it forwards every frame from either
+//! to the other, whatever its EtherType, delayed or dropped by the link model.
 //!
-//! It wants a network namespace of its own with one end of two cables in it, and no addresses on
-//! them. One thread carries both directions and keeps account of its own lateness. Frames are
-//! those that would be on a cable: what a machine left to its card is done here (see `offload`),
-//! and joining of received frames is switched off while it runs.
+//! It needs its own network namespace with one end of two cables in it, without addresses. One
+//! thread carries both directions and records its own lateness. Frames are forwarded as on a cable:
+//! work left to the network card is done here (see `offload`), and GRO is switched off while it
+//! runs.
 //!
-//! What it is not: a switch; it learns no addresses, and drops the tag of a frame with one (VLAN).
-//! A link counts the bytes of a frame from the Ethernet header on, without the checksum.
+//! It is not a switch: it learns no addresses, and drops VLAN tags. A link counts the bytes of a
+//! frame from the Ethernet header on, without the checksum.
 
 mod offload;
 mod sys;
@@ -24,60 +24,60 @@ use crate::hop::{HopError, Stopper, open_air, seeds};
 use crate::lateness::Lateness;
 use crate::link::{Counters, LinkModel};
 use crate::schedule::ImpairmentSchedule;
-use crate::wifi::Way as AirWay;
+use crate::wifi::Direction;
 use crate::wifi::live::Live;
 use crate::wifi::scenario::Scenario;
 use offload::{HEADER_LEN, NOTHING_TO_DO};
 
-/// What to bridge, and how.
+/// Configuration of a bridge.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The interface whose cable leads to the client.
+    /// The interface towards the client.
     pub client_side: String,
-    /// The interface whose cable leads to the host.
+    /// The interface towards the host.
     pub host_side: String,
     /// From the client to the host.
     pub up: ImpairmentSchedule,
     /// From the host to the client.
     pub down: ImpairmentSchedule,
-    /// Instead of both: the client is the first station of this network.
+    /// Replaces both: the client is the first station of this network.
     pub wifi: Option<Scenario>,
-    /// Decides what happens to which frame: the models have the seeds of [`seeds`] for flow 0.
+    /// Seed of all random decisions: the models use [`seeds`] for flow 0.
     pub seed: u64,
 }
 
-/// A bridge that is ready to run. Frames that arrive before it runs wait in its buffers.
+/// A bridge that is ready to run. Frames that arrive before it runs are buffered.
 #[derive(Debug)]
 pub struct Bridge {
     stop: Stopper,
     origin: std::time::Instant,
-    up: Way,
-    down: Way,
+    up: BridgePath,
+    down: BridgePath,
     air: Option<Live>,
     report: Report,
     buffer: Vec<u8>,
 }
 
-/// What a run did. Its `Display` is three lines.
+/// Report of a run. Its `Display` has three lines.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     /// Frames from the client to the host.
     pub up: Counters,
     /// Frames from the host to the client.
     pub down: Counters,
-    /// Frames that could not be taken apart.
+    /// Frames that could not be parsed.
     pub unreadable: u64,
-    /// Frames that came out of a link and that the system did not send.
+    /// Frames that left a link model but could not be sent.
     pub unsent: u64,
-    /// How long after their time frames were released.
+    /// Lateness of the frames' release.
     pub lateness: Lateness,
 }
 
 /// One direction.
 #[derive(Debug)]
-struct Way {
+struct BridgePath {
     from: Port,
-    on_air: AirWay,
+    on_air: Direction,
     link: LinkModel,
     to: OwnedFd,
 }
@@ -87,27 +87,27 @@ struct Way {
 struct Port {
     name: String,
     socket: OwnedFd,
-    /// Joining of frames was on, and is to be again.
+    /// Whether to re-enable GRO.
     joined: bool,
 }
 
-/// Frames read from one side before the other has its turn.
+/// Frames read from one side before the other is served.
 const READS_PER_TURN: usize = 64;
 
-/// Bytes of receive buffer to ask for: bursts of several key frames.
+/// Requested receive buffer in bytes: bursts of several key frames.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// The header of an Ethernet frame, which is not on the air.
+/// The header of an Ethernet frame, which is not sent over Wi-Fi.
 const ETHERNET: usize = 14;
 
-/// What is read at once: the largest frame of segmentation offload with its headers.
+/// Size of one read: the largest frame of segmentation offload with its headers.
 const LARGEST: usize = HEADER_LEN + (1 << 16) + 256;
 
 impl Bridge {
     /// Opens both interfaces.
     ///
     /// # Errors
-    /// Without CAP_NET_RAW, or if one is not there or down.
+    /// CAP_NET_RAW is missing, or an interface is missing or down.
     pub fn open(config: Config) -> Result<Bridge, HopError> {
         let client = Port::open(&config.client_side)?;
         let host = Port::open(&config.host_side)?;
@@ -122,15 +122,15 @@ impl Bridge {
         Ok(Bridge {
             stop: Stopper::new()?,
             origin: std::time::Instant::now(),
-            up: Way {
+            up: BridgePath {
                 from: client,
-                on_air: AirWay::Up,
+                on_air: Direction::Up,
                 link: LinkModel::on_course(config.up, begin, up),
                 to: to_host,
             },
-            down: Way {
+            down: BridgePath {
                 from: host,
-                on_air: AirWay::Down,
+                on_air: Direction::Down,
                 link: LinkModel::on_course(config.down, begin, down),
                 to: to_client,
             },
@@ -140,23 +140,23 @@ impl Bridge {
         })
     }
 
-    /// What ends [`Bridge::run`].
+    /// A handle to stop [`Bridge::run`].
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         self.stop.clone()
     }
 
-    /// Bridges until it is stopped; what is under way then is forgotten. The courses begin now.
+    /// Bridges until it is stopped; frames in flight are then discarded. The schedules start now.
     ///
     /// # Errors
-    /// If an interface goes away or down.
+    /// An interface disappears or goes down.
     pub fn run(mut self) -> Result<Report, HopError> {
         self.origin = std::time::Instant::now();
         let origin = self.origin;
         let now = || Instant(0) + origin.elapsed();
         loop {
-            for way in [&mut self.up, &mut self.down] {
-                way.release(&now, &mut self.report);
+            for direction in [&mut self.up, &mut self.down] {
+                direction.release(&now, &mut self.report);
             }
             self.release_from_air(&now);
             if self.wait(now())? {
@@ -165,8 +165,8 @@ impl Bridge {
                 (self.report.up, self.report.down) = counters;
                 return Ok(self.report);
             }
-            for way in [&mut self.up, &mut self.down] {
-                way.read(&now, &mut self.buffer, self.air.as_mut(), &mut self.report)?;
+            for direction in [&mut self.up, &mut self.down] {
+                direction.read(&now, &mut self.buffer, self.air.as_mut(), &mut self.report)?;
             }
         }
     }
@@ -175,15 +175,15 @@ impl Bridge {
         let started = now();
         while let Some(arrival) = self.air.as_mut().and_then(|air| air.poll(started)) {
             self.report.lateness.record(now().since(arrival.due));
-            let way = match arrival.way {
-                AirWay::Up => &self.up,
-                AirWay::Down => &self.down,
+            let direction = match arrival.direction {
+                Direction::Up => &self.up,
+                Direction::Down => &self.down,
             };
-            way.put(&arrival.bytes, &mut Vec::new(), &mut self.report);
+            direction.put(&arrival.bytes, &mut Vec::new(), &mut self.report);
         }
     }
 
-    /// Waits for the next release, a frame or the end; whether it is the end.
+    /// Waits for the next release, a frame or the end; returns whether it is the end.
     fn wait(&mut self, now: Instant) -> Result<bool, HopError> {
         let air = self.air.as_mut().and_then(Live::next_timeout);
         let mut fds = [
@@ -192,7 +192,9 @@ impl Bridge {
             PollFd::new(&self.down.from.socket, PollFlags::IN),
         ];
         let ways = [&self.up, &self.down];
-        let due = ways.iter().filter_map(|way| way.link.next_timeout());
+        let due = ways
+            .iter()
+            .filter_map(|direction| direction.link.next_timeout());
         let due = due.chain(air).min();
         let timeout = due.map(|due| {
             let left = due.since(now);
@@ -208,7 +210,7 @@ impl Bridge {
     }
 }
 
-impl Way {
+impl BridgePath {
     fn release(&mut self, now: &impl Fn() -> Instant, report: &mut Report) {
         let started = now();
         let mut bytes = Vec::new();
@@ -220,7 +222,7 @@ impl Way {
         }
     }
 
-    /// Hands a frame to the interface at the end of this direction.
+    /// Sends a frame to the interface at the end of this direction.
     fn put(&self, frame: &[u8], bytes: &mut Vec<u8>, report: &mut Report) {
         bytes.clear();
         bytes.extend_from_slice(&NOTHING_TO_DO);
@@ -242,8 +244,8 @@ impl Way {
                 Ok((_, len)) => len,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                // A kind of offload that the kernel has no word for (packet(7) gives EINVAL); the
-                // frame is gone.
+                // A kind of offload that the kernel can't describe (packet(7) gives EINVAL); the
+                // frame is lost.
                 Err(error) if error.kind() == ErrorKind::InvalidInput => {
                     report.unreadable += 1;
                     continue;
@@ -253,12 +255,12 @@ impl Way {
                     return Err(HopError::new(what, error));
                 }
             };
-            let (link, way) = (&mut self.link, self.on_air);
+            let (link, direction) = (&mut self.link, self.on_air);
             let mut carry = |frame: Vec<u8>| match &mut air {
                 None => link.send(now(), frame),
                 Some(air) => {
                     let packet = frame.len().saturating_sub(ETHERNET);
-                    air.send(now(), (way, 0), frame, packet);
+                    air.send(now(), (direction, 0), frame, packet);
                 }
             };
             let frames = buffer.get(..len);
@@ -280,7 +282,7 @@ impl Port {
         )
         .map_err(|error| failed(error.into()))?;
         let index = rustix::net::netdevice::name_to_index(&any, name)
-            .map_err(|_| failed(says("there is none of this name in this network namespace")))?;
+            .map_err(|_| failed(says("no such interface in this network namespace")))?;
         let socket = sys::open(index).map_err(|error| {
             failed(match error.kind() {
                 ErrorKind::PermissionDenied => {
@@ -295,12 +297,12 @@ impl Port {
             ))));
         }
         if sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER).is_err() {
-            // Less is not wrong, only lossy in bursts.
+            // A smaller buffer is only lossy in bursts.
             let _ = sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER);
         }
-        // Without the privilege to switch it off, joined frames are cut again where they come.
-        let joined = sys::joins_frames(&socket, name).unwrap_or(false)
-            && sys::join_frames(&socket, name, false).is_ok();
+        // Without the privilege to switch it off, merged frames are segmented again on arrival.
+        let joined = sys::is_gro_enabled(&socket, name).unwrap_or(false)
+            && sys::set_gro(&socket, name, false).is_ok();
         Ok(Port {
             name: name.to_owned(),
             socket,
@@ -313,7 +315,7 @@ impl Drop for Port {
     fn drop(&mut self) {
         if self.joined {
             // The interface may be gone.
-            let _ = sys::join_frames(&self.socket, &self.name, true);
+            let _ = sys::set_gro(&self.socket, &self.name, true);
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Captures of network traffic: pcap and pcapng files, packet by packet, with the times as nanoseconds
-//! of one unit whatever the file has.
+//! Captures of network traffic: pcap and pcapng files, packet by packet, with timestamps normalised
+//! to nanoseconds.
 //!
-//! [`datagram`] finds the datagram in a packet, [`mod@write`] makes such files. The formats themselves are
-//! the work of the crate `pcap-file`; a packet is lent to the caller, and nothing is kept.
+//! [`datagram`] finds the datagram in a packet, [`mod@write`] writes such files. The crate
+//! `pcap-file` parses the formats; packets are borrowed by the callback, and none is stored.
 
 pub mod datagram;
 pub mod write;
@@ -18,43 +18,43 @@ use pcap_file::pcapng::blocks::section_header::SectionHeaderOption;
 use pcap_file::pcapng::{Block, PcapNgReader};
 use pcap_file::{DataLink, PcapError, TsResolution};
 
-/// A packet as it was captured.
+/// A captured packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// When, in nanoseconds since 1970 on the clock of the machine that captured.
+    /// Capture time, in nanoseconds since 1970 on the capturing machine's clock.
     pub at: u64,
-    /// What its first header is.
+    /// The type of its first header.
     pub link: DataLink,
-    /// Its bytes, as far as they were captured.
+    /// Its captured bytes.
     pub data: &'a [u8],
-    /// How many bytes it had.
+    /// Its original length in bytes.
     pub length: u32,
 }
 
-/// What is known of a capture besides its packets.
+/// Metadata of a capture.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Facts {
-    /// Packets that were read.
+pub struct CaptureInfo {
+    /// Number of packets read.
     pub packets: u64,
-    /// The program that wrote it, if it says so.
+    /// The program that wrote it, if recorded.
     pub application: Option<String>,
 }
 
-/// Why a capture was not read to its end.
+/// Why a capture could not be read completely.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CaptureError {
-    /// It is no capture.
-    #[error("it is neither a pcap nor a pcapng file")]
+    /// Not a capture.
+    #[error("neither a pcap nor a pcapng file")]
     Foreign,
-    /// It is a capture inside of something else.
-    #[error("it is compressed: decompress it first ({0})")]
+    /// A compressed file.
+    #[error("compressed file: decompress it first ({0})")]
     Compressed(&'static str),
-    /// It can't be read, or makes no sense, at some place.
-    #[error("it is broken behind packet {packets}: {why}")]
+    /// Unreadable or invalid at some position.
+    #[error("capture corrupt after packet {packets}: {why}")]
     Broken {
-        /// Packets before that.
+        /// Number of packets before it.
         packets: u64,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
 }
@@ -62,7 +62,7 @@ pub enum CaptureError {
 /// The first bytes of a pcapng file.
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
-/// Those of pcap files, in both orders of bytes, with micro- and nanoseconds.
+/// The same for pcap, in both byte orders, with micro- and nanoseconds.
 const PCAP: [[u8; 4]; 4] = [
     [0xd4, 0xc3, 0xb2, 0xa1],
     [0xa1, 0xb2, 0xc3, 0xd4],
@@ -70,14 +70,14 @@ const PCAP: [[u8; 4]; 4] = [
     [0xa1, 0xb2, 0x3c, 0x4d],
 ];
 
-/// Those of files that hold another, and what unpacks them.
+/// The same for compressed files, with the decompressor.
 const COMPRESSED: [(&[u8], &str); 3] = [
     (&[0x1f, 0x8b], "gunzip"),
     (&[0x28, 0xb5, 0x2f, 0xfd], "unzstd"),
     (&[0xfd, b'7', b'z', b'X'], "unxz"),
 ];
 
-/// Whether a file that begins so is a capture.
+/// Whether a file with this prefix is a capture.
 #[must_use]
 pub fn is_capture(begins: &[u8]) -> bool {
     begins
@@ -85,15 +85,14 @@ pub fn is_capture(begins: &[u8]) -> bool {
         .is_some_and(|magic| *magic == PCAPNG || PCAP.contains(magic))
 }
 
-/// Reads a capture, and gives each packet to `each` until that breaks off. At most 8 MB of it are in
-/// memory.
+/// Reads a capture and passes each packet to `each` until that breaks. Uses at most 8 MB of memory.
 ///
 /// # Errors
-/// If it is none, or is broken somewhere; what came before has been given to `each`.
+/// Not a capture, or corrupt; the packets before the error have been passed to `each`.
 pub fn read(
     mut file: impl Read,
     each: &mut dyn FnMut(Packet<'_>) -> ControlFlow<()>,
-) -> Result<Facts, CaptureError> {
+) -> Result<CaptureInfo, CaptureError> {
     let mut begins = Vec::new();
     let first = file.by_ref().take(4).read_to_end(&mut begins);
     first.map_err(|error| CaptureError::Broken {
@@ -120,7 +119,7 @@ pub fn read(
 fn broken(packets: u64, error: &PcapError) -> CaptureError {
     let why = match error {
         PcapError::IoError(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-            "it ends in the middle of a packet, or says that one has megabytes".to_owned()
+            "it ends in the middle of a packet, or a packet has an implausible length".to_owned()
         }
         PcapError::IoError(error) => error.to_string(),
         other => other.to_string(),
@@ -131,15 +130,15 @@ fn broken(packets: u64, error: &PcapError) -> CaptureError {
 fn read_pcap(
     file: impl Read,
     each: &mut dyn FnMut(Packet<'_>) -> ControlFlow<()>,
-) -> Result<Facts, CaptureError> {
+) -> Result<CaptureInfo, CaptureError> {
     let mut reader = PcapReader::new(file).map_err(|error| broken(0, &error))?;
     let header = reader.header();
     let unit = match header.ts_resolution {
         TsResolution::MicroSecond => 1000,
         TsResolution::NanoSecond => 1,
     };
-    let mut facts = Facts::default();
-    // Raw: the library refuses packets that were longer than what was captured of each.
+    let mut facts = CaptureInfo::default();
+    // Raw: the library rejects packets longer than the snapshot length.
     while let Some(packet) = reader.next_raw_packet() {
         let packet = packet.map_err(|error| broken(facts.packets, &error))?;
         let at = u64::from(packet.ts_sec) * 1_000_000_000 + u64::from(packet.ts_frac) * unit;
@@ -160,19 +159,19 @@ fn read_pcap(
 fn read_pcapng(
     file: impl Read,
     each: &mut dyn FnMut(Packet<'_>) -> ControlFlow<()>,
-) -> Result<Facts, CaptureError> {
+) -> Result<CaptureInfo, CaptureError> {
     let mut reader = PcapNgReader::new(file).map_err(|error| broken(0, &error))?;
     let application = |option: &SectionHeaderOption<'_>| match option {
         SectionHeaderOption::UserApplication(name) => Some(name.clone().into_owned()),
         _ => None,
     };
-    let mut facts = Facts {
+    let mut facts = CaptureInfo {
         packets: 0,
         application: reader.section().options.iter().find_map(application),
     };
     while let Some(block) = reader.next_block() {
         let block = block.map_err(|error| broken(facts.packets, &error))?;
-        // The library takes every timestamp for nanoseconds; its unit is the interface's.
+        // The library assumes nanoseconds; the actual unit is the interface's.
         let (raw, interface, data, length) = match block {
             Block::EnhancedPacket(packet) => {
                 let raw = packet.timestamp.as_nanos();
@@ -180,7 +179,7 @@ fn read_pcapng(
                 (raw, packet.interface_id, data, packet.original_len)
             }
             Block::SimplePacket(_) => {
-                let why = "its packets have no times (simple packet blocks)".to_owned();
+                let why = "packets without timestamps (simple packet blocks)".to_owned();
                 let packets = facts.packets;
                 return Err(CaptureError::Broken { packets, why });
             }
@@ -188,7 +187,7 @@ fn read_pcapng(
         };
         let interface = reader.interfaces().get(interface as usize);
         let Some(interface) = interface else {
-            let why = "a packet of an interface that is not named".to_owned();
+            let why = "a packet of an undeclared interface".to_owned();
             let packets = facts.packets;
             return Err(CaptureError::Broken { packets, why });
         };
@@ -206,8 +205,8 @@ fn read_pcapng(
     Ok(facts)
 }
 
-/// A timestamp in the units of its interface: 10 to the minus n seconds, or 2 to it if the highest bit
-/// of n is set; without that microseconds. From an offset on, if it has one.
+/// Converts a timestamp from the units of its interface: 10^-n seconds, or 2^-n if the highest bit
+/// of n is set; microseconds by default. Adds the interface's offset, if it has one.
 fn timestamp(raw: u128, interface: &InterfaceDescriptionBlock<'_>) -> u64 {
     let mut resolution = 6;
     let mut offset = 0;

@@ -1,15 +1,15 @@
-//! A hop with a link of chosen quality, as a UDP relay: clients talk to it as if it were the
-//! target. No privilege and no kernel module needed.
+//! A link emulator as a UDP relay: clients connect to it as if it were the host. It needs no
+//! privileges and no kernel module.
 //!
-//! Each client has a link of its own: two [`LinkModel`]s with seeds that follow from its place in
-//! the order of arrival; or each is a station of one Wi-Fi network ([`Live`]). One thread carries all of them and keeps account of its own lateness,
-//! because a relay that was late measured itself: a run can be thrown away for it. On a busy
-//! machine give that thread real-time scheduling.
+//! Each client has its own link: two [`LinkModel`]s with seeds derived from its order of arrival;
+//! or each is a station of one Wi-Fi network ([`Live`]). One thread carries all of them and records
+//! its own lateness, since a late relay measures itself, and such a run must be discarded. On a
+//! busy machine give that thread real-time scheduling.
 //!
-//! What it is not: a wire that clients share, or a router; and it sees datagrams, not Ethernet
-//! frames (that is [`bridge`](crate::bridge)).
+//! It is neither a shared medium (without Wi-Fi) nor a router; and it relays datagrams, not
+//! Ethernet frames (that is [`bridge`](crate::bridge)).
 
-mod ends;
+mod captures;
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -24,18 +24,18 @@ use openuvr_proto::time::Instant;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::net::sockopt;
 
-use self::ends::{End, Ends};
+use self::captures::{End, LinkCaptures};
 use crate::lateness::Lateness;
 use crate::link::{Counters, LinkModel};
 use crate::schedule::ImpairmentSchedule;
-use crate::wifi::Way;
+use crate::wifi::Direction;
 use crate::wifi::live::Live;
 use crate::wifi::scenario::Scenario;
 
-/// What to relay, and how.
+/// Configuration of a relay.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where clients send to; port 0 lets the system choose.
+    /// The address for clients; with port 0 the system chooses one.
     pub listen: SocketAddr,
     /// The target: a host.
     pub to: SocketAddr,
@@ -43,9 +43,9 @@ pub struct Config {
     pub up: ImpairmentSchedule,
     /// From the target to clients.
     pub down: ImpairmentSchedule,
-    /// Instead of both: clients are the stations of this network that get video.
+    /// Replaces both: clients are the stations of this network that receive video.
     pub wifi: Option<Scenario>,
-    /// Decides what happens to which datagram, see [`seeds`].
+    /// Seed of all random decisions, see [`seeds`].
     pub seed: u64,
 }
 
@@ -59,16 +59,16 @@ pub struct Hop {
     flows: Vec<Flow>,
     air: Option<Live>,
     meter: Meter,
-    ends: Option<Ends>,
+    captures: Option<LinkCaptures>,
     report: Report,
     buffer: Vec<u8>,
 }
 
-/// What was given to the links of a running [`Hop`], for others to look at while it runs.
+/// Traffic counters of a running [`Hop`], readable from other threads.
 #[derive(Debug, Clone, Default)]
 pub struct Meter(Arc<[Tally; 2]>);
 
-/// Datagrams, and the bytes in them, headers below them not counted.
+/// Datagrams, and their payload bytes.
 #[derive(Debug, Default)]
 struct Tally(AtomicU64, AtomicU64);
 
@@ -97,28 +97,28 @@ impl Tally {
 #[derive(Debug, Clone)]
 pub struct Stopper(Arc<OwnedFd>);
 
-/// What a run did. Its `Display` is three lines, and one more where it is Wi-Fi.
+/// Report of a run. Its `Display` has three lines, and a fourth with Wi-Fi.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     /// From clients to the target, all clients together.
     pub up: Counters,
     /// From the target to clients, all clients together.
     pub down: Counters,
-    /// Clients seen.
+    /// Number of clients.
     pub flows: u64,
-    /// Datagrams of clients for which there was no room.
+    /// Datagrams of clients beyond the limit.
     pub refused: u64,
-    /// Datagrams that came out of a link and that the system did not send.
+    /// Datagrams that left a link model but could not be sent.
     pub unsent: u64,
-    /// How long after their time datagrams were released.
+    /// Lateness of the datagrams' release.
     pub lateness: Lateness,
-    /// Datagrams that are not in a capture that was asked for.
+    /// Datagrams missing in the requested capture.
     pub uncaptured: u64,
-    /// How long datagrams took to clients in the model, where it is Wi-Fi.
+    /// With Wi-Fi: delays of datagrams to clients in the model.
     pub crossing: Option<Lateness>,
 }
 
-/// Why a relay or a bridge did not start or ended.
+/// Why a relay or a bridge failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {source}")]
 pub struct HopError {
@@ -126,11 +126,11 @@ pub struct HopError {
     source: io::Error,
 }
 
-/// Clients at a time. A further one takes the place of the one that was silent longest, if that is
-/// longer than [`IDLE`].
+/// Limit of concurrent clients. Beyond it, a new client replaces the one that was silent longest,
+/// if that is longer than [`IDLE`].
 pub const MAX_FLOWS: usize = 64;
 
-/// A client that was silent for so long may lose its place.
+/// Silence after which a client may be replaced.
 pub const IDLE: Duration = Duration::from_secs(30);
 
 /// The seeds of the models of client number `flow`, counted from 0: up and down.
@@ -140,38 +140,38 @@ pub fn seeds(seed: u64, flow: u64) -> (u64, u64) {
     (up, up.wrapping_add(1))
 }
 
-/// One client: the socket that stands for it towards the target, and its link.
+/// One client: its link, and the socket that represents it towards the target.
 #[derive(Debug)]
 struct Flow {
     client: SocketAddr,
     socket: UdpSocket,
     carrier: Carrier,
-    last_heard: Instant,
+    last_activity: Instant,
 }
 
-/// What carries the datagrams of a client.
+/// The link of a client.
 #[derive(Debug)]
 enum Carrier {
-    /// A link of its own: up and down.
+    /// Its own link: up and down.
     Links(Box<[LinkModel; 2]>),
-    /// The network that all share: its station there.
+    /// Its station in the shared network.
     Station(usize),
 }
 
-/// Datagrams read from one socket before the others have their turn.
+/// Datagrams read from one socket before the others are served.
 const READS_PER_TURN: usize = 64;
 
-/// Bytes of receive buffer to ask for: bursts of several key frames.
+/// Requested receive buffer in bytes: bursts of several key frames.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// The headers of IPv4 and UDP, with which a datagram is on the air.
+/// The headers of IPv4 and UDP, which are part of the airtime.
 const HEADERS: usize = 20 + 8;
 
 impl Hop {
     /// Opens the socket that clients send to.
     ///
     /// # Errors
-    /// If the address is not of this machine or its port is taken.
+    /// The address is not of this machine, or its port is in use.
     pub fn open(config: Config) -> Result<Hop, HopError> {
         let what = || format!("cannot listen on UDP {}", config.listen);
         let socket = open_socket(config.listen).map_err(|source| HopError {
@@ -187,13 +187,13 @@ impl Hop {
             flows: Vec::new(),
             air,
             meter: Meter::default(),
-            ends: None,
+            captures: None,
             report: Report::default(),
             buffer: vec![0; 1 << 16],
         })
     }
 
-    /// Where clients send to.
+    /// The address for clients.
     ///
     /// # Errors
     /// The system's.
@@ -201,36 +201,36 @@ impl Hop {
         self.socket.local_addr()
     }
 
-    /// What ends [`Hop::run`].
+    /// A handle to stop [`Hop::run`].
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         self.stop.clone()
     }
 
-    /// What shows the traffic while it runs.
+    /// Traffic counters, readable while it runs.
     #[must_use]
     pub fn meter(&self) -> Meter {
         self.meter.clone()
     }
 
-    /// Captures what it relays, as host.pcapng and client.pcapng in a folder.
+    /// Captures the relayed traffic as host.pcapng and client.pcapng in a folder.
     ///
     /// # Errors
-    /// If they can't be made.
+    /// The files can't be created.
     pub fn capture(&mut self, folder: &Path) -> Result<(), HopError> {
-        let ends = Ends::begin(folder, self.config.to).map_err(|source| {
+        let captures = LinkCaptures::create(folder, self.config.to).map_err(|source| {
             let what = format!("cannot capture into the folder {}", folder.display());
             HopError { what, source }
         })?;
-        self.ends = Some(ends);
+        self.captures = Some(captures);
         Ok(())
     }
 
-    /// Relays until it is stopped; what is under way then is forgotten. The courses begin now, for
-    /// clients that come later too.
+    /// Relays until it is stopped; datagrams in flight are then discarded. The schedules start now,
+    /// also for clients that connect later.
     ///
     /// # Errors
-    /// If the socket that clients send to fails. A target that is not there is not an error.
+    /// The clients' socket fails. An unreachable target is not an error.
     pub fn run(mut self) -> Result<Report, HopError> {
         let failed = |listen: SocketAddr| {
             move |source| HopError {
@@ -240,11 +240,11 @@ impl Hop {
         };
         let listen = self.config.listen;
         self.origin = std::time::Instant::now();
-        if let Some(ends) = &mut self.ends {
-            ends.begin_clock();
+        if let Some(captures) = &mut self.captures {
+            captures.start_clock();
         }
         loop {
-            self.release_what_is_due();
+            self.release_due();
             let ready = self.wait().map_err(failed(listen))?;
             if ready.stop {
                 return self.into_report();
@@ -262,7 +262,7 @@ impl Hop {
         Instant(0) + self.origin.elapsed()
     }
 
-    fn release_what_is_due(&mut self) {
+    fn release_due(&mut self) {
         let origin = self.origin;
         let now = || Instant(0) + origin.elapsed();
         let started = now();
@@ -275,8 +275,8 @@ impl Hop {
                 && let Some(bytes) = up.poll(started)
             {
                 self.report.lateness.record(now().since(due));
-                if let Some(ends) = &mut self.ends {
-                    ends.see(now(), End::Host, Way::Up, flow.client, &bytes);
+                if let Some(captures) = &mut self.captures {
+                    captures.record(now(), End::Host, Direction::Up, flow.client, &bytes);
                 }
                 let sent = has_left(|| flow.socket.send(&bytes));
                 self.report.unsent += u64::from(!sent);
@@ -285,8 +285,8 @@ impl Hop {
                 && let Some(bytes) = down.poll(started)
             {
                 self.report.lateness.record(now().since(due));
-                if let Some(ends) = &mut self.ends {
-                    ends.see(now(), End::Client, Way::Down, flow.client, &bytes);
+                if let Some(captures) = &mut self.captures {
+                    captures.record(now(), End::Client, Direction::Down, flow.client, &bytes);
                 }
                 let sent = has_left(|| self.socket.send_to(&bytes, flow.client));
                 self.report.unsent += u64::from(!sent);
@@ -294,20 +294,20 @@ impl Hop {
         }
         while let Some(arrival) = self.air.as_mut().and_then(|air| air.poll(started)) {
             self.report.lateness.record(now().since(arrival.due));
-            // Of a client that lost its place, nothing is wanted any more.
+            // Discard datagrams of a replaced client.
             let mut flows = self.flows.iter();
             let sent = flows.find(|flow| flow.station() == Some(arrival.station));
             let sent = sent.is_some_and(|flow| {
-                if let Some(ends) = &mut self.ends {
-                    let end = match arrival.way {
-                        Way::Up => End::Host,
-                        Way::Down => End::Client,
+                if let Some(captures) = &mut self.captures {
+                    let end = match arrival.direction {
+                        Direction::Up => End::Host,
+                        Direction::Down => End::Client,
                     };
-                    ends.see(now(), end, arrival.way, flow.client, &arrival.bytes);
+                    captures.record(now(), end, arrival.direction, flow.client, &arrival.bytes);
                 }
-                has_left(|| match arrival.way {
-                    Way::Up => flow.socket.send(&arrival.bytes),
-                    Way::Down => self.socket.send_to(&arrival.bytes, flow.client),
+                has_left(|| match arrival.direction {
+                    Direction::Up => flow.socket.send(&arrival.bytes),
+                    Direction::Down => self.socket.send_to(&arrival.bytes, flow.client),
                 })
             });
             self.report.unsent += u64::from(!sent);
@@ -354,7 +354,7 @@ impl Hop {
             let (len, client) = match self.socket.recv_from(&mut self.buffer) {
                 Ok(received) => received,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                // An earlier datagram was refused on its way to a client.
+                // An earlier datagram to a client was rejected (ICMP).
                 Err(error) if is_harmless(&error) => continue,
                 Err(error) => return Err(error),
             };
@@ -364,13 +364,13 @@ impl Hop {
                 continue;
             };
             let flow = &mut self.flows[index];
-            flow.last_heard = now;
+            flow.last_activity = now;
             self.meter.0[0].add(len);
-            if let Some(ends) = &mut self.ends {
-                ends.see(now, End::Client, Way::Up, client, &self.buffer[..len]);
+            if let Some(captures) = &mut self.captures {
+                captures.record(now, End::Client, Direction::Up, client, &self.buffer[..len]);
             }
             let bytes = self.buffer[..len].to_vec();
-            flow.carry(now, Way::Up, bytes, self.air.as_mut());
+            flow.carry(now, Direction::Up, bytes, self.air.as_mut());
         }
         Ok(())
     }
@@ -382,11 +382,17 @@ impl Hop {
             match flow.socket.recv(&mut self.buffer) {
                 Ok(len) => {
                     self.meter.0[1].add(len);
-                    if let Some(ends) = &mut self.ends {
-                        ends.see(now, End::Host, Way::Down, flow.client, &self.buffer[..len]);
+                    if let Some(captures) = &mut self.captures {
+                        captures.record(
+                            now,
+                            End::Host,
+                            Direction::Down,
+                            flow.client,
+                            &self.buffer[..len],
+                        );
                     }
                     let bytes = self.buffer[..len].to_vec();
-                    flow.carry(now, Way::Down, bytes, self.air.as_mut());
+                    flow.carry(now, Direction::Down, bytes, self.air.as_mut());
                 }
                 Err(error) if is_harmless(&error) => {}
                 Err(_) => return,
@@ -394,7 +400,7 @@ impl Hop {
         }
     }
 
-    /// The place of a client in the table; makes one if there is room.
+    /// The index of a client's flow; creates one if the limit allows.
     fn flow_of(&mut self, client: SocketAddr, now: Instant) -> Option<usize> {
         if let Some(index) = self.flows.iter().position(|flow| flow.client == client) {
             return Some(index);
@@ -405,8 +411,8 @@ impl Hop {
                 .flows
                 .iter()
                 .enumerate()
-                .min_by_key(|(_, flow)| flow.last_heard)?;
-            if now.since(silent.last_heard) < IDLE {
+                .min_by_key(|(_, flow)| flow.last_activity)?;
+            if now.since(silent.last_activity) < IDLE {
                 return None;
             }
             let silent = self.flows.swap_remove(index);
@@ -439,15 +445,15 @@ impl Hop {
             client,
             socket,
             carrier,
-            last_heard: now,
+            last_activity: now,
         });
         Some(self.flows.len() - 1)
     }
 
     fn into_report(mut self) -> Result<Report, HopError> {
-        if let Some(ends) = self.ends.take() {
-            self.report.uncaptured = ends.finish().map_err(|source| HopError {
-                what: "the captures were not written to their end".to_owned(),
+        if let Some(captures) = self.captures.take() {
+            self.report.uncaptured = captures.finish().map_err(|source| HopError {
+                what: "the captures were not written completely".to_owned(),
                 source,
             })?;
         }
@@ -480,18 +486,24 @@ impl Flow {
         }
     }
 
-    /// A datagram sets out.
-    fn carry(&mut self, now: Instant, way: Way, bytes: Vec<u8>, air: Option<&mut Live>) {
+    /// Puts a datagram on the link.
+    fn carry(
+        &mut self,
+        now: Instant,
+        direction: Direction,
+        bytes: Vec<u8>,
+        air: Option<&mut Live>,
+    ) {
         match (&mut self.carrier, air) {
             (Carrier::Station(number), Some(air)) => {
                 let on_air = bytes.len() + HEADERS;
-                air.send(now, (way, *number), bytes, on_air);
+                air.send(now, (direction, *number), bytes, on_air);
             }
             (Carrier::Links(links), _) => {
                 let [up, down] = &mut **links;
-                match way {
-                    Way::Up => up.send(now, bytes),
-                    Way::Down => down.send(now, bytes),
+                match direction {
+                    Direction::Up => up.send(now, bytes),
+                    Direction::Down => down.send(now, bytes),
                 }
             }
             (Carrier::Station(_), None) => {}
@@ -499,11 +511,11 @@ impl Flow {
     }
 }
 
-/// The network that clients share, if there is one.
+/// Opens the clients' shared network, if configured.
 pub(crate) fn open_air(wifi: Option<&Scenario>, seed: u64) -> Result<Option<Live>, HopError> {
     let live = wifi.map(|scenario| Live::new(scenario, Instant(0), seed));
     live.transpose().map_err(|error| {
-        let what = "there can be no such Wi-Fi network".to_owned();
+        let what = "no such Wi-Fi network is possible".to_owned();
         HopError::new(what, io::Error::other(error))
     })
 }
@@ -531,7 +543,7 @@ impl Stopper {
         &self.0
     }
 
-    /// Ends the run, now or as soon as it begins.
+    /// Ends the run, now or as soon as it starts.
     pub fn stop(&self) {
         // Fails only if the counter overflows, and then it is set.
         let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
@@ -576,8 +588,8 @@ fn open_socket(address: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Whether a datagram was sent. If the call reported an earlier one that was refused, it sent
-/// nothing, so it is done again.
+/// Whether a datagram was sent. A call that reports the rejection of an earlier one has sent
+/// nothing, so it is repeated.
 fn has_left(mut send: impl FnMut() -> io::Result<usize>) -> bool {
     match send() {
         Err(error) if is_harmless(&error) => send().is_ok(),
@@ -585,7 +597,7 @@ fn has_left(mut send: impl FnMut() -> io::Result<usize>) -> bool {
     }
 }
 
-/// Whether the error reports an earlier datagram that was refused on its way (ICMP), or a signal.
+/// Whether the error reports the rejection of an earlier datagram (ICMP), or a signal.
 fn is_harmless(error: &io::Error) -> bool {
     matches!(
         error.kind(),

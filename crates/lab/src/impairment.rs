@@ -1,43 +1,43 @@
-//! What a link does to datagrams, as parameters: delay, jitter, loss, reordering, duplication, a bottleneck.
+//! Parameters of a link's impairments: delay, jitter, loss, reordering, duplication, a bottleneck.
 //!
-//! What it is not: the model that does it ([`link`](crate::link)), or their change over time
+//! It is neither the model that applies them ([`link`](crate::link)), nor their change over time
 //! ([`schedule`](crate::schedule)).
 
 use std::time::Duration;
 
 use openuvr_proto::units::Bitrate;
 
-/// What a link does to datagrams. The default is a perfect link: everything arrives at once.
-/// Probabilities are 0 to 1, for each datagram on its own unless said otherwise.
+/// A link's impairments. The default is a perfect link without delay. Probabilities are 0 to 1 and
+/// independent for each datagram unless stated otherwise.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Impairment {
-    /// Every datagram takes this long.
+    /// Delay of every datagram.
     pub delay: Duration,
-    /// And up to this much more, uniformly. Order is kept: a datagram waits for those before it.
+    /// Additional delay of up to this, uniformly distributed. The order is preserved: a datagram waits for those before it.
     pub jitter: Duration,
-    /// Probability that it is lost.
+    /// Probability of loss.
     pub loss: f64,
-    /// Losses that come together, in addition.
+    /// Burst loss, in addition.
     pub burst: Option<BurstLoss>,
-    /// Probability that it is held back by [`Impairment::reorder_by`], so that those behind it
-    /// overtake it.
+    /// Probability that it is delayed by [`Impairment::reorder_by`], so that later ones overtake
+    /// it.
     pub reorder: f64,
-    /// How long a reordered datagram is held back.
+    /// Additional delay of a reordered datagram.
     pub reorder_by: Duration,
-    /// Probability that it arrives twice, one right behind the other.
+    /// Probability of duplication; the copy follows immediately.
     pub duplicate: f64,
     /// The bottleneck; `None`: unlimited.
     pub rate: Option<Bitrate>,
-    /// What waits before the bottleneck at most; what finds it full is lost.
+    /// Limit of the bottleneck's queue (tail drop).
     pub queue: Queue,
 }
 
-/// How much may wait before a bottleneck.
+/// Limit of a bottleneck's queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Queue {
-    /// So many bytes.
+    /// In bytes.
     Bytes(usize),
-    /// What the bottleneck sends in so much time: at most so long does anything wait.
+    /// In time at the bottleneck's rate, which bounds the queueing delay.
     Time(Duration),
 }
 
@@ -57,13 +57,13 @@ impl Default for Impairment {
     }
 }
 
-/// Bursty loss: a good state without loss, and a bad one (Gilbert 1960, Elliott 1963). Before each
-/// datagram the state may change.
+/// Gilbert-Elliott burst loss: a good state without loss, and a bad one (Gilbert 1960, Elliott
+/// 1963). The state may change before each datagram.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BurstLoss {
     /// Probability to go from good to bad.
     pub enter: f64,
-    /// Probability to go from bad to good: a burst is `1 / leave` datagrams long in the mean.
+    /// Probability to go from bad to good: the mean length of a burst is `1 / leave` datagrams.
     pub leave: f64,
     /// Probability that a datagram is lost in the bad state.
     pub loss: f64,

@@ -1,6 +1,6 @@
-//! How late things happened: a histogram of bounded size.
+//! Lateness: a histogram of bounded size.
 //!
-//! What it is not: a record of each event; quantiles are exact to 1/16 of the value.
+//! Single events are not stored; quantiles have a relative error of 1/16.
 
 use std::fmt;
 use std::time::Duration;
@@ -24,27 +24,27 @@ impl Default for Lateness {
 }
 
 impl Lateness {
-    /// Counts one event.
+    /// Records one event.
     pub fn record(&mut self, late: Duration) {
         self.buckets[bucket(late)] += 1;
         self.count += 1;
         self.max = self.max.max(late);
     }
 
-    /// How many events were counted.
+    /// Number of events.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The latest of all; `None` if there was none.
+    /// The maximum; `None` without events.
     #[must_use]
     pub fn max(&self) -> Option<Duration> {
         (self.count > 0).then_some(self.max)
     }
 
-    /// What `per_mille` thousandths of the events did not exceed (500: the median), at most 1/16
-    /// above the true value; `None` if there was none.
+    /// The quantile of `per_mille` thousandths (500: the median), at most 1/16 above the true
+    /// value; `None` without events.
     #[must_use]
     pub fn quantile(&self, per_mille: u16) -> Option<Duration> {
         let rank = u128::from(self.count) * u128::from(per_mille.min(1000));
@@ -74,7 +74,7 @@ fn bucket(late: Duration) -> usize {
     let Some(shift) = ns.max(1).ilog2().checked_sub(4) else {
         return usize::try_from(ns).unwrap_or(0);
     };
-    // Below 32 for shift 0 and so on: the leading one and the four bits behind it.
+    // Below 32 for shift 0 and so on: the leading one and the four bits after it.
     (shift as usize + 1) * 16 + usize::try_from((ns >> shift) & 15).unwrap_or(0)
 }
 

@@ -1,6 +1,6 @@
-//! The studies: what a link does to a stream, reproducibly.
+//! Studies: reproducible emulation of links, and its analysis.
 //!
-//! What it is not: part of a host or a client. Nothing they run depends on this crate.
+//! Hosts and clients do not depend on this crate.
 #![deny(unsafe_code)]
 
 pub mod attack;

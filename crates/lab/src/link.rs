@@ -1,13 +1,13 @@
 //! A model of one direction of a link: delay, jitter, loss, reordering, duplication, and a
 //! bottleneck with a bounded queue.
 //!
-//! It is a value: `now` comes in, bytes go in and come out later, or never. The same seed and the
-//! same calls give the same result, on every machine. Each impairment draws from a random sequence
-//! of its own, the same number of times for each datagram, so that switching one on does not move
-//! another: at one seed, the datagrams that 1 % loss takes are the same with and without jitter.
+//! It is a value: the caller passes `now` and datagrams, which come out later, or never. The same
+//! seed and the same calls give the same result on every machine. Each impairment has its own
+//! random sequence with the same number of draws per datagram, so that enabling one does not affect
+//! another: with one seed, 1 % loss drops the same datagrams with and without jitter.
 //!
-//! What it is not: it opens no socket (that is [`hop`](crate::hop)), and it counts the bytes it is
-//! given, not headers below them.
+//! It opens no socket (that is [`hop`](crate::hop)), and counts the bytes passed to it, without
+//! lower headers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,23 +20,23 @@ pub use crate::impairment::{BurstLoss, Impairment, Queue};
 use crate::random::Random;
 use crate::schedule::ImpairmentSchedule;
 
-/// What happened to the datagrams until now.
-/// `sent + duplicated = delivered + lost + overflowed` + those under way.
+/// Counters of datagrams until now. `sent + duplicated = delivered + lost + overflowed` + those in
+/// flight.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Given to the model.
+    /// Passed to the model.
     pub sent: u64,
     /// Bytes of those.
     pub sent_bytes: u64,
-    /// Come out.
+    /// Delivered.
     pub delivered: u64,
-    /// Lost on the way, alone or in a burst.
+    /// Lost, independently or in a burst.
     pub lost: u64,
-    /// Lost because the queue of the bottleneck, or the model's own room, was full.
+    /// Dropped because the bottleneck's queue, or the model's buffer, was full.
     pub overflowed: u64,
-    /// Additional copies made.
+    /// Additional copies.
     pub duplicated: u64,
-    /// Held back.
+    /// Delayed for reordering.
     pub reordered: u64,
 }
 
@@ -62,37 +62,37 @@ impl fmt::Display for Counters {
     }
 }
 
-/// One direction of a link, whose impairment may change over time.
+/// One direction of a link, with an impairment that may change over time.
 #[derive(Debug)]
 pub struct LinkModel {
     schedule: ImpairmentSchedule,
-    /// When the schedule begins.
+    /// Start of the schedule.
     begin: Instant,
     draws: Draws,
     in_burst: bool,
-    /// When the bottleneck has sent what it has.
+    /// When the bottleneck becomes idle.
     busy_until: Instant,
-    /// When the last datagram that was not held back arrives: none may arrive before it.
+    /// Arrival of the last datagram that was not reordered: none may arrive before it.
     last_arrival: Instant,
-    /// By arrival, then by the order of sending.
-    under_way: BTreeMap<(Instant, u64), Vec<u8>>,
-    bytes_under_way: usize,
+    /// Ordered by arrival, then by sending.
+    in_flight: BTreeMap<(Instant, u64), Vec<u8>>,
+    bytes_in_flight: usize,
     next_order: u64,
     counters: Counters,
 }
 
-/// The bytes under way at most, so that a long delay and an unlimited rate stay bounded: 16 MiB
+/// Limit of the bytes in flight, so that a long delay with an unlimited rate stays bounded: 16 MiB
 /// are 1.3 s at 100 Mb/s.
-pub const MAX_UNDER_WAY: usize = 16 << 20;
+pub const MAX_IN_FLIGHT: usize = 16 << 20;
 
 impl LinkModel {
-    /// A link with nothing under way, on which nothing changes.
+    /// An empty link with a constant impairment.
     #[must_use]
     pub fn new(impairment: Impairment, seed: u64) -> LinkModel {
         LinkModel::on_course(impairment.into(), Instant(0), seed)
     }
 
-    /// A link with nothing under way, whose course begins at `begin`.
+    /// An empty link with a schedule that starts at `begin`.
     #[must_use]
     pub fn on_course(schedule: ImpairmentSchedule, begin: Instant, seed: u64) -> LinkModel {
         LinkModel {
@@ -102,14 +102,14 @@ impl LinkModel {
             in_burst: false,
             busy_until: Instant(i64::MIN),
             last_arrival: Instant(i64::MIN),
-            under_way: BTreeMap::new(),
-            bytes_under_way: 0,
+            in_flight: BTreeMap::new(),
+            bytes_in_flight: 0,
             next_order: 0,
             counters: Counters::default(),
         }
     }
 
-    /// Puts a datagram onto the link at `now`, which must not go back between calls.
+    /// Puts a datagram onto the link at `now`, which must not decrease between calls.
     pub fn send(&mut self, now: Instant, bytes: Vec<u8>) {
         self.counters.sent += 1;
         self.counters.sent_bytes += bytes.len() as u64;
@@ -144,26 +144,26 @@ impl LinkModel {
         self.poll_arrival(now).map(|(_, bytes)| bytes)
     }
 
-    /// The same, and when it arrived.
+    /// The same, with its arrival time.
     pub fn poll_arrival(&mut self, now: Instant) -> Option<(Instant, Vec<u8>)> {
-        let first = self.under_way.first_entry()?;
+        let first = self.in_flight.first_entry()?;
         let arrived = first.key().0;
         if arrived > now {
             return None;
         }
         let bytes = first.remove();
-        self.bytes_under_way -= bytes.len();
+        self.bytes_in_flight -= bytes.len();
         self.counters.delivered += 1;
         Some((arrived, bytes))
     }
 
-    /// When the next datagram arrives, so that [`LinkModel::poll`] is worth calling.
+    /// Arrival of the next datagram: when to call [`LinkModel::poll`].
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
-        self.under_way.first_key_value().map(|(key, _)| key.0)
+        self.in_flight.first_key_value().map(|(key, _)| key.0)
     }
 
-    /// What happened until now.
+    /// The counters until now.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
@@ -191,7 +191,7 @@ impl LinkModel {
         }
     }
 
-    /// When the last bit of a datagram has left the bottleneck; `None` if its queue is full.
+    /// When the last bit of a datagram leaves the bottleneck; `None` if its queue is full.
     fn pass_bottleneck(&mut self, now: Instant, len: usize) -> Option<Instant> {
         let bits = |bytes: usize| u128::try_from(bytes).unwrap_or(u128::MAX).saturating_mul(8);
         let wait = self.busy_until.since(now);
@@ -211,7 +211,7 @@ impl LinkModel {
         Some(self.busy_until)
     }
 
-    /// When so many bits are through that begin at `from`, at the rates of the schedule.
+    /// When `bits` that start at `from` have been sent, at the rates of the schedule.
     fn sent_out(&self, from: Instant, bits: u128) -> Instant {
         let (mut at, mut left) = (from, bits);
         loop {
@@ -231,7 +231,7 @@ impl LinkModel {
         }
     }
 
-    /// What waits before the bottleneck at `now`.
+    /// Bits in the bottleneck's queue at `now`.
     fn bits_until_idle(&self, now: Instant) -> u128 {
         let (mut at, mut bits) = (now, 0);
         while at < self.busy_until {
@@ -248,24 +248,24 @@ impl LinkModel {
     }
 
     fn enter(&mut self, arrival: Instant, bytes: Vec<u8>) {
-        if self.bytes_under_way + bytes.len() > MAX_UNDER_WAY {
+        if self.bytes_in_flight + bytes.len() > MAX_IN_FLIGHT {
             self.counters.overflowed += 1;
             return;
         }
-        self.bytes_under_way += bytes.len();
-        self.under_way.insert((arrival, self.next_order), bytes);
+        self.bytes_in_flight += bytes.len();
+        self.in_flight.insert((arrival, self.next_order), bytes);
         self.next_order += 1;
     }
 }
 
 const SECOND_NS: u128 = 1_000_000_000;
 
-/// The bits that a rate sends in a time.
+/// Bits sent at a rate in a time.
 fn sent(time: Duration, rate: u64) -> u128 {
     time.as_nanos() * u128::from(rate) / SECOND_NS
 }
 
-/// What chance decided for one datagram.
+/// Random decisions for one datagram.
 struct Fate {
     lost: bool,
     jitter: Duration,
@@ -273,7 +273,7 @@ struct Fate {
     twice: bool,
 }
 
-/// A random sequence for each impairment.
+/// One random sequence per impairment.
 #[derive(Debug)]
 struct Draws {
     loss: Random,

@@ -1,5 +1,5 @@
-//! A seeded random sequence that stays the same forever: results of studies are compared over
-//! years, and a library may change its algorithm between versions.
+//! A seeded random sequence with a fixed algorithm: studies are compared over years, and a library
+//! may change its algorithm between versions.
 //!
 //! SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014,
 //! figure 16). Not for secrets.
@@ -9,7 +9,7 @@
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// The sequence number `stream` of a seed; different streams share nothing that would show.
+    /// The sequence number `stream` of a seed; different streams are uncorrelated.
     pub(crate) fn new(seed: u64, stream: u64) -> Random {
         let mut start = Random(seed);
         let base = start.next();
@@ -30,7 +30,7 @@ impl Random {
         self.next().to_le_bytes()[7]
     }
 
-    /// 0 to `limit`, without `limit`; 0 if that is 0. Not quite uniform: for limits that are small.
+    /// A number in `0..limit`; 0 if that is empty. Slightly non-uniform: use small limits.
     pub(crate) fn below(&mut self, limit: usize) -> usize {
         let value = usize::try_from(self.next() >> 33).unwrap_or(0);
         value.checked_rem(limit).unwrap_or(0)

@@ -1,30 +1,30 @@
-//! What a link does over the time of a run: impairments that follow each other.
+//! A link's schedule: successive impairments over the time of a run.
 //!
-//! What it is not: a link ([`link`](crate::link)) or the text that describes it
-//! ([`script`](crate::script)); and nothing in it is random.
+//! It is neither a link ([`link`](crate::link)) nor the text that describes it
+//! ([`script`](crate::script)); and it is not random.
 
 use std::time::Duration;
 
 use crate::impairment::Impairment;
 
-/// Impairments, each with the time from which it holds, counted from the beginning of the run.
+/// Impairments, each with its start time relative to the start of the run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImpairmentSchedule {
-    /// The first begins at zero; the others in the order of time, no two at once.
+    /// The first starts at zero; times are strictly increasing.
     steps: Vec<(Duration, Impairment)>,
 }
 
-/// A part of a schedule in which nothing changes.
+/// A constant part of a schedule.
 #[derive(Debug, Clone, Copy)]
 pub struct Segment<'a> {
-    /// What holds.
+    /// The impairment in effect.
     pub impairment: &'a Impairment,
-    /// Until then; `None`: to the end.
+    /// Its end; `None`: the end of the run.
     pub until: Option<Duration>,
 }
 
 impl ImpairmentSchedule {
-    /// The same from `at` on as `impairment` says, in place of all that held from then on.
+    /// The same schedule until `at`, then `impairment`.
     #[must_use]
     pub fn then(mut self, at: Duration, impairment: Impairment) -> ImpairmentSchedule {
         self.steps.retain(|(from, _)| *from < at);
@@ -32,7 +32,7 @@ impl ImpairmentSchedule {
         self
     }
 
-    /// What holds at `time` and until when.
+    /// The impairment in effect at `time`, and its end.
     #[must_use]
     pub fn segment_at(&self, time: Duration) -> Segment<'_> {
         let next = self.steps.partition_point(|(from, _)| *from <= time);
@@ -48,7 +48,7 @@ impl ImpairmentSchedule {
         &self.steps
     }
 
-    /// What holds at the end.
+    /// The last impairment.
     #[must_use]
     pub fn last(&self) -> &Impairment {
         &self.steps[self.steps.len() - 1].1
@@ -56,7 +56,7 @@ impl ImpairmentSchedule {
 }
 
 impl From<Impairment> for ImpairmentSchedule {
-    /// The same all the time.
+    /// A constant schedule.
     fn from(impairment: Impairment) -> ImpairmentSchedule {
         ImpairmentSchedule {
             steps: vec![(Duration::ZERO, impairment)],
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(at(second - Duration::from_nanos(1)), (0.1, Some(second)));
         assert_eq!(at(second), (0.2, Some(3 * second)));
         assert_eq!(at(4 * second), (0.3, None));
-        // A later word replaces what it contradicts.
+        // A later step replaces an earlier one.
         let other = schedule.then(second, losing(0.4));
         assert_eq!(other.steps().len(), 2);
         assert_eq!(other.last().loss, 0.4);

@@ -1,11 +1,11 @@
-//! The text that says what a link does over time: `rate=50M; 10s rate=8M loss=1%; 20s rate=50M`.
+//! The text form of a link's schedule: `rate=50M; 10s rate=8M loss=1%; 20s rate=50M`.
 //!
-//! Steps are separated by semicolons or new lines. Each begins with the time from which it holds,
-//! counted from the beginning of the run (the first may leave it out: 0s), followed by the words
-//! that change; what a step does not name stays. `#` begins a comment. The values are those of the
-//! options of `openuvr lab hop`, which this module reads too.
+//! Steps are separated by semicolons or new lines. Each starts with its time, relative to the start
+//! of the run (the first may omit it: 0s), followed by the words that change; other values stay.
+//! `#` starts a comment. The values are those of the options of `openuvr lab hop`, which this
+//! module parses, too.
 //!
-//! What it is not: a language; there are no loops and no names.
+//! It is not a language: there are no loops and no names.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,25 +15,25 @@ use openuvr_proto::units::Bitrate;
 use crate::impairment::{BurstLoss, Impairment, Queue};
 use crate::schedule::ImpairmentSchedule;
 
-/// Why a script could not be read.
+/// A parse error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("step {step} of the link's script, `{word}`: {why}")]
 pub struct ScriptError {
-    /// Which step, counted from 1.
+    /// The step, counted from 1.
     pub step: usize,
-    /// The word that is wrong.
+    /// The invalid word.
     pub word: String,
-    /// What is wrong with it, and what would be right.
+    /// The reason, with the correct form.
     pub why: String,
 }
 
-/// The most steps a script may have: far more than a person writes, and a bound (a guess).
+/// Maximum number of steps: far more than written by hand (a guess).
 pub const MAX_STEPS: usize = 10_000;
 
-/// Reads a script; `from` is what holds where it says nothing.
+/// Parses a script; `from` has the defaults.
 ///
 /// # Errors
-/// The first word that makes no sense.
+/// The first invalid word.
 pub fn parse(from: &Impairment, text: &str) -> Result<ImpairmentSchedule, ScriptError> {
     let mut schedule = ImpairmentSchedule::from(from);
     let mut last = None;
@@ -60,7 +60,7 @@ pub fn parse(from: &Impairment, text: &str) -> Result<ImpairmentSchedule, Script
             }
         };
         if last.is_some_and(|last| at <= last) {
-            let why = "a step's time must be later than that of the one before".to_owned();
+            let why = "a step's time must be later than the previous one".to_owned();
             return Err(wrong(step.trim(), why));
         }
         last = Some(at);
@@ -80,7 +80,7 @@ struct Key {
     show: fn(&Impairment) -> String,
 }
 
-/// All words, named as the options are.
+/// All words, named like the options.
 const KEYS: [Key; 9] = [
     Key {
         name: "delay",
@@ -147,7 +147,7 @@ const KEYS: [Key; 9] = [
     },
 ];
 
-/// Switches off what has no natural zero.
+/// Switches off impairments without a natural zero.
 const NONE: &str = "none";
 
 fn set(link: &mut Impairment, word: &str) -> Result<(), String> {
@@ -165,8 +165,8 @@ fn set(link: &mut Impairment, word: &str) -> Result<(), String> {
 }
 
 impl fmt::Display for ImpairmentSchedule {
-    /// A script that says the same, as short as it can: without what a perfect link has, and
-    /// without what stays.
+    /// An equivalent script of minimal length: without defaults of a perfect link, and without
+    /// unchanged values.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut before = &Impairment::default();
         for (index, (at, link)) in self.steps().iter().enumerate() {
@@ -216,7 +216,7 @@ fn split(text: &str) -> Result<(f64, &str), String> {
 /// Reads `5ms`, `200us`, `1.5s`; at most a day.
 ///
 /// # Errors
-/// What is wrong, in a few words; so for the others here.
+/// A short reason, as for the other functions here.
 pub fn time(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text)?;
     let seconds = match unit {
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_step_names_is_what_it_was_before() {
+    fn unnamed_values_keep_their_defaults() {
         let slow = Impairment {
             delay: Duration::from_millis(5),
             ..Impairment::default()
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_named() {
+    fn invalid_words_are_named() {
         for (script, step, word) in [
             ("rate=5Q", 1, "rate=5Q"),
             ("0s rate=5M; speed=7", 2, "speed=7"),
@@ -412,7 +412,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_read_or_refused_and_what_is_read_keeps_its_order(
+        fn any_text_is_parsed_in_order_or_refused(
             text in "([0-9.]{0,4}(s|ms|us|k|M|%|)|[;#\n =,]|rate|loss|queue|none|burst-loss|é){0,30}"
         ) {
             if let Ok(schedule) = perfect(&text) {

@@ -1,12 +1,12 @@
-//! A world on a virtual clock: one host, its clients, and the links between them.
+//! A deterministic test world on a virtual clock: one host, its clients, and the links between them.
 //!
-//! The sessions, the rendition, senders and receivers are those of the protocol, which ship; the world
-//! adds the clock, the links, and an encoder's and a display's place. Each client has a clock of its own, off and drifting, so that
-//! mixing clocks up shows. The same seed gives the same run, on every machine. What must hold of
-//! any run (bytes are the ones that were sent, steps come in order, clock bounds hold, timers move
-//! on) panics where it does not.
+//! Sessions, rendition, senders and receivers are the shipped protocol code; the world adds the
+//! clock, the links, and stand-ins for encoder and display. Each client has its own clock, with an
+//! offset and drift, so that mixed-up clocks are detected. The same seed gives the same run on
+//! every machine. Invariants of any run (bytes equal the sent ones, steps are in order, clock
+//! bounds hold, timers advance) panic when violated.
 //!
-//! What it is not: it has no codec; a frame's slices are random bytes that can be computed again.
+//! It has no codec: a frame's slices are reproducible random bytes.
 
 mod clock;
 mod device;
@@ -43,13 +43,13 @@ use openuvr_proto::wire::media::{StreamId, StreamKind};
 use crate::link::{Counters, LinkModel};
 pub use clock::Clock;
 pub use device::Device;
-pub use machine::{Machine, Shown};
-pub use tone::Heard;
+pub use machine::{DisplayedFrame, Machine};
+pub use tone::ReceivedTone;
 use tone::Tone;
 use view::{Content, FREE, View};
 pub use wakeups::{Stall, Wakeups};
 
-/// Frames follow each other at 60 Hz while something moves.
+/// Frame period while something moves: 60 Hz.
 pub const FRAME_INTERVAL: Duration = Duration::from_nanos(16_666_667);
 
 /// The host, its clients and the links.
@@ -60,49 +60,49 @@ pub struct World {
     views: Vec<View>,
     tones: Vec<Tone>,
     machines: Vec<Machine>,
-    /// The newest input that was injected.
+    /// The newest injected input.
     applied: Option<AppliedInput>,
     control: Vec<u8>,
-    /// When the host's threads run: in time at first.
+    /// Scheduling of the host's threads; initially punctual.
     pub wakeups: Wakeups,
-    /// Whether frames get parity as their link needs it: yes at first.
+    /// Whether frames get FEC as their link requires; initially yes.
     pub parity: bool,
-    /// Whether what is asked for is sent again: yes at first.
+    /// Whether requested fragments are retransmitted; initially yes.
     pub resend: bool,
-    /// Whether the application draws each frame with the newest pose: no at first.
+    /// Whether the application draws each frame with the newest pose; initially no.
     pub draws_poses: bool,
-    /// What the policy decided, and when.
+    /// Control events with their times.
     pub decisions: Vec<(Instant, Decision)>,
-    /// Key frames, and when each was begun.
+    /// Key frames with their start times.
     pub key_frames_sent: Vec<(FrameId, Instant)>,
-    /// Intra refreshes: the frame with which each began, and after how many it was through.
-    pub waves_sent: Vec<(FrameId, u16)>,
-    /// The host's view: how each frame ended, by session.
+    /// Intra refreshes: first frame of each, and its length in frames.
+    pub refreshes_sent: Vec<(FrameId, u16)>,
+    /// The host's record: outcome of each frame, by session.
     pub records: BTreeMap<u32, Vec<FrameRecord>>,
-    /// Which frames of each view were captured while a session subscribed.
+    /// Frames of each view captured while a session subscribed.
     captured: BTreeMap<(u32, ViewId), Vec<FrameId>>,
-    /// Frames of a picture that was sent before, since somebody needed it and nothing had moved.
+    /// Frames that repeat an earlier picture, on request while nothing moved.
     pub repeated: BTreeSet<FrameId>,
-    /// Input that the host injected, in order.
+    /// Input injected by the host, in order.
     pub injected: Vec<(InputSeq, InputEvent)>,
-    /// How often the host released all input, and when.
+    /// Times at which the host released all input.
     pub released: Vec<Instant>,
-    /// Since when keys that are held did not repeat (`false`), and did again.
+    /// Times at which key repeat of held keys was disabled (`false`) and enabled.
     pub repeats: Vec<(bool, Instant)>,
-    /// Sessions that ended.
+    /// Ended sessions.
     pub ended: Vec<(SessionId, Ending, Instant)>,
-    /// Players that became observers.
+    /// Role changes from player to observer.
     pub role_changes: Vec<(SessionId, Role)>,
 }
 
 impl World {
-    /// A host without clients, on which nothing moves. Two may watch.
+    /// A host without clients and without motion. At most two observers.
     #[must_use]
     pub fn new(seed: u64, second_player: SecondPlayer) -> World {
         World::with_observers(seed, second_player, 2)
     }
 
-    /// The same, where so many may watch.
+    /// The same with another limit of observers.
     #[must_use]
     pub fn with_observers(seed: u64, second_player: SecondPlayer, max_observers: usize) -> World {
         World {
@@ -127,7 +127,7 @@ impl World {
             draws_poses: false,
             decisions: Vec::new(),
             key_frames_sent: Vec::new(),
-            waves_sent: Vec::new(),
+            refreshes_sent: Vec::new(),
             records: BTreeMap::new(),
             captured: BTreeMap::new(),
             repeated: BTreeSet::new(),
@@ -139,9 +139,9 @@ impl World {
         }
     }
 
-    /// Losses are answered by intra refreshes that are through after so many frames, not by key
-    /// frames. Before anybody connects.
-    pub fn answer_by_refreshes(&mut self, clean_after: u16) {
+    /// Answers losses by intra refreshes of `clean_after` frames instead of key frames. Call it
+    /// before clients connect.
+    pub fn use_intra_refreshes(&mut self, clean_after: u16) {
         let settings = Settings {
             policy: PolicySettings {
                 recovery: Recovery::Refresh,
@@ -154,8 +154,8 @@ impl World {
         self.views = vec![view];
     }
 
-    /// From now on the rate follows the link within `range`: pictures that take `complexity` bits
-    /// at quantiser 0 are coded as the rate control asks. Before anybody connects.
+    /// Adapts the bitrate to the link within `range`: pictures that take `complexity` bits at
+    /// quantiser 0 are coded as the rate control requests. Call it before clients connect.
     pub fn adapt(&mut self, range: Range, complexity: f64) {
         let settings = Settings {
             policy: PolicySettings {
@@ -171,7 +171,7 @@ impl World {
         self.views = vec![view];
     }
 
-    /// There are two views, each with frames and an encoder of its own. Before anybody connects.
+    /// Adds a second view with its own frames and encoder. Call it before clients connect.
     pub fn show_two_views(&mut self) {
         let settings = Settings {
             view: ViewId { stream: 0, view: 1 },
@@ -186,25 +186,25 @@ impl World {
         self.now
     }
 
-    /// A client's side.
+    /// A client's machine.
     #[must_use]
     pub fn machine(&self, client: usize) -> &Machine {
         &self.machines[client]
     }
 
-    /// What a client gave to its link until now.
+    /// Counters of a client's link to the host.
     #[must_use]
     pub fn upstream(&self, client: usize) -> Counters {
         self.machines[client].up.counters()
     }
 
-    /// What the host gave to a client's link until now.
+    /// Counters of the host's link to a client.
     #[must_use]
     pub fn downstream(&self, client: usize) -> Counters {
         self.machines[client].down.counters()
     }
 
-    /// Says what comes next; shown when the run fails.
+    /// Names the next step; printed if the run fails.
     #[expect(
         clippy::print_stderr,
         reason = "a test's own words, which its harness keeps"
@@ -213,7 +213,7 @@ impl World {
         eprintln!("{:9.3} s  {what}", (self.now.0 as f64) / 1e9);
     }
 
-    /// A device connects; the number by which it is called from now on.
+    /// Connects a device; returns the client's index.
     pub fn connect(&mut self, device: &Device) -> usize {
         let client = self.machines.len();
         let established = established(device.number, client);
@@ -239,7 +239,7 @@ impl World {
         client
     }
 
-    /// Something moves for this long: a frame each [`FRAME_INTERVAL`].
+    /// Runs for `span` with motion: a frame each [`FRAME_INTERVAL`].
     pub fn play(&mut self, span: Duration) {
         let now = self.now;
         (self.views.iter_mut()).for_each(|view| view.source.next = Some(now));
@@ -247,31 +247,31 @@ impl World {
         (self.views.iter_mut()).for_each(|view| view.source.next = None);
     }
 
-    /// Frames are captured this often, until `span` is over.
+    /// Runs with motion for `count` frames.
     pub fn frames(&mut self, count: u32) {
         self.play(FRAME_INTERVAL * count - FRAME_INTERVAL / 2);
     }
 
-    /// Nothing new moves for this long.
+    /// Runs for `span` without motion.
     pub fn rest(&mut self, span: Duration) {
         self.run(span);
     }
 
-    /// A person does something at a client.
+    /// Sends an input event from a client.
     pub fn input(&mut self, client: usize, event: InputEvent) -> InputSeq {
         let seq = self.machines[client].input(self.now, event);
         self.turn();
         seq
     }
 
-    /// The head of the person at a client is here.
+    /// Sends a head pose from a client.
     pub fn pose(&mut self, client: usize, pose: Pose) -> PoseId {
         let id = self.machines[client].pose(self.now, pose);
         self.turn();
         id
     }
 
-    /// Where the host believes the player's head to be.
+    /// The host's estimate of the player's head pose.
     #[must_use]
     pub fn posed(&self) -> Option<Posed> {
         self.host.pose()
@@ -282,35 +282,35 @@ impl World {
         let _ = self.host.source_shown(shown);
     }
 
-    /// The pointer looks different.
+    /// Changes the pointer's shape.
     pub fn cursor_shape(&mut self, shape: CursorShape) {
         self.host.cursor_shape(shape);
         self.turn();
     }
 
-    /// The pointer moves at the host.
+    /// Moves the pointer at the host.
     pub fn cursor_moved(&mut self, at: (u16, u16)) {
         self.host.cursor_moved(Some(at));
         self.turn();
     }
 
-    /// A client loses its link, or has it back.
-    pub fn set_dead(&mut self, client: usize, dead: bool) {
+    /// Cuts or restores a client's link.
+    pub fn set_link_down(&mut self, client: usize, dead: bool) {
         self.machines[client].dead = dead;
     }
 
-    /// Everything that the host sends to a client from now on is lost, or no longer.
-    pub fn set_deaf(&mut self, client: usize, deaf: bool) {
+    /// Drops everything from the host to a client, or stops dropping.
+    pub fn set_downstream_lost(&mut self, client: usize, deaf: bool) {
         self.machines[client].deaf = deaf;
     }
 
-    /// A client ends its session.
+    /// Ends a client's session.
     pub fn goodbye(&mut self, client: usize) {
         self.machines[client].goodbye(self.now);
         self.turn();
     }
 
-    /// The host ends all sessions.
+    /// Ends all sessions at the host.
     pub fn end(&mut self, reason: GoodbyeReason) {
         self.host.end(reason, |_| true);
         self.turn();
@@ -358,7 +358,7 @@ impl World {
         format!("host {:?}, clients {clients:?}", self.host.next_timeout())
     }
 
-    /// Everything that is due now, until nothing is.
+    /// Performs everything that is due now.
     fn turn(&mut self) {
         let host_runs = self.wakeups.runs(self.now);
         if host_runs {
@@ -403,7 +403,7 @@ impl World {
         self.machines[client].session
     }
 
-    /// How the frames of a client's session ended, by the host's books.
+    /// Outcomes of the frames of a client's session, from the host's records.
     #[must_use]
     pub fn records_of(&self, client: usize) -> &[FrameRecord] {
         self.records
@@ -411,20 +411,20 @@ impl World {
             .map_or(&[], Vec::as_slice)
     }
 
-    /// The frames of the first view that were captured while a client subscribed, in order.
+    /// The frames of the first view captured while a client subscribed, in order.
     #[must_use]
     pub fn captured_for(&self, client: usize) -> &[FrameId] {
         self.captured_of(client, ViewId::FIRST)
     }
 
-    /// The same of any view.
+    /// The same for any view.
     #[must_use]
     pub fn captured_of(&self, client: usize, view: ViewId) -> &[FrameId] {
         let captured = self.captured.get(&(self.session(client).0, view));
         captured.map_or(&[], Vec::as_slice)
     }
 
-    /// Payloads of the test tone that were played to a client.
+    /// Number of test tone payloads sent to a client.
     #[must_use]
     pub fn played_to(&self, client: usize) -> u64 {
         let session = self.session(client);
@@ -432,7 +432,7 @@ impl World {
         tone.map_or(0, Tone::payloads)
     }
 
-    /// Panics unless each frame that was captured while a client subscribed has exactly one end.
+    /// Panics unless each frame captured while a client subscribed has exactly one outcome.
     pub fn check_conservation(&self, client: usize) {
         let session = self.session(client).0;
         let of_it = self.captured.iter().filter(|((of, _), _)| *of == session);
@@ -457,14 +457,14 @@ impl World {
         }
     }
 
-    /// What a client's session said so far.
+    /// Events of a client's session so far.
     #[must_use]
     pub fn events_of(&self, client: usize) -> &[ClientEvent] {
         &self.machines[client].events
     }
 }
 
-/// What the world's host and some clients can do with video.
+/// The video offer of the world's host and of some clients.
 fn two_views() -> StreamOffer {
     StreamOffer {
         stream: StreamId::first(StreamKind::Video),
@@ -475,7 +475,7 @@ fn two_views() -> StreamOffer {
     }
 }
 
-/// What a handshake would leave in both hands.
+/// The result of a handshake at both ends.
 fn established(device: u8, connection: usize) -> Established {
     let session = 0x0100 + u32::try_from(connection).unwrap_or(0);
     let mut secret = [device; 32];

@@ -1,5 +1,5 @@
-//! What the rate makes of busy machines: threads that wake late on a link with room, while a game runs
-//! whose frames take a tenth of it. The rate stays, and so do the pictures.
+//! Rate control on busy machines: threads with high wake-up latency on a link with headroom, while
+//! a game sends frames that take a tenth of it. Bitrate and pictures must not suffer.
 #![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
 
 use std::time::Duration;
@@ -15,18 +15,18 @@ use openuvr_proto::units::Bitrate;
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
-/// What a real-time loop on each core leaves: nothing for 40 ms ten times a second.
+/// A real-time loop on each core: no CPU time for 40 ms, ten times a second.
 const FORTY: Stall = Stall {
     every: Duration::from_millis(100),
     lasts: Duration::from_millis(40),
 };
-/// Or nothing for 100 ms twice a second.
+/// No CPU time for 100 ms, twice a second.
 const HUNDRED: Stall = Stall {
     every: Duration::from_millis(500),
     lasts: Duration::from_millis(100),
 };
-/// A scheduler with fifteen threads for two cores: a thread waits for a few milliseconds again and again, and
-/// sometimes for longer.
+/// A scheduler with fifteen threads for two cores: threads often wait for a few milliseconds, and
+/// sometimes longer.
 const BUILD: [Stall; 3] = [
     Stall {
         every: Duration::from_millis(11),
@@ -42,7 +42,7 @@ const BUILD: [Stall; 3] = [
     },
 ];
 
-/// Which machines are busy.
+/// The busy machines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Busy {
     Host,
@@ -51,26 +51,26 @@ enum Busy {
     Both,
 }
 
-/// What a run came to while machines were busy, and behind that.
+/// Results of a run while machines were busy, and afterwards.
 #[derive(Debug)]
 struct Run {
     /// Mean quantiser: a step of one is about 1 dB.
     qp: f64,
-    /// The same from a second after the end of what kept machines busy.
+    /// The same from a second after the end of the load.
     qp_later: f64,
     cuts: Vec<Decision>,
 }
 
-/// How a game's frames are.
+/// A game's frames.
 #[derive(Clone, Copy, Debug)]
 struct Game {
     /// Bits of a frame at quantiser 0.
     complexity: f64,
-    /// What it may take.
+    /// Bitrate limit.
     mbps: u64,
 }
 
-/// Ten seconds on a link of 100 Mb/s, of which eight are busy; then three.
+/// Ten seconds on a link of 100 Mb/s, eight of them busy; then three more.
 fn run(game: Game, busy: Busy, stalls: &[Stall], stamps: bool) -> Run {
     let link = Impairment {
         delay: MS(1),
@@ -130,7 +130,7 @@ fn run(game: Game, busy: Busy, stalls: &[Stall], stamps: bool) -> Run {
     run
 }
 
-/// A game of large frames, one whose frames are a few datagrams, and one whose frames are one.
+/// Games with large frames, with frames of a few datagrams, and with frames of one datagram.
 const GAMES: [Game; 3] = [
     Game {
         complexity: 1e7,
@@ -147,7 +147,7 @@ const GAMES: [Game; 3] = [
 ];
 
 #[test]
-fn a_busy_machine_is_not_taken_for_a_thin_link() {
+fn a_busy_machine_is_not_mistaken_for_a_narrow_link() {
     for game in GAMES {
         let quiet = run(game, Busy::Both, &[], true).qp;
         for busy in [Busy::Host, Busy::Client, Busy::Both] {
@@ -161,8 +161,8 @@ fn a_busy_machine_is_not_taken_for_a_thin_link() {
     }
 }
 
-/// A client whose transport has no stamps, or an older one, says when it looked: what it tells of the link is
-/// then a machine's, too. It costs less than 1 dB, and nothing a second later.
+/// Without kernel receive timestamps, or with an older client, arrival times include the machine's
+/// scheduling latency. The cost is below 1 dB, and zero a second later.
 #[test]
 fn a_client_without_stamps_costs_little() {
     for game in GAMES {

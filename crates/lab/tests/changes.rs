@@ -1,5 +1,5 @@
-//! What the rate makes of a link that changes while a game at 20 Mb/s runs: what it sends once it had
-//! a few seconds to learn.
+//! Rate control on a changing link while a game at 20 Mb/s runs: the bitrate after a few seconds of
+//! adaptation.
 #![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
 
 use std::time::Duration;
@@ -13,14 +13,14 @@ use openuvr_proto::send::congestion::Range;
 use openuvr_proto::trace::Fidelity;
 use openuvr_proto::units::Bitrate;
 
-/// What a run came to, from three seconds after the change on.
+/// Results of a run, from three seconds after the change on.
 #[derive(Debug)]
 struct Run {
-    /// What the host sent.
+    /// The host's bitrate.
     mbps: u64,
-    /// Frames that were shown whole, a second.
+    /// Complete frames per second.
     whole: u32,
-    /// How long 90 % of them took at most.
+    /// Their p90 latency.
     p90: Duration,
 }
 
@@ -70,10 +70,10 @@ fn link(delay: u64, mbps: u64) -> Impairment {
     }
 }
 
-/// Another route, a radio that hands over, a virtual machine that stood still for a moment: frames
-/// take longer for good, and nothing is full.
+/// A route change, a roaming radio, a paused virtual machine: the delay increases permanently, but
+/// no queue is full.
 #[test]
-fn a_longer_way_costs_no_rate() {
+fn a_longer_path_costs_no_rate() {
     for (mbps, longer) in [(100, 22), (100, 80), (30, 22), (30, 80), (30, 202)] {
         let run = run(&link(2, mbps), &link(longer, mbps));
         assert!(run.mbps >= 16, "{run:?}");
@@ -82,9 +82,9 @@ fn a_longer_way_costs_no_rate() {
     }
 }
 
-/// Narrower at the same time: that is followed as ever.
+/// A simultaneous drop of the link's rate is followed as usual.
 #[test]
-fn a_longer_way_that_is_narrower_too_is_followed() {
+fn a_longer_and_narrower_path_is_followed() {
     for longer in [2, 22, 80] {
         let run = run(&link(2, 100), &link(longer, 8));
         assert!((4..=8).contains(&run.mbps), "{run:?}");

@@ -1,8 +1,8 @@
-//! What each kind of link does to ten seconds of video: a table that is compared with
+//! Ten seconds of video over each kind of link: a table that is compared with
 //! `snapshots/latency_table.txt`, so that a change of behaviour is a readable difference. Rewrite
 //! it with `UPDATE_SNAPSHOTS=1 cargo test -p openuvr-lab --test latency_table`.
 //!
-//! Latency is from capture to display, the truth on the world's clock, of whole frames.
+//! Latency is from capture to display of complete frames, on the world's clock.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -22,7 +22,7 @@ const SNAPSHOT: &str = concat!(
     "/tests/snapshots/latency_table.txt"
 );
 
-/// A link, by its name in the table. All but the first have 1 ms each way besides.
+/// A link, by its name in the table. All but the first add 1 ms each way.
 fn links() -> Vec<(&'static str, Impairment)> {
     let near = Impairment {
         delay: ms(1),
@@ -128,16 +128,16 @@ fn row(name: &str, link: &Impairment) -> String {
         .map(|fidelity| count(&|o| o == Outcome::Displayed(fidelity)));
     let lost = FRAMES as usize - whole - concealed - tainted;
 
-    // The host's books are what the client saw.
+    // The host's records agree with the client's.
     let shown = &world.machine(player).shown;
     let new = shown.iter().filter(|s| once(&s.frame));
     assert_eq!(new.clone().count(), whole + concealed + tainted, "{name}");
-    // Key frames: never two within the hold-off of the shortest round trip.
+    // Key frames: never two within the hold-off time of the shortest round trip.
     let floor = hold_off(link.delay * 2, FRAME_INTERVAL);
     for pair in world.key_frames_sent.windows(2) {
         assert!(pair[1].1.since(pair[0].1) >= floor, "{name}: {pair:?}");
     }
-    // Each loss heals: a whole key frame ends each run of frames that were not whole.
+    // Each loss is repaired: a complete key frame ends each run of incomplete frames.
     let mut broken = false;
     for frame in shown {
         let whole = frame.fidelity == Fidelity::Whole;
@@ -145,7 +145,7 @@ fn row(name: &str, link: &Impairment) -> String {
         broken = !whole;
     }
 
-    let delay = |s: &openuvr_lab::world::Shown| s.at.since(s.captured);
+    let delay = |s: &openuvr_lab::world::DisplayedFrame| s.at.since(s.captured);
     let whole_shown = new.filter(|s| s.fidelity == Fidelity::Whole);
     let mut delays: Vec<_> = whole_shown.map(delay).collect();
     delays.sort();
@@ -156,14 +156,14 @@ fn row(name: &str, link: &Impairment) -> String {
     let sum = |count: &dyn Fn(&FrameRecord) -> u32| -> u32 {
         world.records_of(player).iter().map(count).sum()
     };
-    let mended = format!(
-        "{:>8} {:>8} {:>6}",
+    let repair = format!(
+        "{:>8} {:>9} {:>6}",
         sum(&|r| r.cost.parity),
         sum(&|r| r.repaired.into()),
         sum(&|r| r.resent.into()),
     );
     format!(
-        "{name:<20} {whole:>5} {concealed:>9} {tainted:>7} {lost:>4} {:>10} {:>7} {:>7} {:>7} {mended}\n",
+        "{name:<20} {whole:>5} {concealed:>9} {tainted:>7} {lost:>4} {:>10} {:>7} {:>7} {:>7} {repair}\n",
         world.key_frames_sent.len(),
         at(50),
         at(99),
@@ -176,8 +176,8 @@ fn the_table_is_as_it_was() {
     let mut table = String::from(
         "600 frames              frames that were shown       key    capture to display, ms         \
          datagrams\n\
-         link                 whole concealed tainted lost     frames     p50     p99     max   \
-         parity repaired resent\n",
+         link                 whole concealed tainted lost     frames     p50     p99     max      \
+         FEC recovered   retx\n",
     );
     for (name, link) in links() {
         let _ = write!(table, "{}", row(name, &link));
@@ -188,6 +188,6 @@ fn the_table_is_as_it_was() {
     let known = std::fs::read_to_string(SNAPSHOT).unwrap_or_default();
     assert!(
         table == known,
-        "the table changed; if that is meant, rewrite it with UPDATE_SNAPSHOTS=1. Now:\n{table}\nbefore:\n{known}"
+        "the table changed; if that is intended, rewrite it with UPDATE_SNAPSHOTS=1. Now:\n{table}\nbefore:\n{known}"
     );
 }

@@ -1,6 +1,6 @@
-//! What parity and sending again make of lossy links: twenty seconds of 10 Mb/s at 60 frames a
-//! second over each, with and without. The counts are of one seed; the same run gives the same
-//! counts on every machine.
+//! FEC and retransmission on lossy links: twenty seconds of 10 Mb/s at 60 frames per second over
+//! each, with and without. The counts are of one seed; the same run gives the same counts on every
+//! machine.
 #![allow(
     clippy::print_stderr,
     clippy::print_stdout,
@@ -26,19 +26,19 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// What a run came to.
+/// Results of a run.
 #[derive(Debug)]
 struct Run {
-    /// Frames that were shown whole.
+    /// Complete frames.
     whole: u32,
-    /// Between two of them, once the loss was known: from the second second on.
+    /// Longest gap between two of them, once the loss is known: from the second second on.
     longest_gap: Duration,
-    /// From capture to display, the 99th percentile of them.
+    /// Their p99 latency from capture to display.
     p99: Duration,
-    /// Fragments that parity brought back, and that came because they were asked for.
+    /// Fragments recovered by FEC, and fragments retransmitted.
     repaired: u32,
     resent: u32,
-    /// Datagrams of parity.
+    /// FEC repair datagrams.
     parity: u32,
 }
 
@@ -84,9 +84,9 @@ fn lossy(delay: Duration, loss: f64) -> Impairment {
     }
 }
 
-/// A link that loses nothing costs nothing.
+/// A link without loss costs nothing.
 #[test]
-fn without_loss_there_is_no_parity_and_nothing_is_asked_for() {
+fn without_loss_there_is_no_fec_and_no_retransmission() {
     let run = run(&lossy(ms(1), 0.0), true, true);
     assert_eq!((run.whole, run.parity, run.resent), (FRAMES, 0, 0));
 }
@@ -103,7 +103,7 @@ fn one_percent_near_by() {
     }
 }
 
-/// An answer would come too late: parity alone must do.
+/// A retransmission would be too late: FEC must suffice.
 #[test]
 fn one_percent_twenty_milliseconds_away() {
     let link = lossy(ms(10), 0.01);
@@ -114,10 +114,10 @@ fn one_percent_twenty_milliseconds_away() {
     assert_eq!(run.resent, 0);
 }
 
-/// Twelve frames, then nothing moves: nothing but the protocol itself can repair the last of them. A key
-/// frame is sent for the first, and then only for what was lost.
+/// Twelve frames, then no motion: only the protocol itself can repair the last of them. One key
+/// frame is sent first, and further ones only for losses.
 #[test]
-fn bursts_of_frames_end_whole() {
+fn bursts_of_frames_are_repaired() {
     for (percent, whole) in [(1, 90), (5, 80), (20, 60)] {
         for seed in 1..=8 {
             let mut world = World::new(seed, SecondPlayer::Refuse);
@@ -141,7 +141,7 @@ fn bursts_of_frames_end_whole() {
 }
 
 #[test]
-fn what_overtakes_or_comes_twice_costs_no_frame() {
+fn reordering_and_duplication_cost_no_frame() {
     for seed in 1..=8 {
         let mut world = World::new(seed, SecondPlayer::Refuse);
         let link = Impairment {
@@ -180,8 +180,8 @@ fn two_percent_in_bursts() {
     assert!(run.p99 <= ms(8 + 20), "{run:?}");
 }
 
-/// Ten percent both ways, of a stream whose rate follows the link, while a person presses keys: what is
-/// lost is mended, and not taken for a full link.
+/// Ten percent loss both ways, for a stream with an adaptive bitrate, while keys are pressed:
+/// losses are repaired, and not mistaken for congestion.
 #[test]
 fn ten_percent_both_ways_cost_no_rate_and_no_frame() {
     for seed in 1..=6 {

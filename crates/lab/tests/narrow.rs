@@ -1,5 +1,5 @@
-//! What a rate that follows the link makes of narrow ones: twenty seconds of a game that would take
-//! 3 Mb/s at 60 frames/s, of which the last fifteen count.
+//! Adaptive bitrate on narrow links: twenty seconds of a game that would take 3 Mb/s at 60
+//! frames/s, of which the last fifteen count.
 #![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
 
 use std::time::Duration;
@@ -16,14 +16,14 @@ const SETTLED: u32 = 5;
 const SECONDS: u32 = 20;
 const COUNTED: u32 = SECONDS - SETTLED;
 
-/// What a run came to, once it had settled.
+/// Results of a run, once settled.
 #[derive(Debug)]
 struct Run {
-    /// Frames that were shown whole, a second.
+    /// Complete frames per second.
     whole: u32,
-    /// Of what the link carries, in percent.
+    /// Link utilisation, in percent.
     used: u64,
-    /// How long 90 % of the whole frames took at most, beyond the link's own delay.
+    /// p90 latency of complete frames, beyond the link's own delay.
     p90: Duration,
 }
 
@@ -83,7 +83,7 @@ fn a_narrow_link_is_used_and_its_queue_stays_short() {
     }
 }
 
-/// Where even the coarsest quantiser takes more than the link carries, frames are left out.
+/// If even the coarsest quantiser exceeds the link's rate, frames are skipped.
 #[test]
 fn one_megabit_shows_fewer_frames_but_shows_them() {
     for queue in [Queue::Bytes(75_000), Queue::Time(Duration::from_millis(40))] {
@@ -95,8 +95,8 @@ fn one_megabit_shows_fewer_frames_but_shows_them() {
     }
 }
 
-/// What is on its way in a long round trip is not what waits in a queue: it is no reason to hold
-/// frames back for ever.
+/// Data in flight on a long round trip is not a queue, and must not cause frames to be skipped
+/// permanently.
 #[test]
 fn a_round_trip_of_600_ms_is_no_full_queue() {
     for kbps in [1500, 2000, 3000] {

@@ -1,5 +1,5 @@
-//! Losses that are answered by intra refreshes: exactly the frames behind a recovery point
-//! count as whole. No parity and nothing sent again, so that there is something to answer.
+//! Losses answered by intra refreshes: exactly the frames after a recovery point count as complete.
+//! FEC and retransmission are disabled, so that losses occur.
 #![allow(
     clippy::print_stderr,
     clippy::print_stdout,
@@ -24,20 +24,20 @@ fn ms(ms: u64) -> Duration {
 
 fn world(seed: u64) -> World {
     let mut world = World::new(seed, SecondPlayer::Observe);
-    world.answer_by_refreshes(CLEAN_AFTER);
+    world.use_intra_refreshes(CLEAN_AFTER);
     world.parity = false;
     world.resend = false;
     world
 }
 
-/// Frames that came out whole at a client, in order.
+/// Complete frames at a client, in order.
 fn whole(world: &World, client: usize) -> Vec<u32> {
     let shown = world.machine(client).shown.iter();
     let whole = shown.filter(|s| s.fidelity == Fidelity::Whole);
     whole.map(|s| s.frame.0).collect()
 }
 
-/// What must have been whole, from what was lost and where refreshes began.
+/// The frames that must be complete, from the losses and the refreshes' starts.
 fn expected(world: &World, client: usize) -> Vec<u32> {
     let machine = world.machine(client);
     let captured = world.captured_for(client).iter();
@@ -46,7 +46,10 @@ fn expected(world: &World, client: usize) -> Vec<u32> {
     let mut expected = Vec::new();
     for frame in 1..=frames {
         let shown = machine.shown.iter().find(|s| s.frame.0 == frame);
-        let refresh = world.waves_sent.iter().find(|(begin, _)| begin.0 == frame);
+        let refresh = world
+            .refreshes_sent
+            .iter()
+            .find(|(begin, _)| begin.0 == frame);
         if shown.is_none_or(|s| s.fidelity == Fidelity::Concealed) {
             clean_from = None;
         } else if shown.is_some_and(|s| s.key_frame) {
@@ -63,7 +66,7 @@ fn expected(world: &World, client: usize) -> Vec<u32> {
 }
 
 #[test]
-fn frames_behind_a_refreshes_recovery_point_are_whole() {
+fn frames_after_a_recovery_point_are_complete() {
     let mut world = world(5);
     let player = world.connect(&Device::new(1, Role::Player).behind(&Impairment {
         delay: ms(20),
@@ -71,16 +74,16 @@ fn frames_behind_a_refreshes_recovery_point_are_whole() {
     }));
     world.rest(ms(300));
     world.frames(30);
-    world.set_deaf(player, true);
+    world.set_downstream_lost(player, true);
     world.frames(2);
-    world.set_deaf(player, false);
+    world.set_downstream_lost(player, false);
     world.frames(90);
     world.rest(ms(500));
     world.check_conservation(player);
-    let [(begin, after)] = world.waves_sent[..] else {
-        panic!("one loss, one refresh: {:?}", world.waves_sent);
+    let [(begin, after)] = world.refreshes_sent[..] else {
+        panic!("one loss, one refresh: {:?}", world.refreshes_sent);
     };
-    // It is known when the next frame came without the one that it builds on, and a way back later.
+    // The loss is detected when the next frame arrives without its reference, and known to the host half a round trip later.
     assert!((33..=37).contains(&begin.0), "{begin:?}");
     let clean = begin.0 + u32::from(after);
     let lost = whole(&world, player)
@@ -93,7 +96,7 @@ fn frames_behind_a_refreshes_recovery_point_are_whole() {
     assert!(!world.machine(player).is_broken());
 }
 
-/// Half a minute over a link that loses this share of the datagrams.
+/// Half a minute over a link with this loss.
 fn half_a_minute(mut world: World, loss: f64) -> (World, usize) {
     world.parity = false;
     world.resend = false;
@@ -111,12 +114,12 @@ fn half_a_minute(mut world: World, loss: f64) -> (World, usize) {
 }
 
 #[test]
-fn whatever_is_lost_no_frame_counts_too_early_and_none_too_late() {
+fn frames_are_complete_exactly_after_recovery_points() {
     for (seed, loss) in [(1, 0.0002), (2, 0.001), (3, 0.003), (4, 0.02)] {
         let (world, player) = half_a_minute(world(seed), loss);
         let whole = whole(&world, player);
         assert_eq!(whole, expected(&world, player), "loss {loss}");
-        let (refreshes, keys) = (world.waves_sent.len(), world.key_frames_sent.len());
+        let (refreshes, keys) = (world.refreshes_sent.len(), world.key_frames_sent.len());
         let (other, client) = half_a_minute(World::new(seed, SecondPlayer::Observe), loss);
         let by_keys = self::whole(&other, client).len();
         eprintln!(
@@ -126,24 +129,24 @@ fn whatever_is_lost_no_frame_counts_too_early_and_none_too_late() {
             other.key_frames_sent.len()
         );
         assert!(refreshes > 0);
-        // Refreshes get through where a loss comes once in many of them; else key frames are made.
+        // Refreshes complete if losses are rare; otherwise key frames are sent.
         assert_eq!(keys == 1, loss < 0.0005, "loss {loss}");
         assert!(
             by_keys > whole.len(),
-            "a key frame is through in one frame, a refresh in {CLEAN_AFTER}"
+            "a key frame completes in one frame, a refresh in {CLEAN_AFTER}"
         );
     }
 }
 
 #[test]
-fn who_joins_later_gets_a_key_frame_instead_of_a_refresh() {
+fn a_late_client_gets_a_key_frame_instead_of_a_refresh() {
     let mut world = world(9);
     let player = world.connect(&Device::new(1, Role::Player));
     world.rest(ms(300));
     world.frames(20);
-    world.set_deaf(player, true);
+    world.set_downstream_lost(player, true);
     world.frames(1);
-    world.set_deaf(player, false);
+    world.set_downstream_lost(player, false);
     world.frames(10);
     let observer = world.connect(&Device::new(2, Role::Observer));
     world.frames(60);
@@ -151,7 +154,7 @@ fn who_joins_later_gets_a_key_frame_instead_of_a_refresh() {
     let [_, (key, _)] = world.key_frames_sent[..] else {
         panic!("{:?}", world.key_frames_sent);
     };
-    assert_eq!(world.waves_sent.len(), 1);
+    assert_eq!(world.refreshes_sent.len(), 1);
     for client in [player, observer] {
         let first = whole(&world, client).into_iter().find(|frame| *frame > 21);
         assert_eq!(first, Some(key.0), "client {client}");

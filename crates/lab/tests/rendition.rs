@@ -1,5 +1,5 @@
-//! The rendition on the virtual clock, with sessions and links around it: where the host's media thread
-//! and this world once did two things, which of them is right.
+//! The rendition on the virtual clock, with sessions and links: cases in which the host's media
+//! thread and this world once differed, with the correct behaviour.
 #![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
 
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// A link that takes this much, and keeps this much more in its queue.
+/// A link with this rate and this queue.
 fn narrow(mbps: u64, bytes: u64) -> Impairment {
     Impairment {
         delay: ms(2),
@@ -29,7 +29,7 @@ fn narrow(mbps: u64, bytes: u64) -> Impairment {
     }
 }
 
-/// A world whose rate follows the link up to 20 Mb/s.
+/// A world with an adaptive bitrate of up to 20 Mb/s.
 fn adaptive(seed: u64, second: SecondPlayer) -> World {
     let mut world = World::new(seed, second);
     let max = Bitrate::from_mbps(20);
@@ -44,16 +44,16 @@ fn adaptive(seed: u64, second: SecondPlayer) -> World {
     world
 }
 
-/// Frames that ended at the host for this reason, in order.
+/// Frames dropped at the host for this reason, in order.
 fn dropped(world: &World, client: usize, cause: DropCause) -> Vec<FrameId> {
     let records = world.records_of(client).iter();
     let by = |o: Outcome| matches!(o, Outcome::Dropped { why, .. } if why == cause);
     records.filter(|r| by(r.outcome)).map(|r| r.frame).collect()
 }
 
-/// A picture that was held back is due although nothing moves: else a client would keep an old one.
+/// A picture skipped due to congestion is due even without motion; otherwise a client would keep an old one.
 #[test]
-fn the_last_picture_arrives_although_it_was_held_back() {
+fn the_last_skipped_picture_arrives() {
     let mut held_back_last = 0;
     for frames in 20..60 {
         let mut world = adaptive(1, SecondPlayer::Refuse);
@@ -72,10 +72,13 @@ fn the_last_picture_arrives_although_it_was_held_back() {
         assert_ne!(held(&world), newest);
         world.check_conservation(player);
     }
-    assert!(held_back_last > 5, "it happened {held_back_last} times");
+    assert!(
+        held_back_last > 5,
+        "the last picture was skipped {held_back_last} times"
+    );
 }
 
-/// A frame counts once against the rate, not once for each who takes it.
+/// A frame counts once against the rate, not once per subscriber.
 #[test]
 fn observers_cost_the_player_no_quality() {
     let coded = |observers: u8| {
@@ -95,9 +98,9 @@ fn observers_cost_the_player_no_quality() {
     assert_eq!(coded(2), alone);
 }
 
-/// A frame that an observer can't use yet ends for it, too.
+/// A frame that an observer can't use yet has an outcome for it, too.
 #[test]
-fn frames_before_an_observers_key_frame_end_at_the_host() {
+fn frames_before_an_observers_key_frame_are_dropped() {
     let mut world = World::new(3, SecondPlayer::Refuse);
     let player = world.connect(&Device::new(1, Role::Player));
     world.frames(60);
@@ -122,14 +125,14 @@ fn frames_before_an_observers_key_frame_end_at_the_host() {
     assert_eq!(awaited.last().map(|last| last.next()), Some(began.frame));
 }
 
-/// What a person did after a picture was captured is not in it.
+/// A picture does not echo input injected after its capture.
 #[test]
-fn a_frame_echoes_what_was_injected_before_its_capture() {
+fn a_frame_echoes_input_injected_before_its_capture() {
     let mut world = World::new(4, SecondPlayer::Refuse);
     let player = world.connect(&Device::new(1, Role::Player));
     for i in 0..20_u64 {
         world.frames(1);
-        world.step("between the capture and the first slice, and behind it");
+        world.step("between the capture and the first slice, and after it");
         let captured = world.now() + FRAME_INTERVAL / 2;
         world.rest(FRAME_INTERVAL / 2);
         assert_eq!(world.now(), captured);
@@ -150,9 +153,9 @@ fn a_frame_echoes_what_was_injected_before_its_capture() {
     }
 }
 
-/// What was learnt of one player's link is not true of the next.
+/// Estimates of one player's link do not apply to the next.
 #[test]
-fn the_next_players_rate_starts_anew() {
+fn the_next_players_rate_is_reset() {
     let mut world = adaptive(5, SecondPlayer::Refuse);
     let first = world.connect(&Device::new(1, Role::Player).behind(&narrow(3, 64 << 10)));
     world.play(Duration::from_secs(5));
@@ -166,7 +169,7 @@ fn the_next_players_rate_starts_anew() {
     assert!(sent > 15_000, "{sent} kb in the first second");
 }
 
-/// What the player's link can't take yet waits for it alone.
+/// Datagrams paced for the player's link are paced for the player only.
 #[test]
 fn an_observers_slices_do_not_wait_for_the_players_link() {
     let mut world = adaptive(6, SecondPlayer::Refuse);
@@ -175,7 +178,7 @@ fn an_observers_slices_do_not_wait_for_the_players_link() {
     let player = world.connect(&Device::new(1, Role::Player).over(schedule));
     let observer = world.connect(&Device::new(2, Role::Observer));
     world.play(Duration::from_secs(3));
-    world.step("key frames for who comes now: more than the link takes at once");
+    world.step("key frames for new subscribers: more than the link takes at once");
     for _ in 0..4 {
         let comes = world.connect(&Device::new(3, Role::Observer));
         world.play(Duration::from_millis(2500));
@@ -199,10 +202,10 @@ fn an_observers_slices_do_not_wait_for_the_players_link() {
     world.check_conservation(observer);
 }
 
-/// While something moves, the next frame is the key frame that is wished for: one more would fill a link
-/// of twice the rate with key frames.
+/// While something moves, the next frame is the requested key frame: an additional one would fill a
+/// link of twice the rate with key frames.
 #[test]
-fn a_key_frame_takes_the_place_of_a_frame_that_moves() {
+fn a_key_frame_replaces_a_moving_frame() {
     let mut world = World::new(7, SecondPlayer::Refuse);
     (world.parity, world.resend) = (false, false);
     let link = Impairment {
@@ -215,10 +218,10 @@ fn a_key_frame_takes_the_place_of_a_frame_that_moves() {
     let keys = world.key_frames_sent.len();
     assert!(keys > 20, "{keys}");
     assert_eq!(world.captured_for(player).len(), 600);
-    world.step("nothing moves: now it is sent for the wish alone");
-    world.set_deaf(player, true);
+    world.step("nothing moves: now it is sent only for the request");
+    world.set_downstream_lost(player, true);
     world.frames(1);
-    world.set_deaf(player, false);
+    world.set_downstream_lost(player, false);
     let before = world.repeated.len();
     world.rest(ms(500));
     assert!(world.repeated.len() > before);

@@ -1,11 +1,11 @@
-//! A session that carries more than one view of pictures, in the deterministic world: sound beside the
-//! picture, two views, poses that come back in frames.
+//! Sessions with several streams and views in the deterministic world: audio next to video, two
+//! views, poses echoed in frames.
 #![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
 
 use std::time::Duration;
 
 use openuvr_lab::link::{Impairment, Queue};
-use openuvr_lab::world::{Device, Machine, Shown, World};
+use openuvr_lab::world::{Device, DisplayedFrame, Machine, World};
 use openuvr_proto::client::ClientEvent;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::streams::AudioFormat;
@@ -32,33 +32,33 @@ fn link(delay: u64) -> Impairment {
     }
 }
 
-/// A player that plays sound, too, behind `link` both ways, for ten seconds.
-fn heard_over(seed: u64, link: &Impairment) -> (World, usize) {
+/// A player with audio, behind `link` both ways, for ten seconds.
+fn tone_over(seed: u64, link: &Impairment) -> (World, usize) {
     let mut world = World::new(seed, SecondPlayer::Refuse);
     let mut device = Device::new(1, Role::Player).behind(link);
-    device.hears = true;
+    device.with_audio = true;
     let player = world.connect(&device);
     world.frames(600);
     (world, player)
 }
 
-/// Payloads that were sent since the client knew of the stream, and neither came out nor were missed.
-fn on_their_way(world: &World, client: usize) -> u64 {
-    let heard = &world.machine(client).heard;
-    let known = heard.first.expect("it heard something") + heard.samples + heard.missing;
+/// Payloads sent since the client knew the stream that are neither played nor missing.
+fn payloads_in_flight(world: &World, client: usize) -> u64 {
+    let tone = &world.machine(client).received_tone;
+    let known = tone.first.expect("a received sample") + tone.samples + tone.missing;
     world.played_to(client) - known / SAMPLES
 }
 
 #[test]
 fn a_tone_arrives_sample_by_sample_on_a_good_link() {
-    let (world, player) = heard_over(1, &link(3));
-    let heard = &world.machine(player).heard;
-    assert_eq!(heard.missing, 0);
-    assert!(heard.samples > 9 * 48_000, "{}", heard.samples);
-    assert!(on_their_way(&world, player) <= 3);
-    // A payload is 2.5 ms long, and then 3 ms on its way; the first ones wait for the grant.
+    let (world, player) = tone_over(1, &link(3));
+    let tone = &world.machine(player).received_tone;
+    assert_eq!(tone.missing, 0);
+    assert!(tone.samples > 9 * 48_000, "{}", tone.samples);
+    assert!(payloads_in_flight(&world, player) <= 3);
+    // A payload is 2.5 ms long, and then in flight for 3 ms; the first ones wait for the grant.
     assert!(
-        heard.delays[10..]
+        tone.delays[10..]
             .iter()
             .all(|d| *d == Duration::from_micros(5500))
     );
@@ -82,16 +82,16 @@ fn a_tone_survives_loss_jitter_and_reordering() {
             jitter: ms(4),
             ..link(5)
         };
-        let (mut world, player) = heard_over(seed, &bad);
-        let heard = &world.machine(player).heard;
-        // Each payload is repeated until one in 10 000 is lost with all its repetitions; at first less
-        // is known of the link.
-        let gaps = heard.missing / SAMPLES;
+        let (mut world, player) = tone_over(seed, &bad);
+        let tone = &world.machine(player).received_tone;
+        // Each payload is repeated until its residual loss is below 1 in 10 000; at first the
+        // link's loss is unknown.
+        let gaps = tone.missing / SAMPLES;
         assert!(gaps <= 8, "seed {seed}: {gaps} payloads are missing");
-        assert!(heard.samples > 9 * 48_000, "{}", heard.samples);
-        assert!(on_their_way(&world, player) <= 16);
-        assert!(heard.longest_gap <= 2, "{}", heard.longest_gap);
-        let repaired = heard.samples + heard.missing;
+        assert!(tone.samples > 9 * 48_000, "{}", tone.samples);
+        assert!(payloads_in_flight(&world, player) <= 16);
+        assert!(tone.longest_gap <= 2, "{}", tone.longest_gap);
+        let repaired = tone.samples + tone.missing;
         assert_eq!(repaired % SAMPLES, 0);
         world.rest(ms(500));
         world.check_conservation(player);
@@ -99,19 +99,19 @@ fn a_tone_survives_loss_jitter_and_reordering() {
 }
 
 #[test]
-fn who_does_not_ask_for_sound_or_a_second_view_gets_none() {
+fn audio_and_second_views_are_sent_only_on_request() {
     let mut world = World::new(1, SecondPlayer::Observe);
     world.show_two_views();
     let plain = world.connect(&Device::new(1, Role::Player).behind(&link(3)));
-    let mut hears = Device::new(2, Role::Observer).behind(&link(3));
-    hears.hears = true;
-    let hears = world.connect(&hears);
+    let mut with_audio = Device::new(2, Role::Observer).behind(&link(3));
+    with_audio.with_audio = true;
+    let with_audio = world.connect(&with_audio);
     world.frames(60);
     world.rest(ms(300));
-    assert_eq!(world.machine(plain).heard.samples, 0);
+    assert_eq!(world.machine(plain).received_tone.samples, 0);
     assert_eq!(world.played_to(plain), 0);
-    assert!(world.machine(hears).heard.samples > 40_000);
-    for client in [plain, hears] {
+    assert!(world.machine(with_audio).received_tone.samples > 40_000);
+    for client in [plain, with_audio] {
         let shown = &world.machine(client).shown;
         assert!(shown.iter().all(|shown| shown.view == ViewId::FIRST));
         assert_eq!(world.captured_of(client, RIGHT), []);
@@ -121,30 +121,31 @@ fn who_does_not_ask_for_sound_or_a_second_view_gets_none() {
     assert!(!world.events_of(plain).iter().any(streams));
 }
 
-/// When each frame was shown.
+/// Display time of each frame.
 fn times(machine: &Machine) -> Vec<(FrameId, Instant)> {
     machine.shown.iter().map(|s| (s.frame, s.at)).collect()
 }
 
 #[test]
 fn sound_delays_no_frame() {
-    let shown = |link: &Impairment, hears: bool| {
+    let shown = |link: &Impairment, with_audio: bool| {
         let mut world = World::new(3, SecondPlayer::Refuse);
         let mut device = Device::new(1, Role::Player).behind(link);
-        device.hears = hears;
+        device.with_audio = with_audio;
         let player = world.connect(&device);
         world.frames(300);
         world.rest(ms(300));
-        let heard = world.machine(player).heard.samples;
-        assert_eq!(heard > 0, hears);
-        assert_eq!(world.machine(player).heard.missing, 0);
+        let tone = world.machine(player).received_tone.samples;
+        assert_eq!(tone > 0, with_audio);
+        assert_eq!(world.machine(player).received_tone.missing, 0);
         times(world.machine(player))
     };
-    // On a link with room for both, not by a nanosecond.
+    // On a link with capacity for both, no delay at all.
     let roomy = link(3);
     assert_eq!(shown(&roomy, true), shown(&roomy, false));
-    // On one of 30 Mb/s datagrams wait for each other in the queue: a frame of 20 kB waits for the three of
-    // sound (560 bytes each, 0.15 ms) that come between its own, the key frame and what it delays for more.
+    // On a link of 30 Mb/s datagrams share the queue: a frame of 20 kB waits for the three audio
+    // datagrams (560 bytes each, 0.15 ms) that are interleaved with it, and longer next to a key
+    // frame.
     let narrow = Impairment {
         rate: Some(Bitrate::from_mbps(30)),
         queue: Queue::Bytes(1 << 20),
@@ -160,21 +161,21 @@ fn sound_delays_no_frame() {
     }
 }
 
-/// A player that shows two views behind `link`, after `frames` of each.
+/// A player with two views behind `link`, after `frames` of each.
 fn two_eyes(seed: u64, link: &Impairment, frames: u32) -> (World, usize) {
     let mut world = World::new(seed, SecondPlayer::Refuse);
     world.show_two_views();
     let mut device = Device::new(1, Role::Player).behind(link);
-    device.sees_both = true;
+    device.two_views = true;
     let player = world.connect(&device);
-    // The second view begins when it was granted.
+    // The second view starts once it is granted.
     world.rest(ms(100));
     world.frames(frames);
     world.rest(ms(500));
     (world, player)
 }
 
-fn of(machine: &Machine, view: ViewId) -> impl Iterator<Item = &Shown> {
+fn of(machine: &Machine, view: ViewId) -> impl Iterator<Item = &DisplayedFrame> {
     machine.shown.iter().filter(move |shown| shown.view == view)
 }
 
@@ -196,7 +197,7 @@ fn two_views_of_a_stream_are_shown_side_by_side() {
 }
 
 #[test]
-fn each_view_is_repaired_and_reported_by_itself() {
+fn each_view_is_repaired_and_reported_separately() {
     for seed in 0..4 {
         let lossy = Impairment {
             loss: 0.03,
@@ -217,7 +218,7 @@ fn each_view_is_repaired_and_reported_by_itself() {
 }
 
 #[test]
-fn frames_say_with_which_pose_they_were_drawn() {
+fn frames_name_the_pose_they_were_drawn_with() {
     let mut world = World::new(1, SecondPlayer::Observe);
     world.draws_poses = true;
     let player = world.connect(&Device::new(1, Role::Player).behind(&link(3)));
@@ -243,7 +244,7 @@ fn frames_say_with_which_pose_they_were_drawn() {
         let place = ids.iter().position(|id| *id == echo.pose).unwrap();
         assert_eq!(echo.at, poses[place]);
         assert_eq!(echo.display, Some(PeerInstant(shown.captured.0)));
-        // What the client says of the frame reached the host's books.
+        // The client's report of the frame reached the host's records.
         let records = world.records_of(player).iter();
         let record = records.rev().find(|r| r.frame == shown.frame).unwrap();
         assert_eq!(record.pose, Some(echo.pose));
@@ -266,6 +267,6 @@ fn frames_say_with_which_pose_they_were_drawn() {
     );
     assert!(
         watched.iter().all(|s| s.views == views),
-        "who watches sees from there, too"
+        "observers see from the same pose"
     );
 }

@@ -1,5 +1,5 @@
-//! Sessions of a host and its clients in the deterministic world: who may do what, what ends how,
-//! and what arrives although the link loses it.
+//! Sessions of a host and its clients in the deterministic world: roles, ends of sessions, and
+//! delivery despite losses.
 #![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
 
 use std::time::Duration;
@@ -42,7 +42,7 @@ fn all_whole(machine: &Machine) -> bool {
     machine.lost.is_empty() && machine.shown.iter().all(|s| s.fidelity == Fidelity::Whole)
 }
 
-/// The roles that a client was granted, in order.
+/// The roles granted to a client, in order.
 fn roles(world: &World, client: usize) -> Vec<Role> {
     let granted = |event: &ClientEvent| match event {
         ClientEvent::Granted { role, host, .. } => {
@@ -55,7 +55,7 @@ fn roles(world: &World, client: usize) -> Vec<Role> {
 }
 
 #[test]
-fn on_a_perfect_link_all_is_whole_with_one_key_frame() {
+fn a_perfect_link_needs_one_key_frame() {
     let mut world = World::new(1, SecondPlayer::Refuse);
     let player = world.connect(&Device::new(1, Role::Player));
     world.step("a minute's worth of a second");
@@ -71,12 +71,12 @@ fn on_a_perfect_link_all_is_whole_with_one_key_frame() {
 }
 
 #[test]
-fn a_link_that_is_dead_for_half_a_second_comes_back_clean() {
+fn an_outage_of_half_a_second_is_repaired() {
     let mut world = World::new(3, SecondPlayer::Refuse);
     let schedule = ImpairmentSchedule::from(loss(0.0))
         .then(ms(1000), loss(1.0))
         .then(ms(1500), loss(0.0));
-    // What was lost last would be asked for when the link is back.
+    // The last losses would be requested when the link is restored.
     world.resend = false;
     let player = world.connect(&Device::new(1, Role::Player).over(schedule));
     let begin = world.now();
@@ -92,8 +92,8 @@ fn a_link_that_is_dead_for_half_a_second_comes_back_clean() {
         0,
         "nothing crosses a dead link"
     );
-    let whole = |s: &&openuvr_lab::world::Shown| s.fidelity == Fidelity::Whole;
-    // 60 a second; the picture is clean again within 200 ms.
+    let whole = |s: &&openuvr_lab::world::DisplayedFrame| s.fidelity == Fidelity::Whole;
+    // 60 per second; the picture is clean again within 200 ms.
     assert!(between(0, 980).filter(whole).count() >= 55);
     let after: Vec<_> = between(1700, 3000).collect();
     assert!(
@@ -112,11 +112,14 @@ fn a_lost_last_frame_is_repaired_although_nothing_moves() {
         let player = world.connect(&Device::new(1, Role::Player).behind(&loss(0.0)));
         world.frames(10);
         world.step("the last frames vanish, and then nothing moves");
-        world.set_deaf(player, true);
+        world.set_downstream_lost(player, true);
         world.frames(frames_lost);
-        world.set_deaf(player, false);
-        assert!(!world.machine(player).is_broken(), "nothing told of them");
-        world.step("a beacon tells of them, and the still picture is sent again");
+        world.set_downstream_lost(player, false);
+        assert!(
+            !world.machine(player).is_broken(),
+            "they are not announced yet"
+        );
+        world.step("a beacon announces them, and the still picture is retransmitted");
         world.rest(ms(300));
         assert!(!world.machine(player).is_broken());
         assert_eq!(world.key_frames_sent.len(), 2);
@@ -146,14 +149,14 @@ fn observers_cost_one_key_frame_in_two_seconds() {
     let second = world.connect(&Device::new(3, Role::Observer).behind(&loss(0.2)));
     world.frames(600);
     world.step("one of them dies");
-    world.set_dead(first, true);
+    world.set_link_down(first, true);
     world.frames(600);
     world.rest(Duration::from_secs(3));
 
     let key_frames = &world.key_frames_sent;
     assert!(
         key_frames.len() > 5,
-        "the observers did ask: {key_frames:?}"
+        "the observers did request them: {key_frames:?}"
     );
     for pair in key_frames[1..].windows(2) {
         assert!(
@@ -162,14 +165,14 @@ fn observers_cost_one_key_frame_in_two_seconds() {
         );
     }
     assert!(all_whole(world.machine(player)));
-    // Each of their key frames is a frame more at most, where it came between two that moved.
+    // Each of their key frames adds at most one frame, between two moving ones.
     let captured = world.captured_for(player).len();
     assert_eq!(world.machine(player).shown.len(), captured);
     assert!(
         (1260..=1260 + key_frames.len()).contains(&captured),
         "{captured}"
     );
-    let late = |s: &&openuvr_lab::world::Shown| s.at.since(s.captured) > ms(3);
+    let late = |s: &&openuvr_lab::world::DisplayedFrame| s.at.since(s.captured) > ms(3);
     assert_eq!(world.machine(player).shown.iter().filter(late).count(), 0);
     assert_eq!(world.ended.len(), 1);
     assert_eq!(world.ended[0].0, world.session(first));
@@ -185,11 +188,14 @@ fn observers_cost_one_key_frame_in_two_seconds() {
     };
     assert_eq!(unreported(player), 0);
     assert_eq!(unreported(second), 0);
-    assert!(unreported(first) > 0, "until the host knew that it is dead");
+    assert!(
+        unreported(first) > 0,
+        "until the host detected that it is dead"
+    );
 }
 
 #[test]
-fn a_second_player_is_refused_and_hears_it_even_over_a_bad_link() {
+fn a_second_player_is_refused_even_over_a_bad_link() {
     for seed in 0..20 {
         let mut world = World::new(seed, SecondPlayer::Refuse);
         let first = world.connect(&Device::new(1, Role::Player));
@@ -226,7 +232,7 @@ fn a_second_player_may_take_over() {
     let first = world.connect(&Device::new(1, Role::Player));
     world.input(first, key(30, true));
     world.rest(ms(100));
-    world.step("the second asks for the role");
+    world.step("the second requests the role");
     let mut device = Device::new(2, Role::Player);
     device.take_over = true;
     let second = world.connect(&device);
@@ -234,7 +240,7 @@ fn a_second_player_may_take_over() {
     assert_eq!(roles(&world, first), [Role::Player, Role::Observer]);
     assert_eq!(roles(&world, second), [Role::Player]);
     assert_eq!(world.role_changes, [(world.session(first), Role::Observer)]);
-    assert_eq!(world.released.len(), 1, "what the first held is released");
+    assert_eq!(world.released.len(), 1, "the first one's keys are released");
     world.step("a third watches; a fourth takes over, and the second can't even watch");
     let third = world.connect(&Device::new(3, Role::Observer));
     device.number = 4;
@@ -246,7 +252,7 @@ fn a_second_player_may_take_over() {
     assert_eq!(world.events_of(second).last(), Some(&ended));
 }
 
-/// Why a client was told to watch, as often as it was granted a role.
+/// Why a client is an observer, for each granted role.
 fn watching(world: &World, client: usize) -> Vec<Option<WatchReason>> {
     let granted = |event: &ClientEvent| match event {
         ClientEvent::Granted { watching, .. } => Some(*watching),
@@ -273,7 +279,7 @@ fn a_displaced_player_gets_the_role_back() {
     assert_eq!(watching(&world, first), [None, Some(TakenOver)]);
     assert_eq!(watching(&world, patient), [Some(PlayerPresent)]);
     assert_eq!(watching(&world, viewer), [Some(Requested)]);
-    world.step("what an observer types goes nowhere, also when it plays again");
+    world.step("an observer's input is discarded, also once it plays again");
     world.input(second, key(30, true));
     world.input(second, key(30, false));
     world.rest(ms(100));
@@ -291,7 +297,7 @@ fn a_displaced_player_gets_the_role_back() {
     world.rest(ms(100));
     let typed: Vec<_> = world.injected.iter().map(|(_, event)| *event).collect();
     assert_eq!(typed, [key(31, true), key(31, false)]);
-    world.step("then the one before it, and then whoever waited; who came to watch watches");
+    world.step("then the previous one, and then the waiting client; a client that asked to observe stays observer");
     world.goodbye(second);
     world.rest(ms(100));
     assert_eq!(
@@ -307,13 +313,13 @@ fn a_displaced_player_gets_the_role_back() {
 }
 
 #[test]
-fn a_player_who_connects_again_finds_its_role() {
+fn a_reconnecting_player_keeps_its_role() {
     let mut world = World::new(22, SecondPlayer::Observe);
     let first = world.connect(&Device::new(1, Role::Player));
     let waits = world.connect(&Device::new(2, Role::Player));
     world.frames(10);
-    world.step("its program was restarted and never said goodbye");
-    world.set_dead(first, true);
+    world.step("its program was restarted without ending the session");
+    world.set_link_down(first, true);
     let again = world.connect(&Device::new(1, Role::Player));
     world.rest(ms(100));
     assert_eq!(roles(&world, again), [Role::Player]);
@@ -321,19 +327,19 @@ fn a_player_who_connects_again_finds_its_role() {
         watching(&world, waits),
         [Some(WatchReason::TakeOverRefused)]
     );
-    world.step("its link is cut for good");
-    world.set_dead(again, true);
+    world.step("its link is cut permanently");
+    world.set_link_down(again, true);
     world.rest(ms(20_000));
     assert_eq!(roles(&world, waits), [Role::Observer, Role::Player]);
 }
 
 #[test]
-fn a_device_that_connects_again_replaces_its_session() {
+fn a_reconnecting_device_replaces_its_session() {
     let mut world = World::new(6, SecondPlayer::Refuse);
     let first = world.connect(&Device::new(1, Role::Player));
     world.frames(10);
-    world.step("the client was restarted; its old session never said goodbye");
-    world.set_dead(first, true);
+    world.step("the client was restarted without ending its old session");
+    world.set_link_down(first, true);
     world.frames(10);
     let again = world.connect(&Device::new(1, Role::Player));
     world.frames(60);
@@ -360,7 +366,7 @@ fn a_silent_player_holds_no_key() {
     world.rest(ms(700));
     let silent_since = world.now();
     world.step("the cable is pulled while a key is down");
-    world.set_dead(player, true);
+    world.set_link_down(player, true);
     world.rest(Duration::from_secs(7));
     let released = world.released[0].since(silent_since);
     assert!(released <= ms(1500), "{released:?}");
@@ -381,7 +387,7 @@ fn goodbyes_end_sessions_at_once() {
     let quit = Ending::Goodbye(GoodbyeReason::Quit);
     assert_eq!(world.ended[0].1, quit);
     assert_eq!(world.released.len(), 1);
-    world.step("a client that leaves before it was answered");
+    world.step("a client that leaves before the answer");
     let hasty = world.connect(&Device::new(2, Role::Player).behind(&loss(0.0)));
     world.goodbye(hasty);
     world.rest(ms(10));
@@ -395,7 +401,7 @@ fn goodbyes_end_sessions_at_once() {
 }
 
 #[test]
-fn each_input_event_arrives_once_in_order_whatever_is_lost() {
+fn input_arrives_once_and_in_order_despite_losses() {
     for (seed, lost) in [(9, 0.05), (10, 0.2), (11, 0.4)] {
         let mut world = World::new(seed, SecondPlayer::Refuse);
         let link = Impairment {
@@ -463,7 +469,7 @@ fn head(x: f32) -> Pose {
 }
 
 #[test]
-fn the_newest_pose_wins_whatever_is_lost_or_overtaken() {
+fn the_newest_pose_wins_despite_loss_and_reordering() {
     for (seed, lost) in [(15, 0.0), (16, 0.2), (17, 0.5)] {
         let mut world = World::new(seed, SecondPlayer::Refuse);
         let link = Impairment {
@@ -488,7 +494,7 @@ fn the_newest_pose_wins_whatever_is_lost_or_overtaken() {
             }
         }
         assert!(seen.is_sorted_by_key(|(id, _)| id.0), "never an older one");
-        // One pose a millisecond: it has the number of its place.
+        // One pose per millisecond: its number is its position.
         assert!(
             seen.iter()
                 .all(|(id, x)| f64::from(*x) + 1.0 == f64::from(id.0))
@@ -496,7 +502,7 @@ fn the_newest_pose_wins_whatever_is_lost_or_overtaken() {
         seen.dedup();
         let arrived = seen.len() as f64 / 1000.0;
         assert!(arrived > (1.0 - lost) * 0.4, "{arrived} of {lost}");
-        world.step("the link is idle: only the last can still be on its way");
+        world.step("the link is idle: only the last can still be in flight");
         world.rest(ms(50));
         let newest = world.posed().map(|posed| posed.id);
         assert!(
@@ -507,7 +513,7 @@ fn the_newest_pose_wins_whatever_is_lost_or_overtaken() {
 }
 
 #[test]
-fn poses_are_bounded_and_those_of_the_player_alone() {
+fn poses_are_bounded_and_only_the_players() {
     let mut world = World::new(18, SecondPlayer::TakeOver);
     let first = world.connect(&Device::new(1, Role::Player));
     world.rest(ms(100));
@@ -529,7 +535,7 @@ fn poses_are_bounded_and_those_of_the_player_alone() {
     device.take_over = true;
     let second = world.connect(&device);
     world.rest(ms(100));
-    assert_eq!(world.posed(), None, "it has said nothing yet");
+    assert_eq!(world.posed(), None, "it has sent no pose yet");
     world.pose(first, head(1.0));
     world.pose(second, head(2.0));
     world.rest(ms(10));
@@ -540,7 +546,7 @@ fn poses_are_bounded_and_those_of_the_player_alone() {
 }
 
 #[test]
-fn the_pointers_shape_and_place_arrive_whatever_is_lost() {
+fn pointer_shape_and_position_arrive_despite_losses() {
     let mut world = World::new(12, SecondPlayer::Refuse);
     let player = world.connect(&Device::new(1, Role::Player).behind(&loss(0.2)));
     world.frames(30);
@@ -572,7 +578,7 @@ fn the_pointers_shape_and_place_arrive_whatever_is_lost() {
 }
 
 #[test]
-fn a_hidden_source_is_told_to_all_and_so_is_its_return() {
+fn a_hidden_source_and_its_return_are_announced() {
     let mut world = World::new(14, SecondPlayer::Observe);
     let player = world.connect(&Device::new(1, Role::Player).behind(&loss(0.2)));
     world.frames(5);
@@ -584,19 +590,19 @@ fn a_hidden_source_is_told_to_all_and_so_is_its_return() {
     world.source_shown(true);
     world.rest(Duration::from_secs(2));
     for client in [player, late] {
-        let told = world
+        let reported = world
             .events_of(client)
             .iter()
             .filter_map(|event| match event {
                 ClientEvent::SourceShown(shown) => Some(*shown),
                 _ => None,
             });
-        assert_eq!(told.collect::<Vec<_>>(), [false, true]);
+        assert_eq!(reported.collect::<Vec<_>>(), [false, true]);
     }
 }
 
 #[test]
-fn motion_to_photon_is_the_truth_although_clocks_drift() {
+fn motion_to_photon_is_correct_despite_clock_drift() {
     for ppm in [-50, 0, 50] {
         let mut world = World::new(13, SecondPlayer::Refuse);
         let mut device = Device::new(1, Role::Player).behind(&loss(0.01));
@@ -611,7 +617,7 @@ fn motion_to_photon_is_the_truth_although_clocks_drift() {
         let motion: Vec<_> = motion.collect();
         assert!(motion.len() > 80, "{}", motion.len());
         for (computed, truth) in motion {
-            // A clock that runs too fast measures too much, and nothing can be done about it.
+            // A clock that runs fast measures too much, which cannot be corrected.
             let drift = truth * 50 / 1_000_000;
             assert!(computed.abs_diff(truth) <= Duration::from_micros(1) + drift);
             assert!(truth >= ms(3), "a link of 3 ms each way was between");
@@ -619,9 +625,9 @@ fn motion_to_photon_is_the_truth_although_clocks_drift() {
     }
 }
 
-/// Reports take little of the link however many are on their way, and none is lost for good.
+/// Reports take little of the link regardless of the number in flight, and none is lost permanently.
 #[test]
-fn reports_take_little_however_far_away_the_host_is() {
+fn reports_take_little_at_any_distance() {
     for (delay, lost, most) in [
         (1, 0.0, 60),
         (300, 0.0, 120),
@@ -655,14 +661,14 @@ fn reports_take_little_however_far_away_the_host_is() {
 }
 
 #[test]
-fn a_tap_whose_release_is_late_does_not_repeat() {
+fn a_tap_with_a_late_release_does_not_repeat() {
     let mut world = World::new(17, SecondPlayer::Refuse);
     let player = world.connect(&Device::new(1, Role::Player));
     world.rest(ms(500));
-    world.step("a tap whose release the link holds back");
+    world.step("a tap with a release delayed by the link");
     world.input(player, key(14, true));
     world.rest(ms(10));
-    world.set_dead(player, true);
+    world.set_link_down(player, true);
     let stopped_at = world.now();
     world.input(player, key(14, false));
     world.rest(ms(350));
@@ -673,7 +679,7 @@ fn a_tap_whose_release_is_late_does_not_repeat() {
         at.since(stopped_at) <= ms(100),
         "{at:?}, dead since {stopped_at:?}"
     );
-    world.set_dead(player, false);
+    world.set_link_down(player, false);
     world.rest(ms(500));
     let injected: Vec<_> = world.injected.iter().map(|(_, event)| *event).collect();
     assert_eq!(injected, [key(14, true), key(14, false)]);
@@ -697,7 +703,7 @@ fn a_held_key_repeats_over_a_still_picture_and_a_bad_link() {
         assert_eq!(world.repeats, [], "nothing is drawn, and the key repeats");
         world.input(player, key(108, false));
         world.rest(ms(500));
-        // Who holds nothing says no more than before.
+        // A client without held keys sends no more than before.
         let holding = world.upstream(player);
         world.rest(ms(3000));
         let idle = world.upstream(player);

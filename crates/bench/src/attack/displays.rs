@@ -1,4 +1,4 @@
-//! Two sessions of one account: whether the application of one can look at the display of the other, and type there.
+//! Two sessions of one account: whether the application of one can capture the display of the other, and type there.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,9 @@ use anyhow::{Context as _, Result};
 use openuvr_proto::control::ticket::{SessionUuid, TicketSigner};
 use serde_json::Value;
 
-use super::intruder::{self, Came, Cookie, REPORT, Try, WAYS, number_of, reach};
+use super::intruder::{
+    self, Attempt, AttemptResult, Cookie, REPORT, SOCKET_KINDS, number_of, reach,
+};
 use super::table::{Figures, Judged, Row};
 use crate::child::Child;
 use crate::pair::{TemporaryDir, wait_for};
@@ -18,12 +20,12 @@ use crate::programs::{openuvr, own, program};
 /// Why an attack that needs a session was not tried.
 pub(super) const NO_XVFB: &str = "not tried: Xvfb is not installed";
 
-/// Whether this machine has what a session's display needs.
+/// Whether this machine can run a session's display.
 pub(super) fn has_xvfb() -> bool {
     Command::new("Xvfb").arg("-help").output().is_ok()
 }
 
-/// Whether it has what a sandbox needs.
+/// Whether it can run a sandbox.
 fn has_sandbox() -> bool {
     let tried = Command::new("bwrap")
         .args(["--unshare-user", "--unshare-pid", "--ro-bind", "/", "/"])
@@ -32,7 +34,7 @@ fn has_sandbox() -> bool {
     tried.is_ok_and(|tried| tried.status.success())
 }
 
-/// Starts a session, and beside it one after the other whose application wants to reach its display.
+/// Starts a session, and next to it, one after the other, sessions with an application that tries to reach its display.
 ///
 /// # Errors
 /// A session can't be started, or ended.
@@ -59,9 +61,9 @@ pub(super) fn attack(name: String, stop: &AtomicBool) -> Result<Row> {
     if has_sandbox() {
         ways.push(("sandbox", vec!["--sandbox", readable.as_str()]));
     }
-    let mut found = Found {
+    let mut found = AttemptCounts {
         sandbox: ways.len() > 1,
-        ..Found::default()
+        ..AttemptCounts::default()
     };
     for (name, more) in ways {
         if stop.load(Ordering::Relaxed) {
@@ -70,7 +72,7 @@ pub(super) fn attack(name: String, stop: &AtomicBool) -> Result<Row> {
         let mut session = Session::start(dir.path(), name, &more, &words)?;
         found.count(&session.tries()?);
     }
-    // It was there all the time.
+    // The first session must have run all the time.
     found.is_there = is_there && shown.is_reached(number)?;
     shown.child.check()?;
     let struck = found.tries;
@@ -79,26 +81,26 @@ pub(super) fn attack(name: String, stop: &AtomicBool) -> Result<Row> {
 
 /// The results of the attempts.
 #[derive(Default)]
-struct Found {
-    /// Those that have to be refused: all at the other display, and those without a cookie at the own one.
+struct AttemptCounts {
+    /// Attempts that must be refused: all at the other display, and those without a cookie at its own.
     tries: u64,
     refused: u64,
     looked: u64,
     typed: u64,
-    /// Tries of sessions at their own display with its cookie, which have to succeed, and those that did.
+    /// Control attempts, at the session's own display with its cookie, which must succeed, and successes.
     controls: u64,
     reached: u64,
-    /// A client with the cookie of the other display can connect to it.
+    /// Whether a client with the cookie of the other display can connect to it.
     is_there: bool,
     sandbox: bool,
 }
 
-impl Found {
-    fn count(&mut self, tries: &[Try]) {
+impl AttemptCounts {
+    fn count(&mut self, tries: &[Attempt]) {
         for one in tries {
             let (looked, typed) = match one.came {
-                Came::In { looked, typed } => (looked, typed),
-                Came::NoSocket | Came::Refused => (false, false),
+                AttemptResult::In { looked, typed } => (looked, typed),
+                AttemptResult::NoSocket | AttemptResult::Refused => (false, false),
             };
             if one.own && one.cookie {
                 self.controls += 1;
@@ -106,7 +108,7 @@ impl Found {
                 continue;
             }
             self.tries += 1;
-            self.refused += u64::from(!matches!(one.came, Came::In { .. }));
+            self.refused += u64::from(!matches!(one.came, AttemptResult::In { .. }));
             self.looked += u64::from(looked);
             self.typed += u64::from(typed);
         }
@@ -116,9 +118,9 @@ impl Found {
         let proves = self.is_there && self.tries > 0 && self.reached == self.controls;
         let beside = match self.sandbox {
             true => "",
-            false => ", without --sandbox alone, since bubblewrap makes none here",
+            false => ", only without --sandbox, since bubblewrap does not work here",
         };
-        let Found {
+        let AttemptCounts {
             tries,
             refused,
             looked,
@@ -126,17 +128,15 @@ impl Found {
             ..
         } = self;
         let words = match (proves, refused == tries) {
-            (true, true) => format!("{refused} of {tries} tries refused{beside}"),
+            (true, true) => format!("{refused} of {tries} attempts refused{beside}"),
             (_, false) => format!(
-                "{refused} of {tries} tries refused: {looked} looked, {typed} typed{beside}"
+                "{refused} of {tries} attempts refused: {looked} captured, {typed} typed{beside}"
             ),
             (false, true) if !self.is_there => {
-                "it proves nothing: no client can connect to the display, not even with its cookie"
+                "inconclusive: no client can connect to the display, not even with its cookie"
                     .to_owned()
             }
-            (false, true) => {
-                "it proves nothing: a session does not reach its own display".to_owned()
-            }
+            (false, true) => "inconclusive: a session does not reach its own display".to_owned(),
         };
         Judged {
             words,
@@ -145,7 +145,7 @@ impl Found {
     }
 }
 
-/// A session, and the home of its application. No portal has its ticket key.
+/// A session, and the home directory of its application. No portal has its ticket key.
 struct Session {
     child: Child,
     folder: PathBuf,
@@ -156,8 +156,8 @@ impl Session {
     fn start(dir: &Path, name: &str, more: &[&str], application: &[String]) -> Result<Session> {
         let place = dir.join(name);
         fs::create_dir(&place).with_context(|| format!("can't make {}", place.display()))?;
-        let signer = TicketSigner::generate().context("the system gives no random numbers")?;
-        let id = SessionUuid::generate().context("the system gives no random numbers")?;
+        let signer = TicketSigner::generate().context("no random numbers from the system")?;
+        let id = SessionUuid::generate().context("no random numbers from the system")?;
         let home = place.join("home");
         let mut command = openuvr("session")?;
         command
@@ -180,31 +180,31 @@ impl Session {
         })
     }
 
-    /// The number of its display, once it runs.
+    /// Waits for the display to start; its number.
     fn display(&mut self) -> Result<u32> {
         let file = self.folder.join("running.json");
-        wait_for(&mut self.child, "say which display it has", |_| {
-            let told: Value = serde_json::from_slice(&fs::read(&file).ok()?).ok()?;
-            number_of(told["display"].as_str()?)
+        wait_for(&mut self.child, "report its display", |_| {
+            let report: Value = serde_json::from_slice(&fs::read(&file).ok()?).ok()?;
+            number_of(report["display"].as_str()?)
         })
     }
 
     /// Whether a client with its cookie can connect by both sockets, read the picture and type.
     fn is_reached(&self, display: u32) -> Result<bool> {
         let cookie = Cookie::read(&self.folder.join("xauthority"))?;
-        let whole = Came::In {
+        let whole = AttemptResult::In {
             looked: true,
             typed: true,
         };
-        Ok(WAYS
+        Ok(SOCKET_KINDS
             .iter()
             .all(|way| reach(display, *way, Some(&cookie)) == whole))
     }
 
-    /// What its application says of its tries.
-    fn tries(&mut self) -> Result<Vec<Try>> {
+    /// Waits for the application's report of its attempts.
+    fn tries(&mut self) -> Result<Vec<Attempt>> {
         let file = self.home.join(REPORT);
-        wait_for(&mut self.child, "say what it tried", |_| {
+        wait_for(&mut self.child, "report its attempts", |_| {
             serde_json::from_slice(&fs::read(&file).ok()?).ok()
         })
     }
@@ -212,7 +212,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // It ends its display and its application by itself.
+        // The session stops its display and its application.
         self.child.stop_by_itself();
     }
 }
@@ -220,18 +220,18 @@ impl Drop for Session {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attack::intruder::Way;
+    use crate::attack::intruder::SocketKind;
 
-    fn tries(own: Came, other: Came) -> Vec<Try> {
+    fn tries(own: AttemptResult, other: AttemptResult) -> Vec<Attempt> {
         let all = [(true, false), (true, true), (false, false), (false, true)];
         let came = |(of_own, cookie)| match (of_own, cookie) {
             (true, true) => own,
-            (true, false) => Came::Refused,
+            (true, false) => AttemptResult::Refused,
             (false, _) => other,
         };
-        let one = |(of_own, cookie)| Try {
+        let one = |(of_own, cookie)| Attempt {
             own: of_own,
-            way: Way::Abstract,
+            way: SocketKind::Abstract,
             cookie,
             came: came((of_own, cookie)),
         };
@@ -239,32 +239,36 @@ mod tests {
     }
 
     #[test]
-    fn who_is_let_in_is_told_and_so_is_a_control_that_failed() {
-        let whole = Came::In {
+    fn refused_attempts_and_failed_controls_are_reported() {
+        let whole = AttemptResult::In {
             looked: true,
             typed: true,
         };
         let judged = |own, other, is_there| {
-            let mut found = Found {
+            let mut found = AttemptCounts {
                 is_there,
                 sandbox: true,
-                ..Found::default()
+                ..AttemptCounts::default()
             };
             found.count(&tries(own, other));
             found.judged()
         };
-        let good = judged(whole, Came::Refused, true);
-        assert!(good.held && good.words == "3 of 3 tries refused");
-        assert!(judged(whole, Came::NoSocket, true).held);
-        let looked = Came::In {
+        let good = judged(whole, AttemptResult::Refused, true);
+        assert!(good.held && good.words == "3 of 3 attempts refused");
+        assert!(judged(whole, AttemptResult::NoSocket, true).held);
+        let looked = AttemptResult::In {
             looked: true,
             typed: false,
         };
         let bad = judged(whole, looked, true);
-        assert!(!bad.held && bad.words.contains("2 looked, 0 typed"));
-        for (own, is_there) in [(whole, false), (Came::Refused, true), (looked, true)] {
-            let void = judged(own, Came::Refused, is_there);
-            assert!(!void.held && void.words.contains("proves nothing"));
+        assert!(!bad.held && bad.words.contains("2 captured, 0 typed"));
+        for (own, is_there) in [
+            (whole, false),
+            (AttemptResult::Refused, true),
+            (looked, true),
+        ] {
+            let void = judged(own, AttemptResult::Refused, is_there);
+            assert!(!void.held && void.words.contains("inconclusive"));
         }
     }
 }

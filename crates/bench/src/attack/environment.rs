@@ -1,5 +1,5 @@
-//! The secrets of a portal: whether one is in a command line, which everybody on the machine can read, or in the
-//! environment of a session, which its application can.
+//! The secrets of a portal: whether one is in a command line, which every account on the machine
+//! can read, or in the environment of a session, which its application can read.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,25 +12,25 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::displays::{NO_XVFB, has_xvfb};
 use super::table::{Figures, Judged, Row, use_of};
-use super::victim::{Place, Victim};
+use super::victim::{PortalFolder, Victim};
 use crate::programs::program;
 
-/// The variable of the portal with a secret: one that people have where a portal stores things elsewhere.
+/// The portal's variable with a secret: one that operators set where a portal uses remote storage.
 const VARIABLE: &str = "AWS_SECRET_ACCESS_KEY";
 
-/// One whose name begins as those do that sessions get, but is the portal's own.
+/// A variable with the prefix of those that sessions get, but for the portal only.
 const OWN_VARIABLE: &str = "OPENUVR_PORTAL_SECRET";
 
-/// How long the application may take to be there.
+/// Deadline of the application's start.
 const START: Duration = Duration::from_secs(30);
 
-/// How long a session may take to end.
+/// Deadline of a session's end.
 const END: Duration = Duration::from_secs(20);
 
-/// How often all processes are looked at: some live for a moment while a session begins.
-const OFTEN: Duration = Duration::from_millis(20);
+/// Sampling period: some processes live only a moment while a session starts.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Starts a portal with secrets and a session of it, and looks for them in what the machine tells of processes.
+/// Starts a portal with secrets and one session, and searches `/proc` for the secrets.
 ///
 /// # Errors
 /// The portal or the session can't be started, or ended.
@@ -48,15 +48,15 @@ pub(super) fn attack(name: String, lasting: Duration, stop: &AtomicBool) -> Resu
     };
     let mut victim = start(&secrets)?;
     let figures = Figures::begin(Some(use_of(victim.portal.id())?));
-    let session = Session::begin(&victim)?;
-    let (begun, mut seen) = (clock::now(), Seen::default());
+    let session = Session::start(&victim)?;
+    let (begun, mut seen) = (clock::now(), Observations::default());
     while !stop.load(Ordering::Relaxed) {
         seen.look(victim.portal.id(), &session.mark(), &secrets);
         let took = clock::now().since(begun);
         if (seen.application && took >= lasting) || took >= START {
             break;
         }
-        clock::sleep_until(clock::now() + OFTEN);
+        clock::sleep_until(clock::now() + POLL_INTERVAL);
     }
     drop(session);
     victim.portal.check()?;
@@ -66,14 +66,14 @@ pub(super) fn attack(name: String, lasting: Duration, stop: &AtomicBool) -> Resu
 }
 
 fn random() -> Result<String> {
-    let random = SessionUuid::generate().context("the system gives no random numbers")?;
+    let random = SessionUuid::generate().context("no random numbers from the system")?;
     Ok(random.to_string())
 }
 
-/// What must stay with the portal.
+/// Secrets that must not leave the portal.
 struct Secrets {
     variable: String,
-    /// In a file for the portal, and in one for its sessions.
+    /// In a file of the portal, and in one for its sessions.
     relay: String,
 }
 
@@ -89,11 +89,11 @@ fn contains(text: &[u8], word: &str) -> bool {
     text.windows(word.len()).any(|of| of == word.as_bytes())
 }
 
-/// A portal that has them, and an application.
+/// A portal with these secrets and an application.
 fn start(secrets: &Secrets) -> Result<Victim> {
     let openuvr = program()?.display().to_string();
     // No server listens at port 9 (discard, RFC 863).
-    let mut place = Place::new(&format!(
+    let mut place = PortalFolder::new(&format!(
         "ice_file = \"ice\"\n\
          [local]\nprogram = [{openuvr:?}, \"session\"]\n\
          [turn]\nservers = [\"turn:127.0.0.1:9\"]\nsecret_file = \"relay\"\n"
@@ -109,11 +109,11 @@ fn start(secrets: &Secrets) -> Result<Victim> {
     )?;
     place.set(VARIABLE, &secrets.variable);
     place.set(OWN_VARIABLE, &secrets.variable);
-    place.add_person()?;
+    place.add_account()?;
     place.start()
 }
 
-/// The application's first word.
+/// The application's subcommand.
 const SCENE: &str = "scene";
 
 /// A session of the portal, which ends when dropped.
@@ -123,23 +123,23 @@ struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    fn begin(victim: &'a Victim) -> Result<Session<'a>> {
+    fn start(victim: &'a Victim) -> Result<Session<'a>> {
         let id = random()?;
         let body = "{\"application\":\"scene\"}";
-        let (status, said) = victim.ask("PUT", &format!("/api/sessions/{id}"), body)?;
+        let (status, answer) = victim.request("PUT", &format!("/api/sessions/{id}"), body)?;
         ensure!(
             status == 202,
-            "the portal starts no session: {status}, {said}"
+            "the portal starts no session: {status}, {answer}"
         );
         Ok(Session { victim, id })
     }
 
-    /// What its processes have in their environment.
+    /// The variable that marks the environment of its processes.
     fn mark(&self) -> String {
         format!("OPENUVR_SESSION={}", self.id)
     }
 
-    /// Its processes that run.
+    /// Its running processes.
     fn processes(&self) -> Vec<u32> {
         let mark = self.mark();
         let of_it = |id: &u32| has_variable(&read(*id, "environ"), &mark);
@@ -149,12 +149,12 @@ impl<'a> Session<'a> {
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
-        // A portal that has ended stops no session: its processes are killed.
+        // A portal that has ended stops no session: kill its processes.
         let path = format!("/api/sessions/{}", self.id);
-        let asked = self.victim.ask("DELETE", &path, "");
+        let stopped = self.victim.request("DELETE", &path, "");
         let until = clock::now() + END;
-        while asked.is_ok() && clock::now() < until && !self.processes().is_empty() {
-            clock::sleep_until(clock::now() + OFTEN);
+        while stopped.is_ok() && clock::now() < until && !self.processes().is_empty() {
+            clock::sleep_until(clock::now() + POLL_INTERVAL);
         }
         for id in self.processes() {
             if let Some(process) = i32::try_from(id).ok().and_then(Pid::from_raw) {
@@ -176,27 +176,27 @@ fn processes() -> impl Iterator<Item = u32> {
     all.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// A file that the kernel has of a process; empty if that has ended, or is another account's.
+/// A file of `/proc/ID`; empty if the process has ended or belongs to another account.
 fn read(id: u32, file: &str) -> Vec<u8> {
     std::fs::read(format!("/proc/{id}/{file}")).unwrap_or_default()
 }
 
-/// What was seen of the processes.
+/// Observations of the processes.
 #[derive(Default)]
-struct Seen {
+struct Observations {
     looks: u64,
-    /// Those of the session whose environment could be read.
+    /// Processes of the session with a readable environment.
     of_session: BTreeSet<u32>,
     program: bool,
     application: bool,
     /// The portal itself has the secret.
     portal: bool,
-    /// Where else one was.
+    /// Other locations of a secret.
     given_away: BTreeSet<String>,
 }
 
-impl Seen {
-    /// Looks at all processes once; `portal` is the one that may have the secrets, in its environment.
+impl Observations {
+    /// Scans all processes once; `portal` may have the secrets in its environment.
     fn look(&mut self, portal: u32, mark: &str, secrets: &Secrets) {
         let words_of_portal = read(portal, "cmdline");
         for id in processes() {
@@ -204,13 +204,14 @@ impl Seen {
             let (words, environment) = (read(id, "cmdline"), read(id, "environ"));
             let name = String::from_utf8_lossy(&read(id, "comm")).trim().to_owned();
             if secrets.are_in(&words) {
-                self.given_away.insert(format!("the words of {name}"));
+                self.given_away
+                    .insert(format!("the command line of {name}"));
             }
             if id == portal {
                 self.portal |= secrets.are_in(&environment);
                 continue;
             }
-            // A child of the portal that has not become its program yet is the portal still.
+            // A forked child of the portal that has not called exec yet still counts as the portal.
             if secrets.are_in(&environment) && words != words_of_portal {
                 let given = format!("the environment of {name}");
                 self.given_away.insert(given);
@@ -227,17 +228,17 @@ impl Seen {
     fn judged(self) -> Judged {
         let void = match () {
             () if !self.portal => Some("the portal has no secret"),
-            () if !self.program => Some("no program of a session was there"),
-            () if !self.application => Some("no application was there"),
+            () if !self.program => Some("no session process was seen"),
+            () if !self.application => Some("no application was seen"),
             () => None,
         };
         let held = self.given_away.is_empty() && void.is_none();
         let given_away: Vec<String> = self.given_away.into_iter().collect();
         let words = match (void, given_away.is_empty()) {
             (_, false) => format!("a secret is in {}", given_away.join(", ")),
-            (Some(why), true) => format!("it proves nothing: {why}"),
+            (Some(why), true) => format!("inconclusive: {why}"),
             (None, true) => format!(
-                "{} processes of a session have no secret, nor has a command line",
+                "no secret in {} processes of a session, nor in a command line",
                 self.of_session.len()
             ),
         };
@@ -250,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_anywhere_is_told_and_a_missing_control_too() {
+    fn leaked_secrets_and_failed_controls_are_reported() {
         let secrets = Secrets {
             variable: "hidden".to_owned(),
             relay: "away".to_owned(),
@@ -258,21 +259,21 @@ mod tests {
         assert!(secrets.are_in(b"A=1\0B=hidden\0") && secrets.are_in(b"turn:me:away@relay"));
         assert!(!secrets.are_in(b"A=1\0") && !secrets.are_in(b""));
         assert!(has_variable(b"A=1\0B=2\0", "B=2") && !has_variable(b"A=1\0B=22\0", "B=2"));
-        let all = Seen {
+        let all = Observations {
             of_session: [1, 2].into(),
             program: true,
             application: true,
             portal: true,
-            ..Seen::default()
+            ..Observations::default()
         };
         assert!(all.judged().held);
-        let nothing = Seen::default().judged();
-        assert!(!nothing.held && nothing.words.contains("proves nothing"));
-        let given = Seen {
-            given_away: ["the words of host".to_owned()].into(),
-            ..Seen::default()
+        let nothing = Observations::default().judged();
+        assert!(!nothing.held && nothing.words.contains("inconclusive"));
+        let given = Observations {
+            given_away: ["the command line of host".to_owned()].into(),
+            ..Observations::default()
         };
         let given = given.judged();
-        assert!(!given.held && given.words == "a secret is in the words of host");
+        assert!(!given.held && given.words == "a secret is in the command line of host");
     }
 }

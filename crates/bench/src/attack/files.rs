@@ -1,5 +1,6 @@
-//! The files of a portal's database, with the key that signs tickets and the hashes of passwords in them: whether
-//! another account of the machine can open them, where folder and file were for all to read before the portal started.
+//! The files of a portal's database, which hold the ticket signing key and the password hashes:
+//! whether another account of the machine can open them if folder and file were world-readable
+//! before the portal started.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,35 +12,35 @@ use anyhow::{Context as _, Result};
 use rustix::process::geteuid;
 
 use super::table::{Figures, Judged, Row};
-use super::victim::Place;
+use super::victim::PortalFolder;
 
-/// The account that owns nothing: `nobody` on Linux, and what the kernel shows for owners that it can't name.
+/// The account without files: `nobody` on Linux, also the kernel's overflow UID.
 const NOBODY: u32 = 65534;
 
-/// The database, and what SQLite keeps beside it while it is open. The key of tickets lies in the database, and first of
-/// all in `-wal`.
+/// The database, and the files that SQLite keeps next to it while it is open. The ticket key is in
+/// the database, and at first only in `-wal`.
 const FILES: [&str; 3] = ["portal.sqlite", "portal.sqlite-wal", "portal.sqlite-shm"];
 
-/// A file that everybody may read, so that it is seen that another account gets that far.
+/// A world-readable file as a control: another account must be able to read it.
 const CONTROL: &str = "for-all";
 
-/// Starts a portal on a folder that was open, then on a file that was, and has another account open what is there.
+/// Starts a portal on a world-readable folder, then on a world-readable file, and has another account open the files.
 ///
 /// # Errors
 /// A portal can't be started, or ended.
 pub(super) fn attack(name: String) -> Result<Row> {
-    let place = Place::new("")?;
+    let place = PortalFolder::new("")?;
     let data = place.path().join("data");
     set_mode(place.path(), 0o755)?;
     fs::create_dir(&data).with_context(|| format!("can't make {}", data.display()))?;
     set_mode(&data, 0o755)?;
-    place.add_person()?;
+    place.add_account()?;
     let figures = Figures::begin(None);
-    let mut tried = Tried::default();
+    let mut tried = FileAttempts::default();
     let victim = place.start()?;
     tried.open_all(&data)?;
     let place = victim.stop();
-    // As an older portal left it.
+    // The modes of an older portal.
     set_mode(&data.join(FILES[0]), 0o644)?;
     set_mode(&data, 0o755)?;
     let mut victim = place.start()?;
@@ -49,24 +50,24 @@ pub(super) fn attack(name: String) -> Result<Row> {
     Ok(figures.end(name, struck, None, tried.judged()))
 }
 
-/// What was tried.
+/// Results of the attempts.
 #[derive(Default)]
-struct Tried {
+struct FileAttempts {
     files: u64,
     /// Which of them others can read.
     read: Vec<String>,
-    /// Why it proves nothing.
+    /// Why the result is inconclusive.
     void: Option<String>,
 }
 
-impl Tried {
+impl FileAttempts {
     /// Tries all files in the folder.
     fn open_all(&mut self, folder: &Path) -> Result<()> {
         let control = folder.join(CONTROL);
         fs::write(&control, "for all").context("can't write into the portal's folder")?;
         set_mode(&control, 0o644)?;
         if !others_can_read(&control)? {
-            self.void = Some("others can't read what is for all".to_owned());
+            self.void = Some("other accounts can't read a world-readable file".to_owned());
         }
         fs::remove_file(&control)?;
         for file in FILES {
@@ -88,23 +89,23 @@ impl Tried {
     }
 
     fn judged(self) -> Judged {
-        let Tried { files, read, void } = self;
+        let FileAttempts { files, read, void } = self;
         let held = read.is_empty() && void.is_none();
-        let whom = match geteuid().is_root() {
+        let account = match geteuid().is_root() {
             true => "another account",
             false => "others, by the modes,",
         };
         let words = match void {
-            Some(why) => format!("it proves nothing: {why}"),
-            None if held => format!("{whom} can read none of {files} files"),
-            None => format!("{whom} can read {}", read.join(", ")),
+            Some(why) => format!("inconclusive: {why}"),
+            None if held => format!("{account} can read none of {files} files"),
+            None => format!("{account} can read {}", read.join(", ")),
         };
         Judged { words, held }
     }
 }
 
-/// Whether an account that is neither the owner nor of its group can read the file. Only root can try it: else it is
-/// the file's mode that says it.
+/// Whether an account that is neither the owner nor in its group can read the file. Only root can
+/// try it; otherwise the file's mode decides.
 fn others_can_read(file: &Path) -> Result<bool> {
     let of = fs::metadata(file).with_context(|| format!("can't look at {}", file.display()))?;
     let by_mode = of.permissions().mode() & 0o044 != 0;

@@ -1,4 +1,4 @@
-//! Who suffers the attacks: a host and a client of this program, and the relay between them.
+//! The attacked stream: a host and a client of this program, and the relay between them.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -15,18 +15,18 @@ use openuvr_runtime::trust_store::DeviceStore;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use super::core_use::threads_use;
-use super::doors::{Doors, TOKEN};
+use super::servers::{Servers, TOKEN};
 use super::table::use_of;
 use crate::pair::{Options, Pair, Serve, TemporaryDir, free_tcp_port};
 use openuvr_runtime::clock;
 
-/// Frames a second that are asked of the host.
+/// The host's frame rate.
 const FPS: f64 = 60.0;
 
-/// How long host and client may take until pictures flow.
+/// Deadline of the first pictures.
 const START: Duration = Duration::from_secs(10);
 
-/// A stream, and all that is needed to look at it from outside.
+/// A stream, and the means to observe it from outside.
 pub(super) struct Honest {
     pub(super) tap: Tap,
     pub(super) host: SocketAddr,
@@ -34,12 +34,12 @@ pub(super) struct Honest {
     observer: Identity,
     trust: Trust,
     client: ClientId,
-    doors: Doors,
+    servers: Servers,
     dir: TemporaryDir,
 }
 
 impl Honest {
-    /// Starts it, and waits until pictures flow.
+    /// Starts the stream, and waits for the first pictures.
     pub(super) fn start(stop: &AtomicBool) -> Result<Honest> {
         let dir = TemporaryDir::new()?;
         let (host_dir, client_dir) = (dir.path().join("host"), dir.path().join("client"));
@@ -47,7 +47,7 @@ impl Honest {
             std::fs::create_dir_all(folder)
                 .with_context(|| format!("can't make the directory {}", folder.display()))?;
         }
-        // The observer that will ask for probes is let in; the client pairs as any does.
+        // The host trusts the observer that will request probes; the client pairs as usual.
         let observer = Identity::generate()?;
         let keys = load_or_create(&host_dir, KeyOwner::Host)?;
         let client = ClientId::of(&load_or_create(&client_dir, KeyOwner::Client)?.public());
@@ -55,7 +55,7 @@ impl Honest {
         devices.pair(observer.public(), &DeviceName::new("attacker"), 1)?;
         let local = |port| (Ipv4Addr::LOCALHOST, port).into();
         let (page, players) = (local(free_tcp_port()?), local(free_tcp_port()?));
-        let doors = Doors::open(page, players, &mut devices)?;
+        let servers = Servers::open(page, players, &mut devices)?;
         drop(devices);
         let mut more_host = vec!["--source".to_owned(), "pattern".to_owned()];
         more_host.extend(["--size".to_owned(), "640x480".to_owned()]);
@@ -69,7 +69,7 @@ impl Honest {
         let pair = Pair::start_over(
             &Options {
                 serve: Serve::Host,
-                // Nobody connects to a display that has no number.
+                // No program connects to a display without a number.
                 host_display: ":",
                 client_display: ":",
                 fps: FPS,
@@ -96,46 +96,46 @@ impl Honest {
             observer,
             trust: Trust::Known(keys.public()),
             client,
-            doors,
+            servers,
             dir,
         };
         let begun = clock::now();
-        while honest.pair.client.said("showing").is_none() && !stop.load(Ordering::Relaxed) {
+        while honest.pair.client.log_value("showing").is_none() && !stop.load(Ordering::Relaxed) {
             honest.check()?;
             if clock::now().since(begun) > START {
-                bail!("no pictures flow{}", honest.pair.client.last_words());
+                bail!("no pictures arrive{}", honest.pair.client.last_words());
             }
             clock::sleep_until(clock::now() + Duration::from_millis(50));
         }
         Ok(honest)
     }
 
-    /// An error if host or client has ended: no attack may do that.
+    /// An error if host or client has ended: no attack may cause that.
     pub(super) fn check(&mut self) -> Result<()> {
         self.pair.check()
     }
 
-    /// Somebody whom the host lets in.
+    /// An identity that the host trusts.
     pub(super) fn observer(&self) -> (&Identity, Trust) {
         (&self.observer, self.trust.clone())
     }
 
-    /// What the client says of itself in the clear.
+    /// The client's identifier on the wire, in the clear.
     pub(super) fn client_id(&self) -> ClientId {
         self.client
     }
 
-    /// The doors of browsers and video players.
-    pub(super) fn doors(&self) -> &Doors {
-        &self.doors
+    /// The web and RTSP servers.
+    pub(super) fn servers(&self) -> &Servers {
+        &self.servers
     }
 
-    /// Leaves the host so many descriptors besides those that it has open; what it may have had before.
+    /// Limits the host to `left` file descriptors beyond the open ones. Returns the previous limit.
     pub(super) fn limit_descriptors(&self, left: u64) -> Result<Rlimit> {
         let id = self.pair.host.id();
         let open = std::fs::read_dir(format!("/proc/{id}/fd"));
         let open = open
-            .with_context(|| format!("process {id} can't be looked at"))?
+            .with_context(|| format!("can't read the status of process {id}"))?
             .count();
         let limit = open as u64 + left;
         self.set_descriptors(Rlimit {
@@ -144,7 +144,7 @@ impl Honest {
         })
     }
 
-    /// Gives the host back what it had.
+    /// Restores the host's limit.
     pub(super) fn restore_descriptors(&self, before: Rlimit) -> Result<()> {
         self.set_descriptors(before).map(drop)
     }
@@ -157,24 +157,24 @@ impl Honest {
         set.context("the host's limit of open files can't be set")
     }
 
-    /// Seconds of a core that the host's threads of these names have taken.
+    /// CPU seconds of the host's threads with these names.
     pub(super) fn threads_use(&self, names: &[&str]) -> Result<f64> {
         threads_use(self.pair.host.id(), names)
     }
 
-    /// How many sessions the client has had.
+    /// The number of sessions that the client has had.
     pub(super) fn sessions(&self) -> usize {
         let log = self.dir.path().join("client/log");
         let log = std::fs::read_to_string(log).unwrap_or_default();
         log.matches("connected to the host").count()
     }
 
-    /// Seconds of a core that the host has taken, and bytes of memory that it has.
+    /// CPU seconds of the host, and its memory in bytes.
     pub(super) fn host_use(&self) -> Result<(f64, f64)> {
         use_of(self.pair.host.id())
     }
 
-    /// Ends it; when each of the whole frames that the client got was captured.
+    /// Stops the stream; capture timestamps of the complete frames that the client received.
     pub(super) fn whole_frames(mut self) -> Result<Vec<i64>> {
         self.pair.client.stop();
         self.pair.host.stop();
@@ -184,7 +184,7 @@ impl Honest {
         let columns = lines.next().unwrap_or_default();
         let place = |name: &str| columns.split(',').position(|column| column == name);
         let captured = place("Captured").context("the record has no column Captured")?;
-        // The observer has rows of its own: those of the client are what was captured once.
+        // The observer has rows of its own: count each captured frame once.
         let mut whole: Vec<i64> = Vec::new();
         for line in lines {
             let fields: Vec<&str> = line.split(',').collect();

@@ -1,5 +1,5 @@
-//! An application of a session that tries to reach X displays, and says how far it came: it looks at the root window,
-//! and presses a key.
+//! An application of a session that tries to reach X displays, and reports how far it came: it
+//! captures the root window, and presses a key.
 
 use std::fs;
 use std::os::linux::net::SocketAddrExt as _;
@@ -21,16 +21,16 @@ use x11rb::rust_connection::{DefaultStream, RustConnection};
 /// The subcommand.
 pub(crate) const NAME: &str = "intrude";
 
-/// Where it says how far it came: a file of its home.
+/// The report, a file in its home directory.
 pub(super) const REPORT: &str = "intruded.json";
 
-/// How long it stays: a session ends with its application.
+/// Lifetime: a session ends with its application.
 const STAYS: Duration = Duration::from_secs(600);
 
 /// The left Shift key, on all keyboards of X servers for Linux: alone it types nothing.
 const SHIFT: u8 = 50;
 
-/// Try to reach another display, from within a session: what openuvr lab attack starts there
+/// Try to reach another display from within a session; started by openuvr lab attack
 #[derive(clap::Args, Clone, Debug)]
 #[command(hide = true)]
 pub(crate) struct Args {
@@ -39,20 +39,21 @@ pub(crate) struct Args {
     other: u32,
 }
 
-/// Tries all ways to its own display and to the other one, and stays until it is told to end.
+/// Tries both sockets of its own display and of the other one, then waits for a signal.
 ///
 /// # Errors
-/// It is in no session, or can't say how far it came.
+/// It is in no session, or can't write its report.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let set = |name: &str| std::env::var(name).with_context(|| format!("there is no {name}"));
+    let set = |name: &str| std::env::var(name).with_context(|| format!("{name} is not set"));
     let (home, display) = (set("HOME")?, set("DISPLAY")?);
-    let own = number_of(&display).with_context(|| format!("{display} is no display of here"))?;
+    let own = number_of(&display)
+        .with_context(|| format!("{display} is not a display of this machine"))?;
     let cookie = Cookie::read(Path::new(&set("XAUTHORITY")?))?;
     let mut tries = Vec::new();
     for (of_own, number) in [(true, own), (false, args.other)] {
-        for way in WAYS {
+        for way in SOCKET_KINDS {
             for cookie in [None, Some(&cookie)] {
-                tries.push(Try {
+                tries.push(Attempt {
                     own: of_own,
                     way,
                     cookie: cookie.is_some(),
@@ -63,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let report = Path::new(&home).join(REPORT);
     let begun = report.with_extension("new");
-    // All of it, or nothing.
+    // Appears atomically.
     fs::write(&begun, serde_json::to_vec(&tries)?)
         .and_then(|()| fs::rename(&begun, &report))
         .with_context(|| format!("can't write {}", report.display()))?;
@@ -71,47 +72,47 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One try.
+/// One attempt.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Try {
+pub(super) struct Attempt {
     /// At the session's own display.
     pub(super) own: bool,
-    pub(super) way: Way,
+    pub(super) way: SocketKind,
     /// With the cookie of the session's own display.
     pub(super) cookie: bool,
-    pub(super) came: Came,
+    pub(super) came: AttemptResult,
 }
 
-/// By which socket.
+/// The kind of socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(super) enum Way {
-    /// By its name alone, which sandboxes with the host's network see.
+pub(super) enum SocketKind {
+    /// In the abstract namespace, which sandboxes with the host's network see.
     Abstract,
     /// In the file system.
     Path,
 }
 
-pub(super) const WAYS: [Way; 2] = [Way::Abstract, Way::Path];
+pub(super) const SOCKET_KINDS: [SocketKind; 2] = [SocketKind::Abstract, SocketKind::Path];
 
-/// How far it came.
+/// Result of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(super) enum Came {
+pub(super) enum AttemptResult {
     /// There is no such socket.
     NoSocket,
     /// The server refuses it.
     Refused,
-    /// It was let in.
+    /// The server accepts it.
     In { looked: bool, typed: bool },
 }
 
-/// What a server asks for.
+/// An X authority cookie.
 pub(super) struct Cookie {
     protocol: Vec<u8>,
     data: Vec<u8>,
 }
 
 impl Cookie {
-    /// The first one in an authority file.
+    /// Reads the first cookie of an authority file.
     ///
     /// # Errors
     /// There is none.
@@ -121,7 +122,7 @@ impl Cookie {
         Cookie::parse(&bytes).with_context(|| format!("there is no cookie in {shown}"))
     }
 
-    /// Xau(3): the family, then address, number, name and data, each behind its length.
+    /// Xau(3): the family, then address, number, name and data, each after its length.
     fn parse(bytes: &[u8]) -> Option<Cookie> {
         let (_, rest) = bytes.split_at_checked(2)?;
         let (_, rest) = part(rest)?;
@@ -146,28 +147,28 @@ pub(super) fn number_of(display: &str) -> Option<u32> {
     number.parse().ok()
 }
 
-/// Connects to a display of this machine, looks and types.
-pub(super) fn reach(display: u32, way: Way, cookie: Option<&Cookie>) -> Came {
+/// Connects to a display of this machine, captures and types.
+pub(super) fn reach(display: u32, way: SocketKind, cookie: Option<&Cookie>) -> AttemptResult {
     let path = format!("/tmp/.X11-unix/X{display}");
     let connected = match way {
-        Way::Abstract => SocketAddr::from_abstract_name(&path)
+        SocketKind::Abstract => SocketAddr::from_abstract_name(&path)
             .and_then(|address| UnixStream::connect_addr(&address)),
-        Way::Path => UnixStream::connect(&path),
+        SocketKind::Path => UnixStream::connect(&path),
     };
     let stream = connected.and_then(DefaultStream::from_unix_stream);
     let Ok((stream, _)) = stream else {
-        return Came::NoSocket;
+        return AttemptResult::NoSocket;
     };
     let (protocol, data) = match cookie {
         Some(cookie) => (cookie.protocol.clone(), cookie.data.clone()),
         None => (Vec::new(), Vec::new()),
     };
     match RustConnection::connect_to_stream_with_auth_info(stream, 0, protocol, data) {
-        Ok(conn) => Came::In {
+        Ok(conn) => AttemptResult::In {
             looked: look(&conn).is_ok(),
             typed: press(&conn).is_ok(),
         },
-        Err(_) => Came::Refused,
+        Err(_) => AttemptResult::Refused,
     }
 }
 
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_display_lets_in_who_has_its_cookie_alone() {
+    fn a_display_accepts_only_its_cookie() {
         let authority = Authority::make_in(&std::env::temp_dir()).unwrap();
         let command = xvfb(Size::new(64, 64), &authority);
         let mut server = match Child::start("virtual display", command, None) {
@@ -230,28 +231,32 @@ mod tests {
             }
         };
         let mut line = String::new();
-        let mut said = BufReader::new(server.stdout().unwrap());
-        said.read_line(&mut line).unwrap();
+        let mut output = BufReader::new(server.stdout().unwrap());
+        output.read_line(&mut line).unwrap();
         let number = line.trim().parse().unwrap();
         let right = Cookie::read(authority.file()).unwrap();
         let wrong = Cookie {
             protocol: right.protocol.clone(),
             data: vec![7; right.data.len()],
         };
-        let whole = Came::In {
+        let whole = AttemptResult::In {
             looked: true,
             typed: true,
         };
-        for way in WAYS {
+        for way in SOCKET_KINDS {
             assert_eq!(reach(number, way, Some(&right)), whole, "{way:?}");
-            assert_eq!(reach(number, way, Some(&wrong)), Came::Refused, "{way:?}");
-            assert_eq!(reach(number, way, None), Came::Refused, "{way:?}");
+            assert_eq!(
+                reach(number, way, Some(&wrong)),
+                AttemptResult::Refused,
+                "{way:?}"
+            );
+            assert_eq!(reach(number, way, None), AttemptResult::Refused, "{way:?}");
         }
         drop(server);
-        // Its number may be another server's by now.
-        for way in WAYS {
+        // Another server may have taken the number by now.
+        for way in SOCKET_KINDS {
             let came = reach(number, way, Some(&right));
-            assert!(!matches!(came, Came::In { .. }), "{way:?}");
+            assert!(!matches!(came, AttemptResult::In { .. }), "{way:?}");
         }
     }
 }

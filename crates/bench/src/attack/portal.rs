@@ -1,4 +1,4 @@
-//! Attacks on a portal, beside which a person asks for the list of sessions again and again.
+//! Attacks on a portal, while a logged-in user requests the list of sessions repeatedly.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::Result;
-use openuvr_lab::attack::portal::{Guessing, SlowBodies, ask, log_in};
+use openuvr_lab::attack::portal::{Guessing, SlowBodies, log_in, request};
 use openuvr_runtime::clock;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -15,74 +15,75 @@ use super::Attackers;
 use super::table::{Figures, Judged, Row, use_of};
 use super::victim::{NAME, PASSWORD, Victim};
 
-/// Connections of [`Against::SlowBodies`], and how many it opens a second.
+/// Connections of [`PortalAttack::SlowBodies`], and connections opened per second.
 const CONNECTIONS: usize = 10_000;
 const OPENED: u32 = 20_000;
 
-/// Guesses a second, and the networks that they come from: one, and as many as use up what an account leaves to
-/// strangers.
+/// Guesses per second, and their source networks: one, and enough to exhaust an account's quota for
+/// unknown browsers.
 const GUESSES: u32 = 100;
 const NETWORKS: u16 = 20;
 
-/// By how many bytes a portal may grow while each of the four networks holds its share, 512 connections: hyper's buffers have
-/// 8 KiB at least, and a request that waits takes about as much. 32 KiB each (a guess) is 67 MB.
+/// The permitted growth of a portal, in bytes, while each of the four networks holds its share of
+/// 512 connections: hyper's buffers have at least 8 KiB, and a waiting request takes about the
+/// same. 32 KiB each (a guess) is 67 MB.
 const HELD: f64 = (4 * 512 * 32 * 1024) as f64;
 
-/// How long the list may take.
+/// Deadline of the list.
 const LIST: Duration = Duration::from_millis(200);
 
-/// How often it is asked for.
-const OFTEN: Duration = Duration::from_millis(50);
+/// Period of its requests.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// An address that is not the one of the person at home (RFC 5737).
+/// An address other than the user's own (RFC 5737).
 const AWAY: (&str, &str) = ("x-forwarded-for", "198.51.100.7");
 
-/// What is tried.
+/// The kind of attack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Against {
-    /// Log-ins whose body does not come, from four networks.
+pub(super) enum PortalAttack {
+    /// Log-ins without a body, from four networks.
     SlowBodies,
-    /// Guesses at an account from one /64, then from many.
+    /// Password guesses for an account from one /64, then from many.
     Guesses,
 }
 
-/// Starts a portal, attacks it, and says what was left for others.
+/// Starts a portal, attacks it, and measures the remaining service.
 ///
 /// # Errors
 /// The portal can't be started, or ended.
 pub(super) fn attack(
     name: String,
-    against: Against,
+    against: PortalAttack,
     lasting: Duration,
     stop: &AtomicBool,
 ) -> Result<Row> {
     let mut victim = Victim::start(match against {
-        Against::SlowBodies => "",
-        // Which says where guesses come from.
-        Against::Guesses => "behind_proxy = true\n",
+        PortalAttack::SlowBodies => "",
+        // The proxy's header carries the source address of the guesses.
+        PortalAttack::Guesses => "behind_proxy = true\n",
     })?;
     let figures = Figures::begin(Some(use_of(victim.portal.id())?));
     let (struck, judged) = match against {
-        Against::SlowBodies => slow_bodies(&victim, lasting, stop)?,
-        Against::Guesses => guesses(&victim, lasting, stop)?,
+        PortalAttack::SlowBodies => slow_bodies(&victim, lasting, stop)?,
+        PortalAttack::Guesses => guesses(&victim, lasting, stop)?,
     };
     victim.portal.check()?;
     let row = figures.end(name, struck, Some(use_of(victim.portal.id())?), judged);
     Ok(match against {
-        Against::SlowBodies => row.with_growth(HELD),
-        Against::Guesses => row,
+        PortalAttack::SlowBodies => row.with_growth(HELD),
+        PortalAttack::Guesses => row,
     })
 }
 
 fn slow_bodies(victim: &Victim, lasting: Duration, stop: &AtomicBool) -> Result<(u64, Judged)> {
     let from = (11..15).map(|n| IpAddr::from(Ipv4Addr::new(127, 0, 0, n)));
     let slow = SlowBodies::new(victim.at, from.collect(), connections());
-    let person = Person::begin(victim);
+    let poller = ListPoller::start(victim);
     let attackers = Attackers::start(vec![(slow, OPENED)]);
     wait(lasting, stop);
     let (struck, mut done) = attackers.stop();
     let held = done.pop().map_or(0, |slow| slow.held());
-    let (lists, slowest) = person.end();
+    let (lists, slowest) = poller.end();
     let milliseconds = slowest.map_or_else(|| "–".to_owned(), |of| of.as_millis().to_string());
     let judged = Judged {
         words: format!("{lists} lists, the slowest in {milliseconds} ms; {held} connections held"),
@@ -91,14 +92,14 @@ fn slow_bodies(victim: &Victim, lasting: Duration, stop: &AtomicBool) -> Result<
     Ok((struck, judged))
 }
 
-/// As many as this process may have beside what it has already.
+/// The number of connections that this process can open.
 fn connections() -> usize {
     let maximum = getrlimit(Resource::Nofile).maximum;
     let raised = Rlimit {
         current: maximum,
         maximum,
     };
-    // What can't be raised is what there is.
+    // Keep the limit if it can't be raised.
     let _ = setrlimit(Resource::Nofile, raised);
     let now = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     CONNECTIONS.min(
@@ -118,11 +119,11 @@ fn guesses(victim: &Victim, lasting: Duration, stop: &AtomicBool) -> Result<(u64
         struck += more;
         compared += done.pop().map_or(0, |guessing| guessing.compared());
         let headers = match networks {
-            // From elsewhere, by a browser that was never there.
+            // From an unknown address and an unknown browser.
             1 => vec![AWAY],
             _ => vec![AWAY, ("cookie", victim.device.as_str())],
         };
-        let answer = ask(
+        let answer = request(
             victim.at,
             "POST",
             "/api/login",
@@ -135,7 +136,7 @@ fn guesses(victim: &Victim, lasting: Duration, stop: &AtomicBool) -> Result<(u64
     }
     let judged = Judged {
         words: match missing.is_empty() {
-            true => format!("{compared} guesses compared, and the account's person gets in"),
+            true => format!("{compared} guesses compared; the account's owner can log in"),
             false => format!(
                 "{compared} guesses compared; locked out: {}",
                 missing.join(", ")
@@ -146,29 +147,29 @@ fn guesses(victim: &Victim, lasting: Duration, stop: &AtomicBool) -> Result<(u64
     Ok((struck, judged))
 }
 
-/// Waits, unless a signal comes.
+/// Waits, until a signal interrupts.
 fn wait(span: Duration, stop: &AtomicBool) {
     let until = clock::now() + span;
     while clock::now() < until && !stop.load(Ordering::Relaxed) {
-        clock::sleep_until(until.min(clock::now() + OFTEN));
+        clock::sleep_until(until.min(clock::now() + POLL_INTERVAL));
     }
 }
 
-/// Who asks for the list, until it is enough.
-struct Person {
+/// A thread that requests the list until it is stopped.
+struct ListPoller {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<(u32, Option<Duration>)>,
 }
 
-impl Person {
-    fn begin(victim: &Victim) -> Person {
+impl ListPoller {
+    fn start(victim: &Victim) -> ListPoller {
         let stop = Arc::new(AtomicBool::new(false));
         let (at, cookie, ends) = (victim.at, victim.cookie.clone(), stop.clone());
         let thread = thread::spawn(move || {
             let (mut lists, mut slowest) = (0, Some(Duration::ZERO));
             while !ends.load(Ordering::Relaxed) {
                 let begun = clock::now();
-                let answer = ask(
+                let answer = request(
                     at,
                     "GET",
                     "/api/sessions",
@@ -181,14 +182,14 @@ impl Person {
                     _ => slowest = None,
                 }
                 slowest = slowest.map(|slowest| slowest.max(took));
-                clock::sleep_until(begun + OFTEN);
+                clock::sleep_until(begun + POLL_INTERVAL);
             }
             (lists, slowest)
         });
-        Person { stop, thread }
+        ListPoller { stop, thread }
     }
 
-    /// How often the list came, and the longest that it took; none: once it did not.
+    /// The number of lists received, and the longest response time; `None` if a request failed.
     fn end(self) -> (u32, Option<Duration>) {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or((0, None))

@@ -19,7 +19,7 @@ pub(super) struct Row {
     begun: Instant,
     ended: Instant,
     struck: u64,
-    /// Whole frames a second, if a client was there.
+    /// Whole frames per second, if a client was there.
     whole: Option<f64>,
     /// Of one core, and bytes.
     host: Option<(f64, f64)>,
@@ -126,12 +126,12 @@ impl Row {
         self
     }
 
-    /// Whether it held, beside `peace`.
-    fn held(&self, peace: Option<f64>) -> bool {
+    /// Whether it held, beside `undisturbed`.
+    fn held(&self, undisturbed: Option<f64>) -> bool {
         // Its own link was cut for most of the time.
         let came_back = self.name == "begins";
-        let frames = match (self.whole, peace) {
-            (Some(whole), Some(peace)) => came_back || whole >= peace * LEFT,
+        let frames = match (self.whole, undisturbed) {
+            (Some(whole), Some(undisturbed)) => came_back || whole >= undisturbed * LEFT,
             _ => true,
         };
         let memory = self.host.is_none_or(|(_, grown)| grown < self.growth);
@@ -141,12 +141,12 @@ impl Row {
 
 /// Prints the table; whether everything held.
 pub(super) fn print(rows: &[Row]) -> bool {
-    let peace = rows.first().and_then(|row| row.whole);
+    let undisturbed = rows.first().and_then(|row| row.whole);
     println!("| attack | a second | whole frames/s | host, of a core | memory | | held |");
     println!("|---|---|---|---|---|---|---|");
     let mut all = true;
     for row in rows {
-        let held = row.held(peace);
+        let held = row.held(undisturbed);
         all &= held;
         let number = |value: Option<f64>, unit: &str, digits: usize| match value {
             Some(value) => format!("{value:.digits$}{unit}"),

@@ -1,4 +1,4 @@
-//! A portal to be attacked, with one account, in a folder of its own.
+//! The attacked portal, with one account, in its own folder.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use openuvr_lab::attack::portal::{ask, log_in};
+use openuvr_lab::attack::portal::{log_in, request};
 use serde_json::Value;
 
 use crate::child::Child;
@@ -18,19 +18,19 @@ use crate::programs::openuvr;
 pub(super) const NAME: &str = "ada";
 pub(super) const PASSWORD: &str = "correct horse";
 
-/// The address of the person at home (RFC 5737).
+/// The user's own address (RFC 5737).
 const HOME: (&str, &str) = ("x-forwarded-for", "192.0.2.1");
 
-/// Where portals run, one after the other.
-pub(super) struct Place {
+/// The folder and environment of portals that run one after the other.
+pub(super) struct PortalFolder {
     dir: TemporaryDir,
     environment: Vec<(&'static str, String)>,
 }
 
-impl Place {
-    /// An empty one; `config` is what the configuration says beside where the data is, in the folder `data`.
-    pub(super) fn new(config: &str) -> Result<Place> {
-        let place = Place {
+impl PortalFolder {
+    /// A new folder; `config` follows the line `data = "data"` in the configuration.
+    pub(super) fn new(config: &str) -> Result<PortalFolder> {
+        let place = PortalFolder {
             dir: TemporaryDir::new()?,
             environment: Vec::new(),
         };
@@ -48,13 +48,13 @@ impl Place {
         std::fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))
     }
 
-    /// Gives portals this variable.
+    /// Sets an environment variable of the portals.
     pub(super) fn set(&mut self, name: &'static str, value: &str) {
         self.environment.push((name, value.to_owned()));
     }
 
-    /// Makes the account.
-    pub(super) fn add_person(&self) -> Result<()> {
+    /// Creates the account.
+    pub(super) fn add_account(&self) -> Result<()> {
         let mut added = self
             .command(&["user", "add", NAME, "--password-stdin"])?
             .stdin(Stdio::piped())
@@ -64,17 +64,20 @@ impl Place {
         if let Some(mut input) = added.stdin.take() {
             let _ = input.write_all(PASSWORD.as_bytes());
         }
-        ensure!(added.wait()?.success(), "the portal made no account");
+        ensure!(
+            added.wait()?.success(),
+            "the portal did not create the account"
+        );
         Ok(())
     }
 
-    /// Starts one, where the person logs in.
+    /// Starts a portal and logs in.
     pub(super) fn start(self) -> Result<Victim> {
         let serve = self.command(&["--listen", "127.0.0.1:0"])?;
         let mut portal = Child::start_piped("portal", serve, &self.path().join("log"))?;
         let mut line = String::new();
-        let said = portal.stdout().context("the portal has no output")?;
-        BufReader::new(said).read_line(&mut line)?;
+        let output = portal.stdout().context("the portal has no output")?;
+        BufReader::new(output).read_line(&mut line)?;
         let at = line
             .trim()
             .rsplit("://")
@@ -83,11 +86,12 @@ impl Place {
         let Some(at) = at else {
             bail!("the portal did not start{}", portal.last_words());
         };
-        // Once more than passwords are compared at a time, so that the memory for it is there before it is looked at.
+        // One more log-in than the passwords compared at a time, so that their memory is allocated
+        // before the first reading.
         let logins: Vec<_> = (0..4)
             .map(|_| {
                 thread::spawn(move || {
-                    ask(at, "POST", "/api/login", &[HOME], &log_in(NAME, PASSWORD))
+                    request(at, "POST", "/api/login", &[HOME], &log_in(NAME, PASSWORD))
                 })
             })
             .collect();
@@ -95,12 +99,12 @@ impl Place {
         for login in logins {
             answer = login.join().ok().and_then(Result::ok).or(answer);
         }
-        let answer = answer.context("the portal answers no log-in")?;
+        let answer = answer.context("the portal does not answer the log-in")?;
         let [cookie, device] = <[String; 2]>::try_from(answer.cookies).map_err(|cookies| {
             anyhow::anyhow!("the log-in set {} cookies, not 2", cookies.len())
         })?;
-        let said: Value = serde_json::from_str(&answer.body).unwrap_or_default();
-        let csrf = said["csrf"].as_str().unwrap_or_default().to_owned();
+        let output: Value = serde_json::from_str(&answer.body).unwrap_or_default();
+        let csrf = output["csrf"].as_str().unwrap_or_default().to_owned();
         Ok(Victim {
             at,
             portal,
@@ -122,38 +126,38 @@ impl Place {
     }
 }
 
-/// A portal with one account, whose person has logged in.
+/// A portal with one account, logged in.
 pub(super) struct Victim {
     pub(super) at: SocketAddr,
     pub(super) portal: Child,
     pub(super) cookie: String,
     pub(super) device: String,
     csrf: String,
-    // Behind the portal: it goes when that has ended.
-    place: Place,
+    // After the portal: removed once it has ended.
+    place: PortalFolder,
 }
 
 impl Victim {
-    /// One with this configuration, in a place of its own.
+    /// Starts a portal with this configuration, in a new folder.
     pub(super) fn start(config: &str) -> Result<Victim> {
-        let place = Place::new(config)?;
-        place.add_person()?;
+        let place = PortalFolder::new(config)?;
+        place.add_account()?;
         place.start()
     }
 
-    /// Asks for something that changes something, as the person's browser does. The status and the body.
-    pub(super) fn ask(&self, method: &str, path: &str, body: &str) -> Result<(u16, String)> {
+    /// Sends a state-changing request as the user's browser does. Returns status and body.
+    pub(super) fn request(&self, method: &str, path: &str, body: &str) -> Result<(u16, String)> {
         let headers = [
             ("cookie", self.cookie.as_str()),
             ("x-openuvr-csrf", self.csrf.as_str()),
         ];
-        let answer = ask(self.at, method, path, &headers, body)
+        let answer = request(self.at, method, path, &headers, body)
             .with_context(|| format!("the portal does not answer {method} {path}"))?;
         Ok((answer.status, answer.body))
     }
 
-    /// Ends it; where the next may run.
-    pub(super) fn stop(mut self) -> Place {
+    /// Stops the portal. Returns the folder for the next one.
+    pub(super) fn stop(mut self) -> PortalFolder {
         self.portal.stop();
         self.place
     }

@@ -1,8 +1,8 @@
-//! Links that send as others do. Each wraps one of ours and changes how it sends; what it receives is
-//! untouched.
+//! Links that send as other programs do. Each wraps one of our links and changes how it sends;
+//! receiving is unchanged.
 //!
-//! Who sends through them notes the time at which a datagram was handed over here, not the time
-//! at which it left.
+//! The send timestamp of a datagram is the time of the hand-over to this link, not of its
+//! transmission.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use openuvr_runtime::clock;
 use openuvr_runtime::lock::lock;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
-/// Each datagram in a system call of its own.
+/// Sends each datagram in its own system call.
 pub(super) struct Single(pub(super) Arc<dyn Link>);
 
 impl Link for Single {
@@ -45,32 +45,32 @@ impl Link for Single {
     }
 }
 
-/// How far apart batches leave: what a study of a cloud renderer on WebRTC saw on the wire,
-/// whatever the frame rate.
+/// Interval of the batches, as observed on the wire in a study of a cloud renderer on WebRTC, at
+/// every frame rate.
 const BATCH_EVERY: Duration = Duration::from_micros(5_560);
 
-/// How much faster than the video's rate the batches drain, as in the same study.
+/// Ratio of the batches' rate to the video's, from the same study.
 const DRAIN: f64 = 1.54;
 
-/// What may wait, in bytes: a frame of any size, and no more than a second of a fast stream.
+/// Limit of the queue in bytes: a frame of any size, and at most a second of a fast stream.
 const MOST_WAITING: usize = 16 << 20;
 
-/// Holds what is sent, and lets a batch of it go every [`BATCH_EVERY`].
+/// Queues datagrams and sends a batch every [`BATCH_EVERY`].
 pub(super) struct Batches {
     link: Arc<dyn Link>,
-    waiting: Arc<(Mutex<Waiting>, Condvar)>,
+    waiting: Arc<(Mutex<SendQueue>, Condvar)>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct SendQueue {
     datagrams: VecDeque<(PathId, Vec<u8>)>,
     bytes: usize,
     stop: bool,
 }
 
 impl Batches {
-    /// Starts the thread that sends; `rate` is that of the video.
+    /// Starts the sending thread; `rate` is the video's bitrate.
     ///
     /// # Errors
     /// The thread can't be started.
@@ -79,7 +79,7 @@ impl Batches {
         rate: Bitrate,
         scheduler: &Scheduler,
     ) -> std::io::Result<Batches> {
-        let waiting = Arc::<(Mutex<Waiting>, Condvar)>::default();
+        let waiting = Arc::<(Mutex<SendQueue>, Condvar)>::default();
         let budget = budget(rate);
         let (out, shared) = (link.clone(), waiting.clone());
         let thread = scheduler.spawn(ThreadRole::HandOff, "ouvr-batches", move || {
@@ -93,7 +93,7 @@ impl Batches {
     }
 }
 
-/// Bytes of a batch, at a video of this rate.
+/// Bytes of a batch for a video of this bitrate.
 fn budget(rate: Bitrate) -> usize {
     #[expect(
         clippy::cast_possible_truncation,
@@ -105,7 +105,7 @@ fn budget(rate: Bitrate) -> usize {
     bytes.max(MAX_DATAGRAM)
 }
 
-fn run(link: &dyn Link, (waiting, changed): &(Mutex<Waiting>, Condvar), budget: usize) {
+fn run(link: &dyn Link, (waiting, changed): &(Mutex<SendQueue>, Condvar), budget: usize) {
     let mut due = clock::now();
     loop {
         let mut now_waiting = lock(waiting);
@@ -118,7 +118,7 @@ fn run(link: &dyn Link, (waiting, changed): &(Mutex<Waiting>, Condvar), budget: 
             return;
         }
         drop(now_waiting);
-        // The clock of the batches goes on while nothing waits.
+        // The clock of the batches continues while the queue is empty.
         while due <= clock::now() {
             due = due + BATCH_EVERY;
         }
@@ -127,20 +127,20 @@ fn run(link: &dyn Link, (waiting, changed): &(Mutex<Waiting>, Condvar), budget: 
     }
 }
 
-/// Sends what waits, until `budget` bytes have left.
-fn send_batch(link: &dyn Link, waiting: &Mutex<Waiting>, budget: usize) {
+/// Sends queued datagrams, up to `budget` bytes.
+fn send_batch(link: &dyn Link, waiting: &Mutex<SendQueue>, budget: usize) {
     let mut sent = 0;
     while sent < budget {
         let Some((to, datagram)) = take(waiting) else {
             break;
         };
         sent += datagram.len();
-        // What is lost here is lost as on any link.
+        // A failed send is a loss, as on any link.
         let _ = link.send(to, &datagram, datagram.len());
     }
 }
 
-fn take(waiting: &Mutex<Waiting>) -> Option<(PathId, Vec<u8>)> {
+fn take(waiting: &Mutex<SendQueue>) -> Option<(PathId, Vec<u8>)> {
     let mut waiting = lock(waiting);
     let next = waiting.datagrams.pop_front()?;
     waiting.bytes -= next.1.len();
@@ -191,11 +191,11 @@ impl Drop for Batches {
 pub(super) mod tests {
     use super::*;
 
-    /// Notes the sizes of what is sent.
+    /// Records the sizes of sent datagrams.
     #[derive(Default)]
-    pub(in super::super) struct Noted(pub(in super::super) Mutex<Vec<usize>>);
+    pub(in super::super) struct RecordingLink(pub(in super::super) Mutex<Vec<usize>>);
 
-    impl Link for Noted {
+    impl Link for RecordingLink {
         fn rung(&self, _: PathId) -> Rung {
             Rung::Udp
         }
@@ -214,16 +214,16 @@ pub(super) mod tests {
 
     #[test]
     fn single_datagrams_are_those_of_the_batch() {
-        let noted = Arc::new(Noted::default());
-        Single(noted.clone())
+        let recording = Arc::new(RecordingLink::default());
+        Single(recording.clone())
             .send(PathId::default(), &[7; 3000], 1400)
             .expect("sent");
-        assert_eq!(*lock(&noted.0), [1400, 1400, 200]);
+        assert_eq!(*lock(&recording.0), [1400, 1400, 200]);
     }
 
     #[test]
-    fn a_batch_has_what_its_budget_allows() {
-        let (noted, waiting) = (Noted::default(), Mutex::new(Waiting::default()));
+    fn a_batch_stays_within_its_budget() {
+        let (recording, waiting) = (RecordingLink::default(), Mutex::new(SendQueue::default()));
         for size in [[1400; 10].as_slice(), &[100]].concat() {
             let mut waiting = lock(&waiting);
             (waiting.datagrams).push_back((PathId::default(), vec![1; size]));
@@ -231,25 +231,26 @@ pub(super) mod tests {
         }
         // 10.7 kB a batch, so that the eighth datagram of 1400 bytes fills it.
         let budget = budget(Bitrate::from_mbps(10));
-        send_batch(&noted, &waiting, budget);
-        assert_eq!(*lock(&noted.0), [1400; 8]);
-        send_batch(&noted, &waiting, budget);
-        assert_eq!(lock(&noted.0)[8..], [1400, 1400, 100], "in order");
+        send_batch(&recording, &waiting, budget);
+        assert_eq!(*lock(&recording.0), [1400; 8]);
+        send_batch(&recording, &waiting, budget);
+        assert_eq!(lock(&recording.0)[8..], [1400, 1400, 100], "in order");
         assert_eq!(lock(&waiting).bytes, 0);
     }
 
     #[test]
     fn all_batches_leave() {
-        let noted = Arc::new(Noted::default());
+        let recording = Arc::new(RecordingLink::default());
         let rate = Bitrate::from_mbps(10);
-        let link = Batches::start(noted.clone(), rate, &Scheduler::ordinary()).expect("a thread");
+        let link =
+            Batches::start(recording.clone(), rate, &Scheduler::ordinary()).expect("a thread");
         let bytes: Vec<u8> = vec![1; 1400 * 19 + 100];
         link.send(PathId::default(), &bytes, 1400).expect("room");
         let until = clock::now() + Duration::from_secs(30);
-        while lock(&noted.0).len() < 20 && clock::now() < until {
+        while lock(&recording.0).len() < 20 && clock::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let sent = lock(&noted.0);
+        let sent = lock(&recording.0);
         assert_eq!((sent.len(), sent[0], sent[19]), (20, 1400, 100));
     }
 }

@@ -1,7 +1,7 @@
-//! Pictures taken by the clock, drawn or not, as screen grabbers do.
+//! Capture at a fixed rate, changed or not, as screen grabbers do.
 //!
-//! Between its ticks nobody watches the capture inside, which then fetches nothing; who begins to watch a
-//! display gets all of its picture as it is at that moment ([`Capture::set_watched`]).
+//! Between its ticks the inner capture has no observer and fetches nothing; the first picture after
+//! [`Capture::set_watched`] is the display's whole current picture.
 
 use std::time::Duration;
 
@@ -15,22 +15,21 @@ use openuvr_runtime::clock;
 /// See the module.
 pub(super) struct Polled {
     inner: Box<dyn Capture>,
-    /// Pictures a second.
+    /// Pictures per second.
     fps: f64,
-    /// The most that are wanted; 0: any number.
+    /// Limit of the rate; 0: none.
     limit: f64,
-    /// When the next is taken.
+    /// When the next picture is due.
     due: Instant,
     watched: bool,
-    /// The inner one was woken while a picture was taken, and nobody was told.
+    /// The inner capture was woken during a capture; not reported yet.
     woken: bool,
 }
 
 impl Polled {
-    /// Takes the picture of `inner`, which captures a display, `fps` times a second, from now on. Below
-    /// 0.1 and above 1000: as these.
+    /// Captures `inner`, a display, `fps` times a second from now on, limited to 0.1 to 1000.
     pub(super) fn new(mut inner: Box<dyn Capture>, fps: f64) -> Polled {
-        // Each picture that is asked for counts, however near the one before.
+        // Every requested picture counts, however soon after the previous one.
         inner.limit_fps(0.0);
         inner.set_watched(false);
         Polled {
@@ -51,20 +50,20 @@ impl Polled {
         Duration::from_secs_f64(1.0 / fps.clamp(0.1, 1000.0))
     }
 
-    /// Takes the picture; or what has happened to the source, after which it is still due. `TimedOut`: it
-    /// shows none.
+    /// Captures a picture; or returns another event of the source, after which the picture is still
+    /// due. `TimedOut`: the source shows none.
     fn take(&mut self) -> Result<CaptureEvent, CaptureError> {
         self.inner.set_watched(true);
         let event = loop {
             match self.inner.next(Some(Duration::ZERO))? {
-                // The old picture is forgotten already: first the new one.
+                // The old picture has been dropped: capture the new one first.
                 CaptureEvent::Woken => self.woken = true,
                 event => break event,
             }
         };
         self.inner.set_watched(false);
         if matches!(event, CaptureEvent::Frame | CaptureEvent::TimedOut) {
-            // One that was missed is left out.
+            // Skip missed ticks.
             let (now, period) = (clock::now(), self.period());
             let next = self.due + period;
             self.due = if next > now { next } else { now + period };
@@ -94,7 +93,7 @@ impl Capture for Polled {
             let due = self.watched.then_some(self.due);
             let wait = due.into_iter().chain(until).min().map(|at| at.since(now));
             match self.inner.next(wait)? {
-                // Drawn while nobody was to look.
+                // Drawn between ticks.
                 CaptureEvent::Frame => {}
                 CaptureEvent::TimedOut if until.is_none_or(|until| clock::now() < until) => {}
                 event => return Ok(event),
@@ -122,7 +121,7 @@ impl Capture for Polled {
         self.limit = fps;
     }
 
-    /// Who begins to watch gets a picture at once.
+    /// A new observer gets a picture at once.
     fn set_watched(&mut self, watched: bool) {
         if watched && !self.watched {
             self.due = clock::now();
@@ -145,10 +144,10 @@ mod tests {
     const RED: u32 = 0xff_0000;
     const GREEN: u32 = 0x00_ff00;
 
-    /// Long for what comes by the clock.
+    /// Ample for a periodic event.
     const SOON: Option<Duration> = Some(Duration::from_secs(10));
 
-    /// A display whose root window is red, unless there is no Xvfb.
+    /// A display with a red root window, if Xvfb is installed.
     fn display() -> Option<VirtualDisplay> {
         match VirtualDisplay::start(Size::new(SIDE.into(), SIDE.into())) {
             Ok(display) => {
@@ -214,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drawn_between_ticks_waits_for_the_next() {
+    fn drawing_between_ticks_waits_for_the_next() {
         let Some(display) = display() else { return };
         // A picture each ten seconds, the first of them now.
         let mut polled = Polled::new(capture(&display), 0.1);
@@ -226,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_taken_while_nobody_watches() {
+    fn nothing_is_captured_without_an_observer() {
         let Some(display) = display() else { return };
         let mut polled = Polled::new(capture(&display), 200.0);
         assert_eq!(polled.next(SOON).expect("it runs"), CaptureEvent::Frame);

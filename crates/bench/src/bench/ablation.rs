@@ -1,11 +1,11 @@
-//! `openuvr bench ablation`: what each optimisation is worth on this machine, the paper's Fig. 11
-//! by experiment.
+//! `openuvr bench ablation`: the value of each optimisation on this machine; the paper's Fig. 11 by
+//! experiment.
 //!
 //! Every configuration is a real host and client on the same two displays with the same scene,
-//! measured from pixels like `bench latency`. The host is that of this program (`crate::baseline`) in all
-//! of them. They take turns (A B C A B C …), so that what the
-//! machine does meanwhile falls on all of them. It makes no claim about other machines, networks
-//! or graphics cards.
+//! measured from pixels like `bench latency`. The host is always that of this program
+//! (`crate::baseline`). The configurations take turns (A B C A B C …), so that changes of the
+//! machine affect all of them. The result says nothing about other machines, networks or graphics
+//! cards.
 
 mod busy;
 mod configuration;
@@ -20,30 +20,30 @@ use std::sync::atomic::Ordering;
 use anyhow::{Context as _, Result, bail, ensure};
 
 use super::machine::Machine;
-use super::rig::{Rig, Source, Streamed};
-use super::turns::{Asked, Turns};
+use super::rig::{Rig, Source, StreamSetup};
+use super::turns::{ComparisonOptions, Turns};
 use crate::cable::Cable;
 use crate::pair::TemporaryDir;
 use busy::Busy;
 use configuration::{Configuration, configurations};
 use rows::{Ablation, Measured, Run};
 
-/// Measure what each optimisation is worth: with and without it.
+/// Measure the value of each optimisation: with and without it.
 ///
-/// The figures: cumulative, from a stream as screen grabbers and video libraries make it to ours,
-/// one change at a time; leave-one-out, ours without one of them; alternatives; the links, over a
-/// cable between two network namespaces (needs root); and the same with every core busy. Drawn to
-/// visible, from pixels, frames displayed whole only; the median and the range over the repetitions,
-/// which take turns. A step smaller than its range is no finding. Two seconds of each measurement let the
-/// scene pass each phase against 60 Hz once.
+/// The figures: cumulative, from a stream as screen grabbers and video libraries produce it to
+/// ours, one change at a time; leave-one-out, ours without one of them; alternatives; the links,
+/// over a cable between two network namespaces (needs root); and the same with every core busy.
+/// Latency is from drawn to visible, measured from pixels, of complete frames only; the median and
+/// the range over interleaved repetitions. A step smaller than its range is not significant. In two
+/// seconds the scene passes each phase against 60 Hz once.
 ///
-/// What can't run here is listed with the reason; what fails is tried again in each repetition, and
-/// each row says how many runs it stands on.
+/// Configurations that can't run here are listed with the reason; failed ones are retried in each
+/// repetition, and each row gives its number of runs.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
-    asked: Asked,
-    /// Only the configurations whose name contains one of these
+    options: ComparisonOptions,
+    /// Only configurations with one of these in the name
     #[arg(long, value_delimiter = ',', value_name = "WORDS")]
     only: Vec<String>,
     /// Write ablation.json, .csv, .svg and .png into this folder
@@ -51,19 +51,22 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-/// Frames a second that the host may send, and that it polls.
+/// Frames per second, sent and polled.
 const FPS: f64 = 60.0;
 
 /// Measures, prints, writes.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let turns = Turns::new(&args.asked, 1.0)?;
+    let turns = Turns::new(&args.options, 1.0)?;
     let Turns {
         repetitions,
         seconds,
         ..
     } = turns;
     let stop = openuvr_terminal::signals::stop_on_signals()?;
-    let mut rig = Rig::start(turns.setup(args.asked.size, args.asked.scene_fps), &stop)?;
+    let mut rig = Rig::start(
+        turns.setup(args.options.size, args.options.scene_fps),
+        &stop,
+    )?;
     let floor = rig.floor(seconds)?;
     let dir = TemporaryDir::new()?;
     let mut measured = Measured::default();
@@ -84,7 +87,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             }
             match outcome {
                 Ok(run) => measured.runs.push(run),
-                // It may have been a mishap: the next repetition tries it again.
+                // The failure may be transient: the next repetition retries.
                 Err(why) => {
                     let why = reason(&format!("{why:#}"));
                     eprintln!("bench ablation: {}: {why}", configuration.name);
@@ -95,8 +98,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let ablation = Ablation {
         machine: Machine::this(),
-        size: args.asked.size.to_string(),
-        bitrate: args.asked.bitrate.clone(),
+        size: args.options.size.to_string(),
+        bitrate: args.options.bitrate.clone(),
         turns,
         floor_ms: floor.latency_ms,
         other_cores: measured
@@ -136,12 +139,12 @@ fn measure(
     }
     let cable = configuration.cable.then(Cable::lay).transpose()?;
     let csv = dir.path().join("frames.csv");
-    let stream = rig.stream(&Streamed {
+    let stream = rig.stream(&StreamSetup {
         source: Source::OwnHost,
         cable: cable.as_ref(),
         impaired: None,
         fps: FPS,
-        bitrate: &args.asked.bitrate,
+        bitrate: &args.options.bitrate,
         seconds,
         presses: 0,
         compare: false,
@@ -152,7 +155,7 @@ fn measure(
         more_host: &configuration.host_words(),
         more_client: &configuration.client_words(),
     })?;
-    let latency_ms = stream.case.latency_ms.context("no frame came whole")?;
+    let latency_ms = stream.case.latency_ms.context("no complete frame")?;
     Ok(Run {
         configuration: configuration.name.clone(),
         repetition,
@@ -167,14 +170,14 @@ fn measure(
     })
 }
 
-/// What an error says of why: the program's own line, or else the last.
+/// The reason in an error: the program's own line, or else the last.
 fn reason(text: &str) -> String {
-    let said = text.lines().find_map(|line| {
+    let message = text.lines().find_map(|line| {
         let own = ["openuvr: ", "error: "]
             .iter()
             .find_map(|word| line.split_once(word));
         own.map(|(_, why)| why)
     });
-    let line = said.or_else(|| text.lines().last()).unwrap_or(text);
+    let line = message.or_else(|| text.lines().last()).unwrap_or(text);
     line.trim().to_owned()
 }

@@ -1,4 +1,4 @@
-//! What a measurement from pixels has found: of anything between two displays, and of a host and a client.
+//! Results of a measurement from pixels: of any path between two displays, and of a host and a client.
 
 use std::collections::BTreeMap;
 
@@ -10,50 +10,50 @@ use super::machine::Thread;
 use super::reader::Sighting;
 use super::stats::{Frames, Summary, share};
 
-/// What was measured of the floor, and likewise of the stream.
+/// A measurement of the floor or of the stream.
 #[derive(Debug, Serialize)]
 pub(super) struct Case {
-    /// Those that the scene drew while it was measured, and what became of them.
+    /// Frames drawn in the window, and their outcomes.
     pub(super) frames: Frames,
-    /// From when to when, on this machine's clock.
+    /// Start and end, on this machine's clock.
     #[serde(skip)]
     pub(super) window: [Instant; 2],
     pub(super) seconds: f64,
-    /// Drawn to visible; of the stream only frames displayed whole.
+    /// Drawn to visible; of the stream only complete frames.
     pub(super) latency_ms: Option<Summary>,
-    /// Changes of the display after which no bar code could be read.
+    /// Display changes without a readable bar code.
     pub(super) unreadable: usize,
     pub(super) other_cores: f64,
-    /// Cores used, by name of the process.
+    /// Cores used, by process name.
     pub(super) cores: BTreeMap<&'static str, f64>,
-    /// Those of the threads of sound of host and client, where there are such.
+    /// Cores used by the audio threads of host and client, if any.
     pub(super) audio_cores: BTreeMap<&'static str, f64>,
     pub(super) loopback_mbps: f64,
-    /// What the emulated link was given, both ways, with Ethernet, IP and UDP headers.
+    /// Load of the emulated link in both directions, with Ethernet, IP and UDP headers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) carried_mbps: Option<f64>,
-    /// Whose policy, and how many threads of that kind.
+    /// Scheduling of each kind of thread, and the number of threads.
     pub(super) threads: Vec<(Thread, usize)>,
     pub(super) samples: Vec<Sample>,
 }
 
-/// A frame that was seen.
+/// A sighting of a frame.
 #[derive(Debug, Serialize)]
 pub(super) struct Sample {
     #[serde(flatten)]
     pub(super) sighting: Sighting,
-    /// What the host's record says of it.
+    /// Its outcome in the host's record.
     pub(super) outcome: Option<String>,
 }
 
-/// What is known of the stream besides.
+/// Further results of a stream.
 #[derive(Debug, Serialize)]
 pub(super) struct Stream {
     #[serde(flatten)]
     pub(super) case: Case,
-    /// What the video came by when it had been measured, such as `udp-gso`.
+    /// The video's link at the end of the measurement, such as `udp-gso`.
     pub(super) link: Option<String>,
-    /// Frames seen that the record doesn't call whole, or doesn't have.
+    /// Frames seen that are not complete in the record, or not in it.
     pub(super) not_whole: usize,
     pub(super) steps: Vec<Step>,
     /// Rows of the host's record by outcome.
@@ -64,16 +64,16 @@ pub(super) struct Stream {
     pub(super) reaction_ms: Vec<f64>,
     /// Luma PSNR against the captured picture of the same frame, dB.
     pub(super) psnr_db: Vec<f64>,
-    /// What the record says of those that were compared, where there is one.
+    /// The record's rows of the compared pictures, if there is a record.
     pub(super) compared: Vec<Compared>,
 }
 
-/// A picture whose PSNR was taken.
+/// A picture with a measured PSNR.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Compared {
     /// Luma PSNR, dB.
     pub(super) psnr_db: f64,
-    /// What became of its frame; `None`: the record doesn't have it.
+    /// Its frame's outcome; `None`: not in the record.
     pub(super) outcome: Option<String>,
     /// Its datagrams with their IPv4 and UDP headers.
     pub(super) wire_bytes: u64,
@@ -85,14 +85,14 @@ pub(super) fn ratio(end: f64, floor: f64, serial: f64) -> f64 {
 }
 
 impl Case {
-    /// Frames a second that the scene drew.
+    /// Frames per second drawn by the scene.
     pub(super) fn drawn_fps(&self) -> f64 {
         self.frames.drawn as f64 / self.seconds
     }
 }
 
 impl Stream {
-    /// Frames displayed whole.
+    /// Frames displayed completely.
     pub(super) fn whole(&self) -> usize {
         self.case.latency_ms.map_or(0, |latency| latency.count)
     }
@@ -108,12 +108,12 @@ impl Stream {
         self.case.cores.get(name).copied()
     }
 
-    /// With those of the application, where it is a process of its own.
+    /// Including the application, if it is a separate process.
     pub(super) fn all_cores(&self) -> f64 {
         self.cores() + self.case.cores.get("scene").copied().unwrap_or(0.0)
     }
 
-    /// Those, of the frames drawn.
+    /// Share of the drawn frames displayed completely.
     pub(super) fn whole_share(&self) -> Option<f64> {
         share(self.whole(), self.case.frames.drawn)
     }

@@ -1,8 +1,8 @@
-//! Clicks and flashes that the scene makes together: when each was heard at either end, and how late sound is
-//! against the picture.
+//! Clicks and flashes that the scene emits together: when each click was heard at either end, and
+//! the delay of sound against the picture (A/V offset).
 //!
-//! Both sinks are recorded by this process, as a host records: the time of a click is that of its first loud
-//! sample. The picture's times are those of the bar code in which the flash is counted.
+//! This process records both sinks as a host does: a click's time is that of its first loud sample.
+//! The picture's times come from the bar code that counts the flash.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,27 +20,26 @@ use super::reader::Sighting;
 use super::stats::Summary;
 use crate::background::Background;
 
-/// A click begins where a sample is as loud as this, a fifth of what the scene plays: what a codec spreads in
-/// front of it is quieter.
+/// Threshold of a click's onset, a fifth of the scene's amplitude: a codec's pre-echo is quieter.
 const LOUD: f32 = 0.1;
 
-/// … behind so much silence: half of what lies between two clicks.
+/// Silence before an onset, in sample frames: half of the interval between two clicks.
 const QUIET: usize = RATE as usize / 7;
 
-/// Later than this a click is another one.
+/// Maximum delay of a click; later ones belong to another flash.
 const LATEST: Duration = Duration::from_millis(200);
 
-/// A flash and a click that are so far apart were not made together: a frame, and what a sound server keeps.
+/// Maximum distance of a flash and its click: a frame, and a sound server's buffer.
 const TOGETHER: Duration = Duration::from_millis(100);
 
-/// Finds where clicks begin.
+/// Detects onsets of clicks.
 #[derive(Debug, Default)]
 struct Onsets {
     quiet: usize,
 }
 
 impl Onsets {
-    /// The sample frames of `block` at which a click begins.
+    /// The sample frames of `block` with a click's onset.
     fn look(&mut self, block: &[f32]) -> Vec<usize> {
         let mut found = Vec::new();
         for (n, frame) in block.chunks_exact(CHANNELS).enumerate() {
@@ -57,28 +56,28 @@ impl Onsets {
     }
 }
 
-/// How many clicks are in these samples.
+/// The number of clicks in these samples.
 pub(crate) fn count(samples: &[f32]) -> usize {
     Onsets::default().look(samples).len()
 }
 
-/// Listens to a sink, until it is dropped.
+/// Records click times of a sink until dropped.
 #[derive(Debug)]
-pub(crate) struct Ear {
-    heard: Arc<Mutex<Vec<Instant>>>,
+pub(crate) struct ClickRecorder {
+    times: Arc<Mutex<Vec<Instant>>>,
     _thread: Background,
 }
 
-impl Ear {
+impl ClickRecorder {
     /// Listens to the sink of this name at the sound server `server`.
-    pub(crate) fn start(server: &str, sink: &str) -> Result<Ear> {
+    pub(crate) fn start(server: &str, sink: &str) -> Result<ClickRecorder> {
         let settings = Settings {
             device: Some(sink.to_owned()),
             ..Settings::default()
         };
         let mut capture = Capture::open(Some(server), &settings)?;
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let there = Arc::clone(&heard);
+        let times = Arc::new(Mutex::new(Vec::new()));
+        let there = Arc::clone(&times);
         let thread = Background::start("ear", move |stop| {
             let mut block = vec![0.0; frames_in(settings.frame) * CHANNELS];
             let mut onsets = Onsets::default();
@@ -91,39 +90,39 @@ impl Ear {
                         there.extend(found);
                     }
                     Ok(AudioEvent::TimedOut) => {}
-                    // What is missing then is told: clicks that were not heard.
+                    // The report counts the missing clicks.
                     Err(_) => return,
                 }
             }
         })?;
-        Ok(Ear {
-            heard,
+        Ok(ClickRecorder {
+            times,
             _thread: thread,
         })
     }
 
-    /// When clicks were heard so far.
-    pub(crate) fn heard(&self) -> Vec<Instant> {
-        let heard = self.heard.lock();
-        heard.unwrap_or_else(PoisonError::into_inner).clone()
+    /// Times of the clicks so far.
+    pub(crate) fn clicks(&self) -> Vec<Instant> {
+        let times = self.times.lock();
+        times.unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// How late the clicks and flashes of a stream were.
+/// Delays of a stream's clicks and flashes.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct Lateness {
     /// From the host's sink to the client's, ms.
     pub(crate) sound_ms: Vec<f64>,
-    /// The same less what the flash took from its drawing to the client's window: above 0 sound is the later.
+    /// The same less the flash's latency from drawing to the client's window: above 0, sound is later.
     pub(crate) offset_ms: Vec<f64>,
-    /// From a flash's drawing to its click at the host's sink: how well they are made together.
+    /// From a flash's drawing to its click at the host's sink: the scene's own offset.
     pub(crate) made_ms: Vec<f64>,
-    /// Clicks of the host's sink that were not heard at the client's.
+    /// Clicks of the host's sink without a counterpart at the client's.
     pub(crate) unheard: usize,
 }
 
 impl Lateness {
-    /// Of clicks at both sinks within `window`, and what was seen meanwhile.
+    /// Computes the delays from the clicks at both sinks within `window`, and the sightings.
     pub(crate) fn of(
         host: &[Instant],
         client: &[Instant],
@@ -133,11 +132,11 @@ impl Lateness {
         let mut lateness = Lateness::default();
         let flashes = flashes(seen);
         let [from, to] = window;
-        // The last one is to have the time to be heard.
+        // Leave the last click time to arrive.
         let measured = |at: &&Instant| (from..to).contains(*at) && to.since(**at) >= LATEST;
         for made in host.iter().filter(measured) {
-            let heard = client.iter().find(|heard| **heard > *made);
-            let late = heard.map(|heard| heard.since(*made));
+            let click = client.iter().find(|click| **click > *made);
+            let late = click.map(|click| click.since(*made));
             let Some(late) = late.filter(|late| *late < LATEST).map(ms) else {
                 lateness.unheard += 1;
                 continue;
@@ -156,7 +155,7 @@ impl Lateness {
         lateness
     }
 
-    /// Puts those of another stream behind these.
+    /// Appends those of another stream.
     pub(crate) fn extend(&mut self, other: &Lateness) {
         self.sound_ms.extend(&other.sound_ms);
         self.offset_ms.extend(&other.offset_ms);
@@ -189,8 +188,8 @@ impl std::fmt::Display for Lateness {
     }
 }
 
-/// The first sighting of each flash, where the frame before it was seen, too: then it is the frame that was
-/// drawn with it.
+/// The first sighting of each flash of which the preceding frame was seen, too: then it is the
+/// frame that was drawn with the flash.
 fn flashes(seen: &[Sighting]) -> Vec<Sighting> {
     let pairs = seen.windows(2);
     let flashed = pairs.filter(|pair| pair[0].inputs != pair[1].inputs);
@@ -202,7 +201,7 @@ fn ms(span: Duration) -> f64 {
     span.as_secs_f64() * 1e3
 }
 
-/// From a time in microseconds to another, ms; below 0 where that is earlier.
+/// From `us` microseconds to `to`, in ms; negative if `to` is earlier.
 fn between(us: u64, to: Instant) -> f64 {
     (to.0 as f64 / 1e3 - us as f64) / 1e3
 }
@@ -225,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_click_begins_behind_silence_and_once() {
+    fn a_click_starts_once_after_silence() {
         let mut samples = vec![0.0; 3 * 14_700 * CHANNELS];
         for click in samples.chunks_exact_mut(14_700 * CHANNELS) {
             Sine::new(1000.0, 0.5).fill(&mut click[9000 * CHANNELS..9480 * CHANNELS]);
@@ -249,7 +248,7 @@ mod tests {
             sighting(1, 984, 990, 0),
             sighting(2, 1000, 1008, 1),
             sighting(3, 1017, 1025, 1),
-            // Frame 4 was not seen: of this flash it is not known when it was drawn.
+            // Frame 4 was not seen, so the drawing time of this flash is unknown.
             sighting(5, 1320, 1330, 2),
         ];
         let host = [at(1010), at(1316), at(1622), at(1928)];

@@ -1,9 +1,9 @@
-//! What the codec alone takes, on pictures of the scene: one step after the other, and as host
-//! and client run it. No network, no display.
+//! The cost of the codec alone, on pictures of the scene: step by step, and pipelined as in host
+//! and client. No network, no display.
 //!
 //! **Serial time** is defined here and nowhere else: BGRX to NV12 (SIMD), x264 with one slice, one
 //! thread and its own rate control (CBR, a buffer of one frame), decoding of the whole picture,
-//! and back to BGRX (SIMD), each step when the one before is done. Motion is searched as the
+//! and back to BGRX (SIMD), each step when the one before is done. Motion search is that of the
 //! stream does it, so that both make the same effort. **Pipelined time** is that of the host's
 //! defaults: its slices, threads and own rate control, each slice decoded while the next is
 //! encoded; from the picture until its successor in BGRX.
@@ -33,27 +33,27 @@ use super::stats::Summary;
 use crate::picture_match::Shot;
 use openuvr_runtime::clock;
 
-/// Frames until caches and rate control have settled.
+/// Frames until caches and rate control settle.
 const WARM_UP: u32 = 30;
 
 /// The host's default number of slices.
 const SLICES: u8 = 8;
 
-/// What was measured, milliseconds.
+/// The result, in milliseconds.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Cost {
     pub(super) serial: Summary,
     pub(super) pipelined: Summary,
-    /// The steps of the serial time, in their order.
+    /// The steps of the serial time, in order.
     pub(super) steps: [(&'static str, Summary); 4],
     pub(super) serial_mbps: f64,
     pub(super) pipelined_mbps: f64,
 }
 
-/// How it is measured.
+/// Parameters of the measurement.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct How {
-    /// Pictures a second; both paths are paced, so that caches are as cold as in a stream.
+pub(super) struct CodecSetup {
+    /// Pictures per second; both paths are paced, so that caches are as cold as in a stream.
     pub(super) fps: f64,
     pub(super) bitrate: Bitrate,
     /// Pictures on each path, after the warm-up.
@@ -61,11 +61,11 @@ pub(super) struct How {
     pub(super) sched: Sched,
 }
 
-/// Codes the pictures of `film`, to and fro, on both paths.
+/// Encodes and decodes the pictures of `film`, forwards and backwards, on both paths.
 ///
 /// # Errors
 /// Fewer than two pictures, or a codec that can't be opened.
-pub(super) fn measure(film: &[Shot], how: How, stop: &Arc<AtomicBool>) -> Result<Cost> {
+pub(super) fn measure(film: &[Shot], how: CodecSetup, stop: &Arc<AtomicBool>) -> Result<Cost> {
     ensure!(film.len() >= 2, "fewer than two pictures of the scene");
     let scheduler = match how.sched {
         Sched::Auto => Scheduler::new(),
@@ -114,8 +114,8 @@ fn joined<T>(outcome: std::thread::Result<Result<T>>) -> Result<T> {
     outcome.map_err(|_| anyhow!("a thread of the codec's measurement panicked"))?
 }
 
-/// The samples of the four steps, and the megabits a second.
-fn serial(film: &[Shot], how: How, stop: &AtomicBool) -> Result<([Vec<f64>; 4], f64)> {
+/// The samples of the four steps, and the megabits per second.
+fn serial(film: &[Shot], how: CodecSetup, stop: &AtomicBool) -> Result<([Vec<f64>; 4], f64)> {
     let size = film[0].size;
     let settings = Settings {
         slices: 1,
@@ -170,7 +170,7 @@ fn serial(film: &[Shot], how: How, stop: &AtomicBool) -> Result<([Vec<f64>; 4], 
     Ok((steps, mbps(bytes, how)))
 }
 
-/// A slice on its way from encoder to decoder.
+/// A slice in transit from encoder to decoder.
 struct Piece {
     frame: FrameId,
     begin: Instant,
@@ -181,10 +181,10 @@ struct Piece {
     bytes: Vec<u8>,
 }
 
-/// Encodes as the host does by default; the megabits a second.
+/// Encodes as the host does by default; the megabits per second.
 fn encode_all(
     film: &[Shot],
-    how: How,
+    how: CodecSetup,
     stop: &AtomicBool,
     pieces: &SyncSender<Piece>,
 ) -> Result<f64> {
@@ -207,7 +207,7 @@ fn encode_all(
             unchanged: None,
         };
         let encoded = encoder.encode(&converted, &ask, &mut |slice| {
-            // Fails only if the decoder failed: its thread tells.
+            // Fails only if the decoder failed: its thread reports that.
             let _ = pieces.send(Piece {
                 frame,
                 begin,
@@ -226,7 +226,7 @@ fn encode_all(
     Ok(mbps(bytes, how))
 }
 
-/// Decodes each slice as it comes; from the picture's begin until it is BGRX again.
+/// Decodes each slice on arrival; the times from the picture's start until it is BGRX again.
 fn decode_all(pieces: &Receiver<Piece>) -> Result<Vec<f64>> {
     let mut decoder: Box<dyn Decoder> = decode::open(Codec::H264)?;
     let (mut bgrx, mut samples) = (Vec::new(), Vec::new());
@@ -251,8 +251,8 @@ fn decode_all(pieces: &Receiver<Piece>) -> Result<Vec<f64>> {
     Ok(samples)
 }
 
-/// What the host opens its encoder with by default.
-fn usual(size: Size, how: How) -> Settings {
+/// The host's default encoder settings.
+fn usual(size: Size, how: CodecSetup) -> Settings {
     Settings {
         fps: how.fps.ceil() as u32,
         slices: SLICES,
@@ -262,10 +262,10 @@ fn usual(size: Size, how: How) -> Settings {
     }
 }
 
-/// The pictures to and fro, each when it is due, until all were there or the person has had enough.
+/// The pictures forwards and backwards, each at its due time, until all are done or `stop` is set.
 fn paced<'a>(
     film: &'a [Shot],
-    how: How,
+    how: CodecSetup,
     stop: &'a AtomicBool,
 ) -> impl Iterator<Item = (FrameId, Picture<'a>)> {
     let begin = clock::now();
@@ -284,7 +284,7 @@ fn ms(from: Instant, to: Instant) -> f64 {
     to.since(from).as_secs_f64() * 1e3
 }
 
-fn mbps(bytes: usize, how: How) -> f64 {
+fn mbps(bytes: usize, how: CodecSetup) -> f64 {
     bytes as f64 * 8.0 / 1e6 / (f64::from(how.frames) / how.fps)
 }
 
@@ -306,7 +306,7 @@ mod tests {
                 ),
             })
             .collect();
-        let how = How {
+        let how = CodecSetup {
             fps: 200.0,
             bitrate: Bitrate::from_mbps(8),
             frames: 60,

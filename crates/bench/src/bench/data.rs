@@ -219,7 +219,7 @@ pub(super) fn named<'a>(all: &'a [Value], name: &str) -> Option<&'a Value> {
     all.iter().find(|value| words(value, "/name") == name)
 }
 
-/// Frames a second that the scene drew; files from before the seconds were measured have those
+/// Frames per second that the scene drew; files from before the seconds were measured have those
 /// that were asked for.
 pub(super) fn drawn(case: &Value) -> Option<f64> {
     let seconds = number(case, "/stream/seconds").or_else(|| number(case, "/setting/seconds"));

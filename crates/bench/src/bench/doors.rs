@@ -1,9 +1,9 @@
-//! `openuvr bench doors`: what each way into OpenUVR costs the viewer and the application.
+//! `openuvr bench doors`: the cost of each capture method for the viewer and the application.
 //!
-//! The scene by itself; with each picture read back and thrown away, the least that taking pictures
-//! out of an application can cost; and streamed through each door. Once at the display's rate, where
-//! the figures are drawn-to-visible and the application's own time for a frame, and once as fast as
-//! the scene can draw, where the figure is how many frames of its own it loses.
+//! The scene alone; with each picture read back and discarded, the lower bound for capturing an
+//! application; and streamed by each capture method. Once at the display's rate, with
+//! drawn-to-visible latency and the application's frame time, and once unthrottled, with the
+//! application's loss of frame rate.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -12,115 +12,115 @@ use anyhow::{Context as _, Result};
 use serde::Serialize;
 
 use super::case::Stream;
-use super::head::{Head, Report, keep};
-use super::rig::{Rig, Setup, Source, Streamed};
+use super::heading::{Heading, Report, write_json};
+use super::rig::{Rig, Setup, Source, StreamSetup};
 use super::stats::{Range, Summary};
-use super::turns::{Asked, Turns};
+use super::turns::{ComparisonOptions, Turns};
 use crate::pair::TemporaryDir;
 
-/// Measure what each way into OpenUVR costs: screen capture, hook, C API.
+/// Measure the cost of each capture method: screen capture, hook, C API.
 ///
-/// The figures, for the same scene: drawn to visible; whole frames of those drawn; cores of
-/// application, host and client together; how long a frame takes the application, from its
-/// beginning until the swap has returned; and its own frames a second when nothing holds it to the
-/// display's rate. "alone" streams nothing; "read-back" reads each picture back and throws it away.
-/// Medians and ranges over repetitions that take turns.
+/// The figures, for the same scene: drawn to visible; complete frames of those drawn; cores of
+/// application, host and client together; the application's frame time, from the frame's start
+/// until the swap has returned; and its own frame rate when the display does not limit it. "alone"
+/// streams nothing; "read-back" reads each picture back and discards it. Medians and ranges over
+/// interleaved repetitions.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
 #[command(mut_arg("repetitions", |arg| arg.default_value("3")))]
 #[command(mut_arg("seconds", |arg| arg.default_value("8s")))]
 pub(crate) struct Args {
     #[command(flatten)]
-    asked: Asked,
+    options: ComparisonOptions,
     /// What to measure, of alone, read-back, screen, hook, c-api, c-api-sync (default: all)
     #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = way)]
-    ways: Vec<&'static Way>,
+    ways: Vec<&'static CaptureMethod>,
     /// Write doors.json into this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 }
 
-/// As fast as it can: more than any scene draws.
+/// Unthrottled: more than any scene draws.
 const UNHELD: f64 = 1000.0;
 
-/// What the host may send.
+/// The host's limit of frames per second.
 const FPS: f64 = 60.0;
 
 /// Whether and how the scene is streamed.
 #[derive(Clone, Copy, Debug)]
-enum How {
-    /// Not at all; `true`: but read back.
+enum StreamMode {
+    /// Not at all; `true`: with read-back.
     Alone(bool),
     Streamed(Source),
 }
 
-/// A way that is measured.
+/// A measured capture method.
 #[derive(Clone, Debug)]
-struct Way {
+struct CaptureMethod {
     name: &'static str,
     what: &'static str,
-    how: How,
+    how: StreamMode,
 }
 
-static WAYS: [Way; 6] = [
-    Way {
+static METHODS: [CaptureMethod; 6] = [
+    CaptureMethod {
         name: "alone",
         what: "nothing is streamed",
-        how: How::Alone(false),
+        how: StreamMode::Alone(false),
     },
-    Way {
+    CaptureMethod {
         name: "read-back",
-        what: "each picture is read back by the scene and thrown away",
-        how: How::Alone(true),
+        what: "the scene reads each picture back and discards it",
+        how: StreamMode::Alone(true),
     },
-    Way {
+    CaptureMethod {
         name: "screen",
         what: "openuvr host captures the display, by damage",
-        how: How::Streamed(Source::Screen),
+        how: StreamMode::Streamed(Source::Screen),
     },
-    Way {
+    CaptureMethod {
         name: "hook",
         what: "openuvr run: the host is in the scene's process, at its swap",
-        how: How::Streamed(Source::Hook),
+        how: StreamMode::Streamed(Source::Hook),
     },
-    Way {
+    CaptureMethod {
         name: "c-api",
-        what: "the scene gives its pixel buffer and draws on (openuvr_frame_ready)",
-        how: How::Streamed(Source::Api { synchronous: false }),
+        what: "the scene hands over its pixel buffer and continues (openuvr_frame_ready)",
+        how: StreamMode::Streamed(Source::Api { synchronous: false }),
     },
-    Way {
+    CaptureMethod {
         name: "c-api-sync",
-        what: "the scene waits until it is sent (openuvr_send_frame)",
-        how: How::Streamed(Source::Api { synchronous: true }),
+        what: "the scene waits until the frame is sent (openuvr_send_frame)",
+        how: StreamMode::Streamed(Source::Api { synchronous: true }),
     },
 ];
 
-fn way(name: &str) -> Result<&'static Way, String> {
-    let found = WAYS.iter().find(|way| way.name == name);
-    let names = WAYS.iter().map(|way| way.name).collect::<Vec<_>>();
-    found.ok_or_else(|| format!("choose of {}", names.join(", ")))
+fn way(name: &str) -> Result<&'static CaptureMethod, String> {
+    let found = METHODS.iter().find(|way| way.name == name);
+    let names = METHODS.iter().map(|way| way.name).collect::<Vec<_>>();
+    found.ok_or_else(|| format!("expected one of {}", names.join(", ")))
 }
 
-/// What one way came to at one rate.
+/// Results of one method at one rate.
 #[derive(Default)]
 struct Runs {
     streams: Vec<Stream>,
-    /// Of each frame of each run, in milliseconds.
+    /// Frame times of each run, in milliseconds.
     frame_ms: Vec<Vec<f64>>,
-    /// The application's own frames a second.
+    /// The application's own frames per second.
     fps: Vec<f64>,
-    /// The most cores that others used while nothing was streamed.
+    /// Maximum number of cores used by other processes while nothing was streamed.
     other_cores: f64,
 }
 
-/// One way, over its repetitions.
+/// One method, over its repetitions.
 #[derive(Debug, Serialize)]
 struct Row {
     name: &'static str,
     what: &'static str,
     p50_ms: Option<Range>,
     p99_ms: Option<Range>,
-    /// Of the frames drawn, displayed whole; the least of the repetitions.
+    /// Share of drawn frames displayed completely; the minimum of the repetitions.
     whole: Option<f64>,
     /// Cores of application, host and client together.
     cores: Option<Range>,
@@ -131,7 +131,7 @@ struct Row {
 
 /// Measures, prints, writes.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let turns = Turns::new(&args.asked, 1.5)?;
+    let turns = Turns::new(&args.options, 1.5)?;
     let Turns {
         repetitions,
         seconds,
@@ -139,13 +139,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     } = turns;
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let ways = match args.ways.as_slice() {
-        [] => WAYS.iter().collect(),
+        [] => METHODS.iter().collect(),
         some => some.to_vec(),
     };
     let runs = || Vec::from_iter(ways.iter().map(|_| Runs::default()));
     let (mut held, mut unheld) = (runs(), runs());
-    for (rate, all) in [(args.asked.scene_fps, &mut held), (UNHELD, &mut unheld)] {
-        let setup = turns.setup(args.asked.size, rate);
+    for (rate, all) in [(args.options.scene_fps, &mut held), (UNHELD, &mut unheld)] {
+        let setup = turns.setup(args.options.size, rate);
         for repetition in 1..=repetitions {
             for (way, runs) in ways.iter().zip(&mut *all) {
                 let name = way.name;
@@ -156,7 +156,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     let all = || held.iter().chain(&unheld);
-    let mut head = Head::new(&args.asked, turns, all().flat_map(|runs| &runs.streams));
+    let mut head = Heading::new(&args.options, turns, all().flat_map(|runs| &runs.streams));
     let alone = all().map(|runs| runs.other_cores);
     head.other_cores = alone.fold(head.other_cores, f64::max);
     let report = Report {
@@ -168,15 +168,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print(&report);
     if let Some(folder) = &args.out {
-        keep(folder, "doors.json", &report)?;
+        write_json(folder, "doors.json", &report)?;
     }
     Ok(())
 }
 
-/// Measures one way once.
+/// Measures one method once.
 fn once(
     args: &Args,
-    how: How,
+    how: StreamMode,
     setup: Setup,
     seconds: f64,
     stop: &AtomicBool,
@@ -187,16 +187,16 @@ fn once(
     let mut rig = Rig::start(setup, stop)?;
     rig.keep_times(&times);
     match how {
-        How::Alone(read_back) => {
+        StreamMode::Alone(read_back) => {
             let others = rig.alone(seconds, read_back)?;
             runs.other_cores = runs.other_cores.max(others);
         }
-        How::Streamed(source) => runs.streams.push(rig.stream(&Streamed {
+        StreamMode::Streamed(source) => runs.streams.push(rig.stream(&StreamSetup {
             source,
             cable: None,
             impaired: None,
             fps: FPS,
-            bitrate: &args.asked.bitrate,
+            bitrate: &args.options.bitrate,
             seconds,
             presses: 0,
             compare: false,
@@ -208,10 +208,10 @@ fn once(
             more_client: &[],
         })?),
     }
-    // The scene writes its times when it ends.
+    // The scene writes its times at its end.
     drop(rig);
     let frames = read_times(&times)?;
-    // The first of them warm the caches up.
+    // The first frames warm up the caches.
     let settled = &frames[frames.len() / 4..];
     runs.fps
         .push(settled.len() as f64 * 1e3 / settled.iter().map(|f| f.pace).sum::<f64>());
@@ -221,15 +221,15 @@ fn once(
 
 /// A frame of the scene, in milliseconds.
 struct Frame {
-    /// From its beginning until the swap had returned.
+    /// From its start until the swap had returned.
     work: f64,
-    /// Until the beginning of the next.
+    /// Until the start of the next.
     pace: f64,
 }
 
 fn read_times(path: &Path) -> Result<Vec<Frame>> {
     let text = std::fs::read_to_string(path)
-        .with_context(|| format!("the scene left no times in {}", path.display()))?;
+        .with_context(|| format!("the scene wrote no times to {}", path.display()))?;
     let rows: Vec<[f64; 3]> = text
         .lines()
         .filter_map(|line| {
@@ -247,7 +247,7 @@ fn read_times(path: &Path) -> Result<Vec<Frame>> {
     Ok(frames.collect())
 }
 
-fn row(way: &Way, held: &Runs, unheld: &Runs) -> Row {
+fn row(way: &CaptureMethod, held: &Runs, unheld: &Runs) -> Row {
     let over = |of: &dyn Fn(&Stream) -> Option<f64>| {
         Range::of(&held.streams.iter().filter_map(of).collect::<Vec<_>>())
     };

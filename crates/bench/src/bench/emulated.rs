@@ -11,17 +11,17 @@ use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
 /// The link; it ends when dropped.
 pub(super) struct Emulated {
-    /// Where the client finds the host.
+    /// The address for the client to connect to.
     pub(super) listens: SocketAddr,
-    /// What was given to it.
+    /// Counts the traffic offered to the link.
     pub(super) meter: Meter,
     stopper: Stopper,
     thread: Option<JoinHandle<Result<Report>>>,
 }
 
 impl Emulated {
-    /// Begins to carry datagrams to the host at `to` and back, each way on its own `course`, or over
-    /// `wifi`.
+    /// Starts to carry datagrams to the host at `to` and back, each direction on its own `course`,
+    /// or over `wifi`.
     pub(super) fn start(
         [up, down]: [ImpairmentSchedule; 2],
         wifi: Option<Scenario>,
@@ -52,7 +52,7 @@ impl Emulated {
         })
     }
 
-    /// What it did.
+    /// Stops the link and returns its report.
     pub(super) fn end(mut self) -> Result<Report> {
         self.stopper.stop();
         match self.thread.take().map(JoinHandle::join) {

@@ -141,7 +141,7 @@ pub(super) fn all(data: &Data) -> Vec<Figure> {
             let why = format!("no data for it: openuvr {group}{bench} measures it");
             (Mark::NotMeasured, why)
         });
-        let told = matches!(mark, Mark::Reproduced | Mark::Refuted);
+        let told = matches!(mark, Mark::Reproduced | Mark::NotReproduced);
         let doubt = match () {
             () if told && data.other_cores(bench) > QUIET => "the machine was not quiet",
             () if told && data.is_quick(bench) && !matches!(bench, "ablation" | "sync") => {
@@ -151,7 +151,7 @@ pub(super) fn all(data: &Data) -> Vec<Figure> {
         };
         let (mark, why) = match doubt {
             "" => (mark, format!("{why}.")),
-            doubt => (Mark::Undecided, format!("{why}; {doubt}.")),
+            doubt => (Mark::Inconclusive, format!("{why}; {doubt}.")),
         };
         Figure {
             name,
@@ -258,7 +258,7 @@ fn breakdown(data: &Data) -> Option<(Mark, String)> {
          processor"
     );
     let mark = match claims.len() {
-        0 | 1 => Mark::Undecided,
+        0 | 1 => Mark::Inconclusive,
         _ => holds_of(all, some),
     };
     Some((mark, why))
@@ -314,7 +314,7 @@ fn gained(row: &Value, what: &str) -> Option<(Mark, String)> {
     let why = format!("{what} {word} {:.2} ms{doubt}", worth.abs());
     let mark = match clear {
         Some(true) => holds(worth > 0.0),
-        _ => Mark::Undecided,
+        _ => Mark::Inconclusive,
     };
     Some((mark, why))
 }
@@ -484,7 +484,7 @@ fn bandwidth(data: &Data) -> Option<(Mark, String)> {
             "only with a rate that follows the link: {}",
             listed(&adaptive)
         );
-        return Some((Mark::Undecided, why));
+        return Some((Mark::Inconclusive, why));
     }
     let why = format!(
         "from the least to the most bandwidth: {}; with a rate that follows the link {}",

@@ -1,8 +1,8 @@
 //! The floor: a copier from one display to another, without a codec and without a network.
 //!
-//! What it takes is what the displays, the events and the reader take; no stream between these
-//! displays can be faster. It shares one piece of memory between both servers: one writes the
-//! picture there, the other takes it from there.
+//! Its latency is that of the displays, the events and the reader: a lower bound for any stream
+//! between these displays. Both servers share one memory segment: one writes the picture there, the
+//! other reads it.
 
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use x11rb::protocol::xproto::{
     ConnectionExt as _, CreateGCAux, CreateWindowAux, Gcontext, Window, WindowClass,
 };
 
-use super::sched::{Part, Sched};
+use super::sched::{Participant, Sched};
 use crate::screen::{Screen, side};
 
 /// A running copier.
@@ -45,7 +45,7 @@ impl Copier {
         let thread = std::thread::Builder::new()
             .name("copier".into())
             .spawn(move || {
-                sched.raise_me(Part::Copier);
+                sched.raise_me(Participant::Copier);
                 let area = source.all();
                 let (width, height) = (side(area.size.width), side(area.size.height));
                 let z_pixmap = 2;
@@ -71,7 +71,7 @@ impl Copier {
                         segment,
                         0,
                     )?;
-                    // The memory may be written again only when it has been shown.
+                    // The memory may be overwritten only once the picture has been shown.
                     target.conn.get_input_focus()?.reply()?;
                 }
                 Ok(())
@@ -82,7 +82,7 @@ impl Copier {
         })
     }
 
-    /// Ends it; an error if it had failed.
+    /// Stops the copier; an error if it had failed.
     pub(crate) fn stop(mut self) -> Result<()> {
         self.end()
     }
@@ -135,8 +135,8 @@ mod tests {
     use super::*;
     use crate::display::tests::display;
 
-    /// Draws bar codes with plain X requests, as slowly as the reader confirms them, and expects
-    /// each of them on the second display.
+    /// Draws bar codes with plain X requests, each after the reader has confirmed the previous one,
+    /// and expects each on the second display.
     #[test]
     fn every_code_drawn_on_one_display_is_read_from_the_other() {
         let size = Size::new(640, 120);

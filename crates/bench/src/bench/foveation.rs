@@ -1,8 +1,9 @@
-//! `openuvr bench foveation`: whether pictures for the eyes cost less with fewer pixels at their edges, or with an
-//! encoder for each eye.
+//! `openuvr bench foveation`: whether stereo pictures cost less with fewer pixels at their edges,
+//! or with one encoder per eye.
 //!
-//! No stream: frames of a room through which a head turns are encoded and decoded in this process, at several
-//! quantisers; bits and times are compared where the middle third of each eye is equally good.
+//! No stream: frames of a room seen by a turning head are encoded and decoded in this process at
+//! several quantisers; bits and times are compared at equal quality of the middle third of each
+//! eye.
 
 mod coder;
 mod room;
@@ -20,24 +21,25 @@ use serde::Serialize;
 use self::coder::Coder;
 use self::room::Room;
 use self::table::Table;
-use super::head::keep;
+use super::heading::write_json;
 use super::machine::{Load, Machine, QUIET};
 
-/// Compare the encoding of both eyes' pictures as they are, foveated, and with an encoder for each eye.
+/// Compare stereo encoding: both eyes side by side, foveated, and one encoder per eye.
 ///
-/// Foveated: the middle half of each side keeps its pixels, of an eighth beside it every second is left, of the
-/// eighth at each edge every fourth (averages; whole numbers, undone by repeating them). The figures at the quantiser at which
-/// the middle third of each eye is as good (PSNR of luma) as without: bits a frame, milliseconds to shrink, encode,
-/// decode and enlarge one, and the PSNR of the whole.
+/// Foveated: along each side the middle half keeps its pixels, the adjacent eighths keep every
+/// second one, and the outer eighths every fourth (averages; the decoder repeats them). The figures
+/// are those at the quantiser at which the middle third of each eye is as good (luma PSNR) as
+/// without foveation: bits per frame, milliseconds to shrink, encode, decode and enlarge a frame,
+/// and the PSNR of the whole picture.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
-    /// Of one eye's picture
+    /// Size of one eye's picture
     #[arg(long, default_value = "640x640")]
     eye: String,
     /// Frames of each measurement
     #[arg(long, default_value_t = 60)]
     frames: u32,
-    /// The quantiser of whole pictures, with which others are compared
+    /// Quantiser of the unfoveated pictures, the reference
     #[arg(long, default_value_t = 26)]
     qp: u8,
     /// The encoder
@@ -48,27 +50,27 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-/// What is compared.
+/// The compared methods.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-enum Way {
+enum Method {
     SideBySide,
     Foveated,
     EncoderEach,
 }
 
-const WAYS: [Way; 3] = [Way::SideBySide, Way::Foveated, Way::EncoderEach];
+const METHODS: [Method; 3] = [Method::SideBySide, Method::Foveated, Method::EncoderEach];
 
-impl Way {
+impl Method {
     fn name(self) -> &'static str {
         match self {
-            Way::SideBySide => "side by side",
-            Way::Foveated => "foveated",
-            Way::EncoderEach => "an encoder each",
+            Method::SideBySide => "side by side",
+            Method::Foveated => "foveated",
+            Method::EncoderEach => "an encoder each",
         }
     }
 }
 
-/// Of a way at one quantiser, in the mean of a frame.
+/// Means per frame of one method at one quantiser.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 struct Figures {
     qp: f64,
@@ -89,9 +91,9 @@ struct Report {
     coded: String,
     encoder: String,
     frames: u32,
-    /// Cores that other processes used.
+    /// Cores used by other processes.
     other_cores: f64,
-    rows: Vec<(Way, Figures)>,
+    rows: Vec<(Method, Figures)>,
 }
 
 /// Measures, prints, writes.
@@ -116,8 +118,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let before = Load::now();
     let mut rows = Vec::new();
     let mut wanted = None;
-    for way in WAYS {
-        // Around the quantiser that is wanted; the middle of a foveated picture is as good at about the same.
+    for way in METHODS {
+        // Quantisers around the requested one; the middle of a foveated picture reaches the same quality nearby.
         let mut points = Vec::new();
         for qp in [args.qp - 3, args.qp, args.qp + 3] {
             points.push(measure(args, way, qp, eye, &tables)?);
@@ -136,12 +138,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print(&report);
     if let Some(folder) = &args.out {
-        keep(folder, "foveation.json", &report)?;
+        write_json(folder, "foveation.json", &report)?;
     }
     Ok(())
 }
 
-/// The figures at this quality of the middle, between those that were measured.
+/// Interpolates the figures at this quality of the middle.
 fn at(points: &[Figures], middle_db: f64) -> Figures {
     let pair = points
         .windows(2)
@@ -159,7 +161,7 @@ fn at(points: &[Figures], middle_db: f64) -> Figures {
     let mix = |of: fn(&Figures) -> f64| of(better) + (of(worse) - of(better)) * part;
     Figures {
         qp: mix(|f| f.qp),
-        // Bits grow by a factor with each step.
+        // Bits grow exponentially with the quantiser.
         kilobits: mix(|f| f.kilobits.ln()).exp(),
         shrink_ms: mix(|f| f.shrink_ms),
         encode_ms: mix(|f| f.encode_ms),
@@ -170,19 +172,19 @@ fn at(points: &[Figures], middle_db: f64) -> Figures {
     }
 }
 
-/// Codes frames of a room in one way.
-fn measure(args: &Args, way: Way, qp: u8, eye: Size, tables: &[Table; 2]) -> Result<Figures> {
+/// Encodes and decodes frames of a room by one method.
+fn measure(args: &Args, way: Method, qp: u8, eye: Size, tables: &[Table; 2]) -> Result<Figures> {
     let both = Size::new(eye.width * 2, eye.height);
     let coded = match way {
-        Way::SideBySide => both,
-        Way::Foveated => Size::new(tables[0].coded() * 2, tables[1].coded()),
-        Way::EncoderEach => eye,
+        Method::SideBySide => both,
+        Method::Foveated => Size::new(tables[0].coded() * 2, tables[1].coded()),
+        Method::EncoderEach => eye,
     };
     let coders = match way {
-        Way::EncoderEach => 2,
+        Method::EncoderEach => 2,
         _ => 1,
     };
-    // As many threads in all, whoever has them.
+    // The same number of threads for each method.
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let own = u8::try_from((threads / coders).clamp(1, 8)).unwrap_or(1);
     let mut coders: Vec<Coder> = (0..coders)
@@ -195,17 +197,17 @@ fn measure(args: &Args, way: Way, qp: u8, eye: Size, tables: &[Table; 2]) -> Res
         let eyes = [0, 1].map(|side| room.seen(frame, side, eye));
         let began = clock::now();
         let pictures: Vec<Vec<u8>> = match way {
-            Way::SideBySide => vec![beside(&eyes, eye)],
-            Way::Foveated => {
+            Method::SideBySide => vec![beside(&eyes, eye)],
+            Method::Foveated => {
                 let small = eyes.each_ref().map(|eye_| table::shrink(eye_, eye, tables));
                 let size = Size::new(tables[0].coded(), tables[1].coded());
                 vec![beside(&small, size)]
             }
-            Way::EncoderEach => eyes.to_vec(),
+            Method::EncoderEach => eyes.to_vec(),
         };
-        // Putting them side by side is the read-back's work, not the encoder's.
+        // Joining the two pictures belongs to the read-back, not to the encoder.
         times.shrink.push(match way {
-            Way::Foveated => clock::now().since(began),
+            Method::Foveated => clock::now().since(began),
             _ => Duration::ZERO,
         });
         let began = clock::now();
@@ -220,12 +222,12 @@ fn measure(args: &Args, way: Way, qp: u8, eye: Size, tables: &[Table; 2]) -> Res
         times.decode.push(clock::now().since(began));
         let began = clock::now();
         let shown: Vec<Vec<u8>> = match way {
-            Way::EncoderEach => shown,
+            Method::EncoderEach => shown,
             _ => {
                 let size = Size::new(coded.width / 2, coded.height);
                 let apart = [0, 1].map(|side| half(&shown[0], side, size));
                 match way {
-                    Way::Foveated => apart
+                    Method::Foveated => apart
                         .map(|eye_| table::enlarge(&eye_, eye, tables))
                         .to_vec(),
                     _ => apart.to_vec(),
@@ -233,7 +235,7 @@ fn measure(args: &Args, way: Way, qp: u8, eye: Size, tables: &[Table; 2]) -> Res
             }
         };
         times.enlarge.push(match way {
-            Way::Foveated => clock::now().since(began),
+            Method::Foveated => clock::now().since(began),
             _ => Duration::ZERO,
         });
         for (sent, seen) in eyes.iter().zip(&shown) {
@@ -268,7 +270,7 @@ fn median(mut spans: Vec<Duration>) -> f64 {
         .map_or(0.0, |span| span.as_secs_f64() * 1e3)
 }
 
-/// Each coder its picture; several at once, each in a thread of its own.
+/// Encodes one picture per coder; several coders run in parallel, one thread each.
 fn code_all(
     coders: &mut [Coder],
     pictures: &[Vec<u8>],
@@ -305,7 +307,7 @@ fn each(
     })
 }
 
-/// Two pictures of one byte a pixel, side by side.
+/// Joins two 8-bit pictures side by side.
 fn beside(eyes: &[Vec<u8>; 2], size: Size) -> Vec<u8> {
     let width = size.width as usize;
     let rows = eyes[0].chunks_exact(width).zip(eyes[1].chunks_exact(width));
@@ -313,7 +315,7 @@ fn beside(eyes: &[Vec<u8>; 2], size: Size) -> Vec<u8> {
         .collect()
 }
 
-/// One of two that stand side by side, each of `size`.
+/// One of two pictures of `size` that are side by side.
 fn half(both: &[u8], side: usize, size: Size) -> Vec<u8> {
     let width = size.width as usize;
     let rows = both.chunks_exact(width * 2);
@@ -321,7 +323,7 @@ fn half(both: &[u8], side: usize, size: Size) -> Vec<u8> {
         .collect()
 }
 
-/// How far pictures differ.
+/// Squared differences of pictures.
 #[derive(Default)]
 struct Deviation {
     squares: f64,
@@ -360,7 +362,7 @@ fn print(report: &Report) {
     println!("machine  {}", report.machine);
     if report.other_cores > QUIET {
         println!(
-            "NOT QUIET: other processes used {:.1} cores; times mean little",
+            "NOT QUIET: other processes used {:.1} cores; times are unreliable",
             report.other_cores
         );
     }

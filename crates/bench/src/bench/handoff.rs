@@ -1,9 +1,9 @@
-//! `openuvr bench handoff`: how long from one thread to the next, and how long a frame's sealing
-//! takes: the parts of the path that no codec excuses.
+//! `openuvr bench handoff`: scheduling latency from one thread to the next, and the time to seal a
+//! frame: the parts of the path that do not depend on the codec.
 //!
-//! The hand-offs are those of the runtime: an eventfd that is polled (capture and links are woken
-//! so) and a bounded channel of the standard library. One message at a time, paced, so that the
-//! receiver sleeps before each, as between frames. A closed loop would measure something else.
+//! The primitives are those of the runtime: a polled eventfd (which wakes capture and links) and a
+//! bounded channel of the standard library. One paced message at a time, so that the receiver
+//! sleeps before each, as between frames. A closed loop would measure something else.
 
 mod idle;
 mod one;
@@ -22,31 +22,31 @@ use openuvr_proto::wire::video::{Extensions, FrameHeader, InputEcho, SlicePlace}
 use openuvr_terminal::usage::WrongUsage;
 use serde::Serialize;
 
-use self::one::{Cell, Pace, WAYS};
+use self::one::{CONDITIONS, Cell, Pace};
 use self::recording::Cost;
-use super::head::keep;
+use super::heading::write_json;
 use super::machine::{Load, Machine, QUIET};
 use super::stats::percentile;
-use crate::lasting;
+use crate::durations;
 use openuvr_runtime::clock;
 
-/// Measure hand-offs between threads, and the sealing of a frame.
+/// Measure scheduling latency between threads, and the sealing of a frame.
 ///
-/// The figures: microseconds from "handed over" in one thread to "has it" in another, for an
-/// eventfd and a channel, with ordinary and with real-time threads, where the kernel puts them and
-/// both on one core. And what could make them shorter, with real-time threads: no core sleeps
-/// (/dev/cpu_dma_latency, for the whole machine), or the receiver, who knows when the next is due,
-/// spins from 150 µs before. Then what recording a hand-off costs (--handoffs of host and client), and
-/// microseconds to cut and seal a frame of 42 kB, in one piece and in eight slices.
+/// The figures: microseconds from the send in one thread to the receipt in another, for an eventfd
+/// and a channel, with ordinary and with real-time threads, on any cores and both on one core. And
+/// two ways to shorten it, with real-time threads: no core sleeps (/dev/cpu_dma_latency, for the
+/// whole machine), or the receiver, which knows when the next message is due, spins from 150 µs
+/// before. Then the cost of recording scheduling latency (--handoffs of host and client), and
+/// microseconds to packetise and seal a frame of 42 kB, in one piece and in eight slices.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
-    /// Messages a second
+    /// Messages per second
     #[arg(long, default_value_t = 240.0)]
     rate: f64,
     /// How long each measurement takes
-    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = lasting::seconds)]
+    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = durations::seconds)]
     seconds: f64,
-    /// A second of each, at 1000 messages a second
+    /// One second of each, at 1000 messages per second
     #[arg(long, conflicts_with_all = ["rate", "seconds"])]
     quick: bool,
     /// Write handoff.json into this folder
@@ -54,14 +54,14 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-/// What is to be reached by real-time threads: 99 and 99.9 of 100 hand-offs, µs.
+/// Targets of real-time threads: p99 and p99.9, µs.
 const TARGET_P99: f64 = 10.0;
 const TARGET_P999: f64 = 50.0;
-/// Messages below which the greatest would stand for 99.9 of 100.
+/// Minimum number of messages: with fewer, p99.9 would be the maximum.
 const ENOUGH: usize = 1000;
-/// What is to be reached by sealing, the median, µs a frame.
+/// Target of the median of sealing, µs per frame.
 const TARGET_SEAL: f64 = 10.0;
-/// A mean frame of a stream of 20 Mb/s at 60 frames a second, in bytes.
+/// A mean frame of a stream of 20 Mb/s at 60 frames per second, in bytes.
 const FRAME: usize = 42_000;
 
 /// Microseconds.
@@ -95,7 +95,7 @@ struct Report {
     quick: bool,
     other_cores: f64,
     handoffs: Vec<Cell>,
-    /// Ways that this machine does not allow, and why.
+    /// Conditions that this machine does not support, and why.
     left_out: Vec<String>,
     recording_ns: Cost,
     /// A frame of 42 kB in one slice and in eight.
@@ -116,7 +116,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let before = Load::now();
     let (mut handoffs, mut left_out) = (Vec::new(), Vec::new());
     let pace = Pace { rate, seconds };
-    for way in WAYS {
+    for way in CONDITIONS {
         for primitive in way.primitives() {
             ensure!(!stop.load(Ordering::Relaxed), "interrupted");
             match one::cell(*primitive, way, pace, &stop)? {
@@ -139,12 +139,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print(&report);
     if let Some(folder) = &args.out {
-        keep(folder, "handoff.json", &report)?;
+        write_json(folder, "handoff.json", &report)?;
     }
     Ok(())
 }
 
-/// Cuts and seals a frame again and again, as the host does for one subscriber.
+/// Packetises and seals frames, as the host does for one subscriber.
 fn sealing(slices: u8) -> Result<Micros> {
     const WARM_UP: u32 = 200;
     const FRAMES: u32 = 2_000;
@@ -189,7 +189,10 @@ fn sealing(slices: u8) -> Result<Micros> {
 }
 
 fn print(report: &Report) {
-    println!("== hand-offs between threads, {} a second ==", report.rate);
+    println!(
+        "== scheduling latency between threads, {} messages/s ==",
+        report.rate
+    );
     println!("machine  {}", report.machine);
     let loud = report.other_cores > QUIET;
     if loud {
@@ -243,7 +246,7 @@ fn print(report: &Report) {
     }
     let Cost { off, sent, woke } = report.recording_ns;
     println!(
-        "recording a hand-off: {sent:.0} ns for who wakes, {woke:.0} ns for who is woken; off {off:.1} ns"
+        "recording a wake-up: {sent:.0} ns in the waker, {woke:.0} ns in the woken thread; off {off:.1} ns"
     );
     println!(
         "targets: p99 <= {TARGET_P99}, p99.9 <= {TARGET_P999} under FIFO; sealing p50 <= {TARGET_SEAL}"

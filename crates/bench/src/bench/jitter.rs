@@ -1,5 +1,5 @@
-//! What `openuvr lab jitter` found, in the report: its table, and what became of the findings of the
-//! SEARIS slides. They are compared as factors: the machines are not the same.
+//! The results of `openuvr lab jitter` in the report: its table, and the verdicts on the findings
+//! of the SEARIS slides. Findings are compared as ratios, since the machines differ.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::html::{escaped, section, table};
 use super::machine::QUIET;
 use super::mark::{Claim, Mark, holds};
 
-/// Samples below which a maximum says little: a tenth of the slides'.
+/// Minimum number of samples for a meaningful maximum: a tenth of the slides'.
 const ENOUGH: f64 = 1e6;
 const COMMAND: &str = "lab jitter";
 
@@ -70,19 +70,19 @@ fn micros(cell: &Value, what: &str) -> Option<f64> {
     Some(number(cell, &format!("/analysis/sent/{what}"))? / 1e3)
 }
 
-/// The mark, unless what was measured is too little to tell.
+/// The mark, unless the measurement is insufficient.
 fn decided(mark: Mark, why: String, cells: &[&Value]) -> (Mark, String) {
     let few = |cell: &&Value| number(cell, "/analysis/sent/count").unwrap_or(0.0) < ENOUGH;
     let loud = |cell: &&Value| number(cell, "/other_cores").unwrap_or(0.0) > QUIET;
     let doubt = match () {
-        () if cells.iter().any(few) => "too few samples decide nothing",
+        () if cells.iter().any(few) => "too few samples for a verdict",
         () if cells.iter().any(loud) => "the machine was not quiet",
         () => return (mark, why),
     };
-    (Mark::Undecided, format!("{why}; {doubt}"))
+    (Mark::Inconclusive, format!("{why}; {doubt}"))
 }
 
-/// Within a factor of 3: another processor and another kernel.
+/// Within a factor of 3, since processor and kernel differ.
 fn threads(data: &Data) -> Option<(Mark, String)> {
     let ours = cell(data, "pthread/ping-pong/other")?;
     let median = micros(ours, "median")?;
@@ -105,7 +105,7 @@ fn actors(data: &Data) -> Option<(Mark, String)> {
     Some(decided(holds(actor * 3.0 <= thread), why, &[caf, threads]))
 }
 
-/// What ping-pong does not show, a flood may: then it is the queue that takes milliseconds.
+/// Ping-pong may hide the queueing delay that a flood shows.
 fn akka(data: &Data) -> Option<(Mark, String)> {
     let (pekko, java) = (
         cell(data, "pekko/ping-pong/other/cms")?,
@@ -133,7 +133,7 @@ fn patch(data: &Data) -> Option<(Mark, String)> {
         .pointer("/conditions/real_time_kernel")
         .and_then(Value::as_bool);
     let why = match patched {
-        Some(true) => "it needs the same with a vanilla kernel, and one folder has one kernel",
+        Some(true) => "a run with a vanilla kernel is needed, and a folder holds one kernel",
         _ => "this kernel has no RT patch",
     };
     Some((Mark::NotTestable, why.to_owned()))
@@ -166,8 +166,8 @@ fn round_robin(data: &Data) -> Option<(Mark, String)> {
     }
     let mark = match alike {
         4 => Mark::Reproduced,
-        0 | 1 => Mark::Refuted,
-        _ => Mark::Undecided,
+        0 | 1 => Mark::NotReproduced,
+        _ => Mark::Inconclusive,
     };
     let why = format!(
         "the longest under OTHER and RR, ms: {}; {alike} of 4 as in the slides",
@@ -176,7 +176,7 @@ fn round_robin(data: &Data) -> Option<(Mark, String)> {
     Some(decided(mark, why, &cells))
 }
 
-/// Pauses explain more of the outliers than chance would, and not all.
+/// Pauses explain more outliers than chance would, but not all.
 fn collections(data: &Data) -> Option<(Mark, String)> {
     let (mut told, mut beyond, mut cells) = (Vec::new(), 0, Vec::new());
     for collector in ["cms", "g1", "parallel", "serial"] {
@@ -189,20 +189,20 @@ fn collections(data: &Data) -> Option<(Mark, String)> {
     }
     let mark = match beyond {
         3.. => Mark::Reproduced,
-        0 => Mark::Refuted,
-        _ => Mark::Undecided,
+        0 => Mark::NotReproduced,
+        _ => Mark::Inconclusive,
     };
     let why = format!("outliers in pauses (by chance): {}", told.join(", "));
     Some(decided(mark, why, &cells))
 }
 
-/// The part of the page about it.
+/// The page's section.
 pub(super) fn show(data: &Data, page: &mut String) {
     let cells = list(&data.jitter, "/cells");
     if cells.is_empty() {
         return;
     }
-    page.push_str(&section("Hand-offs by runtime"));
+    page.push_str(&section("Scheduling latency by runtime"));
     let rows = cells.iter().map(|cell| {
         let cell_of = |at: &str| {
             number(cell, at).map_or("–".to_owned(), |nanos| format!("{:.2}", nanos / 1e3))
@@ -229,9 +229,7 @@ pub(super) fn show(data: &Data, page: &mut String) {
         "max, µs",
     ];
     page.push_str(&table(&heads, rows));
-    page.push_str(
-        "<p>From <code>openuvr lab jitter</code>, whose own page has plots and pauses.</p>",
-    );
+    page.push_str("<p>From <code>openuvr lab jitter</code>; its page has plots and pauses.</p>");
 }
 
 #[cfg(test)]
@@ -278,18 +276,18 @@ mod tests {
         let data = study(1e7, 0.5);
         assert_eq!(mark(&data, "threads"), Mark::Reproduced);
         assert_eq!(mark(&data, "C++ actors"), Mark::Reproduced);
-        assert_eq!(mark(&study(1e7, 29.0), "C++ actors"), Mark::Refuted);
-        assert_eq!(mark(&data, "Akka"), Mark::Refuted);
+        assert_eq!(mark(&study(1e7, 29.0), "C++ actors"), Mark::NotReproduced);
+        assert_eq!(mark(&data, "Akka"), Mark::NotReproduced);
         assert_eq!(mark(&data, "real-time kernel"), Mark::NotTestable);
         assert_eq!(mark(&data, "JVM and scheduler"), Mark::Reproduced);
         // All four grow; in the slides two do.
-        assert_eq!(mark(&data, "SCHED_RR"), Mark::Undecided);
+        assert_eq!(mark(&data, "SCHED_RR"), Mark::Inconclusive);
         assert_eq!(mark(&data, "collectors"), Mark::Reproduced);
     }
 
     #[test]
     fn few_samples_decide_nothing() {
-        assert_eq!(mark(&study(16_000.0, 0.5), "threads"), Mark::Undecided);
+        assert_eq!(mark(&study(16_000.0, 0.5), "threads"), Mark::Inconclusive);
         let nothing = Data::default();
         for (name, ..) in CLAIMS {
             let all = figures::all(&nothing);

@@ -1,8 +1,8 @@
-//! The host's record of each frame, and which of its rows each sighting belongs to.
+//! The host's record of each frame, joined with the sightings.
 //!
-//! The number in a bar code is the application's and a stream's frames have their own, so both are
-//! joined by time, which is one clock on one machine: what is read from the window is the picture
-//! that was handed to the display last, and it was captured after it was drawn.
+//! A bar code has the application's frame number, and the stream counts its own, so the two are
+//! joined by time (one clock on one machine): the window shows the picture submitted last, which
+//! was captured after it was drawn.
 
 use std::collections::BTreeMap;
 
@@ -19,19 +19,19 @@ use super::stats::Summary;
 /// A row of the record.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
-    /// Whose; `None`: the record does not say.
+    /// The subscriber; `None`: not in the record.
     pub(super) subscriber: Option<SubscriberId>,
     /// The stream's own number of the frame.
     pub(super) frame: u32,
     /// `whole`, `concealed`, `tainted`, or `dropped` and where and why.
     pub(super) outcome: String,
-    /// Nanoseconds of `CLOCK_MONOTONIC` by stage, those that were measured.
+    /// Nanoseconds of `CLOCK_MONOTONIC` of the measured stages.
     at: BTreeMap<String, i64>,
-    /// Bytes on the wire: its datagrams and what IPv4 and UDP put before each (20 + 8).
+    /// Bytes on the wire: its datagrams with IPv4 and UDP headers (20 + 8 each).
     pub(super) wire_bytes: u64,
-    /// How far the client's clock may be off from the host's, in nanoseconds.
+    /// Bound of the client's clock error against the host, in nanoseconds.
     clock_bound: Option<i64>,
-    /// Nanoseconds from the newest input to this frame, if it is the first to show it.
+    /// Nanoseconds from the newest input to this frame, if this is the first frame with its effect.
     pub(super) motion_to_photon: Option<i64>,
 }
 
@@ -44,9 +44,9 @@ impl Row {
         self.outcome == "whole"
     }
 
-    /// Puts its times at the client, which are on the client's clock, on this machine's, whose `began` is that
-    /// one's 0. A client of ours on this machine has the same clock.
-    pub(super) fn put_on_our_clock(&mut self, began: Instant) {
+    /// Converts its client timestamps to this machine's clock; `began` is the time of the client
+    /// clock's 0. An OpenUVR client on this machine uses the same clock.
+    pub(super) fn convert_to_our_clock(&mut self, began: Instant) {
         for stage in ["FirstReceived", "Recoverable", "Decoded", "Submitted"] {
             if let Some(at) = self.at.get_mut(stage) {
                 *at += began.0;
@@ -54,8 +54,8 @@ impl Row {
         }
     }
 
-    /// Whether it is of a client of ours, not of a browser or a video player.
-    pub(super) fn is_of_a_session(&self) -> bool {
+    /// Whether it belongs to an OpenUVR client, not to a browser or a video player.
+    pub(super) fn belongs_to_session(&self) -> bool {
         self.subscriber.is_none_or(|id| id.session().is_some())
     }
 }
@@ -77,7 +77,7 @@ pub(super) const STEPS: [(&str, &str); 12] = [
     ("Submitted", "visible"),
 ];
 
-/// The steps of a frame to a browser's window. A page that draws pictures itself does not say when it had all of one.
+/// The steps of a frame to a browser's window. A page that draws pictures itself does not report Recoverable.
 pub(super) const WINDOW_STEPS: [(&str, &str); 6] = [
     ("drawn", "Captured"),
     ("Captured", "LastSent"),
@@ -87,10 +87,10 @@ pub(super) const WINDOW_STEPS: [(&str, &str); 6] = [
     ("Submitted", "visible"),
 ];
 
-/// When an application of OpenXR begins a frame.
+/// The stage at which an OpenXR application begins a frame.
 const BEGUN: &str = "RenderBegun";
 
-/// The steps of a frame of such an application.
+/// The steps of a frame of an OpenXR application.
 const EYES_STEPS: [(&str, &str); 7] = [
     (BEGUN, "Captured"),
     ("Captured", "Encoded"),
@@ -101,12 +101,12 @@ const EYES_STEPS: [(&str, &str); 7] = [
     ("Submitted", "visible"),
 ];
 
-/// How long these steps took for pictures of eyes that were read at these times, and displayed whole.
+/// Durations of these steps for complete stereo pictures that were read at these times.
 pub(crate) fn eyes_steps(record: &str, seen: &[Instant]) -> Result<Vec<Step>> {
     let rows = parse(record)?;
     let sightings = Vec::from_iter(seen.iter().map(|at| Sighting {
         frame: 0,
-        // Their code says when they were to be seen, not when they were drawn.
+        // Their bar code has the predicted display time, not the drawing time.
         drawn_us: 0,
         seen_us: barcode::micros(*at),
         inputs: 0,
@@ -115,33 +115,33 @@ pub(crate) fn eyes_steps(record: &str, seen: &[Instant]) -> Result<Vec<Step>> {
     Ok(these_steps(&EYES_STEPS, &sightings, &joined))
 }
 
-/// How long one step took.
+/// The duration of one step.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Step {
     pub(crate) from: &'static str,
     pub(crate) to: &'static str,
-    /// Zero where the second stage came first: stages overlap, and two clocks agree within the bound alone.
+    /// Zero where the second stage came first: stages overlap, and two clocks agree only within the bound.
     pub(crate) ms: Summary,
-    /// Of a step from one machine to the other: by how much it may be off, in the mean.
+    /// For a step between two machines: the mean error bound.
     pub(crate) bound_ms: Option<f64>,
 }
 
 impl Step {
-    /// The bound, as it stands behind a figure.
+    /// The bound as a suffix to a figure.
     pub(crate) fn bound(&self) -> String {
         self.bound_ms
             .map_or_else(String::new, |bound| format!(" ±{bound:.2} ms"))
     }
 }
 
-/// Whose clock stamps a place of a step: a stage's side; what is drawn and read from the window is stamped by this
-/// machine, where the record's host is.
+/// The clock of an end of a step: that of a stage's side; `drawn` and `visible` are stamped by this
+/// machine, which is also the host's.
 fn side_of(place: &str) -> Side {
     let stage = Stage::ALL.iter().find(|stage| stage.name() == place);
     stage.map_or(Side::Host, |stage| stage.side())
 }
 
-/// A display's reader can be ahead of the thread that notes that it handed the picture over.
+/// A display's reader can be ahead of the thread that stamps Submitted.
 const NOTED_LATE_NS: i64 = 1_000_000;
 
 /// Reads the host's CSV.
@@ -193,8 +193,8 @@ pub(super) fn parse(text: &str) -> Result<Vec<Row>> {
     Ok(rows.collect())
 }
 
-/// From Captured to Submitted, ms, of the frames that a page showed whole: those captured within `window`. The
-/// page's clock was 0 when it `began`.
+/// From Captured to Submitted, ms, of the complete frames that a page showed and that were captured
+/// within `window`. `began` is the time of the page clock's 0.
 pub(crate) fn captured_to_submitted(
     record: &str,
     began: Instant,
@@ -203,7 +203,7 @@ pub(crate) fn captured_to_submitted(
     let mut rows = parse(record)?;
     rows.retain(Row::is_whole);
     let spans = rows.iter_mut().filter_map(|row| {
-        row.put_on_our_clock(began);
+        row.convert_to_our_clock(began);
         let captured = row.at("Captured")?;
         let counts = (window[0].0..window[1].0).contains(&captured);
         let span = (row.at("Submitted")? - captured).max(0);
@@ -212,7 +212,7 @@ pub(crate) fn captured_to_submitted(
     Ok(spans.collect())
 }
 
-/// The row of each sighting; `None` where there is none.
+/// The row of each sighting, if any.
 pub(super) fn join<'a>(sightings: &[Sighting], rows: &'a [Row]) -> Vec<Option<&'a Row>> {
     let mut shown: Vec<(i64, &Row)> = rows
         .iter()
@@ -225,14 +225,14 @@ pub(super) fn join<'a>(sightings: &[Sighting], rows: &'a [Row]) -> Vec<Option<&'
             let seen = nanoseconds(sighting.seen_us) + NOTED_LATE_NS;
             let until = shown.partition_point(|(at, _)| *at <= seen);
             let (_, row) = shown[..until].last()?;
-            // Else it is a picture from before the record began.
+            // Otherwise the picture precedes the record.
             (row.at("Captured")? >= nanoseconds(sighting.drawn_us)).then_some(*row)
         })
         .collect()
 }
 
-/// The same by when each was captured: where a picture becomes visible after the next one was handed over, the one handed
-/// over last is not the one that is seen.
+/// The same by capture time: if a picture becomes visible only after the next one was submitted,
+/// the last submitted picture is not the visible one.
 pub(super) fn join_by_capture<'a>(sightings: &[Sighting], rows: &'a [Row]) -> Vec<Option<&'a Row>> {
     let captured = rows
         .iter()
@@ -251,12 +251,12 @@ fn nanoseconds(us: u64) -> i64 {
     i64::try_from(us).unwrap_or(i64::MAX / 1000) * 1000
 }
 
-/// How long each step took for the frames that were displayed whole.
+/// Durations of each step for complete frames.
 pub(super) fn steps(sightings: &[Sighting], rows: &[Option<&Row>]) -> Vec<Step> {
     these_steps(&STEPS, sightings, rows)
 }
 
-/// The same of other steps.
+/// The same for other steps.
 pub(super) fn these_steps(
     steps: &[(&'static str, &'static str)],
     sightings: &[Sighting],
@@ -322,7 +322,7 @@ mod tests {
             HEADER.to_owned(),
             row(7, "whole,,", 11_000, Some(15_000)),
             row(8, "dropped,Encoded,Superseded", 28_000, None),
-            // Reports may come in any order.
+            // Reports may arrive in any order.
             row(10, "whole,,", 61_000, Some(66_200)),
             row(9, "tainted,,", 44_000, Some(49_000)),
         ]
@@ -331,19 +331,19 @@ mod tests {
         assert_eq!(rows[1].outcome, "dropped before Encoded: Superseded");
         assert_eq!(rows[0].wire_bytes, 156);
         assert_eq!(rows[3].frame, 9);
-        assert!(rows[0].is_of_a_session());
+        assert!(rows[0].belongs_to_session());
         let other = row(7, "left,,", 11_000, None).replacen("1,", "other-1,", 1);
         let other = parse(&format!("{HEADER}\n{other}")).unwrap();
-        assert!(!other[0].is_of_a_session());
+        assert!(!other[0].belongs_to_session());
         let mut elsewhere = rows[0].clone();
-        elsewhere.put_on_our_clock(Instant(5));
+        elsewhere.convert_to_our_clock(Instant(5));
         assert_eq!(elsewhere.at("Submitted"), Some(15_000_005));
         assert_eq!(elsewhere.at("Encoded"), rows[0].at("Encoded"));
         let sightings = [
             sighting(1, 2_000, 9_000),
             sighting(2, 10_000, 16_000),
             sighting(3, 43_000, 50_000),
-            // Read just before the client noted it.
+            // Read just before the client stamped it.
             sighting(4, 60_000, 66_000),
         ];
         let joined = join(&sightings, &rows);
@@ -385,7 +385,7 @@ mod tests {
         assert_eq!((last.to, last.ms.min, last.ms.max), ("visible", 18.0, 18.0));
     }
 
-    /// A frame of which all was at the client before the encoder's call had returned.
+    /// A frame that arrived completely before the encoder's call had returned.
     #[test]
     fn a_step_between_two_clocks_has_a_bound_and_is_never_negative() {
         let row = "1,7,whole,,,1000000,1000000,2000000,5000000,2000000,5000000,3000000,4100000,\

@@ -1,5 +1,5 @@
-//! An X client that hears of each key that is pressed on a display, whoever has the focus: what the application
-//! there can have, it has at that time.
+//! An X client that receives each key press on a display regardless of the focus: the earliest time
+//! at which the application there can receive it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,10 +14,10 @@ use x11rb::protocol::Event;
 use x11rb::protocol::xinput::{ConnectionExt as _, Device, EventMask, XIEventMask};
 use x11rb::rust_connection::RustConnection;
 
-use super::sched::{Part, Sched};
+use super::sched::{Participant, Sched};
 use crate::background::Background;
 
-/// How often it looks up to see whether it should end.
+/// Interval of checking for the stop request.
 const IDLE: Duration = Duration::from_millis(50);
 
 /// The listener; it ends when dropped.
@@ -27,7 +27,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// Begins to listen to `display`.
+    /// Starts to listen on `display`.
     pub(super) fn watch(display: &str, sched: Sched) -> Result<Keys> {
         let (conn, number) = x11rb::connect(Some(display))
             .with_context(|| format!("can't open the X display {display}: is it running?"))?;
@@ -41,8 +41,8 @@ impl Keys {
         let pressed = Arc::new(Mutex::new(Vec::new()));
         let there = Arc::clone(&pressed);
         let thread = Background::start("keys", move |stop| {
-            sched.raise_me(Part::Reader);
-            // What is missing then is told: presses that did not arrive.
+            sched.raise_me(Participant::Reader);
+            // The report counts the missing presses.
             let _ = listen(&conn, &there, stop);
         })?;
         Ok(Keys {
@@ -51,7 +51,7 @@ impl Keys {
         })
     }
 
-    /// When presses were heard so far.
+    /// Times of the presses so far.
     pub(super) fn pressed(&self) -> Vec<Instant> {
         let pressed = self.pressed.lock();
         pressed.unwrap_or_else(PoisonError::into_inner).clone()
@@ -85,7 +85,7 @@ mod tests {
     use crate::screen::Screen;
 
     #[test]
-    fn each_press_is_heard_once_and_a_release_is_none() {
+    fn each_press_is_received_once_and_releases_are_ignored() {
         let Some(display) = display(Size::new(320, 240)) else {
             return;
         };
@@ -102,10 +102,10 @@ mod tests {
             }
             until.push(clock::now());
         }
-        // Releases of the last one have come meanwhile, too: they are behind its press.
+        // Releases arrive after their press.
         std::thread::sleep(2 * IDLE);
-        let heard = keys.pressed();
-        assert_eq!(heard.len(), 3, "{heard:?}");
-        assert!(heard.iter().zip(&until).all(|(at, until)| at <= until));
+        let received = keys.pressed();
+        assert_eq!(received.len(), 3, "{received:?}");
+        assert!(received.iter().zip(&until).all(|(at, until)| at <= until));
     }
 }

@@ -1,9 +1,10 @@
-//! `openuvr bench latency`: how long from drawn to visible, and from a key press to its effect.
+//! `openuvr bench latency`: latency from drawn to visible, and from a key press to its effect.
 //!
-//! Two virtual displays; the scene on the first; on the second either the copier (the floor) or
-//! our client, fed by our host. A reader takes the bar codes off the second display. Sender and
-//! receiver are on one machine and one clock, so this is the software's share: no panel, no radio.
-//! In the same run, on pictures of the same scene, the codec is measured alone ([`super::codec`]).
+//! Two virtual displays; the scene on the first; on the second either the copier (the floor) or our
+//! client, connected to our host. A reader decodes the bar codes on the second display. Sender and
+//! receiver are on one machine and one clock, so this is the software's share of the latency: no
+//! panel, no radio. The same run measures the codec alone on pictures of the same scene
+//! ([`super::codec`]).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,60 +15,60 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use openuvr_proto::units::Size;
 use openuvr_terminal::usage::WrongUsage;
 
-use super::codec::{self, How};
+use super::codec::{self, CodecSetup};
 use super::machine::Machine;
 use super::report::{Report, Setting, Target, Targets};
 use super::report_text;
-use super::rig::{Rig, Setup, Source, Streamed};
+use super::rig::{Rig, Setup, Source, StreamSetup};
 use super::sched::Sched;
 use super::verdict::LEAST_WHOLE;
-use crate::lasting;
+use crate::durations;
 use crate::pair::TemporaryDir;
 
 /// Measure drawn-to-visible and input-to-visible latency from pixels.
 ///
-/// Starts two virtual displays, the scene on one, and compares on the other what a codec-less
-/// copier reaches (the floor) with what host and client reach: at 1280x720 with 10 Mb/s, at
-/// 1920x1080 with 20 Mb/s, and at 1280x720 as strips of JPEG. The scene runs at 60.25 frames a
-/// second, so that within four seconds each phase against a 60 Hz clock occurs.
+/// Starts two virtual displays, the scene on one, and compares on the other the latency of a copier
+/// without codec (the floor) with that of host and client: at 1280x720 with 10 Mb/s, at 1920x1080
+/// with 20 Mb/s, and at 1280x720 as strips of JPEG. The scene runs at 60.25 frames per second, so
+/// that each phase against a 60 Hz clock occurs within four seconds.
 ///
 /// Codec time is measured in the same run, on pictures of the same scene. Serial is one-slice x264
 /// with its own constant bitrate and a buffer of one frame, decoding of the whole picture, and both
-/// colour conversions, one after the other. (end to end - floor) / serial says what the pipeline is
-/// worth: 1 would be no overlap, and nothing lost on the way.
+/// colour conversions, one after the other. (end to end - floor) / serial rates the pipeline: 1
+/// would be no overlap, and no further delay.
 ///
-/// Only frames that the host's record calls whole count. Percentiles are nearest ranks. Due are the
-/// frames that the scene drew, read from its own display; with fewer than 99 % of them whole nothing
-/// else is judged, and of a scene that drew too slowly no rate is. A run during which other processes
-/// used more than 0.1 core gives multiples of the floor instead of milliseconds and no verdict:
-/// measure on a quiet machine.
+/// Only frames that are complete in the host's record count. Percentiles are nearest ranks. Due are
+/// the frames that the scene drew, read from its own display; with fewer than 99 % of them complete
+/// nothing else is judged, and if the scene drew too slowly no rate is. If other processes used
+/// more than 0.1 core, the run prints multiples of the floor instead of milliseconds and no
+/// verdict: measure on a quiet machine.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// What to measure
     #[arg(long, value_delimiter = ',', default_value = "720p,1080p,jpeg")]
     cases: Vec<Preset>,
-    /// Measure this size instead; there are no targets for it
+    /// Measure this size instead (without targets)
     #[arg(long, conflicts_with = "cases")]
     size: Option<Size>,
-    /// Bitrate given to the host (default: what the case or, for --size, 720p is given)
+    /// Bitrate of the host (default: that of the case or, with --size, of 720p)
     #[arg(long)]
     bitrate: Option<String>,
-    /// How long to measure the floor, and the stream, of each case
-    #[arg(long = "for", value_name = "TIME", default_value = "20s", value_parser = lasting::whole_seconds)]
+    /// Duration of each measurement: floor, and stream, of each case
+    #[arg(long = "for", value_name = "TIME", default_value = "20s", value_parser = durations::whole_seconds)]
     seconds: u32,
-    /// Key presses to measure on each display; 0 measures none
+    /// Key presses to measure on each display (0: none)
     #[arg(long, default_value_t = 50)]
     presses: u32,
-    /// Two seconds, four presses: shows that it works; the figures mean little
+    /// Smoke test: two seconds, four presses; the figures are unreliable
     #[arg(long, conflicts_with_all = ["seconds", "presses"])]
     quick: bool,
-    /// How the scene's pictures come to the host
+    /// Capture method
     #[arg(long, value_enum, default_value = "x11")]
-    source: Door,
-    /// Frames a second that the host may send
+    source: CaptureMethod,
+    /// Frames per second of the host
     #[arg(long, default_value_t = 60.0)]
     fps: f64,
-    /// Frames a second of the scene
+    /// Frames per second of the scene
     #[arg(long, default_value_t = 60.25)]
     scene_fps: f64,
     /// Real-time scheduling of displays, reader, copier, host and client
@@ -82,10 +83,10 @@ pub(crate) struct Args {
     /// Keep the host's record of each frame here (one case only)
     #[arg(long, value_name = "FILE")]
     host_csv: Option<PathBuf>,
-    /// One more word for the host's command line; may be repeated
+    /// Further argument for the host; may be repeated
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     host_arg: Vec<String>,
-    /// One more word for the client's command line; may be repeated
+    /// Further argument for the client; may be repeated
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     client_arg: Vec<String>,
 }
@@ -103,9 +104,9 @@ enum Preset {
     Jpeg,
 }
 
-/// How the scene's pictures come to the host.
+/// Capture methods.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-enum Door {
+enum CaptureMethod {
     /// A host captures the scene's display
     X11,
     /// `openuvr run` starts the scene, and the host is in its process
@@ -114,24 +115,24 @@ enum Door {
     Capi,
 }
 
-impl From<Door> for Source {
-    fn from(door: Door) -> Source {
+impl From<CaptureMethod> for Source {
+    fn from(door: CaptureMethod) -> Source {
         match door {
-            Door::X11 => Source::Screen,
-            Door::Hook => Source::Hook,
-            Door::Capi => Source::Api { synchronous: false },
+            CaptureMethod::X11 => Source::Screen,
+            CaptureMethod::Hook => Source::Hook,
+            CaptureMethod::Capi => Source::Api { synchronous: false },
         }
     }
 }
 
-/// What is left out at the start of a case: caches, rate control and schedulers settle.
+/// Warm-up of a case, in which caches, rate control and schedulers settle.
 const WARM_UP: Duration = Duration::from_secs(2);
-/// Of a case that only shows that it works.
+/// Warm-up of a smoke test.
 const QUICK_WARM_UP: Duration = Duration::from_millis(500);
-/// Frames compared for the PSNR; the targets ask for ten at least.
+/// Frames compared for the PSNR; the targets require at least ten.
 const COMPARED: usize = 20;
 
-/// The host's own choice, of which the serial time is defined.
+/// The host's default encoder; the serial time is defined for it.
 const DEFAULT_ENCODER: &str = "x264";
 
 /// Measures, prints, and writes the samples.
@@ -147,7 +148,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for setting in settings {
         let mut report = Report::new(Machine::this(), setting);
         let outcome = measure(args, &mut report, &stop);
-        // The floor stands by itself, and so do the other cases.
+        // The floor and the other cases remain valid.
         report_text::print(&report);
         if let Err(error) = outcome {
             let name = &report.setting.name;
@@ -162,7 +163,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         std::fs::write(path, text).with_context(|| format!("can't write {}", path.display()))?;
     }
     let failed = failed.join(", ");
-    ensure!(failed.is_empty(), "not measured to the end: {failed}");
+    ensure!(failed.is_empty(), "failed cases: {failed}");
     Ok(())
 }
 
@@ -236,7 +237,7 @@ fn settings(args: &Args) -> Vec<Setting> {
     args.cases.iter().map(preset).collect()
 }
 
-/// One case: floor, stream, and the codec by itself.
+/// One case: floor, stream, and the codec alone.
 fn measure(args: &Args, report: &mut Report, stop: &Arc<AtomicBool>) -> Result<()> {
     let setting = report.setting.clone();
     let setup = Setup {
@@ -264,7 +265,7 @@ fn measure(args: &Args, report: &mut Report, stop: &Arc<AtomicBool>) -> Result<(
         more_host.extend(["--encoder".to_owned(), setting.encoder.clone()]);
     }
     more_host.extend(args.host_arg.iter().cloned());
-    report.stream = Some(rig.stream(&Streamed {
+    report.stream = Some(rig.stream(&StreamSetup {
         source: args.source.into(),
         cable: None,
         impaired: None,
@@ -280,12 +281,12 @@ fn measure(args: &Args, report: &mut Report, stop: &Arc<AtomicBool>) -> Result<(
         more_host: &more_host,
         more_client: &args.client_arg,
     })?);
-    // Other encoders have no serial time to compare with: it is defined for x264.
+    // The serial time is defined for x264 only.
     if setting.encoder == DEFAULT_ENCODER {
         let bitrate = openuvr_lab::script::rate(&setting.bitrate).map_err(|e| anyhow!(e))?;
         let film = rig.film()?;
         drop(rig);
-        let how = How {
+        let how = CodecSetup {
             fps: setting.fps,
             bitrate,
             frames: (seconds / 4.0 * setting.fps).clamp(60.0, 600.0) as u32,

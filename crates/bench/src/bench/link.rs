@@ -1,7 +1,7 @@
-//! `openuvr bench link`: what is left of a stream on a bad link.
+//! `openuvr bench link`: a stream over an impaired link.
 //!
-//! The real scene, host, and client, with an emulated link between them; what became of each frame
-//! is read from the host's record. Host and client are on one machine and one clock.
+//! The real scene, host, and client, with an emulated link between them; the outcome of each frame
+//! comes from the host's record. Host and client are on one machine and one clock.
 
 mod figures;
 
@@ -24,33 +24,34 @@ use super::emulated::Emulated;
 use super::journey::{self, Row};
 use super::machine::{Load, Machine, QUIET};
 use super::rig::pass;
-use super::sched::{Part, Sched};
+use super::sched::{Participant, Sched};
 use crate::display::VirtualDisplay;
-use crate::lasting;
+use crate::durations;
 use crate::pair::{self, Pair, TemporaryDir};
 use crate::screen::Screen;
 use figures::{Figures, Measured, Recorded};
 use openuvr_runtime::clock;
 use openuvr_terminal::wrap::wrapped;
 
-/// Measure what loss, and a link that gets narrower, leave of a stream.
+/// Measure a stream under loss and under a drop of the link's rate.
 ///
-/// The scene is streamed over an emulated link that loses and delays datagrams with a seed, in both
-/// directions: reports, requests and input are lost as video is. Whole frames are those that were
-/// displayed with every byte and whose references were; the longest gap is between two of them. Latency
-/// is from Captured to Submitted, of whole frames. Input is from a key press in the client's window to the
-/// first frame that may show it. Rates count IP and UDP headers, parity, and what is sent again. Where other processes used more than 0.1 core, or the
-/// emulated link was late itself, nothing is judged.
+/// The scene is streamed over an emulated link that loses and delays datagrams reproducibly from a
+/// seed, in both directions: reports, requests and input are lost as video is. Complete frames are
+/// those displayed with every byte and with complete references; the longest gap is between two of
+/// them. Latency is from Captured to Submitted, of complete frames. Input is from a key press in
+/// the client's window to the first frame that may show its effect. Rates include IP and UDP
+/// headers, FEC and retransmissions. If other processes used more than 0.1 core, or the emulated
+/// link itself was late, nothing is judged.
 ///
-/// `loss` loses 1 % of the datagrams, each by itself. `bursts` loses 2 % in bursts of 4, with a delay
-/// of 5 to 8 ms each way. `heavy` loses 10 %. `narrow` carries 50 Mb/s, then 8, then 50 again, each for
-/// --for; of it the longest freeze is told, the p99 from two seconds after the drop to the end of
-/// the narrow part, and how long it takes until the rate is back. `start` carries 8 Mb/s behind 64 KiB
-/// of queue, less than the stream's 10, and counts from the very first frame on.
+/// `loss` loses 1 % of the datagrams independently. `bursts` loses 2 % in bursts of 4, with a delay
+/// of 5 to 8 ms each way. `heavy` loses 10 %. `narrow` carries 50 Mb/s, then 8, then 50 again, each
+/// for --for; its figures are the longest freeze, the p99 from two seconds after the drop to the
+/// end of the narrow part, and the recovery time of the rate. `start` carries 8 Mb/s behind 64 KiB
+/// of queue, less than the stream's 10, and counts from the first frame.
 ///
-/// The other cases are Wi-Fi in the model of `openuvr lab hop --wifi`: `wifi` one station of which a
-/// tenth of all MPDUs is lost, `wifi-far` one whose signal comes and goes, `wifi-shared` one of four,
-/// while the others load 40 Mb/s and send 10. They are told beside the time that datagrams took there.
+/// The other cases are Wi-Fi in the model of `openuvr lab hop --wifi`: `wifi` is one station that
+/// loses a tenth of all MPDUs, `wifi-far` one with a fading signal, `wifi-shared` one of four,
+/// while the others load 40 Mb/s and send 10. They are reported together with the link's own delay.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// What to measure
@@ -61,7 +62,7 @@ pub(crate) struct Args {
         default_value = "loss,bursts,heavy,narrow,start,wifi,wifi-far,wifi-shared"
     )]
     cases: Vec<Case>,
-    /// What answers a loss, as the host's --recovery; each case is measured with each
+    /// Reaction to a loss, as the host's --recovery; measures each case with each value
     #[arg(
         long,
         value_delimiter = ',',
@@ -69,19 +70,19 @@ pub(crate) struct Args {
         default_value = "skip-back"
     )]
     recovery: Vec<String>,
-    /// How long to measure each case (narrow: each of its three parts)
-    #[arg(long = "for", value_name = "TIME", default_value = "15s", value_parser = lasting::seconds)]
+    /// Duration of each case (narrow: of each of its three parts)
+    #[arg(long = "for", value_name = "TIME", default_value = "15s", value_parser = durations::seconds)]
     seconds: f64,
     /// Size of the scene
     #[arg(long, default_value = "1280x720")]
     size: Size,
-    /// What the stream aims at (default: 10M; 20M for narrow)
+    /// Target bitrate of the stream (default: 10M; 20M for narrow)
     #[arg(long)]
     bitrate: Option<String>,
-    /// Three seconds, 640x360: shows that it works; the figures mean little
+    /// Smoke test: three seconds, 640x360; the figures are unreliable
     #[arg(long, conflicts_with_all = ["seconds", "size"])]
     quick: bool,
-    /// Decides which datagrams are lost
+    /// Seed of the losses
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Real-time scheduling of displays, link, host and client
@@ -93,13 +94,13 @@ pub(crate) struct Args {
     /// Keep the host's record of each frame here (one case only)
     #[arg(long, value_name = "FILE")]
     host_csv: Option<PathBuf>,
-    /// One more word for the host's command line; may be repeated
+    /// Further argument for the host; may be repeated
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     host_arg: Vec<String>,
 }
 
 impl Args {
-    /// How long a part lasts, and the size of the scene.
+    /// Duration of a part, and size of the scene.
     fn shape(&self) -> (Duration, Size) {
         let (seconds, size) = match self.quick {
             true => (3.0, Size::new(640, 360)),
@@ -120,25 +121,25 @@ enum Case {
     Heavy,
     /// 50, 8, 50 Mb/s
     Narrow,
-    /// 8 Mb/s and 64 KiB of queue from the first frame on
+    /// 8 Mb/s and 64 KiB of queue, from the first frame
     Start,
     /// 802.11ax, one station, 10 % of the MPDUs lost
     Wifi,
-    /// 802.11ax, a signal of 18 ± 3 dB, learned rates
+    /// 802.11ax, SNR of 18 ± 3 dB, adaptive rate
     WifiFar,
-    /// 802.11ax, four stations, of which three are busy
+    /// 802.11ax, four stations, three of them busy
     WifiShared,
 }
 
-/// Frames a second.
+/// Frames per second.
 const FPS: f64 = 60.0;
-/// The one-way delay where it is not what is measured: a local network with a radio.
+/// Default one-way delay: a local network with a radio.
 const NEAR: Duration = Duration::from_millis(2);
-/// How long pairing and the first pictures may take, before anything is counted.
+/// Warm-up before counting: pairing and the first pictures.
 const WARM_UP: Duration = Duration::from_secs(4);
-/// Between two key presses: not a whole number of frames, so that they meet each phase of one.
+/// Interval of key presses: not a multiple of the frame period, so that every phase occurs.
 const PRESS_EVERY: Duration = Duration::from_millis(87);
-/// How long the reports of the last frames may take.
+/// Time allowed for the reports of the last frames.
 const REPORTED: Duration = Duration::from_millis(500);
 
 impl Case {
@@ -178,7 +179,7 @@ impl Case {
         }
     }
 
-    /// The network, where it is one.
+    /// The Wi-Fi network, for the cases with one.
     fn wifi(self) -> Result<Option<Scenario>> {
         let words = match self {
             Case::Wifi => "profile=he-su per=10%",
@@ -226,8 +227,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// A case that was streamed: the host's record, and what else was seen meanwhile.
-struct Streamed {
+/// The result of a case: the host's record, and the observations besides.
+struct StreamResult {
     record: Vec<Row>,
     time: Measured,
     other_cores: f64,
@@ -235,12 +236,12 @@ struct Streamed {
 }
 
 /// Streams the scene over the link of a case.
-fn stream(args: &Args, case: Case, recovery: &str, stop: &AtomicBool) -> Result<Streamed> {
+fn stream(args: &Args, case: Case, recovery: &str, stop: &AtomicBool) -> Result<StreamResult> {
     let (part, size) = args.shape();
     let bitrate = args.bitrate.as_deref().unwrap_or(case.bitrate());
     let (near, far) = (VirtualDisplay::start(size)?, VirtualDisplay::start(size)?);
     for display in [&near, &far] {
-        args.sched.raise(display.id(), Part::Display);
+        args.sched.raise(display.id(), Participant::Display);
     }
     let mut scene = pair::scene(&pair::scene_words(near.name(), size, FPS))?;
     let dir = TemporaryDir::new()?;
@@ -289,7 +290,7 @@ fn stream(args: &Args, case: Case, recovery: &str, stop: &AtomicBool) -> Result<
     let load = Load::now();
     press_keys(far.name(), from, to, |until| pass(until, stop, &mut well))?;
     let used = Load::now().since(&load);
-    // The last frames' reports are to be in the record.
+    // Wait for the reports of the last frames.
     pass(to + REPORTED, stop, &mut well)?;
     pair.client.stop();
     pair.host.stop();
@@ -301,7 +302,7 @@ fn stream(args: &Args, case: Case, recovery: &str, stop: &AtomicBool) -> Result<
         Case::Start => first_captured(&record).context("no frame was captured")?,
         _ => from.0,
     };
-    Ok(Streamed {
+    Ok(StreamResult {
         record,
         time: Measured { from, part, parts },
         other_cores: used.other_cores,
@@ -309,7 +310,7 @@ fn stream(args: &Args, case: Case, recovery: &str, stop: &AtomicBool) -> Result<
     })
 }
 
-/// Presses a key again and again on a display, and waits between.
+/// Presses a key periodically on a display.
 fn press_keys(
     display: &str,
     from: Instant,
@@ -326,7 +327,7 @@ fn press_keys(
     Ok(())
 }
 
-/// When the first frame was captured, in nanoseconds of the clock.
+/// Capture time of the first frame, in nanoseconds of the clock.
 fn first_captured(record: &[Row]) -> Option<i64> {
     record.iter().filter_map(|row| row.at("Captured")).min()
 }
@@ -365,7 +366,7 @@ fn print(case: Case, f: &Figures) {
         println!("{:<8} {line}", if place == 0 { "frames" } else { "" });
     }
     println!(
-        "whole    {:.1} a second, longest gap {:.0} ms",
+        "complete {:.1}/s, longest gap {:.0} ms",
         f.recorded.whole_per_second, f.recorded.longest_gap_ms
     );
     if let Some(l) = &f.recorded.latency_ms {
@@ -382,13 +383,13 @@ fn print(case: Case, f: &Figures) {
     }
     println!("wire     {:.1} Mb/s", f.recorded.wire_mbps);
     if let Some(p99) = f.link_p99_ms {
-        println!("Wi-Fi    99 % of the datagrams took up to {p99:.1} ms to the client");
+        println!("Wi-Fi    p99 of the datagrams' delay to the client {p99:.1} ms");
     }
     if let Some(n) = &f.recorded.narrow {
         let or_never =
-            |s: Option<f64>| s.map_or("not in this run".to_owned(), |s| format!("{s:.1} s"));
+            |s: Option<f64>| s.map_or("none in this run".to_owned(), |s| format!("{s:.1} s"));
         println!(
-            "rate     {:.1} Mb/s before, {:.1} while narrow, {:.1} after; back after {}",
+            "rate     {:.1} Mb/s before, {:.1} while narrow, {:.1} after; recovery: {}",
             n.mbps[0],
             n.mbps[1],
             n.mbps[2],
@@ -400,7 +401,7 @@ fn print(case: Case, f: &Figures) {
     }
     if f.other_cores > QUIET {
         println!(
-            "NOT QUIET: other processes used {:.1} cores; the figures mean little",
+            "NOT QUIET: other processes used {:.1} cores; the figures are unreliable",
             f.other_cores
         );
     }
@@ -437,15 +438,27 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
     let p99 = f.recorded.latency_ms.map_or(f64::INFINITY, |l| l.p99);
     match case {
         Case::Loss => vec![
-            least("whole frames a second", 59.0, f.recorded.whole_per_second),
+            least(
+                "complete frames per second",
+                59.0,
+                f.recorded.whole_per_second,
+            ),
             most("longest gap, ms", 34.0, f.recorded.longest_gap_ms),
         ],
         Case::Bursts => vec![
-            least("whole frames a second", 56.0, f.recorded.whole_per_second),
+            least(
+                "complete frames per second",
+                56.0,
+                f.recorded.whole_per_second,
+            ),
             most("p99: delay + 20 ms", 28.0, p99),
         ],
         Case::Wifi | Case::WifiFar => vec![
-            least("whole frames a second", 59.0, f.recorded.whole_per_second),
+            least(
+                "complete frames per second",
+                59.0,
+                f.recorded.whole_per_second,
+            ),
             most(
                 "p99: the link's p99 + 8 ms",
                 f.link_p99_ms.unwrap_or(0.0) + 8.0,
@@ -453,11 +466,19 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
             ),
         ],
         Case::WifiShared => vec![
-            least("whole frames a second", 57.0, f.recorded.whole_per_second),
+            least(
+                "complete frames per second",
+                57.0,
+                f.recorded.whole_per_second,
+            ),
             most("longest freeze, ms", 150.0, f.recorded.longest_gap_ms),
         ],
         Case::Heavy => vec![
-            least("whole frames a second", 59.5, f.recorded.whole_per_second),
+            least(
+                "complete frames per second",
+                59.5,
+                f.recorded.whole_per_second,
+            ),
             most("longest gap, ms", 40.0, f.recorded.longest_gap_ms),
             most(
                 "input p95, ms",
@@ -466,7 +487,11 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
             ),
         ],
         Case::Start => vec![
-            least("whole frames a second", 58.0, f.recorded.whole_per_second),
+            least(
+                "complete frames per second",
+                58.0,
+                f.recorded.whole_per_second,
+            ),
             most("p99, ms", 25.0, p99),
             most(
                 "slowest frame, ms",
@@ -485,7 +510,11 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
                     30.0,
                     settled.unwrap_or(f64::INFINITY),
                 ),
-                most("rate back after, s", 10.0, back.unwrap_or(f64::INFINITY)),
+                most(
+                    "rate recovered after, s",
+                    10.0,
+                    back.unwrap_or(f64::INFINITY),
+                ),
             ]
         }
     }

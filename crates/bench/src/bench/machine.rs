@@ -1,4 +1,4 @@
-//! What the machine was and did during a run: without it, a latency figure means nothing.
+//! The machine and its load during a run, without which a latency figure is meaningless.
 //!
 //! All of it comes from `/proc` (proc(5)).
 
@@ -11,10 +11,10 @@ use serde::Serialize;
 
 use openuvr_runtime::clock;
 
-/// Ticks a second in `/proc`: USER_HZ, which is 100 on every architecture that we run on.
+/// Ticks per second in `/proc`: USER_HZ, which is 100 on every architecture that we run on.
 const USER_HZ: f64 = 100.0;
 
-/// What the threads of sound are called in host and client.
+/// Name of the audio threads in host and client.
 const AUDIO_THREAD: &str = "ouvr-audio";
 
 /// The machine.
@@ -26,7 +26,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// This one.
+    /// Describes this machine.
     pub(crate) fn this() -> Machine {
         let info = read_to_string("/proc/cpuinfo").unwrap_or_default();
         let cpu = info
@@ -53,17 +53,17 @@ impl fmt::Display for Machine {
     }
 }
 
-/// How busy the machine and our processes have been since it started.
+/// CPU use of the machine and of our processes since boot.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     at: Instant,
-    /// Ticks in which a processor did something.
+    /// Ticks in which a processor was busy.
     busy: u64,
-    /// Ticks that the hypervisor gave to others.
+    /// Ticks that the hypervisor gave to other guests (steal).
     stolen: u64,
     /// Ticks of each process of our tree.
     own: BTreeMap<u32, u64>,
-    /// Nanoseconds of each such process' thread of sound, where it has one.
+    /// Nanoseconds of each such process's audio thread, if it has one.
     audio: BTreeMap<u32, u64>,
     loopback_bytes: u64,
 }
@@ -71,20 +71,20 @@ pub(crate) struct Load {
 /// What happened between two [`Load`]s.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Used {
-    /// Cores used by all processes that are not ours.
+    /// Cores used by all processes outside our tree.
     pub(crate) other_cores: f64,
-    /// Cores that the hypervisor gave to others while we wanted them; part of the former.
+    /// Stolen cores (given to other guests by the hypervisor); part of the former.
     pub(crate) stolen_cores: f64,
-    /// Cores used by each process asked for.
+    /// Cores used by each requested process.
     pub(crate) cores: BTreeMap<u32, f64>,
-    /// Cores used by the threads of sound of those that have one.
+    /// Cores used by their audio threads.
     pub(crate) audio_cores: BTreeMap<u32, f64>,
-    /// Megabits a second on the loopback device, all traffic of the network namespace.
+    /// Megabits per second on the loopback device, all traffic of the network namespace.
     pub(crate) loopback_mbps: f64,
 }
 
 impl Load {
-    /// As it is now.
+    /// The current state.
     pub(crate) fn now() -> Load {
         let stat = read_to_string("/proc/stat").unwrap_or_default();
         let fields: Vec<u64> = stat
@@ -157,20 +157,20 @@ impl Used {
         self.cores.get(&id).copied().unwrap_or(0.0)
     }
 
-    /// Cores used by this process' thread of sound; `None` if it has none.
+    /// Cores used by this process's audio thread; `None` if it has none.
     pub(crate) fn of_audio(&self, id: u32) -> Option<f64> {
         self.audio_cores.get(&id).copied()
     }
 
-    /// Cores used by this process and those that it started and that are still there.
+    /// Cores used by this process and its living descendants.
     pub(crate) fn of_family(&self, id: u32) -> f64 {
         let family = family(&processes(), id);
         family.into_iter().map(|id| self.of(id)).sum()
     }
 }
 
-/// Memory of a process and of those that it started and that are still there, in MiB: resident, of pages that several
-/// share each one's part (PSS, proc_pid_smaps(5)). `None` if nothing of it can be read.
+/// Memory of a process and its living descendants, in MiB: proportional set size (PSS,
+/// proc_pid_smaps(5)). `None` if unreadable.
 pub(crate) fn memory_mib(id: u32) -> Option<f64> {
     let pss = |id: &u32| {
         let text = read_to_string(format!("/proc/{id}/smaps_rollup")).ok()?;
@@ -217,7 +217,7 @@ pub(crate) fn threads() -> BTreeMap<Thread, usize> {
     threads
 }
 
-/// How the threads of one process are scheduled, and how many so; none if it has ended.
+/// Scheduling policies of the threads of one process, with their numbers; empty if it has ended.
 pub(crate) fn policies(id: u32) -> BTreeMap<String, usize> {
     let mut policies = BTreeMap::new();
     let tasks = std::fs::read_dir(format!("/proc/{id}/task"));
@@ -255,7 +255,7 @@ fn split_stat(stat: &str) -> Option<(&str, Vec<&str>)> {
     ))
 }
 
-/// How long a process' thread of sound has run, in nanoseconds (`schedstat`, which is finer than ticks).
+/// CPU time of a process's audio thread, in nanoseconds (`schedstat`, which is finer than ticks).
 fn audio_ns(id: u32) -> Option<u64> {
     let tasks = std::fs::read_dir(format!("/proc/{id}/task")).ok()?;
     let mut tasks = tasks.flatten().map(|task| task.path());
@@ -316,7 +316,7 @@ fn loopback_bytes() -> u64 {
         .unwrap_or(0)
 }
 
-/// Cores of other processes above which milliseconds are not to be trusted.
+/// Cores of other processes above which milliseconds are unreliable.
 pub(crate) const QUIET: f64 = 0.1;
 
 #[cfg(test)]
@@ -324,7 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_with_spaces_and_parentheses_are_taken_apart() {
+    fn names_with_spaces_and_parentheses_are_parsed() {
         let (name, fields) = split_stat("12 (a) (b c)) S 1 12 12 0").unwrap();
         assert_eq!((name, fields[0], fields[1]), ("a) (b c)", "S", "1"));
         assert!(split_stat("nonsense").is_none());

@@ -1,4 +1,4 @@
-//! What a study claims, and what became of it: what all studies have in common.
+//! Claims of a study and the verdicts on them: shared by all studies.
 
 use super::data::Data;
 
@@ -11,16 +11,16 @@ pub(super) type Claim = (
     &'static str,
 );
 
-/// What became of a claim.
+/// The verdict on a claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Mark {
     Reproduced,
-    Refuted,
-    /// It was measured, and the data does not tell: noise, one run, a quick one, a busy machine.
-    Undecided,
-    /// What it needs is not here: a radio, a graphics card, a privilege.
+    NotReproduced,
+    /// Measured, but the data does not suffice: noise, a single or quick run, a busy machine.
+    Inconclusive,
+    /// A prerequisite is missing: a radio, a graphics card, a privilege.
     NotTestable,
-    /// The bench has not run, or not this part.
+    /// The bench, or this part of it, has not run.
     NotMeasured,
 }
 
@@ -28,28 +28,28 @@ impl Mark {
     pub(super) fn words(self) -> &'static str {
         match self {
             Mark::Reproduced => "reproduced",
-            Mark::Refuted => "refuted here",
-            Mark::Undecided => "undecided",
+            Mark::NotReproduced => "not reproduced",
+            Mark::Inconclusive => "inconclusive",
             Mark::NotTestable => "not testable here",
             Mark::NotMeasured => "not measured",
         }
     }
 }
 
-/// Of what was measured without a doubt.
+/// The verdict of a measurement without uncertainty.
 pub(super) fn holds(claim: bool) -> Mark {
     if claim {
         Mark::Reproduced
     } else {
-        Mark::Refuted
+        Mark::NotReproduced
     }
 }
 
-/// The same of measurements with a range: `all` of it bears the claim out, or `some` could.
+/// The verdict of measurements with a range: `all` of it, or `some` of it, supports the claim.
 pub(super) fn holds_of(all: bool, some: bool) -> Mark {
     match (all, some) {
         (true, _) => Mark::Reproduced,
-        (false, false) => Mark::Refuted,
-        (false, true) => Mark::Undecided,
+        (false, false) => Mark::NotReproduced,
+        (false, true) => Mark::Inconclusive,
     }
 }

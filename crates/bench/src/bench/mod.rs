@@ -1,6 +1,7 @@
-//! `openuvr bench`: measurements from pixels, with all that is needed to judge them.
+//! `openuvr bench`: measurements from pixels, with the conditions needed to judge them.
 
 mod ablation;
+mod audio_reports;
 mod case;
 pub(crate) mod clicks;
 mod codec;
@@ -11,8 +12,7 @@ mod figures;
 mod floor;
 mod foveation;
 mod handoff;
-mod head;
-mod heard;
+mod heading;
 pub(crate) mod html;
 mod jitter;
 mod journey;
@@ -47,20 +47,20 @@ mod wifi;
 
 use anyhow::Result;
 
-pub(crate) use heard::SoundFigures;
+pub(crate) use audio_reports::SoundFigures;
 pub(crate) use journey::{captured_to_submitted, eyes_steps};
 pub(crate) use reader::{Reader, Sighting};
 pub(crate) use stats::{Frames, Summary};
 
-/// Measure what this program does on this machine, most of it from pixels.
+/// Benchmarks of this program on this machine, mostly measured from pixels.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    what: What,
+    what: Bench,
 }
 
 #[derive(clap::Subcommand, Clone, Debug)]
-enum What {
+enum Bench {
     Latency(latency::Args),
     Ablation(ablation::Args),
     Quality(quality::Args),
@@ -79,24 +79,24 @@ enum What {
     Report(page::Args),
 }
 
-/// Runs the bench that was asked for.
+/// Runs the selected bench.
 pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.what {
-        What::Latency(args) => latency::run(args),
-        What::Ablation(args) => ablation::run(args),
-        What::Quality(args) => quality::run(args),
-        What::Link(args) => link::run(args),
-        What::Sound(args) => sound::run(args),
-        What::Pads(args) => pads::run(args),
-        What::Sync(args) => sync::run(args),
-        What::Doors(args) => doors::run(args),
-        What::Foveation(args) => foveation::run(args),
-        What::Handoff(args) => handoff::run(args),
-        What::Peers(args) => peers::run(args),
-        What::Prediction(args) => prediction::run(args),
-        What::Sessions(args) => sessions::run(args),
-        What::Web(args) => web::run(args),
-        What::Reprojection(args) => reprojection::run(args),
-        What::Report(args) => page::run(args),
+        Bench::Latency(args) => latency::run(args),
+        Bench::Ablation(args) => ablation::run(args),
+        Bench::Quality(args) => quality::run(args),
+        Bench::Link(args) => link::run(args),
+        Bench::Sound(args) => sound::run(args),
+        Bench::Pads(args) => pads::run(args),
+        Bench::Sync(args) => sync::run(args),
+        Bench::Doors(args) => doors::run(args),
+        Bench::Foveation(args) => foveation::run(args),
+        Bench::Handoff(args) => handoff::run(args),
+        Bench::Peers(args) => peers::run(args),
+        Bench::Prediction(args) => prediction::run(args),
+        Bench::Sessions(args) => sessions::run(args),
+        Bench::Web(args) => web::run(args),
+        Bench::Reprojection(args) => reprojection::run(args),
+        Bench::Report(args) => page::run(args),
     }
 }

@@ -1,8 +1,8 @@
-//! `openuvr bench pads`: how late what is done on a game pad is in a game.
+//! `openuvr bench pads`: latency from a game pad to a game.
 //!
-//! The scene runs under `openuvr run` and reads a pad's device itself; the client's pad is one that this program
-//! serves. Both ends look at one clock. What a pad's own way into the kernel takes (USB, Bluetooth) is not in it, nor
-//! what a game does with it: it may ask only once in a frame.
+//! The scene runs under `openuvr run` and reads a pad's device itself; this program serves the
+//! client's pad. Both ends use one clock. The pad's own path into the kernel (USB, Bluetooth) is
+//! not included, nor the game's polling, which may happen only once per frame.
 
 mod page;
 
@@ -20,55 +20,56 @@ use openuvr_runtime::clock;
 use serde::Serialize;
 
 use super::case::Stream;
-use super::head::{Head, keep};
+use super::heading::{Heading, write_json};
 use super::machine::QUIET;
-use super::rig::{Rig, Source, Streamed};
+use super::rig::{Rig, Source, StreamSetup};
 use super::stats::{Range, Summary};
-use super::turns::{Asked, Turns};
+use super::turns::{ComparisonOptions, Turns};
 use crate::pair::TemporaryDir;
 pub(super) use page::show;
 
-/// Measure how late what is done on a game pad is in a game.
+/// Measure the latency from a game pad to a game.
 ///
-/// The figure: from a report of the pad to when the scene, which `openuvr run` started and streams, has read it from
-/// its device. Reports come at irregular times, some 80 a second. The client's pad is one that this bench serves.
+/// The figure: from a report of the pad to its read by the scene, which `openuvr run` started and
+/// streams. Reports occur at irregular times, about 80 per second. This bench serves the client's
+/// pad.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
-    asked: Asked,
+    options: ComparisonOptions,
     /// Write pads.json into this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 }
 
-/// What a pad's report may take to the game's read, in the middle, on a local link: ms.
+/// Target of the median latency from a pad's report to the game's read, on a local link: ms.
 const TARGET: f64 = 1.0;
 
-/// The first place of the stick that is told: well outside of what counts as its middle.
+/// The first reported position of the stick: well outside of its dead zone.
 const FIRST: i32 = 1000;
 
-/// The last thing done while it was measured may be on its way for so long.
-const ON_ITS_WAY: Duration = Duration::from_millis(500);
+/// Grace period for the last report of the measurement.
+const GRACE_PERIOD: Duration = Duration::from_millis(500);
 
-/// What is written.
+/// The JSON output.
 #[derive(Debug, Serialize)]
 struct Report {
     #[serde(flatten)]
-    head: Head,
+    head: Heading,
     target_ms: f64,
-    /// Of all reports of all repetitions.
+    /// Over all reports of all repetitions.
     late_ms: Option<Summary>,
     /// The median of each repetition.
     p50_ms: Option<Range>,
-    /// Reports that the game did not read: a later one took their place on the way.
+    /// Reports that the game did not read because a later one replaced them in transit.
     overtaken: usize,
-    /// The picture meanwhile, drawn to visible.
+    /// Latency of the video, drawn to visible.
     picture_p50_ms: Option<Range>,
 }
 
 /// Measures, prints, writes.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let turns = Turns::new(&args.asked, 2.5)?;
+    let turns = Turns::new(&args.options, 2.5)?;
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let mut streams = Vec::new();
     let mut all = Vec::new();
@@ -82,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let together: Vec<f64> = all.iter().flat_map(|late| late.ms.clone()).collect();
     let over = |values: Vec<f64>| Range::of(&values);
     let report = Report {
-        head: Head::new(&args.asked, turns, streams.iter()),
+        head: Heading::new(&args.options, turns, streams.iter()),
         target_ms: TARGET,
         late_ms: Summary::of(&together),
         p50_ms: over(all.iter().filter_map(middle).collect()),
@@ -95,7 +96,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     report.print();
     if let Some(folder) = &args.out {
-        keep(folder, "pads.json", &report)?;
+        write_json(folder, "pads.json", &report)?;
     }
     Ok(())
 }
@@ -106,17 +107,17 @@ fn once(args: &Args, turns: Turns, stop: &AtomicBool) -> Result<(Stream, Late)> 
     let (pads, times) = (dir.path().join("pads"), dir.path().join("times"));
     let served = Served::open(&pads).context("the client's pad can't be served")?;
     served.plug(0, pad())?;
-    let mut rig = Rig::start(turns.setup(args.asked.size, args.asked.scene_fps), stop)?;
+    let mut rig = Rig::start(turns.setup(args.options.size, args.options.scene_fps), stop)?;
     rig.keep_pad_times(&times);
     let over = AtomicBool::new(false);
     let (stream, done) = std::thread::scope(|scope| {
         let hand = scope.spawn(|| play(&served, &over));
-        let stream = rig.stream(&Streamed {
+        let stream = rig.stream(&StreamSetup {
             source: Source::Hook,
             cable: None,
             impaired: None,
-            fps: args.asked.scene_fps.floor().max(1.0),
-            bitrate: &args.asked.bitrate,
+            fps: args.options.scene_fps.floor().max(1.0),
+            bitrate: &args.options.bitrate,
             seconds: turns.seconds,
             presses: 0,
             compare: false,
@@ -135,7 +136,7 @@ fn once(args: &Args, turns: Turns, stop: &AtomicBool) -> Result<(Stream, Late)> 
     Ok((stream, late))
 }
 
-/// A pad of one stick and a button, as plain as the client takes it.
+/// A minimal pad that the client accepts: one stick and a button.
 fn pad() -> Description {
     let stick = Axis {
         minimum: -32_768,
@@ -151,11 +152,11 @@ fn pad() -> Description {
     sticks.fold(pad, |pad, code| pad.with_axis(code, stick))
 }
 
-/// Moves the stick a little at irregular times, until it is over: each place, and when it was told.
+/// Moves the stick at irregular times until `over`; returns each position with its report time.
 fn play(served: &Served, over: &AtomicBool) -> Vec<(i32, Instant)> {
     let mut done = Vec::new();
     for place in FIRST..=i32::from(i16::MAX) {
-        // 4 to 21 ms: at all phases of a frame, and of the threads' own rhythms.
+        // 4 to 21 ms, so that all phases of a frame and of periodic threads occur.
         let pause = Duration::from_micros(4_000 + u64::from(place.unsigned_abs()) * 6_180 % 17_000);
         clock::sleep_until(clock::now() + pause);
         if over.load(Ordering::Relaxed) {
@@ -173,10 +174,10 @@ fn play(served: &Served, over: &AtomicBool) -> Vec<(i32, Instant)> {
     done
 }
 
-/// What the scene has read, and when.
+/// The positions that the scene read, with times.
 fn read(times: &Path) -> Result<BTreeMap<i32, Instant>> {
     let text = std::fs::read_to_string(times)
-        .with_context(|| format!("the scene left no times in {}", times.display()))?;
+        .with_context(|| format!("the scene wrote no times to {}", times.display()))?;
     let rows = text.lines().filter_map(|line| {
         let (place, at) = line.split_once(' ')?;
         Some((place.parse().ok()?, Instant(at.parse().ok()?)))
@@ -184,7 +185,7 @@ fn read(times: &Path) -> Result<BTreeMap<i32, Instant>> {
     Ok(rows.collect())
 }
 
-/// How late each report was.
+/// Latency of each report.
 #[derive(Debug, Default, PartialEq)]
 struct Late {
     ms: Vec<f64>,
@@ -192,14 +193,14 @@ struct Late {
 }
 
 impl Late {
-    /// Of what was done within `window`.
+    /// Evaluates the reports within `window`.
     fn of(
         done: &[(i32, Instant)],
         read: &BTreeMap<i32, Instant>,
         [from, to]: [Instant; 2],
     ) -> Late {
         let mut late = Late::default();
-        let measured = |at: Instant| at >= from && at < to && to.since(at) >= ON_ITS_WAY;
+        let measured = |at: Instant| at >= from && at < to && to.since(at) >= GRACE_PERIOD;
         for (place, at) in done.iter().filter(|(_, at)| measured(*at)) {
             match read.get(place) {
                 Some(there) => late.ms.push(there.since(*at).as_secs_f64() * 1e3),
@@ -219,7 +220,7 @@ impl Report {
                 "{:<36} p50 {:.2} ms, p90 {:.2}, p99 {:.2}, {:.2} to {:.2}, of {}",
                 "pad's report to the game's read", s.p50, s.p90, s.p99, s.min, s.max, s.count
             ),
-            None => println!("the game read nothing of the pad"),
+            None => println!("the game read no report of the pad"),
         }
         if let Some(Range { median, min, max }) = self.p50_ms {
             println!(
@@ -227,11 +228,11 @@ impl Report {
                 "p50 of the repetitions, ms"
             );
         }
-        println!("{:<36} {}", "overtaken by a later one", self.overtaken);
+        println!("{:<36} {}", "replaced by a later report", self.overtaken);
         if let Some(Range { median, min, max }) = self.picture_p50_ms {
             println!(
                 "{:<36} {median:.2} ({min:.2}-{max:.2})",
-                "the picture meanwhile, p50 ms"
+                "video latency meanwhile, p50 ms"
             );
         }
         println!("\n{}", self.verdict());
@@ -259,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_done_in_the_window_counts_and_what_is_unread_is_told() {
+    fn reports_in_the_window_count_and_unread_ones_are_reported() {
         let at = |ms: i64| Instant(ms * 1_000_000);
         let done = [
             (1000, at(900)),

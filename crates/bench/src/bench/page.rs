@@ -22,7 +22,7 @@ use crate::programs;
 ///
 /// Reads latency.json, ablation.json, sync.json, doors.json, peers.json, handoff.json, link.json, sound.json, pads.json,
 /// web.json, quality*.json and the wifi.json of `openuvr lab wifi --paper`, the jitter.json of `openuvr lab jitter` and the traffic.json
-/// of `openuvr lab traffic`. Each figure of the papers is marked as reproduced, refuted here, undecided, or
+/// of `openuvr lab traffic`. Each figure of the papers is marked as reproduced, not reproduced, inconclusive, or
 /// not testable here, with the reason, computed from that data. A busy machine decides nothing, and a
 /// quick or single run only what is far beyond what runs differ by.
 #[derive(clap::Args, Clone, Debug)]

@@ -1,9 +1,9 @@
-//! `openuvr bench peers`: our stream beside those of other programs, in turn, with the same scene, size,
-//! bitrate and reader.
+//! `openuvr bench peers`: our stream compared with those of other programs, in turn, with the same
+//! scene, size, bitrate and reader.
 //!
-//! What cannot be the same is told: the others poll the display, ours waits for damage, so the scene
-//! draws a little faster than they look and meets each phase; ours asks for real-time scheduling, so it is
-//! measured without as well; neither a TCP connection nor a browser is led through the emulated link.
+//! Unavoidable differences: the others poll the display, ours waits for damage, so the scene draws
+//! slightly faster than they poll, which covers each phase; ours requests real-time scheduling, so
+//! it is measured without it as well; neither TCP connections nor browsers use the emulated link.
 
 mod figures;
 mod page;
@@ -28,43 +28,43 @@ use self::table::{PEERS, Peer, Transport};
 use self::windows::{WINDOWS, Window};
 use super::case::Stream;
 use super::emulated::Emulated;
-use super::head::{Head, Report, keep};
+use super::heading::{Heading, Report, write_json};
 use super::machine::QUIET;
-use super::rig::{Listens, Peered, Rig, Setup, Source, Streamed, Windowed};
-use super::turns::{Asked, Turns};
+use super::rig::{Listens, PeerSetup, Rig, Setup, Source, StreamSetup, WindowSetup};
+use super::turns::{ComparisonOptions, Turns};
 use super::verdict::Verdict;
 use crate::chromium::{self, Slices};
 use crate::pair::{self, TemporaryDir};
 
-/// Measure our stream beside GStreamer's (RTP, WebRTC), ffmpeg's and TigerVNC's.
+/// Compare our stream with those of GStreamer (RTP, WebRTC), ffmpeg and TigerVNC.
 ///
-/// Ours is shown by our own client, and by our host's page in a window of Chromium; of that window there are
-/// further ways to be drawn, and the least that it takes, each measured where `--only` names it.
+/// Our stream is shown by our own client, and by our host's page in a window of Chromium; further
+/// rendering paths of that window, and its lower bound, are measured where `--only` names them.
 ///
-/// The figures, for the same scene at the same size and bitrate, read from the pixels of the receiver's
-/// display: drawn to visible; different frames seen a second; how many of the pictures compared are intact
-/// (30 dB of luma PSNR or more), and the median PSNR; what crossed the loopback device in both directions;
-/// cores of sender and receiver; and, where keys reach the application, from a press to its effect. `loss`
-/// leads datagrams through an emulated link that takes 2 ms each way and loses 1 %; neither TCP nor a browser
-/// is led through it. A program that is not there is named with its package. Medians and ranges over
-/// repetitions that take turns.
+/// The figures, for the same scene at the same size and bitrate, read from the pixels of the
+/// receiver's display: drawn to visible; distinct frames seen per second; the share of compared
+/// pictures that are intact (30 dB of luma PSNR or more), and the median PSNR; traffic of the
+/// loopback device in both directions; cores of sender and receiver; and, where keys reach the
+/// application, from a press to its effect. `loss` sends datagrams through an emulated link with a
+/// delay of 2 ms each way and 1 % loss; neither TCP nor browsers use it. A missing program is
+/// reported with its package. Medians and ranges over interleaved repetitions.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
 #[command(mut_arg("repetitions", |arg| arg.default_value("3")))]
 #[command(mut_arg("seconds", |arg| arg.default_value("8s")))]
 pub(crate) struct Args {
     #[command(flatten)]
-    asked: Asked,
+    options: ComparisonOptions,
     /// What to measure, such as openuvr,webrtc (default: most)
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = name)]
     only: Vec<&'static str>,
-    /// What lies between sender and receiver
+    /// Link between sender and receiver
     #[arg(long, value_enum, value_delimiter = ',', default_value = "direct,loss")]
     links: Vec<Link>,
     /// Key presses in each run, where they reach the application
     #[arg(long, default_value_t = 15)]
     presses: u32,
-    /// More words of Chromium's command line: what no page can ask for
+    /// Further arguments of Chromium, for what no page can request
     #[arg(
         long,
         value_name = "WORDS",
@@ -72,7 +72,7 @@ pub(crate) struct Args {
         allow_hyphen_values = true
     )]
     browser_args: String,
-    /// Decides which datagrams are lost
+    /// Seed of the losses
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Write peers.json into this folder
@@ -80,7 +80,7 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-/// What lies between sender and receiver.
+/// The link between sender and receiver.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 enum Link {
     /// The loopback device
@@ -103,7 +103,7 @@ impl Link {
     }
 }
 
-/// Ours, with its threads scheduled as its own default asks, and as any program's.
+/// Ours, with its default scheduling, and with the default of other programs.
 const OURS: [(&str, &str, &[&str]); 2] = [
     (
         "openuvr",
@@ -112,26 +112,29 @@ const OURS: [(&str, &str, &[&str]); 2] = [
     ),
     (
         "openuvr-ordinary",
-        "the same, scheduled as the others are (--realtime off)",
+        "the same, scheduled like the others (--realtime off)",
         &["--realtime", "off"],
     ),
 ];
 
-/// One of those that take turns.
+/// A compared program.
 #[derive(Clone, Copy, Debug)]
-enum Who {
-    /// Ours, with more words for both ends.
+enum Contender {
+    /// Ours, with further arguments for both ends.
     Ours(&'static [&'static str]),
     Other(&'static Peer),
-    /// Of a browser.
+    /// A browser's window.
     Window(&'static Window),
 }
 
 fn name(name: &str) -> Result<&'static str, String> {
     let mut names = names();
-    names
-        .find(|known| *known == name)
-        .ok_or_else(|| format!("choose of {}", self::names().collect::<Vec<_>>().join(", ")))
+    names.find(|known| *known == name).ok_or_else(|| {
+        format!(
+            "expected one of {}",
+            self::names().collect::<Vec<_>>().join(", ")
+        )
+    })
 }
 
 fn names() -> impl Iterator<Item = &'static str> {
@@ -147,17 +150,17 @@ struct Row {
     name: &'static str,
     what: &'static str,
     versions: Vec<String>,
-    /// Both command lines; display, port and size stand in braces. For a browser, only the options that differ from its usual ones.
+    /// Both command lines, with display, port and size in braces. For a browser, only the non-default options.
     commands: Vec<String>,
     takes_input: bool,
-    /// What is to be installed first: it was not measured.
+    /// The packages to install: it was not measured.
     skipped: Option<String>,
-    /// Why it was not measured to the end.
+    /// Why its measurement failed.
     failed: Option<String>,
     direct: Option<Figures>,
     loss: Option<Figures>,
     #[serde(skip)]
-    who: Who,
+    contender: Contender,
     #[serde(skip)]
     runs: [Vec<Run>; 2],
 }
@@ -166,7 +169,7 @@ struct Row {
 #[derive(Debug)]
 struct Run {
     stream: Stream,
-    /// Of a browser.
+    /// For browsers only.
     slices: Slices,
     /// The p99 of the emulated link's own lateness, ms.
     link_late_ms: Option<f64>,
@@ -174,8 +177,8 @@ struct Run {
 
 /// Measures, prints, writes.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let turns = Turns::new(&args.asked, 1.5)?;
-    let bitrate: Bitrate = args.asked.bitrate.parse()?;
+    let turns = Turns::new(&args.options, 1.5)?;
+    let bitrate: Bitrate = args.options.bitrate.parse()?;
     ensure!(bitrate.0 >= 100_000, "--bitrate must be at least 100K");
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let mut rows = rows(args);
@@ -184,7 +187,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             eprintln!("bench peers: {}: skipped: {what}", row.name);
         }
     }
-    let setup = turns.setup(args.asked.size, args.asked.scene_fps);
+    let setup = turns.setup(args.options.size, args.options.scene_fps);
     let presses = if turns.quick { 2 } else { args.presses };
     let own_ms = Rig::start(setup, &stop)?.application_reaction(presses)?;
     let bench = Bench {
@@ -199,14 +202,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         for link in &args.links {
             for row in &mut rows {
                 let (name, link) = (row.name, *link);
-                if row.skipped.is_some() || row.failed.is_some() || !goes_over(row.who, link) {
+                if row.skipped.is_some()
+                    || row.failed.is_some()
+                    || !supports_link(row.contender, link)
+                {
                     continue;
                 }
                 eprintln!(
                     "bench peers: {repetition}/{} {name}, {link:?}",
                     turns.repetitions
                 );
-                match bench.once(row.who, link) {
+                match bench.once(row.contender, link) {
                     Ok(run) => row.runs[link as usize].push(run),
                     Err(error) if stop.load(Ordering::Relaxed) => return Err(error),
                     Err(error) => {
@@ -221,30 +227,26 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         [row.direct, row.loss] = [0, 1].map(|link| Figures::of(&row.runs[link]));
     }
     let streams = rows.iter().flat_map(|row| row.runs.iter().flatten());
-    let head = Head::new(&args.asked, turns, streams.map(|run| &run.stream));
+    let head = Heading::new(&args.options, turns, streams.map(|run| &run.stream));
     let loud = (head.other_cores > QUIET).then_some("not quiet");
-    let found = Found {
+    let found = Output {
         verdicts: windows::verdicts(&rows, loud),
         report: Report { head, ways: rows },
         own_reaction_ms: own_ms,
     };
     print::print(&found);
     if let Some(folder) = &args.out {
-        keep(folder, "peers.json", &found)?;
+        write_json(folder, "peers.json", &found)?;
     }
     let failed = found.report.ways.iter().filter(|row| row.failed.is_some());
     let failed: Vec<&str> = failed.map(|row| row.name).collect();
-    ensure!(
-        failed.is_empty(),
-        "these were started and not measured to the end: {}",
-        failed.join(", ")
-    );
+    ensure!(failed.is_empty(), "these failed: {}", failed.join(", "));
     Ok(())
 }
 
-/// What is kept.
+/// The JSON output.
 #[derive(Debug, Serialize)]
-struct Found {
+struct Output {
     #[serde(flatten)]
     report: Report<Row>,
     /// Key press to its effect on the scene's own display, ms.
@@ -252,9 +254,9 @@ struct Found {
     verdicts: Vec<Verdict>,
 }
 
-/// Those that were asked for, and whether they are there.
+/// The requested programs, and whether they are installed.
 fn rows(args: &Args) -> Vec<Row> {
-    let empty = |name, what, who| Row {
+    let empty = |name, what, contender| Row {
         name,
         what,
         versions: Vec::new(),
@@ -264,12 +266,12 @@ fn rows(args: &Args) -> Vec<Row> {
         failed: None,
         direct: None,
         loss: None,
-        who,
+        contender,
         runs: Default::default(),
     };
     let ours = OURS.iter().map(|(name, what, more)| Row {
         versions: vec![format!("openuvr {}", env!("CARGO_PKG_VERSION"))],
-        ..empty(name, what, Who::Ours(more))
+        ..empty(name, what, Contender::Ours(more))
     });
     let others = PEERS.iter().map(|peer| {
         let missing = presence::missing(peer);
@@ -283,7 +285,7 @@ fn rows(args: &Args) -> Vec<Row> {
             commands: [peer.sender, peer.receiver].map(str::to_owned).to_vec(),
             takes_input: peer.takes_input,
             skipped: (!there).then(|| format!("install {}", missing.join(" "))),
-            ..empty(peer.name, peer.what, Who::Other(peer))
+            ..empty(peer.name, peer.what, Contender::Other(peer))
         }
     });
     let browser = chromium::program().and_then(chromium::version);
@@ -294,32 +296,35 @@ fn rows(args: &Args) -> Vec<Row> {
         skipped: browser
             .is_none()
             .then(|| format!("install {}", chromium::PACKAGE)),
-        ..empty(window.name, window.what, Who::Window(window))
+        ..empty(window.name, window.what, Contender::Window(window))
     });
-    let asked = |row: &Row| match row.who {
-        Who::Window(window) if window.by_name => args.only.contains(&row.name),
+    let is_selected = |row: &Row| match row.contender {
+        Contender::Window(window) if window.by_name => args.only.contains(&row.name),
         _ => args.only.is_empty() || args.only.contains(&row.name),
     };
-    ours.chain(others).chain(windows).filter(asked).collect()
+    ours.chain(others)
+        .chain(windows)
+        .filter(is_selected)
+        .collect()
 }
 
-/// What a browser's command line has besides.
+/// Further arguments of a browser.
 fn arguments(window: &Window, args: &Args) -> String {
     let both = format!("{} {}", window.arguments, args.browser_args);
     both.trim().to_owned()
 }
 
-/// Whether the emulated link can carry it.
-fn goes_over(who: Who, link: Link) -> bool {
-    let direct_alone = match who {
-        Who::Ours(_) => false,
-        Who::Other(peer) => peer.transport == Transport::Tcp,
-        Who::Window(_) => true,
+/// Whether the program can use the link.
+fn supports_link(contender: Contender, link: Link) -> bool {
+    let direct_alone = match contender {
+        Contender::Ours(_) => false,
+        Contender::Other(peer) => peer.transport == Transport::Tcp,
+        Contender::Window(_) => true,
     };
     link == Link::Direct || !direct_alone
 }
 
-/// What all measurements share.
+/// Shared state of all measurements.
 struct Bench<'a> {
     args: &'a Args,
     setup: Setup,
@@ -330,15 +335,15 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Measures one once, on displays of its own.
-    fn once(&self, who: Who, link: Link) -> Result<Run> {
+    /// Measures one program once, on its own displays.
+    fn once(&self, contender: Contender, link: Link) -> Result<Run> {
         let dir = TemporaryDir::new()?;
         let mut rig = Rig::start(self.setup, self.stop)?;
         let mut slices = Slices::new();
-        let (stream, link) = match who {
-            Who::Ours(more) => self.ours(&mut rig, more, link, dir.path())?,
-            Who::Other(peer) => self.other(&mut rig, peer, link, dir.path())?,
-            Who::Window(window) => {
+        let (stream, link) = match contender {
+            Contender::Ours(more) => self.ours(&mut rig, more, link, dir.path())?,
+            Contender::Other(peer) => self.other(&mut rig, peer, link, dir.path())?,
+            Contender::Window(window) => {
                 let (stream, traced) = self.window(&mut rig, window, dir.path())?;
                 slices = traced;
                 (stream, None)
@@ -361,13 +366,13 @@ impl Bench<'_> {
         dir: &Path,
     ) -> Result<(Stream, Option<Emulated>)> {
         let more = Vec::from_iter(more.iter().map(|word| (*word).to_owned()));
-        let of = Streamed {
+        let of = StreamSetup {
             source: Source::Screen,
             cable: None,
             impaired: None,
-            // The cap lets 2 % more by, and the rate control shares the bitrate out by it.
+            // The cap admits 2 % more, and the rate control distributes the bitrate by it.
             fps: self.polled_fps(),
-            bitrate: &self.args.asked.bitrate,
+            bitrate: &self.args.options.bitrate,
             seconds: self.seconds,
             presses: self.presses,
             compare: true,
@@ -399,7 +404,7 @@ impl Bench<'_> {
         dir: &Path,
     ) -> Result<(Stream, Option<Emulated>)> {
         let port = match peer.transport {
-            // A UDP port that nobody has is one of TCP too, as a rule; else the sender says so.
+            // A free UDP port is usually free for TCP, too; otherwise the sender fails with a message.
             Transport::Udp | Transport::Agreed => pair::free_port()?,
             Transport::Tcp => pair::free_tcp_port()?,
         };
@@ -440,7 +445,7 @@ impl Bench<'_> {
                 ],
             )
         };
-        // Who sends to the receiver's port sends to the link's, if there is one.
+        // Senders use the link's port in place of the receiver's, if there is a link.
         let sender = line(
             peer.sender,
             match peer.transport {
@@ -449,7 +454,7 @@ impl Bench<'_> {
             },
         );
         let receiver = line(peer.receiver, port);
-        let stream = rig.peer(Peered {
+        let stream = rig.peer(PeerSetup {
             sender,
             receiver,
             listens: match peer.transport {
@@ -465,27 +470,26 @@ impl Bench<'_> {
     }
 
     fn window(&self, rig: &mut Rig<'_>, window: &Window, dir: &Path) -> Result<(Stream, Slices)> {
-        rig.window(&Windowed {
+        rig.window(&WindowSetup {
             shows: window.shows,
             browser: chromium::program().context("there is no browser any more")?,
             arguments: &arguments(window, self.args),
             fps: self.polled_fps(),
-            bitrate: &self.args.asked.bitrate,
+            bitrate: &self.args.options.bitrate,
             seconds: self.seconds,
             presses: self.presses,
             dir,
         })
     }
 
-    /// Begins to carry datagrams to `to`.
+    /// Starts to carry datagrams to `to`.
     fn carry(&self, to: SocketAddr, impairment: &Impairment) -> Result<Emulated> {
         let courses = [(); 2].map(|()| impairment.clone().into());
         Emulated::start(courses, None, to, self.args.seed, true)
     }
 
-    /// How often the others look at the display: as often as a display of 60 Hz shows a picture, while
-    /// the scene draws a little faster.
+    /// The others' polling rate: that of a 60 Hz display, while the scene draws slightly faster.
     fn polled_fps(&self) -> f64 {
-        self.args.asked.scene_fps.floor().max(1.0)
+        self.args.options.scene_fps.floor().max(1.0)
     }
 }

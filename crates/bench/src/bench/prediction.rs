@@ -1,7 +1,7 @@
-//! `openuvr bench prediction`: how far off the predicted place of a head is, by how far ahead it is predicted.
+//! `openuvr bench prediction`: error of the predicted head pose against the prediction horizon.
 //!
-//! No clock and no stream: a motion is known at all times, a tracker samples it, and what the OpenXR runtime
-//! predicts from a sample (`openuvr_proto::motion`) is compared with where the head then was.
+//! No clock and no stream: a motion is known at all times, a tracker samples it, and the OpenXR
+//! runtime's prediction from a sample (`openuvr_proto::motion`) is compared with the true pose.
 
 mod motion;
 
@@ -14,36 +14,36 @@ use openuvr_proto::time::Instant;
 use openuvr_terminal::usage::WrongUsage;
 use serde::Serialize;
 
-use self::motion::{Motion, Place};
-use super::head::keep;
+use self::motion::{EulerPose, Motion};
+use super::heading::write_json;
 use super::stats::percentile;
-use crate::lasting;
+use crate::durations;
 
-/// Measure how far off the prediction of a head's pose is, against how far ahead it looks.
+/// Measure the error of head pose prediction against the horizon.
 ///
-/// Without --motion the head is generated: it rests, turns by 10 to 80 degrees as heads do (minimum jerk, 100 to
-/// 300 degrees a second at most), sways by millimetres and leans by centimetres; from a seed, so that it is always
-/// the same. A tracker samples it, with a noise of 0.02 degrees and 0.2 mm.
+/// Without --motion the head's motion is generated: it rests, turns by 10 to 80 degrees (minimum
+/// jerk, at most 100 to 300 degrees per second), sways by millimetres and leans by centimetres; the
+/// seed is fixed. A tracker samples it, with a noise of 0.02 degrees and 0.2 mm.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
-    /// A recorded head: a CSV with lines seconds,x,y,z,yaw,pitch,roll in metres and degrees
+    /// Recorded head motion: a CSV with lines seconds,x,y,z,yaw,pitch,roll in metres and degrees
     #[arg(long, value_name = "FILE")]
     motion: Option<PathBuf>,
-    /// Samples a second that the tracker takes
+    /// Samples per second of the tracker
     #[arg(long, default_value_t = 500.0)]
     rate: f64,
-    /// How long a generated motion is
-    #[arg(long = "for", value_name = "TIME", default_value = "300s", value_parser = lasting::seconds)]
+    /// Duration of the generated motion
+    #[arg(long = "for", value_name = "TIME", default_value = "300s", value_parser = durations::seconds)]
     seconds: f64,
     /// Write prediction.json into this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 }
 
-/// How far ahead is looked, in milliseconds.
+/// Prediction horizons, in milliseconds.
 const HORIZONS: [u32; 8] = [10, 20, 30, 50, 75, 100, 125, 150];
 
-/// Where the velocity comes from.
+/// Sources of the velocity.
 const WAYS: [&str; 4] = ["none", "two samples", "20 ms", "tracker"];
 
 /// Order statistics.
@@ -122,15 +122,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print(&report);
     if let Some(folder) = &args.out {
-        keep(folder, "prediction.json", &report)?;
+        write_json(folder, "prediction.json", &report)?;
     }
     Ok(())
 }
 
-/// How far off each prediction is, in degrees and millimetres.
+/// The error of each prediction, in degrees and millimetres.
 fn errors(
     motion: &Motion,
-    samples: &[(f64, Place)],
+    samples: &[(f64, EulerPose)],
     rate: f64,
     horizon: u32,
     velocity: &str,
@@ -153,9 +153,9 @@ fn errors(
         let moves = match velocity {
             "none" => Velocity::default(),
             "two samples" => Velocity::between(&from, &pose, span),
-            // As the runtime takes it from a client that says none.
+            // As the runtime derives it for a client that sends none.
             "20 ms" => track.moved(at_time(*at), &pose),
-            // What a gyroscope and an accelerometer know, without their noise.
+            // An ideal gyroscope and accelerometer, without noise.
             _ => motion.velocity(*at),
         };
         let (place, turned) = carried(&pose, &moves, ahead);
@@ -189,7 +189,7 @@ fn print(report: &Report) {
     }
 }
 
-/// This many seconds into the motion.
+/// The time this many seconds into the motion.
 #[allow(clippy::cast_possible_truncation, reason = "ten hours at most")]
 fn at_time(seconds: f64) -> Instant {
     Instant((seconds * 1e9) as i64)
@@ -219,7 +219,7 @@ mod tests {
         };
         assert!(p95(50, "tracker") < p95(50, "none") / 2.0);
         assert!(p95(20, "tracker") < p95(100, "tracker"));
-        // The noise of two samples that are 4 ms apart is a good part of what they say.
+        // Over 4 ms, noise is a good part of the difference of two samples.
         let p50 = |velocity| {
             let errors = errors(&motion, &samples, 250.0, 100, velocity);
             let degrees = errors.into_iter().map(|e| e.0).collect();

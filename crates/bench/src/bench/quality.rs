@@ -1,5 +1,5 @@
-//! `openuvr bench quality`: how good the picture is at the client, against what the link does and
-//! how the stream is coded.
+//! `openuvr bench quality`: picture quality at the client, against link conditions and coding
+//! parameters.
 //!
 //! After GamingAnywhere (MMSys 2013), section 6.3 (network loads, figure 9) and 6.4 (video quality,
 //! figures 10 and 11), and OpenUVR, section IV-B3 (size of a group of pictures).
@@ -7,8 +7,8 @@
 mod clips;
 mod condition;
 mod figures;
-mod likeness;
 mod point;
+mod similarity;
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -20,82 +20,83 @@ use openuvr_terminal::usage::WrongUsage;
 
 use super::machine::Machine;
 use crate::display::VirtualDisplay;
-use crate::lasting;
-use clips::{Content, Format, Kept};
-use condition::{Condition, Stop, Vary, point_of};
+use crate::durations;
+use clips::{Content, Format, StoredClip};
+use condition::{AxisValue, Condition, Vary, point_of};
 use figures::{Measured, Table};
 use point::Setup;
 
-/// Measure the picture's quality (PSNR, SSIM) against delay, loss, bandwidth and key frames.
+/// Measure picture quality (PSNR, SSIM) against delay, loss, bandwidth and key frames.
 ///
-/// A host plays a clip whose frames carry a bar code; a client shows it on a virtual display, over
-/// an emulated link; each captured frame is compared with what was visible in its place. A frame
-/// that did not arrive counts with the picture that stood meanwhile, so that a freeze shows.
+/// A host plays a clip with a bar code in each frame; a client shows it on a virtual display, over
+/// an emulated link; each captured frame is compared with the picture that was visible in its
+/// place. A frame that did not arrive is compared with the picture displayed instead, so that
+/// freezes count.
 ///
-/// PSNR is of luma, in decibel: 10 log10 of 255² over the mean squared difference; above 37 a
-/// person hardly sees a difference, below 30 everybody does. SSIM is of luma, 0 to 1, in windows of
-/// 8x8 pixels (Wang 2004). Each figure is given as the mean over all frames and as the mean of the
-/// worst batch of 150 frames, which shows what the mean over a run hides.
+/// PSNR is of luma, in decibel: 10 log10 of 255² over the mean squared difference; above 37
+/// differences are hardly visible, below 30 they are obvious. SSIM is of luma, 0 to 1, in windows
+/// of 8x8 pixels (Wang 2004). Each figure is given as the mean over all frames and as the mean of
+/// the worst batch of 150 frames, which the mean over a run hides.
 ///
-/// Delay is that of a round trip, half each way. Loss hits each datagram on its own, both ways.
-/// Bandwidth limits both ways, with a queue of 75 kB (50 packets, the default of dummynet, which the
-/// paper used); the stream aims at --bitrate, once adaptively and once constantly. The size of a
-/// group of pictures is the distance of periodic key frames; `none` is our default, key frames only
-/// on need. The network load counts IP and UDP headers.
+/// Delay is the round trip, half each way. Loss is independent per datagram, both ways. Bandwidth
+/// limits both ways, with a queue of 75 kB (50 packets, the default of dummynet, which the paper
+/// used); the stream's target is --bitrate, once adaptive and once constant. The GOP size is the
+/// distance of periodic key frames; `none` is our default, key frames only on demand. The network
+/// load includes IP and UDP headers.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "\
 Example: the whole set, for plots:
   openuvr bench quality --csv quality.csv --json quality.json
 
-The clips are kept in ~/.cache/openuvr (or $XDG_CACHE_HOME/openuvr), about 1.4 MB a frame at
-1280x720. Any YUV4MPEG2 file can be measured with: ffmpeg -i FILM -pix_fmt yuv420p FILE.y4m")]
+The clips are stored in ~/.cache/openuvr (or $XDG_CACHE_HOME/openuvr), about 1.4 MB per frame at
+1280x720. Any film can be used: convert it with ffmpeg -i FILM -pix_fmt yuv420p FILE.y4m")]
 pub(crate) struct Args {
-    /// What to vary
+    /// Quantities to vary
     #[arg(
         long,
         value_delimiter = ',',
         default_value = "delay,loss,bandwidth,gop"
     )]
     vary: Vec<Vary>,
-    /// Only these points of what is varied, such as 0,50,100; none is no limit, or no periodic key
-    /// frame. With one of --vary only
+    /// Only these points of the varied quantity, such as 0,50,100; none is no limit, or no periodic
+    /// key frame. With one --vary only
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = point_of)]
-    points: Vec<Stop>,
-    /// The clip besides the scene: openarena (a match of bots, recorded at the first run), none, or
-    /// a .y4m file
+    points: Vec<AxisValue>,
+    /// The clip in addition to the scene: openarena (a match of bots, recorded at the first run),
+    /// none, or a .y4m file
     #[arg(long, value_name = "CLIP", default_value = "openarena", value_parser = content)]
     clip: Option<Content>,
-    /// Leave out the scene
+    /// Omit the scene
     #[arg(long, conflicts_with = "quick")]
     no_scene: bool,
     /// Size of the recordings
     #[arg(long, default_value = "1280x720")]
     size: Size,
-    /// Frames a second (the paper's)
+    /// Frames per second (the paper's)
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
     fps: u32,
-    /// What the stream aims at (the paper's)
+    /// Target bitrate of the stream (the paper's)
     #[arg(long, default_value = "3M")]
     bitrate: String,
-    /// How long to measure each point; 150 frames make a batch
-    #[arg(long = "for", value_name = "TIME", default_value = "6s", value_parser = lasting::seconds)]
+    /// Duration of each point; a batch is 150 frames
+    #[arg(long = "for", value_name = "TIME", default_value = "6s", value_parser = durations::seconds)]
     seconds: f64,
-    /// Few points of two seconds, the scene only, 640x360: shows that it works, in less than 45 s
+    /// Smoke test in less than 45 s: few points of two seconds, the scene only, 640x360
     #[arg(long, conflicts_with_all = ["seconds", "clip", "size", "vary", "points"])]
     quick: bool,
-    /// Decides which datagrams are lost
+    /// Seed of the losses
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Real-time scheduling of the link, host and client
     #[arg(long, value_enum, default_value = "auto")]
     sched: super::sched::Sched,
-    /// Write a row for each point
+    /// Write a CSV with a row per point
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Write the figures, as lists of points
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// One more word for the host's command line; may be repeated
+    /// Further argument for the host; may be repeated
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     host_arg: Vec<String>,
 }
@@ -105,7 +106,7 @@ fn content(text: &str) -> Result<Content, String> {
         "none" => Ok(Content::Scene),
         "openarena" => Ok(Content::OpenArena),
         path if path.ends_with(".y4m") => Ok(Content::File(path.into())),
-        _ => Err("openarena, none, or a file FILE.y4m".into()),
+        _ => Err("expected openarena, none, or a file FILE.y4m".into()),
     }
 }
 
@@ -117,7 +118,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     );
     ensure!(
         args.points.is_empty() || args.vary.len() == 1,
-        WrongUsage::new("--points are those of one axis: give one of --vary")
+        WrongUsage::new("--points needs exactly one --vary")
     );
     let valid = |vary: Vary| args.points.iter().all(|point| vary.allows(*point));
     ensure!(
@@ -141,13 +142,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 args.size
             },
             fps: args.fps,
-            // Two batches; to and fro, a clip lasts twice its length.
+            // Two batches; played forwards and backwards, a clip lasts twice its length.
             frames: if args.quick { 60 } else { 300 },
         };
         let clip = clips::find(&content, format, &stop)?;
         println!("{clip}");
         let far = VirtualDisplay::start(clip.size)?;
-        table.begin(&clip);
+        table.print_heading(&clip);
         for condition in args.conditions() {
             let content = clip.name.clone();
             match point::measure(&args.setup(&clip, condition)?, &far, &stop) {
@@ -156,7 +157,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                     condition,
                     point,
                 }),
-                // The first is on a perfect link: what fails there fails everywhere.
+                // The first point has a perfect link: a failure there is fatal.
                 Err(why) if stop.load(Ordering::Relaxed) || table.is_empty() => return Err(why),
                 Err(why) => table.miss(content, condition, &why),
             }
@@ -174,8 +175,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let missing = table.missing();
     ensure!(
         missing == 0,
-        "points that could not be measured: {missing}; the lines above say why, and --vary with \
-         --points measures them alone"
+        "points that could not be measured: {missing}; see the reasons above; --vary with \
+         --points measures only these"
     );
     Ok(())
 }
@@ -197,7 +198,7 @@ impl Args {
         varied
     }
 
-    /// Every condition once, the best first: without it, nothing says what the others cost.
+    /// Every condition once, the best first, as the reference of the others.
     fn conditions(&self) -> Vec<Condition> {
         let mut all = vec![Condition::default()];
         for vary in self.varied() {
@@ -206,7 +207,7 @@ impl Args {
             } else {
                 self.points.clone()
             };
-            // Chosen points are for one line.
+            // Explicit points apply to one line.
             let short = self.quick || !self.points.is_empty();
             for condition in vary.conditions(&points, short) {
                 if !all.contains(&condition) {
@@ -217,7 +218,7 @@ impl Args {
         all
     }
 
-    fn setup<'a>(&'a self, clip: &'a Kept, condition: Condition) -> Result<Setup<'a>> {
+    fn setup<'a>(&'a self, clip: &'a StoredClip, condition: Condition) -> Result<Setup<'a>> {
         let mut more_host = self.host_arg.clone();
         if let Some(gop) = condition.gop {
             more_host.extend(["--key-frame-every".to_owned(), gop.to_string()]);
@@ -265,12 +266,12 @@ mod tests {
         for (at, one) in all.iter().enumerate() {
             assert!(!all[at + 1..].contains(one), "{one:?} twice");
         }
-        // 7 + 7 + 14 + 14, of which the best is in each figure, and 1 % loss in two.
+        // 7 + 7 + 14 + 14, with the best in each figure, and 1 % loss in two.
         assert_eq!(all.len(), 38);
         assert_eq!(parse("--vary loss").conditions().len(), 7);
         assert_eq!(parse("--quick").conditions().len(), 5);
         let chosen = parse("--vary gop --points 15,none").conditions();
-        let gops: Vec<Stop> = chosen.iter().map(|condition| condition.gop).collect();
+        let gops: Vec<AxisValue> = chosen.iter().map(|condition| condition.gop).collect();
         assert_eq!(gops, [None, Some(15)]);
         assert!(run(&parse("--points 15")).is_err(), "of which axis?");
         assert!(run(&parse("--vary gop --points 0")).is_err());
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scene_is_there_unless_it_is_left_out() {
+    fn the_scene_is_included_unless_excluded() {
         assert_eq!(parse("").contents(), [Content::Scene, Content::OpenArena]);
         assert_eq!(parse("--clip none").contents(), [Content::Scene]);
         let own = parse("--no-scene --clip a.y4m").contents();

@@ -1,7 +1,7 @@
-//! Reads the bar codes that appear on a display: the eye of every measurement.
+//! Reads the bar codes that appear on a display: the instrument of every measurement.
 //!
 //! It waits for the display's damage events, reads only the rows of the code, and stamps the time
-//! when it has them: never early, late by its own reading (a fraction of a millisecond, in the
+//! after reading: never early, late by the reading itself (a fraction of a millisecond, in the
 //! floor as in the stream).
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,12 +13,12 @@ use openuvr_media::barcode::{self, Stamp};
 use openuvr_proto::time::Instant;
 use serde::Serialize;
 
-use super::sched::{Part, Sched};
+use super::sched::{Participant, Sched};
 use crate::background::Background;
 use crate::screen::{Area, Screen};
 use openuvr_runtime::clock;
 
-/// The first time that a frame was seen.
+/// The first sighting of a frame.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub(crate) struct Sighting {
     /// The frame's number.
@@ -27,7 +27,7 @@ pub(crate) struct Sighting {
     pub(crate) drawn_us: u64,
     /// When it was read from the display: µs of `CLOCK_MONOTONIC`.
     pub(crate) seen_us: u64,
-    /// Presses that the application had seen.
+    /// Key presses that the application had received.
     pub(crate) inputs: u16,
 }
 
@@ -39,34 +39,34 @@ impl Sighting {
 }
 
 #[derive(Default)]
-struct Seen {
+struct Sightings {
     sightings: Vec<Sighting>,
     area: Option<Area>,
-    /// Changes of the display after which no code could be read.
+    /// Display changes without a readable code.
     unreadable: usize,
     failed: Option<String>,
 }
 
 /// A running reader.
 pub(crate) struct Reader {
-    shared: Arc<(Mutex<Seen>, Condvar)>,
+    shared: Arc<(Mutex<Sightings>, Condvar)>,
     _thread: Background,
 }
 
 impl Reader {
-    /// Starts to read `display`; it looks for the window with the code by itself.
+    /// Starts to read `display` and searches for the window with the code.
     pub(crate) fn start(display: &str) -> Result<Reader> {
         Reader::start_as(display, Sched::Off)
     }
 
-    /// The same, with real-time scheduling or without.
+    /// The same, with or without real-time scheduling.
     pub(super) fn start_as(display: &str, sched: Sched) -> Result<Reader> {
         let mut screen = Screen::open(display)?;
         screen.watch()?;
-        let shared = Arc::new((Mutex::new(Seen::default()), Condvar::new()));
+        let shared = Arc::new((Mutex::new(Sightings::default()), Condvar::new()));
         let there = Arc::clone(&shared);
         let thread = Background::start("reader", move |stop| {
-            sched.raise_me(Part::Reader);
+            sched.raise_me(Participant::Reader);
             if let Err(error) = read(&screen, &there, stop) {
                 lock(&there.0).failed = Some(format!("{error:#}"));
                 there.1.notify_all();
@@ -78,7 +78,7 @@ impl Reader {
         })
     }
 
-    /// Waits for a sighting after the first `skip` that is as wanted.
+    /// Waits for a sighting, after the first `skip`, that satisfies `wanted`.
     pub(crate) fn wait(
         &self,
         skip: usize,
@@ -112,12 +112,12 @@ impl Reader {
         }
     }
 
-    /// How many frames were seen so far: a mark for [`Reader::since`] and [`Reader::wait`].
+    /// The number of frames seen so far: a mark for [`Reader::since`] and [`Reader::wait`].
     pub(crate) fn mark(&self) -> usize {
         lock(&self.shared.0).sightings.len()
     }
 
-    /// What was seen after `mark`.
+    /// The sightings after `mark`.
     pub(crate) fn since(&self, mark: usize) -> Vec<Sighting> {
         lock(&self.shared.0)
             .sightings
@@ -131,28 +131,28 @@ impl Reader {
         lock(&self.shared.0).sightings.last().copied()
     }
 
-    /// Where on the display the code is.
+    /// The code's area on the display.
     pub(crate) fn area(&self) -> Option<Area> {
         lock(&self.shared.0).area
     }
 
-    /// Changes after which no code could be read, in total.
+    /// Total number of changes without a readable code.
     pub(crate) fn unreadable(&self) -> usize {
         lock(&self.shared.0).unreadable
     }
 }
 
-/// How often the reader looks up to see whether it should end.
+/// Interval of checking for the stop request.
 const IDLE: Duration = Duration::from_millis(50);
-/// Looking for the code's window takes many requests: not more often than this.
+/// Interval of searching for the code's window, which takes many requests.
 const SEARCH_EVERY: Duration = Duration::from_millis(100);
 
-fn read(screen: &Screen, shared: &(Mutex<Seen>, Condvar), stop: &AtomicBool) -> Result<()> {
+fn read(screen: &Screen, shared: &(Mutex<Sightings>, Condvar), stop: &AtomicBool) -> Result<()> {
     let mut pixels = Vec::new();
     let mut area: Option<Area> = None;
     let mut newest: Option<Stamp> = None;
     let mut searched = Instant(i64::MIN);
-    // Where the code was just found, it is to be read although nothing changes any more.
+    // A code that was just found must be read even without a further change.
     let mut just_found = false;
     while !stop.load(Ordering::Relaxed) {
         let look = std::mem::take(&mut just_found) || area.is_none();
@@ -198,6 +198,6 @@ fn read(screen: &Screen, shared: &(Mutex<Seen>, Condvar), stop: &AtomicBool) -> 
     Ok(())
 }
 
-fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+fn lock(seen: &Mutex<Sightings>) -> MutexGuard<'_, Sightings> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -8,7 +8,7 @@ use super::codec::Cost;
 use super::machine::{Machine, QUIET};
 use super::stats::share;
 
-/// How far above its frames a second the host goes (`--fps`): a display of 60 Hz has 60.2.
+/// How far above its frames per second the host goes (`--fps`): a display of 60 Hz has 60.2.
 const LET_BY: f64 = 1.02;
 
 /// One size and bitrate.

@@ -1,6 +1,6 @@
 //! What `openuvr bench latency` has found, for people.
 
-use super::head::print_links;
+use super::heading::print_links;
 use super::machine::QUIET;
 use super::report::Report;
 use super::stats::{Frames, Summary};

@@ -1,9 +1,10 @@
-//! `openuvr bench reprojection`: by how much a picture is off while the head turns, read from pixels.
+//! `openuvr bench reprojection`: angular error of pictures while the head turns, read from pixels.
 //!
-//! A host in this process draws coloured poles all around with the pose that it is given, without predicting
-//! anything; `openuvr client` shows them on a virtual display, with a head that turns evenly; between them lies a
-//! link with a delay. Whenever the display changes, the angle is read from the picture and compared with where the
-//! head was at that moment, as the client itself has told it to the host: both are one machine with one clock.
+//! A host in this process draws coloured poles all around with the latest received pose, without
+//! prediction; `openuvr client` shows them on a virtual display, with a head that turns at constant
+//! speed; between them is a link with a delay. At each display change, the angle is read from the
+//! picture and compared with the head's pose at that moment, as reported by the client: both are on
+//! one machine with one clock.
 
 mod around;
 mod run;
@@ -16,37 +17,37 @@ use openuvr_proto::units::Size;
 use openuvr_terminal::usage::WrongUsage;
 use serde::Serialize;
 
-use self::run::Asked;
-use super::head::keep;
+use self::run::RunSetup;
+use super::heading::write_json;
 use super::machine::{Load, Machine};
 use super::stats::percentile;
 use crate::display::VirtualDisplay;
-use crate::lasting;
+use crate::durations;
 use crate::pair::TemporaryDir;
 
-/// Measure the angle by which pictures are off while the head turns.
+/// Measure the angular error of pictures while the head turns.
 ///
-/// The figures: degrees between where the head looks when a picture becomes visible and where the picture
-/// shows, with and without re-aiming it at the client, for round trips of 0 to 200 ms; and what re-aiming
-/// costs.
+/// The figures: degrees between the head's direction when a picture becomes visible and the
+/// picture's direction, with and without reprojection at the client, for round trips of 0 to 200
+/// ms; and the cost of reprojection.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
-    /// Pixels of an eye's picture, a side
+    /// Width and height of an eye's picture, in pixels
     #[arg(long, default_value_t = 640)]
     eye: u32,
-    /// Frames a second, of the host and of the client's display
+    /// Frames per second, of the host and of the client's display
     #[arg(long, default_value_t = 90.0)]
     rate: f64,
-    /// How fast the head turns, in degrees a second
+    /// Speed of the head, in degrees per second
     #[arg(long, default_value_t = 100.0)]
     speed: f64,
     /// Round trips to emulate, in milliseconds
     #[arg(long, value_delimiter = ',', default_value = "0,20,50,100,200")]
     round_trips: Vec<u32>,
     /// How long each measurement takes
-    #[arg(long = "for", value_name = "TIME", default_value = "4s", value_parser = lasting::seconds)]
+    #[arg(long = "for", value_name = "TIME", default_value = "4s", value_parser = durations::seconds)]
     seconds: f64,
-    /// What re-aims: software, gl, or both (without a graphics card gl is software, too, but not ours)
+    /// Reprojection: software, gl, or both (without a graphics card gl is a software renderer, too)
     #[arg(long, value_delimiter = ',', default_value = "software", value_parser = ["software", "gl"])]
     with: Vec<String>,
     /// Write reprojection.json into this folder
@@ -54,7 +55,7 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-/// Before anything is counted.
+/// Warm-up before counting.
 const WARM_UP: Duration = Duration::from_secs(1);
 
 /// Degrees.
@@ -84,15 +85,15 @@ impl Degrees {
 struct Row {
     round_trip_ms: u32,
     without: Option<Degrees>,
-    re_aimed: Vec<ReAimed>,
+    re_aimed: Vec<Reprojected>,
 }
 
-/// One way to re-aim.
+/// One reprojection method.
 #[derive(Debug, Serialize)]
-struct ReAimed {
+struct Reprojected {
     with: String,
     degrees: Option<Degrees>,
-    /// In the client's words, which name what it was drawn with.
+    /// The client's report, which names the renderer.
     cost: Option<String>,
 }
 
@@ -135,10 +136,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let ways = args.with.iter().map(|with| Some(with.as_str()));
         for with in std::iter::once(None).chain(ways) {
             eprintln!("bench reprojection: {round_trip_ms} ms, {}", name(with));
-            // Nothing of the picture before is on a new one.
+            // A new display has no remains of the previous picture.
             let display = VirtualDisplay::start(Size::new(args.eye * 2, args.eye))?;
             let dir = TemporaryDir::new()?;
-            let asked = Asked {
+            let setup = RunSetup {
                 eye: Size::new(args.eye, args.eye),
                 rate: args.rate,
                 speed: args.speed,
@@ -148,13 +149,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 warm_up: WARM_UP,
                 dir: dir.path(),
             };
-            let seen = run::run(&display, &asked, &stop)?;
-            let degrees = Degrees::of(&seen.errors);
+            let result = run::run(&display, &setup, &stop)?;
+            let degrees = Degrees::of(&result.errors);
             match with {
-                Some(with) => row.re_aimed.push(ReAimed {
+                Some(with) => row.re_aimed.push(Reprojected {
                     with: with.to_owned(),
                     degrees,
-                    cost: seen.cost,
+                    cost: result.cost,
                 }),
                 None => row.without = degrees,
             }
@@ -172,24 +173,24 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print(&report);
     if let Some(folder) = &args.out {
-        keep(folder, "reprojection.json", &report)?;
+        write_json(folder, "reprojection.json", &report)?;
     }
     Ok(())
 }
 
 fn name(with: Option<&str>) -> String {
     match with {
-        Some(with) => format!("re-aimed, {with}"),
+        Some(with) => format!("reprojected, {with}"),
         None => "as drawn".to_owned(),
     }
 }
 
 fn print(report: &Report) {
     println!(
-        "2x{0}x{0} at {1} Hz, a head that turns by {2} degrees a second",
+        "2x{0}x{0} at {1} Hz, head speed {2} degrees per second",
         report.eye, report.rate, report.speed
     );
-    println!("round trip                       degrees off: p50    p95    max  pictures");
+    println!("round trip                       error, degrees: p50    p95    max  pictures");
     for row in &report.round_trips {
         let line = |with, degrees: Option<Degrees>| {
             let figures = match degrees {
@@ -213,8 +214,8 @@ fn print(report: &Report) {
     }
     for row in &report.round_trips {
         for cost in row.re_aimed.iter().filter_map(|way| way.cost.as_ref()) {
-            println!("{} ms: pictures of eyes drawn: {cost}", row.round_trip_ms);
+            println!("{} ms: eye pictures drawn: {cost}", row.round_trip_ms);
         }
     }
-    println!("cores of others  {:.2}", report.other_cores);
+    println!("other cores      {:.2}", report.other_cores);
 }

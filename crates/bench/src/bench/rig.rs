@@ -1,7 +1,7 @@
-//! What every measurement from pixels stands on: two virtual displays, an application on the
-//! first, and somebody who reads the second.
+//! The base of every measurement from pixels: two virtual displays, an application on the first,
+//! and a reader of the second.
 //!
-//! It decides nothing about what is compared, and prints nothing.
+//! It does not choose the comparison, and prints nothing.
 
 mod beside;
 mod browser;
@@ -21,19 +21,19 @@ use openuvr_lab::link::Impairment;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
-pub(super) use self::beside::{Company, Watchers};
-pub(super) use self::browser::{Browsed, Browsing};
+pub(super) use self::beside::{ObserverResults, Observers};
+pub(super) use self::browser::{BrowserMeasurement, BrowserSetup};
 use self::drawn::Drawn;
 use self::fidelity::Pictures;
-pub(super) use self::peer::{Listens, Peered};
-pub(super) use self::window::{Shows, Windowed};
+pub(super) use self::peer::{Listens, PeerSetup};
+pub(super) use self::window::{WindowContent, WindowSetup};
 use super::case::{Case, Sample, Stream};
 use super::emulated::Emulated;
 use super::floor::Copier;
 use super::journey;
 use super::machine::{self, Load};
 use super::reader::{Reader, Sighting};
-use super::sched::{Part, Sched};
+use super::sched::{Participant, Sched};
 use super::stats::{Frames, Summary};
 use crate::cable::Cable;
 use crate::child::Child;
@@ -44,35 +44,35 @@ use crate::programs;
 use crate::screen::Screen;
 use openuvr_runtime::clock;
 
-/// How long something to measure is waited for.
+/// Timeout of the first frame.
 const FIRST_FRAME: Duration = Duration::from_secs(60);
-/// How long the last frame that was drawn while it was measured may still be on its way.
-const ON_ITS_WAY: Duration = Duration::from_millis(500);
-/// Decides what an emulated link loses: the same in each run.
+/// Grace period for the last frame drawn during the measurement.
+const GRACE_PERIOD: Duration = Duration::from_millis(500);
+/// Seed of the emulated link's losses: the same in each run.
 const SEED: u64 = 1;
 
-/// How the application's pictures come to the host.
+/// Capture method.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Source {
-    /// The scene is a process of its own, and the host captures its display.
+    /// The scene is a separate process, and the host captures its display.
     Screen,
     /// As [`Source::Screen`], with the host of this program, which takes the option
     /// [`crate::baseline::OPTION`].
     OwnHost,
-    /// The host draws the scene itself and submits its pictures: the word is the host's option
+    /// The host draws the scene itself and submits its pictures: the value of the host's option
     /// `--submit`.
     Submit(&'static str),
-    /// The scene is started by `openuvr run`, and the host is in its process.
+    /// `openuvr run` starts the scene, with the host in its process.
     Hook,
-    /// The scene streams itself through the C API; it waits for each picture to be sent, if so.
+    /// The scene streams itself through the C API.
     Api {
-        /// Whether it waits.
+        /// Whether the scene waits until each picture is sent.
         synchronous: bool,
     },
 }
 
 impl Source {
-    /// What the host is told.
+    /// The host's options.
     fn words(self) -> Vec<String> {
         match self {
             Source::Screen | Source::OwnHost | Source::Hook | Source::Api { .. } => Vec::new(),
@@ -83,57 +83,57 @@ impl Source {
     }
 }
 
-/// What a rig is set up with.
+/// Parameters of a rig.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setup {
     pub(super) size: Size,
-    /// Frames a second of the scene.
+    /// Frames per second of the scene.
     pub(super) scene_fps: f64,
     pub(super) sched: Sched,
-    /// What is left out at the start of a case: caches, rate control and schedulers settle.
+    /// Warm-up of a case, in which caches, rate control and schedulers settle.
     pub(super) warm_up: Duration,
     /// Frames compared for the PSNR.
     pub(super) compared: usize,
 }
 
-/// A host and a client that are to be measured.
+/// Parameters of a measured host and client.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Streamed<'a> {
+pub(super) struct StreamSetup<'a> {
     pub(super) source: Source,
-    /// Between host and client; `None`: the loopback device.
+    /// Cable between host and client; `None`: the loopback device.
     pub(super) cable: Option<&'a Cable>,
-    /// What an emulated link between them does to datagrams, each way; `None`: there is none.
+    /// Impairments of the emulated link between them, each way; `None`: no emulated link.
     pub(super) impaired: Option<&'a Impairment>,
     pub(super) fps: f64,
     pub(super) bitrate: &'a str,
     pub(super) seconds: f64,
     /// Key presses; 0: none.
     pub(super) presses: u32,
-    /// Whether pictures are compared.
+    /// Whether to compare pictures.
     pub(super) compare: bool,
-    /// Where keys, logs and the record lie.
+    /// Folder of keys, logs and the record.
     pub(super) dir: &'a Path,
     pub(super) csv: &'a Path,
-    /// The sound server of both, see [`pair::Options`].
+    /// The sound server of both; see [`pair::Options`].
     pub(super) sound: Option<&'a str>,
-    /// The folder of the client's pads, see [`pair::Options`].
+    /// The folder of the client's pads; see [`pair::Options`].
     pub(super) pads: Option<&'a Path>,
     pub(super) more_host: &'a [String],
     pub(super) more_client: &'a [String],
 }
 
-/// The displays and the scene, which floor and stream share.
+/// The displays and the scene, shared by floor and stream.
 pub(super) struct Rig<'a> {
     setup: Setup,
     stop: &'a AtomicBool,
     scene: Option<Child>,
-    /// Where the scene writes how long its frames took.
+    /// File for the scene's frame times.
     times: Option<PathBuf>,
-    /// Where it writes when it read its pad.
+    /// File for the scene's pad read times.
     pad_times: Option<PathBuf>,
-    /// Of the emulated link of what is measured, where there is one.
+    /// Traffic counters of the emulated link, if there is one.
     meter: Option<Meter>,
-    /// The sound server and its sink by which it clicks.
+    /// The sound server and the sink for the scene's clicks.
     clicks: Option<(String, String)>,
     near: VirtualDisplay,
     far: VirtualDisplay,
@@ -144,7 +144,7 @@ impl<'a> Rig<'a> {
         let near = VirtualDisplay::start(setup.size)?;
         let far = VirtualDisplay::start(setup.size)?;
         for display in [&near, &far] {
-            setup.sched.raise(display.id(), Part::Display);
+            setup.sched.raise(display.id(), Participant::Display);
         }
         Ok(Rig {
             setup,
@@ -159,23 +159,23 @@ impl<'a> Rig<'a> {
         })
     }
 
-    /// Lets the next scene write here how long its frames took, when it ends.
+    /// Makes the next scene write its frame times to this file, at its end.
     pub(super) fn keep_times(&mut self, path: &Path) {
         self.times = Some(path.to_owned());
     }
 
-    /// Lets the next scene write here when it read what of its pad.
+    /// Makes the next scene write its pad reads and their times to this file.
     pub(super) fn keep_pad_times(&mut self, path: &Path) {
         self.pad_times = Some(path.to_owned());
     }
 
-    /// Lets the next scene flash by itself, and click at the same moment by this sink of the sound server at
-    /// `server`.
+    /// Makes the next scene flash by itself, and click at the same moment through this sink of the
+    /// sound server at `server`.
     pub(super) fn click(&mut self, server: &str, sink: &str) {
         self.clicks = Some((server.to_owned(), sink.to_owned()));
     }
 
-    /// How the scene is told what to draw.
+    /// The scene's arguments.
     fn scene_words(&self) -> Vec<String> {
         let Setup {
             size, scene_fps, ..
@@ -189,7 +189,7 @@ impl<'a> Rig<'a> {
         words
     }
 
-    /// Starts the scene's process, if it does not run.
+    /// Starts the scene's process, unless it runs already.
     fn with_scene(&mut self) -> Result<()> {
         if self.scene.is_none() {
             let words = self.scene_words();
@@ -201,13 +201,13 @@ impl<'a> Rig<'a> {
         Ok(())
     }
 
-    /// Lets the scene run by itself; `read_back`: and read its pictures back for nothing. The cores
-    /// that others used meanwhile.
+    /// Runs the scene alone, with `read_back` reading its pictures back and discarding them.
+    /// Returns the cores used by other processes.
     pub(super) fn alone(&mut self, seconds: f64, read_back: bool) -> Result<f64> {
         let mut words = self.scene_words();
         words.extend(read_back.then(|| "--read-back".to_owned()));
         let mut scene = pair::scene(&words)?;
-        // On a busy machine it may not have begun when it is to end.
+        // On a busy machine it may not have started before its end.
         let reader = Reader::start_as(self.near.name(), self.setup.sched)?;
         self.first_frame(&reader, &mut || scene.check())?;
         drop(reader);
@@ -217,8 +217,8 @@ impl<'a> Rig<'a> {
         Ok(Load::now().since(&before).other_cores)
     }
 
-    /// How long the scene itself takes to show a press: its wait for the next frame and that
-    /// frame's drawing. Nothing streams meanwhile.
+    /// The scene's own reaction time to a press: its wait for the next frame and that frame's
+    /// drawing. Nothing streams meanwhile.
     pub(super) fn application_reaction(&mut self, presses: u32) -> Result<Vec<f64>> {
         self.with_scene()?;
         let reader = Reader::start_as(self.near.name(), self.setup.sched)?;
@@ -226,7 +226,7 @@ impl<'a> Rig<'a> {
         self.reactions(self.near.name(), &reader, presses)
     }
 
-    /// Measures what the displays and the reader take by themselves.
+    /// Measures the latency of the displays and the reader alone.
     pub(super) fn floor(&mut self, seconds: f64) -> Result<Case> {
         self.with_scene()?;
         let sched = self.setup.sched;
@@ -240,8 +240,8 @@ impl<'a> Rig<'a> {
     }
 
     /// Measures a host and a client.
-    pub(super) fn stream(&mut self, of: &Streamed<'_>) -> Result<Stream> {
-        // Until the stream has ended.
+    pub(super) fn stream(&mut self, of: &StreamSetup<'_>) -> Result<Stream> {
+        // Lives until the stream has ended.
         let mut link = None;
         self.stream_by(of, |options| {
             let pair = match (of.cable, of.impaired) {
@@ -261,7 +261,7 @@ impl<'a> Rig<'a> {
 
     fn stream_by(
         &mut self,
-        of: &Streamed<'_>,
+        of: &StreamSetup<'_>,
         start: impl FnOnce(&pair::Options<'_>) -> Result<(Pair, Option<Meter>)>,
     ) -> Result<Stream> {
         let mut more_host = of.source.words();
@@ -281,7 +281,7 @@ impl<'a> Rig<'a> {
                 game.extend(synchronous.then(|| "--synchronous".to_owned()));
                 ensure!(
                     of.more_host.is_empty() && self.setup.sched == Sched::Auto,
-                    "the scene that streams itself has no options of the host"
+                    "a scene that streams itself does not take host options"
                 );
             }
             Source::Submit(_) => {
@@ -296,7 +296,7 @@ impl<'a> Rig<'a> {
                 more.extend(["--realtime".to_owned(), "off".to_owned()]);
             }
         }
-        // Last: what the caller says goes.
+        // Last, so that the caller's options take precedence.
         more_host.extend_from_slice(of.more_host);
         more_client.extend_from_slice(of.more_client);
         let options = pair::Options {
@@ -323,10 +323,10 @@ impl<'a> Rig<'a> {
         let reader = Reader::start_as(self.far.name(), self.setup.sched)?;
         let children = [("host", pair.host.id()), ("client", pair.client.id())];
         let any_whole = &mut |seen: &[Sighting]| {
-            // What is wrong with it is told at the end.
+            // Errors of the record are reported at the end.
             let text = std::fs::read_to_string(of.csv).unwrap_or_default();
             let mut record = journey::parse(&text).unwrap_or_default();
-            record.retain(journey::Row::is_of_a_session);
+            record.retain(journey::Row::belongs_to_session);
             let joined = journey::join(seen, &record);
             Ok(joined.into_iter().flatten().any(journey::Row::is_whole))
         };
@@ -337,8 +337,8 @@ impl<'a> Rig<'a> {
         let reaction_ms = self.reactions(self.far.name(), &reader, of.presses)?;
         let mut pictures = Pictures::default();
         if of.compare {
-            // Last and by itself: taking whole pictures off both displays is load of its own. The
-            // flashes that the presses set off are to have passed.
+            // Last and separately: capturing whole pictures of both displays is a load in itself.
+            // The flashes of the key presses must have ended.
             self.pass(self.setup.warm_up, &mut || pair.check())?;
             pictures = self.pictures(&reader)?;
         }
@@ -348,15 +348,15 @@ impl<'a> Rig<'a> {
         let text = std::fs::read_to_string(of.csv)
             .with_context(|| format!("can't read the host's record {}", of.csv.display()))?;
         let mut record = journey::parse(&text)?;
-        record.retain(journey::Row::is_of_a_session);
+        record.retain(journey::Row::belongs_to_session);
         Ok(Stream {
             link,
             ..with_record(case, &record, reaction_ms, &pictures.compared())
         })
     }
 
-    /// Measures what is drawn on the display `source`: for `seconds`, then until `enough` says that it has seen enough.
-    /// A busy machine may show nothing for so long, and a run without a figure is none.
+    /// Measures the display `source`: for `seconds`, then until `enough` is satisfied, since a busy
+    /// machine may show nothing for that long, and a run without a figure is useless.
     fn measure(
         &self,
         source: &str,
@@ -385,7 +385,7 @@ impl<'a> Rig<'a> {
         let (to, last) = scene.newest()?;
         let used = Load::now().since(&before);
         let carried = carried().zip(given).map(|(all, before)| all - before);
-        reader.wait(0, ON_ITS_WAY, |sighting| sighting.frame >= last)?;
+        reader.wait(0, GRACE_PERIOD, |sighting| sighting.frame >= last)?;
         let drawn = first + 1..=last;
         let mut samples = reader.since(0);
         samples.retain(|sighting| drawn.contains(&sighting.frame));
@@ -447,15 +447,15 @@ impl<'a> Rig<'a> {
         pass(clock::now() + span, self.stop, check)
     }
 
-    /// Presses a key on `display` again and again, and waits for each to show there.
+    /// Presses a key on `display` repeatedly, and waits for each effect there.
     fn reactions(&self, display: &str, reader: &Reader, presses: u32) -> Result<Vec<f64>> {
         let mut reactions = Vec::new();
         if presses == 0 {
             return Ok(reactions);
         }
         let keyboard = Screen::open(display)?;
-        self.setup.sched.raise_me(Part::Injector);
-        let _ordinary_again = Lowered(self.setup.sched);
+        self.setup.sched.raise_me(Participant::Injector);
+        let _ordinary_again = SchedGuard(self.setup.sched);
         for press in 0..presses {
             let before = reader.latest().map(|sighting| sighting.inputs);
             let mark = reader.mark();
@@ -466,7 +466,7 @@ impl<'a> Rig<'a> {
                 let ms = (seen.seen_us as f64 - pressed.0 as f64 / 1000.0) / 1000.0;
                 reactions.push(ms);
             }
-            // 150 ms let the last press come to rest; the rest meets frames at another phase.
+            // After 150 ms the last press has settled; the remainder varies the phase against frames.
             let apart = Duration::from_micros(150_000 + u64::from(press) * 6_180 % 16_667);
             clock::sleep_until(pressed + apart);
             self.pass(Duration::ZERO, &mut || Ok(()))?;
@@ -474,7 +474,7 @@ impl<'a> Rig<'a> {
         Ok(reactions)
     }
 
-    /// Consecutive pictures of the scene, as the host captures them; about half a second.
+    /// About half a second of consecutive pictures of the scene, as the host captures them.
     pub(super) fn film(&mut self) -> Result<Vec<Shot>> {
         self.with_scene()?;
         let history = History::start(self.near.name(), None)?;
@@ -486,8 +486,8 @@ impl<'a> Rig<'a> {
     }
 }
 
-/// What an emulated link was given in both directions, with the headers that the loopback device
-/// counts too: Ethernet, IPv4, UDP.
+/// Traffic offered to an emulated link in both directions, with the headers that the loopback
+/// device counts, too: Ethernet, IPv4, UDP.
 fn carried_bytes(meter: &Meter) -> u64 {
     const HEADERS: u64 = 14 + 20 + 8;
     let ways = meter.read().into_iter();
@@ -495,10 +495,10 @@ fn carried_bytes(meter: &Meter) -> u64 {
         .sum()
 }
 
-/// Lets time pass as long as everybody is well.
+/// Waits as long as `check` succeeds.
 ///
 /// # Errors
-/// What `check` says, or that the person has had enough.
+/// The error of `check`, or an interruption by the user.
 pub(super) fn pass(
     until: Instant,
     stop: &AtomicBool,
@@ -517,16 +517,16 @@ pub(super) fn pass(
     }
 }
 
-/// Makes the calling thread ordinary when dropped.
-pub(super) struct Lowered(pub(super) Sched);
+/// Restores ordinary scheduling of the calling thread when dropped.
+pub(super) struct SchedGuard(pub(super) Sched);
 
-impl Drop for Lowered {
+impl Drop for SchedGuard {
     fn drop(&mut self) {
         self.0.lower_me();
     }
 }
 
-/// Takes only what was whole, and what the record says of the time of these samples.
+/// Keeps only complete frames, and the record's rows in the time of these samples.
 fn with_record(
     mut case: Case,
     record: &[journey::Row],

@@ -1,26 +1,26 @@
-//! Which of the bench's own threads and displays are real-time.
+//! Real-time scheduling of the bench's own threads and displays.
 //!
-//! Host and client see to themselves. What was got is read back from the kernel and printed
+//! Host and client schedule themselves. The actual policy is read back from the kernel and printed
 //! ([`super::machine::threads`]), so a refusal is no error here.
 
 use super::sys;
 
-/// Whether real-time scheduling is asked for.
+/// Whether to request real-time scheduling.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Sched {
     /// Where the system allows it
     Auto,
-    /// Everything is scheduled like any program, host and client too
+    /// Ordinary scheduling, also of host and client
     #[default]
     Off,
 }
 
-/// Who takes part in a measurement. The application never does: it is nobody's to schedule.
+/// The bench's participants in a measurement. The application's scheduling is never changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Part {
-    /// An X server: it takes and shows pictures for those that wait for it.
+pub(crate) enum Participant {
+    /// An X server: its clients wait for it.
     Display,
-    /// Looks for bar codes.
+    /// Reads bar codes.
     Reader,
     /// Presses keys.
     Injector,
@@ -28,33 +28,33 @@ pub(crate) enum Part {
     Copier,
 }
 
-impl Part {
-    /// The SCHED_FIFO priority: above those of encoder and decoder (20), so that a picture that is
-    /// ready is seen although the next is at work; below those who receive and send (44, 45). A
-    /// display goes before those that wait for it.
+impl Participant {
+    /// The SCHED_FIFO priority: above encoder and decoder (20), so that a finished picture is seen
+    /// while the next one is in progress; below receiving and sending threads (44, 45). A display
+    /// takes precedence over the clients that wait for it.
     const fn priority(self) -> u8 {
         match self {
-            Part::Display => 42,
-            Part::Reader | Part::Injector => 41,
-            Part::Copier => 40,
+            Participant::Display => 42,
+            Participant::Reader | Participant::Injector => 41,
+            Participant::Copier => 40,
         }
     }
 }
 
 impl Sched {
-    /// Schedules the thread (or single-threaded process) `id` for its part.
-    pub(super) fn raise(self, id: u32, part: Part) {
+    /// Schedules the thread (or single-threaded process) `id` for its role.
+    pub(super) fn raise(self, id: u32, part: Participant) {
         if self == Sched::Auto {
             let _ = sys::schedule(id, part.priority());
         }
     }
 
-    /// Schedules the calling thread for its part.
-    pub(super) fn raise_me(self, part: Part) {
+    /// Schedules the calling thread for its role.
+    pub(super) fn raise_me(self, part: Participant) {
         self.raise(0, part);
     }
 
-    /// Makes the calling thread ordinary again.
+    /// Restores ordinary scheduling of the calling thread.
     pub(super) fn lower_me(self) {
         if self == Sched::Auto {
             let _ = sys::schedule(0, 0);

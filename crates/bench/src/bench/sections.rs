@@ -17,8 +17,8 @@ pub(super) fn papers(data: &Data) -> String {
     let rows = figures::all(data).into_iter().map(|figure| {
         let class = match figure.mark {
             Mark::Reproduced => "yes",
-            Mark::Refuted => "no",
-            Mark::Undecided | Mark::NotTestable | Mark::NotMeasured => "open",
+            Mark::NotReproduced => "no",
+            Mark::Inconclusive | Mark::NotTestable | Mark::NotMeasured => "open",
         };
         vec![
             escaped(figure.name).replace(' ', "&nbsp;"),

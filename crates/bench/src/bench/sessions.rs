@@ -1,9 +1,10 @@
-//! `openuvr bench sessions`: how many sessions of a portal a machine carries, and what each costs.
+//! `openuvr bench sessions`: the number of portal sessions that a machine can run, and the cost of each.
 //!
-//! One session is started after the other, each with a display, an application and a host of its own, as the portal's
-//! local launcher starts it, and each played by a client of ours. After each start all of them are measured
-//! together. It ends when one no longer gets its frames. The clients run on the same machine, decode all
-//! pictures and show none; what they take is told apart, but is not there for sessions.
+//! Sessions are started one after the other, each with its own display, application and host, as
+//! the portal's local launcher does, and each is played by an OpenUVR client. After each start all
+//! of them are measured together. The bench ends when one no longer gets its frames. The clients
+//! run on the same machine, decode all pictures and display none; their CPU use is reported
+//! separately, but is not available to sessions.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,25 +22,25 @@ use openuvr_terminal::usage::WrongUsage;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::head::keep;
+use super::heading::write_json;
 use super::journey::{self, Row};
 use super::machine::{Load, Machine, QUIET, memory_mib};
 use super::stats::{Range, Summary};
 use crate::child::Child;
-use crate::lasting;
+use crate::durations;
 use crate::pair::{TemporaryDir, wait_for};
 use crate::programs::{openuvr, program};
 
-/// Measure how many sessions of a portal this machine carries.
+/// Measure how many portal sessions this machine can run.
 ///
-/// Starts one session after the other, as `openuvr portal` does on one machine, plays each by a client that
-/// decodes its pictures and shows none, and measures all that are there for some seconds: whole frames a second,
-/// from capture to decoded picture, and what sessions and clients take of the processors and of memory. It ends when
-/// the first session falls below --enough, or with --most of them. The application is a light 3D
-/// scene of our own, unless another is named behind `--`.
+/// Starts one session after the other, as `openuvr portal` does on one machine, plays each by a
+/// client that decodes pictures without display, and measures all running sessions for some
+/// seconds: complete frames per second, latency from capture to decoded picture, and processor and
+/// memory use of sessions and clients. It ends when the first session falls below --enough, or with
+/// --most of them. The application is our light 3D scene, unless another is named after `--`.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
-    /// How pictures are taken: screen, or run
+    /// Capture method: screen, or run
     #[arg(long, default_value = "screen", value_parser = ["screen", "run"])]
     door: String,
     /// Size of each display
@@ -49,15 +50,15 @@ pub(crate) struct Args {
     #[arg(long, default_value = "10M")]
     bitrate: String,
     /// How long each measurement takes
-    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = lasting::seconds)]
+    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = durations::seconds)]
     seconds: f64,
-    /// Sessions to end with
+    /// Maximum number of sessions
     #[arg(long, default_value_t = 32)]
     most: usize,
-    /// Whole frames a second that each session must have
+    /// Complete frames per second required of each session
     #[arg(long, default_value_t = 59.0)]
     enough: f64,
-    /// One session, for a moment: shows that it works
+    /// Smoke test: one session, for a moment
     #[arg(long, conflicts_with_all = ["most", "seconds"])]
     quick: bool,
     /// Write sessions.json into this folder
@@ -68,36 +69,36 @@ pub(crate) struct Args {
     application: Vec<String>,
 }
 
-/// How long a ticket is good for: the client shows it at once.
+/// Validity of a ticket: the client presents it at once.
 const TICKET_LIFE: Duration = Duration::from_secs(30);
 
-/// Caches and estimates settle.
+/// Warm-up, in which caches and estimates settle.
 const WARM_UP: Duration = Duration::from_secs(3);
 
-/// The host writes its record once a second.
+/// Time until the record is complete: the host writes it once a second.
 const WRITTEN: Duration = Duration::from_millis(1500);
 
-/// What one session had of its frames during a measurement.
+/// Frames of one session during a measurement.
 #[derive(Clone, Copy, Debug, Serialize)]
-struct Played {
+struct SessionFrames {
     whole_fps: f64,
     /// From capture to decoded picture at its client.
     latency_ms: Option<Summary>,
 }
 
-/// A measurement with so many sessions.
+/// A measurement with a number of sessions.
 #[derive(Debug, Serialize)]
 struct Step {
     sessions: usize,
-    /// One for each, in the order in which they began.
-    played: Vec<Played>,
+    /// One per session, in starting order.
+    played: Vec<SessionFrames>,
     /// Processor cores of one session: display, application, host.
     cores: Option<Range>,
-    /// Of one client.
+    /// Processor cores of one client.
     client_cores: Option<Range>,
     /// Memory of one session, resident, shared pages by their share (PSS), in MiB.
     memory_mib: Option<Range>,
-    /// What others used.
+    /// Cores used by other processes.
     other_cores: f64,
 }
 
@@ -108,7 +109,7 @@ impl Step {
     }
 }
 
-/// What is printed and kept.
+/// The output, printed and as JSON.
 #[derive(Debug, Serialize)]
 struct Report {
     machine: Machine,
@@ -117,7 +118,7 @@ struct Report {
     size: String,
     bitrate: String,
     enough: f64,
-    /// With how many each session had its frames.
+    /// The largest number of sessions that all had their frames.
     carried: usize,
     steps: Vec<Step>,
 }
@@ -167,7 +168,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     verdict(&report, args.quick);
     if let Some(folder) = &args.out {
-        keep(folder, "sessions.json", &report)?;
+        write_json(folder, "sessions.json", &report)?;
     }
     Ok(())
 }
@@ -182,7 +183,7 @@ fn application(args: &Args) -> Result<Vec<String>> {
     Ok(words.map(str::to_owned).to_vec())
 }
 
-/// A session and who plays it. Dropped in this order.
+/// A session and its client. Dropped in this order.
 struct Session {
     client: Child,
     host: Child,
@@ -193,8 +194,8 @@ impl Session {
     /// Starts both and waits for the first frames.
     fn start(args: &Args, application: &[String], folder: &Path) -> Result<Session> {
         std::fs::create_dir_all(folder)?;
-        let signer = TicketSigner::generate().context("the system gives no random numbers")?;
-        let id = SessionUuid::generate().context("the system gives no random numbers")?;
+        let signer = TicketSigner::generate().context("no random numbers from the system")?;
+        let id = SessionUuid::generate().context("no random numbers from the system")?;
         let record = folder.join("frames.csv");
         let mut command = openuvr("session")?;
         command
@@ -214,7 +215,7 @@ impl Session {
         let out = std::fs::File::create(&said)?;
         command.stdout(out);
         let mut host = Child::start("session", command, Some(&folder.join("session.log")))?;
-        let at = wait_for(&mut host, "say where it can be played", |_| {
+        let at = wait_for(&mut host, "report its address", |_| {
             let text = std::fs::read_to_string(&said).unwrap_or_default();
             let first = text.lines().next()?;
             serde_json::from_str::<Value>(first).ok()
@@ -235,7 +236,7 @@ impl Session {
             let rows = journey::parse(&text).ok()?;
             rows.iter().any(Row::is_whole).then_some(())
         });
-        // A session that has ended is why, whatever the client says.
+        // An ended session is the cause, regardless of the client's message.
         host.check()?;
         shown?;
         Ok(Session {
@@ -250,8 +251,8 @@ impl Session {
         self.client.check()
     }
 
-    /// What was played of the frames captured in that time.
-    fn played(&self, from: Instant, to: Instant) -> Result<Played> {
+    /// The played frames of those captured in that time.
+    fn played(&self, from: Instant, to: Instant) -> Result<SessionFrames> {
         let text = std::fs::read_to_string(&self.record).context("the session has no record")?;
         let rows = journey::parse(&text)?;
         let captured = |row: &&Row| {
@@ -263,7 +264,7 @@ impl Session {
             .collect();
         let span = |row: &&Row| Some((row.at("Decoded")? - row.at("Captured")?) as f64 / 1e6);
         let spans: Vec<f64> = whole.iter().filter_map(span).collect();
-        Ok(Played {
+        Ok(SessionFrames {
             whole_fps: whole.len() as f64 / to.since(from).as_secs_f64(),
             latency_ms: Summary::of(&spans),
         })
@@ -273,15 +274,15 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.client.stop();
-        // It ends its display and its application by itself.
+        // The session stops its display and its application.
         self.host.stop_by_itself();
     }
 }
 
-/// The link by which a client comes to a session that has said this.
+/// The portal link for a client, from the session's report.
 fn link(said: &Value, session: SessionUuid, signer: &TicketSigner) -> Result<String> {
     let text = |name: &str| said[name].as_str().unwrap_or_default();
-    let host = key_of(text("key")).context("the session says no key")?;
+    let host = key_of(text("key")).context("the session's report has no key")?;
     let target = text("native").parse().ok();
     let target = target.with_context(|| format!("the session can't be played: {said}"))?;
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -291,14 +292,14 @@ fn link(said: &Value, session: SessionUuid, signer: &TicketSigner) -> Result<Str
         role: Role::Player,
         holder: Holder::FirstToCome,
         not_after: now.plus(TICKET_LIFE),
-        id: Ticket::new_id().context("the system gives no random numbers")?,
+        id: Ticket::new_id().context("no random numbers from the system")?,
     };
     let ticket = ticket.sign(signer);
     let word = PortalWord { host, ticket };
     Ok(PortalLink { target, word }.to_string())
 }
 
-/// Measures all sessions together; `None` if somebody wants it to end.
+/// Measures all sessions together; `None` on interruption.
 fn measure(all: &mut [Session], seconds: f64, stop: &AtomicBool) -> Result<Option<Step>> {
     clock::sleep_until(clock::now() + WARM_UP);
     let (before, from) = (Load::now(), clock::now());
@@ -336,21 +337,21 @@ fn head(report: &Report) {
         enough,
         ..
     } = report;
-    println!("== sessions: {size} at {bitrate}, door {door}, at least {enough} frames/s ==");
+    println!("== sessions: {size} at {bitrate}, capture {door}, at least {enough} frames/s ==");
     println!("machine      {}", report.machine);
     println!("application  {}", report.application.join(" "));
     println!(
-        "\n{:>8} {:>14} {:>20} {:>22} {:>13} {:>12}",
+        "\n{:>8} {:>17} {:>20} {:>22} {:>13} {:>12}",
         "sessions",
-        "whole frames/s",
+        "complete frames/s",
         "captured-decoded ms",
-        "cores of one (range)",
-        "of a client",
-        "MiB of one"
+        "cores per session",
+        "per client",
+        "MiB/session"
     );
     println!(
-        "{:>8} {:>14} {:>20} {:>22} {:>13} {:>12}",
-        "", "the least", "p50, p99: the worst", "", "", ""
+        "{:>8} {:>17} {:>20} {:>22} {:>13} {:>12}",
+        "", "minimum", "p50, p99: maximum", "", "", ""
     );
 }
 
@@ -366,7 +367,7 @@ fn line(step: &Step) {
         of.map_or(String::new(), |of| format!("{:.digits$}", of.median))
     };
     println!(
-        "{:>8} {:>14.1} {:>20} {cores:>22} {:>13} {:>12}",
+        "{:>8} {:>17.1} {:>20} {cores:>22} {:>13} {:>12}",
         step.sessions,
         step.least_fps(),
         format!("{:.1}, {:.1}", worst(|of| of.p50), worst(|of| of.p99)),
@@ -386,6 +387,6 @@ fn verdict(report: &Report, quick: bool) {
     let sessions = if carried == 1 { "session" } else { "sessions" };
     println!("\n{carried} {sessions} had their frames");
     if quick {
-        println!("(a quick run: it measured one for a moment)");
+        println!("(a quick run: one short measurement)");
     }
 }

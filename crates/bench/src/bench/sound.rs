@@ -1,10 +1,11 @@
-//! `openuvr bench sound`: how late sound is, also against the picture, and what it costs the picture and
+//! `openuvr bench sound`: audio latency, also relative to the video, and its cost for the video and
 //! the processors.
 //!
-//! The scene clicks and flashes at the same moment. The click goes to a null sink of a sound server of our
-//! own, whose sound the host sends; the client plays into another. Both are recorded here, and the flash is
-//! read from the client's window: what is compared was measured from outside. The same is streamed with and
-//! without sound, in turns, and over links that lose datagrams. What a sound card adds is in none of it.
+//! The scene clicks and flashes at the same moment. The click goes to a null sink of a private
+//! sound server, which the host captures; the client plays into another sink. The bench records
+//! both sinks, and reads the flash from the client's window: all measurements are external. Streams
+//! with and without sound alternate, also over lossy links. The latency of a sound card is not
+//! included.
 
 mod page;
 mod rows;
@@ -16,33 +17,33 @@ use std::time::Duration;
 use anyhow::Result;
 use openuvr_lab::link::{BurstLoss, Impairment};
 
+use super::audio_reports::SoundFigures;
 use super::case::Stream;
-use super::clicks::{Ear, Lateness};
-use super::head::{Head, keep};
-use super::heard::SoundFigures;
-use super::rig::{Rig, Source, Streamed};
-use super::turns::{Asked, Turns};
+use super::clicks::{ClickRecorder, Lateness};
+use super::heading::{Heading, write_json};
+use super::rig::{Rig, Source, StreamSetup};
+use super::turns::{ComparisonOptions, Turns};
 use crate::pair::TemporaryDir;
 use crate::sound::{CLIENT_SINK, HOST_SINK, SoundServer, sound_words};
 pub(super) use page::show;
 use rows::{LinkRow, Report, Row, Targets};
 
-/// Measure how late sound is, also against the picture, and what it costs.
+/// Measure audio latency, also relative to the video, and its cost.
 ///
-/// The figures: a click from the host's sink to the client's, and the same less what the flash that was made
-/// with it took to become visible; buffer and concealment, as the client reports them; drawn to
-/// visible, and cores of host and client, with and without sound. Medians and ranges over
-/// repetitions that take turns. Then the same over links that lose 1 % of the datagrams, and 2 % in bursts of
-/// 4. Needs PulseAudio.
+/// The figures: a click from the host's sink to the client's, and the same less the latency of the
+/// simultaneous flash; buffer and concealment, as the client reports them; drawn to visible, and
+/// cores of host and client, with and without sound. Medians and ranges over interleaved
+/// repetitions. Then the same over links that lose 1 % of the datagrams, and 2 % in bursts of 4.
+/// Needs PulseAudio.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("seconds", |arg| arg.default_value("8s")))]
 pub(crate) struct Args {
     #[command(flatten)]
-    asked: Asked,
-    /// Milliseconds of a packet of sound: 2.5, 5, 10 or 20
+    options: ComparisonOptions,
+    /// Milliseconds per audio packet: 2.5, 5, 10 or 20
     #[arg(long, value_name = "MS", default_value = "5")]
     sound_frame: String,
-    /// Don't measure links that lose datagrams
+    /// Don't measure lossy links
     #[arg(long)]
     no_loss: bool,
     /// Write sound.json into this folder
@@ -50,13 +51,13 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-/// A case's name, and what its link does.
+/// A case's name and its link's impairment.
 type LossCase = (&'static str, fn() -> Impairment);
 
-/// The links that lose: a name, and what they do.
+/// The lossy links.
 const LINKS: [LossCase; 2] = [("1 % lost", single), ("2 % lost in bursts", bursts)];
 
-/// One way, as in a local network with a radio.
+/// One-way delay, as in a local network with a radio.
 const DELAY: Duration = Duration::from_millis(2);
 
 fn single() -> Impairment {
@@ -67,7 +68,7 @@ fn single() -> Impairment {
     }
 }
 
-/// Bursts of four datagrams on average, of whatever stream they are.
+/// Bursts of four datagrams on average, of any stream.
 fn bursts() -> Impairment {
     Impairment {
         delay: DELAY,
@@ -80,17 +81,17 @@ fn bursts() -> Impairment {
     }
 }
 
-/// What was measured of a stream.
+/// Measurements of a stream.
 struct Measured {
     stream: Stream,
-    /// Of its sound, where it has some: by the clicks, and as the client says.
+    /// Of its audio, if any: from the clicks, and as the client reports.
     lateness: Option<Lateness>,
     figures: Option<SoundFigures>,
 }
 
 /// Measures, prints, writes.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let turns = Turns::new(&args.asked, 2.5)?;
+    let turns = Turns::new(&args.options, 2.5)?;
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let dir = TemporaryDir::new()?;
     let server = SoundServer::start(dir.path())?;
@@ -107,14 +108,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut links = Vec::new();
     for (name, impairment) in LINKS.iter().filter(|_| !args.no_loss) {
         eprintln!("bench sound: {name}");
-        // As long as all repetitions together: losses are rare.
+        // As long as all repetitions together, since losses are rare.
         let seconds = turns.seconds * f64::from(repetitions);
         let measured = bench.stream(true, seconds, Some(&impairment()))?;
         links.push(LinkRow::of(name, &measured));
     }
     let streams = without.iter().chain(&with).map(|measured| &measured.stream);
     let report = Report {
-        head: Head::new(&args.asked, turns, streams),
+        head: Heading::new(&args.options, turns, streams),
         targets: Targets::default(),
         ways: vec![Row::of(name(false), &without), Row::of(name(true), &with)],
         cost: rows::Cost::of(&without, &with),
@@ -122,7 +123,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     report.print();
     if let Some(folder) = &args.out {
-        keep(folder, "sound.json", &report)?;
+        write_json(folder, "sound.json", &report)?;
     }
     Ok(())
 }
@@ -134,7 +135,7 @@ fn name(sounds: bool) -> &'static str {
     }
 }
 
-/// What all streams have in common.
+/// Shared state of all streams.
 struct Bench<'a> {
     args: &'a Args,
     rig: Rig<'a>,
@@ -150,8 +151,8 @@ impl<'a> Bench<'a> {
         server: &'a SoundServer,
         stop: &'a AtomicBool,
     ) -> Result<Bench<'a>> {
-        let mut rig = Rig::start(turns.setup(args.asked.size, args.asked.scene_fps), stop)?;
-        // In both ways: only what we do with it is what differs.
+        let mut rig = Rig::start(turns.setup(args.options.size, args.options.scene_fps), stop)?;
+        // Started in both cases, so that only its use differs.
         rig.click(server.address(), HOST_SINK);
         Ok(Bench {
             args,
@@ -177,18 +178,18 @@ impl<'a> Bench<'a> {
             false => (off.clone(), off),
         };
         let csv = self.dir.path().join("frames.csv");
-        // In both ways, too: a sink that somebody records works in smaller pieces.
+        // In both cases, too: a recorded sink works in smaller fragments.
         let ears = [
-            Ear::start(self.server.address(), HOST_SINK)?,
-            Ear::start(self.server.address(), CLIENT_SINK)?,
+            ClickRecorder::start(self.server.address(), HOST_SINK)?,
+            ClickRecorder::start(self.server.address(), CLIENT_SINK)?,
         ];
-        let asked = &self.args.asked;
-        let stream = self.rig.stream(&Streamed {
+        let options = &self.args.options;
+        let stream = self.rig.stream(&StreamSetup {
             source: Source::Screen,
             cable: None,
             impaired,
-            fps: asked.scene_fps.floor().max(1.0),
-            bitrate: &asked.bitrate,
+            fps: options.scene_fps.floor().max(1.0),
+            bitrate: &options.bitrate,
             seconds,
             presses: 0,
             compare: false,
@@ -203,7 +204,7 @@ impl<'a> Bench<'a> {
             let seen: Vec<_> = (stream.case.samples.iter())
                 .map(|sample| sample.sighting)
                 .collect();
-            let [host, client] = ears.each_ref().map(Ear::heard);
+            let [host, client] = ears.each_ref().map(ClickRecorder::clicks);
             Lateness::of(&host, &client, &seen, stream.case.window)
         });
         let figures = match sounds {

@@ -1,8 +1,8 @@
-//! What a set of measured spans comes to. A value: no clock, no file.
+//! Order statistics of measured spans. A value: no clock, no file.
 //!
-//! The p-th percentile is the nearest rank: the smallest sample that at least p percent of all
-//! samples are not greater than. It is always a value that was measured, never one in between,
-//! and the 99th of fewer than 100 samples is their greatest.
+//! The p-th percentile is the nearest rank: the smallest sample such that at least p percent of all
+//! samples are not greater. It is always a measured value, never interpolated, and the 99th of
+//! fewer than 100 samples is their maximum.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// Order statistics of samples in milliseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Summary {
-    /// How many samples.
+    /// Number of samples.
     pub(crate) count: usize,
     pub(crate) min: f64,
     pub(crate) p50: f64,
@@ -22,7 +22,7 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// `None` without samples; samples that are no number are left out.
+    /// `None` without samples; NaN samples are ignored.
     pub(crate) fn of(samples: &[f64]) -> Option<Summary> {
         let mut sorted: Vec<f64> = samples.iter().copied().filter(|s| s.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
@@ -43,7 +43,7 @@ pub(crate) fn percentile(sorted: &[f64], percent: f64) -> Option<f64> {
     sorted.get(rank.min(sorted.len()).checked_sub(1)?).copied()
 }
 
-/// The middle of repeated measurements, and how far they lie apart.
+/// The median and the range of repeated measurements.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Range {
     pub(crate) median: f64,
@@ -63,7 +63,7 @@ impl Range {
     }
 }
 
-/// One part of a whole, 0 to 1; `None` of nothing.
+/// The share of `part` in `of`, 0 to 1; `None` if `of` is 0.
 pub(crate) fn share(part: usize, of: usize) -> Option<f64> {
     (of > 0).then(|| part as f64 / of as f64)
 }
@@ -71,9 +71,9 @@ pub(crate) fn share(part: usize, of: usize) -> Option<f64> {
 /// Frames of a run, counted by their numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub(crate) struct Frames {
-    /// Those that were to become visible.
+    /// Frames that should become visible.
     pub(crate) drawn: usize,
-    /// Different frames seen.
+    /// Distinct frames seen.
     pub(crate) visible: usize,
     /// Drawn and never seen.
     pub(crate) missed: usize,
@@ -81,7 +81,7 @@ pub(crate) struct Frames {
 
 impl Frames {
     /// From the numbers of the frames seen, in any order, repeats allowed. Drawn are those from the
-    /// first to the last of them: where nothing was seen at the end, nothing is missed.
+    /// first to the last of them: frames missing at the end are not counted.
     pub(crate) fn of(numbers: impl IntoIterator<Item = u32>) -> Frames {
         let seen: BTreeSet<u32> = numbers.into_iter().collect();
         match (seen.first(), seen.last()) {
@@ -90,7 +90,7 @@ impl Frames {
         }
     }
 
-    /// From the numbers of the frames drawn, and of those seen, of which others do not count.
+    /// From the numbers of the frames drawn, and of those seen; numbers outside of `drawn` are ignored.
     pub(crate) fn drawn(drawn: RangeInclusive<u32>, seen: impl IntoIterator<Item = u32>) -> Frames {
         let seen: BTreeSet<u32> = (seen.into_iter())
             .filter(|number| drawn.contains(number))
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_freeze_at_the_end_counts_and_what_was_before_does_not() {
+    fn a_freeze_at_the_end_counts_and_earlier_frames_do_not() {
         let frames = Frames::drawn(5..=20, [3, 4, 5, 6, 7, 7, 8]);
         assert_eq!(
             frames,

@@ -1,12 +1,11 @@
-//! `openuvr bench sync`: a host that encodes beside the application against an application that
-//! waits for the host (the paper's section V-E).
+//! `openuvr bench sync`: a host that encodes concurrently with the application, against an
+//! application that waits for the host (the paper's section V-E).
 //!
-//! Three ways for the same scene: captured from its display by another process; submitted from
-//! the host's own process, and drawing on; submitted and waiting until the picture is encoded and
-//! sent. The first two are "continuous", the third is "synchronous". The difference between the
-//! second and the third is the waiting and nothing else; that between the first and the second is
-//! the process border with all that capture costs. Not shown: a GPU that encodes by itself, an
-//! engine with threads of its own, and energy.
+//! Three configurations of the same scene: captured from its display by another process; submitted
+//! in the host's own process while drawing continues; submitted and waiting until the picture is
+//! encoded and sent. The first two are "continuous", the third is "synchronous". The second and the
+//! third differ only in the waiting; the first and the second in the process boundary with the cost
+//! of capture. Not covered: a GPU encoder, a multi-threaded engine, and energy.
 
 use std::path::PathBuf;
 
@@ -14,29 +13,29 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::case::Stream;
-use super::head::{Head, Report, keep};
-use super::rig::{Rig, Source, Streamed};
+use super::heading::{Heading, Report, write_json};
+use super::rig::{Rig, Source, StreamSetup};
 use super::stats::{Range, Summary};
-use super::turns::{Asked, Turns};
+use super::turns::{ComparisonOptions, Turns};
 use crate::pair::TemporaryDir;
 
 /// Measure an application that waits for the host against one that does not.
 ///
-/// The figures: drawn to visible, frames a second that the application reaches, what became
-/// visible whole, cores of everybody together, and luma PSNR, for the same scene captured from its
+/// The figures: drawn to visible, the application's frame rate, the share of frames displayed
+/// completely, cores of all processes together, and luma PSNR, for the same scene captured from its
 /// display, submitted from within the host, and submitted with waiting. Medians and ranges over
-/// repetitions that take turns.
+/// interleaved repetitions.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("seconds", |arg| arg.default_value("6s")))]
 pub(crate) struct Args {
     #[command(flatten)]
-    asked: Asked,
+    options: ComparisonOptions,
     /// Write sync.json into this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 }
 
-/// The ways, and what each is.
+/// The configurations.
 const WAYS: [(&str, &str, Source); 3] = [
     (
         "captured",
@@ -55,16 +54,16 @@ const WAYS: [(&str, &str, Source); 3] = [
     ),
 ];
 
-/// One way, over its repetitions.
+/// One configuration, over its repetitions.
 #[derive(Debug, Serialize)]
 struct Row {
     name: &'static str,
     what: &'static str,
     p50_ms: Option<Range>,
     p99_ms: Option<Range>,
-    /// Frames a second that the scene drew.
+    /// Frames per second drawn by the scene.
     drawn_fps: Option<Range>,
-    /// Of those, displayed whole; the least of the repetitions.
+    /// Share of those displayed completely; the minimum of the repetitions.
     whole: Option<f64>,
     /// Cores of scene, host and client together.
     cores: Option<Range>,
@@ -73,27 +72,30 @@ struct Row {
 
 /// Measures, prints, writes.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let turns = Turns::new(&args.asked, 1.5)?;
+    let turns = Turns::new(&args.options, 1.5)?;
     let Turns {
         repetitions,
         seconds,
         ..
     } = turns;
     let stop = openuvr_terminal::signals::stop_on_signals()?;
-    let mut rig = Rig::start(turns.setup(args.asked.size, args.asked.scene_fps), &stop)?;
+    let mut rig = Rig::start(
+        turns.setup(args.options.size, args.options.scene_fps),
+        &stop,
+    )?;
     let dir = TemporaryDir::new()?;
     let csv = dir.path().join("frames.csv");
     let mut streams: [Vec<Stream>; 3] = Default::default();
     for repetition in 1..=repetitions {
         for ((name, _, source), streams) in WAYS.iter().zip(&mut streams) {
             eprintln!("bench sync: {repetition}/{repetitions} {name}");
-            streams.push(rig.stream(&Streamed {
+            streams.push(rig.stream(&StreamSetup {
                 source: *source,
                 cable: None,
                 impaired: None,
-                // The cap lets 2 % more by, and the rate control shares the bitrate out by it.
-                fps: args.asked.scene_fps.floor().max(1.0),
-                bitrate: &args.asked.bitrate,
+                // The cap admits 2 % more, and the rate control distributes the bitrate by it.
+                fps: args.options.scene_fps.floor().max(1.0),
+                bitrate: &args.options.bitrate,
                 seconds,
                 presses: 0,
                 compare: repetition == 1,
@@ -107,7 +109,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     let report = Report {
-        head: Head::new(&args.asked, turns, streams.iter().flatten()),
+        head: Heading::new(&args.options, turns, streams.iter().flatten()),
         ways: WAYS
             .iter()
             .zip(&streams)
@@ -116,7 +118,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     print(&report);
     if let Some(folder) = &args.out {
-        keep(folder, "sync.json", &report)?;
+        write_json(folder, "sync.json", &report)?;
     }
     Ok(())
 }
@@ -148,7 +150,7 @@ fn print(report: &Report<Row>) {
     );
     let number = |range: Option<Range>| range.map_or(f64::NAN, |range| range.median);
     for row in &report.ways {
-        let p50 = row.p50_ms.map_or("nothing came".to_owned(), |p50| {
+        let p50 = row.p50_ms.map_or("no data".to_owned(), |p50| {
             format!("{:.2} ({:.2}-{:.2})", p50.median, p50.min, p50.max)
         });
         println!(

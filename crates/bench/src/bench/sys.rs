@@ -1,10 +1,10 @@
-//! The one system call that makes a thread real-time.
+//! The system call for real-time scheduling of a thread.
 #![allow(unsafe_code)]
 
 use std::io;
 
 /// Gives the thread `id` (0: the caller) the policy SCHED_FIFO with `priority`, or SCHED_OTHER for
-/// priority 0. What it starts afterwards is ordinary (sched(7), reset on fork).
+/// priority 0. Its children are ordinary (sched(7), reset on fork).
 pub(super) fn schedule(id: u32, priority: u8) -> io::Result<()> {
     let id = libc::pid_t::try_from(id).map_err(io::Error::other)?;
     let policy = if priority == 0 {
@@ -15,7 +15,7 @@ pub(super) fn schedule(id: u32, priority: u8) -> io::Result<()> {
     let parameters = libc::sched_param {
         sched_priority: priority.into(),
     };
-    // SAFETY: the call reads the structure, which outlives it, and changes no memory of ours.
+    // SAFETY: the call reads the structure, which outlives it, and changes no memory of this process.
     let result = unsafe { libc::sched_setscheduler(id, policy, &raw const parameters) };
     if result == 0 {
         Ok(())

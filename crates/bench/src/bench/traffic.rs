@@ -1,5 +1,5 @@
-//! What `openuvr lab traffic` found, in the report: its table beside the study's, and what became of the figures
-//! of sections 5 to 8.1 of the Unity Render Streaming study.
+//! The results of `openuvr lab traffic` in the report: its table next to the study's, and the
+//! verdicts on the figures of sections 5 to 8.1 of the Unity Render Streaming study.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::data::{Data, list, number, words};
 use super::html::{escaped, section, table};
 use super::mark::{Claim, Mark};
 
-/// All of them, in the study's order.
+/// All claims, in the study's order.
 pub(super) const CLAIMS: [Claim; 13] = [
     (
         "Unity Render Streaming section 5.2, table 3",
@@ -48,7 +48,7 @@ pub(super) const CLAIMS: [Claim; 13] = [
     (
         "Unity Render Streaming fig. 14",
         "Nearly all frames that are encoded are decoded.",
-        |_| not_testable("no capture shows what is decoded"),
+        |_| not_testable("no capture shows decoding"),
         COMMAND,
     ),
     (
@@ -91,14 +91,14 @@ pub(super) const CLAIMS: [Claim; 13] = [
 
 const COMMAND: &str = "lab traffic";
 
-/// As long as the study looked at, seconds.
+/// The study's duration, in seconds.
 const SECONDS: f64 = 30.0;
 
 fn not_testable(why: &str) -> Option<(Mark, String)> {
     Some((Mark::NotTestable, why.to_owned()))
 }
 
-/// Why the capture decides nothing, if it does not.
+/// Why the capture is insufficient, if it is.
 fn doubt(data: &Data) -> Option<String> {
     let captures = list(&data.traffic, "/captures");
     let is = |capture: &Value, at: &str| capture.pointer(at).and_then(Value::as_bool) == Some(true);
@@ -111,7 +111,7 @@ fn doubt(data: &Data) -> Option<String> {
         () if captures.iter().any(|capture| capture["broken"].is_string()) => {
             Some("the capture is broken".to_owned())
         }
-        // Captured seconds are a little short of those that were asked for.
+        // A capture is slightly shorter than its configured duration.
         () if shortest < SECONDS * 0.9 => Some(format!(
             "{shortest:.0} s of capture are fewer than the study's {SECONDS}"
         )),
@@ -119,7 +119,7 @@ fn doubt(data: &Data) -> Option<String> {
     }
 }
 
-/// Whether the rows of a place are as the study has them.
+/// Whether the rows of a section agree with the study.
 fn judge(data: &Data, place: &str) -> Option<(Mark, String)> {
     if data.traffic.is_null() {
         return None;
@@ -128,15 +128,15 @@ fn judge(data: &Data, place: &str) -> Option<(Mark, String)> {
     let rows: Vec<&Value> = rows.filter(|row| words(row, "/place") == place).collect();
     if rows.is_empty() {
         return not_testable(
-            "what was captured does not tell: RTP video, captured at the right end (--end), or at both",
+            "the capture is insufficient: it needs RTP video, captured at the right end (--end), or at both",
         );
     }
     let within = |row: &&Value| row.pointer("/within").and_then(Value::as_bool) == Some(true);
     let inside = rows.iter().filter(|row| within(row)).count();
     let mark = match inside {
-        0 => Mark::Refuted,
+        0 => Mark::NotReproduced,
         all if all == rows.len() => Mark::Reproduced,
-        _ => Mark::Undecided,
+        _ => Mark::Inconclusive,
     };
     let value = |row: &Value, at: &str| number(row, at).map_or("–".into(), |n| format!("{n:.2}"));
     let each = rows.iter().map(|row| {
@@ -157,23 +157,23 @@ fn judge(data: &Data, place: &str) -> Option<(Mark, String)> {
     };
     Some(match doubt(data) {
         None => (mark, why),
-        Some(doubt) => (Mark::Undecided, format!("{why}; {doubt}")),
+        Some(doubt) => (Mark::Inconclusive, format!("{why}; {doubt}")),
     })
 }
 
-/// What is claimed of Wi-Fi: a capture does not say what it went over.
+/// A claim about Wi-Fi: a capture does not tell its medium.
 fn over_wifi(data: &Data, place: &str) -> Option<(Mark, String)> {
     let (mark, why) = judge(data, place)?;
     Some(match mark {
         Mark::NotTestable => (mark, why),
         _ => (
             Mark::NotTestable,
-            format!("{why}; a capture does not say whether it came over Wi-Fi"),
+            format!("{why}; a capture does not show whether it was over Wi-Fi"),
         ),
     })
 }
 
-/// The part of the page about it.
+/// The page's section.
 pub(super) fn show(data: &Data, page: &mut String) {
     let captures = list(&data.traffic, "/captures");
     if captures.is_empty() {
@@ -224,8 +224,8 @@ pub(super) fn show(data: &Data, page: &mut String) {
     });
     page.push_str(&table(&["place", "what", "the study", "captured"], rows));
     page.push_str(
-        "<p>From <code>openuvr lab traffic</code>, whose own page has the plots. The study's programs were \
-         Unity and Chrome; others send otherwise.</p>",
+        "<p>From <code>openuvr lab traffic</code>; its page has the plots. The study's programs were Unity \
+         and Chrome; others send differently.</p>",
     );
 }
 
@@ -259,12 +259,12 @@ mod tests {
     }
 
     #[test]
-    fn captures_are_judged_by_what_they_can_tell() {
+    fn captures_are_judged_by_their_data() {
         let place = "section 6.3, fig. 11";
         assert_eq!(mark(&found(30.0, 5.5, false), place), Mark::Reproduced);
-        assert_eq!(mark(&found(30.0, 16.7, false), place), Mark::Refuted);
-        assert_eq!(mark(&found(5.0, 16.7, false), place), Mark::Undecided);
-        assert_eq!(mark(&found(30.0, 5.5, true), place), Mark::Undecided);
+        assert_eq!(mark(&found(30.0, 16.7, false), place), Mark::NotReproduced);
+        assert_eq!(mark(&found(5.0, 16.7, false), place), Mark::Inconclusive);
+        assert_eq!(mark(&found(30.0, 5.5, true), place), Mark::Inconclusive);
         assert_eq!(mark(&Data::default(), place), Mark::NotMeasured);
         let data = found(30.0, 5.5, false);
         assert_eq!(mark(&data, "fig. 12"), Mark::NotTestable);

@@ -1,5 +1,5 @@
-//! Comparisons of several ways that take turns (A B C A B C …), so that what the machine does meanwhile
-//! falls on all of them: what such a bench is asked, and how often it measures.
+//! Comparisons with interleaved runs (A B C A B C …), so that changes of the machine affect all
+//! configurations: the options of such benches, and their repetitions.
 
 use std::time::Duration;
 
@@ -10,52 +10,52 @@ use serde::Serialize;
 
 use super::rig::Setup;
 use super::sched::Sched;
-use crate::lasting;
+use crate::durations;
 
-/// The options of each of them; where a bench has another default, it says so itself.
+/// Their common options; a bench documents its own defaults.
 #[derive(clap::Args, Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct ComparisonOptions {
     /// Size of the scene
     #[arg(long, default_value = "1280x720")]
     pub(super) size: Size,
-    /// Bitrate given to the host
+    /// Bitrate of the host
     #[arg(long, default_value = "10M")]
     pub(super) bitrate: String,
-    /// Frames a second that the scene draws, if nobody holds it up
+    /// Frames per second of the scene, if nothing blocks it
     #[arg(long, default_value_t = 60.5)]
     pub(super) scene_fps: f64,
-    /// How often each is measured
+    /// Repetitions of each measurement
     #[arg(long, default_value_t = 5)]
     repetitions: u32,
-    /// How long each measurement takes
-    #[arg(long = "for", value_name = "TIME", default_value = "4s", value_parser = lasting::seconds)]
+    /// Duration of each measurement
+    #[arg(long = "for", value_name = "TIME", default_value = "4s", value_parser = durations::seconds)]
     seconds: f64,
-    /// One short repetition: shows that it works
+    /// Smoke test: one short repetition
     #[arg(long, conflicts_with_all = ["repetitions", "seconds"])]
     quick: bool,
 }
 
-/// Measurements that are repeated and take turns.
+/// Repeated, interleaved measurements.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Turns {
     pub(super) repetitions: u32,
     pub(super) seconds: f64,
-    /// Whether it is the short version.
+    /// Whether it is a quick run.
     pub(super) quick: bool,
 }
 
 impl Turns {
-    /// As they were asked for; a quick run has one of `short` seconds.
+    /// From the options; a quick run has one repetition of `short` seconds.
     ///
     /// # Errors
     /// A number is out of range.
-    pub(super) fn new(asked: &Asked, short: f64) -> Result<Turns> {
-        let Asked {
+    pub(super) fn new(options: &ComparisonOptions, short: f64) -> Result<Turns> {
+        let ComparisonOptions {
             repetitions,
             seconds,
             quick,
             ..
-        } = *asked;
+        } = *options;
         ensure!(
             repetitions >= 1,
             WrongUsage::new("--repetitions must be at least 1")

@@ -25,7 +25,7 @@ pub(super) const LEAST_WHOLE: f64 = 0.99;
 /// Presses below which their median is chance (a guess).
 const FEWEST_PRESSES: usize = 10;
 
-/// Of its frames a second, those that the scene must draw for what is counted in seconds to be
+/// Of its frames per second, those that the scene must draw for what is counted in seconds to be
 /// judged (a guess): fewer frames take less of everything.
 const LEAST_DRAWN: f64 = 0.9;
 
@@ -260,7 +260,7 @@ mod tests {
         assert!(judged(withheld).ends_with("not judged: frames are missing"));
     }
 
-    /// A report of 10 s at 60 frames a second, of which the scene drew so many and so many came
+    /// A report of 10 s at 60 frames per second, of which the scene drew so many and so many came
     /// whole, while others used so much.
     fn report(drawn: usize, whole: usize, other_cores: f64) -> Report {
         let setting = Setting {

@@ -1,14 +1,15 @@
-//! `openuvr bench web`: a browser and video players on our encode, and what they cost the player.
+//! `openuvr bench web`: a browser and video players on our encode, and the observer overhead for the player.
 //!
-//! A real Chromium without a window plays the scene. Its page is looked at from outside its own script: which
-//! picture was handed to the compositor says the bar code in its pixels, and when, the browser's clock, which
-//! is this machine's. Presses are made in the browser and heard by an X client on the host's display. Then
-//! the native player is measured alone and while others watch, by the reader that all benches share. All of
-//! them share one machine's processors: what a browser on another machine would not take, it takes here.
+//! A real, headless Chromium plays the scene. Its page is observed from outside its script: the bar
+//! code in a picture's pixels identifies the picture handed to the compositor, and the browser's
+//! clock, which is this machine's, gives the time. Key presses are made in the browser and received
+//! by an X client on the host's display. Then the native player is measured alone and with
+//! observers, by the reader that all benches share. All of them share one machine's processors, so
+//! a browser takes CPU time here that it would not take on another machine.
 
-mod company;
 mod figures;
 mod goals;
+mod observers;
 mod page;
 mod players;
 mod print;
@@ -23,44 +24,45 @@ use openuvr_proto::units::Bitrate;
 use openuvr_terminal::usage::WrongUsage;
 use serde::Serialize;
 
-use self::company::Beside;
 use self::figures::{Browser, Run};
 use self::goals::Goals;
+use self::observers::Beside;
 pub(super) use self::page::show;
 use self::players::Player;
-use super::clicks::{Ear, Lateness};
-use super::head::{Head, keep};
+use super::clicks::{ClickRecorder, Lateness};
+use super::heading::{Heading, write_json};
 use super::reader::Sighting;
-use super::rig::{Browsed, Rig, Setup};
-use super::turns::{Asked, Turns};
+use super::rig::{BrowserSetup, Rig, Setup};
+use super::turns::{ComparisonOptions, Turns};
 use super::verdict::Verdict;
 use crate::chromium;
 use crate::pair::TemporaryDir;
 use crate::sound::{CLIENT_SINK, HOST_SINK, SoundServer};
 
-/// Measure a browser and video players on our encode, and what they cost the player.
+/// Measure a browser and video players on our encode, and the observer overhead.
 ///
-/// Of a browser that plays: drawn to handed to the compositor, and where that time goes by stage; frames a
-/// second that were decoded and handed over, and the longest freeze; from a press in the page to the
-/// application; sound against the picture (with PulseAudio). Directly, and over emulated links that take 2 ms
-/// each way and lose 1 % and 5 % in each direction. Of our own client: drawn to visible alone, and while a
-/// browser, one video player, several, or one that reads nothing watch; what each further one takes of the
-/// host. Of ffplay and GStreamer: drawn to visible. Needs Chromium and ffmpeg; without them it says so and measures nothing.
+/// Of a browser that plays: drawn to handed to the compositor, and that time by stage; frames per
+/// second decoded and handed over, and the longest freeze; from a press in the page to the
+/// application; sound against the picture (with PulseAudio). Directly, and over emulated links with
+/// a delay of 2 ms each way and a loss of 1 % and 5 % in each direction. Of our own client: drawn
+/// to visible alone, and with observers: a browser, one video player, several, or one that stopped
+/// reading; and the host's cost per observer. Of ffplay and GStreamer: drawn to visible. Needs
+/// Chromium and ffmpeg; without them it is skipped with a message.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
 #[command(mut_arg("repetitions", |arg| arg.default_value("3")))]
 #[command(mut_arg("seconds", |arg| arg.default_value("8s")))]
 pub(crate) struct Args {
     #[command(flatten)]
-    asked: Asked,
-    /// What to measure
+    options: ComparisonOptions,
+    /// Parts to measure
     #[arg(
         long,
         value_enum,
         value_delimiter = ',',
         default_value = "browser,beside,players"
     )]
-    parts: Vec<Part>,
+    parts: Vec<Section>,
     /// Key presses in each run of the browser
     #[arg(long, default_value_t = 60)]
     presses: u32,
@@ -70,16 +72,16 @@ pub(crate) struct Args {
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-enum Part {
+enum Section {
     /// A browser that plays
     Browser,
-    /// Our own client, while others watch
+    /// Our own client, with observers
     Beside,
     /// ffplay and GStreamer
     Players,
 }
 
-/// What lies between host and browser: a name, and the share that it loses in each direction.
+/// The link between host and browser: a name, and its loss in each direction.
 type Link = (&'static str, Option<f64>);
 const LINKS: [Link; 3] = [
     ("direct", None),
@@ -87,7 +89,7 @@ const LINKS: [Link; 3] = [
     ("5 % lost", Some(0.05)),
 ];
 
-/// Late as in the case `loss` of `bench peers` and `bench link`, which loses 1 %.
+/// Delay as in the case `loss` of `bench peers` and `bench link`, which loses 1 %.
 fn losing(loss: f64) -> Impairment {
     Impairment {
         delay: Duration::from_millis(2),
@@ -96,33 +98,33 @@ fn losing(loss: f64) -> Impairment {
     }
 }
 
-/// What is kept.
+/// The JSON output.
 #[derive(Debug, Serialize)]
-struct Found {
+struct Output {
     #[serde(flatten)]
-    head: Head,
+    head: Heading,
     /// The browser's version.
     version: String,
     goals: Goals,
-    /// The browser, by what lies between.
+    /// The browser, by link.
     browsers: Vec<Browser>,
-    /// Our own client, by who watches.
+    /// Our own client, by observers.
     beside: Vec<Beside>,
     players: Vec<Player>,
     verdicts: Vec<Verdict>,
 }
 
-/// What is kept where nothing can be measured.
+/// The JSON output of a skipped run.
 #[derive(Debug, Serialize)]
-struct Skipped {
+struct SkippedOutput {
     skipped: String,
     quick: bool,
 }
 
 /// Measures, prints, writes.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let turns = Turns::new(&args.asked, 2.5)?;
-    let bitrate: Bitrate = args.asked.bitrate.parse()?;
+    let turns = Turns::new(&args.options, 2.5)?;
+    let bitrate: Bitrate = args.options.bitrate.parse()?;
     ensure!(
         bitrate.0 >= 100_000,
         WrongUsage::new("--bitrate must be at least 100K")
@@ -142,41 +144,41 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             let left = args
                 .out
                 .as_ref()
-                .map(|out| keep(out, "web.json", &Skipped { skipped, quick }));
+                .map(|out| write_json(out, "web.json", &SkippedOutput { skipped, quick }));
             return left.unwrap_or(Ok(()));
         }
     };
     let bench = Bench {
         args,
         program,
-        setup: turns.setup(args.asked.size, args.asked.scene_fps),
+        setup: turns.setup(args.options.size, args.options.scene_fps),
         turns,
         stop: &stop,
     };
-    let asked = |part| args.parts.contains(&part);
+    let is_selected = |part| args.parts.contains(&part);
     let mut runs: [Vec<Run>; LINKS.len()] = Default::default();
-    let mut beside = company::ways();
+    let mut beside = observers::ways();
     for repetition in 1..=turns.repetitions {
         for ((name, loss), runs) in LINKS.iter().zip(&mut runs) {
-            if asked(Part::Browser) {
-                bench.say(repetition, &format!("a browser plays, {name}"));
+            if is_selected(Section::Browser) {
+                bench.log_progress(repetition, &format!("a browser plays, {name}"));
                 runs.push(bench.browse(loss.map(losing))?);
             }
         }
         for way in &mut beside {
-            if asked(Part::Beside) {
-                bench.say(repetition, &format!("our client, {}", way.name()));
+            if is_selected(Section::Beside) {
+                bench.log_progress(repetition, &format!("our client, {}", way.name()));
                 way.measure(&bench)?;
             }
         }
     }
     let mut players = Vec::new();
-    if asked(Part::Players) {
+    if is_selected(Section::Players) {
         players = players::measure(&bench)?;
     }
     let streams = beside.iter().flat_map(|way| way.streams());
-    let mut head = Head::new(
-        &args.asked,
+    let mut head = Heading::new(
+        &args.options,
         turns,
         streams.chain(players.iter().map(Player::stream)),
     );
@@ -186,24 +188,27 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         .iter()
         .zip(&runs)
         .filter_map(|((name, _), runs)| Browser::of(name, runs));
-    let mut found = Found {
+    let mut found = Output {
         head,
         version: chromium::version(program).unwrap_or_default(),
         goals: Goals::default(),
         browsers: browsers.collect(),
-        beside: beside.iter().filter_map(company::Way::figures).collect(),
+        beside: beside
+            .iter()
+            .filter_map(observers::ObserverCase::figures)
+            .collect(),
         players,
         verdicts: Vec::new(),
     };
     found.verdicts = goals::verdicts(&found);
     print::print(&found);
     if let Some(folder) = &args.out {
-        keep(folder, "web.json", &found)?;
+        write_json(folder, "web.json", &found)?;
     }
     Ok(())
 }
 
-/// What all measurements share.
+/// Shared state of all measurements.
 struct Bench<'a> {
     args: &'a Args,
     program: &'static str,
@@ -213,36 +218,36 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn say(&self, repetition: u32, what: &str) {
+    fn log_progress(&self, repetition: u32, what: &str) {
         let all = self.turns.repetitions;
         eprintln!("bench web: {repetition}/{all} {what}");
     }
 
-    /// Frames a second that the host may send.
+    /// Frames per second of the host.
     fn fps(&self) -> f64 {
-        self.args.asked.scene_fps.floor().max(1.0)
+        self.args.options.scene_fps.floor().max(1.0)
     }
 
-    /// Has a browser play once.
+    /// Measures a browser once.
     fn browse(&self, impaired: Option<Impairment>) -> Result<Run> {
         let dir = TemporaryDir::new()?;
-        // Without a sound server the rest is measured all the same.
+        // Without a sound server everything else is measured.
         let server = SoundServer::start(dir.path()).inspect_err(|why| {
             eprintln!("bench web: without sound: {why:#}");
         });
         let server = server.ok();
         let sound = server.as_ref().map(SoundServer::address);
-        let ears =
-            sound.map(|server| [HOST_SINK, CLIENT_SINK].map(|sink| Ear::start(server, sink)));
+        let ears = sound
+            .map(|server| [HOST_SINK, CLIENT_SINK].map(|sink| ClickRecorder::start(server, sink)));
         let mut rig = Rig::start(self.setup, self.stop)?;
         if let Some(server) = sound {
             rig.click(server, HOST_SINK);
         }
-        let browsing = rig.browse(&Browsed {
+        let browsing = rig.browse(&BrowserSetup {
             browser: self.program,
             impaired: impaired.as_ref(),
             fps: self.fps(),
-            bitrate: &self.args.asked.bitrate,
+            bitrate: &self.args.options.bitrate,
             seconds: self.turns.seconds,
             presses: if self.turns.quick {
                 5
@@ -255,7 +260,7 @@ impl Bench<'_> {
         let seen: &[Sighting] = &browsing.sightings;
         let lateness = ears.map(|ears| -> Result<Lateness> {
             let [host, client] = ears;
-            let (host, client) = (host?.heard(), client?.heard());
+            let (host, client) = (host?.clicks(), client?.clicks());
             Ok(Lateness::of(&host, &client, seen, browsing.window))
         });
         let lateness = lateness.transpose()?;

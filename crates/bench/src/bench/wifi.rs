@@ -1,5 +1,5 @@
-//! What `openuvr lab wifi --paper` found, in the report: its table, and what became of the figures of
-//! the Unity Render Streaming study.
+//! The results of `openuvr lab wifi --paper` in the report: its table, and the verdicts on the
+//! figures of the Unity Render Streaming study.
 
 use serde_json::Value;
 
@@ -7,11 +7,11 @@ use super::data::{Data, list, number, words};
 use super::html::{escaped, section, table};
 use super::mark::{Claim, Mark};
 
-/// The runs and seconds of each that the paper had.
+/// The paper's number of runs and their duration in seconds.
 const RUNS: f64 = 10.0;
 const SECONDS: f64 = 10.0;
 
-/// What the study claims, in the paper's order.
+/// The study's claims, in the paper's order.
 pub(super) const CLAIMS: [Claim; 5] = [
     (
         "Unity Render Streaming fig. 19",
@@ -47,21 +47,21 @@ pub(super) const CLAIMS: [Claim; 5] = [
 
 const COMMAND: &str = "lab wifi --paper";
 
-/// Why what was run is too little, if it is.
+/// Why the runs are insufficient, if they are.
 fn too_little(data: &Data) -> Option<&'static str> {
     let enough = |at: &str, least: f64| number(&data.wifi, at).is_some_and(|is| is >= least);
     (!enough("/runs", RUNS) || !enough("/seconds", SECONDS))
-        .then_some("fewer or shorter runs than the paper's decide nothing")
+        .then_some("fewer or shorter runs than the paper's: no verdict")
 }
 
 fn decided(data: &Data, mark: Mark, why: String) -> (Mark, String) {
     match too_little(data) {
-        Some(doubt) => (Mark::Undecided, format!("{why}; {doubt}")),
+        Some(doubt) => (Mark::Inconclusive, format!("{why}; {doubt}")),
         None => (mark, why),
     }
 }
 
-/// Whether the rows of a place are within their tolerances.
+/// Whether the rows of a section are within their tolerances.
 fn judge(data: &Data, place: &str) -> Option<(Mark, String)> {
     let rows = list(&data.wifi, "/paper/rows").iter();
     let rows: Vec<&Value> = rows.filter(|row| words(row, "/place") == place).collect();
@@ -77,8 +77,8 @@ fn judge(data: &Data, place: &str) -> Option<(Mark, String)> {
     let mark = match rows.len() {
         0 => return None,
         all if all == inside => Mark::Reproduced,
-        _ if inside == 0 => Mark::Refuted,
-        _ => Mark::Undecided,
+        _ if inside == 0 => Mark::NotReproduced,
+        _ => Mark::Inconclusive,
     };
     let unit = rows.first().map_or("", |row| words(row, "/unit"));
     let why = format!(
@@ -91,7 +91,7 @@ fn judge(data: &Data, place: &str) -> Option<(Mark, String)> {
     Some(decided(data, mark, why))
 }
 
-/// The airtime's rise, which its own other figures do not allow.
+/// The airtime's rise, which contradicts the paper's other figures.
 fn airtime(data: &Data) -> Option<(Mark, String)> {
     let rows = list(&data.wifi, "/paper/contradictions").iter();
     let of = |what: &str| {
@@ -102,11 +102,11 @@ fn airtime(data: &Data) -> Option<(Mark, String)> {
     let low = of("airtime both ways, 30 frames/s")?;
     let high = of("airtime both ways, 90 frames/s")?;
     let (rises, by) = (high > low, high / low);
-    // The paper's rises by 2.2; half of that would be in doubt.
+    // The paper's airtime rises by a factor of 2.2; half of that would be inconclusive.
     let mark = match (rises, by) {
         (true, 1.8..) => Mark::Reproduced,
-        (true, 1.5..) => Mark::Undecided,
-        _ => Mark::Refuted,
+        (true, 1.5..) => Mark::Inconclusive,
+        _ => Mark::NotReproduced,
     };
     let why = format!(
         "{low:.1} % and {high:.1} %, both ways together: {by:.2} times as much, not 2.2 times; packets in \
@@ -115,7 +115,7 @@ fn airtime(data: &Data) -> Option<(Mark, String)> {
     Some(decided(data, mark, why))
 }
 
-/// The part of the page about it.
+/// The page's section.
 pub(super) fn show(data: &Data, page: &mut String) {
     let rows = list(&data.wifi, "/paper/rows");
     if rows.is_empty() {
@@ -136,8 +136,8 @@ pub(super) fn show(data: &Data, page: &mut String) {
     let heads = ["place", "what", "the paper", "our model", "apart"];
     page.push_str(&table(&heads, cells));
     page.push_str(
-        "<p>From <code>openuvr lab wifi --paper</code>, whose own page has the plots and what does \
-         not fit together in the paper.</p>",
+        "<p>From <code>openuvr lab wifi --paper</code>; its page has the plots and the \
+         contradictions in the paper.</p>",
     );
 }
 
@@ -178,15 +178,15 @@ mod tests {
     #[test]
     fn figures_are_judged_by_their_rows() {
         assert_eq!(mark(&study(10, 1.21), "fig. 19"), Mark::Reproduced);
-        assert_eq!(mark(&study(10, 1.5), "fig. 19"), Mark::Undecided);
-        assert_eq!(mark(&study(2, 1.21), "fig. 19"), Mark::Undecided);
+        assert_eq!(mark(&study(10, 1.5), "fig. 19"), Mark::Inconclusive);
+        assert_eq!(mark(&study(2, 1.21), "fig. 19"), Mark::Inconclusive);
         assert_eq!(mark(&study(10, 1.21), "fig. 22"), Mark::NotMeasured);
-        assert_eq!(mark(&study(10, 1.21), "section 8.2.1"), Mark::Refuted);
+        assert_eq!(mark(&study(10, 1.21), "section 8.2.1"), Mark::NotReproduced);
         assert_eq!(mark(&Data::default(), "section 8.2.1"), Mark::NotMeasured);
     }
 
     #[test]
-    fn who_has_not_run_it_is_told_the_command() {
+    fn a_missing_run_names_its_command() {
         let all = figures::all(&Data::default());
         let of = |figure: &&figures::Figure| CLAIMS.iter().any(|claim| claim.0 == figure.name);
         let wifi = all.iter().filter(of);

@@ -1,4 +1,4 @@
-//! Child processes that never outlive us.
+//! Child processes that never outlive this process.
 
 mod sys;
 
@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use openuvr_runtime::clock;
 
-/// A running child in a process group of its own; ended, with all it started, when dropped.
+/// A running child in its own process group; stopped with its descendants when dropped.
 #[derive(Debug)]
 pub(crate) struct Child {
     name: &'static str,
@@ -21,17 +21,17 @@ pub(crate) struct Child {
     log: Option<PathBuf>,
 }
 
-/// How long a child may take to end in an orderly way before it is killed.
+/// Timeout of an orderly end before a child is killed.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 impl Child {
-    /// Starts `command`; `name` is what messages call it. With a `log`, its standard error goes
-    /// there, else it is ours.
+    /// Starts `command`; `name` is its name in messages. With a `log`, its standard error goes
+    /// there, otherwise to ours.
     pub(crate) fn start(name: &'static str, command: Command, log: Option<&Path>) -> Result<Child> {
         Child::start_with(name, command, log, Stdio::null())
     }
 
-    /// The same for one that reads: [`stdin`](Self::stdin) and [`stdout`](Self::stdout) are pipes.
+    /// The same with pipes as [`stdin`](Self::stdin) and [`stdout`](Self::stdout).
     pub(crate) fn start_piped(
         name: &'static str,
         mut command: Command,
@@ -66,7 +66,7 @@ impl Child {
         })
     }
 
-    /// What messages call it.
+    /// Its name in messages.
     pub(crate) fn name(&self) -> &'static str {
         self.name
     }
@@ -76,17 +76,17 @@ impl Child {
         self.process.id()
     }
 
-    /// Its standard input, if that is piped; only once.
+    /// Takes its standard input, if piped.
     pub(crate) fn stdin(&mut self) -> Option<std::process::ChildStdin> {
         self.process.stdin.take()
     }
 
-    /// Its standard output, if that is piped; only once.
+    /// Takes its standard output, if piped.
     pub(crate) fn stdout(&mut self) -> Option<std::process::ChildStdout> {
         self.process.stdout.take()
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.process.try_wait().ok().flatten()
     }
@@ -105,8 +105,8 @@ impl Child {
         }
     }
 
-    /// What stands behind these words in the last line of its log that has them.
-    pub(crate) fn said(&self, words: &str) -> Option<String> {
+    /// The text after `words` in the last line of its log that contains them.
+    pub(crate) fn log_value(&self, words: &str) -> Option<String> {
         let text = self.log_so_far();
         let mut lines = text.lines().rev();
         lines.find_map(|line| Some(line.split_once(words)?.1.trim().to_owned()))
@@ -130,7 +130,7 @@ impl Child {
             .collect()
     }
 
-    /// Asks it to end, waits, and kills what is left of its group.
+    /// Sends SIGTERM to its group, waits, and kills the remaining processes.
     pub(crate) fn stop(&mut self) {
         let Some(group) = self.pid() else { return };
         if self.ended().is_none() {
@@ -141,13 +141,13 @@ impl Child {
         let _ = self.process.wait();
     }
 
-    /// The same, but asks it alone: it passes the signal on to those that it started, which would
-    /// take a second one for impatience.
+    /// The same, but signals only the child: it forwards the signal to its own children, which
+    /// would take a second one as a forced stop.
     pub(crate) fn stop_by_itself(&mut self) {
         self.stop_within(TIMEOUT);
     }
 
-    /// The same, for one that has more to clear away.
+    /// The same with another timeout.
     pub(crate) fn stop_within(&mut self, timeout: Duration) {
         if let (None, Some(process)) = (self.ended(), self.pid()) {
             let _ = kill_process(process, Signal::TERM);

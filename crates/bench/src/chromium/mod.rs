@@ -1,4 +1,4 @@
-//! A Chromium that shows a host's page, usually without a window, and what it says of the pictures.
+//! A Chromium, usually headless, that shows a host's page, and its observations of the pictures.
 
 pub(crate) mod protocol;
 mod trace;
@@ -19,16 +19,16 @@ use serde_json::{Value, json};
 use self::protocol::DevTools;
 pub(crate) use self::protocol::{Tab, program, version};
 pub(crate) use self::trace::Slices;
-pub(crate) use self::watch::{Decoded, Handed, Statistics, Watched};
+pub(crate) use self::watch::{ComposedPicture, Decoded, PageObservations, Statistics};
 use crate::child::Child;
 
-/// How long something that the browser is to do is waited for: on a busy machine it starts in 10 s (guess).
+/// Timeout of browser operations: on a busy machine it starts in 10 s (guess).
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What is to be installed where there is none.
+/// The package to install.
 pub(crate) const PACKAGE: &str = "chromium";
 
-/// In place of a sound server.
+/// A nonexistent sound server.
 const SILENT: &str = "unix:/nonexistent";
 
 /// A running browser. It ends when dropped.
@@ -37,21 +37,21 @@ pub(crate) struct Browser {
     process: Child,
 }
 
-/// What a page is opened with.
+/// Parameters of a page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Page<'a> {
-    /// The host's address, as it says it.
+    /// The host's URL, as printed by the host.
     pub(crate) url: &'a str,
     pub(crate) pin: &'a str,
-    /// What stands behind it, such as `?role=watch`.
+    /// The URL's query, such as `?role=watch`.
     pub(crate) query: &'a str,
     /// The UDP port of an emulated link, which carries the media in place of the host's own.
     pub(crate) link: Option<u16>,
 }
 
 impl Browser {
-    /// Starts the program with an empty profile and its log in `folder`, which is made. It plays its sound
-    /// into the sink of the sound server at `sound`; `None`: into none.
+    /// Starts the program with an empty profile and its log in `folder`, which is created. Audio
+    /// goes to the sink of the sound server at `sound`; `None`: nowhere.
     pub(crate) fn start(
         program: &str,
         folder: &Path,
@@ -68,8 +68,8 @@ impl Browser {
         Browser::spawn(command, folder)
     }
 
-    /// The same without sound, and with a window that fills `display`, which is of this `size` and has no window manager;
-    /// `more` are further words of its command line.
+    /// The same without sound, and with a window that fills `display`, which is of this `size` and
+    /// has no window manager; `more` are further arguments.
     pub(crate) fn start_shown(
         program: &str,
         folder: &Path,
@@ -77,7 +77,7 @@ impl Browser {
         size: Size,
         more: &str,
     ) -> Result<Browser> {
-        // A window as large as the display Chromium 156 makes smaller by a pixel, and the picture with it.
+        // Chromium 156 shrinks a window as large as the display, and the picture, by a pixel.
         let (width, height) = (size.width + 1, size.height + 1);
         let more = format!("--kiosk --window-position=0,0 --window-size={width},{height} {more}");
         let mut command = protocol::command_with(program, folder, &more);
@@ -93,8 +93,8 @@ impl Browser {
             .with_context(|| format!("can't make the directory {}", folder.display()))?;
         command.env_remove("WAYLAND_DISPLAY");
         let mut process = Child::start_piped("browser", command, &folder.join("sh.log"))?;
-        let commands = process.stdin().context("the browser reads nothing")?;
-        let answers = process.stdout().context("the browser says nothing")?;
+        let commands = process.stdin().context("the browser has no input pipe")?;
+        let answers = process.stdout().context("the browser has no output pipe")?;
         Ok(Browser {
             tools: DevTools::new(commands, answers, TIMEOUT),
             process,
@@ -111,7 +111,7 @@ impl Browser {
         self.process.check()
     }
 
-    /// An empty page.
+    /// Opens an empty page.
     pub(crate) fn blank(&mut self) -> Result<Tab> {
         let tab = self.tools.open("about:blank").map_err(|e| anyhow!(e))?;
         let counted = self
@@ -139,11 +139,11 @@ impl Browser {
         let url = format!("{}{}", page.url, page.query);
         call("Page.navigate", &json!({ "url": url }))?;
         let shown = self.tools.log_in(&tab, page.pin);
-        shown.map_err(|e| anyhow!("the page shows no picture: {e}"))?;
+        shown.map_err(|e| anyhow!("no picture on the page: {e}"))?;
         Ok(tab)
     }
 
-    /// A script's value.
+    /// Runs a script and returns its value.
     pub(crate) fn run(&mut self, tab: &Tab, script: &str) -> Result<Value> {
         self.tools.run(tab, script).map_err(|e| anyhow!(e))
     }
@@ -153,95 +153,97 @@ impl Browser {
         self.tools.until(tab, script).map_err(|e| anyhow!(e))
     }
 
-    /// Waits until the person at the page plays.
-    pub(crate) fn until_it_plays(&mut self, tab: &Tab) -> Result<()> {
+    /// Waits until the page has the player's role.
+    pub(crate) fn wait_until_playing(&mut self, tab: &Tab) -> Result<()> {
         self.until(
             tab,
             "document.querySelector('#state').textContent === 'you play'",
         )
     }
 
-    /// How many frames of video it has decoded; `None`: it does not say.
+    /// Number of decoded video frames; `None`: not reported.
     pub(crate) fn decoded(&mut self, tab: &Tab) -> Result<Option<Decoded>> {
         let video = self.run(tab, "statisticsOf('video')")?;
         Ok(Decoded::of(&video))
     }
 
-    /// Presses the space bar, or lets it go.
+    /// Presses or releases the space bar.
     pub(crate) fn space(&mut self, tab: &Tab, down: bool) -> Result<()> {
         let done = self.tools.key(tab, "Space", " ", down);
         done.map_err(|e| anyhow!(e))
     }
 
-    /// What the whole tab looks like now, a PNG.
+    /// A screenshot of the whole tab, a PNG.
     pub(crate) fn screenshot(&mut self, tab: &Tab) -> Result<Vec<u8>> {
-        let asked = json!({ "format": "png" });
-        let taken = self.tools.call(Some(tab), "Page.captureScreenshot", &asked);
+        let requested = json!({ "format": "png" });
+        let taken = self
+            .tools
+            .call(Some(tab), "Page.captureScreenshot", &requested);
         let taken = taken.map_err(|e| anyhow!(e))?;
         bytes_of(&taken["data"])
     }
 
-    /// The picture that the page shows now, as large as it arrived, a PNG.
+    /// The page's current picture in its received size, a PNG.
     pub(crate) fn picture(&mut self, tab: &Tab) -> Result<Vec<u8>> {
         let taken = self.run(tab, watch::PICTURE)?;
         bytes_of(&taken)
     }
 
-    /// When the page's clock, `performance.now()`, was 0: on this machine's clock, which it also counts by.
+    /// The time of 0 of the page's clock, `performance.now()`, on this machine's clock, which both use.
     ///
     /// # Errors
-    /// It says a time that can't be, so that nothing could be compared.
+    /// The browser reports an impossible time, so that no comparison is possible.
     pub(crate) fn page_began(&mut self, tab: &Tab) -> Result<Instant> {
-        let asked = self
+        let requested = self
             .tools
             .call(Some(tab), "Performance.getMetrics", &json!({}));
-        let all = asked.map_err(|e| anyhow!(e))?;
+        let all = requested.map_err(|e| anyhow!(e))?;
         let metrics = all["metrics"]
             .as_array()
-            .context("the browser counts nothing")?;
+            .context("the browser reports no metrics")?;
         let found = metrics
             .iter()
             .find(|metric| metric["name"] == "NavigationStart");
         let began = found.and_then(|metric| metric["value"].as_f64());
-        let began = watch::instant(began.context("the browser does not say when the page began")?);
+        let began = watch::instant(began.context("the browser does not report the page's start")?);
         let before = clock::now();
         let now = self.run(tab, "performance.now()")?.as_f64();
         let now = watch::later(began, now.context("the page has no clock")?);
         anyhow::ensure!(
-            watch::lies_between(now, before, clock::now()),
-            "the page's clock is not this machine's: its {now:?} is not behind {before:?}"
+            watch::is_between(now, before, clock::now()),
+            "the page's clock is not this machine's: its {now:?} is not after {before:?}"
         );
         Ok(began)
     }
 
-    /// Begins to trace itself.
-    pub(crate) fn begin_trace(&mut self) -> Result<()> {
-        trace::begin(&mut self.tools).map_err(|e| anyhow!(e))
+    /// Starts the browser's trace.
+    pub(crate) fn start_trace(&mut self) -> Result<()> {
+        trace::start(&mut self.tools).map_err(|e| anyhow!(e))
     }
 
-    /// What it has traced since.
-    pub(crate) fn end_trace(&mut self) -> Result<Slices> {
-        trace::end(&mut self.tools).map_err(|e| anyhow!(e))
+    /// Stops the trace and returns it.
+    pub(crate) fn stop_trace(&mut self) -> Result<Slices> {
+        trace::stop(&mut self.tools).map_err(|e| anyhow!(e))
     }
 
-    /// Begins to look at the pictures.
+    /// Starts to observe the pictures.
     pub(crate) fn watch(&mut self, tab: &Tab) -> Result<()> {
         self.run(tab, "watchPictures()").map(|_| ())
     }
 
-    /// What was seen since [`Browser::watch`].
-    pub(crate) fn watched(&mut self, tab: &Tab) -> Result<Watched> {
+    /// The observations since [`Browser::watch`].
+    pub(crate) fn watched(&mut self, tab: &Tab) -> Result<PageObservations> {
         let began = self.page_began(tab)?;
         let all = self.run(tab, "({ ...watched, peers: null })")?;
         let [video, audio] = ["video", "audio"].map(|kind| format!("statisticsOf('{kind}')"));
         let (video, audio) = (self.run(tab, &video)?, self.run(tab, &audio)?);
-        Watched::of(began, &all, &video, &audio)
+        PageObservations::of(began, &all, &video, &audio)
     }
 }
 
-/// What the browser wrote as base64.
+/// Decodes base64 from the browser.
 fn bytes_of(text: &Value) -> Result<Vec<u8>> {
-    let text = text.as_str().context("the browser took no picture")?;
+    let text = text.as_str().context("no picture from the browser")?;
     let bytes = BASE64.decode(text);
     bytes.context("the browser's picture is no base64")
 }

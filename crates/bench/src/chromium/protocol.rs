@@ -11,28 +11,28 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// Names of the program, the first that there is.
+/// Names of the program, in order of preference.
 const PROGRAMS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
 /// No window.
 const HIDDEN: &str = "--headless=new";
 
-/// No GPU, nothing in the background; WebGL by software (SwiftShader). Its sandbox is off, since it does not start for root with it:
-/// only for pages of one's own host.
+/// No GPU, nothing in the background; WebGL in software (SwiftShader). The sandbox is off, since
+/// Chromium does not start as root with it: only for pages of one's own host.
 const ARGUMENTS: &str = "--no-sandbox --disable-gpu --disable-quic --no-first-run \
     --disable-background-networking --disable-component-update --disable-sync --disable-extensions \
     --autoplay-policy=no-user-gesture-required --ignore-certificate-errors --window-size=1280,900 \
     --use-angle=swiftshader --remote-debugging-pipe";
 
-/// Messages that wait to be looked at; those beyond hold the browser up.
+/// Capacity of the message queue; the browser blocks beyond it.
 const WAITING: usize = 4096;
 
-/// The program, if it is installed.
+/// The installed program, if any.
 pub(crate) fn program() -> Option<&'static str> {
     PROGRAMS.into_iter().find(|name| version(name).is_some())
 }
 
-/// What it says of its version.
+/// Its version.
 pub(crate) fn version(program: &str) -> Option<String> {
     let mut command = Command::new(program);
     let said = command
@@ -41,20 +41,20 @@ pub(crate) fn version(program: &str) -> Option<String> {
         .output()
         .ok()?;
     let text = String::from_utf8_lossy(&said.stdout);
-    // Who built it, and on what, is left out.
+    // Drop the builder and the platform.
     let version = text.split(" built").next().unwrap_or_default();
     said.status.success().then(|| version.trim().to_owned())
 }
 
-/// How it is started with an empty profile in `folder`: it reads commands from its standard input, and
-/// answers on its standard output.
+/// The command to start it with an empty profile in `folder`: it reads commands from its standard
+/// input, and answers on its standard output.
 pub(crate) fn command(program: &str, folder: &Path) -> Command {
     command_with(program, folder, HIDDEN)
 }
 
-/// The same with other arguments in place of the one that has no window shown; the last of two that contradict counts.
+/// The same with other arguments in place of the headless one; the last of two conflicting ones wins.
 pub(crate) fn command_with(program: &str, folder: &Path, more: &str) -> Command {
-    // It reads from descriptor 3 and writes to 4; paths may contain anything, so that they are words.
+    // The browser reads from descriptor 3 and writes to 4; paths are passed as arguments, since they may contain any character.
     let line = format!(
         "exec {program} --user-data-dir=\"$1\" {ARGUMENTS} {more} about:blank 3<&0 4>&1 0</dev/null 1>\"$2\" 2>&1"
     );
@@ -64,11 +64,11 @@ pub(crate) fn command_with(program: &str, folder: &Path, more: &str) -> Command 
     command
 }
 
-/// The same, which takes only certificates with this public key, a SHA-256 in base64, beside those that the system trusts:
-/// as after one question of its person.
+/// The same, but also accepts certificates with this public key (a SHA-256 in base64), as if its
+/// user had accepted the certificate once.
 #[allow(
     dead_code,
-    reason = "only the portal's tests have a certificate of their own"
+    reason = "only the portal's tests use their own certificate"
 )]
 pub(crate) fn command_trusting(program: &str, folder: &Path, public_key: &str) -> Command {
     let all = command(program, folder);
@@ -88,17 +88,17 @@ pub(crate) struct Tab {
     session: String,
 }
 
-/// A browser that is driven.
+/// A remote-controlled browser.
 pub(crate) struct DevTools<W> {
     commands: W,
     messages: Receiver<Value>,
     next: u64,
-    /// How long something is waited for.
+    /// Timeout of each operation.
     timeout: Duration,
 }
 
 impl<W: Write> DevTools<W> {
-    /// What is written goes to the browser, what is read comes from it.
+    /// `commands` writes to the browser, `answers` reads from it.
     pub(crate) fn new(
         commands: W,
         answers: impl Read + Send + 'static,
@@ -122,12 +122,12 @@ impl<W: Write> DevTools<W> {
         }
     }
 
-    /// A new tab at this address.
+    /// Opens a tab at this address.
     pub(crate) fn open(&mut self, url: &str) -> Result<Tab, String> {
         self.create(&json!({ "url": url }))
     }
 
-    /// A window of its own, so that what is open goes on being shown.
+    /// Opens a window, so that the other tabs stay visible.
     #[allow(dead_code, reason = "only the portal's tests open windows")]
     pub(crate) fn open_window(&mut self, url: &str) -> Result<Tab, String> {
         self.create(&json!({ "url": url, "newWindow": true }))
@@ -148,7 +148,7 @@ impl<W: Write> DevTools<W> {
         self.call(None, "Target.closeTarget", &which).map(|_| ())
     }
 
-    /// Does something and waits for its result.
+    /// Calls a method and waits for its result.
     pub(crate) fn call(
         &mut self,
         tab: Option<&Tab>,
@@ -164,7 +164,7 @@ impl<W: Write> DevTools<W> {
         let mut line = command.to_string().into_bytes();
         line.push(0);
         let sent = self.commands.write_all(&line);
-        sent.map_err(|error| format!("{method}: the browser has gone: {error}"))?;
+        sent.map_err(|error| format!("{method}: the browser has ended: {error}"))?;
         let until = Instant::now() + self.timeout;
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -179,21 +179,21 @@ impl<W: Write> DevTools<W> {
         }
     }
 
-    /// Waits for the next event with this name, and what it says.
+    /// Waits for the next event with this name; returns its parameters.
     #[allow(dead_code, reason = "only the benches wait for events")]
     pub(crate) fn event(&mut self, name: &str) -> Result<Value, String> {
         let until = Instant::now() + self.timeout;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let message = self.messages.recv_timeout(left);
-            let message = message.map_err(|error| format!("no {name} came: {error}"))?;
+            let message = message.map_err(|error| format!("no event {name}: {error}"))?;
             if message["method"] == name {
                 return Ok(message["params"].clone());
             }
         }
     }
 
-    /// The value of a script's last expression; of a promise what it brings.
+    /// The value of a script's last expression; promises are awaited.
     pub(crate) fn run(&mut self, tab: &Tab, script: &str) -> Result<Value, String> {
         let params = json!({
             "expression": script, "awaitPromise": true, "returnByValue": true, "userGesture": true,
@@ -205,7 +205,7 @@ impl<W: Write> DevTools<W> {
         }
     }
 
-    /// Waits until a script's value is true. A page that is not there yet is waited for, too.
+    /// Waits until a script's value is true, also while the page is still loading.
     pub(crate) fn until(&mut self, tab: &Tab, script: &str) -> Result<(), String> {
         let until = Instant::now() + self.timeout;
         loop {
@@ -215,9 +215,7 @@ impl<W: Write> DevTools<W> {
             }
             if Instant::now() > until {
                 let page = self.run(tab, "document.body.innerText");
-                return Err(format!(
-                    "it did not come: {script}: {last:?}; the page: {page:?}"
-                ));
+                return Err(format!("timeout: {script}: {last:?}; the page: {page:?}"));
             }
             std::thread::sleep(Duration::from_millis(20));
         }

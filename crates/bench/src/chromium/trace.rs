@@ -1,4 +1,4 @@
-//! Where a browser's own time goes: what it traces of itself
+//! A browser's own use of time, from its trace
 //! (<https://chromedevtools.github.io/devtools-protocol/tot/Tracing/>), by the names of Chromium 156.
 
 use std::io::Write;
@@ -12,8 +12,9 @@ use super::protocol::DevTools;
 /// The categories of the events below.
 const CATEGORIES: [&str; 4] = ["webrtc", "media", "cc", "viz"];
 
-/// The events whose durations are counted: a picture is decoded; given to the display's compositor, without a GPU as RGB;
-/// the page itself is composed, which a video does not need; all is drawn, without a GPU by the processor.
+/// The counted events: a picture is decoded; given to the display's compositor (converted to RGB
+/// without a GPU); the page itself is composed, which a video does not need; everything is drawn
+/// (by the CPU without a GPU).
 const NAMES: [&str; 4] = [
     "VideoReceiver2::Decode",
     "VideoFrameSubmitter::SubmitFrame",
@@ -21,26 +22,26 @@ const NAMES: [&str; 4] = [
     "Display::DrawAndSwap",
 ];
 
-/// How long each took that was looked for, ms.
+/// Durations of each counted event, ms.
 pub(crate) type Slices = Vec<(&'static str, Vec<f64>)>;
 
-/// How much of a trace comes in one answer, bytes (a guess).
+/// Size of one read of the trace, bytes (a guess).
 const PIECE: u32 = 1 << 20;
 
-pub(super) fn begin(tools: &mut DevTools<impl Write>) -> Result<(), String> {
-    let asked = json!({
+pub(super) fn start(tools: &mut DevTools<impl Write>) -> Result<(), String> {
+    let requested = json!({
         "transferMode": "ReturnAsStream", "traceConfig": { "includedCategories": CATEGORIES },
     });
-    tools.call(None, "Tracing.start", &asked).map(|_| ())
+    tools.call(None, "Tracing.start", &requested).map(|_| ())
 }
 
-pub(super) fn end(tools: &mut DevTools<impl Write>) -> Result<Slices, String> {
+pub(super) fn stop(tools: &mut DevTools<impl Write>) -> Result<Slices, String> {
     tools.call(None, "Tracing.end", &json!({}))?;
     let complete = tools.event("Tracing.tracingComplete")?;
-    let asked = json!({ "handle": complete["stream"], "size": PIECE });
+    let requested = json!({ "handle": complete["stream"], "size": PIECE });
     let mut text = Vec::new();
     loop {
-        let piece = tools.call(None, "IO.read", &asked)?;
+        let piece = tools.call(None, "IO.read", &requested)?;
         let data = piece["data"].as_str().unwrap_or_default();
         match piece["base64Encoded"].as_bool() {
             Some(true) => text.extend(BASE64.decode(data).map_err(|error| error.to_string())?),
@@ -55,7 +56,7 @@ pub(super) fn end(tools: &mut DevTools<impl Write>) -> Result<Slices, String> {
     Ok(slices(&trace))
 }
 
-/// Of a trace in the form of <https://perfetto.dev/docs/getting-started/other-formats>.
+/// Parses a trace in the format of <https://perfetto.dev/docs/getting-started/other-formats>.
 fn slices(trace: &Value) -> Slices {
     let events = trace["traceEvents"].as_array();
     let of = |name: &'static str| {

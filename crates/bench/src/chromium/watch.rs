@@ -1,14 +1,14 @@
-//! What a page was seen to do: times on this machine's clock.
+//! Observations of a page, with times on this machine's clock.
 
 use anyhow::{Context as _, Result};
 use openuvr_proto::time::Instant;
 use serde::Serialize;
 use serde_json::Value;
 
-/// The reader of the bar code, which the gateway's tests have as well.
+/// The bar code reader, shared with the gateway's tests.
 pub(super) const BARCODE: &str = include_str!("../../../gateway/tests/chromium/barcode.js");
 
-/// What is put into the page before its own script.
+/// The script injected before the page's own.
 pub(super) const WATCH: &str = include_str!("../../assets/watch.js");
 
 /// The picture of the page, a PNG in base64.
@@ -21,21 +21,21 @@ pub(super) const PICTURE: &str = "(() => { \
 
 /// A picture that was handed to the compositor.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Handed {
+pub(crate) struct ComposedPicture {
     /// The frame's number in the bar code.
     pub(crate) frame: u32,
     /// When the application drew it, µs of `CLOCK_MONOTONIC`.
     pub(crate) drawn_us: u64,
-    /// Presses that the application had seen.
+    /// Key presses that the application had received.
     pub(crate) inputs: u16,
     /// When it was handed over (`presentationTime`).
     pub(crate) at: Instant,
-    /// Pictures that the browser had given to its compositor by then (`presentedFrames`): also those whose place
-    /// another one took before the page was told of them.
+    /// Pictures that the browser had given to its compositor by then (`presentedFrames`), including
+    /// those replaced before they were reported to the page.
     pub(crate) presented: u64,
 }
 
-/// Frames that the browser has decoded, and when it counted them, in milliseconds of some clock.
+/// Frames decoded by the browser, and the time of the count, in milliseconds of an arbitrary clock.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Decoded {
     pub(crate) frames: f64,
@@ -43,7 +43,7 @@ pub(crate) struct Decoded {
 }
 
 impl Decoded {
-    /// From the statistics of a stream of video; `None`: there are none.
+    /// From the statistics of a video stream; `None`: there are none.
     pub(super) fn of(video: &Value) -> Option<Decoded> {
         Some(Decoded {
             frames: video["framesDecoded"].as_f64()?,
@@ -51,30 +51,30 @@ impl Decoded {
         })
     }
 
-    /// Frames a second from `before` until this; `None`: no time went by.
+    /// Frames per second from `before` until this; `None`: no time has passed.
     pub(crate) fn rate_since(&self, before: &Decoded) -> Option<f64> {
         let seconds = (self.at_ms - before.at_ms) / 1e3;
         (seconds > 0.0).then(|| (self.frames - before.frames) / seconds)
     }
 }
 
-/// What a page was seen to do.
+/// Observations of a page.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub(crate) struct Watched {
-    /// When the page's clock was 0.
+pub(crate) struct PageObservations {
+    /// The time of 0 of the page's clock.
     pub(crate) began: Instant,
-    /// Each frame once, in the order in which they came.
-    pub(crate) pictures: Vec<Handed>,
-    /// Of each press, when the browser made the event, and when the page got it.
+    /// Each frame once, in order of arrival.
+    pub(crate) pictures: Vec<ComposedPicture>,
+    /// For each press, the browser's event time, and its arrival at the page.
     pub(crate) keys: Vec<[Instant; 2]>,
-    /// Pictures whose bar code could not be read.
+    /// Pictures with an unreadable bar code.
     pub(crate) unreadable: u64,
-    /// Pictures whose place another one had taken before they could be read.
+    /// Pictures replaced before they could be read.
     pub(crate) replaced: u64,
     pub(crate) statistics: Statistics,
 }
 
-/// What the browser says of the streams that it receives (W3C, "Identifiers for WebRTC's Statistics API").
+/// The browser's statistics of the streams that it receives (W3C, "Identifiers for WebRTC's Statistics API").
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct Statistics {
     pub(crate) decoded: u64,
@@ -83,13 +83,13 @@ pub(crate) struct Statistics {
     pub(crate) retransmitted: u64,
     pub(crate) nacks: u64,
     pub(crate) key_frames_asked: u64,
-    /// Its own count of freezes: longer than three usual times between frames, or 150 ms more than that.
+    /// Its own count of freezes: longer than three mean frame intervals, or than one plus 150 ms.
     pub(crate) freezes: u64,
     pub(crate) decode_ms: f64,
     pub(crate) jitter_buffer_ms: f64,
-    /// Sample frames of sound that it made up, without those that are silent by intent.
+    /// Concealed audio samples, without silent concealment.
     pub(crate) concealed: u64,
-    /// Times that it had to, and what it played in all.
+    /// Concealment events, and total samples.
     pub(crate) concealments: u64,
     pub(crate) samples: u64,
 }
@@ -100,28 +100,33 @@ pub(super) fn instant(seconds: f64) -> Instant {
     Instant((seconds * 1e9) as i64)
 }
 
-/// So many milliseconds later.
+/// `ms` milliseconds later.
 pub(super) fn later(began: Instant, ms: f64) -> Instant {
     Instant(began.0 + (ms * 1e6) as i64)
 }
 
-/// What a page's clock may be coarser and earlier by: 100 µs, where it is not isolated, and what
-/// NavigationStart is rounded by.
+/// Tolerance of a page's clock: 100 µs of resolution if it is not isolated, and the rounding of
+/// NavigationStart.
 const COARSE_NS: i64 = 200_000;
 
-pub(super) fn lies_between(at: Instant, before: Instant, after: Instant) -> bool {
+pub(super) fn is_between(at: Instant, before: Instant, after: Instant) -> bool {
     (before.0 - COARSE_NS..=after.0 + COARSE_NS).contains(&at.0)
 }
 
-impl Watched {
-    /// From what the page's script collected, and its statistics, which are null where there are none.
-    pub(super) fn of(began: Instant, all: &Value, video: &Value, audio: &Value) -> Result<Watched> {
+impl PageObservations {
+    /// From the collected data of the page's script, and its statistics, which may be null.
+    pub(super) fn of(
+        began: Instant,
+        all: &Value,
+        video: &Value,
+        audio: &Value,
+    ) -> Result<PageObservations> {
         let list = |name: &str| {
             let found = all[name].as_array();
             found.with_context(|| format!("the page has no list of {name}"))
         };
         let pictures = list("pictures")?.iter().filter_map(|picture| {
-            Some(Handed {
+            Some(ComposedPicture {
                 frame: u32::try_from(picture[0].as_u64()?).ok()?,
                 drawn_us: picture[1].as_u64()?,
                 inputs: u16::try_from(picture[2].as_u64()?).ok()?,
@@ -133,11 +138,11 @@ impl Watched {
             let at = |place: usize| Some(later(began, key[place].as_f64()?));
             Some([at(0)?, at(1)?])
         });
-        let mut pictures: Vec<Handed> = pictures.collect();
+        let mut pictures: Vec<ComposedPicture> = pictures.collect();
         pictures.sort_by_key(|picture| picture.at);
-        // A picture that stands still comes again, sharper each time: it was seen when it came first.
+        // A still picture is sent repeatedly, with increasing quality: the first time counts.
         pictures.dedup_by_key(|picture| picture.frame);
-        Ok(Watched {
+        Ok(PageObservations {
             began,
             keys: keys.collect(),
             unreadable: all["unreadable"].as_u64().unwrap_or(0),
@@ -178,10 +183,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_page_collected_is_put_on_our_clock() {
+    fn the_pages_data_is_converted_to_our_clock() {
         let began = instant(100.0);
         let all = json!({
-            // Reading one took longer than the next.
+            // Reading the first took longer than the second.
             "pictures": [[8, 1_016_000, 1, 32.5, null, 2], [7, 1_000_000, 0, 16.25, 15.0, 1],
                 [8, 1_016_000, 1, 48.75, null, 3]],
             "keys": [[10.0, 10.5], ["no number", 1]],
@@ -190,7 +195,7 @@ mod tests {
         let video = json!({"framesDecoded": 10, "totalDecodeTime": 0.02, "packetsLost": -1,
             "pliCount": 1, "firCount": 1, "jitterBufferDelay": 1.0, "jitterBufferEmittedCount": 100});
         let audio = json!({"concealedSamples": 960, "silentConcealedSamples": 480});
-        let watched = Watched::of(began, &all, &video, &audio).unwrap();
+        let watched = PageObservations::of(began, &all, &video, &audio).unwrap();
         let frames: Vec<u32> = watched
             .pictures
             .iter()
@@ -211,7 +216,8 @@ mod tests {
             (-1, 2)
         );
         assert_eq!(statistics.concealed, 480);
-        let none = Watched::of(began, &json!({"pictures": []}), &Value::Null, &Value::Null);
+        let none =
+            PageObservations::of(began, &json!({"pictures": []}), &Value::Null, &Value::Null);
         assert!(none.is_err(), "no list of keys");
     }
 
@@ -228,9 +234,9 @@ mod tests {
     #[test]
     fn a_clock_that_is_not_ours_is_noticed() {
         let at = |ms: i64| Instant(ms * 1_000_000);
-        assert!(lies_between(at(5), at(4), at(6)));
-        assert!(lies_between(Instant(3_900_000), at(4), at(6)));
-        assert!(!lies_between(at(3), at(4), at(6)));
-        assert!(!lies_between(at(7), at(4), at(6)));
+        assert!(is_between(at(5), at(4), at(6)));
+        assert!(is_between(Instant(3_900_000), at(4), at(6)));
+        assert!(!is_between(at(3), at(4), at(6)));
+        assert!(!is_between(at(7), at(4), at(6)));
     }
 }

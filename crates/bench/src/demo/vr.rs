@@ -1,8 +1,9 @@
-//! `openuvr demo --vr`: a room in virtual reality, and a head that turns.
+//! `openuvr demo --vr`: a virtual room, and a turning head.
 //!
-//! The room is `openuvr-bench room` on `openuvr xr`, which need no display server. What the client's window shows
-//! is read from its pixels: the bar code in each eye's picture says where the eye looked that it was drawn for,
-//! and the head's way is known, so that no clock but this machine's is needed to say how late it is.
+//! The room is `openuvr-bench room` on `openuvr xr`, which needs no display server. The bar code in
+//! each eye's picture encodes the direction for which it was drawn. It is read from the pixels of
+//! the client's window, and the head's motion is known, so the latency follows from this machine's
+//! clock alone.
 
 mod eyes;
 mod head;
@@ -23,29 +24,29 @@ use crate::pair::{self, Host, TemporaryDir};
 use crate::picture_match::Shot;
 use crate::programs::own;
 use crate::screen::Screen;
-use eyes::Eyes;
-use head::Head;
+use eyes::EyeReader;
+use head::SimulatedHead;
 use table::Handed;
 
-/// Frames a second: most headsets' rate.
+/// Frames per second: the rate of most headsets.
 const FPS: f64 = 90.0;
 
 /// Both eyes' pictures, side by side, of the size that the runtime recommends.
 const WINDOW: Size = Size::new(1280, 640);
 
-/// How long the first picture may take: programs start, a PIN is used, shaders are compiled.
-const BEGINS_WITHIN: Duration = Duration::from_secs(30);
+/// Timeout of the first picture: programs start, pairing happens, shaders are compiled.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What is too few pictures to say anything of.
+/// Minimum number of pictures for a verdict.
 const FEWEST: usize = 10;
 
-/// Runs it; success only if both eyes' pictures came with the codes of where the head had turned to.
+/// Runs it; succeeds only if both eyes' pictures have the codes of the head's poses.
 pub(super) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     // Dropped in reverse order: the display last.
     let (client_virtual, display) = client_display(args, WINDOW)?;
     let dir = TemporaryDir::new()?;
     let csv = dir.path().join("host.csv");
-    let eyes = Eyes::start(&display)?;
+    let eyes = EyeReader::start(&display)?;
     let room = own("room")?;
     let words = [
         room.get_program().to_string_lossy().into_owned(),
@@ -70,19 +71,19 @@ pub(super) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         more_client: &[],
     })?;
     let client = player::start(&host, &display, &dir.path().join("client"))?;
-    let head = Head::start(client.clone())?;
+    let head = SimulatedHead::start(client.clone())?;
     let place = match client_virtual {
         Some(_) => format!("the virtual display {display}"),
         None => format!("a window on {display}"),
     };
-    eprintln!("demo: a room in virtual reality, shown in {place}; Ctrl-C ends it");
+    eprintln!("demo: a virtual room, shown in {place}; Ctrl-C to stop");
     let mut handed = Vec::new();
     let mut whole = 0_u32;
     let mut begun = None;
     let (began, last) = (clock::now(), lasting(args));
     while !stop.load(Ordering::Relaxed) {
         host.child.check()?;
-        for shown in player::told(&client, Duration::from_millis(100))? {
+        for shown in player::frame_reports(&client, Duration::from_millis(100))? {
             whole += u32::from(shown.whole && begun.is_some());
             handed.extend(Handed::from(&shown, &head));
         }
@@ -92,14 +93,14 @@ pub(super) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         }
         match begun {
             Some(begun) if last.is_some_and(|last| now.since(begun) >= last) => break,
-            None if now.since(began) > BEGINS_WITHIN => {
-                bail!("no picture with the codes of both eyes came: see what the host says above")
+            None if now.since(began) > START_TIMEOUT => {
+                bail!("no picture with the codes of both eyes: see the host's messages above")
             }
             _ => {}
         }
     }
     let Some(begun) = begun else {
-        bail!("it was ended before the first picture");
+        bail!("interrupted before the first picture");
     };
     let lasted = clock::now().since(begun).as_secs_f64().max(0.001);
     let seen = eyes.seen()?;
@@ -113,11 +114,11 @@ pub(super) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     host.child.stop_by_itself();
 
     println!(
-        "demo: {:.1} frames/s displayed whole",
+        "demo: {:.1} complete frames/s displayed",
         f64::from(whole) / lasted
     );
-    let right = table::tell(&seen, &handed, way);
-    let record = std::fs::read_to_string(&csv).context("the host left no record")?;
+    let right = table::print(&seen, &handed, way);
+    let record = std::fs::read_to_string(&csv).context("the host wrote no record")?;
     let times: Vec<_> = seen.iter().map(|seen| seen.at).collect();
     for step in eyes_steps(&record, &times)? {
         let (name, ms) = (format!("{} -> {}", step.from, step.to), step.ms);
@@ -128,12 +129,9 @@ pub(super) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         );
     }
     if eyes.unreadable() > 0 {
-        println!(
-            "demo: {} times the codes could not be read",
-            eyes.unreadable()
-        );
+        println!("demo: {} unreadable codes", eyes.unreadable());
     }
-    println!("demo: what the client showed: {}", picture.display());
+    println!("demo: the client's picture: {}", picture.display());
     if seen.len() < FEWEST {
         println!("demo: FAILED: only {} pictures became visible", seen.len());
     }

@@ -1,4 +1,4 @@
-//! `openuvr demo --web`: a browser in the client's place.
+//! `openuvr demo --web`: a browser in place of the client.
 
 use std::io::Cursor;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,17 +14,17 @@ use openuvr_runtime::clock;
 
 use super::{ALIKE, Args, Sound, start_app, watch, write_png};
 use crate::bench::{Frames, Sighting, Summary, captured_to_submitted};
-use crate::chromium::{self, Browser, Page, Tab, Watched};
+use crate::chromium::{self, Browser, Page, PageObservations, Tab};
 use crate::pair::{self, Host, TemporaryDir};
 use crate::picture_match::{History, Shot, psnr};
 use crate::screen::Screen;
 use crate::sound::{CLIENT_SINK, HOST_SINK, sound_words};
 
-/// How long it is looked for a picture of the page that is the host's.
-const COMPARED_FOR: Duration = Duration::from_secs(5);
+/// Timeout of the search for a matching picture.
+const COMPARE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Runs the demo; success only if the page showed what the host's display shows. Where there is no browser of
-/// ours, nothing is judged.
+/// Runs the demo; succeeds only if the page's picture matches the host's display. Without our own
+/// browser nothing is judged.
 pub(super) fn run(
     args: &Args,
     at: SocketAddr,
@@ -35,7 +35,7 @@ pub(super) fn run(
         0 => SocketAddr::new(at.ip(), pair::free_port()?),
         _ => at,
     };
-    // Dropped in reverse order: the sound server outlives who plays.
+    // Dropped in reverse order: the sound server outlives its clients.
     let dir = TemporaryDir::new()?;
     let mut sound = (args.sound)
         .then(|| Sound::start(dir.path(), &args.out, args.app.is_none()))
@@ -74,7 +74,7 @@ pub(super) fn run(
         return Ok(ExitCode::SUCCESS);
     };
     println!(
-        "demo: Chromium opens {url}, with the PIN {}; Ctrl-C ends it",
+        "demo: Chromium opens {url}, with the PIN {}; Ctrl-C to stop",
         host.pin
     );
     let played = server.as_deref().map(|server| (server, CLIENT_SINK));
@@ -85,7 +85,7 @@ pub(super) fn run(
         query: "",
         link: None,
     })?;
-    browser.until_it_plays(&tab)?;
+    browser.wait_until_playing(&tab)?;
     browser.watch(&tab)?;
     let begun = clock::now();
     watch(args, stop, &mut app, &mut || {
@@ -108,14 +108,14 @@ pub(super) fn run(
     host.child.stop_by_itself();
     app.stop();
 
-    let record = std::fs::read_to_string(&csv).context("the host left no record")?;
-    let sightings = tell(&watched, window, &record)?;
+    let record = std::fs::read_to_string(&csv).context("the host wrote no record")?;
+    let sightings = print_latency(&watched, window, &record)?;
     println!(
         "demo: the page: {}; the host's display: {}",
         page.display(),
         there.display()
     );
-    let heard = match &sound {
+    let received = match &sound {
         Some(sound) => sound.summarise(&sightings, window)?,
         None => true,
     };
@@ -125,18 +125,18 @@ pub(super) fn run(
             "demo: the page's picture {} the host's: {likeness:.1} dB",
             if alike { "matches" } else { "differs from" }
         ),
-        None => println!("demo: the page showed no picture of the size of the host's"),
+        None => println!("demo: no picture of the host's size on the page"),
     }
     if !alike {
-        println!("demo: FAILED: the page's picture is not the host's (25 dB are needed)");
+        println!("demo: FAILED: the page's picture differs from the host's (25 dB required)");
     }
-    Ok(match alike && heard {
+    Ok(match alike && received {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
 }
 
-/// Where this machine reaches a host that listens at `at`.
+/// The address by which this machine reaches a host that listens at `at`.
 fn reached(at: SocketAddr) -> SocketAddr {
     match at.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => (Ipv4Addr::LOCALHOST, at.port()).into(),
@@ -145,25 +145,29 @@ fn reached(at: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Says how a person opens the page.
+/// Prints how to open the page.
 fn invite(url: &str, pin: &str, own_browser: bool) {
     if !own_browser {
         println!(
-            "demo: there is no Chromium here ({} brings it)",
+            "demo: Chromium is not installed (install {})",
             chromium::PACKAGE
         );
     }
     println!("demo: open {url} in a browser and type the PIN {pin}");
     println!(
-        "demo: it asks about the certificate once, which the host has made itself: compare the \
-         fingerprint with the one above; Ctrl-C ends the demo"
+        "demo: the browser asks once about the host's self-signed certificate: compare the \
+         fingerprint with the one above; Ctrl-C to stop"
     );
 }
 
-/// Tells how late the pictures were; those whose bar code could be read.
-fn tell(watched: &Watched, window: [Instant; 2], record: &str) -> Result<Vec<Sighting>> {
+/// Prints the latency of the pictures; returns those with a readable bar code.
+fn print_latency(
+    watched: &PageObservations,
+    window: [Instant; 2],
+    record: &str,
+) -> Result<Vec<Sighting>> {
     let seconds = window[1].since(window[0]).as_secs_f64().max(0.001);
-    let told = |what: &str, spans: &[f64]| {
+    let print = |what: &str, spans: &[f64]| {
         if let Some(s) = Summary::of(spans) {
             println!(
                 "demo: {what} p50 {:.1} ms, p99 {:.1} ms, of {} frames",
@@ -181,21 +185,21 @@ fn tell(watched: &Watched, window: [Instant; 2], record: &str) -> Result<Vec<Sig
         let Frames { drawn, visible, .. } = Frames::of(sightings.iter().map(|s| s.frame));
         println!("demo: {visible} of {drawn} frames were handed to the compositor");
         let spans: Vec<f64> = sightings.iter().map(Sighting::latency_ms).collect();
-        told("drawn -> handed to the compositor", &spans);
+        print("drawn -> handed to the compositor", &spans);
     }
     let spans = captured_to_submitted(record, watched.began, window)?;
     println!(
         "demo: {:.1} frames/s were handed over",
         spans.len() as f64 / seconds
     );
-    told("captured -> handed to the compositor", &spans);
+    print("captured -> handed to the compositor", &spans);
     Ok(sightings)
 }
 
-/// The best likeness of a picture of the page with one of the host's display, dB.
+/// The best PSNR of a picture of the page against one of the host's display, dB.
 fn compare(browser: &mut Browser, tab: &Tab, display: &str) -> Result<Option<f64>> {
     let history = History::start(display, None)?;
-    let until = clock::now() + COMPARED_FOR;
+    let until = clock::now() + COMPARE_TIMEOUT;
     let mut best: Option<f64> = None;
     while clock::now() < until && best.is_none_or(|best| best < ALIKE) {
         clock::sleep_until(clock::now() + Duration::from_millis(150));
@@ -210,7 +214,7 @@ fn compare(browser: &mut Browser, tab: &Tab, display: &str) -> Result<Option<f64
     Ok(best)
 }
 
-/// A PNG of a browser: red, green, blue and perhaps alpha, 8 bits each.
+/// Decodes a browser's PNG: RGB or RGBA, 8 bits each.
 fn decoded(bytes: &[u8]) -> Result<Shot> {
     let mut reader = png::Decoder::new(Cursor::new(bytes)).read_info()?;
     let mut pixels = vec![
@@ -228,7 +232,7 @@ fn decoded(bytes: &[u8]) -> Result<Shot> {
     let size = Size::new(info.width, info.height);
     ensure!(
         pixels.len() >= size.pixels() * each,
-        "the browser's picture is cut off"
+        "the browser's picture is truncated"
     );
     let bgrx = pixels
         .chunks_exact(each)

@@ -1,4 +1,4 @@
-//! The folder that a study leaves: tables, plots, a page, and the data.
+//! A study's output folder: tables, plots, a page, and the data.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,23 +10,28 @@ use crate::bench::html::{HEAD, escaped, figure, section, table};
 use crate::bench::machine::Machine;
 use crate::bench::plot::{self, Plot};
 
-/// A folder that is being filled, and the page in it.
+/// An output folder in progress, and its page.
 pub(super) struct Folder {
     path: PathBuf,
-    /// The file with all data.
+    /// The name of the data file.
     name: &'static str,
     page: String,
     data: Map<String, Value>,
 }
 
 impl Folder {
-    /// Makes it, if it is not there. Data goes into the file `name`; `said` is what the page begins with.
-    pub(super) fn make(path: &Path, title: &str, name: &'static str, said: &str) -> Result<Folder> {
+    /// Creates it, if it does not exist. Data goes into the file `name`; `said` is the page's introduction.
+    pub(super) fn make(
+        path: &Path,
+        title: &str,
+        name: &'static str,
+        introduction: &str,
+    ) -> Result<Folder> {
         std::fs::create_dir_all(path)
             .with_context(|| format!("can't make the folder {}", path.display()))?;
         let machine = Machine::this();
         let command = std::env::args().collect::<Vec<_>>();
-        // The program's own name, not where it lies on this machine.
+        // The program's name without its path.
         let command = format!("openuvr {}", shown(command.get(1..).unwrap_or_default()));
         let mut page = HEAD.replace("OpenUVR: what was measured", &escaped(title));
         let _ = write!(
@@ -36,7 +41,7 @@ impl Folder {
             escaped(&command),
             env!("CARGO_PKG_VERSION"),
             escaped(&machine.to_string()),
-            escaped(said),
+            escaped(introduction),
         );
         let mut data = Map::new();
         data.insert("study".into(), title.into());
@@ -51,22 +56,22 @@ impl Folder {
         })
     }
 
-    /// A part of the data.
-    pub(super) fn keep(&mut self, name: &str, value: Value) {
+    /// Adds a part of the data.
+    pub(super) fn add_data(&mut self, name: &str, value: Value) {
         self.data.insert(name.into(), value);
     }
 
-    /// A heading on the page.
+    /// Adds a heading to the page.
     pub(super) fn section(&mut self, title: &str) {
         self.page.push_str(&section(title));
     }
 
-    /// A paragraph on the page.
-    pub(super) fn say(&mut self, words: &str) {
+    /// Adds a paragraph to the page.
+    pub(super) fn paragraph(&mut self, words: &str) {
         let _ = write!(self.page, "<p>{}</p>", escaped(words));
     }
 
-    /// A table on the page, and as a file if it has a name.
+    /// Adds a table to the page, and writes it as a file if it has a name.
     pub(super) fn table(
         &mut self,
         name: Option<&str>,
@@ -83,7 +88,7 @@ impl Folder {
         }
     }
 
-    /// A table as a file.
+    /// Writes a table as a CSV file.
     pub(super) fn csv(&self, name: &str, heads: &[&str], rows: &[Vec<String>]) -> Result<()> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         writer.write_record(heads)?;
@@ -93,7 +98,7 @@ impl Folder {
         self.write(name, &writer.into_inner()?)
     }
 
-    /// A plot, on the page and as a file.
+    /// Adds a plot to the page, and writes it as a file.
     pub(super) fn plot(&mut self, name: &str, plot: &impl Plot) -> Result<()> {
         let svg = plot::svg(plot)?;
         self.write(name, svg.as_bytes())?;
@@ -115,7 +120,7 @@ impl Folder {
     }
 }
 
-/// Arguments as they would be typed.
+/// Quotes arguments for a shell.
 fn shown(words: &[String]) -> String {
     let quoted = |word: &String| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,/%:+".contains(c);
@@ -127,7 +132,7 @@ fn shown(words: &[String]) -> String {
     words.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// Prints a table with columns as wide as they need.
+/// Prints a table with fitted column widths.
 pub(super) fn print_table(heads: &[&str], rows: &[Vec<String>]) {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));

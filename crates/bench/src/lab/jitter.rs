@@ -1,7 +1,7 @@
-//! `openuvr lab jitter`: how long a message takes from one thread or actor to another, and what makes
-//! some of them late.
+//! `openuvr lab jitter`: latency of a message from one thread or actor to another, and the causes
+//! of its outliers.
 //!
-//! The probes are programs of `probes/`; what their samples tell is computed in crate `lab`.
+//! The probes are programs of `probes/`; crate `lab` analyses their samples.
 
 mod analyse;
 mod cells;
@@ -26,47 +26,47 @@ use self::conditions::Conditions;
 use self::probe::{Outcome, Probes, Size};
 use self::store::Store;
 
-/// Exit code where a cell was skipped or is not whole.
+/// Exit code if a cell was skipped or is incomplete.
 const INCOMPLETE: u8 = 1;
 
-/// How long a message takes from one thread or actor to another: the SEARIS study of latency jitter.
+/// Measure message latency between threads or actors: the SEARIS study of latency jitter.
 ///
-/// Six ways to hand a message over, each a small program (a probe) that ./dev lab builds: C++ threads,
-/// C++ actors (CAF), Rust threads, Rust tasks (tokio), Java threads, Pekko actors. Three patterns:
-/// ping-pong (one message of each pair on its way), flood (the sender never waits), paced (absolute
-/// deadlines). Four policies of the scheduler, set for every thread of the probe: OTHER, FIFO, RR,
-/// DEADLINE. Six garbage collectors, whose pauses are laid over the samples.
+/// Six runtimes, each with a small program (a probe) that ./dev lab builds: C++ threads, C++ actors
+/// (CAF), Rust threads, Rust tasks (tokio), Java threads, Pekko actors. Three patterns: ping-pong
+/// (one message in flight per pair), flood (the sender never waits), paced (absolute deadlines).
+/// Four scheduling policies, applied to every thread of the probe: OTHER, FIFO, RR, DEADLINE. Six
+/// garbage collectors, with pauses matched to the samples.
 ///
-/// Without a word it measures all 75 cells, such as pthread/ping-pong/other or pekko/flood/rr/cms, in about
-/// half an hour, and prints the tables of the slides beside their figures. Each cell is kept as it ends:
-/// a later run with --only measures some anew and leaves the others, and one with --continue measures
-/// what is missing, so that a study may be done in portions (--for). Real-time cells take the machine
-/// from everything else while they run.
+/// Without options it measures all 75 cells, such as pthread/ping-pong/other or pekko/flood/rr/cms,
+/// in about half an hour, and prints the tables of the slides next to their figures. Each cell is
+/// stored when it ends: a later run with --only repeats some and keeps the others, and one with
+/// --continue measures the missing ones, so that a study can be done in portions (--for). Real-time
+/// cells monopolise the machine while they run.
 ///
-/// --quick takes half of the cells, with 16 000 messages instead of 10 million: each runtime with each
-/// pattern, all cells of the slides, each collector, and each policy for threads. It takes less than a
-/// minute and shows that everything works here; its figures decide nothing.
+/// --quick takes half of the cells, with 16 000 messages instead of 10 million: each runtime with
+/// each pattern, all cells of the slides, each collector, and each policy for threads. It takes
+/// less than a minute and tests that everything works; its figures do not count for verdicts.
 ///
-/// It leaves a folder: a table (cells.csv), the slides' tables, plots (SVG), the data with machine and
-/// command (jitter.json, which `openuvr bench report` reads), and a page (index.html).
+/// It writes a folder: a table (cells.csv), the slides' tables, plots (SVG), the data with machine
+/// and command (jitter.json, which `openuvr bench report` reads), and a page (index.html).
 #[derive(clap::Args, Debug)]
 #[command(after_help = AFTER, args_conflicts_with_subcommands = true)]
 pub(crate) struct JitterArgs {
     #[command(subcommand)]
-    other: Option<Other>,
-    /// Only cells whose name has one of these words in it: pthread,caf or ping-pong/other
+    action: Option<Action>,
+    /// Only cells with one of these words in the name: pthread,caf or ping-pong/other
     #[arg(long, value_name = "WORDS", value_delimiter = ',')]
     only: Vec<String>,
-    /// Half of the cells, or those of --only, and small ones: in less than a minute
+    /// Smoke test in less than a minute: half of the cells, or those of --only, with few messages
     #[arg(long)]
     quick: bool,
-    /// Leave out the cells that the folder has, whole and measured in the same way
+    /// Skip the cells that the folder has, complete and measured by the same command
     #[arg(long = "continue")]
-    go_on: bool,
-    /// Begin no cell after so long: --continue measures the others later
+    keep_going: bool,
+    /// Start no cell after this time: --continue measures the rest later
     #[arg(long = "for", value_name = "TIME", value_parser = script::time)]
     lasting: Option<Duration>,
-    /// Messages of a ping-pong cell, of all pairs together; a flood has a tenth
+    /// Messages of a ping-pong cell, over all pairs; a flood has a tenth
     #[arg(
         long,
         value_name = "N",
@@ -78,44 +78,44 @@ pub(crate) struct JitterArgs {
     #[arg(long, value_name = "N", default_value_t = 16,
         value_parser = clap::value_parser!(u32).range(1..=496))]
     pairs: u32,
-    /// Messages a second of each pair that is paced
+    /// Messages per second of each paced pair
     #[arg(long, value_name = "HZ", default_value_t = 240.0)]
     rate: f64,
-    /// How long a cell is paced
+    /// Duration of a paced cell
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = script::time,
         conflicts_with = "quick")]
     paced_for: Duration,
-    /// A cell that takes longer is given up; what it measured until then is kept
+    /// Timeout of a cell; its samples until then are kept
     #[arg(long, value_name = "TIME", default_value = "300s", value_parser = script::time)]
     limit: Duration,
-    /// Where the probes are (default: the folder "probes" beside this program)
+    /// Folder of the probes (default: the folder "probes" next to this program)
     #[arg(long, value_name = "FOLDER")]
     probes: Option<PathBuf>,
-    /// Where the study goes; made if it is not there
+    /// Output folder; created if it does not exist
     #[arg(long, value_name = "FOLDER", default_value = "jitter-study")]
     out: PathBuf,
 }
 
 #[derive(clap::Subcommand, Debug)]
-enum Other {
+enum Action {
     Analyse(analyse::AnalyseArgs),
 }
 
 const AFTER: &str = "\
 Examples:
-  ./dev lab jitter --quick            builds the probes, and tries every cell
+  ./dev lab jitter --quick            builds the probes, and smoke-tests the cells
   openuvr lab jitter --out study      all cells as in the slides: 16 pairs, 10 million samples
-  openuvr lab jitter --continue --for 2m --out study      a portion of them; then the next
+  openuvr lab jitter --continue --for 2m --out study      a portion of them, then the next
   openuvr lab jitter --only pekko/ping-pong --out study
   openuvr lab jitter --only paced --rate 60 --paced-for 60s
   openuvr lab jitter analyse samples.jitter --log gc.log";
 
-/// Does the study.
+/// Runs the study.
 ///
 /// # Errors
-/// What is impossible or went wrong, in one line.
+/// The failure, in one line.
 pub(super) fn run(args: &JitterArgs) -> Result<ExitCode> {
-    if let Some(Other::Analyse(args)) = &args.other {
+    if let Some(Action::Analyse(args)) = &args.action {
         return analyse::run(args);
     }
     ensure!(
@@ -131,7 +131,7 @@ pub(super) fn run(args: &JitterArgs) -> Result<ExitCode> {
     );
     let mut cells = cells::all();
     let wanted = |name: &str| args.only.is_empty() || args.only.iter().any(|w| name.contains(w));
-    // Who names cells gets them.
+    // Explicitly named cells are measured even with --quick.
     let has = |cell: &Cell| !args.quick || !args.only.is_empty() || cell.is_in_quick();
     cells.retain(|cell| wanted(&cell.to_string()) && has(cell));
     ensure!(
@@ -146,10 +146,10 @@ pub(super) fn run(args: &JitterArgs) -> Result<ExitCode> {
     let mut probes = Probes::find(&folder)?;
     let store = Store::open(&args.out)?;
     let size = size(args);
-    if args.go_on {
+    if args.keep_going {
         let count = cells.len();
         cells.retain(|cell| !store.has(*cell, probes.line(*cell, &size).as_deref()));
-        eprintln!("{} of {count} cells are there already", count - cells.len());
+        eprintln!("{} of {count} cells exist already", count - cells.len());
     }
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let lasting = match args.quick {
@@ -172,7 +172,7 @@ pub(super) fn run(args: &JitterArgs) -> Result<ExitCode> {
         let problem = match probes.run(*cell, &size, &conditions, &stop) {
             Ok(Outcome::Measured(mut measured)) => {
                 measured.quick = args.quick;
-                store.keep(&measured)?;
+                store.save(&measured)?;
                 measured.error
             }
             Ok(Outcome::Skipped(why)) => Some(format!("skipped: {why}")),
@@ -199,7 +199,7 @@ pub(super) fn run(args: &JitterArgs) -> Result<ExitCode> {
     if incomplete.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    eprintln!("the study is not whole:");
+    eprintln!("the study is incomplete:");
     for problem in &incomplete {
         eprintln!("  {problem}");
     }

@@ -1,6 +1,6 @@
-//! `openuvr lab traffic`: what is in a capture of a stream.
+//! `openuvr lab traffic`: analysis of a stream's capture.
 //!
-//! The analysis is in crate `lab`; here are its options, and the folder that it leaves.
+//! The analysis is in crate `lab`; this module has the options and the output folder.
 
 mod compare;
 mod generate;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
 use openuvr_lab::script;
-use openuvr_lab::traffic::join::{Joined, join};
+use openuvr_lab::traffic::join::{JoinedCaptures, join};
 use openuvr_lab::traffic::reader::Window;
 use openuvr_lab::traffic::{Analysis, analyse};
 use openuvr_proto::units::Bitrate;
@@ -25,40 +25,40 @@ use serde_json::json;
 
 use super::folder::Folder;
 
-/// What is in a capture of a stream: RTP, WebRTC, or OpenUVR's own.
+/// Analyse a capture of a stream: RTP, WebRTC, or OpenUVR.
 ///
-/// Reads pcap and pcapng files (Ethernet, Linux cooked, raw IP; 66 bytes of each packet are enough) and
-/// finds each stream and its load, when packets, batches and frames come, losses, reordering, what was
-/// sent again, jitter, assembly delay, and what arrives at once, as sections 5 to 7 of the Unity Render
-/// Streaming study (Casasnovas et al.) do, beside its figures. No keys are needed; what can't be known
-/// without them the page says.
+/// Reads pcap and pcapng files (Ethernet, Linux cooked, raw IP; a snapshot length of 66 bytes
+/// suffices) and finds each stream and its load, the timing of packets, batches and frames, losses,
+/// reordering, retransmissions, jitter, assembly delay, and aggregated arrivals, as in sections 5
+/// to 7 of the Unity Render Streaming study (Casasnovas et al.), next to its figures. No keys are
+/// needed; the page lists the unavailable figures.
 ///
 /// Two files are the captures of both ends, the server's first: the offset and drift between their
-/// clocks are found and taken out, and each packet's delay and fate is told.
+/// clocks are estimated and removed, and each packet's delay and fate is reported.
 ///
-/// Leaves a folder: tables (CSV), plots (SVG), the data with machine and command (traffic.json, which
-/// `openuvr bench report` reads), and a page (index.html). A capture that is broken in its middle is
-/// told up to there, with exit code 1.
+/// Writes a folder: tables (CSV), plots (SVG), the data with machine and command (traffic.json,
+/// which `openuvr bench report` reads), and a page (index.html). A capture that is corrupt in its
+/// middle is analysed up to there, with exit code 1.
 #[derive(clap::Args, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct TrafficArgs {
-    /// The capture; or that of the server and that of the client
+    /// The capture; or the server's and the client's
     #[arg(value_name = "FILE", num_args = 1..=2, required_unless_present = "generate")]
     files: Vec<PathBuf>,
-    /// Where a single capture was made; some figures mean something only there
+    /// Capture point of a single capture; some figures are meaningful only at one end
     #[arg(long, value_name = "END")]
     end: Option<End>,
-    /// Look at the capture from this time on, counted from its first packet
+    /// Start of the analysis, counted from the first packet
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = script::time)]
     from: Duration,
-    /// How much of it (without it, all); with --generate: how long (30s)
+    /// Duration of the analysis (default: all); with --generate: of the capture (default: 30s)
     #[arg(long = "for", value_name = "TIME", value_parser = script::time)]
     lasting: Option<Duration>,
-    /// Make the captures of both ends of the study's traffic over a model of its Wi-Fi, with what is
-    /// true of them: server.pcapng, client.pcapng and truth.json
+    /// Generate the captures of both ends of the study's traffic over a model of its Wi-Fi, with
+    /// the ground truth: server.pcapng, client.pcapng and truth.json
     #[arg(long, conflicts_with_all = ["files", "end", "from"])]
     generate: bool,
-    /// With --generate: frames a second
+    /// With --generate: frames per second
     #[arg(
         long,
         value_name = "NUMBER",
@@ -66,19 +66,19 @@ pub(crate) struct TrafficArgs {
         requires = "generate"
     )]
     fps: f64,
-    /// With --generate: bits of video a second
+    /// With --generate: video bitrate, in bits per second
     #[arg(long, value_name = "BITS", default_value = "50M", value_parser = script::rate,
         requires = "generate")]
     bitrate: Bitrate,
-    /// With --generate: share of the video packets that are lost, and sent again
+    /// With --generate: share of the video packets that are lost and retransmitted
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = script::share,
         requires = "generate")]
     loss: f64,
-    /// With --generate: how far the client's clock is ahead
+    /// With --generate: offset of the client's clock
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = script::time,
         requires = "generate")]
     offset: Duration,
-    /// With --generate: by how many millionths the client's clock is faster
+    /// With --generate: drift of the client's clock, in ppm
     #[arg(
         long,
         value_name = "NUMBER",
@@ -87,7 +87,7 @@ pub(crate) struct TrafficArgs {
         allow_negative_numbers = true
     )]
     drift: f64,
-    /// With --generate: decides sizes, losses and the air
+    /// With --generate: seed of sizes, losses and the channel
     #[arg(
         long,
         value_name = "NUMBER",
@@ -95,7 +95,7 @@ pub(crate) struct TrafficArgs {
         requires = "generate"
     )]
     seed: u64,
-    /// Where it goes; made if it is not there
+    /// Output folder; created if it does not exist
     #[arg(long, value_name = "FOLDER", default_value = "traffic-study")]
     out: PathBuf,
 }
@@ -103,9 +103,9 @@ pub(crate) struct TrafficArgs {
 /// An end of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum End {
-    /// Where the video comes from
+    /// The sender of the video
     Server,
-    /// Where it goes
+    /// The receiver of the video
     Client,
 }
 
@@ -127,31 +127,31 @@ Examples:
   openuvr lab traffic ends/host.pcapng ends/client.pcapng
   openuvr lab traffic --generate --fps 60 --loss 0.1% --out known";
 
-/// Exit code of a capture that was analysed in part.
+/// Exit code of a partly analysed capture.
 const BROKEN: u8 = 1;
 
-/// A capture with what was found in it.
+/// A capture with its analysis.
 struct Capture {
     path: PathBuf,
     end: Option<End>,
     analysis: Analysis,
 }
 
-/// Analyses what was captured, or makes captures.
+/// Analyses or generates captures.
 ///
 /// # Errors
-/// What is impossible or went wrong, in one line.
+/// The failure, in one line.
 pub(super) fn run(args: &TrafficArgs) -> Result<ExitCode> {
     if args.generate {
         return generate::run(args);
     }
     ensure!(
         args.end.is_none() || args.files.len() == 1,
-        WrongUsage::new("--end is for a single capture: of two the first is the server's")
+        WrongUsage::new("--end is for a single capture: with two, the first is the server's")
     );
     ensure!(
         args.lasting.is_none_or(|lasting| !lasting.is_zero()),
-        WrongUsage::new("--for 0s finds nothing: 30s")
+        WrongUsage::new("--for 0s selects nothing; try 30s")
     );
     let window = Window {
         from: nanos(args.from)?,
@@ -163,7 +163,7 @@ pub(super) fn run(args: &TrafficArgs) -> Result<ExitCode> {
     };
     let mut captures = Vec::new();
     for (path, end) in args.files.iter().zip(ends) {
-        // Of the client everything that goes with the server's part is wanted.
+        // Keep all of the client's packets that belong to the server's part.
         let window = match captures.is_empty() {
             true => window,
             false => Window::default(),
@@ -183,7 +183,7 @@ pub(super) fn run(args: &TrafficArgs) -> Result<ExitCode> {
         if let Some(error) = &capture.analysis.ended {
             broken = true;
             let path = capture.path.display();
-            eprintln!("openuvr lab traffic: {path}: {error}; what came before is analysed");
+            eprintln!("openuvr lab traffic: {path}: {error}; the packets before it are analysed");
         }
     }
     Ok(match broken {
@@ -200,8 +200,8 @@ fn open(path: &Path) -> std::io::Result<Box<dyn Read>> {
     Ok(Box::new(BufReader::new(File::open(path)?)))
 }
 
-/// What two captures say together; they are put into the right order.
-fn joined(captures: &mut [Capture], window: Window) -> Result<Option<Joined>> {
+/// Joins two captures, in the order server, client.
+fn joined(captures: &mut [Capture], window: Window) -> Result<Option<JoinedCaptures>> {
     let [server, client] = captures else {
         return Ok(None);
     };
@@ -219,14 +219,14 @@ fn joined(captures: &mut [Capture], window: Window) -> Result<Option<Joined>> {
     Ok(Some(joined))
 }
 
-fn write(captures: &[Capture], joined: Option<&Joined>, out: &Path) -> Result<()> {
+fn write(captures: &[Capture], joined: Option<&JoinedCaptures>, out: &Path) -> Result<()> {
     let names: Vec<String> = captures
         .iter()
         .map(|capture| capture.path.display().to_string())
         .collect();
-    let title = format!("What is in {}", names.join(" and "));
+    let title = format!("Traffic of {}", names.join(" and "));
     let said = "Lines called \"the study\" are the figures of the Unity Render Streaming study (Casasnovas et \
-                al.), for orientation: other programs send otherwise.";
+                al.), for orientation: other programs send differently.";
     let mut folder = Folder::make(out, &title, "traffic.json", said)?;
     for capture in captures {
         if captures.len() > 1 {
@@ -242,14 +242,14 @@ fn write(captures: &[Capture], joined: Option<&Joined>, out: &Path) -> Result<()
     let rows = compare::rows(captures, joined);
     compare::show(&mut folder, captures, &rows)?;
     let all = captures.iter().map(tables::as_json);
-    folder.keep("captures", all.collect());
-    folder.keep("joined", json!(joined));
+    folder.add_data("captures", all.collect());
+    folder.add_data("joined", json!(joined));
     folder.finish()?;
     println!("\nthe analysis is {}", out.join("index.html").display());
     Ok(())
 }
 
-/// The name of a file of one capture: with its end, if there are two.
+/// The name of a capture's file: with its end, if there are two.
 fn file(name: &str, capture: &Capture, is_one_of_two: bool) -> String {
     match capture.end.filter(|_| is_one_of_two) {
         Some(end) => format!("{}-{name}", end.name()),

@@ -1,6 +1,6 @@
-//! `openuvr lab wifi`: what Wi-Fi does to a stream, in a model of it.
+//! `openuvr lab wifi`: effects of Wi-Fi on a stream, in a model.
 //!
-//! The model is in crate `lab`; here are its options, and the folder that a study leaves.
+//! The model is in crate `lab`; this module has the options and the output folder.
 
 mod paper;
 mod quantities;
@@ -21,61 +21,61 @@ use openuvr_terminal::usage::WrongUsage;
 
 use super::folder::Folder;
 
-/// What Wi-Fi does to a stream: an 802.11ax network as a model, a thousand times faster than time.
+/// Simulate streams over Wi-Fi: a model of an 802.11ax network, a thousand times faster than real time.
 ///
-/// One access point and its stations on one channel, nanosecond by nanosecond: channel access with
-/// backoff and four categories, RTS/CTS, packets sent together (A-MPDU) and acknowledged together,
-/// losses and what is sent again. It needs no radio and no privilege; the same seed gives the same
-/// figures on every machine.
+/// One access point and its stations on one channel, with nanosecond resolution: EDCA channel
+/// access with backoff and four access categories, RTS/CTS, A-MPDU aggregation with block
+/// acknowledgements, losses and retransmissions. It needs no radio and no privileges; the same seed
+/// gives the same figures on every machine.
 ///
-/// Four ways to use it:
+/// Four modes:
 ///   --paper        the simulations of the Unity Render Streaming study (Casasnovas et al.,
-///                  figures 19 to 22), beside its own figures
+///                  figures 19 to 22), next to its figures
 ///   WORDS          one network: its delays, airtime and losses
 ///   --vary         a sweep: the same with one word (or two) at several values, with plots
-///   --replay FILE  a capture or table of packets: what would have become of each
+///   --replay FILE  a capture or table of packets: the simulated fate of each
 ///
-/// Each leaves a folder: a table (CSV), plots (SVG), the data with machine and command (wifi.json,
+/// Each writes a folder: a table (CSV), plots (SVG), the data with machine and command (wifi.json,
 /// which `openuvr bench report` reads), and a page (index.html).
 #[derive(clap::Args, Debug)]
 #[command(verbatim_doc_comment, after_help = after_help())]
 pub(crate) struct WifiArgs {
-    /// The network and its traffic: NAME=VALUE, see below; what is not named is as in the study
+    /// The network and its traffic: NAME=VALUE, see below; defaults are those of the study
     #[arg(value_name = "WORDS")]
     words: Vec<String>,
-    /// Do the published study again
+    /// Reproduce the published study
     #[arg(long, conflicts_with_all = ["words", "vary", "replay"])]
     paper: bool,
-    /// One word at several values, separated by commas (or | where values have commas):
-    /// stations=1,2,4. A second one makes a line in the plots of each of its values
+    /// One word at several values, separated by commas (or | if values have commas):
+    /// stations=1,2,4. A second one adds a line per value to the plots
     #[arg(long, value_name = "NAME=VALUES", conflicts_with = "replay")]
     vary: Vec<String>,
     /// Send the packets of a capture (pcap, pcapng) or of a table (CSV: time_ns, bytes, and way,
-    /// station, frame where they are known) instead of modelled ones
+    /// station, frame if known) instead of modelled ones
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
-    /// With --replay: a frame that takes longer than this is late
+    /// With --replay: deadline of a frame
     #[arg(long, value_name = "TIME", default_value = "16.7ms", value_parser = script::time,
         requires = "replay")]
     deadline: Duration,
-    /// How often each case is repeated, with other seeds
+    /// Repetitions of each case, with different seeds
     #[arg(long, value_name = "N", default_value_t = 10)]
     runs: u32,
-    /// How long each run lasts, in the model's time
+    /// Duration of each run, in simulated time
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = script::time)]
     lasting: Duration,
-    /// The first seed; those after it are counted up
+    /// The first seed; further runs use the next ones
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// Where the study goes; made if it is not there
+    /// Output folder; created if it does not exist
     #[arg(long, value_name = "FOLDER", default_value = "wifi-study")]
     out: PathBuf,
 }
 
 fn after_help() -> String {
     format!(
-        "Words (shares: 1% or 0.01; times: 5ms; rates: 20M), with what holds where they are left \
-         out:\n{}\nExamples:\n  \
+        "Words (shares: 1% or 0.01; times: 5ms; rates: 20M), with their \
+         defaults:\n{}\nExamples:\n  \
          openuvr lab wifi --paper --out paper\n  \
          openuvr lab wifi profile=he-su stations=4 per=1% background=20M\n  \
          openuvr lab wifi --vary stations=1,2,3,4,6,8 --vary batches=fit,1 profile=he-su per=1%\n  \
@@ -86,25 +86,25 @@ fn after_help() -> String {
     )
 }
 
-/// What all studies need.
+/// Settings shared by all studies.
 struct RunSettings {
     repetition: Repetition,
     lasting: Nanos,
     stop: Arc<AtomicBool>,
 }
 
-/// Does the study.
+/// Runs the study.
 ///
 /// # Errors
-/// What is impossible or went wrong, in one line.
+/// The failure, in one line.
 pub(super) fn run(args: &WifiArgs) -> Result<ExitCode> {
     ensure!(
         args.runs > 0,
-        WrongUsage::new("--runs 0 finds nothing: at least 1")
+        WrongUsage::new("--runs 0 is too few; at least 1")
     );
     ensure!(
         !args.lasting.is_zero(),
-        WrongUsage::new("--for 0s finds nothing: 10s")
+        WrongUsage::new("--for 0s is too short; try 10s")
     );
     let settings = RunSettings {
         repetition: Repetition {
@@ -125,22 +125,22 @@ pub(super) fn run(args: &WifiArgs) -> Result<ExitCode> {
 }
 
 impl RunSettings {
-    /// The folder of a study of so many runs.
+    /// The output folder of a study.
     fn folder(&self, out: &Path, title: &str) -> Result<Folder> {
         let Repetition { runs, seed } = self.repetition;
         let seconds = self.lasting as f64 / 1e9;
         let said = format!(
-            "{runs} runs of {seconds} s of model time for each case, seeds from {seed} on; ± is the 95 % \
+            "{runs} runs of {seconds} s of simulated time per case, seeds from {seed}; ± is the 95 % \
              confidence interval of the mean."
         );
         let mut folder = Folder::make(out, title, "wifi.json", &said)?;
-        folder.keep("runs", runs.into());
-        folder.keep("seed", seed.into());
-        folder.keep("seconds", seconds.into());
+        folder.add_data("runs", runs.into());
+        folder.add_data("seed", seed.into());
+        folder.add_data("seconds", seconds.into());
         Ok(folder)
     }
 
-    fn goes_on(&self) -> bool {
+    fn keep_going(&self) -> bool {
         !self.stop.load(Ordering::Relaxed)
     }
 }

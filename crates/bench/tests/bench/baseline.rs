@@ -1,4 +1,4 @@
-//! `openuvr-bench host`: each baseline is what the host then uses, and its stream arrives all the same.
+//! `openuvr-bench host`: the host uses each selected baseline, and its stream arrives.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
@@ -13,10 +13,10 @@ use x11rb::wrapper::ConnectionExt as _;
 
 use super::{Folder, has_displays, openuvr_bench};
 
-/// How long anything may take that has to happen.
+/// Timeout of every expectation.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Both sides of the display.
+/// Width and height of the display.
 const SIDE: u16 = 128;
 
 /// The quarters of the display: upper left, upper right, lower left, lower right.
@@ -28,12 +28,12 @@ fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = look() {
             return found;
         }
-        assert!(begun.elapsed() < TIMEOUT, "it did not come: {what}");
+        assert!(begun.elapsed() < TIMEOUT, "timeout: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// Ends with the test.
+/// Killed when dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -43,7 +43,7 @@ impl Drop for Running {
     }
 }
 
-/// A display on which nothing is drawn any more: four quarters of one colour each.
+/// A static display: four quarters of one colour each.
 struct Still {
     _server: Running,
     name: String,
@@ -96,7 +96,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// Of this display; of the test pattern without one.
+    /// Streams this display, or the test pattern without one.
     fn start(name: &str, display: Option<&Still>, baselines: &[&str], more: &[&str]) -> Stream {
         let folder = Folder::new(name);
         let at = |name: &str| folder.0.join(name);
@@ -109,17 +109,17 @@ impl Stream {
             Some(display) => host.args(["--display", &display.name, "--cursor=false"]),
             None => host.args(["--source", "pattern", "--size", "320x240"]),
         };
-        // Nothing is sent for the quality's sake alone.
+        // Without static refinement.
         host.args(["--bind", "127.0.0.1:0", "--top-up=false", "--input", "none"])
             .args(more);
         let mut host = run(host, &at("host"), &at("frames.csv"));
         let errors = host.0.stderr.take().expect("piped");
         let mut lines = BufReader::new(errors).lines().map_while(Result::ok);
-        let said = lines.find(|line| line.contains("openuvr host: streaming"));
-        // What is said later is not waited for by anybody.
+        let message = lines.find(|line| line.contains("openuvr host: streaming"));
+        // Drain later output.
         std::thread::spawn(move || lines.for_each(drop));
-        let said = said.expect("it streams");
-        let mut words = said.split(|c: char| c.is_whitespace() || c == ',');
+        let message = message.expect("it streams");
+        let mut words = message.split(|c: char| c.is_whitespace() || c == ',');
         let address: Option<SocketAddr> = words.find_map(|word| word.parse().ok());
         let address = address.expect("where it is").to_string();
         let mut client = Command::new(openuvr());
@@ -137,7 +137,7 @@ impl Stream {
         }
     }
 
-    /// The values of a column of the host's record so far, a row each.
+    /// The values of a column of the host's record so far, one per row.
     fn column(&self, name: &str) -> Vec<String> {
         let text = std::fs::read_to_string(self.folder.0.join("frames.csv")).unwrap_or_default();
         let mut lines = text.lines();
@@ -150,14 +150,14 @@ impl Stream {
     }
 
     fn whole(&self, count: usize) {
-        eventually("whole frames", || {
+        eventually("complete frames", || {
             let outcomes = self.column("outcome");
             let whole = outcomes.iter().filter(|outcome| *outcome == "whole");
             (whole.count() >= count).then_some(())
         });
     }
 
-    /// What stands in this file of the host's process.
+    /// The contents of this file in `/proc` of the host's process.
     fn process(&self, file: &str) -> String {
         std::fs::read_to_string(format!("/proc/{}/{file}", self.host.0.id())).expect("it runs")
     }
@@ -176,7 +176,7 @@ impl Stream {
             let mut files: Vec<PathBuf> = folder.flatten().map(|file| file.path()).collect();
             files.sort();
             let file = std::fs::File::open(files.last()?).ok()?;
-            // One that is being written can't be read yet.
+            // A picture that is being written can't be read yet.
             let mut reader = png::Decoder::new(BufReader::new(file)).read_info().ok()?;
             let mut pixels = vec![0; reader.output_buffer_size()?];
             let info = reader.next_frame(&mut pixels).ok()?;
@@ -197,7 +197,7 @@ fn openuvr() -> PathBuf {
     Path::new(openuvr_bench().get_program()).with_file_name("openuvr")
 }
 
-/// Starts a host or a client, with a folder and a record of its own.
+/// Starts a host or a client, with its own folder and record.
 fn run(mut command: Command, folder: &Path, csv: &Path) -> Running {
     command
         .args(["--pin", "135790", "--realtime", "off", "--table", "off"])
@@ -205,7 +205,7 @@ fn run(mut command: Command, folder: &Path, csv: &Path) -> Running {
         .arg(folder)
         .arg("--csv")
         .arg(csv)
-        // Nothing of the person who runs the tests.
+        // Without the environment of the user who runs the tests.
         .env_remove("DISPLAY")
         .env_remove("WAYLAND_DISPLAY")
         .env("HOME", "/nonexistent")
@@ -217,7 +217,7 @@ fn run(mut command: Command, folder: &Path, csv: &Path) -> Running {
 }
 
 #[test]
-fn a_polled_display_is_captured_though_it_is_still() {
+fn a_static_display_is_polled() {
     if !has_displays() {
         return;
     }
@@ -228,7 +228,7 @@ fn a_polled_display_is_captured_though_it_is_still() {
         &["capture=poll"],
         &["--fps", "60"],
     );
-    // One that waits for damage captures the first picture, and whole ones that the client needs.
+    // Without polling it would capture only the first picture and requested key frames.
     eventually("a hundred captures of a still display", || {
         let captured: BTreeSet<String> = stream.column("Captured").into_iter().collect();
         (captured.len() >= 100).then_some(())
@@ -254,8 +254,8 @@ fn pictures_of_swscale_arrive_like_ours() {
     let theirs = Stream::start("swscale", Some(&display), &["converter=swscale"], &[]);
     for (stream, loads) in [(&ours, false), (&theirs, true)] {
         for (have, want) in stream.colours().iter().zip(COLOURS) {
-            // 4 of luma and chroma, as between the two conversions, are up to 12 of red (BT.709). Where all
-            // is of one colour, the encoder loses nothing.
+            // A difference of 4 in luma and chroma, as between the two conversions, is up to 12 of
+            // red (BT.709). In flat areas the encoder is lossless.
             let apart = have.iter().zip(want).map(|(a, b)| a.abs_diff(b)).max();
             assert!(
                 apart <= Some(12),
@@ -267,7 +267,7 @@ fn pictures_of_swscale_arrive_like_ours() {
     }
 }
 
-/// Whether the dynamic linker finds any version.
+/// Whether the dynamic linker finds libswscale.
 fn has_swscale() -> bool {
     let known = Command::new("ldconfig").arg("-p").output();
     let known = known.map(|out| String::from_utf8_lossy(&out.stdout).into_owned());
@@ -275,7 +275,7 @@ fn has_swscale() -> bool {
 }
 
 #[test]
-fn a_stream_in_batches_of_single_datagrams_arrives_whole() {
+fn a_stream_in_batches_of_single_datagrams_is_complete() {
     const THREAD: &str = "ouvr-batches";
     let usual = Stream::start("burst", None, &[], &[]);
     usual.whole(1);
@@ -288,9 +288,9 @@ fn a_stream_in_batches_of_single_datagrams_arrives_whole() {
 }
 
 #[test]
-fn what_a_baseline_cannot_do_is_one_line() {
+fn an_impossible_baseline_is_one_error_line() {
     let folder = Folder::new("refused");
-    for (words, said) in [
+    for (words, message) in [
         (
             &["--baseline", "capture=poll", "--source", "pattern"][..],
             "needs --source x11",
@@ -306,7 +306,7 @@ fn what_a_baseline_cannot_do_is_one_line() {
             .expect("it starts");
         let errors = String::from_utf8_lossy(&out.stderr);
         assert!(!out.status.success(), "{errors}");
-        assert!(errors.contains(said), "{errors}");
+        assert!(errors.contains(message), "{errors}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a real host and clients record of their hand-offs, read by `openuvr lab jitter analyse`.
+//! Scheduling latency recorded by a real host and clients, read by `openuvr lab jitter analyse`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use super::{Folder, openuvr_bench};
 
-/// How long anything may take that has to happen.
+/// Timeout of every expectation.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const PIN: &str = "271828";
 
-/// Ends with the test.
+/// Killed when dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -45,13 +45,13 @@ fn openuvr() -> Command {
     Command::new(Path::new(bench.get_program()).with_file_name("openuvr"))
 }
 
-/// What `analyse` says of each file: how many samples it has.
+/// The number of samples of each file, from `analyse`.
 fn analysed(files: &[PathBuf], out: &Path) -> BTreeMap<String, u64> {
     let mut command = openuvr_bench();
     command.args(["lab", "jitter", "analyse"]).args(files);
     let said = command.arg("--out").arg(out).output().expect("it starts");
     let errors = String::from_utf8_lossy(&said.stderr);
-    assert!(said.status.success(), "every file is whole: {errors}");
+    assert!(said.status.success(), "every file is complete: {errors}");
     assert!(out.join("index.html").is_file());
     let count = |path: &PathBuf| {
         let bytes = std::fs::read(path).expect("a file");
@@ -95,7 +95,7 @@ fn rows(csv: &Path) -> Vec<BTreeMap<String, String>> {
 }
 
 #[test]
-fn hand_offs_are_as_many_as_the_frames_that_were_handed() {
+fn wake_ups_match_the_frames() {
     let folder = Folder::new("handoffs");
     let at = |name: &str| folder.0.join(name);
     let port = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
@@ -135,7 +135,7 @@ fn hand_offs_are_as_many_as_the_frames_that_were_handed() {
         client.arg("--config-dir").arg(at(&format!("{name}-keys")));
         client
     };
-    // A PIN is good for one device: the first is known from a stream before.
+    // A PIN is valid for one device: the first one paired in an earlier stream.
     let first = host(&[]);
     let once = client("one", true)
         .args(["--for", "1s"])
@@ -143,13 +143,13 @@ fn hand_offs_are_as_many_as_the_frames_that_were_handed() {
         .status();
     assert!(once.expect("it starts").success());
     drop(first);
-    let [record, hand_offs] = [&csv, &at("host")].map(|path| path.display().to_string());
-    let mut host = host(&["--csv", &record, "--handoffs", &hand_offs]);
+    let [record, latencies] = [&csv, &at("host")].map(|path| path.display().to_string());
+    let mut host = host(&["--csv", &record, "--handoffs", &latencies]);
     let client =
         |name: &str, pin| Running::start(client(name, pin).arg("--handoffs").arg(at(name)));
     let mut one = client("one", false);
-    // Frames of a second rendition, which is made in a thread of its own, for a second client; of a third for one
-    // that had to connect again.
+    // Frames of a secondary rendition, encoded in its own thread, for a second client; of a third
+    // rendition for a client that had to reconnect.
     let further = || {
         Vec::from_iter(
             rows(&csv)
@@ -180,7 +180,7 @@ fn hand_offs_are_as_many_as_the_frames_that_were_handed() {
         of("host-control-timer") > 0 && of("host-to-media") > 0,
         "{counts:?}"
     );
-    // A picture that took the place of another is one hand-off with it.
+    // A picture that replaced another one shares its wake-up.
     let all = further();
     let superseded = all
         .iter()
@@ -188,12 +188,12 @@ fn hand_offs_are_as_many_as_the_frames_that_were_handed() {
         .count();
     let taken = (all.len() - superseded) as u64;
     let handed = of("host-media-to-rendition");
-    // Not in the record: what was handed over before its first frame was asked for, and after its last.
+    // Not in the record: wake-ups before its first requested frame, and after its last.
     assert!(
         handed.abs_diff(taken) <= 10 + taken / 10,
         "{handed} for {taken} frames"
     );
-    // One that hears something before each of its timers is woken by none of them.
+    // A thread with an event before each of its timers is never woken by a timer.
     let timers = ["one", "two"].map(|name| {
         let counts = analysed(&files(&at(name)), &at(&format!("{name}-page")));
         counts["client-media-timer"]
@@ -202,7 +202,7 @@ fn hand_offs_are_as_many_as_the_frames_that_were_handed() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_made_is_one_line() {
+fn an_unusable_folder_is_one_error_line() {
     let folder = Folder::new("handoffs-file");
     let file = folder.0.join("file");
     std::fs::write(&file, "").expect("room");

@@ -1,5 +1,5 @@
 //! The benches as a user starts them: everything is measured, counted and written. Times are not
-//! looked at.
+//! checked.
 #![allow(
     clippy::print_stderr,
     clippy::print_stdout,
@@ -21,7 +21,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// The program, with the other one whose processes it measures.
+/// The program, next to the one that it measures.
 fn openuvr_bench() -> Command {
     let program = Path::new(env!("CARGO_BIN_EXE_openuvr-bench"));
     assert!(
@@ -48,7 +48,7 @@ fn has_displays() -> bool {
     there
 }
 
-/// A folder of its own, gone at the end.
+/// A temporary folder, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -59,7 +59,7 @@ impl Folder {
     }
 
     fn json(&self, name: &str) -> Value {
-        let text = std::fs::read_to_string(self.0.join(name)).expect("what was written");
+        let text = std::fs::read_to_string(self.0.join(name)).expect("the output");
         serde_json::from_str(&text).expect("JSON")
     }
 }
@@ -70,7 +70,7 @@ impl Drop for Folder {
     }
 }
 
-/// Runs a bench that writes into `folder`; what it printed.
+/// Runs a bench that writes into `folder`; returns its output.
 fn bench(words: &[&str], option: &str, folder: &Path) -> String {
     let out = openuvr_bench()
         .arg("bench")
@@ -139,7 +139,7 @@ fn a_quick_run_measures_floor_and_stream() {
         .iter()
         .filter(|sample| sample["outcome"] == "whole")
         .count();
-    assert!(whole > 0, "some frame arrives whole on the loopback");
+    assert!(whole > 0, "some frame arrives completely on the loopback");
     assert_eq!(stream["latency_ms"]["count"], whole);
     let seen = count(&stream["samples"]);
     assert_eq!(stream["not_whole"], seen - whole);
@@ -227,12 +227,12 @@ fn configurations_take_turns_and_the_report_uses_what_there_is() {
 }
 
 #[test]
-fn a_run_lasts_until_a_frame_came_whole() {
+fn a_run_lasts_until_a_complete_frame() {
     if !has_displays() {
         return;
     }
     let folder = Folder::new("patient");
-    // A run is over before the next picture of the scene is drawn, most of the time.
+    // Most runs end before the scene draws its next picture.
     let slow = ["--for", "0.1s", "--scene-fps", "2"];
     let size = ["--size", "320x180", "--bitrate", "4M"];
     let three = ["--only", "conventional", "--repetitions", "3"];
@@ -304,7 +304,7 @@ fn sound_is_measured_and_the_picture_with_and_without() {
 }
 
 #[test]
-fn each_way_in_is_measured_with_what_it_costs_the_scene() {
+fn each_capture_method_is_measured_with_its_cost() {
     if !has_displays() {
         return;
     }
@@ -336,7 +336,7 @@ fn each_way_in_is_measured_with_what_it_costs_the_scene() {
 }
 
 #[test]
-fn sessions_are_played_and_what_one_costs_is_measured() {
+fn sessions_are_played_and_their_cost_is_measured() {
     if !has_displays() {
         return;
     }
@@ -364,14 +364,14 @@ fn sessions_are_played_and_what_one_costs_is_measured() {
 }
 
 #[test]
-fn hand_offs_and_sealing_are_counted() {
+fn scheduling_latency_and_sealing_are_counted() {
     let folder = Folder::new("handoff");
     let words = ["handoff", "--rate", "1000", "--for", "0.1s"];
     bench(&words, "--out", &folder.0);
     let all = folder.json("handoff.json");
     let cells = all["handoffs"].as_array().unwrap();
     let left_out = count(&all["left_out"]);
-    // Two primitives by two policies by two placements; what only some machines do.
+    // Two primitives by two policies by two placements, plus conditions that only some machines support.
     assert!((8..=11).contains(&cells.len()), "{}", cells.len());
     assert_eq!(left_out > 0, cells.len() < 11, "{}", all["left_out"]);
     for cell in cells {
@@ -383,7 +383,7 @@ fn hand_offs_and_sealing_are_counted() {
 }
 
 #[test]
-fn the_link_bench_counts_what_a_bad_link_leaves() {
+fn the_link_bench_counts_outcomes_on_a_bad_link() {
     if !has_displays() {
         return;
     }
@@ -393,7 +393,7 @@ fn the_link_bench_counts_what_a_bad_link_leaves() {
     let words = ["link", "--quick", "--cases", "heavy", "--sched", "off"];
     let words = [&words[..], &refresh].concat();
     let text = bench(&words, "--json", &json);
-    assert!(text.contains("whole "), "{text}");
+    assert!(text.contains("complete "), "{text}");
     let all = folder.json("link.json");
     assert_eq!(count(&all), 1);
     let figures = &all[0];
@@ -403,7 +403,7 @@ fn the_link_bench_counts_what_a_bad_link_leaves() {
     let outcomes = figures["outcomes"].as_object().expect("outcomes");
     let number = |how: &str| outcomes.get(how).and_then(Value::as_u64).unwrap_or(0);
     let recorded: u64 = outcomes.values().filter_map(Value::as_u64).sum();
-    // How many are whole a machine that stalls decides.
+    // The number of complete frames depends on stalls of the machine.
     assert!(recorded > 0 && number("whole") <= recorded, "{text}");
     let seconds = figures["seconds"].as_f64().expect("seconds");
     let rate = figures["whole_per_second"].as_f64().expect("a rate");

@@ -1,4 +1,4 @@
-//! `openuvr bench peers` with the programs that are there, and where none is.
+//! `openuvr bench peers` with the installed programs, and without any.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn row<'a>(all: &'a Value, name: &str) -> &'a Value {
 }
 
 #[test]
-fn those_that_are_there_are_measured_like_ours() {
+fn installed_programs_are_measured_like_ours() {
     if !has_displays() {
         return;
     }
@@ -36,7 +36,7 @@ fn those_that_are_there_are_measured_like_ours() {
         let row = row(&all, name);
         if let Some(what) = row["skipped"].as_str() {
             assert!(what.starts_with("install "), "{row}");
-            // It is wrapped where it is long.
+            // Long lines are wrapped.
             let words = Vec::from_iter(text.split_whitespace()).join(" ");
             assert!(words.contains(&format!("skipped: {what}")), "{text}");
             assert!(row["direct"].is_null(), "{row}");
@@ -56,8 +56,8 @@ fn those_that_are_there_are_measured_like_ours() {
             assert!(psnr.expect("pictures to compare") > 20.0, "{row}");
             assert!(reactions.expect("presses") > 0, "{row}");
         }
-        // On a busy machine another program may be so late that no picture of the time is kept, and no
-        // press is waited for so long.
+        // On a busy machine another program may be so late that no picture of the time is stored,
+        // and presses time out.
         let compared = figures["compared"].as_u64().expect("a count");
         assert_eq!(compared > 0, psnr.is_some(), "{row}");
         if row["takes_input"] == false {
@@ -67,7 +67,7 @@ fn those_that_are_there_are_measured_like_ours() {
 }
 
 #[test]
-fn ours_and_a_peer_go_over_a_link_that_loses() {
+fn ours_and_a_peer_use_a_lossy_link() {
     if !has_displays() {
         return;
     }
@@ -80,16 +80,13 @@ fn ours_and_a_peer_go_over_a_link_that_loses() {
         assert!(row["direct"].is_null(), "not asked for: {row}");
         if row["skipped"].is_null() {
             let wire = &row["loss"]["wire_mbps"]["median"];
-            assert!(
-                wire.as_f64().expect("what the link was given") > 0.0,
-                "{row}"
-            );
+            assert!(wire.as_f64().expect("the link's load") > 0.0, "{row}");
         }
     }
 }
 
 #[test]
-fn without_any_of_them_each_is_skipped_by_name() {
+fn missing_programs_are_skipped_by_name() {
     if !has_displays() {
         return;
     }
@@ -132,20 +129,22 @@ fn without_any_of_them_each_is_skipped_by_name() {
 }
 
 #[test]
-fn a_name_that_is_none_of_them_is_told() {
+fn an_unknown_name_is_reported() {
     let out = openuvr_bench()
         .args(["bench", "peers", "--only", "vnc"])
         .output();
     let out = out.expect("it starts");
-    let said = String::from_utf8_lossy(&out.stderr);
+    let message = String::from_utf8_lossy(&out.stderr);
     assert!(
-        said.contains("choose of openuvr, openuvr-ordinary, gstreamer, webrtc, ffmpeg, tigervnc"),
-        "{said}"
+        message.contains(
+            "expected one of openuvr, openuvr-ordinary, gstreamer, webrtc, ffmpeg, tigervnc"
+        ),
+        "{message}"
     );
     assert_eq!(out.status.code(), Some(2));
 }
 
-/// Where Xvfb is.
+/// The path of Xvfb.
 fn xvfb() -> std::path::PathBuf {
     let out = Command::new("sh").args(["-c", "command -v Xvfb"]).output();
     let text = String::from_utf8(out.expect("a shell").stdout).expect("a path");

@@ -1,4 +1,4 @@
-//! `openuvr bench` as people type it: the program `openuvr` becomes `openuvr-bench`, if that is there.
+//! `openuvr bench` as typed by users: the program `openuvr` executes `openuvr-bench`, if installed.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ fn built() -> [PathBuf; 2] {
     [bench.with_file_name("openuvr"), bench.to_owned()]
 }
 
-/// `openuvr` with these words, on whose path is only `path`.
+/// Runs `openuvr` with these arguments and only `path` on its `$PATH`.
 fn openuvr(program: &Path, path: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(program);
     command.args(words).env("PATH", path);
@@ -45,9 +45,9 @@ fn the_help_passes_through_with_all_benches() {
 }
 
 #[test]
-fn what_is_wrong_and_its_exit_code_pass_through() {
+fn errors_and_exit_codes_pass_through() {
     let [program, _] = built();
-    for (words, said) in [
+    for (words, message) in [
         (
             &["demo", "--for", "-5s"][..],
             "openuvr: invalid value '-5s' for '--for <TIME>': `-5s` must begin with a number, and end in its \
@@ -64,17 +64,17 @@ fn what_is_wrong_and_its_exit_code_pass_through() {
         ),
     ] {
         let out = openuvr(&program, Path::new("/nonexistent"), words);
-        assert_eq!(text(&out.stderr), said);
+        assert_eq!(text(&out.stderr), message);
         assert_eq!(out.status.code(), Some(2));
     }
 }
 
 #[test]
-fn without_the_program_one_line_says_what_to_do() {
+fn a_missing_program_is_one_line_with_a_remedy() {
     let folder = Folder::new("alone");
     let [built, bench] = built();
     let alone = folder.0.join("openuvr");
-    // A link would still be beside the other: /proc/self/exe names the file behind it.
+    // A symbolic link would still be next to the other program: /proc/self/exe resolves it.
     std::fs::copy(built, &alone).expect("room");
     for name in ["demo", "bench", "lab"] {
         let out = openuvr(&alone, Path::new("/nonexistent"), &[name, "--help"]);
@@ -87,7 +87,7 @@ fn without_the_program_one_line_says_what_to_do() {
         );
         assert_eq!((out.status.code(), out.stdout.len()), (Some(1), 0));
     }
-    // It is also found on the path.
+    // It is also found on `$PATH`.
     let elsewhere = folder.0.join("elsewhere");
     std::fs::create_dir(&elsewhere).expect("room");
     symlink(bench, elsewhere.join("openuvr-bench")).expect("room");
@@ -105,8 +105,8 @@ fn a_program_that_cannot_be_started_is_named() {
     std::fs::write(&broken, "").expect("room");
     std::fs::set_permissions(&broken, PermissionsExt::from_mode(0o600)).expect("it is ours");
     let out = openuvr(&program, Path::new("/nonexistent"), &["lab"]);
-    let said = text(&out.stderr);
-    assert!(said.starts_with("openuvr: can't start "), "{said}");
-    assert!(said.contains("Permission denied"), "{said}");
+    let message = text(&out.stderr);
+    assert!(message.starts_with("openuvr: can't start "), "{message}");
+    assert!(message.contains("Permission denied"), "{message}");
     assert_eq!(out.status.code(), Some(1));
 }

@@ -1,12 +1,12 @@
 //! `openuvr bench quality` as a user starts it: two points of a short clip, judged, counted and
-//! written. How good the picture is depends on the codec and on how busy the machine is; a clip that
-//! arrives raw is equal to what was captured, whatever the machine does.
+//! written. Picture quality depends on the codec and on the machine's load; a clip sent raw equals
+//! the captured one in any case.
 
 use serde_json::Value;
 
 use super::{Folder, has_displays, openuvr_bench};
 
-/// A clip of 20 pictures in which a textured ground moves by two pixels a picture.
+/// A clip of 20 pictures with a textured ground that moves by two pixels per picture.
 fn clip() -> Vec<u8> {
     const WIDTH: usize = 320;
     const HEIGHT: usize = 240;
@@ -61,7 +61,7 @@ fn two_points_are_judged_and_written() {
     assert_eq!((best[4], grouped[4]), ("none", "15"));
     for row in [best, grouped] {
         let of = |name: &str| number(row, name);
-        // 1.5 s at 30 frames/s, each judged or left out, each with an outcome.
+        // 1.5 s at 30 frames/s, each judged or excluded, each with an outcome.
         assert_eq!(of("frames") + of("unseen"), 45.0);
         let ends = ["whole", "concealed", "tainted", "dropped", "not_captured"];
         assert_eq!(ends.iter().map(|name| of(name)).sum::<f64>(), 45.0);
@@ -108,7 +108,7 @@ fn two_points_are_judged_and_written() {
     assert_eq!(*hi, "100.0000", "raw pixels are equal: {row:?}, {lo}");
 }
 
-/// A point at which nothing arrives is missing, with the reason, and the others are there.
+/// A point without any received frame is missing, with the reason; the others are present.
 #[test]
 fn a_point_that_fails_is_missing_and_the_sweep_goes_on() {
     if !has_displays() {
@@ -137,7 +137,7 @@ fn a_point_that_fails_is_missing_and_the_sweep_goes_on() {
     assert!(text.contains("no answer from the host"), "{text}");
     assert!(text.contains("missing: moving 100 % loss"), "{text}");
     assert!(errors.contains("could not be measured: 1"), "{errors}");
-    // The head, the perfect link, and what came after the point that failed.
+    // The header, the perfect link, and the point after the failed one.
     let rows = std::fs::read_to_string(&csv).unwrap();
     assert_eq!(rows.lines().count(), 3, "{rows}");
 }

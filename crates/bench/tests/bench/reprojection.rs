@@ -1,16 +1,16 @@
-//! The angle that a scripted head and what is seen in the client's window have in common, with a delay between host and
-//! client: from pixels, by the bench.
+//! The angle of a scripted head against the pictures in the client's window, with a delay between
+//! host and client: from pixels, by the bench.
 
 use super::{Folder, bench, has_displays};
 
 #[test]
-fn what_is_seen_follows_the_head_and_not_the_host() {
+fn reprojected_pictures_follow_the_head() {
     if !has_displays() {
         return;
     }
     let folder = Folder::new("reprojection");
-    // Slow, and with much delay, so that a machine with much else to do blurs neither figure: what is seen
-    // without re-aiming is 12 degrees late, and a tenth of a second of a busy machine is 2.
+    // Slow, and with much delay, so that a busy machine blurs neither figure: without reprojection
+    // the picture is 12 degrees late, and a tenth of a second of a busy machine is 2.
     let words = [
         "reprojection",
         "--eye",
@@ -39,8 +39,8 @@ fn what_is_seen_follows_the_head_and_not_the_host() {
         let with = way["degrees"]["p50"].as_f64().expect("pictures were seen");
         assert!(with < without / 2.0, "{text}");
         assert!(way["degrees"]["pictures"].as_u64() >= Some(10), "{text}");
-        // It was drawn in the way that was asked for, and not in the one that always works.
-        let cost = way["cost"].as_str().expect("the client has told");
+        // It used the requested method, not the fallback.
+        let cost = way["cost"].as_str().expect("the client's report");
         assert!(cost.ends_with(&format!("with {name}")), "{text}");
     }
 }

@@ -1,9 +1,9 @@
-//! `openuvr lab soak`: a few seconds of what takes an hour.
+//! `openuvr lab soak`: a few seconds of it.
 
 use super::{has_displays, openuvr_bench};
 
 #[test]
-fn a_short_soak_accounts_for_all_frames_and_judges_nothing() {
+fn a_short_soak_accounts_for_all_frames_without_verdict() {
     let out = openuvr_bench()
         .args(["lab", "soak", "--for", "3s", "--every", "100ms"])
         .args(["--source", "pattern", "--size", "320x200", "--fps", "30"])
@@ -16,10 +16,10 @@ fn a_short_soak_accounts_for_all_frames_and_judges_nothing() {
         let found = text.lines().find(|line| line.starts_with(name));
         found.unwrap_or_else(|| panic!("no {name}: {text}\n{errors}"))
     };
-    for who in ["host", "client"] {
-        let line = line(who);
+    for name in ["host", "client"] {
+        let line = line(name);
         assert!(line.contains("MiB/h: too short to tell"), "{line}");
-        let mib: f64 = line[who.len()..]
+        let mib: f64 = line[name.len()..]
             .split_whitespace()
             .next()
             .and_then(|word| word.parse().ok())

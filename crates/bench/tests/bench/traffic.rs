@@ -1,4 +1,4 @@
-//! `openuvr lab traffic` on what real programs send: a stream of our own, and one of RTP.
+//! `openuvr lab traffic` on traffic of real programs: an OpenUVR stream, and an RTP stream.
 
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, UdpSocket};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{Folder, openuvr_bench};
 
-/// A process that ends with its owner.
+/// A process that is killed on drop.
 struct Running(Child);
 
 impl Running {
@@ -27,7 +27,7 @@ impl Drop for Running {
     }
 }
 
-/// A relay that captures into a folder for some seconds, and where it listens.
+/// Starts a relay that captures into a folder for some seconds; returns its address.
 fn relay(
     to: SocketAddr,
     words: &[&str],
@@ -53,7 +53,7 @@ fn relay(
         line.clear();
         assert!(
             said.read_line(&mut line).expect("text") > 0,
-            "it said where it listens"
+            "it prints its address"
         );
         if let Some(rest) = line.strip_prefix("relaying from ") {
             break rest
@@ -67,7 +67,7 @@ fn relay(
     (hop, listens, said)
 }
 
-/// Waits until the relay has ended by itself.
+/// Waits for the relay's end.
 fn end(mut hop: (Running, SocketAddr, BufReader<ChildStdout>)) {
     let mut rest = String::new();
     while hop.2.read_line(&mut rest).expect("text") > 0 {}
@@ -96,7 +96,7 @@ fn stream<'a>(data: &'a Value, capture: usize, name: &str) -> &'a Value {
 }
 
 #[test]
-fn a_stream_of_our_own_is_told_without_keys() {
+fn our_stream_is_analysed_without_keys() {
     let folder = Folder::new("traffic-own");
     let port = UdpSocket::bind("127.0.0.1:0")
         .expect("a port")
@@ -164,7 +164,7 @@ fn a_stream_of_our_own_is_told_without_keys() {
         joined["down"]["arrived"].as_u64() < joined["down"]["sent"].as_u64(),
         "{joined}"
     );
-    // The same machine: no drift, no offset, and nothing is faster than the link.
+    // The same machine: no drift, no offset, and no delay below the link's.
     let delay = joined["down"]["delay_ns"]["min"].as_f64().expect("a delay");
     assert!((2.9e6..4.5e6).contains(&delay), "{joined}");
 }
@@ -189,7 +189,7 @@ fn rtp_of_gstreamer_has_its_frames_and_clock() {
     let to = sink.local_addr().expect("bound");
     let long = Some(std::time::Duration::from_secs(60));
     sink.set_read_timeout(long).expect("a time that can be");
-    // It reads when it has a turn.
+    // The test reads between other steps.
     let _ = set_socket_recv_buffer_size_force(&sink, 4 << 20);
     let hop = relay(to, &["--delay", "1ms"], &folder.0.join("ends"));
     let mut sender = Command::new(SENDER);
@@ -220,7 +220,7 @@ fn rtp_of_gstreamer_has_its_frames_and_clock() {
         ])
         .stdout(Stdio::null());
     let sender = Running::start(&mut sender);
-    // All frames: the last packet of each has the marker.
+    // Count frames: the last packet of each has the marker.
     let mut packet = [0; 2048];
     let mut frames = 0;
     while frames < 91 {
@@ -235,7 +235,7 @@ fn rtp_of_gstreamer_has_its_frames_and_clock() {
     end(hop);
     drop(sender);
 
-    // It sends to the relay: its end is the client's.
+    // The server sends to the relay, so that the relay's address is the client's.
     let data = traffic(&folder, ["ends/client.pcapng", "ends/host.pcapng"]);
     for capture in 0..2 {
         let video = stream(&data, capture, "RTP video");

@@ -1,4 +1,4 @@
-//! `openuvr bench web` and `openuvr demo --web` with a browser, where there is one, and without.
+//! `openuvr bench web` and `openuvr demo --web` with a browser, if installed, and without.
 
 use std::os::unix::fs::symlink;
 use std::process::Command;
@@ -17,7 +17,7 @@ const SMALL: [&str; 7] = [
     "--parts",
 ];
 
-/// Whether this program is there; a test that does nothing says so.
+/// Whether this program is installed; a skipped test prints a message.
 fn has(program: &str) -> bool {
     let there = Command::new("sh")
         .args(["-c", &format!("command -v {program}")])
@@ -78,7 +78,7 @@ fn a_browser_is_measured_with_and_without_loss() {
             "Submitted",
         ];
         assert_eq!(to, stages);
-        // No stage of ours is before the one that it follows; the page's clock is good to 0.2 ms.
+        // No stage precedes its predecessor; the page's clock has a resolution of 0.2 ms.
         assert!(
             steps.iter().all(|step| number(step, "/ms/p50") > -0.2),
             "{steps:?}"
@@ -97,7 +97,7 @@ fn a_browser_is_measured_with_and_without_loss() {
 
 #[test]
 #[ignore = "plays in a browser for a minute: ./dev test-web"]
-fn a_player_is_measured_while_others_watch() {
+fn a_player_is_measured_with_observers() {
     if !has_displays() || !has("chromium") || !has("ffmpeg") {
         return;
     }
@@ -111,7 +111,7 @@ fn a_player_is_measured_while_others_watch() {
         assert!(number(way, "/p50_ms/median") > 0.0, "{way}");
         assert_eq!(number(way, "/encoders_opened"), 1.0, "{way}");
         assert_eq!(number(way, "/unaccounted"), 0.0, "{way}");
-        // A video player first asks for a description, for which the host looks at one frame.
+        // A video player first requests a description, for which the host inspects one frame.
         let all = way["company"][0]["subscribers"].as_array();
         let stays = |of: &&Value| {
             let outcomes = of["outcomes"].as_object().expect("outcomes").values();
@@ -150,7 +150,7 @@ fn a_browsers_window_is_read_like_any_other() {
         let plays = !name.starts_with("openuvr-floor");
         assert_eq!(has("Submitted -> visible"), plays, "{row}");
         if plays {
-            // As large as it is, so that it can be compared.
+            // Unscaled, so that it can be compared.
             assert!(number(figures, "/psnr_db/p50") > 20.0, "{row}");
         }
     }
@@ -173,7 +173,7 @@ fn little(folder: &Folder) -> std::path::PathBuf {
 }
 
 #[test]
-fn without_a_browser_the_bench_says_what_to_install() {
+fn without_a_browser_the_bench_names_its_package() {
     let folder = Folder::new("web-none");
     let mut command = openuvr_bench();
     command
@@ -195,7 +195,7 @@ fn without_a_browser_the_bench_says_what_to_install() {
     assert_eq!(left["skipped"], "install chromium ffmpeg");
 }
 
-/// What a demo that lasts for this time says, on both; `path`: nothing but what lies there is installed.
+/// Runs a demo for this time; returns both outputs. `path`: only the programs in it are installed.
 fn demo(folder: &Folder, seconds: &str, path: Option<std::path::PathBuf>) -> (String, String) {
     let mut command = openuvr_bench();
     command.args(["demo", "--web", "--size", "640x360", "--for", seconds]);
@@ -204,20 +204,20 @@ fn demo(folder: &Folder, seconds: &str, path: Option<std::path::PathBuf>) -> (St
         command.env("PATH", path);
     }
     let out = command.output().expect("it starts");
-    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (text, errors) = (said(&out.stdout), said(&out.stderr));
+    let message = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (text, errors) = (message(&out.stdout), message(&out.stderr));
     assert!(out.status.success(), "{text}\n{errors}");
     (text, errors)
 }
 
 #[test]
-fn a_demo_without_a_browser_says_how_to_open_the_page() {
+fn a_demo_without_a_browser_prints_the_pages_address() {
     if !has_displays() {
         return;
     }
     let folder = Folder::new("demo-none");
     let (text, errors) = demo(&folder, "1s", Some(little(&folder)));
-    assert!(text.contains("there is no Chromium here"), "{text}");
+    assert!(text.contains("Chromium is not installed"), "{text}");
     let page = text
         .split("open https://127.0.0.1:")
         .nth(1)

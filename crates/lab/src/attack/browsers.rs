@@ -1,5 +1,5 @@
-//! Browsers and video players in masses: log-ins with wrong signatures, and connections that say nothing; and those that
-//! suffer them, a browser that the host knows and a player with the token.
+//! Floods of browsers and video players: log-ins with wrong signatures, and idle connections; and
+//! their victims, a browser that the host knows and a player with the token.
 
 use std::collections::VecDeque;
 use std::io::{self, Write as _};
@@ -21,18 +21,18 @@ use rustls::{
 
 use super::Attack;
 
-/// How long an answer is waited for.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// Timeout of an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Bytes of an answer at most.
+/// Maximum size of an answer, in bytes.
 const LONGEST: usize = 1 << 16;
 
-/// What a browser signs begins so (`crates/gateway/src/login.rs`).
+/// Prefix of a browser's signed message (`crates/gateway/src/login.rs`).
 const PURPOSE: &str = "openuvr browser log-in 1";
 
 type Secure = StreamOwned<ClientConnection, TcpStream>;
 
-/// A page of one's own host, whose certificate is not asked for.
+/// A page of one's own host; its certificate is not verified.
 #[derive(Clone)]
 pub struct Page {
     at: SocketAddr,
@@ -48,7 +48,7 @@ impl Page {
         let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
         let builder = builder.with_safe_default_protocol_versions();
         let builder = builder.map_err(io::Error::other)?.dangerous();
-        let builder = builder.with_custom_certificate_verifier(Arc::new(Any));
+        let builder = builder.with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate));
         let config = Arc::new(builder.with_no_client_auth());
         Ok(Page { at, config })
     }
@@ -61,7 +61,7 @@ impl Page {
         Ok(StreamOwned::new(connection, stream))
     }
 
-    /// Posts as the page does; the status and the body of the answer.
+    /// Sends a POST request as the page does; returns the status and the body of the answer.
     fn post(&self, by: &mut Secure, path: &str, body: &str) -> io::Result<(u16, String)> {
         let (host, length) = (self.at, body.len());
         let request = format!(
@@ -81,7 +81,7 @@ impl Page {
     }
 }
 
-/// A connection from this address of this machine.
+/// Connects from this address of this machine.
 fn connected(from: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
     let family = match to {
         SocketAddr::V4(_) => AddressFamily::INET,
@@ -91,8 +91,8 @@ fn connected(from: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
     bind(&socket, &SocketAddr::new(from, 0))?;
     connect(&socket, &to)?;
     let stream = TcpStream::from(socket);
-    stream.set_read_timeout(Some(ANSWER_WITHIN))?;
-    stream.set_write_timeout(Some(ANSWER_WITHIN))?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
     stream.set_nodelay(true)?;
     Ok(stream)
 }
@@ -125,14 +125,14 @@ fn answer(by: &mut impl io::Read) -> io::Result<(u16, String)> {
     }
 }
 
-/// A browser with a key of its own.
+/// A browser with its own key.
 pub struct Browser {
     page: Page,
     key: EcdsaKeyPair,
 }
 
 impl Browser {
-    /// A new one.
+    /// Creates a browser with a new key.
     ///
     /// # Errors
     /// The system has no randomness.
@@ -148,10 +148,10 @@ impl Browser {
         foreign_key("browser P-256", self.key.public_key().as_ref())
     }
 
-    /// Logs in from this address, without a PIN; whether it was let in.
+    /// Logs in from this address, without a PIN; returns whether that succeeded.
     ///
     /// # Errors
-    /// It found no way to the page, or no answer.
+    /// The page is unreachable or does not answer.
     pub fn log_in(&self, from: IpAddr) -> io::Result<bool> {
         let mut stream = self.page.connect(from)?;
         let challenge = self.page.challenge(&mut stream)?;
@@ -177,7 +177,7 @@ fn body(key: &[u8], signature: &[u8], challenge: &str) -> String {
     )
 }
 
-/// Log-ins with a signature of somebody else's, and questions for challenges, in turn.
+/// Log-ins with a foreign signature, alternating with requests for challenges.
 pub struct JunkLogins {
     browser: Browser,
     from: IpAddr,
@@ -223,26 +223,26 @@ impl Attack for JunkLogins {
     fn strike(&mut self, n: u64) -> io::Result<()> {
         let posted = self.post(n);
         if posted.is_err() {
-            // It was closed for others, or is too old.
+            // The connection was closed in favour of others, or is too old.
             self.open = None;
         }
         posted
     }
 }
 
-/// Connections that say nothing and are held, the newest of them, from several addresses.
-pub struct Silent {
+/// Idle connections from several addresses, of which the newest are held.
+pub struct IdleConnections {
     to: SocketAddr,
     from: Vec<IpAddr>,
     most: usize,
     held: VecDeque<TcpStream>,
 }
 
-impl Silent {
-    /// So many at a time.
+impl IdleConnections {
+    /// Holds at most `most` connections.
     #[must_use]
-    pub fn new(to: SocketAddr, from: Vec<IpAddr>, most: usize) -> Silent {
-        Silent {
+    pub fn new(to: SocketAddr, from: Vec<IpAddr>, most: usize) -> IdleConnections {
+        IdleConnections {
             to,
             from,
             most,
@@ -251,7 +251,7 @@ impl Silent {
     }
 }
 
-impl Attack for Silent {
+impl Attack for IdleConnections {
     fn strike(&mut self, n: u64) -> io::Result<()> {
         let at = usize::try_from(n).unwrap_or(0) % self.from.len().max(1);
         let from = self.from.get(at).ok_or(io::ErrorKind::AddrNotAvailable)?;
@@ -263,10 +263,10 @@ impl Attack for Silent {
     }
 }
 
-/// Whether a video player at this address is told what it could watch.
+/// Whether a video player at this address can DESCRIBE the stream.
 ///
 /// # Errors
-/// It found no way to the server, or no answer.
+/// The server is unreachable or does not answer.
 pub fn described(server: SocketAddr, token: &str, from: IpAddr) -> io::Result<bool> {
     let mut stream = connected(from, server)?;
     let request = format!(
@@ -276,11 +276,11 @@ pub fn described(server: SocketAddr, token: &str, from: IpAddr) -> io::Result<bo
     answer(&mut stream).map(|(status, _)| status == 200)
 }
 
-/// Any certificate: the page is one's own, and what is sent there is worth nothing.
+/// Accepts any certificate: the page is one's own, and the traffic is worthless.
 #[derive(Debug)]
-struct Any;
+struct AcceptAnyCertificate;
 
-impl ServerCertVerifier for Any {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

@@ -1,5 +1,5 @@
-//! What a device that the host lets in can do to the others: an observer that asks for probes without
-//! end, and somebody who tries PINs.
+//! Attacks by an admitted device on the others: an observer that requests probes endlessly, and a
+//! client that guesses PINs.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -18,13 +18,13 @@ use openuvr_proto::wire::header::{Plane, plane_of};
 
 use super::Attack;
 
-/// How long one reply is waited for.
+/// Timeout of a reply.
 const TIMEOUT: Duration = Duration::from_millis(50);
 
-/// Shakes hands, for at most `span`. `Ok(None)`: nobody answered in it.
+/// Performs a handshake for at most `span`. `Ok(None)`: no answer in time.
 ///
 /// # Errors
-/// The system's, or why the host refused, inside.
+/// The system's, or inside, the host's refusal.
 fn shake_hands(
     socket: &UdpSocket,
     identity: &Identity,
@@ -61,7 +61,7 @@ fn shake_hands(
     Ok(Ok(None))
 }
 
-/// An observer that asks for bursts without end.
+/// An observer that requests bursts endlessly.
 pub struct Probing {
     socket: UdpSocket,
     session: ClientSession,
@@ -75,7 +75,7 @@ impl Probing {
     /// Joins `host`, which knows `identity`, as an observer.
     ///
     /// # Errors
-    /// One line: the host did not let it in.
+    /// One line: the host refused it.
     pub fn join(host: SocketAddr, identity: &Identity, trust: Trust) -> io::Result<Probing> {
         let socket = UdpSocket::bind(SocketAddr::new(host.ip(), 0))?;
         socket.connect(host)?;
@@ -101,7 +101,7 @@ impl Probing {
         })
     }
 
-    /// Bursts that came.
+    /// Received bursts.
     #[must_use]
     pub fn bursts(&self) -> u64 {
         self.answers.div_ceil(u64::from(BURST))
@@ -116,10 +116,10 @@ impl Attack for Probing {
         let mut datagram = [0; 2048];
         while let Ok(length) = self.socket.recv(&mut datagram) {
             let datagram = &datagram[..length];
-            // Of the control plane, an answer to a probe alone fills a datagram.
+            // On the control plane, only an answer to a probe fills a datagram.
             let full = length == MAX_DATAGRAM && plane_of(datagram) == Ok(Plane::Control);
             self.answers += u64::from(full);
-            // Video, and what else is not for the control plane, is refused.
+            // The control plane refuses video and other datagrams.
             let _ = self.session.handle_datagram(now, path, datagram);
         }
         self.session.handle_timeout(now);
@@ -136,16 +136,16 @@ impl Attack for Probing {
     }
 }
 
-/// Somebody who tries one PIN after the other, each as a new device.
+/// A client that tries one PIN after the other, each as a new device.
 pub struct Guessing {
     host: SocketAddr,
-    /// How often a guess was right.
+    /// Number of correct guesses.
     paired: u64,
     refused: u64,
 }
 
 impl Guessing {
-    /// Against this host.
+    /// Targets this host.
     #[must_use]
     pub fn new(host: SocketAddr) -> Guessing {
         Guessing {
@@ -155,7 +155,7 @@ impl Guessing {
         }
     }
 
-    /// How often a guess was right, and how often the host said anything else.
+    /// The number of correct guesses, and of other answers.
     #[must_use]
     pub fn outcome(&self) -> (u64, u64) {
         (self.paired, self.refused)

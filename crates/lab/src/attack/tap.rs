@@ -1,7 +1,7 @@
-//! Somebody on the way between an honest client and its host: a relay that keeps what passes, and from
-//! which more can be sent, to either end, as if the other had sent it.
+//! An on-path attacker between an honest client and its host: a relay that records datagrams, and
+//! that can send datagrams to either end with the source address of the other.
 //!
-//! What it is not: a link of chosen quality (that is [`hop`](crate::hop)).
+//! It is not a link emulator (that is [`hop`](crate::hop)).
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,22 +11,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Datagrams that are kept of each direction.
+/// Recorded datagrams per direction.
 const KEPT: usize = 256;
 
-/// How often a relay looks whether it is to stop.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Interval of checking for the stop request.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The relay. Dropping it ends it.
+/// The relay. Dropping it stops it.
 pub struct Tap {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
 struct Shared {
-    /// What the client takes for the host.
+    /// The socket that poses as the host.
     front: UdpSocket,
-    /// What the host takes for the client.
+    /// The socket that poses as the client.
     back: UdpSocket,
     host: SocketAddr,
     client: Mutex<Option<SocketAddr>>,
@@ -34,7 +34,7 @@ struct Shared {
     down: Mutex<VecDeque<Vec<u8>>>,
     /// Sends every other datagram of the client instead of [`Shared::back`].
     elsewhere: Mutex<Option<UdpSocket>>,
-    /// Bytes that were sent from there.
+    /// Bytes sent from there.
     diverted: AtomicU64,
     cut: AtomicBool,
     stop: AtomicBool,
@@ -54,7 +54,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Tap {
-    /// Starts a relay in front of `host`, on an address that the system chooses.
+    /// Starts a relay in front of `host`, on an address chosen by the system.
     ///
     /// # Errors
     /// The system's.
@@ -62,7 +62,7 @@ impl Tap {
         let any = SocketAddr::new(host.ip(), 0);
         let (front, back) = (UdpSocket::bind(any)?, UdpSocket::bind(any)?);
         for socket in [&front, &back] {
-            socket.set_read_timeout(Some(LOOK_EVERY))?;
+            socket.set_read_timeout(Some(POLL_INTERVAL))?;
         }
         let shared = Arc::new(Shared {
             front,
@@ -84,7 +84,7 @@ impl Tap {
         Ok(Tap { shared, threads })
     }
 
-    /// Where the client is to connect.
+    /// The address for the client.
     ///
     /// # Errors
     /// The system's.
@@ -92,23 +92,23 @@ impl Tap {
         self.shared.front.local_addr()
     }
 
-    /// What sends to it as if it stood here.
+    /// A sender towards one end, with the source address of the other.
     #[must_use]
     pub fn forger(&self, towards: Towards) -> Forger {
         Forger(self.shared.clone(), towards)
     }
 
-    /// Cuts the link, or lets it carry again.
+    /// Cuts or restores the link.
     pub fn cut(&self, cut: bool) {
         self.shared.cut.store(cut, Ordering::Relaxed);
     }
 
-    /// Has every other datagram of the client seem to come from `socket`; `None`: from where it does.
+    /// Sends every other datagram of the client from `socket`; `None`: undoes that.
     pub fn divert(&self, socket: Option<UdpSocket>) {
         *locked(&self.shared.elsewhere) = socket;
     }
 
-    /// Bytes that were sent from elsewhere.
+    /// Bytes sent from the diverted socket.
     #[must_use]
     pub fn diverted(&self) -> u64 {
         self.shared.diverted.load(Ordering::Relaxed)
@@ -119,7 +119,7 @@ impl Drop for Tap {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // One that panicked has said so.
+            // A panic has been reported already.
             let _ = thread.join();
         }
     }
@@ -140,7 +140,7 @@ impl Shared {
             }
             turn = !turn;
             let elsewhere = locked(&self.elsewhere);
-            // What is not sent is lost, as on any link.
+            // An unsent datagram is lost, as on any link.
             let _ = match elsewhere.as_ref().filter(|_| turn) {
                 Some(socket) => {
                     self.diverted.fetch_add(length as u64, Ordering::Relaxed);
@@ -186,7 +186,7 @@ fn keep(kept: &Mutex<VecDeque<Vec<u8>>>, datagram: &[u8]) {
 pub struct Forger(Arc<Shared>, Towards);
 
 impl Forger {
-    /// One that passed this way, which `n` picks; `None` before the first.
+    /// A recorded datagram in this direction, selected by `n`; `None` before the first.
     #[must_use]
     pub fn seen(&self, n: usize) -> Option<Vec<u8>> {
         let kept = match self.1 {
@@ -197,7 +197,7 @@ impl Forger {
         kept.get(n.checked_rem(kept.len())?).cloned()
     }
 
-    /// Sends it.
+    /// Sends a datagram.
     ///
     /// # Errors
     /// The system's.
@@ -212,11 +212,11 @@ impl Forger {
     }
 }
 
-/// Sockets that never answer, at an address of this machine; what comes there is counted.
+/// Opens sockets that never answer, at an address of this machine; received bytes are counted.
 ///
 /// # Errors
 /// The system's.
-pub fn silent(at: IpAddr) -> io::Result<(UdpSocket, UdpSocket)> {
+pub fn silent_sockets(at: IpAddr) -> io::Result<(UdpSocket, UdpSocket)> {
     let socket = UdpSocket::bind(SocketAddr::new(at, 0))?;
     socket.set_nonblocking(true)?;
     let other = socket.try_clone()?;

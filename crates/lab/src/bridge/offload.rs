@@ -1,32 +1,31 @@
-//! What a network card would have done with a frame: its checksum, and cutting what is many frames
-//! in one.
+//! The offload work of a network card: checksums and segmentation.
 //!
-//! A virtual interface hands frames over as its machine made them: with unfinished checksums, and
+//! A virtual interface delivers frames as its machine created them: with unfinished checksums, and
 //! up to 64 KiB of UDP or TCP in one piece (segmentation offload), which is how our own host sends.
-//! Lost as one piece they would make another link than the one asked for. The kernel says what is
-//! left to do in a header before each frame (`PACKET_VNET_HDR`, packet(7)).
+//! Losing a whole piece would misrepresent the configured link. A header before each frame
+//! describes the remaining work (`PACKET_VNET_HDR`, packet(7)).
 //!
-//! What it is not: an IP stack; it reads no more than these two jobs need.
+//! It is not an IP stack: it parses only what these two jobs need.
 
 /// The length of that header: `struct virtio_net_hdr` of <linux/virtio_net.h>.
 pub(super) const HEADER_LEN: usize = 10;
 
-/// Before a frame with which nothing is left to do.
+/// The header of a finished frame.
 pub(super) const NOTHING_TO_DO: [u8; HEADER_LEN] = [0; HEADER_LEN];
 
 const NEEDS_CHECKSUM: u8 = 1;
 const GSO_TCP4: u8 = 1;
 const GSO_TCP6: u8 = 4;
 const GSO_UDP: u8 = 5;
-/// Set besides the kind: TCP's congestion bit needs care, see [`Cut::tcp`].
+/// Flag in addition to the kind: TCP's congestion bit needs care, see [`Segment::tcp`].
 const GSO_ECN: u8 = 0x80;
 
 const ETHERNET_LEN: usize = 14;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// The frames that are in `received`, a header and a frame, as they would be on a cable; each is
-/// handed to `each`. `None`, with none handed out, if the header makes no sense for this frame.
+/// Splits `received`, a header and a frame, into the frames as on a cable, and passes each to
+/// `each`. `None`, without any output, if the header is invalid for this frame.
 pub(super) fn finish(received: &[u8], mut each: impl FnMut(Vec<u8>)) -> Option<()> {
     let (header, frame) = received.split_at_checked(HEADER_LEN)?;
     let half = |at: usize| usize::from(u16::from_ne_bytes([header[at], header[at + 1]]));
@@ -55,7 +54,7 @@ pub(super) fn finish(received: &[u8], mut each: impl FnMut(Vec<u8>)) -> Option<(
 const UDP_CHECKSUM: usize = 6;
 const TCP_CHECKSUM: usize = 16;
 
-/// Cuts one large frame into those that a card would have sent.
+/// Segments one large frame as a card would.
 fn cut(frame: &[u8], kind: u8, size: usize, transport: usize) -> Option<Vec<Vec<u8>>> {
     let (protocol, own) = match kind {
         GSO_UDP => (UDP, 8),
@@ -71,7 +70,7 @@ fn cut(frame: &[u8], kind: u8, size: usize, transport: usize) -> Option<Vec<Vec<
     }
     let count = payload.len().div_ceil(size);
     let frames = payload.chunks(size).enumerate().map(|(index, chunk)| {
-        let mut cut = Cut {
+        let mut cut = Segment {
             bytes: [head, chunk].concat(),
             transport,
             index,
@@ -88,15 +87,15 @@ fn cut(frame: &[u8], kind: u8, size: usize, transport: usize) -> Option<Vec<Vec<
     frames.collect()
 }
 
-/// One frame of several, whose headers are still those of the large one. All fields are within
-/// the headers, which [`cut`] has found long enough.
-struct Cut {
+/// One frame of several, with the headers of the large one at first. All fields are within the
+/// headers ([`cut`] has checked their length).
+struct Segment {
     bytes: Vec<u8>,
     transport: usize,
     index: usize,
 }
 
-impl Cut {
+impl Segment {
     fn half(&self, at: usize) -> u16 {
         u16::from_be_bytes([self.bytes[at], self.bytes[at + 1]])
     }
@@ -105,7 +104,7 @@ impl Cut {
         self.bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
     }
 
-    /// Lengths, the identification of IPv4, which counts on (RFC 791), and its checksum.
+    /// Sets lengths, the identification of IPv4, which is incremented (RFC 791), and its checksum.
     fn network(&mut self, is_v4: bool) -> Option<()> {
         let ip = ETHERNET_LEN;
         if !is_v4 {
@@ -126,8 +125,8 @@ impl Cut {
         Some(())
     }
 
-    /// The sequence number, and the flags that belong to the first (CWR, RFC 3168) or to the last
-    /// (FIN, PSH) only.
+    /// Sets the sequence number, and clears flags that belong only to the first (CWR, RFC 3168) or
+    /// to the last segment (FIN, PSH).
     fn tcp(&mut self, size: usize, is_last: bool) {
         let at = self.transport + 4;
         let field = [0, 1, 2, 3].map(|i| self.bytes[at + i]);
@@ -143,7 +142,7 @@ impl Cut {
         }
     }
 
-    /// That of the transport, with its pseudo header (RFC 768, RFC 9293, RFC 8200 section 8.1).
+    /// Sets the transport's checksum, with its pseudo header (RFC 768, RFC 9293, RFC 8200 section 8.1).
     fn checksum(&mut self, protocol: u8, is_v4: bool) {
         let addresses = ETHERNET_LEN + if is_v4 { 12 } else { 8 };
         let both = if is_v4 { 8 } else { 32 };
@@ -171,12 +170,12 @@ impl Cut {
     }
 }
 
-/// Zero means that there is none (RFC 768).
+/// Zero means that there is no checksum (RFC 768).
 fn never_zero(sum: u16) -> u16 {
     if sum == 0 { 0xffff } else { sum }
 }
 
-/// The internet checksum (RFC 1071) of `bytes`, beginning with a sum.
+/// The internet checksum (RFC 1071) of `bytes`, starting with a sum.
 fn checksum(begin: u64, bytes: &[u8]) -> u16 {
     let mut sum = add(begin, bytes);
     while sum > 0xffff {
@@ -237,7 +236,7 @@ mod tests {
         Some(all)
     }
 
-    /// Whether IPv4's and UDP's checksums are right: a sum over what they cover is all ones.
+    /// Whether IPv4's and UDP's checksums are correct: the sum over the covered bytes is all ones.
     fn is_right(frame: &[u8], is_v4: bool, transport: usize) -> bool {
         let (from, to) = if is_v4 { (26, 34) } else { (22, 54) };
         let len = frame.len() - transport;
@@ -254,13 +253,13 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_with_nothing_to_do_passes_as_it_is() {
+    fn a_finished_frame_passes_unchanged() {
         let frame = [[0xff; 12].as_slice(), &[0x88, 0xb5], b"any"].concat();
         assert_eq!(finished(&NOTHING_TO_DO, &frame), Some(vec![frame.clone()]));
     }
 
     #[test]
-    fn large_udp_is_cut_with_right_headers() {
+    fn large_udp_is_segmented_with_correct_headers() {
         for is_v4 in [true, false] {
             let payload: Vec<u8> = (0..=255).cycle().take(3100).collect();
             let (frame, transport) = udp(is_v4, &payload);
@@ -282,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn large_tcp_is_cut_and_its_flags_go_where_they_belong() {
+    fn large_tcp_is_segmented_with_correct_flags() {
         let (mut frame, transport) = udp(true, &[]);
         frame.truncate(transport);
         let mut tcp = vec![0; 20];

@@ -1,5 +1,5 @@
-//! A packet socket bound to one interface, and the interface's receive offload: what neither the
-//! standard library nor rustix has. Linux only (packet(7), netdevice(7)).
+//! A packet socket bound to one interface, and the interface's receive offload, which neither the
+//! standard library nor rustix supports. Linux only (packet(7), netdevice(7)).
 #![allow(unsafe_code)]
 // Lengths of C structures of a few bytes, converted to the integer types of the C interfaces.
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
@@ -14,8 +14,8 @@ const EVERY_TYPE: u16 = (libc::ETH_P_ALL as u16).to_be();
 const ETHTOOL_GGRO: u32 = 0x2b;
 const ETHTOOL_SGRO: u32 = 0x2c;
 
-/// A socket that gets each frame that arrives at the interface, none that leaves it, and sends
-/// frames there. Each is preceded by the header of [`super::offload`]. Never blocks.
+/// Opens a non-blocking socket that receives each frame that arrives at the interface, none that
+/// leaves it, and sends frames there. Each is preceded by the header of [`super::offload`].
 pub(super) fn open(interface: u32) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // Protocol 0: nothing is received before the socket is bound to its interface.
@@ -24,7 +24,7 @@ pub(super) fn open(interface: u32) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: `fd` is open and nobody else owns it.
+    // SAFETY: `fd` is open and has no other owner.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     set(&socket, libc::PACKET_VNET_HDR, 1)?;
     set(&socket, libc::PACKET_IGNORE_OUTGOING, 1)?;
@@ -53,13 +53,13 @@ pub(super) fn open(interface: u32) -> io::Result<OwnedFd> {
     }
 }
 
-/// Whether the interface joins frames that it receives (GRO) before a packet socket sees them.
-pub(super) fn joins_frames(socket: &OwnedFd, name: &str) -> io::Result<bool> {
+/// Whether the interface merges received frames (GRO) before a packet socket sees them.
+pub(super) fn is_gro_enabled(socket: &OwnedFd, name: &str) -> io::Result<bool> {
     ethtool(socket, name, ETHTOOL_GGRO, 0).map(|value| value != 0)
 }
 
-/// Switches that on or off (needs CAP_NET_ADMIN).
-pub(super) fn join_frames(socket: &OwnedFd, name: &str, on: bool) -> io::Result<()> {
+/// Switches GRO on or off (needs CAP_NET_ADMIN).
+pub(super) fn set_gro(socket: &OwnedFd, name: &str, on: bool) -> io::Result<()> {
     ethtool(socket, name, ETHTOOL_SGRO, u32::from(on)).map(drop)
 }
 
@@ -108,7 +108,7 @@ fn ethtool(socket: &OwnedFd, name: &str, command: u32, data: u32) -> io::Result<
     }
 }
 
-/// A fresh network for the calling thread alone.
+/// Moves the calling thread to a new network namespace.
 #[cfg(test)]
 pub(super) fn new_network() -> io::Result<()> {
     // SAFETY: no pointers; concerns only the calling thread.
@@ -119,7 +119,7 @@ pub(super) fn new_network() -> io::Result<()> {
     }
 }
 
-/// Sends `bytes` in one call that the kernel or the card is to cut into datagrams (udp(7),
+/// Sends `bytes` in one call that the kernel or the card segments into datagrams (udp(7),
 /// `UDP_SEGMENT`).
 #[cfg(test)]
 pub(super) fn send_segmented(

@@ -1,5 +1,5 @@
 //! A network namespace with two cables: the bridge on one end of each, packet sockets on the
-//! others. Counts, content and order; of time only that nothing comes early.
+//! others. Checks counts, content and order; of time only that no frame is early.
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +9,8 @@ use crate::link::Impairment;
 /// OpenUVR's own EtherType, one of those for experiments (IEEE 802).
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 
-/// Runs `test` in a thread with two cables of its own: `client` and `host` are where machines
-/// would be, `a` and `b` the ends for the bridge. `None`, said aloud, without the privilege.
+/// Runs `test` in a thread with its own two cables: `client` and `host` are the machines' ends, `a`
+/// and `b` the bridge's. `None`, with a message, without the privilege.
 fn with_cables<T: Send>(test: impl FnOnce() -> T + Send) -> Option<T> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -22,7 +22,7 @@ fn with_cables<T: Send>(test: impl FnOnce() -> T + Send) -> Option<T> {
                 );
                 return None;
             }
-            // Without IPv6 nothing but the test says anything on the cables.
+            // Without IPv6 only the test sends on the cables.
             let setup = "for n in all default; do \
                            echo 1 > /proc/sys/net/ipv6/conf/$n/disable_ipv6; done
                          ip link add client type veth peer name a
@@ -76,7 +76,7 @@ fn send(port: &Port, frame: &[u8]) {
     rustix::net::send(&port.socket, &bytes, SendFlags::empty()).expect("a frame is sent");
 }
 
-/// The next frame of our kind; others (the kernel's own) are passed over.
+/// The next frame of our EtherType; others (the kernel's own) are skipped.
 fn receive(port: &Port) -> Vec<u8> {
     let until = Instant::now() + Duration::from_secs(10);
     let mut buffer = vec![0; LARGEST];
@@ -105,7 +105,7 @@ fn frames_pass_both_ways_and_the_seed_decides_losses() {
         let mut survivors = 0;
         let report = bridged(lossy, Impairment::default(), || {
             for i in 0..500u32 {
-                // From the smallest to the largest that a cable takes.
+                // From the smallest to the largest frame.
                 let mut payload = vec![7; 46 + (i as usize * 13) % 1455];
                 payload[..4].copy_from_slice(&i.to_le_bytes());
                 let sent = frame(ETHERTYPE, &payload);
@@ -144,23 +144,20 @@ fn a_bottleneck_takes_its_time_and_its_queue_overflows() {
             for i in 0..40u8 {
                 send(&client, &frame(ETHERTYPE, &[i; 986]));
             }
-            // The first ten at least: the queue has room for them, however fast they come.
+            // At least the first ten, since the queue has room for them.
             for i in 0..10u8 {
                 assert_eq!(receive(&host), frame(ETHERTYPE, &[i; 986]));
             }
         });
-        // 1000 bytes each at 1 byte a microsecond.
-        assert!(
-            begin.elapsed() >= Duration::from_millis(10),
-            "not before its time"
-        );
+        // 1000 bytes each at 1 byte per microsecond.
+        assert!(begin.elapsed() >= Duration::from_millis(10), "not early");
         assert_eq!(report.up.sent, 40);
         assert!(report.up.delivered >= 10);
     });
 }
 
 #[test]
-fn what_a_machine_sends_in_one_piece_arrives_as_datagrams() {
+fn offloaded_datagrams_arrive_separately() {
     with_cables(|| {
         let setup = "ip addr add 10.9.0.1/24 dev client
             ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev client";
@@ -199,11 +196,11 @@ fn what_a_machine_sends_in_one_piece_arrives_as_datagrams() {
 }
 
 #[test]
-fn what_can_not_be_bridged_is_named() {
+fn unusable_interfaces_are_named() {
     with_cables(|| {
         let open = |name: &str| Port::open(name).unwrap_err().to_string();
         assert!(
-            open("nowhere").contains("nowhere: there is none"),
+            open("nowhere").contains("nowhere: no such interface"),
             "{}",
             open("nowhere")
         );
@@ -219,7 +216,7 @@ fn what_can_not_be_bridged_is_named() {
 }
 
 #[test]
-fn what_the_kernel_shows_joined_is_analysed_as_datagrams() {
+fn datagrams_merged_by_the_kernel_are_split() {
     use crate::traffic::{Window, analyse};
     use pcap_file::DataLink;
     use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
@@ -233,7 +230,7 @@ fn what_the_kernel_shows_joined_is_analysed_as_datagrams() {
         assert!(status.unwrap().success());
         let port = Port::open("a").unwrap();
         let socket = std::net::UdpSocket::bind("10.9.0.1:0").unwrap();
-        // RTP packets of one frame, and what is left of it.
+        // RTP packets of one frame, and the remainder.
         let mut payload = Vec::new();
         for number in 0..8u16 {
             payload.extend([0x80, 96]);

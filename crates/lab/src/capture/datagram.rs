@@ -1,7 +1,7 @@
 //! The datagram in a captured packet: UDP over IPv4 and IPv6, with or without VLAN tags, on Ethernet,
 //! Linux cooked and raw IP links; and OpenUVR's own frames on Ethernet.
 //!
-//! What it is not: a reassembler. Fragments of IP are not put together.
+//! IP fragments are not reassembled.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -16,7 +16,7 @@ use super::Packet;
 pub enum Endpoint {
     /// A UDP port.
     Udp(SocketAddr),
-    /// A program on an Ethernet station that speaks OpenUVR without IP.
+    /// An OpenUVR endpoint on Ethernet without IP.
     Ethernet {
         /// Its machine's address.
         mac: [u8; 6],
@@ -25,7 +25,7 @@ pub enum Endpoint {
     },
 }
 
-/// A machine, as far as a capture knows it.
+/// A machine, as identified in a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Machine {
     /// By its IP address.
@@ -34,25 +34,26 @@ pub enum Machine {
     Ethernet([u8; 6]),
 }
 
-/// A datagram, as far as it was captured.
+/// A datagram with its captured bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Datagram<'a> {
-    /// When, as [`Packet::at`].
+    /// Capture time, as [`Packet::at`].
     pub at: u64,
-    /// Who sent it.
+    /// The sender.
     pub from: Endpoint,
-    /// To whom.
+    /// The receiver.
     pub to: Endpoint,
-    /// What it carries, as far as it was captured.
+    /// The captured part of its payload.
     pub payload: &'a [u8],
-    /// How many bytes it carried.
+    /// Length of its payload in bytes.
     pub length: usize,
-    /// Bytes of headers before the payload, on Ethernet: 14 and those of IP and UDP, or of ours. What a
-    /// cooked or raw link lacks is counted as if it were Ethernet, so that captures compare.
+    /// Bytes of headers before the payload, on Ethernet: 14 plus those of IP and UDP, or of
+    /// OpenUVR. For cooked and raw links, Ethernet's header is counted as well, so that captures
+    /// are comparable.
     pub headers: usize,
 }
 
-/// Why a packet has no datagram.
+/// Why a packet contains no datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoDatagram {
     /// TCP.
@@ -61,29 +62,29 @@ pub enum NoDatagram {
     Fragment,
     /// Something else: ARP, ICMP, other EtherTypes.
     Other,
-    /// Its headers are cut off or broken.
-    Cut,
-    /// Nobody here knows this kind of link.
+    /// Its headers are truncated or invalid.
+    Truncated,
+    /// The link type is not supported.
     Link,
 }
 
-/// The EtherType of OpenUVR's frames: the first of those for local experiments (IEEE 802, 9.2.4), as
-/// `docs/protocol.md` says.
+/// The EtherType of OpenUVR's frames: the first of those for local experiments (IEEE 802, 9.2.4); see
+/// `docs/protocol.md`.
 pub const OPENUVR_ETHER_TYPE: u16 = 0x88b5;
 
-/// What such a frame begins with, and how many bytes stand before its datagram.
+/// The magic number of such a frame, and the length of the prefix before its datagram.
 pub const OPENUVR_MAGIC: [u8; 2] = *b"OV";
 const OPENUVR_PREFIX: usize = 8;
 
 /// Destination, source and EtherType.
 const ETHERNET: usize = 14;
 
-/// Bytes before the packet on a Linux cooked link, versions 1 and 2, and where the EtherType is
-/// (pcap's LINKTYPE_LINUX_SLL and LINKTYPE_LINUX_SLL2).
+/// Header lengths of Linux cooked links, versions 1 and 2, and the offsets of the EtherType (pcap's
+/// LINKTYPE_LINUX_SLL and LINKTYPE_LINUX_SLL2).
 const COOKED: (usize, usize) = (16, 14);
 const COOKED_2: (usize, usize) = (20, 0);
 
-/// The family of BSD's loopback link before each packet.
+/// Length of the address family before each packet on BSD's loopback link.
 const NULL: usize = 4;
 
 impl Endpoint {
@@ -96,7 +97,7 @@ impl Endpoint {
         }
     }
 
-    /// The machine alone: its port is 0.
+    /// The endpoint with port 0.
     #[must_use]
     pub fn without_port(self) -> Endpoint {
         match self {
@@ -129,10 +130,10 @@ impl fmt::Display for Machine {
 }
 
 impl<'a> Datagram<'a> {
-    /// Finds it.
+    /// Finds the datagram in a packet.
     ///
     /// # Errors
-    /// If there is none.
+    /// There is none.
     pub fn of(packet: &Packet<'a>) -> Result<Datagram<'a>, NoDatagram> {
         let data = packet.data;
         let cooked = |(header, kind): (usize, usize)| {
@@ -150,7 +151,7 @@ impl<'a> Datagram<'a> {
             DataLink::RAW | DataLink::IPV4 | DataLink::IPV6 => LaxSlicedPacket::from_ip(data).ok(),
             _ => return Err(NoDatagram::Link),
         };
-        let parsed = parsed.ok_or(NoDatagram::Cut)?;
+        let parsed = parsed.ok_or(NoDatagram::Truncated)?;
         if let Some(found) = openuvr(packet, &parsed) {
             return Ok(found);
         }
@@ -160,7 +161,7 @@ impl<'a> Datagram<'a> {
 
 fn udp<'a>(at: u64, packet: &LaxSlicedPacket<'a>) -> Result<Datagram<'a>, NoDatagram> {
     let net = packet.net.as_ref().ok_or(match packet.stop_err {
-        Some(_) => NoDatagram::Cut,
+        Some(_) => NoDatagram::Truncated,
         None => NoDatagram::Other,
     })?;
     let (from, to, header): (IpAddr, IpAddr, usize) = match net {
@@ -191,7 +192,7 @@ fn udp<'a>(at: u64, packet: &LaxSlicedPacket<'a>) -> Result<Datagram<'a>, NoData
     match &packet.transport {
         Some(TransportSlice::Udp(udp)) => {
             let payload = udp.payload();
-            // 0 where it is too long for the field (RFC 2675), or not filled in yet.
+            // 0 if the datagram is too long for the field (RFC 2675), or if it is not filled in yet.
             let length = usize::from(udp.length()).saturating_sub(8);
             Ok(Datagram {
                 at,
@@ -205,7 +206,7 @@ fn udp<'a>(at: u64, packet: &LaxSlicedPacket<'a>) -> Result<Datagram<'a>, NoData
         Some(TransportSlice::Tcp(_)) => Err(NoDatagram::Tcp),
         Some(_) => Err(NoDatagram::Other),
         None => Err(match packet.stop_err {
-            Some(_) => NoDatagram::Cut,
+            Some(_) => NoDatagram::Truncated,
             None => NoDatagram::Other,
         }),
     }

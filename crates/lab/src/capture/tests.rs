@@ -11,7 +11,7 @@ use super::*;
 
 type Times = Vec<(u64, u32, usize)>;
 
-fn all(file: &[u8]) -> (Times, Result<Facts, CaptureError>) {
+fn all(file: &[u8]) -> (Times, Result<CaptureInfo, CaptureError>) {
     let mut times = Vec::new();
     let read = read(file, &mut |packet| {
         times.push((packet.at, packet.length, packet.data.len()));
@@ -20,7 +20,7 @@ fn all(file: &[u8]) -> (Times, Result<Facts, CaptureError>) {
     (times, read)
 }
 
-/// A pcap file whose packets were cut to 60 bytes.
+/// A pcap file with a snapshot length of 60 bytes.
 fn cut_to_60() -> Vec<u8> {
     let mut file = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     file.extend(60_u32.to_le_bytes());
@@ -35,7 +35,7 @@ fn cut_to_60() -> Vec<u8> {
 }
 
 #[test]
-fn packets_that_were_cut_keep_their_lengths() {
+fn truncated_packets_keep_their_lengths() {
     let (times, read) = all(&cut_to_60());
     assert_eq!(
         times,
@@ -45,23 +45,27 @@ fn packets_that_were_cut_keep_their_lengths() {
 }
 
 #[test]
-fn what_is_no_capture_or_broken_is_named() {
-    let said = |file: &[u8]| all(file).1.unwrap_err().to_string();
-    assert!(said(b"").contains("neither"), "{}", said(b""));
-    assert!(said(b"GIF89a, and so on").contains("neither"));
-    assert!(said(&[0x1f, 0x8b, 8, 0, 0]).contains("gunzip"));
+fn invalid_and_corrupt_captures_are_named() {
+    let message = |file: &[u8]| all(file).1.unwrap_err().to_string();
+    assert!(message(b"").contains("neither"), "{}", message(b""));
+    assert!(message(b"GIF89a, and so on").contains("neither"));
+    assert!(message(&[0x1f, 0x8b, 8, 0, 0]).contains("gunzip"));
     let mut file = cut_to_60();
     file.truncate(file.len() - 7);
-    assert!(said(&file).contains("behind packet 1"), "{}", said(&file));
+    assert!(
+        message(&file).contains("after packet 1"),
+        "{}",
+        message(&file)
+    );
     // Four billion bytes in a packet.
     let mut absurd = cut_to_60();
     absurd[24 + 8..24 + 12].copy_from_slice(&[0xff; 4]);
     assert!(
-        said(&absurd).contains("behind packet 0"),
+        message(&absurd).contains("after packet 0"),
         "{}",
-        said(&absurd)
+        message(&absurd)
     );
-    assert!(said(&PCAPNG).contains("broken behind packet 0"));
+    assert!(message(&PCAPNG).contains("corrupt after packet 0"));
 }
 
 #[test]
@@ -92,7 +96,7 @@ fn times_have_the_unit_of_their_interface() {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn written_files_are_read() {
     let (a, b) = ("10.0.0.1:1000", "10.0.0.2:2000");
     let (six, seven) = ("[fd00::6]:6000", "[fd00::7]:7000");
     let mut writer = CaptureWriter::new(Vec::new(), "a test").unwrap();
@@ -169,11 +173,14 @@ fn datagrams_are_found_on_every_link() {
 }
 
 #[test]
-fn what_is_no_datagram_is_counted_as_what_it_is() {
+fn other_packets_are_counted_by_kind() {
     let plain = ethernet(false, &[9; 600]);
     let cut = of(DataLink::ETHERNET, &plain[..60]).unwrap();
     assert_eq!((cut.payload.len(), cut.length), (18, 600));
-    assert_eq!(of(DataLink::ETHERNET, &plain[..20]), Err(NoDatagram::Cut));
+    assert_eq!(
+        of(DataLink::ETHERNET, &plain[..20]),
+        Err(NoDatagram::Truncated)
+    );
     let mut fragment = plain.clone();
     // More fragments follow.
     fragment[20] = 0x20;

@@ -1,4 +1,4 @@
-//! Captures that this program makes: pcapng, raw IP, nanoseconds.
+//! Writer of captures: pcapng, raw IP, nanoseconds.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use pcap_file::pcapng::blocks::interface_description::{
 use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
 use pcap_file::{DataLink, PcapError};
 
-/// A capture that grows, one datagram after the other.
+/// A capture file that is written datagram by datagram.
 pub struct CaptureWriter<W: Write> {
     writer: PcapNgWriter<W>,
     packet: Vec<u8>,
@@ -26,11 +26,11 @@ impl<W: Write> std::fmt::Debug for CaptureWriter<W> {
     }
 }
 
-/// Hops that an IP packet may make; no more than a number here.
+/// Hop limit of IP packets (arbitrary).
 const HOPS: u8 = 64;
 
 impl<W: Write> CaptureWriter<W> {
-    /// Begins one; `application` is who made it.
+    /// Starts a capture; `application` is recorded as its author.
     ///
     /// # Errors
     /// The writer's.
@@ -41,7 +41,7 @@ impl<W: Write> CaptureWriter<W> {
             ..SectionHeaderBlock::default()
         };
         let mut writer = PcapNgWriter::with_section_header(file, section).map_err(failed)?;
-        // No limit of bytes a packet.
+        // No snapshot length.
         let mut interface = InterfaceDescriptionBlock::new(DataLink::RAW, 0);
         let nanoseconds = InterfaceDescriptionOption::IfTsResol(9);
         interface.options.push(nanoseconds);
@@ -50,10 +50,10 @@ impl<W: Write> CaptureWriter<W> {
         Ok(CaptureWriter { writer, packet })
     }
 
-    /// Adds a UDP datagram that was seen at `at` (nanoseconds since 1970).
+    /// Adds a UDP datagram with timestamp `at` (nanoseconds since 1970).
     ///
     /// # Errors
-    /// The writer's; if sender and receiver have not the same version of IP, or it is too long.
+    /// The writer's; sender and receiver differ in their IP version; the datagram is too long.
     pub fn udp(
         &mut self,
         at: u64,
@@ -68,7 +68,7 @@ impl<W: Write> CaptureWriter<W> {
             (SocketAddr::V6(from), SocketAddr::V6(to)) => {
                 PacketBuilder::ipv6(from.ip().octets(), to.ip().octets(), HOPS)
             }
-            _ => return Err(io::Error::other("IPv4 and IPv6 at two ends of a datagram")),
+            _ => return Err(io::Error::other("a datagram from IPv4 to IPv6")),
         };
         let builder = builder.udp(ends.0.port(), ends.1.port());
         let written = builder.write(&mut self.packet, payload);
@@ -84,7 +84,7 @@ impl<W: Write> CaptureWriter<W> {
         Ok(())
     }
 
-    /// Ends it.
+    /// Finishes the capture.
     ///
     /// # Errors
     /// The writer's.

@@ -1,5 +1,5 @@
-//! Real sockets on the loopback device; counts, content and order, and of time only that nothing
-//! comes early.
+//! Real sockets on the loopback device; checks counts, content and order, and of time only that no
+//! datagram is early.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -127,10 +127,7 @@ fn jitter_and_a_bottleneck_keep_the_order() {
             }
         },
     );
-    assert!(
-        begin.elapsed() >= Duration::from_millis(6),
-        "not before its time"
-    );
+    assert!(begin.elapsed() >= Duration::from_millis(6), "not early");
     assert_eq!((report.up.delivered, report.down.delivered), (100, 100));
     assert_eq!(
         (report.up.reordered, report.unsent, report.flows),
@@ -162,7 +159,7 @@ fn each_client_gets_its_own_answers() {
 }
 
 #[test]
-fn there_is_room_for_so_many_clients_and_no_more() {
+fn the_number_of_clients_is_limited() {
     let target = socket();
     let clients: Vec<_> = (0..=MAX_FLOWS).map(|_| socket()).collect();
     let report = relay(target.local_addr().unwrap(), Default::default(), |hop| {
@@ -180,14 +177,14 @@ fn there_is_room_for_so_many_clients_and_no_more() {
 }
 
 #[test]
-fn a_target_that_comes_late_is_reached() {
-    // An address that only this process uses, and a port that the system gives to nobody.
+fn a_target_that_starts_late_is_reached() {
+    // An address that only this process uses, and a port outside the ephemeral range.
     let [_, a, b, c] = std::process::id().to_be_bytes();
     let late = SocketAddr::from(([127, a.max(1), b, c], 4719));
     let client = socket();
     let report = relay(late, Default::default(), |hop| {
         for _ in 0..10 {
-            client.send_to(b"anybody?", hop).unwrap();
+            client.send_to(b"hello?", hop).unwrap();
         }
         let target = UdpSocket::bind(late).unwrap();
         let wait = Some(Duration::from_secs(10));
@@ -195,7 +192,7 @@ fn a_target_that_comes_late_is_reached() {
         client.send_to(b"back?", hop).unwrap();
         let mut got = receive(&target);
         while got.0 != b"back?" {
-            assert_eq!(got.0, b"anybody?");
+            assert_eq!(got.0, b"hello?");
             got = receive(&target);
         }
         target.send_to(b"yes", got.1).unwrap();
@@ -221,7 +218,7 @@ fn a_taken_port_is_named() {
 }
 
 #[test]
-fn over_wifi_everything_comes_in_order_and_not_before_its_time() {
+fn over_wifi_nothing_is_early_or_out_of_order() {
     let (client, target) = (socket(), socket());
     let begin = Instant::now();
     let words = "profile=he-su per=10%";
@@ -239,7 +236,7 @@ fn over_wifi_everything_comes_in_order_and_not_before_its_time() {
             assert_eq!((bytes, from), (i.to_le_bytes().to_vec(), hop));
         }
     });
-    // Each way there is at least one exchange.
+    // There is at least one frame exchange in each direction.
     assert!(begin.elapsed() >= Duration::from_micros(200));
     assert_eq!((report.up.delivered, report.down.delivered), (100, 100));
     assert_eq!((report.up.lost, report.down.overflowed), (0, 0));
@@ -269,7 +266,7 @@ fn a_wifi_network_has_room_for_its_stations() {
 }
 
 #[test]
-fn a_network_that_cannot_be_is_named() {
+fn an_impossible_network_is_named() {
     let mut wifi = crate::wifi::words::parse("").unwrap();
     wifi.setup.stations.clear();
     let target = socket().local_addr().unwrap();

@@ -1,8 +1,8 @@
-//! What a sample file tells: two clocks, outliers, and what pauses have to do with them.
+//! Analysis of a sample file: two reference times, outliers, and their correlation with pauses.
 //!
-//! *Received − sent* is what the slides print. It misses what a sender that was itself late did not send:
-//! *received − intended* counts that too (coordinated omission). Where messages answer each other they
-//! are the same, and nothing can be known of it.
+//! *Received − sent* is the figure of the slides. It misses the delay of messages that a late
+//! sender did not send on time; *received − intended* includes it (coordinated omission). If
+//! messages answer each other, the two are equal, and the omission is unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,20 +13,20 @@ use super::distribution::{Distribution, Summary};
 use super::pauses::{Covered, Kind, Pause};
 use super::samples::{Sample, Samples, SamplesError};
 
-/// The scatter's cells over the time of the test, and for each power of ten of the latency.
+/// Cells of the scatter plot: over the test's duration, and per decade of latency.
 const COLUMNS: f64 = 400.0;
 const ROWS: f64 = 30.0;
-/// The share of the test that counts as its beginning.
+/// The share of the test that counts as its start.
 const BEGINNING: f64 = 0.01;
 /// The modified z-score above which a sample is an outlier, and the factor that makes it comparable
-/// with standard deviations (Iglewicz and Hoaglin 1993, as the follow-up of the slides uses it).
+/// with standard deviations (Iglewicz and Hoaglin 1993, as in the follow-up of the slides).
 const Z_LIMIT: f64 = 3.5;
 const Z_FACTOR: f64 = 0.6745;
 
-/// Which samples are outliers.
+/// Definition of outliers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Rule {
-    /// Longer than the median and two standard deviations: the slides.
+    /// Longer than the median plus two standard deviations: the slides.
     MedianAndTwoSd,
     /// A modified z-score above 3.5: their follow-up of the same year.
     ModifiedZ,
@@ -37,39 +37,39 @@ pub enum Rule {
 pub struct Outliers {
     /// The rule.
     pub rule: Rule,
-    /// Above which latency a sample is one, ns.
+    /// Latency threshold, ns.
     pub above: f64,
-    /// How many there are.
+    /// Number of outliers.
     pub count: u64,
-    /// Those sent in the first hundredth of the test.
+    /// Outliers sent in the first hundredth of the test.
     pub at_the_beginning: u64,
-    /// The share that was on its way while a collector paused; `None`: there is no log.
+    /// The share that was in flight during a collector's pause; `None`: there is no log.
     pub in_pauses: Option<f64>,
-    /// The share that would have been, were they spread evenly over the test.
+    /// The expected share if outliers were distributed uniformly over the test.
     pub by_chance: Option<f64>,
 }
 
-/// A pause of the scatter: from and to, as shares of the test.
+/// A pause in the scatter plot: start and end, as shares of the test.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Shade {
-    /// From.
+pub struct PauseSpan {
+    /// Start.
     pub from: f64,
-    /// To.
+    /// End.
     pub to: f64,
-    /// Whether everything was collected (red in the slides), or less (green).
+    /// Whether it was a full collection (red in the slides) or not (green).
     pub full: bool,
 }
 
-/// What a file tells.
+/// Analysis of a file.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Analysis {
-    /// Who wrote it.
+    /// The probe that wrote it.
     pub name: String,
-    /// Samples that the file lacks, of those it should have.
+    /// Samples missing in the file.
     pub missing: u64,
-    /// Samples whose times run backwards; they count nowhere else.
+    /// Samples with decreasing times; excluded from all other figures.
     pub backwards: u64,
-    /// From its beginning to its last sample, s.
+    /// From its start to its last sample, s.
     pub seconds: f64,
     /// Received − sent.
     pub sent: Summary,
@@ -77,21 +77,20 @@ pub struct Analysis {
     pub intended: Summary,
     /// By each rule.
     pub outliers: Vec<Outliers>,
-    /// Where outliers by the first rule lie: share of the test, latency in ns.
+    /// Outliers by the first rule: share of the test, latency in ns.
     pub scatter: Vec<(f64, f64)>,
     /// Pauses of the collector.
-    pub pauses: Vec<Shade>,
-    /// Their number, which may be larger, and the longest, ns.
+    pub pauses: Vec<PauseSpan>,
+    /// The number of pauses, which may exceed the list.
     pub pause_count: usize,
     /// The longest, ns.
     pub longest_pause: f64,
 }
 
-/// Reads a file twice and tells what is in it. `pauses` are in order of their beginning; `None`: nothing
-/// is known of any.
+/// Reads and analyses a file in two passes. `pauses` are in starting order; `None`: unknown.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn analyse(samples: &mut Samples, pauses: Option<&[Pause]>) -> Result<Analysis, SamplesError> {
     let (mut sent, mut intended) = (Distribution::default(), Distribution::default());
     let (mut backwards, mut last, mut first) = (0, 0, Nanos::MAX);
@@ -106,7 +105,7 @@ pub fn analyse(samples: &mut Samples, pauses: Option<&[Pause]>) -> Result<Analys
         first = first.min(sample.sent);
     })?;
     let header = samples.header();
-    // A probe that died at once may not have written when it began.
+    // A probe that died early may not have written its start time.
     let begin = if header.begin > 0 {
         header.begin.min(first)
     } else {
@@ -123,7 +122,7 @@ pub fn analyse(samples: &mut Samples, pauses: Option<&[Pause]>) -> Result<Analys
         (Rule::ModifiedZ, median + Z_LIMIT * deviation / Z_FACTOR),
     ];
     let covered = pauses.map(Covered::by);
-    let mut found = limits.map(|(rule, above)| Found::new(rule, above));
+    let mut found = limits.map(|(rule, above)| OutlierCounts::new(rule, above));
     let mut cells = BTreeSet::new();
     samples.for_each(|sample| {
         if !is_forward(sample) {
@@ -153,7 +152,7 @@ pub fn analyse(samples: &mut Samples, pauses: Option<&[Pause]>) -> Result<Analys
         intended: intended.summary(),
         outliers: found
             .into_iter()
-            .map(|found| found.told(covered.as_ref(), &test))
+            .map(|found| found.into_outliers(covered.as_ref(), &test))
             .collect(),
         scatter: cells
             .into_iter()
@@ -181,14 +180,14 @@ fn is_forward(sample: Sample) -> bool {
     sample.intended <= sample.sent && sample.sent <= sample.received
 }
 
-/// The time that samples are from.
+/// Duration of the test.
 struct Test {
     begin: Nanos,
     end: Nanos,
 }
 
 impl Test {
-    /// Which share of the test is over at a time.
+    /// The elapsed share of the test at a time.
     fn share(&self, at: Nanos) -> f64 {
         let share = at.saturating_sub(self.begin) as f64 / (self.end - self.begin) as f64;
         share.min(1.0)
@@ -199,9 +198,9 @@ impl Test {
     }
 }
 
-/// Pauses as shares of the test; those in one column of the plot are one.
-fn shades(pauses: &[Pause], test: &Test) -> Vec<Shade> {
-    let mut shades: Vec<Shade> = Vec::new();
+/// Pauses as shares of the test, merged per column of the plot.
+fn shades(pauses: &[Pause], test: &Test) -> Vec<PauseSpan> {
+    let mut shades: Vec<PauseSpan> = Vec::new();
     for pause in pauses.iter().filter(|pause| test.has(pause)) {
         let full = pause.kind == Kind::Full;
         let (from, to) = (test.share(pause.start), test.share(pause.end));
@@ -209,33 +208,33 @@ fn shades(pauses: &[Pause], test: &Test) -> Vec<Shade> {
             Some(last) if last.full == full && from - last.to < 0.5 / COLUMNS => {
                 last.to = last.to.max(to);
             }
-            _ => shades.push(Shade { from, to, full }),
+            _ => shades.push(PauseSpan { from, to, full }),
         }
     }
     shades
 }
 
-/// Outliers while they are counted: how long they are decides how many meet a pause by chance.
-struct Found {
+/// Outliers during counting: their length determines the probability of overlapping a pause by chance.
+struct OutlierCounts {
     rule: Rule,
     above: f64,
     at_the_beginning: u64,
     in_pauses: u64,
-    lengths: Lengths,
+    lengths: LengthCounts,
 }
 
-/// How many outliers there are of each length, in steps of an eighth of a power of two.
+/// Number of outliers by length, in steps of an eighth of a power of two.
 #[derive(Default)]
-struct Lengths(BTreeMap<u32, (u64, f64)>);
+struct LengthCounts(BTreeMap<u32, (u64, f64)>);
 
-impl Found {
-    fn new(rule: Rule, above: f64) -> Found {
-        Found {
+impl OutlierCounts {
+    fn new(rule: Rule, above: f64) -> OutlierCounts {
+        OutlierCounts {
             rule,
             above,
             at_the_beginning: 0,
             in_pauses: 0,
-            lengths: Lengths::default(),
+            lengths: LengthCounts::default(),
         }
     }
 
@@ -247,7 +246,7 @@ impl Found {
         if test.share(sample.sent) < BEGINNING {
             self.at_the_beginning += 1;
         }
-        if covered.is_some_and(|covered| covered.meets(sample.sent, sample.received)) {
+        if covered.is_some_and(|covered| covered.overlaps(sample.sent, sample.received)) {
             self.in_pauses += 1;
         }
         let class = ((latency + 1.0).log2() * 8.0) as u32;
@@ -256,7 +255,7 @@ impl Found {
         *sum += latency;
     }
 
-    fn told(self, covered: Option<&Covered>, test: &Test) -> Outliers {
+    fn into_outliers(self, covered: Option<&Covered>, test: &Test) -> Outliers {
         let count: u64 = self.lengths.0.values().map(|(count, _)| count).sum();
         let of = |sum: f64| sum / count.max(1) as f64;
         let by_chance = covered.map(|covered| {

@@ -1,17 +1,17 @@
-//! How values are distributed, in bounded memory: quantiles to 1/1000 of the value, moments exactly.
+//! Distributions in bounded memory: quantiles with a relative error of 1/1000, exact moments.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::Nanos;
 
-/// The longest latency that is told apart: an hour.
+/// The longest distinguishable latency: an hour.
 const LONGEST: Nanos = 3_600_000_000_000;
 
-/// Samples beyond a quantile below which it would stand for single ones.
+/// Minimum number of samples beyond a reported quantile.
 const BEYOND: f64 = 10.0;
 
-/// All latencies of a file by one clock.
+/// All latencies of a file from one reference time.
 #[derive(Clone, Debug)]
 pub struct Distribution {
     histogram: Histogram<u64>,
@@ -20,26 +20,26 @@ pub struct Distribution {
     max: Nanos,
 }
 
-/// What is said of a distribution. Times are in nanoseconds.
+/// Summary of a distribution. Times are in nanoseconds.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Summary {
-    /// Samples.
+    /// Number of samples.
     pub count: u64,
     /// Their mean.
     pub mean: f64,
     /// Their standard deviation.
     pub sd: f64,
-    /// What half of them did not exceed.
+    /// Median.
     pub median: f64,
-    /// What 99 % did not exceed; `None` where fewer than ten samples are beyond, as with the others.
+    /// p99; `None` if fewer than ten samples are beyond it, as for the other quantiles.
     pub p99: Option<f64>,
-    /// What 99.9 % did not exceed.
+    /// p99.9.
     pub p999: Option<f64>,
-    /// What 99.99 % did not exceed.
+    /// p99.99.
     pub p9999: Option<f64>,
-    /// The longest.
+    /// Maximum.
     pub max: f64,
-    /// The share of the samples that are longer, by latency: (latency, share), for plots.
+    /// Complementary distribution as (latency, share of longer samples), for plots.
     pub beyond: Vec<(f64, f64)>,
 }
 
@@ -47,7 +47,7 @@ impl Default for Distribution {
     fn default() -> Distribution {
         let histogram = Histogram::new_with_bounds(1, LONGEST, 3);
         Distribution {
-            // Refused are only bounds that are not constants here.
+            // Fails only for invalid bounds, which are constants here.
             histogram: histogram.unwrap_or_else(|wrong| unreachable!("{wrong}")),
             sum: 0.0,
             squares: 0.0,
@@ -57,7 +57,7 @@ impl Default for Distribution {
 }
 
 impl Distribution {
-    /// Counts one latency.
+    /// Records one latency.
     pub fn record(&mut self, latency: Nanos) {
         self.histogram.saturating_record(latency);
         let value = latency as f64;
@@ -81,13 +81,13 @@ impl Distribution {
         (square - self.mean().powi(2)).max(0.0).sqrt()
     }
 
-    /// What this share of the samples did not exceed.
+    /// The quantile of this share.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Nanos {
         self.histogram.value_at_quantile(share).min(self.max)
     }
 
-    /// The median of how far samples lie from their median.
+    /// The median absolute deviation.
     #[must_use]
     pub fn median_deviation(&self) -> f64 {
         let median = self.quantile(0.5);
@@ -101,7 +101,7 @@ impl Distribution {
         deviations.histogram.value_at_quantile(0.5) as f64
     }
 
-    /// What is said of it.
+    /// The summary.
     #[must_use]
     pub fn summary(&self) -> Summary {
         let count = self.count();
@@ -122,7 +122,7 @@ impl Distribution {
         }
     }
 
-    /// Twelve shares for each power of ten, down to a single sample.
+    /// Twelve shares per decade, down to a single sample.
     fn beyond(&self) -> Vec<(f64, f64)> {
         let count = self.count() as f64;
         if count == 0.0 {

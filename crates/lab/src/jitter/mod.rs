@@ -1,10 +1,10 @@
-//! Latency jitter: how long a message takes from one thread or actor to another, message by message.
+//! Latency jitter: latency of each message from one thread or actor to another.
 //!
-//! The probes (`probes/`) write files of samples; here they are read ([`samples`]) and summed up
-//! ([`analysis`]), with the pauses of a garbage collector beside them ([`pauses`]). [`slides`] has the
-//! figures of the published study that is repeated.
+//! The probes (`probes/`) write sample files; this module reads ([`samples`]) and analyses them
+//! ([`analysis`]), together with the pauses of a garbage collector ([`pauses`]). [`slides`] has the
+//! figures of the reproduced study.
 //!
-//! What it is not: it starts no probe, and reads no clock.
+//! It starts no probe, and reads no clock.
 #![allow(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -17,7 +17,7 @@ pub mod pauses;
 pub mod samples;
 pub mod slides;
 
-/// Nanoseconds, of CLOCK_MONOTONIC where it is a time.
+/// Nanoseconds; points in time are of CLOCK_MONOTONIC.
 pub type Nanos = u64;
 
 #[cfg(test)]

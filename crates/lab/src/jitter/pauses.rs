@@ -1,7 +1,8 @@
-//! When a garbage collector stopped the application, from the log of the JVM.
+//! Pauses of a garbage collector, from the JVM's log.
 //!
-//! The log is that of `-Xlog:gc*,safepoint:file=NAME:tn`: each line begins with System.nanoTime, which is
-//! CLOCK_MONOTONIC on Linux, as the samples have it. A pause is logged when it is over, with its length.
+//! The log is that of `-Xlog:gc*,safepoint:file=NAME:tn`: each line starts with System.nanoTime,
+//! which is CLOCK_MONOTONIC on Linux, as in the samples. A pause is logged at its end, with its
+//! duration.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _};
@@ -9,37 +10,37 @@ use std::path::Path;
 
 use super::Nanos;
 
-/// What was collected in a pause.
+/// The kind of a pause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// The young generation, or what the collector chose of a region-based heap.
+    /// The young generation, or selected regions of a region-based heap.
     Young,
-    /// Everything, with all else stopped.
+    /// A full stop-the-world collection.
     Full,
-    /// A step of a collection that goes on beside the application: marking begins or ends.
+    /// A phase of a concurrent collection: marking starts or ends.
     Phase,
 }
 
 /// One pause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pause {
-    /// When it began.
+    /// Start.
     pub start: Nanos,
-    /// When it was over.
+    /// End.
     pub end: Nanos,
-    /// What was collected.
+    /// Its kind.
     pub kind: Kind,
 }
 
-/// Longer lines are none of a pause.
+/// Maximum length of a pause's line; longer ones are skipped.
 const LONGEST_LINE: u64 = 4096;
-/// Pauses that are kept: a thousand a second for a quarter of an hour.
+/// Maximum number of pauses: a thousand per second for a quarter of an hour.
 const MOST: usize = 1_000_000;
 
-/// Reads the pauses of a log, in order of their beginning. Lines of other things are passed over.
+/// Reads the pauses of a log, in starting order. Other lines are skipped.
 ///
 /// # Errors
-/// What the system says, or a log whose lines have no nanoseconds.
+/// The system's error, or a log without nanosecond stamps.
 pub fn read(path: &Path) -> io::Result<Vec<Pause>> {
     let mut reader = BufReader::new(File::open(path)?);
     let (mut pauses, mut line, mut stamped, mut lines) = (Vec::new(), Vec::new(), 0_u64, 0_u64);
@@ -65,14 +66,14 @@ pub fn read(path: &Path) -> io::Result<Vec<Pause>> {
     }
     if lines > 0 && stamped == 0 {
         let wrong =
-            "no line begins with [NUMBERns]: the log must be -Xlog:gc*,safepoint:file=NAME:tn";
+            "no line starts with [NUMBERns]: the log must be -Xlog:gc*,safepoint:file=NAME:tn";
         return Err(io::Error::new(io::ErrorKind::InvalidData, wrong));
     }
     pauses.sort_by_key(|pause| pause.start);
     Ok(pauses)
 }
 
-/// `[123ns] words`, perhaps with other decorations between.
+/// `[123ns] words`, possibly with other decorations in between.
 fn stamped_line(line: &str) -> Option<(Nanos, &str)> {
     let (stamp, mut words) = line.trim_end().strip_prefix('[')?.split_once("ns]")?;
     while let Some(decorated) = words.trim_start().strip_prefix('[') {
@@ -82,13 +83,13 @@ fn stamped_line(line: &str) -> Option<(Nanos, &str)> {
 }
 
 /// `GC(7) Pause Young (Normal) (G1 Evacuation Pause) 24M->4M(256M) 3.205ms`; ZGC of later versions
-/// says which generation in front: `GC(7) Y: Pause Mark Start 0.012ms`.
+/// puts the generation in front: `GC(7) Y: Pause Mark Start 0.012ms`.
 fn pause(end: Nanos, words: &str) -> Option<Pause> {
     let words = words.strip_prefix("GC(")?.split_once(") ")?.1;
     let of_generation = words.split_once(": ").filter(|(name, _)| name.len() == 1);
     let words = of_generation.map_or(words, |(_, words)| words);
     let what = words.strip_prefix("Pause ")?;
-    // Without a length, it is the line of its beginning.
+    // Without a duration, it is the line of the pause's start.
     let length: f64 = what.rsplit(' ').next()?.strip_suffix("ms")?.parse().ok()?;
     let length = (length * 1e6) as Nanos;
     let kind = match () {
@@ -103,12 +104,12 @@ fn pause(end: Nanos, words: &str) -> Option<Pause> {
     })
 }
 
-/// Pauses without those that lie in others, for looking up.
+/// Merged pauses, for lookups.
 #[derive(Clone, Debug, Default)]
 pub struct Covered(Vec<(Nanos, Nanos)>);
 
 impl Covered {
-    /// From pauses in order of their beginning.
+    /// From pauses in starting order.
     #[must_use]
     pub fn by(pauses: &[Pause]) -> Covered {
         let mut covered: Vec<(Nanos, Nanos)> = Vec::new();
@@ -121,15 +122,15 @@ impl Covered {
         Covered(covered)
     }
 
-    /// Whether there was a pause between two times.
+    /// Whether a pause overlaps this interval.
     #[must_use]
-    pub fn meets(&self, from: Nanos, to: Nanos) -> bool {
+    pub fn overlaps(&self, from: Nanos, to: Nanos) -> bool {
         let first = self.0.partition_point(|(_, end)| *end < from);
         self.0.get(first).is_some_and(|(start, _)| *start <= to)
     }
 
-    /// The probability that something of this length meets a pause, if it begins at any time of the
-    /// test alike.
+    /// The probability that an interval of this length overlaps a pause, if its start is uniformly
+    /// distributed over the test.
     #[must_use]
     pub fn chance(&self, length: Nanos, begin: Nanos, end: Nanos) -> f64 {
         let mut met = 0;

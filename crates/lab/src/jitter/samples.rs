@@ -1,6 +1,6 @@
-//! The sample file: what a probe writes, and its reader. `probes/README.md` describes the format.
+//! The sample file of a probe, and its reader. `probes/README.md` describes the format.
 //!
-//! A file is read as a stream: whatever its size, a buffer and the header are all that is held.
+//! A file is streamed: only a buffer and the header are in memory.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
@@ -14,25 +14,25 @@ const RECORD: usize = 24;
 const NAME: usize = 64;
 const COUNTS: usize = 128;
 
-/// Pairs whose counts have room in the header.
+/// Maximum number of pairs: their counts must fit the header.
 pub const MOST_PAIRS: usize = (HEADER - COUNTS) / 8;
 
-/// How messages follow each other.
+/// Message pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pattern {
-    /// One is on the way for each pair; the next leaves when it has been answered.
+    /// One message is in flight per pair; the next is sent after its answer.
     PingPong,
     /// The sender never waits.
     Flood,
-    /// Each leaves at its time, whatever became of those before.
+    /// Each is sent at its scheduled time, independently of earlier ones.
     Paced,
 }
 
 impl Pattern {
-    /// All of them, in the order of their numbers in a file.
+    /// All patterns, in the order of their numbers in a file.
     pub const ALL: [Pattern; 3] = [Pattern::PingPong, Pattern::Flood, Pattern::Paced];
 
-    /// As probes and people call it.
+    /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -46,51 +46,51 @@ impl Pattern {
 /// One message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sample {
-    /// When it was to be sent. Where nothing paces the sender it is when it was sent.
+    /// Scheduled send time; equal to `sent` for unpaced senders.
     pub intended: Nanos,
-    /// When it was sent.
+    /// Send time.
     pub sent: Nanos,
-    /// When it was received.
+    /// Receive time.
     pub received: Nanos,
 }
 
-/// What a file says of itself.
+/// A file's header.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// Who wrote it.
+    /// The probe that wrote it.
     pub name: String,
-    /// How messages followed each other.
+    /// The message pattern.
     pub pattern: Pattern,
-    /// Records for which each pair has room.
+    /// Capacity of each pair, in records.
     pub capacity: u64,
-    /// When the test began.
+    /// Start of the test.
     pub begin: Nanos,
-    /// When it ended; `None` if it did not come to its end.
+    /// End of the test; `None` if it was aborted.
     pub end: Option<Nanos>,
-    /// Messages a second for each pair, in thousandths; 0 if not paced.
+    /// Messages per second of each pair, in thousandths; 0 if not paced.
     pub rate_millihertz: u64,
-    /// Records that each pair has written.
+    /// Records written by each pair.
     pub counts: Vec<u64>,
 }
 
 /// Why a file can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SamplesError {
-    /// The system says why.
+    /// An I/O error.
     #[error("can't read {0}: {1}")]
     Io(PathBuf, #[source] io::Error),
-    /// It is something else, or damaged.
-    #[error("{0} is no sample file: {1}")]
+    /// Not a sample file, or damaged.
+    #[error("{0} is not a sample file: {1}")]
     Foreign(PathBuf, String),
 }
 
-/// A file of samples, ready to be read.
+/// An open sample file.
 #[derive(Debug)]
 pub struct Samples {
     path: PathBuf,
     file: File,
     header: Header,
-    /// Records that are in the file, of those that the header counts, for each pair.
+    /// Records present in the file, of those counted in the header, per pair.
     present: Vec<u64>,
 }
 
@@ -98,8 +98,8 @@ impl Samples {
     /// Opens a file and reads its header.
     ///
     /// # Errors
-    /// What the system says, or what is wrong with the header. A file that ends too early is none:
-    /// see [`missing`](Self::missing).
+    /// The system's error, or an invalid header. A truncated file is not an error: see
+    /// [`missing`](Self::missing).
     pub fn open(path: &Path) -> Result<Samples, SamplesError> {
         let failed = |error| SamplesError::Io(path.to_owned(), error);
         let mut file = File::open(path).map_err(failed)?;
@@ -123,13 +123,13 @@ impl Samples {
         })
     }
 
-    /// What the file says of itself.
+    /// The file's header.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Records that the header counts and the file lacks, because its end was cut off.
+    /// Records counted in the header but missing in the truncated file.
     #[must_use]
     pub fn missing(&self) -> u64 {
         self.header.counts.iter().sum::<u64>() - self.present.iter().sum::<u64>()
@@ -138,7 +138,7 @@ impl Samples {
     /// Calls `each` with every sample, pair by pair and in order.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn for_each(&mut self, mut each: impl FnMut(Sample)) -> Result<(), SamplesError> {
         let failed = |error| SamplesError::Io(self.path.clone(), error);
         for (pair, count) in (0..).zip(&self.present) {
@@ -177,7 +177,7 @@ impl Sample {
 impl Header {
     fn parse(bytes: &[u8]) -> Result<Header, String> {
         if bytes.get(..8) != Some(&MAGIC) {
-            return Err("it does not begin with JITTER01".to_owned());
+            return Err("it does not start with JITTER01".to_owned());
         }
         if bytes.len() < HEADER {
             return Err(format!("{} bytes, less than a header", bytes.len()));
@@ -195,22 +195,20 @@ impl Header {
         let pattern = word(bytes, 20);
         let pattern = Pattern::ALL
             .get(pattern as usize)
-            .ok_or_else(|| format!("there is no pattern {pattern}"))?;
+            .ok_or_else(|| format!("unknown pattern {pattern}"))?;
         let capacity = number(bytes, 24);
         let total = capacity.checked_mul((pairs * RECORD) as u64);
         if total
             .and_then(|total| total.checked_add(HEADER as u64))
             .is_none()
         {
-            return Err(format!("room for {capacity} records is impossible"));
+            return Err(format!("impossible capacity of {capacity} records"));
         }
         let counts: Vec<u64> = (0..pairs)
             .map(|pair| number(bytes, COUNTS + 8 * pair))
             .collect();
         if let Some(count) = counts.iter().find(|count| **count > capacity) {
-            return Err(format!(
-                "{count} records where there is room for {capacity}"
-            ));
+            return Err(format!("{count} records exceed the capacity of {capacity}"));
         }
         let name = bytes[NAME..COUNTS].split(|byte| *byte == 0).next();
         Ok(Header {
@@ -255,10 +253,10 @@ impl Header {
     }
 }
 
-/// Writes a file of one pair: what a loop of this program measured of itself.
+/// Writes a file of one pair, for loops that measure themselves.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn write(path: &Path, header: &Header, samples: &[Sample]) -> io::Result<()> {
     let header = Header {
         capacity: samples.len() as u64,

@@ -4,9 +4,9 @@
 //! Measured on an Intel Core i7-2700K (4 cores, 8 threads), Ubuntu 14.04.3, Linux 3.14.57, as it is
 //! ("vanilla") and with the RT patch; 16 pairs, 10 000 000 samples.
 
-/// A figure with the RT patch, and without; µs.
+/// A figure with and without the RT patch; µs.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Both {
+pub struct RtComparison {
     /// With the RT patch.
     pub rt: f64,
     /// Without it.
@@ -16,16 +16,16 @@ pub struct Both {
 /// One row of a table.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Row {
-    /// What it says at its left.
+    /// Its label.
     pub name: &'static str,
-    /// The cell of ours that is the same: what hands over, the policy, the collector.
+    /// Our corresponding cell: runtime, policy, collector.
     pub cell: Option<[&'static str; 3]>,
-    /// The longest.
-    pub max: Both,
+    /// Maximum.
+    pub max: RtComparison,
     /// The mean.
-    pub mean: Both,
+    pub mean: RtComparison,
     /// The median.
-    pub median: Both,
+    pub median: RtComparison,
 }
 
 const fn row(
@@ -36,15 +36,15 @@ const fn row(
     Row {
         name,
         cell,
-        max: Both {
+        max: RtComparison {
             rt: max_rt,
             vanilla: max,
         },
-        mean: Both {
+        mean: RtComparison {
             rt: mean_rt,
             vanilla: mean,
         },
-        median: Both {
+        median: RtComparison {
             rt: median_rt,
             vanilla: median,
         },

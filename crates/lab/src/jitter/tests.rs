@@ -1,4 +1,4 @@
-//! Files with known truth, from the bytes to what is said of them.
+//! Files with known contents, from the bytes to the analysis.
 
 mod logs;
 mod synthetic;

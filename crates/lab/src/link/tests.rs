@@ -1,16 +1,16 @@
-//! A virtual clock and fixed seeds: every figure here is exact, and stays so.
+//! A virtual clock and fixed seeds: every figure here is exact and reproducible.
 
 use std::time::Duration;
 
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Bitrate;
 
-use super::{BurstLoss, Counters, Impairment, LinkModel, MAX_UNDER_WAY, Queue};
+use super::{BurstLoss, Counters, Impairment, LinkModel, MAX_IN_FLIGHT, Queue};
 use crate::schedule::ImpairmentSchedule;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Sends `count` numbered datagrams of `len` bytes, `gap` apart, and returns what arrived when.
+/// Sends `count` numbered datagrams of `len` bytes, `gap` apart, and returns the arrivals.
 fn run(link: &mut LinkModel, count: u32, len: usize, gap: Duration) -> Vec<(Instant, u32)> {
     let mut now = Instant(0);
     let mut arrived = Vec::new();
@@ -53,7 +53,7 @@ fn a_perfect_link_delivers_at_once_and_in_order() {
 }
 
 #[test]
-fn delay_is_exact_and_nothing_comes_early() {
+fn delay_is_exact_and_nothing_is_early() {
     let mut link = LinkModel::new(
         Impairment {
             delay: 5 * MS,
@@ -74,7 +74,7 @@ fn jitter_stays_in_its_range_and_keeps_the_order() {
         ..Impairment::default()
     };
     let mut link = LinkModel::new(jittery, 7);
-    // Far apart: each datagram's own delay shows.
+    // Far apart: each datagram has its own delay.
     let arrived = run(&mut link, 10_000, 4, 10 * MS);
     let mut sum = 0;
     for (at, id) in &arrived {
@@ -120,14 +120,14 @@ fn bursty_loss_has_its_rate_and_its_length() {
     // In the bad state for enter / (enter + leave) = 3.85 % of the datagrams.
     let lost = 200_000 - ids.len();
     assert!((7_000..=8_400).contains(&lost), "{lost}");
-    // Bursts are 1 / leave = 4 long in the mean.
+    // The mean length of a burst is 1 / leave = 4.
     let bursts = ids.windows(2).filter(|w| w[1] - w[0] > 1).count();
     let tenths = 10 * lost / bursts;
     assert!((37..=43).contains(&tenths), "{tenths}");
 }
 
 #[test]
-fn reordering_holds_back_and_loses_nothing() {
+fn reordering_delays_and_loses_nothing() {
     let swapping = Impairment {
         reorder: 0.05,
         reorder_by: 3 * MS,
@@ -135,7 +135,7 @@ fn reordering_holds_back_and_loses_nothing() {
     };
     let mut link = LinkModel::new(swapping, 9);
     let mut ids = ids(&run(&mut link, 10_000, 4, 2 * MS));
-    // Three milliseconds later: exactly one of the following comes before it.
+    // Three milliseconds later: exactly one of the following overtakes it.
     let late = ids.windows(2).filter(|w| w[1] < w[0]).count() as u64;
     assert!((400..=600).contains(&link.counters().reordered));
     assert!(late > 350 && late <= link.counters().reordered, "{late}");
@@ -144,7 +144,7 @@ fn reordering_holds_back_and_loses_nothing() {
 }
 
 #[test]
-fn duplicates_come_right_behind() {
+fn duplicates_follow_immediately() {
     let doubling = Impairment {
         duplicate: 0.2,
         ..Impairment::default()
@@ -167,14 +167,14 @@ fn the_bottleneck_spaces_datagrams_and_its_queue_is_bounded() {
         ..Impairment::default()
     };
     let mut link = LinkModel::new(narrow, 1);
-    // A burst of 20 × 1000 bytes at 1 byte/µs: ten fit into the queue (the first is being sent).
+    // A burst of 20 × 1000 bytes at 1 byte/µs: ten fit the queue (the first is being sent).
     let arrived = run(&mut link, 20, 1000, Duration::ZERO);
     let want: Vec<_> = (0..10u32)
         .map(|i| (Instant(1_000_000 * i64::from(i + 2)), i))
         .collect();
     assert_eq!(arrived, want);
     assert_eq!(link.counters().overflowed, 10);
-    // A datagram larger than the queue passes an idle bottleneck, or a small queue is a dead link.
+    // A datagram larger than the queue passes an idle bottleneck; otherwise a small queue would block the link.
     link.send(Instant(1_000_000_000), vec![0; 20_000]);
     assert_eq!(link.next_timeout(), Some(Instant(1_021_000_000)));
 }
@@ -187,7 +187,7 @@ fn a_queue_in_time_bounds_the_wait() {
         ..Impairment::default()
     };
     let mut link = LinkModel::new(narrow, 1);
-    // 1 ms each: those that would wait 0 to 5 ms are sent.
+    // 1 ms each: those with a queueing delay of 0 to 5 ms are sent.
     let arrived = run(&mut link, 20, 1000, Duration::ZERO);
     assert_eq!(ids(&arrived), [0, 1, 2, 3, 4, 5]);
     assert_eq!(arrived[5].0, Instant(6_000_000));
@@ -216,7 +216,7 @@ fn a_schedule_changes_the_link_at_its_times() {
     }
     let mut arrived = Vec::new();
     drain(&mut link, begin + 99 * MS, &mut arrived);
-    // From 0.5 ms on 1 ms each; the fifth is half through when the link becomes ten times faster.
+    // From 0.5 ms on 1 ms each; the fifth is half sent when the link becomes ten times faster.
     let microseconds: Vec<u128> = arrived
         .iter()
         .map(|(at, _)| at.since(begin).as_micros())
@@ -239,13 +239,13 @@ fn a_queue_is_counted_over_a_change_of_rate() {
     };
     let schedule = ImpairmentSchedule::from(rate(8)).then(2 * MS, rate(800));
     let mut link = LinkModel::on_course(schedule, Instant(0), 1);
-    // Ten wait, whatever the rate will be when they leave.
+    // Ten are queued, independently of the later rate.
     assert_eq!(run(&mut link, 20, 1000, Duration::ZERO).len(), 10);
     assert_eq!(link.counters().overflowed, 10);
 }
 
 #[test]
-fn what_is_under_way_is_bounded() {
+fn data_in_flight_is_bounded() {
     let long = Impairment {
         delay: Duration::from_secs(3600),
         ..Impairment::default()
@@ -256,7 +256,7 @@ fn what_is_under_way_is_bounded() {
     }
     assert_eq!(
         link.counters().overflowed,
-        20 - (MAX_UNDER_WAY >> 20) as u64
+        20 - (MAX_IN_FLIGHT >> 20) as u64
     );
 }
 

@@ -1,10 +1,9 @@
-//! Distributions that take as little memory for an hour as for a second: three digits of each value, and
-//! the exact mean.
+//! Distributions in bounded memory: three significant digits of each value, and the exact mean.
 
 use hdrhistogram::Histogram;
 use serde::{Serialize, Serializer, ser::SerializeStruct as _};
 
-/// Values, and how often each came.
+/// Values and their counts.
 #[derive(Clone)]
 pub struct Distribution {
     histogram: Histogram<u32>,
@@ -13,7 +12,7 @@ pub struct Distribution {
 }
 
 impl std::fmt::Debug for Distribution {
-    /// Without its thousands of counters.
+    /// Omits the thousands of counters.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut fields = f.debug_struct("Distribution");
         fields.field("count", &self.count);
@@ -22,7 +21,7 @@ impl std::fmt::Debug for Distribution {
     }
 }
 
-/// Digits that are kept: values are off by less than 1 in 1000.
+/// Significant digits: the relative error is below 1/1000.
 const DIGITS: u8 = 3;
 
 impl Default for Distribution {
@@ -42,9 +41,9 @@ impl Distribution {
         self.record_many(value, 1);
     }
 
-    /// Adds a value so many times.
+    /// Adds a value `times` times.
     pub fn record_many(&mut self, value: u64, times: u32) {
-        // It grows as it needs to, up to 2⁶⁴.
+        // It resizes automatically, up to 2⁶⁴.
         let recorded = self.histogram.record_n(value, times);
         if recorded.is_ok() {
             self.sum += u128::from(value) * u128::from(times);
@@ -52,29 +51,29 @@ impl Distribution {
         }
     }
 
-    /// How many values.
+    /// Number of values.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Their mean.
+    /// The mean.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
 
-    /// The value that this share (0 to 1) of them does not exceed.
+    /// The quantile of this share (0 to 1).
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<u64> {
         (self.count > 0).then(|| match share {
-            // Beyond three digits only the extremes are exact.
+            // The extremes are exact beyond three digits.
             1.0.. => self.histogram.max(),
             share => self.histogram.value_at_quantile(share),
         })
     }
 
-    /// The share of them that is below `limit`.
+    /// The share of values below `limit`.
     #[must_use]
     pub fn share_below(&self, limit: u64) -> Option<f64> {
         let below = match limit.checked_sub(1) {
@@ -84,14 +83,14 @@ impl Distribution {
         (self.count > 0).then(|| below as f64 / self.count as f64)
     }
 
-    /// Each value that came, and how often.
+    /// Each distinct value and its count.
     pub fn values(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
         let all = self.histogram.iter_recorded();
         all.map(|step| (step.value_iterated_to(), step.count_at_value()))
     }
 
-    /// The value around which most are: of all windows of a tenth of their place, the one with the most;
-    /// the mean of those in it. Values below `least` do not count.
+    /// The mode: the mean of the values in the densest of all windows with a width of a tenth of
+    /// their position. Values below `least` are ignored.
     #[must_use]
     pub fn mode(&self, least: u64) -> Option<f64> {
         let all: Vec<(u64, u32)> = self.values().filter(|(value, _)| *value >= least).collect();
@@ -114,7 +113,7 @@ impl Distribution {
     }
 }
 
-/// Of which shares the values are written.
+/// The serialised quantiles.
 const SHARES: [(&str, f64); 7] = [
     ("min", 0.0),
     ("p5", 0.05),
@@ -168,7 +167,7 @@ mod tests {
         let mode = all.mode(1).unwrap();
         assert!((5_600_000.0..5_620_000.0).contains(&mode), "{mode}");
         assert_eq!(of([0; 9]).mode(1), None);
-        // Zeros are far the most, and not looked at.
+        // Zeros dominate but are ignored.
         let mode = of([0, 0, 0, 0, 70]).mode(1).unwrap();
         assert!((70.0..71.0).contains(&mode), "{mode}");
     }

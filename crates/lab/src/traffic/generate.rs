@@ -1,10 +1,10 @@
-//! Captures of known content: the study's traffic, as its server and its client would have captured it.
+//! Captures of known content: the study's traffic, as captured by its server and its client.
 //!
-//! Streams are those of table 3. Video frames vary in size, and a pacer sends what waits in batches
-//! 5.56 ms apart, 1.54 times the bitrate at most: of two fitted models the one that gives the study's
-//! own batches, idle times and assembly delays (`docs/studies/traffic.md`). The way to the client is the
-//! model of Wi-Fi ([`crate::wifi`]); the client's clock is off and drifts. What is lost is sent
-//! again after a while, under a source of its own (RFC 4588).
+//! Streams are those of table 3. Video frames vary in size, and a pacer sends queued packets in
+//! batches every 5.56 ms, at up to 1.54 times the bitrate: of two fitted models, the one that
+//! reproduces the study's batches, idle times and assembly delays (`docs/studies/traffic.md`). The
+//! path to the client is the Wi-Fi model ([`crate::wifi`]); the client's clock has an offset and
+//! drift. Lost packets are retransmitted after a delay, with a separate SSRC (RFC 4588).
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -15,34 +15,34 @@ use crate::capture::write::CaptureWriter;
 use crate::random::Random;
 use crate::wifi::network::{Network, Offer, Outcome};
 use crate::wifi::scenario::Scenario;
-use crate::wifi::{Event, Impossible, MICROSECOND, MILLISECOND, Nanos, SECOND, Way, nanos};
+use crate::wifi::{Direction, Event, Impossible, MICROSECOND, MILLISECOND, Nanos, SECOND, nanos};
 
-/// Who made such a capture, in its header.
+/// The author in the captures' headers.
 pub const APPLICATION: &str = "openuvr lab traffic --generate";
 
-/// What to generate.
+/// Parameters of a generated capture.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// Frames a second.
+    /// Frames per second.
     pub fps: f64,
-    /// Bits of video a second.
+    /// Video bitrate in bits per second.
     pub bitrate: u64,
-    /// How long.
+    /// Duration.
     pub lasting: Nanos,
-    /// Share of the video packets that are lost behind the server, and sent again.
+    /// Share of the video packets that are lost after the server and retransmitted.
     pub loss: f64,
-    /// How far the client's clock is before the server's, ns.
+    /// Offset of the client's clock to the server's, ns.
     pub offset: i64,
-    /// By how much it is faster, millionths.
+    /// Drift of the client's clock, ppm.
     pub drift_ppm: f64,
     /// The network.
     pub wifi: Scenario,
-    /// Decides sizes, losses and the air.
+    /// Seed of sizes, losses and the channel.
     pub seed: u64,
 }
 
 impl Default for Plan {
-    /// 90 frames a second at 50 Mb/s for 30 s, nothing lost, as in the study.
+    /// 90 frames per second at 50 Mb/s for 30 s, without loss, as in the study.
     fn default() -> Plan {
         Plan {
             fps: 90.0,
@@ -57,35 +57,35 @@ impl Default for Plan {
     }
 }
 
-/// What is true of generated captures.
+/// The ground truth of generated captures.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Truth {
-    /// Video packets that the server sent first, of whole frames.
+    /// Original video packets of complete frames from the server.
     pub video_packets: u64,
-    /// Those that were lost behind it.
+    /// Packets lost after the server.
     pub lost: u64,
-    /// Packets that it sent again.
+    /// Retransmitted packets.
     pub repeated: u64,
-    /// Frames that were sent to their end.
+    /// Completely sent frames.
     pub frames: u64,
-    /// Mean number of batches that a frame was sent in.
+    /// Mean number of batches per frame.
     pub batches: f64,
-    /// Share of the pacer's times at which it had nothing to send, from its first batch to its last.
+    /// Share of the pacer's slots with an empty queue, from its first batch to its last.
     pub idle: f64,
-    /// Mean packets in an A-MPDU that came through to the client, whatever they are.
+    /// Mean number of delivered packets, of any kind, per A-MPDU to the client.
     pub aggregate: f64,
     /// Mean delay of packets to the client, ns.
     pub delay_ns: f64,
-    /// The client's clock minus the server's at the beginning, ns.
+    /// The client's clock minus the server's at the start, ns.
     pub offset_ns: i64,
-    /// By how much it is faster, millionths.
+    /// Drift of the client's clock, ppm.
     pub drift_ppm: f64,
 }
 
 /// A packet of a generated capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Captured {
-    /// When, ns since 1970 on the clock of who captured.
+    /// Capture time, ns since 1970 on the capturing machine's clock.
     pub at: u64,
     packet: usize,
 }
@@ -98,22 +98,22 @@ pub struct Generated {
     pub server: Vec<Captured>,
     /// At the client.
     pub client: Vec<Captured>,
-    /// What is true of them.
+    /// Their ground truth.
     pub truth: Truth,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Packet {
     at: Nanos,
-    way: Way,
-    what: What,
-    /// Of UDP's payload.
+    direction: Direction,
+    what: PacketContent,
+    /// Length of the UDP payload.
     length: usize,
     is_lost: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum What {
+enum PacketContent {
     Rtp {
         ssrc: u32,
         payload_type: u8,
@@ -127,16 +127,16 @@ enum What {
     Other,
 }
 
-/// When the first packet is sent, ns since 1970: a moment in 2023.
+/// Send time of the first packet, ns since 1970 (in 2023).
 const BEGINS: u64 = 1_700_000_000 * SECOND;
 
-/// From batch to batch, what one takes at most in bitrates, and how frame sizes vary: the study's
-/// interval, and two figures that were fitted to its batches and idle times.
+/// Interval of the batches, their maximum rate relative to the bitrate, and the variation of frame
+/// sizes: the study's interval, and two figures fitted to its batches and idle times.
 const INTERVAL: Nanos = 5_560 * MICROSECOND;
 const BUDGET: f64 = 1.54;
 const SIZE_VARIATION: f64 = 0.4;
 
-/// From packet to packet in a batch (section 8.2 of the study).
+/// Gap between packets of a batch (section 8.2 of the study).
 const GAP: Nanos = 5 * MICROSECOND;
 
 /// Ethernet, IPv4 and UDP.
@@ -145,55 +145,68 @@ const HEADERS: usize = 14 + 20 + 8;
 /// Payload of a video packet: with headers 1242 bytes, as in table 3.
 const VIDEO_PACKET: usize = 1200;
 
-/// A lost packet is sent again so much later: a round trip and a report.
+/// Delay of a retransmission: a round trip and a report.
 const REPAIR: Nanos = 8 * MILLISECOND;
 
 const VIDEO: u32 = 0x5649_4445;
 const REPAIRS: u32 = 0x5254_5854;
 const AUDIO: u32 = 0x4155_4449;
 
-/// The streams of table 3 that come in equal distances: which way, bytes on Ethernet, and the distance.
-type Periodic = (Way, usize, Nanos, fn(u64) -> What);
+/// The periodic streams of table 3: direction, bytes on Ethernet, and period.
+type Periodic = (Direction, usize, Nanos, fn(u64) -> PacketContent);
 const PERIODIC: [Periodic; 7] = [
-    (Way::Down, 83, 20 * MILLISECOND, audio),
-    (Way::Down, 107, 8_940 * MICROSECOND, What::Dtls),
-    (Way::Down, 112, 8_260 * MICROSECOND, |_| What::Other),
-    (Way::Down, 122, 1_287_420 * MICROSECOND, |_| What::Stun),
-    (Way::Up, 175, 4_900 * MICROSECOND, What::Dtls),
-    (Way::Up, 434, 67_270 * MICROSECOND, |_| What::Rtcp),
-    (Way::Up, 124, 1_287_480 * MICROSECOND, |_| What::Stun),
+    (Direction::Down, 83, 20 * MILLISECOND, audio),
+    (
+        Direction::Down,
+        107,
+        8_940 * MICROSECOND,
+        PacketContent::Dtls,
+    ),
+    (Direction::Down, 112, 8_260 * MICROSECOND, |_| {
+        PacketContent::Other
+    }),
+    (Direction::Down, 122, 1_287_420 * MICROSECOND, |_| {
+        PacketContent::Stun
+    }),
+    (Direction::Up, 175, 4_900 * MICROSECOND, PacketContent::Dtls),
+    (Direction::Up, 434, 67_270 * MICROSECOND, |_| {
+        PacketContent::Rtcp
+    }),
+    (Direction::Up, 124, 1_287_480 * MICROSECOND, |_| {
+        PacketContent::Stun
+    }),
 ];
 
-#[allow(clippy::cast_possible_truncation)] // They begin anew.
-fn audio(number: u64) -> What {
-    What::Rtp {
+#[allow(clippy::cast_possible_truncation)] // They wrap around.
+fn audio(number: u64) -> PacketContent {
+    PacketContent::Rtp {
         ssrc: AUDIO,
         payload_type: 111,
         marker: false,
         sequence: number as u16,
-        // 20 ms of 48 000 a second.
+        // 20 ms at 48 kHz.
         timestamp: (number as u32).wrapping_mul(960),
     }
 }
 
-/// An answer of STUN on Ethernet (section 5.3 of the study). Asked and answered in turn, its requests are what
-/// makes the mean right.
+/// A STUN response on Ethernet (section 5.3 of the study). The size of the alternating requests
+/// follows from the mean.
 const STUN_ANSWER: usize = 106;
 
-/// Bytes on Ethernet of a packet whose mean is `bytes`.
-fn length(what: What, number: u64, bytes: usize) -> usize {
+/// Bytes on Ethernet of a packet, with a mean of `bytes`.
+fn length(what: PacketContent, number: u64, bytes: usize) -> usize {
     match what {
-        What::Stun if number % 2 == 1 => STUN_ANSWER,
-        What::Stun => 2 * bytes - STUN_ANSWER,
+        PacketContent::Stun if number % 2 == 1 => STUN_ANSWER,
+        PacketContent::Stun => 2 * bytes - STUN_ANSWER,
         _ => bytes,
     }
 }
 
 impl Plan {
-    /// Makes both captures.
+    /// Generates both captures.
     ///
     /// # Errors
-    /// If no such network or video can be.
+    /// The network or the video is impossible.
     pub fn generate(&self) -> Result<Generated, Impossible> {
         let is_possible = self.fps >= 1.0 && self.fps <= 1000.0 && self.bitrate >= 10_000;
         if !is_possible || self.lasting == 0 || self.bitrate > 10_000_000_000 {
@@ -218,22 +231,25 @@ impl Plan {
         let down = packets
             .iter()
             .enumerate()
-            .filter(|(_, p)| p.way == Way::Down);
+            .filter(|(_, p)| p.direction == Direction::Down);
         server.extend(down.map(seen));
         let mut client: Vec<Captured> = Vec::new();
         for (packet, arrived) in self.cross(&packets, &mut truth)? {
-            match packets[packet].way {
-                Way::Down => client.push(Captured {
+            match packets[packet].direction {
+                Direction::Down => client.push(Captured {
                     at: self.client_clock(arrived),
                     packet,
                 }),
-                Way::Up => server.push(Captured {
+                Direction::Up => server.push(Captured {
                     at: BEGINS + arrived,
                     packet,
                 }),
             }
         }
-        let up = packets.iter().enumerate().filter(|(_, p)| p.way == Way::Up);
+        let up = packets
+            .iter()
+            .enumerate()
+            .filter(|(_, p)| p.direction == Direction::Up);
         client.extend(up.map(|(packet, sent)| Captured {
             at: self.client_clock(sent.at),
             packet,
@@ -253,7 +269,7 @@ impl Plan {
         (BEGINS + drifted).saturating_add_signed(self.offset)
     }
 
-    /// What the pacer sends of frames, and again.
+    /// The pacer's packets of frames and retransmissions.
     fn video(&self, truth: &mut Truth) -> Vec<Packet> {
         let mut random = Random::new(self.seed, 21);
         let budget = self.bitrate as f64 / 8.0 * BUDGET * INTERVAL as f64 / SECOND as f64;
@@ -275,7 +291,7 @@ impl Plan {
             {
                 let at = now + place * GAP;
                 let timestamp = nanos(f64::from(of) * 90_000.0 / self.fps);
-                #[allow(clippy::cast_possible_truncation)] // It begins anew.
+                #[allow(clippy::cast_possible_truncation)] // It wraps around.
                 let timestamp = timestamp as u32;
                 let is_lost = random.chance(self.loss);
                 packets.push(video(
@@ -291,7 +307,7 @@ impl Plan {
                 if is_lost {
                     truth.lost += 1;
                     truth.repeated += 1;
-                    // The original's number goes first.
+                    // The original sequence number comes first (RFC 4588).
                     let what = (REPAIRS, 103, again);
                     packets.push(video(
                         at + REPAIR,
@@ -324,7 +340,7 @@ impl Plan {
         packets
     }
 
-    /// The packets of a frame: which, whether it is the last, and its length.
+    /// The packets of a frame: number, whether it is the last, and length.
     fn frame(&self, frame: u32, random: &mut Random) -> Vec<(u32, bool, usize)> {
         // Nearly normal: the sum of twelve uniform numbers.
         let normal = (0..12).map(|_| random.unit()).sum::<f64>() - 6.0;
@@ -344,7 +360,7 @@ impl Plan {
 
     fn periodic(&self, packets: &mut Vec<Packet>) {
         let mut random = Random::new(self.seed, 22);
-        for (way, bytes, period, what) in PERIODIC {
+        for (direction, bytes, period, what) in PERIODIC {
             let mut at = nanos(random.unit() * period as f64);
             for number in 0.. {
                 if at >= self.lasting {
@@ -352,7 +368,7 @@ impl Plan {
                 }
                 packets.push(Packet {
                     at,
-                    way,
+                    direction,
                     what: what(number),
                     length: length(what(number), number, bytes) - HEADERS,
                     is_lost: false,
@@ -362,7 +378,7 @@ impl Plan {
         }
     }
 
-    /// Which packets arrive, and when.
+    /// The arriving packets and their times.
     fn cross(
         &self,
         packets: &[Packet],
@@ -378,12 +394,14 @@ impl Plan {
                     return;
                 };
                 arrived.push((number, at));
-                if packet.way == Way::Down {
+                if packet.direction == Direction::Down {
                     delays += (at - packets[number].at) as f64;
                     down += 1;
                 }
             }
-            Outcome::Air(Event::Sent(sent)) if sent.way == Way::Down && sent.delivered > 0 => {
+            Outcome::Air(Event::Sent(sent))
+                if sent.direction == Direction::Down && sent.delivered > 0 =>
+            {
                 aggregates += 1;
                 through += u64::from(sent.delivered);
             }
@@ -394,7 +412,7 @@ impl Plan {
                 note(outcome);
             }
             let offer = Offer {
-                way: packet.way,
+                direction: packet.direction,
                 station: 0,
                 category: self.wifi.video.category,
                 id,
@@ -423,8 +441,8 @@ fn video(
 ) -> Packet {
     Packet {
         at,
-        way: Way::Down,
-        what: What::Rtp {
+        direction: Direction::Down,
+        what: PacketContent::Rtp {
             ssrc,
             payload_type,
             marker,
@@ -447,9 +465,9 @@ impl Generated {
         let mut writer = CaptureWriter::new(file, APPLICATION)?;
         for seen in captured {
             let packet = &self.packets[seen.packet];
-            let ends = match packet.way {
-                Way::Down => (server, client),
-                Way::Up => (client, server),
+            let ends = match packet.direction {
+                Direction::Down => (server, client),
+                Direction::Up => (client, server),
             };
             writer.udp(seen.at, ends, &packet.payload(seen.packet))?;
         }
@@ -458,10 +476,10 @@ impl Generated {
 }
 
 impl Packet {
-    /// Its bytes; `number` makes those that would be encrypted.
+    /// Its bytes; `number` seeds the encrypted part.
     fn payload(&self, number: usize) -> Vec<u8> {
         let mut bytes = match self.what {
-            What::Rtp {
+            PacketContent::Rtp {
                 ssrc,
                 payload_type,
                 marker,
@@ -474,25 +492,25 @@ impl Packet {
                 bytes.extend(ssrc.to_be_bytes());
                 bytes
             }
-            What::Dtls(record) => {
+            PacketContent::Dtls(record) => {
                 // Application data, DTLS 1.2, epoch 1.
                 let mut bytes = vec![23, 0xfe, 0xfd, 0, 1];
                 bytes.extend(&record.to_be_bytes()[2..]);
                 bytes
             }
-            What::Stun => {
+            PacketContent::Stun => {
                 let body = u16::try_from(self.length - 20).unwrap_or(0);
                 let mut bytes = vec![0, 1];
                 bytes.extend(body.to_be_bytes());
                 bytes.extend([0x21, 0x12, 0xa4, 0x42]);
                 bytes
             }
-            What::Rtcp => vec![0x80, 201, 0, 7],
-            What::Other => vec![0xf0],
+            PacketContent::Rtcp => vec![0x80, 201, 0, 7],
+            PacketContent::Other => vec![0xf0],
         };
         let mut filler = Random::new(number as u64, 23);
         let room = self.length.saturating_sub(bytes.len());
-        // Random as far as packets are told apart by it.
+        // Random enough to distinguish packets.
         bytes.extend((0..room.min(32)).map(|_| filler.byte()));
         bytes.resize(self.length, 0);
         bytes

@@ -1,12 +1,12 @@
-//! The captures of both ends put together: how long each packet took, what was lost between them, and how
-//! far their clocks are apart and drift.
+//! Joins the captures of both ends: the delay of each packet, losses in between, and the offset and
+//! drift of the clocks.
 //!
-//! Packets are told by the first bytes of what they carry, so that address translation between the ends
-//! does not matter. Clocks are compared by the packets that were fastest: the drift is the one that leaves
-//! the least round trip as long as it can be (with one direction alone it is the line below all delays that
-//! is highest in its middle: Moon, Skelly, Towsley, Estimation and removal of clock skew from network
-//! delay measurements, INFOCOM 1999). The offset is then what makes the fastest packets of both
-//! directions equally fast; how far that is wrong can't be known, but not by more than that delay.
+//! Packets are identified by the first bytes of their payload, so that address translation between
+//! the ends does not matter. Clocks are compared by the fastest packets: the drift is the one that
+//! maximises the minimum round trip (with one direction only, the line below all delays that is
+//! highest in its middle: Moon, Skelly, Towsley, Estimation and removal of clock skew from network
+//! delay measurements, INFOCOM 1999). The offset is then chosen such that the fastest packets of
+//! both directions have equal delays; its error is unknown, but bounded by that delay.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,86 +17,83 @@ use serde::Serialize;
 use super::Analysis;
 use super::distribution::Distribution;
 use super::kind::{Content, Kind};
-use super::reader::{Open, Seen, Window, walk};
+use super::reader::{Open, StreamDatagram, Window, walk};
 use crate::capture::datagram::Endpoint;
-use crate::wifi::Way;
+use crate::wifi::Direction;
 
-/// What two captures say together.
+/// The result of joining two captures.
 #[derive(Debug, Serialize)]
-pub struct Joined {
-    /// Whether the captures were named in the other order: seen by packets that arrive before they leave.
+pub struct JoinedCaptures {
+    /// Whether the captures were given in reverse order: packets arrive before they leave.
     pub swapped: bool,
-    /// The client's clock minus the server's in the middle, ns; `None` if there are packets of one direction
-    /// alone.
+    /// The client's clock minus the server's in the middle, ns; `None` if there are packets in only
+    /// one direction.
     pub offset_ns: Option<f64>,
-    /// By how much the client's clock is faster, millionths.
+    /// Drift of the client's clock, ppm.
     pub drift_ppm: f64,
-    /// Of how many packets one was looked at: 1 for captures of up to half a million.
+    /// Sampling interval: 1 for captures of up to half a million packets.
     pub one_of: u64,
     /// From server to client.
     pub down: Crossing,
-    /// And back.
+    /// From client to server.
     pub up: Crossing,
-    /// Of video, from when a frame's first packet left until its last arrived, ns.
+    /// Video frame delay: from the departure of the first packet to the arrival of the last, ns.
     pub frame_ns: Distribution,
-    /// From a down packet's leaving to its arrival and back: the medians of both directions together, ns.
-    /// No offset is in it.
+    /// Round trip: the sum of both directions' median delays, ns. It is independent of the offset.
     pub round_trip_ns: Option<f64>,
 }
 
-/// What became of the packets of a direction.
+/// The fates of the packets of a direction.
 #[derive(Debug, Default, Serialize)]
 pub struct Crossing {
-    /// Packets that left while the other end captured.
+    /// Packets sent while the other end captured.
     pub sent: u64,
-    /// Those that arrived.
+    /// Packets that arrived.
     pub arrived: u64,
-    /// How long each took, ns; without a known offset, how much longer than the fastest.
+    /// Delays, ns; without a known offset, relative to the fastest.
     pub delay_ns: Distribution,
-    /// The same of video alone.
+    /// The same for video only.
     pub video_delay_ns: Distribution,
 }
 
 /// Why captures can't be joined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the two captures have no packet in common ({server} and {client} packets that can be told apart)"
-)]
+#[error("the two captures have no packet in common ({server} and {client} identifiable packets)")]
 pub struct Unrelated {
-    /// Of the first.
+    /// Identifiable packets of the first capture.
     pub server: usize,
-    /// Of the second.
+    /// Identifiable packets of the second capture.
     pub client: usize,
 }
 
-/// Bytes that tell packets apart: those of an RTP header and as many again, all of OpenUVR's header, and what a
-/// capture of 66 bytes of each packet still has.
-const TELLS: usize = 24;
+/// Bytes that identify a packet: an RTP header plus 12 bytes, or OpenUVR's whole header; they fit a
+/// snapshot length of 66 bytes.
+const ID_BYTES: usize = 24;
 
-/// Packets that are looked at; where there are more, every second, fourth, … of them: the same at both ends.
+/// Maximum number of sampled packets; beyond it, every second, fourth, … packet, the same at both ends.
 const MOST: usize = 1 << 19;
 
-/// The largest drift that is looked for, millionths: crystals have 100 at most, twice that between two, and
-/// virtual machines a little more.
+/// The largest drift in the search, as a fraction: crystals have at most 100 ppm, twice that
+/// between two, and virtual machines slightly more.
 const LARGEST_DRIFT: f64 = 500e-6;
 
-/// A table that keeps every 2ⁿth of its keys when it is full.
+/// A table that thins out to every 2ⁿth key when it is full.
 #[derive(Debug)]
-struct Thinned<V> {
+struct SampledMap<V> {
     values: HashMap<u64, V>,
     bits: u32,
 }
 
-impl<V> Default for Thinned<V> {
-    fn default() -> Thinned<V> {
-        Thinned {
+impl<V> Default for SampledMap<V> {
+    fn default() -> SampledMap<V> {
+        SampledMap {
             values: HashMap::new(),
             bits: 0,
         }
     }
 }
 
-impl<V> Thinned<V> {
+impl<V> SampledMap<V> {
     fn entry(&mut self, key: u64) -> Option<Entry<'_, u64, V>> {
         if self.values.len() >= MOST {
             self.thin(self.bits + 1);
@@ -117,18 +114,18 @@ impl<V> Thinned<V> {
 #[derive(Debug, Clone, Copy)]
 struct Sighting {
     at: u64,
-    way: Way,
+    direction: Direction,
     is_video: bool,
-    /// Another had the same first bytes.
+    /// Another packet had the same first bytes.
     is_double: bool,
 }
 
-/// What is remembered of one capture.
+/// The sampled packets of one capture.
 #[derive(Debug, Default)]
 struct End {
-    packets: Thinned<Sighting>,
-    /// When the first and the last packet of each frame came.
-    frames: Thinned<(u64, u64)>,
+    packets: SampledMap<Sighting>,
+    /// Times of the first and the last packet of each frame.
+    frames: SampledMap<(u64, u64)>,
     span: Option<(u64, u64)>,
     origin: u64,
 }
@@ -136,22 +133,22 @@ struct End {
 impl End {
     fn read(open: &mut Open<'_>, window: Window, server: Endpoint) -> End {
         let mut end = End::default();
-        // What is broken was named by the analysis.
-        let (account, _) = walk(open, window, &mut |seen| end.see(seen, server));
+        // The analysis has reported errors already.
+        let (account, _) = walk(open, window, &mut |seen| end.record(seen, server));
         end.origin = account.origin_ns;
         end
     }
 
-    fn see(&mut self, seen: &Seen<'_>, server: Endpoint) {
+    fn record(&mut self, seen: &StreamDatagram<'_>, server: Endpoint) {
         let (first, last) = self.span.unwrap_or((seen.at, seen.at));
         self.span = Some((first.min(seen.at), last.max(seen.at)));
-        let tells = seen.payload.get(..TELLS.min(seen.length));
-        let (Some(way), Some(tells)) = (seen.key.way(server), tells) else {
+        let tells = seen.payload.get(..ID_BYTES.min(seen.length));
+        let (Some(direction), Some(tells)) = (seen.key.direction(server), tells) else {
             return;
         };
         let sighting = Sighting {
             at: seen.at,
-            way,
+            direction,
             is_video: matches!(seen.key.kind, Kind::Rtp | Kind::OpenUvrMedia),
             is_double: false,
         };
@@ -160,7 +157,7 @@ impl End {
             let double = |before: &mut Sighting| before.is_double = true;
             place.and_modify(double).or_insert(sighting);
         }
-        if let (Content::Rtp(rtp), Way::Down) = (seen.content, way) {
+        if let (Content::Rtp(rtp), Direction::Down) = (seen.content, direction) {
             let place = self.frames.entry(key(&(rtp.ssrc, rtp.timestamp)));
             if let Some(place) = place {
                 let frame = place.or_insert((seen.at, seen.at));
@@ -170,7 +167,7 @@ impl End {
     }
 }
 
-/// The same at both ends and in each run.
+/// A hash that is equal at both ends and in each run.
 fn key(what: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     what.hash(&mut hasher);
@@ -180,23 +177,23 @@ fn key(what: &impl Hash) -> u64 {
 /// A packet at both ends.
 #[derive(Debug, Clone, Copy)]
 struct Pair {
-    /// On the server's clock, in ns, from the middle of all on.
+    /// Server's time in ns, relative to the middle of the capture.
     at: f64,
     /// Client's time minus server's, ns.
     apart: f64,
-    way: Way,
+    direction: Direction,
     is_video: bool,
 }
 
 /// Joins the captures of server and client, each with its analysis.
 ///
 /// # Errors
-/// If they have nothing in common.
+/// They have nothing in common.
 pub fn join(
     server: (&mut Open<'_>, &Analysis),
     client: (&mut Open<'_>, &Analysis),
     window: Window,
-) -> Result<Joined, Unrelated> {
+) -> Result<JoinedCaptures, Unrelated> {
     let mut server = End::read(server.0, window, server.1.server);
     let mut client = End::read(client.0, Window::default(), client.1.server);
     let bits = server.packets.bits.max(client.packets.bits);
@@ -225,10 +222,10 @@ fn joined(
     clock: &Clock,
     swapped: bool,
     bits: u32,
-) -> Joined {
+) -> JoinedCaptures {
     let origins = client.origin as f64 - server.origin as f64;
     let is_known = clock.down.is_some() && clock.up.is_some();
-    let mut result = Joined {
+    let mut result = JoinedCaptures {
         swapped,
         offset_ns: is_known.then_some(clock.offset + origins),
         drift_ppm: clock.drift * 1e6,
@@ -240,23 +237,23 @@ fn joined(
     };
     for pair in &all.1 {
         let apart = pair.apart - clock.at(pair.at);
-        let (crossing, delay) = match pair.way {
-            Way::Down => (&mut result.down, apart),
-            Way::Up => (&mut result.up, -apart),
+        let (crossing, delay) = match pair.direction {
+            Direction::Down => (&mut result.down, apart),
+            Direction::Up => (&mut result.up, -apart),
         };
         crossing.delay_ns.record(whole(delay));
         if pair.is_video {
             crossing.video_delay_ns.record(whole(delay));
         }
     }
-    // What left while the other end captured, and not in its last moments.
+    // Packets sent while the other end captured, except in its last moments.
     let to_client = |at: u64| at as f64 + clock.at(at as f64 - all.0);
     let to_server = |at: u64| at as f64 - clock.at(at as f64 - all.0 - clock.offset);
     let (down, up) = (&mut result.down, &mut result.up);
-    count(server, client, Way::Down, &to_client, down);
-    count(client, server, Way::Up, &to_server, up);
+    count(server, client, Direction::Down, &to_client, down);
+    count(client, server, Direction::Up, &to_server, up);
     for (key, (first, last)) in &server.frames.values {
-        // A frame that lost packets took forever.
+        // A frame with lost packets never completes.
         if let Some((_, arrived)) = client.frames.values.get(key)
             && last > first
         {
@@ -272,19 +269,24 @@ fn joined(
     result
 }
 
-/// How long a packet may be under way that counts as lost if it does not arrive: what left in the last
-/// moments of the other capture is not counted (a guess with room; links of this study hold packets for
-/// tens of milliseconds).
-const UNDER_WAY: f64 = 200e6;
+/// Maximum delay of a packet: packets sent in the last moments of the other capture are not counted
+/// as lost (a guess with margin; links of this study hold packets for tens of milliseconds).
+const MAX_DELAY: f64 = 200e6;
 
-fn count(from: &End, to: &End, way: Way, there: &dyn Fn(u64) -> f64, crossing: &mut Crossing) {
+fn count(
+    from: &End,
+    to: &End,
+    direction: Direction,
+    there: &dyn Fn(u64) -> f64,
+    crossing: &mut Crossing,
+) {
     let Some((first, last)) = to.span else {
         return;
     };
     for (key, sighting) in &from.packets.values {
         let at = there(sighting.at);
-        let is_within = at >= first as f64 && at + UNDER_WAY <= last as f64;
-        if sighting.way != way || sighting.is_double || !is_within {
+        let is_within = at >= first as f64 && at + MAX_DELAY <= last as f64;
+        if sighting.direction != direction || sighting.is_double || !is_within {
             continue;
         }
         crossing.sent += 1;
@@ -292,21 +294,22 @@ fn count(from: &End, to: &End, way: Way, there: &dyn Fn(u64) -> f64, crossing: &
     }
 }
 
-/// Packets that both ends saw, and the middle of their times.
+/// Packets seen at both ends, and the middle of their times.
 fn pairs(server: &End, client: &End) -> (f64, Vec<Pair>) {
     let mut all = Vec::new();
     for (key, at_server) in &server.packets.values {
         let Some(at_client) = client.packets.values.get(key) else {
             continue;
         };
-        // The two ends may differ in who sent more, if one capture is short.
-        if at_server.is_double || at_client.is_double || at_server.way != at_client.way {
+        // If one capture is short, the two ends may identify different servers.
+        if at_server.is_double || at_client.is_double || at_server.direction != at_client.direction
+        {
             continue;
         }
         all.push(Pair {
             at: at_server.at as f64,
             apart: at_client.at as f64 - at_server.at as f64,
-            way: at_server.way,
+            direction: at_server.direction,
             is_video: at_server.is_video,
         });
     }
@@ -314,18 +317,18 @@ fn pairs(server: &End, client: &End) -> (f64, Vec<Pair>) {
     for pair in &mut all {
         pair.at -= middle;
     }
-    // Of a map, in no order: sums of fractions would differ from run to run.
+    // The map is unordered: sort, so that floating-point sums are reproducible.
     all.sort_by(|a, b| a.at.total_cmp(&b.at).then(a.apart.total_cmp(&b.apart)));
     (middle, all)
 }
 
-/// The client's clock against the server's, by the times that captures count from their own first packets.
+/// The client's clock against the server's, each relative to its capture's first packet.
 #[derive(Debug)]
 struct Clock {
     offset: f64,
     drift: f64,
-    /// The least of client minus server of what came down, with the drift taken out; and the most of
-    /// what went up.
+    /// The minimum of client minus server over packets down, with the drift removed; and the
+    /// maximum over packets up.
     down: Option<f64>,
     up: Option<f64>,
     round_trip: f64,
@@ -337,7 +340,7 @@ impl Clock {
         if pairs.is_empty() {
             return None;
         }
-        // Concave in the drift, so that thirds find its top.
+        // Concave in the drift: ternary search finds the maximum.
         let (mut low, mut high) = (-LARGEST_DRIFT, LARGEST_DRIFT);
         for _ in 0..60 {
             let third = (high - low) / 3.0;
@@ -364,13 +367,13 @@ impl Clock {
         })
     }
 
-    /// Client's minus server's time, at a server's time from the middle on.
+    /// Client's minus server's time, at a server's time relative to the middle.
     fn at(&self, at: f64) -> f64 {
         self.offset + self.drift * at
     }
 }
 
-/// What the drift is to make as high as it can.
+/// The objective of the drift's maximisation.
 fn height(pairs: &[Pair], drift: f64) -> f64 {
     match extremes(pairs, drift) {
         (Some(down), Some(up)) => down - up,
@@ -384,15 +387,15 @@ fn extremes(pairs: &[Pair], drift: f64) -> (Option<f64>, Option<f64>) {
     let (mut down, mut up) = (None::<f64>, None::<f64>);
     for pair in pairs {
         let apart = pair.apart - drift * pair.at;
-        match pair.way {
-            Way::Down => down = Some(down.map_or(apart, |least| least.min(apart))),
-            Way::Up => up = Some(up.map_or(apart, |most| most.max(apart))),
+        match pair.direction {
+            Direction::Down => down = Some(down.map_or(apart, |least| least.min(apart))),
+            Direction::Up => up = Some(up.map_or(apart, |most| most.max(apart))),
         }
     }
     (down, up)
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Not negative, and less than ages.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Not negative, and small enough.
 fn whole(nanos: f64) -> u64 {
     nanos.max(0.0).round() as u64
 }

@@ -1,7 +1,7 @@
-//! What a datagram is, by its first bytes: RFC 7983 (STUN, DTLS, TURN, RTP), RFC 5761 (RTP and RTCP),
+//! Classification of datagrams by their first bytes: RFC 7983 (STUN, DTLS, TURN, RTP), RFC 5761 (RTP and RTCP),
 //! and OpenUVR's own header, which is in clear.
 //!
-//! What it is not: a decoder. What SRTP, DTLS and OpenUVR seal stays sealed.
+//! It decrypts nothing of SRTP, DTLS or OpenUVR.
 
 use openuvr_proto::wire::header::{Header, PROTOCOL_VERSION, Plane, plane_of};
 
@@ -29,37 +29,37 @@ pub enum Kind {
 /// The header of RTP (RFC 3550, section 5.1), without its lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rtp {
-    /// The last packet of a video frame has it.
+    /// Marker: set in the last packet of a video frame.
     pub marker: bool,
-    /// What the packet holds, as the two ends agreed.
+    /// Payload type, as negotiated.
     pub payload_type: u8,
-    /// Counts packets.
+    /// Sequence number.
     pub sequence: u16,
-    /// When the media was sampled, in units of its clock.
+    /// Sampling time, in ticks of the media clock.
     pub timestamp: u32,
-    /// Who sends.
+    /// Synchronisation source.
     pub ssrc: u32,
 }
 
-/// What is in clear of a sealed datagram of OpenUVR.
+/// The cleartext header of a sealed OpenUVR datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sealed {
-    /// The session's name.
+    /// Session identifier.
     pub session: u32,
-    /// Counts the datagrams of a direction and plane.
+    /// Datagram number, per direction and plane.
     pub number: u64,
-    /// When it left, in nanoseconds of the sender's clock.
+    /// Send timestamp, in nanoseconds of the sender's clock.
     pub sent: i64,
 }
 
-/// A datagram's kind with what its header says.
+/// A datagram's kind and header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
-    /// Of RTP.
+    /// RTP.
     Rtp(Rtp),
-    /// Of a sealed plane of OpenUVR.
+    /// A sealed plane of OpenUVR.
     OpenUvr(Plane, Sealed),
-    /// All others.
+    /// All other kinds.
     Plain(Kind),
 }
 
@@ -72,28 +72,28 @@ const COOKIE: [u8; 4] = 0x2112_a442_u32.to_be_bytes();
 /// STUN's header.
 const STUN_HEADER: usize = 20;
 
-/// Channel number and length, before what TURN relays (RFC 8656, section 12.4).
+/// Channel number and length, before data relayed by TURN (RFC 8656, section 12.4).
 const CHANNEL: usize = 4;
 
 impl Content {
-    /// What a datagram of `length` bytes is, of which `payload` was captured; and whether TURN carries
-    /// it in a channel.
+    /// Classifies a datagram of `length` bytes, of which `payload` was captured; and whether a TURN
+    /// channel carries it.
     #[must_use]
     pub fn of(payload: &[u8], length: usize) -> (Content, bool) {
-        // RFC 7983, section 7: channel numbers begin with 64 to 79.
+        // RFC 7983, section 7: channel numbers start with 64 to 79.
         if let Some((first, inner)) = payload.split_first_chunk::<CHANNEL>()
             && (64..80).contains(&first[0])
         {
-            let told = usize::from(u16::from_be_bytes([first[2], first[3]]));
+            let reported = usize::from(u16::from_be_bytes([first[2], first[3]]));
             // Over UDP there may be up to three bytes of padding.
-            if (told..told + 4).contains(&length.saturating_sub(CHANNEL)) {
-                return (direct(inner, told), true);
+            if (reported..reported + 4).contains(&length.saturating_sub(CHANNEL)) {
+                return (direct(inner, reported), true);
             }
         }
         (direct(payload, length), false)
     }
 
-    /// Its kind alone.
+    /// Its kind.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
@@ -130,7 +130,7 @@ fn direct(payload: &[u8], length: usize) -> Content {
         0..=3 if is_stun(payload, length) => Kind::Stun,
         PROTOCOL_VERSION => return openuvr(payload, length),
         20..=63 => Kind::Dtls,
-        // RFC 5761, section 4: payload types 64 to 95 are left to RTCP.
+        // RFC 5761, section 4: payload types 64 to 95 are reserved for RTCP.
         128..=191 if (192..=223).contains(&second) => Kind::Rtcp,
         128..=191 => match rtp(payload) {
             Some(rtp) => return Content::Rtp(rtp),
@@ -141,12 +141,14 @@ fn direct(payload: &[u8], length: usize) -> Content {
 }
 
 fn is_stun(payload: &[u8], length: usize) -> bool {
-    let told = payload.get(2..4).map(|l| u16::from_be_bytes([l[0], l[1]]));
+    let reported = payload.get(2..4).map(|l| u16::from_be_bytes([l[0], l[1]]));
     payload.get(4..8) == Some(&COOKIE)
-        && told.is_some_and(|told| told % 4 == 0 && usize::from(told) + STUN_HEADER == length)
+        && reported.is_some_and(|reported| {
+            reported % 4 == 0 && usize::from(reported) + STUN_HEADER == length
+        })
 }
 
-/// RTP's header, if there is a whole one.
+/// RTP's header, if complete.
 fn rtp(payload: &[u8]) -> Option<Rtp> {
     let header = payload.first_chunk::<RTP_HEADER>()?;
     let word = |at: usize| {
@@ -169,7 +171,7 @@ fn openuvr(payload: &[u8], length: usize) -> Content {
     if plane == Plane::Handshake {
         return Content::Plain(Kind::OpenUvrHandshake);
     }
-    // The reserved field is written as zero: it tells others' datagrams from ours.
+    // The reserved field is zero in OpenUVR's datagrams, which distinguishes them.
     let Some(header) = Header::seen(payload, length).filter(|_| payload.get(2..4) == Some(&[0, 0]))
     else {
         return other;
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn first_bytes_decide_as_the_rfcs_say() {
+    fn first_bytes_decide_as_in_the_rfcs() {
         let mut stun = with(&[0, 1, 0, 80], 100);
         stun[4..8].copy_from_slice(&COOKIE);
         assert_eq!(kind(&stun), Kind::Stun);
@@ -216,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_channel_is_looked_into() {
+    fn turn_channel_data_is_classified() {
         let inner = with(&[0x80, 96], 61);
         let mut bytes = vec![0x40, 0, 0, 61];
         bytes.extend(&inner);
@@ -227,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn our_header_is_read_and_others_are_not_taken_for_it() {
+    fn our_header_is_distinguished_from_others() {
         let mut header = vec![PROTOCOL_VERSION, 0x82, 0, 0, 9, 0, 0, 0];
         header.extend(77_u64.to_le_bytes());
         header.extend((-5_i64).to_le_bytes());
@@ -239,7 +241,7 @@ mod tests {
         };
         let want = Content::OpenUvr(Plane::Media, sealed);
         assert_eq!(Content::of(&bytes, 1400), (want, false));
-        // Of a joined datagram, or one that was cut, the header is the same.
+        // A merged or truncated datagram has the same header.
         assert_eq!(Content::of(&bytes[..24], 60_000), (want, false));
         assert_eq!(kind(&with(&[1, 2, 3, 4], 100)), Kind::Other);
         assert_eq!(kind(&with(&[1, 0], 200)), Kind::OpenUvrHandshake);

@@ -1,64 +1,64 @@
-//! Datagrams that a capture shows as one: those of a segmentation offload that has not cut them yet
-//! (GSO, at the sender) or of a receive offload that has joined them (GRO, at the receiver).
+//! Datagrams merged in a capture: by segmentation offload before segmentation (GSO, at the sender),
+//! or by receive offload (GRO, at the receiver).
 //!
-//! A capture does not say where they are to be cut. Each RTP packet and each datagram of OpenUVR begins
-//! with a header, and the next one's counter is one higher: that finds the size. Where a capture has too
-//! little of each packet for that, the largest single datagram of the stream stands in. Others stay as
-//! they are.
+//! A capture does not record the segment size. Each RTP packet and each OpenUVR datagram starts
+//! with a header, and the next one's counter is one higher, which reveals the size. If the snapshot
+//! length is too small for that, the largest single datagram of the stream is assumed. Other kinds
+//! are not split.
 
 use openuvr_proto::wire::MAX_DATAGRAM;
 
 use super::kind::Content;
 
-/// The largest payload of UDP in one packet of Ethernet: less is never looked at for more than one.
+/// The largest UDP payload in one Ethernet packet: smaller datagrams are never split.
 pub const LARGEST: usize = 1500 - 28;
 
-/// The smallest segment that is looked for. Offloads join only datagrams of one size, and small ones are
-/// seldom many enough to fill a packet.
+/// The smallest segment size in the search. Offloads merge only datagrams of equal size, and small
+/// ones seldom fill a packet.
 const SMALLEST: usize = 64;
 
-/// How a large datagram is to be taken.
+/// Segmentation of a large datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cut {
-    /// It is one datagram.
+pub enum Segmentation {
+    /// A single datagram.
     Single,
-    /// Every so many bytes a new one begins, as their headers show.
+    /// Segments of this size, confirmed by their headers.
     Every(usize),
-    /// It is more than one, and their headers were not captured.
+    /// Several datagrams without captured headers.
     Unseen,
 }
 
-impl Cut {
-    /// How to take a datagram of `length` bytes, of which `payload` was captured, and which begins as
-    /// `first` says.
+impl Segmentation {
+    /// Determines the segmentation of a datagram of `length` bytes, of which `payload` was
+    /// captured, with the header `first`.
     #[must_use]
-    pub fn of(payload: &[u8], length: usize, first: &Content) -> Cut {
+    pub fn of(payload: &[u8], length: usize, first: &Content) -> Segmentation {
         let follows = |at: usize| {
             let rest = payload.get(at..).filter(|rest| !rest.is_empty());
             rest.map(|rest| is_next(first, &Content::of(rest, length - at).0))
         };
         let most = match first {
-            _ if length <= LARGEST => return Cut::Single,
+            _ if length <= LARGEST => return Segmentation::Single,
             Content::Rtp(_) => LARGEST,
             Content::OpenUvr(..) => MAX_DATAGRAM,
-            Content::Plain(_) => return Cut::Single,
+            Content::Plain(_) => return Segmentation::Single,
         };
-        // From the largest on: a small size could fit by chance within another's payload.
+        // From the largest down: a small size could match by chance within a payload.
         let found = (SMALLEST..=most.min(length - 1))
             .rev()
             .find(|size| follows(*size) == Some(true));
         match (found, first) {
-            (Some(size), _) => Cut::Every(size),
-            // One of ours is never longer.
-            (None, Content::OpenUvr(..)) => Cut::Unseen,
-            // RTP may be, where all links carry large packets; unless it can't be seen.
-            (None, _) if payload.len() < length.min(LARGEST) => Cut::Unseen,
-            (None, _) => Cut::Single,
+            (Some(size), _) => Segmentation::Every(size),
+            // An OpenUVR datagram is never longer.
+            (None, Content::OpenUvr(..)) => Segmentation::Unseen,
+            // RTP may be longer on jumbo links, unless the headers were not captured.
+            (None, _) if payload.len() < length.min(LARGEST) => Segmentation::Unseen,
+            (None, _) => Segmentation::Single,
         }
     }
 }
 
-/// Whether one header follows the other within a stream.
+/// Whether the second header follows the first in a stream.
 fn is_next(first: &Content, second: &Content) -> bool {
     match (first, second) {
         (Content::Rtp(a), Content::Rtp(b)) => {
@@ -73,7 +73,7 @@ fn is_next(first: &Content, second: &Content) -> bool {
     }
 }
 
-/// The content of the segment number `index` behind `first`, where its own header is not to be seen.
+/// The content of segment number `index` after `first`, if its own header was not captured.
 #[must_use]
 pub fn content_behind(first: &Content, index: usize) -> Content {
     let mut content = *first;
@@ -81,7 +81,7 @@ pub fn content_behind(first: &Content, index: usize) -> Content {
         Content::Rtp(rtp) => {
             let index = u16::try_from(index).unwrap_or(u16::MAX);
             rtp.sequence = rtp.sequence.wrapping_add(index);
-            // It is at the end of the frame, which is not known.
+            // The marker is at the end of the frame, which is unknown.
             rtp.marker = false;
         }
         Content::OpenUvr(_, sealed) => sealed.number = sealed.number.wrapping_add(index as u64),
@@ -94,7 +94,7 @@ pub fn content_behind(first: &Content, index: usize) -> Content {
 mod tests {
     use super::*;
 
-    /// RTP packets of these sizes behind each other.
+    /// Concatenated RTP packets of these sizes.
     fn joined(sizes: &[usize]) -> Vec<u8> {
         let mut all = Vec::new();
         for (number, size) in (40_u16..).zip(sizes) {
@@ -107,22 +107,22 @@ mod tests {
         all
     }
 
-    fn cut(payload: &[u8], length: usize) -> Cut {
-        Cut::of(payload, length, &Content::of(payload, length).0)
+    fn cut(payload: &[u8], length: usize) -> Segmentation {
+        Segmentation::of(payload, length, &Content::of(payload, length).0)
     }
 
     #[test]
-    fn the_next_header_says_where_to_cut() {
+    fn the_next_header_gives_the_segment_size() {
         let all = joined(&[1200, 1200, 1200, 500]);
-        assert_eq!(cut(&all, all.len()), Cut::Every(1200));
+        assert_eq!(cut(&all, all.len()), Segmentation::Every(1200));
         let large = joined(&[4000]);
-        assert_eq!(cut(&large, 4000), Cut::Single);
-        assert_eq!(cut(&large[..100], 4000), Cut::Unseen);
-        assert_eq!(cut(&joined(&[700, 700]), 1400), Cut::Single);
+        assert_eq!(cut(&large, 4000), Segmentation::Single);
+        assert_eq!(cut(&large[..100], 4000), Segmentation::Unseen);
+        assert_eq!(cut(&joined(&[700, 700]), 1400), Segmentation::Single);
     }
 
     #[test]
-    fn what_is_not_seen_is_counted_on() {
+    fn uncaptured_segments_are_extrapolated() {
         let all = joined(&[1200]);
         let first = Content::of(&all, 1200).0;
         let Content::Rtp(third) = content_behind(&first, 2) else {

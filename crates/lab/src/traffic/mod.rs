@@ -1,16 +1,16 @@
-//! What is in a capture of a stream: sections 5 to 7 of the Unity Render Streaming study (Casasnovas et
-//! al.), for RTP, WebRTC and OpenUVR. No keys are needed.
+//! Analysis of a stream's capture: sections 5 to 7 of the Unity Render Streaming study (Casasnovas
+//! et al.), for RTP, WebRTC and OpenUVR. No keys are needed.
 //!
-//! What can be known without them: of RTP and SRTP the whole header, and so frames, losses, jitter and
-//! what was sent again; of DTLS, STUN and RTCP when and how much; of OpenUVR the session, the plane, each
-//! datagram's number and when it left. What can't: what SRTCP reports (round trips, what was lost at the
-//! receiver), which frame an OpenUVR datagram is of, which of them is parity, and what is sent again (it
-//! has a number of its own).
+//! Available without keys: of RTP and SRTP the whole header, and hence frames, losses, jitter and
+//! retransmissions; of DTLS, STUN and RTCP timing and volume; of OpenUVR the session, the plane,
+//! and each datagram's number and send timestamp. Not available: the contents of SRTCP (round
+//! trips, losses at the receiver), the frame of an OpenUVR datagram, and which ones are FEC or
+//! retransmissions (these have new numbers).
 //!
-//! [`reader`] walks through a capture, whose datagrams [`kind`] names and [`merged`] cuts apart.
-//! [`survey`] is the first walk, [`video`] the second; [`analyse`] makes both. [`join`] compares the
-//! captures of both ends, [`generate`] makes captures of known content, [`paper`] has the study's own
-//! figures. Memory does not grow with a capture.
+//! [`reader`] iterates over a capture; [`kind`] classifies its datagrams, and [`merged`] splits
+//! merged ones. [`survey`] is the first pass, [`video`] the second; [`analyse`] runs both. [`join`]
+//! compares the captures of both ends, [`generate`] generates captures of known content, and
+//! [`paper`] has the study's figures. Memory use is independent of the capture's size.
 
 pub mod distribution;
 pub mod generate;
@@ -28,74 +28,74 @@ use std::collections::HashMap;
 use self::kind::Kind;
 pub use self::reader::Window;
 use self::reader::{Account, Open, StreamKey, walk};
-use self::survey::{Direction, Role, Stream, Survey};
+use self::survey::{ArrivalPattern, Role, Stream, Survey};
 use self::video::Video;
 use crate::capture::CaptureError;
 use crate::capture::datagram::Endpoint;
-use crate::wifi::Way;
+use crate::wifi::Direction;
 
-/// What a capture holds.
+/// Analysis of a capture.
 #[derive(Debug)]
 pub struct Analysis {
-    /// What was read.
+    /// Statistics of the reading.
     pub account: Account,
-    /// Who sent most: streams from there go down, those to there up.
+    /// The endpoint that sent most: streams from it are down, streams to it up.
     pub server: Endpoint,
-    /// The streams: those down before those up, and in the order of tables.
+    /// The streams: down before up, and in the order of tables.
     pub streams: Vec<StreamFound>,
     /// Datagrams of streams beyond [`survey::MOST_STREAMS`].
     pub beyond: u64,
-    /// From server to clients and back, the busiest pair of machines of each.
-    pub directions: [Option<Direction>; 2],
-    /// Why it ends before the capture does, if so.
+    /// From server to clients and back, for the busiest pair of machines each.
+    pub directions: [Option<ArrivalPattern>; 2],
+    /// Why it ends before the capture does, if it does.
     pub ended: Option<CaptureError>,
 }
 
 /// A stream of a capture.
 #[derive(Debug)]
 pub struct StreamFound {
-    /// Which.
+    /// Its key.
     pub key: StreamKey,
-    /// From the server or to it; `None`: neither.
-    pub way: Option<Way>,
-    /// What RTP holds, and its clock's ticks a second.
+    /// From or to the server; `None`: neither.
+    pub direction: Option<Direction>,
+    /// RTP content, and clock rate.
     pub role: Option<(Role, Option<u32>)>,
-    /// What all streams have.
+    /// Properties of all streams.
     pub stream: Stream,
-    /// What video has.
+    /// Properties of video.
     pub video: Option<Video>,
 }
 
 /// Why there is no analysis.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NothingFound {
-    /// Nothing could be read.
+    /// The capture is unreadable.
     #[error(transparent)]
     Unreadable(#[from] CaptureError),
     /// There is no datagram.
     #[error(
-        "it holds no datagram in {packets} packets ({tcp} of TCP, {fragments} fragments, {others} others)"
+        "no datagram in {packets} packets ({tcp} of TCP, {fragments} fragments, {others} others)"
     )]
     Empty {
-        /// Packets.
+        /// Number of packets.
         packets: u64,
-        /// Of TCP.
+        /// TCP packets.
         tcp: u64,
-        /// Of IP.
+        /// IP fragments.
         fragments: u64,
-        /// And what else.
+        /// Other packets.
         others: u64,
     },
 }
 
-/// Walks twice through a capture. What is broken in its middle ends it there, and is named in what is
-/// found.
+/// Analyses a capture in two passes. A capture that is corrupt in its middle is analysed up to
+/// there; the result contains the error.
 ///
 /// # Errors
-/// If nothing is found.
+/// There is no datagram, or the capture is unreadable.
 pub fn analyse(open: &mut Open<'_>, window: Window) -> Result<Analysis, NothingFound> {
     let mut survey = Survey::default();
-    let (account, read) = walk(open, window, &mut |seen| survey.see(seen));
+    let (account, read) = walk(open, window, &mut |seen| survey.record(seen));
     let Some(server) = survey.server() else {
         read?;
         return Err(NothingFound::Empty {
@@ -116,10 +116,10 @@ pub fn analyse(open: &mut Open<'_>, window: Window) -> Result<Analysis, NothingF
         let median = stream.gaps.quantile(0.5).unwrap_or(0);
         videos.insert(*key, Video::new(median, rate));
     }
-    // It ends where the first one did.
+    // It ends where the first pass did.
     let _ = walk(open, window, &mut |seen| {
         if let Some(video) = videos.get_mut(&seen.key) {
-            video.see(seen);
+            video.record(seen);
         }
     });
     let mut streams: Vec<StreamFound> = Vec::new();
@@ -130,7 +130,7 @@ pub fn analyse(open: &mut Open<'_>, window: Window) -> Result<Analysis, NothingF
         }
         streams.push(StreamFound {
             key,
-            way: key.way(server),
+            direction: key.direction(server),
             role: stream.role(),
             stream,
             video,
@@ -138,8 +138,8 @@ pub fn analyse(open: &mut Open<'_>, window: Window) -> Result<Analysis, NothingF
     }
     let place = |found: &StreamFound| {
         (
-            found.way.is_none(),
-            found.way == Some(Way::Up),
+            found.direction.is_none(),
+            found.direction == Some(Direction::Up),
             found.key.kind,
         )
     };
@@ -151,7 +151,7 @@ pub fn analyse(open: &mut Open<'_>, window: Window) -> Result<Analysis, NothingF
             () if to == server => 1,
             () => continue,
         };
-        let busiest: &mut Option<Direction> = &mut directions[place];
+        let busiest: &mut Option<ArrivalPattern> = &mut directions[place];
         if busiest
             .as_ref()
             .is_none_or(|most| most.bytes < direction.bytes)
@@ -170,25 +170,25 @@ pub fn analyse(open: &mut Open<'_>, window: Window) -> Result<Analysis, NothingF
 }
 
 impl Analysis {
-    /// How long the captured traffic lasted, in seconds.
+    /// Duration of the captured traffic, in seconds.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         self.account.lasted_ns as f64 / 1e9
     }
 
-    /// The video stream with most bytes, from the server.
+    /// The largest video stream from the server.
     #[must_use]
     pub fn main_video(&self) -> Option<(&StreamFound, &Video)> {
         let videos = self
             .streams
             .iter()
-            .filter(|found| found.way == Some(Way::Down));
+            .filter(|found| found.direction == Some(Direction::Down));
         let videos = videos.filter_map(|found| Some((found, found.video.as_ref()?)));
         videos.max_by(|(a, _), (b, _)| a.bytes().total_cmp(&b.bytes()))
     }
 
-    /// Whether this program made the capture: then it shows that the analysis is right, and nothing of
-    /// any network.
+    /// Whether this program generated the capture: then it validates the analysis, but describes no
+    /// real network.
     #[must_use]
     pub fn is_generated(&self) -> bool {
         self.account.application.as_deref() == Some(generate::APPLICATION)
@@ -196,7 +196,7 @@ impl Analysis {
 }
 
 impl StreamFound {
-    /// What it is, for tables.
+    /// Its name in tables.
     #[must_use]
     pub fn name(&self) -> String {
         let relayed = if self.key.relayed { ", by TURN" } else { "" };
@@ -209,7 +209,7 @@ impl StreamFound {
         format!("{what}{relayed}")
     }
 
-    /// All its bytes on Ethernet.
+    /// Total bytes on Ethernet.
     #[must_use]
     pub fn bytes(&self) -> f64 {
         let sizes = &self.stream.sizes;

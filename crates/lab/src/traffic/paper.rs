@@ -1,28 +1,28 @@
-//! What the Unity Render Streaming study (Casasnovas, Michaelides, Carrascosa-Zamacois, Bellalta) found in
-//! its own captures: its server in Unity, its client in Chrome, over Wi-Fi 6, at 50 Mb/s.
+//! Figures of the Unity Render Streaming study (Casasnovas, Michaelides, Carrascosa-Zamacois,
+//! Bellalta) from its own captures: server in Unity, client in Chrome, over Wi-Fi 6, at 50 Mb/s.
 //!
-//! They are references, not goals: other programs send otherwise.
+//! They are references, not targets: other programs send differently.
 
-/// What it says of one frame rate.
+/// Figures for one frame rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
-    /// Frames a second.
+    /// Frames per second.
     pub fps: f64,
     /// Mean size of a frame in kilobytes (section 6.2).
     pub frame_kb: f64,
-    /// Mean number of batches of a frame (section 6.3).
+    /// Mean number of batches per frame (section 6.3).
     pub batches: f64,
-    /// Share of the times of 5.56 ms without a packet, percent (figure 13).
+    /// Share of the slots of 5.56 ms without a packet, percent (figure 13).
     pub idle: f64,
-    /// Jitter as Chrome's statistics have it, ms (figure 15b).
+    /// Jitter from Chrome's statistics, ms (figure 15b).
     pub jitter: f64,
     /// Mean time from a frame's first packet to its last at the client, ms (figure 15c).
     pub assembly: f64,
-    /// Mean number of packets that arrive at once (figure 18).
+    /// Mean number of packets that arrive simultaneously (figure 18).
     pub aggregate: f64,
 }
 
-/// The three.
+/// The three frame rates.
 pub const RATES: [Rate; 3] = [
     Rate {
         fps: 30.0,
@@ -53,38 +53,38 @@ pub const RATES: [Rate; 3] = [
     },
 ];
 
-/// From one batch to the next, ms (section 6.3).
+/// Interval of batches, ms (section 6.3).
 pub const INTERVAL: f64 = 5.56;
 
-/// Share of video packets that come microseconds behind the one before, percent (section 6.1).
+/// Share of video packets within microseconds of the previous one, percent (section 6.1).
 pub const MICROSECONDS: f64 = 97.0;
 
-/// Share of the load that goes down, and of that the share that is video, percent (section 5.2).
+/// Share of downlink in the load, and of video in the downlink, percent (section 5.2).
 pub const DOWN: f64 = 99.3;
 /// See [`DOWN`].
 pub const VIDEO: f64 = 99.5;
 
-/// Share of packets that arrive with others, down and up, percent (section 8.1).
+/// Share of packets that arrive simultaneously with others, down and up, percent (section 8.1).
 pub const AT_ONCE: (f64, f64) = (89.7, 10.1);
 
 /// Round trip, ms (figure 15a).
 pub const ROUND_TRIP: f64 = 1.5;
 
-/// Packets that were sent again, percent at most (section 7.2); none was lost in the end.
+/// Maximum share of retransmitted packets, percent (section 7.2); none was lost finally.
 pub const REPEATED: f64 = 0.03;
 
-/// A row of table 3, for Alteration Hunting at 90 frames a second.
+/// A row of table 3, for Alteration Hunting at 90 frames per second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Row {
-    /// Whether it goes down.
+    /// Whether it is downlink.
     pub down: bool,
     /// The stream.
     pub name: &'static str,
-    /// Mean bytes of a packet, with the header of Ethernet: a STUN answer of 64 bytes is 106 there.
+    /// Mean bytes of a packet, with the Ethernet header: a STUN response of 64 bytes counts as 106.
     pub bytes: f64,
-    /// Mean ms to the next.
+    /// Mean interval, ms.
     pub ms: f64,
-    /// Megabits a second.
+    /// Megabits per second.
     pub mbps: f64,
 }
 
@@ -111,11 +111,11 @@ const fn row(down: bool, name: &'static str, bytes: f64, ms: f64, mbps: f64) -> 
     }
 }
 
-/// What it says of the frame rate nearest to this one, if that is near.
+/// The figures for the nearest frame rate, if it is close.
 #[must_use]
 pub fn nearest(fps: f64) -> Option<&'static Rate> {
     let off = |rate: &&Rate| (fps / rate.fps - 1.0).abs();
-    // A tenth: an encoder that can't keep up sends 85 frames of 90.
+    // Within a tenth: an encoder that can't keep up sends 85 of 90 frames.
     let nearest = RATES.iter().min_by(|a, b| off(a).total_cmp(&off(b)))?;
     (off(&nearest) < 0.1).then_some(nearest)
 }

@@ -1,5 +1,5 @@
-//! One walk through a capture: every datagram with its stream, what is joined cut apart, what is
-//! something else counted, and an end where the clock makes no sense.
+//! One pass through a capture: assigns datagrams to streams, splits merged ones, counts other
+//! packets, and ends at implausible clock steps.
 
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -8,58 +8,58 @@ use std::ops::ControlFlow;
 use serde::Serialize;
 
 use super::kind::{Content, Kind};
-use super::merged::{Cut, LARGEST, content_behind};
+use super::merged::{LARGEST, Segmentation, content_behind};
 use crate::capture::datagram::{Datagram, Endpoint, NoDatagram};
-use crate::capture::{self, CaptureError, Facts, Packet};
-use crate::wifi::Way;
+use crate::capture::{self, CaptureError, CaptureInfo, Packet};
+use crate::wifi::Direction;
 
-/// Opens a capture; each walk begins at its beginning.
+/// Opens a capture; each pass starts at its beginning.
 pub type Open<'a> = dyn FnMut() -> io::Result<Box<dyn Read>> + 'a;
 
-/// Which part of a capture is looked at, in nanoseconds from its first packet on.
+/// The analysed part of a capture, in nanoseconds relative to its first packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Window {
-    /// Where it begins.
+    /// Start.
     pub from: u64,
-    /// How long it is; `None`: to the end.
+    /// Duration; `None`: to the end.
     pub lasting: Option<u64>,
 }
 
-/// Datagrams of one kind from one end to another; of RTP those of one source, of OpenUVR those of one
+/// Datagrams of one kind from one endpoint to another; for RTP of one source, for OpenUVR of one
 /// session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamKey {
-    /// Who sends.
+    /// The sender.
     pub from: Endpoint,
-    /// To whom.
+    /// The receiver.
     pub to: Endpoint,
-    /// What.
+    /// The kind.
     pub kind: Kind,
-    /// SSRC, or the session's name.
+    /// SSRC, or session identifier.
     pub id: u32,
     /// Whether a TURN channel carries it.
     pub relayed: bool,
 }
 
-/// Which of the two sends: machines, with port 0; programs, where both are on one machine.
-pub type Ends = (Endpoint, Endpoint);
+/// Sender and receiver: machines, with port 0; or endpoints, if both are on one machine.
+pub type EndpointPair = (Endpoint, Endpoint);
 
 impl StreamKey {
-    /// Between whom it is.
+    /// Its sender and receiver.
     #[must_use]
-    pub fn ends(&self) -> Ends {
+    pub fn ends(&self) -> EndpointPair {
         match self.from.machine() == self.to.machine() {
             true => (self.from, self.to),
             false => (self.from.without_port(), self.to.without_port()),
         }
     }
 
-    /// Which way it goes, if it comes from the server or goes there.
+    /// Its direction, if it comes from or goes to the server.
     #[must_use]
-    pub fn way(&self, server: Endpoint) -> Option<Way> {
+    pub fn direction(&self, server: Endpoint) -> Option<Direction> {
         match self.ends() {
-            (from, _) if from == server => Some(Way::Down),
-            (_, to) if to == server => Some(Way::Up),
+            (from, _) if from == server => Some(Direction::Down),
+            (_, to) if to == server => Some(Direction::Up),
             _ => None,
         }
     }
@@ -67,25 +67,25 @@ impl StreamKey {
 
 /// A datagram of a stream.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
-    /// When, in nanoseconds from the first packet of the capture on.
+pub struct StreamDatagram<'a> {
+    /// Time, in nanoseconds since the first packet of the capture.
     pub at: u64,
-    /// Whose.
+    /// Its stream.
     pub key: StreamKey,
-    /// What its header says.
+    /// Its header.
     pub content: Content,
     /// Its bytes on Ethernet, from the Ethernet header on, without the checksum.
     pub bytes: u64,
-    /// What it carries, as far as it was captured.
+    /// The captured part of its payload.
     pub payload: &'a [u8],
-    /// How many bytes it carried.
+    /// Length of its payload in bytes.
     pub length: usize,
 }
 
-/// What a capture had besides datagrams, and what was done to it.
+/// Statistics of a capture's reading.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Account {
-    /// Packets of the capture, as far as it was read.
+    /// Packets read.
     pub packets: u64,
     /// Datagrams within the window.
     pub datagrams: u64,
@@ -95,44 +95,44 @@ pub struct Account {
     pub lasted_ns: u64,
     /// Packets of TCP.
     pub tcp: u64,
-    /// Fragments of IP: not put together.
+    /// IP fragments (not reassembled).
     pub fragments: u64,
-    /// Packets of something else.
+    /// Other packets.
     pub others: u64,
-    /// Packets whose headers are cut off.
+    /// Packets with truncated headers.
     pub cut: u64,
-    /// Packets that were several datagrams joined (GSO, GRO), cut apart by their headers.
+    /// Packets of several merged datagrams (GSO, GRO), split by their headers.
     pub joined: u64,
-    /// The datagrams in those.
+    /// Datagrams in merged packets.
     pub joined_datagrams: u64,
-    /// Those of them that were cut by the stream's usual size, since headers were not captured.
+    /// Merged packets split by the stream's usual size, since headers were not captured.
     pub joined_unseen: u64,
-    /// Large packets that look joined and can't be cut: they count as one.
+    /// Large packets that appear merged but can't be split: counted as one.
     pub joined_uncut: u64,
-    /// Packets that were earlier than the one before.
+    /// Packets with a time before the previous one's.
     pub out_of_order: u64,
     /// The program that wrote the capture.
     pub application: Option<String>,
 }
 
-/// A step back that is larger is a clock that was set: captures of several queues are out of order by
-/// milliseconds (a guess with room).
+/// A larger step back means that the clock was set: captures of several queues are out of order by
+/// milliseconds (a guess with margin).
 const LARGEST_STEP_BACK: u64 = 1_000_000_000;
 
-/// A step forward that is larger is a clock that was set, or two captures in one (a guess).
+/// A larger step forward means that the clock was set, or that captures were concatenated (a guess).
 const LARGEST_STEP_FORWARD: u64 = 3_600_000_000_000;
 
-/// Streams whose usual size is remembered.
+/// Maximum number of streams with a stored usual size.
 const MOST_SIZES: usize = 1024;
 
-/// Walks through a capture, and gives each datagram of the window to `each`.
+/// Reads a capture, and passes each datagram of the window to `each`.
 ///
 /// # Errors
-/// Where it breaks off, with what there was until then.
+/// A read error, with the statistics until then.
 pub fn walk(
     open: &mut Open<'_>,
     window: Window,
-    each: &mut dyn FnMut(&Seen<'_>),
+    each: &mut dyn FnMut(&StreamDatagram<'_>),
 ) -> (Account, Result<(), CaptureError>) {
     let mut walk = Walk {
         window,
@@ -163,7 +163,7 @@ pub fn walk(
             packets: walk.account.packets,
             why,
         }),
-        (Ok(Facts { application, .. }), None) => {
+        (Ok(CaptureInfo { application, .. }), None) => {
             walk.account.application = application;
             Ok(())
         }
@@ -183,11 +183,11 @@ struct Walk {
 }
 
 impl Walk {
-    /// Whether to go on.
+    /// Returns whether to continue.
     fn packet(
         &mut self,
         packet: &Packet<'_>,
-        each: &mut dyn FnMut(&Seen<'_>),
+        each: &mut dyn FnMut(&StreamDatagram<'_>),
     ) -> Result<bool, String> {
         let latest = *self.latest.get_or_insert(packet.at);
         if self.account.packets == 0 {
@@ -195,11 +195,11 @@ impl Walk {
         }
         if packet.at.saturating_add(LARGEST_STEP_BACK) < latest {
             let by = seconds(latest - packet.at);
-            return Err(format!("the clock goes back by {by} s there"));
+            return Err(format!("the clock steps back by {by} s"));
         }
         if packet.at > latest.saturating_add(LARGEST_STEP_FORWARD) {
             let by = seconds(packet.at - latest);
-            return Err(format!("the clock goes forward by {by} s there"));
+            return Err(format!("the clock steps forward by {by} s"));
         }
         self.account.packets += 1;
         self.account.out_of_order += u64::from(packet.at < latest);
@@ -217,10 +217,10 @@ impl Walk {
             Err(NoDatagram::Tcp) => self.account.tcp += 1,
             Err(NoDatagram::Fragment) => self.account.fragments += 1,
             Err(NoDatagram::Other) => self.account.others += 1,
-            Err(NoDatagram::Cut) => self.account.cut += 1,
+            Err(NoDatagram::Truncated) => self.account.cut += 1,
             Err(NoDatagram::Link) => {
                 return Err(format!(
-                    "packets of link type {:?} are not understood: capture on Ethernet, \"any\" or raw \
+                    "link type {:?} is not supported: capture on Ethernet, \"any\" or raw \
                      IP",
                     packet.link
                 ));
@@ -229,7 +229,12 @@ impl Walk {
         Ok(true)
     }
 
-    fn datagram(&mut self, at: u64, datagram: &Datagram<'_>, each: &mut dyn FnMut(&Seen<'_>)) {
+    fn datagram(
+        &mut self,
+        at: u64,
+        datagram: &Datagram<'_>,
+        each: &mut dyn FnMut(&StreamDatagram<'_>),
+    ) {
         let (first, last) = self.span.unwrap_or((at, at));
         self.span = Some((first.min(at), last.max(at)));
         let Datagram {
@@ -256,7 +261,7 @@ impl Walk {
         };
         let mut give = |content: Content, payload: &[u8], length: usize| {
             self.account.datagrams += 1;
-            each(&Seen {
+            each(&StreamDatagram {
                 at,
                 key,
                 content,
@@ -265,16 +270,16 @@ impl Walk {
                 length,
             });
         };
-        let size = match Cut::of(payload, length, &content) {
-            Cut::Single => {
+        let size = match Segmentation::of(payload, length, &content) {
+            Segmentation::Single => {
                 if length <= LARGEST && self.sizes.len() < MOST_SIZES {
                     let usual = self.sizes.entry(key).or_default();
                     *usual = (*usual).max(length);
                 }
                 return give(content, payload, length);
             }
-            Cut::Every(size) => size,
-            Cut::Unseen => match self.sizes.get(&key) {
+            Segmentation::Every(size) => size,
+            Segmentation::Unseen => match self.sizes.get(&key) {
                 Some(size) => {
                     self.account.joined_unseen += length.div_ceil(*size) as u64;
                     *size

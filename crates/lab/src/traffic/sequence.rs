@@ -1,51 +1,49 @@
-//! What packet numbers tell: losses, reordering, duplicates (RFC 3550, appendix A.1 and A.3).
+//! Analysis of sequence numbers: losses, reordering, duplicates (RFC 3550, appendix A.1 and A.3).
 
 use serde::Serialize;
 
-/// An account of numbers that count packets, for numbers of any width.
+/// Statistics of sequence numbers of any width.
 #[derive(Debug, Clone, Default)]
 pub struct Sequence {
-    /// The first number of each run together, and the highest: numbers that were due.
+    /// Expected numbers of completed runs.
     due: u64,
     highest: Option<u64>,
-    /// Which of the last 1024 numbers were seen; bit 0 of the first word is the highest.
+    /// Bit map of the last 1024 numbers; bit 0 of the first word is the highest.
     seen: [u64; WORDS],
     first: u64,
     received: u64,
     account: SequenceAccount,
 }
 
-/// What became of the numbers.
+/// Statistics of the numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct SequenceAccount {
-    /// Numbers from the first to the highest that were never seen here.
+    /// Numbers between the first and the highest that were never seen.
     pub lost: u64,
-    /// Packets that came after one with a higher number.
+    /// Packets that arrived after one with a higher number.
     pub reordered: u64,
-    /// By how many numbers at most.
+    /// Maximum reordering distance.
     pub reordered_by: u64,
-    /// Packets whose number had been seen: copies, or sent again.
+    /// Packets with a repeated number: duplicates or retransmissions.
     pub repeated: u64,
-    /// Times that the numbers began anew, or so many were missing that it looks so.
+    /// Restarts of the numbers, including gaps too large to be losses.
     pub restarts: u64,
-    /// Numbers that were due.
+    /// Expected numbers.
     pub due: u64,
 }
 
 const WORDS: usize = 16;
 
-/// Numbers that are remembered.
+/// Size of the window.
 const WINDOW: u64 = 64 * WORDS as u64;
 
-/// A step forward that is larger than this is a new beginning (RFC 3550, appendix A.1:
-/// `MAX_DROPOUT`).
+/// A larger step forward is a restart (RFC 3550, appendix A.1: `MAX_DROPOUT`).
 const LARGEST_GAP: u64 = 3000;
 
 impl Sequence {
-    /// A packet with a number of 16 bits, which begins anew after 65 535; what it is when continued, and
-    /// whether it is seen for the first time.
-    pub fn see16(&mut self, number: u16) -> (u64, bool) {
-        // Room to go back in, so that a first packet may be one that was overtaken.
+    /// Records a packet with a 16-bit number. Returns the extended number, and whether it is new.
+    pub fn record16(&mut self, number: u16) -> (u64, bool) {
+        // Start above zero, so that packets before the first one seen have a number.
         let highest = self.highest.unwrap_or(1 << 32 | u64::from(number));
         #[allow(clippy::cast_possible_truncation)] // Its last 16 bits.
         let ahead = number.wrapping_sub((highest & 0xffff) as u16);
@@ -53,19 +51,19 @@ impl Sequence {
             0..0x8000 => highest + u64::from(ahead),
             _ => highest.saturating_sub(u64::from(ahead.wrapping_neg())),
         };
-        (number, self.see(number))
+        (number, self.record(number))
     }
 
-    /// A packet with a number that never begins anew; whether it is seen for the first time.
-    pub fn see(&mut self, number: u64) -> bool {
+    /// Records a packet with an extended number. Returns whether it is new.
+    pub fn record(&mut self, number: u64) -> bool {
         let Some(highest) = self.highest else {
-            return self.begin(number);
+            return self.restart(number);
         };
         if number > highest {
             let step = number - highest;
             if step > LARGEST_GAP {
                 self.account.restarts += 1;
-                return self.begin(number);
+                return self.restart(number);
             }
             self.shift(step);
             self.seen[0] |= 1;
@@ -76,7 +74,7 @@ impl Sequence {
         let behind = highest - number;
         if behind >= WINDOW {
             self.account.restarts += 1;
-            return self.begin(number);
+            return self.restart(number);
         }
         #[allow(clippy::cast_possible_truncation)] // Less than the window.
         let (word, bit) = ((behind / 64) as usize, behind % 64);
@@ -88,12 +86,12 @@ impl Sequence {
         self.account.reordered += 1;
         self.account.reordered_by = self.account.reordered_by.max(behind);
         self.received += 1;
-        // It was sent before the first that came.
+        // It was sent before the first one seen.
         self.first = self.first.min(number);
         true
     }
 
-    /// What became of all numbers until now.
+    /// Statistics until now.
     #[must_use]
     pub fn account(&self) -> SequenceAccount {
         let due = self.due + self.highest.map_or(0, |highest| highest - self.first + 1);
@@ -104,7 +102,7 @@ impl Sequence {
         }
     }
 
-    fn begin(&mut self, number: u64) -> bool {
+    fn restart(&mut self, number: u64) -> bool {
         if let Some(highest) = self.highest {
             self.due += highest - self.first + 1;
         }
@@ -140,13 +138,13 @@ mod tests {
     fn account(numbers: &[u16]) -> SequenceAccount {
         let mut sequence = Sequence::default();
         numbers.iter().for_each(|number| {
-            sequence.see16(*number);
+            sequence.record16(*number);
         });
         sequence.account()
     }
 
     #[test]
-    fn losses_copies_and_reordering_are_told_apart() {
+    fn losses_copies_and_reordering_are_distinguished() {
         let all = account(&[65_534, 65_535, 0, 2, 1, 1, 5]);
         let want = SequenceAccount {
             lost: 2,
@@ -158,21 +156,21 @@ mod tests {
         };
         assert_eq!(all, want);
         assert_eq!(account(&[]), SequenceAccount::default());
-        // The first that came was not the first that was sent.
+        // The first one seen was not the first one sent.
         assert_eq!(account(&[7, 6, 8]).lost, 0);
         assert_eq!(account(&[7, 6, 8]).due, 3);
     }
 
     #[test]
-    fn numbers_that_begin_anew_are_no_losses() {
+    fn restarted_numbers_are_not_losses() {
         let all = account(&[10, 11, 40_000, 40_001, 100]);
         assert_eq!((all.restarts, all.lost), (2, 0));
     }
 
     proptest! {
-        /// Any order within the window, any losses and copies: the account is that of the numbers.
+        /// For any order within the window, and any losses and duplicates, the statistics are exact.
         #[test]
-        fn accounts_are_those_of_the_numbers(
+        fn accounts_match_the_numbers(
             start in any::<u16>(),
             numbers in prop::collection::vec(0_u16..900, 1..400),
         ) {

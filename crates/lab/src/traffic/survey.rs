@@ -1,6 +1,6 @@
-//! The first walk: which streams there are, and what Table 3 of the study says of each: mean bytes, mean
-//! milliseconds from one to the next, megabits a second. Also how packets come from one machine to
-//! another, whatever stream they are of.
+//! The first pass: the streams, with the columns of the study's Table 3: mean bytes, mean
+//! milliseconds between packets, megabits per second. Also the arrival pattern from one machine to
+//! another, across streams.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -8,28 +8,29 @@ use serde::Serialize;
 
 use super::distribution::Distribution;
 use super::kind::{Content, Kind, Rtp};
-use super::reader::{Ends, Seen, StreamKey};
+use super::reader::{EndpointPair, StreamDatagram, StreamKey};
 use super::sequence::{Sequence, SequenceAccount};
 use crate::capture::datagram::Endpoint;
 
-/// Streams and pairs of machines that are kept apart; what is beyond is counted.
+/// Maximum number of streams, and of pairs of machines; further ones are only counted.
 pub const MOST_STREAMS: usize = 128;
 
-/// Packets that are less apart came at once: no link that they could have come by one after the other is so
-/// fast (10 µs is what 1250 bytes take at 1 Gb/s; the study says "simultaneous" without a number).
+/// Packets closer than this arrived simultaneously: no link could have delivered them one after the
+/// other so fast (10 µs is the serialisation delay of 1250 bytes at 1 Gb/s; the study says
+/// "simultaneous" without a number).
 pub const AT_ONCE: u64 = 10_000;
 
-/// What a stream of RTP holds.
+/// The content of an RTP stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Several packets have one timestamp, or its clock has 90 000 ticks a second (RFC 3551, section 5).
+    /// Several packets share a timestamp, or the clock rate is 90 kHz (RFC 3551, section 5).
     Video,
-    /// Another clock.
+    /// Another clock rate.
     Audio,
-    /// Its timestamps are those of another stream: packets sent again (RFC 4588), or parity.
+    /// Its timestamps repeat those of another stream: retransmissions (RFC 4588), or FEC.
     Repair,
-    /// Too short to say.
+    /// Too short to tell.
     Unknown,
 }
 
@@ -40,70 +41,70 @@ pub struct Stream {
     pub sizes: Distribution,
     /// Nanoseconds from each to the next.
     pub gaps: Distribution,
-    /// When the first and the last came.
+    /// Times of the first and the last packet.
     pub span: Option<(u64, u64)>,
-    /// What its numbers tell, where it has any.
+    /// Statistics of its sequence numbers, if it has any.
     pub sequence: Sequence,
-    /// What else RTP tells.
+    /// Further RTP statistics.
     pub rtp: Option<Source>,
 }
 
-/// A source of RTP.
+/// An RTP source.
 #[derive(Debug)]
 pub struct Source {
     /// The first payload type, and whether there were others.
     pub payload_type: (u8, bool),
     /// Packets with a marker.
     pub markers: u64,
-    /// Packets with the timestamp of a stream that had it before.
+    /// Packets with a timestamp seen earlier in another stream.
     echoed: u64,
     last_timestamp: u32,
     ticks: i64,
     changes: u64,
 }
 
-/// How packets come from one machine to another.
+/// Arrival pattern from one machine to another.
 #[derive(Debug, Default)]
-pub struct Direction {
-    /// Bytes of them.
+pub struct ArrivalPattern {
+    /// Total bytes.
     pub bytes: u64,
     /// Nanoseconds from each to the next.
     pub gaps: Distribution,
-    /// Packets that came [`AT_ONCE`] behind the one before.
+    /// Packets within [`AT_ONCE`] of the previous one.
     pub at_once: u64,
-    /// Of packets that came at once, how many there were: an estimate of what a link sent as one, such as
-    /// an A-MPDU.
+    /// Sizes of groups of simultaneous packets: an estimate of a link's aggregates, such as
+    /// A-MPDUs.
     pub aggregates: Distribution,
     last: Option<u64>,
     run: u64,
 }
 
-/// All of a capture.
+/// Survey of a whole capture.
 #[derive(Debug, Default)]
 pub struct Survey {
-    /// The streams, in the order in which they began.
+    /// The streams, in the order of their first packets.
     pub streams: Vec<(StreamKey, Stream)>,
     /// The pairs of machines.
-    pub directions: Vec<(Ends, Direction)>,
-    /// Datagrams of streams for which there was no room.
+    pub directions: Vec<(EndpointPair, ArrivalPattern)>,
+    /// Datagrams of streams beyond the limit.
     pub beyond: u64,
     places: HashMap<StreamKey, usize>,
-    recent: HashMap<Ends, Recent>,
+    recent: HashMap<EndpointPair, Recent>,
 }
 
-/// Which stream had a timestamp first.
+/// The stream in which each recent timestamp was seen first.
 #[derive(Debug, Default)]
 struct Recent {
     first: HashMap<u32, u32>,
     order: VecDeque<u32>,
 }
 
-/// Timestamps that are remembered: some seconds of video and audio.
+/// Stored timestamps: some seconds of video and audio.
 const MOST_TIMESTAMPS: usize = 1024;
 
 impl Survey {
-    /// The next datagram.
-    pub fn see(&mut self, seen: &Seen<'_>) {
+    /// Records the next datagram.
+    pub fn record(&mut self, seen: &StreamDatagram<'_>) {
         let ends = seen.key.ends();
         self.direction(ends, seen);
         let Some(place) = self.place(seen.key) else {
@@ -115,17 +116,17 @@ impl Survey {
             _ => false,
         };
         let stream = &mut self.streams[place].1;
-        stream.see(seen, echoed);
+        stream.record(seen, echoed);
     }
 
-    /// Ends the runs that the capture's end leaves open.
+    /// Closes open groups at the end of the capture.
     pub fn finish(&mut self) {
         for (_, direction) in &mut self.directions {
             direction.end_run();
         }
     }
 
-    /// Who sent most bytes: the server. Of two that sent the same, the lower address.
+    /// The server: the endpoint that sent most bytes; on a tie, the lower address.
     #[must_use]
     pub fn server(&self) -> Option<Endpoint> {
         let mut sent: HashMap<Endpoint, u64> = HashMap::new();
@@ -150,20 +151,20 @@ impl Survey {
         Some(self.streams.len() - 1)
     }
 
-    fn direction(&mut self, ends: Ends, seen: &Seen<'_>) {
+    fn direction(&mut self, ends: EndpointPair, seen: &StreamDatagram<'_>) {
         let known = self.directions.iter().position(|(known, _)| *known == ends);
         let place = match known {
             Some(place) => place,
             None if self.directions.len() >= MOST_STREAMS => return,
             None => {
-                self.directions.push((ends, Direction::default()));
+                self.directions.push((ends, ArrivalPattern::default()));
                 self.directions.len() - 1
             }
         };
-        self.directions[place].1.see(seen.at, seen.bytes);
+        self.directions[place].1.record(seen.at, seen.bytes);
     }
 
-    fn is_echo(&mut self, ends: Ends, rtp: &Rtp) -> bool {
+    fn is_echo(&mut self, ends: EndpointPair, rtp: &Rtp) -> bool {
         if !self.recent.contains_key(&ends) && self.recent.len() >= MOST_STREAMS {
             return false;
         }
@@ -182,8 +183,8 @@ impl Survey {
     }
 }
 
-impl Direction {
-    fn see(&mut self, at: u64, bytes: u64) {
+impl ArrivalPattern {
+    fn record(&mut self, at: u64, bytes: u64) {
         self.bytes += bytes;
         if let Some(last) = self.last {
             let gap = at.saturating_sub(last);
@@ -197,7 +198,7 @@ impl Direction {
         self.last = Some(at);
     }
 
-    /// The share of packets that came [`AT_ONCE`] behind another, percent.
+    /// The share of packets within [`AT_ONCE`] of the previous one, percent.
     #[must_use]
     pub fn at_once_percent(&self) -> Option<f64> {
         let gaps = self.gaps.count();
@@ -213,7 +214,7 @@ impl Direction {
 }
 
 impl Stream {
-    fn see(&mut self, seen: &Seen<'_>, echoed: bool) {
+    fn record(&mut self, seen: &StreamDatagram<'_>, echoed: bool) {
         self.sizes.record(seen.bytes);
         let (first, last) = self.span.unwrap_or((seen.at, seen.at));
         if self.span.is_some() {
@@ -222,43 +223,43 @@ impl Stream {
         self.span = Some((first, last.max(seen.at)));
         match seen.content {
             Content::Rtp(rtp) => {
-                self.sequence.see16(rtp.sequence);
+                self.sequence.record16(rtp.sequence);
                 self.rtp
-                    .get_or_insert_with(|| Source::begin(&rtp))
-                    .see(&rtp, echoed);
+                    .get_or_insert_with(|| Source::new(&rtp))
+                    .record(&rtp, echoed);
             }
             Content::OpenUvr(_, sealed) => {
-                self.sequence.see(sealed.number);
+                self.sequence.record(sealed.number);
             }
             Content::Plain(_) => {}
         }
     }
 
-    /// Seconds from the first to the last.
+    /// Seconds from the first packet to the last.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         self.span
             .map_or(0.0, |(first, last)| (last - first) as f64 / 1e9)
     }
 
-    /// What its numbers tell, where it has any.
+    /// Statistics of its sequence numbers, if it has any.
     #[must_use]
     pub fn account(&self, kind: Kind) -> Option<SequenceAccount> {
         let numbered = matches!(kind, Kind::Rtp | Kind::OpenUvrMedia | Kind::OpenUvrControl);
         numbered.then(|| self.sequence.account())
     }
 
-    /// Ticks a second of its clock and what it holds, where it is RTP.
+    /// Its content and clock rate, if it is RTP.
     #[must_use]
     pub fn role(&self) -> Option<(Role, Option<u32>)> {
         let source = self.rtp.as_ref()?;
         let packets = self.sizes.count();
-        // Nearly all, so that a stream is not taken for its own repair where timestamps meet by chance.
+        // Nearly all, so that timestamps equal by chance don't make a stream a repair stream.
         if source.echoed * 10 >= packets * 9 {
             return Some((Role::Repair, None));
         }
-        // Frames of video take several packets; each packet of audio has a time of its own. A sender that is
-        // late does not keep its clock, so this comes first.
+        // Video frames take several packets; each audio packet has its own timestamp. A late sender
+        // distorts the measured clock rate, so this test comes first.
         if packets * 2 >= (source.changes + 1) * 3 {
             return Some((Role::Video, Some(VIDEO_RATE)));
         }
@@ -272,22 +273,22 @@ impl Stream {
     }
 }
 
-/// Ticks a second of video (RFC 3551, section 5).
+/// Clock rate of video (RFC 3551, section 5).
 pub const VIDEO_RATE: u32 = 90_000;
 
-/// Those of audio and video that are in use (RFC 3551, section 6; Opus: RFC 7587).
+/// Common clock rates of audio and video (RFC 3551, section 6; Opus: RFC 7587).
 const RATES: [u32; 9] = [
     8000, 11_025, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, VIDEO_RATE,
 ];
 
-/// How far a clock that is measured may be off: less than half of the distance between two rates.
+/// Tolerance of a measured clock rate: less than half of the distance between two rates.
 const RATE_TOLERANCE: f64 = 0.04;
 
-/// Timestamps below which the clock is not known: some frames.
+/// Minimum number of timestamps for a clock rate: some frames.
 const FEWEST_CHANGES: u64 = 4;
 
 impl Source {
-    fn begin(rtp: &Rtp) -> Source {
+    fn new(rtp: &Rtp) -> Source {
         Source {
             payload_type: (rtp.payload_type, false),
             markers: 0,
@@ -298,11 +299,11 @@ impl Source {
         }
     }
 
-    fn see(&mut self, rtp: &Rtp, echoed: bool) {
+    fn record(&mut self, rtp: &Rtp, echoed: bool) {
         self.payload_type.1 |= rtp.payload_type != self.payload_type.0;
         self.markers += u64::from(rtp.marker);
         self.echoed += u64::from(echoed);
-        // Signed: what was overtaken goes back.
+        // Signed: reordered packets step back.
         let step = rtp
             .timestamp
             .wrapping_sub(self.last_timestamp)
@@ -317,7 +318,7 @@ impl Source {
         if self.changes < FEWEST_CHANGES || self.ticks <= 0 {
             return None;
         }
-        // The last frame is not over.
+        // The last frame is incomplete.
         let rate = self.ticks as f64 / seconds;
         let tolerance = RATE_TOLERANCE + 0.5 / frames;
         let off = |known: u32| (rate / f64::from(known) - 1.0).abs();

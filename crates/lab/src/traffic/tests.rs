@@ -1,4 +1,4 @@
-//! Captures of known truth.
+//! Captures with known ground truth.
 #![allow(
     clippy::cast_possible_truncation,
     reason = "captures of a test are short"
@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::generate::{Captured, Generated, Plan};
-use super::join::{Joined, Unrelated, join};
+use super::join::{JoinedCaptures, Unrelated, join};
 use super::*;
 use crate::capture::write::CaptureWriter;
 use crate::wifi::{MICROSECOND, MILLISECOND, SECOND};
@@ -39,30 +39,30 @@ fn plan(fps: f64) -> Plan {
     }
 }
 
-fn stream<'a>(analysis: &'a Analysis, way: Way, name: &str) -> &'a StreamFound {
+fn stream<'a>(analysis: &'a Analysis, direction: Direction, name: &str) -> &'a StreamFound {
     let mut all = analysis.streams.iter();
-    let found = all.find(|found| found.way == Some(way) && found.name() == name);
+    let found = all.find(|found| found.direction == Some(direction) && found.name() == name);
     found.unwrap_or_else(|| panic!("no {name} in {:?}", analysis.streams))
 }
 
-/// Off by at most this share.
+/// Asserts a relative error of at most `share`.
 fn assert_near(value: Option<f64>, want: f64, share: f64) {
     let value = value.expect("a value");
     assert!((value / want - 1.0).abs() <= share, "{value}, not {want}");
 }
 
 #[test]
-fn the_server_sends_as_was_generated() {
+fn the_servers_capture_matches_the_truth() {
     for (fps, batches, idle) in [(90.0, 2.1, 0.15), (60.0, 2.54, 0.20), (30.0, 4.56, 0.25)] {
         let generated = plan(fps).generate().unwrap();
         let truth = generated.truth.clone();
         let analysis = analysed(&written(&generated, &generated.server)).unwrap();
-        let video = stream(&analysis, Way::Down, "RTP video");
+        let video = stream(&analysis, Direction::Down, "RTP video");
         assert_eq!(video.stream.sizes.count(), truth.video_packets);
         assert_eq!(video.stream.account(Kind::Rtp).unwrap().lost, 0);
         let sent = video.video.as_ref().unwrap();
         let frames = sent.frames.as_ref().unwrap();
-        // The first and the last may be cut off.
+        // The first and the last may be incomplete.
         assert_eq!(frames.broken, 0);
         assert!((1..=2).contains(&(truth.frames - frames.whole)));
         assert_near(frames.interval_ns.mean(), 1e9 / fps, 0.01);
@@ -70,7 +70,7 @@ fn the_server_sends_as_was_generated() {
         assert_near(sent.usual_interval(), 5.56e6, 0.001);
         let found = sent.idle().unwrap().1;
         assert!((found - truth.idle).abs() < 0.005, "{found} {}", truth.idle);
-        // As the study's captures.
+        // Like the study's captures.
         assert_near(Some(truth.batches), batches, 0.15);
         assert!((truth.idle - idle).abs() < 0.08, "{} at {fps}", truth.idle);
     }
@@ -82,27 +82,27 @@ fn table_3_is_that_of_the_study() {
     let server = analysed(&written(&generated, &generated.server)).unwrap();
     let client = analysed(&written(&generated, &generated.client)).unwrap();
     for row in &paper::TABLE_3 {
-        let (analysis, way) = match row.down {
-            true => (&server, Way::Down),
-            false => (&client, Way::Up),
+        let (analysis, direction) = match row.down {
+            true => (&server, Direction::Down),
+            false => (&client, Direction::Up),
         };
         if (row.name, row.down) == ("other UDP", false) {
             continue;
         }
-        let found = stream(analysis, way, row.name);
+        let found = stream(analysis, direction, row.name);
         assert_near(found.stream.sizes.mean(), row.bytes, 0.03);
-        // Its video has 53.45 Mb/s where it says 50.
+        // Its video has 53.45 Mb/s, not the nominal 50.
         let share = if row.name == "RTP video" { 0.12 } else { 0.01 };
         assert_near(found.stream.gaps.mean().map(|gap| gap / 1e6), row.ms, share);
     }
-    let audio = stream(&server, Way::Down, "RTP audio");
+    let audio = stream(&server, Direction::Down, "RTP audio");
     assert_eq!(audio.role, Some((Role::Audio, Some(48_000))));
     let last = server.streams.last().unwrap();
-    assert_eq!(last.way, Some(Way::Up));
+    assert_eq!(last.direction, Some(Direction::Up));
 }
 
 #[test]
-fn what_arrives_at_once_is_what_was_sent_as_one() {
+fn simultaneous_arrivals_match_ampdus() {
     let generated = plan(60.0).generate().unwrap();
     let client = analysed(&written(&generated, &generated.client)).unwrap();
     let down = client.directions[0].as_ref().unwrap();
@@ -111,7 +111,7 @@ fn what_arrives_at_once_is_what_was_sent_as_one() {
     let (_, video) = client.main_video().unwrap();
     let assembly = video.frames.as_ref().unwrap().assembly_ns.mean();
     assert!(assembly > Some(5e6), "{assembly:?}");
-    // The two kinds of jitter: one forgets within a batch, the other is about the assembly.
+    // The two kinds of jitter: one decays within a batch, the other reflects the assembly.
     let each = video.jitter_ns.mean().unwrap();
     assert!(video.frame_jitter_ns.mean().unwrap() > 3.0 * each);
 }
@@ -124,20 +124,20 @@ fn losses_are_counted_and_repairs_recognised() {
     let truth = generated.truth.clone();
     assert!(truth.lost > 100);
     let client = analysed(&written(&generated, &generated.client)).unwrap();
-    let video = stream(&client, Way::Down, "RTP video");
+    let video = stream(&client, Direction::Down, "RTP video");
     let account = video.stream.account(Kind::Rtp).unwrap();
     assert_eq!((account.lost, account.restarts), (truth.lost, 0));
     let frames = video.video.as_ref().unwrap().frames.as_ref().unwrap();
     assert!(frames.broken > 50 && frames.whole > 50);
-    let repair = stream(&client, Way::Down, "RTP repair");
+    let repair = stream(&client, Direction::Down, "RTP repair");
     assert_eq!(repair.stream.sizes.count(), truth.repeated);
-    // At the server nothing is lost yet.
+    // At the server there are no losses yet.
     let server = analysed(&written(&generated, &generated.server)).unwrap();
-    let video = stream(&server, Way::Down, "RTP video");
+    let video = stream(&server, Direction::Down, "RTP video");
     assert_eq!(video.stream.account(Kind::Rtp).unwrap().lost, 0);
 }
 
-fn join_files(server: &File, client: &File) -> Result<Joined, Unrelated> {
+fn join_files(server: &File, client: &File) -> Result<JoinedCaptures, Unrelated> {
     let (one, other) = (analysed(server).unwrap(), analysed(client).unwrap());
     join(
         (&mut open(server), &one),
@@ -147,7 +147,7 @@ fn join_files(server: &File, client: &File) -> Result<Joined, Unrelated> {
 }
 
 #[test]
-fn both_ends_tell_delays_losses_and_clocks() {
+fn joined_captures_give_delays_losses_and_clocks() {
     let plan = Plan {
         loss: 0.005,
         offset: 1_700_000_000,
@@ -162,7 +162,7 @@ fn both_ends_tell_delays_losses_and_clocks() {
     let found = join_files(&server, &client).unwrap();
     assert!(!found.swapped);
     assert!((found.drift_ppm - 20.0).abs() < 2.0, "{}", found.drift_ppm);
-    // In the middle it has drifted by 20 millionths of 5 s. Packets up and down are not equally fast.
+    // In the middle it has drifted by 20 ppm of 5 s. Uplink and downlink delays differ.
     let offset = found.offset_ns.unwrap() - 1.7e9 - 100e3;
     assert!(offset.abs() < 150e3, "{offset}");
     assert_near(found.down.delay_ns.mean(), truth.delay_ns, 0.1);
@@ -183,7 +183,7 @@ fn captures_of_different_things_are_not_joined() {
     assert!(error.to_string().contains("no packet in common"), "{error}");
 }
 
-/// Datagrams from 10.0.0.1 to 10.0.0.2, each with its time.
+/// A capture of datagrams from 10.0.0.1 to 10.0.0.2 at these times.
 fn capture(datagrams: &[(u64, Vec<u8>)]) -> File {
     let ends: (SocketAddr, SocketAddr) = (
         "10.0.0.1:5004".parse().unwrap(),
@@ -205,7 +205,7 @@ fn rtp(sequence: u16, timestamp: u32, marker: bool, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Frames at 60 a second, of four packets each, as single packets.
+/// Frames at 60 per second, of four packets each, as single packets.
 fn rtp_burst(frames: u16, length: usize) -> Vec<(u64, Vec<u8>)> {
     (0..frames * 4)
         .map(|packet| {
@@ -228,7 +228,7 @@ fn joined_packets_are_the_same_as_single_ones() {
     assert_eq!((one.account.joined, other.account.joined), (0, 100));
     assert_eq!(other.account.joined_datagrams, 400);
     for analysis in [&one, &other] {
-        let video = stream(analysis, Way::Down, "RTP video");
+        let video = stream(analysis, Direction::Down, "RTP video");
         assert_eq!(video.stream.sizes.count(), 400);
         assert_eq!(video.stream.sizes.mean(), Some(1242.0));
         let frames = video.video.as_ref().unwrap().frames.as_ref().unwrap();
@@ -237,7 +237,7 @@ fn joined_packets_are_the_same_as_single_ones() {
     }
 }
 
-/// A pcap file of raw IP packets that were cut to so many bytes.
+/// A pcap file of raw IP packets with a snapshot length.
 fn cut(file: &File, most: usize) -> File {
     let mut short: Vec<u8> = vec![0x4d, 0x3c, 0xb2, 0xa1, 2, 0, 4, 0];
     short.extend([0; 8]);
@@ -258,17 +258,17 @@ fn cut(file: &File, most: usize) -> File {
 }
 
 #[test]
-fn short_captures_say_the_same() {
+fn truncated_captures_give_the_same_result() {
     let generated = plan(60.0).generate().unwrap();
     let long = written(&generated, &generated.server);
     let (long, short) = (analysed(&long).unwrap(), analysed(&cut(&long, 52)).unwrap());
-    let said = |analysis: &Analysis| {
+    let message = |analysis: &Analysis| {
         let all = analysis.streams.iter();
         all.map(|f| (f.name(), f.stream.sizes.count(), f.stream.sizes.mean()))
             .collect::<Vec<_>>()
     };
-    assert_eq!(said(&long), said(&short));
-    // Where it is cut there are headers no more: the usual size stands in.
+    assert_eq!(message(&long), message(&short));
+    // Without captured headers the usual size is assumed.
     let mut all = rtp_burst(10, 1200);
     let large: Vec<u8> = (40..44)
         .flat_map(|n| rtp(n, 15_000, n == 43, 1200))
@@ -276,12 +276,12 @@ fn short_captures_say_the_same() {
     all.push((166_666_670, large));
     let short = analysed(&cut(&capture(&all), 60)).unwrap();
     assert_eq!(short.account.joined_unseen, 4);
-    let video = stream(&short, Way::Down, "RTP video");
+    let video = stream(&short, Direction::Down, "RTP video");
     assert_eq!(video.stream.sizes.count(), 44);
     assert_eq!(video.stream.account(Kind::Rtp).unwrap().lost, 0);
 }
 
-/// OpenUVR's media, 20 datagrams a frame; the sender stamps each as it leaves.
+/// OpenUVR's media, 20 datagrams per frame, each with its send timestamp.
 fn openuvr(number: u64, sent: u64) -> Vec<u8> {
     let mut bytes = vec![1, 2, 0, 0, 9, 0, 0, 0];
     bytes.extend(number.to_le_bytes());
@@ -291,7 +291,7 @@ fn openuvr(number: u64, sent: u64) -> Vec<u8> {
 }
 
 #[test]
-fn our_own_header_tells_losses_and_jitter() {
+fn our_header_gives_losses_and_jitter() {
     let mut all = Vec::new();
     for number in 0..2000_u64 {
         let sent = number / 20 * 16_666_667 + number % 20 * 10 * MICROSECOND;
@@ -303,7 +303,7 @@ fn our_own_header_tells_losses_and_jitter() {
     }
     all.swap(100, 101);
     let analysis = analysed(&capture(&all)).unwrap();
-    let media = stream(&analysis, Way::Down, "OpenUVR media");
+    let media = stream(&analysis, Direction::Down, "OpenUVR media");
     let account = media.stream.account(Kind::OpenUvrMedia).unwrap();
     assert_eq!((account.lost, account.reordered), (4, 1));
     let video = media.video.as_ref().unwrap();
@@ -314,20 +314,20 @@ fn our_own_header_tells_losses_and_jitter() {
 }
 
 #[test]
-fn a_broken_capture_is_told_up_to_there() {
+fn a_corrupt_capture_is_analysed_up_to_there() {
     let whole = capture(&rtp_burst(100, 1200));
     let cut: File = whole[..whole.len() / 2].into();
     let analysis = analysed(&cut).unwrap();
     let ended = analysis.ended.unwrap().to_string();
-    assert!(ended.contains("broken behind packet 199"), "{ended}");
+    assert!(ended.contains("corrupt after packet 199"), "{ended}");
     assert_eq!(analysis.account.datagrams, 199);
     let mut back = rtp_burst(100, 1200);
     back[300].0 = 0;
     let mut jumps = back.clone();
     jumps[50].0 += 90_000 * SECOND;
     for (all, says, count) in [
-        (back, "clock goes back by 1.2 s", 300),
-        (jumps, "clock goes forward by 90000.0 s", 50),
+        (back, "clock steps back by 1.2 s", 300),
+        (jumps, "clock steps forward by 90000.0 s", 50),
     ] {
         let analysis = analysed(&capture(&all)).unwrap();
         let ended = analysis.ended.unwrap().to_string();
@@ -337,19 +337,19 @@ fn a_broken_capture_is_told_up_to_there() {
 }
 
 #[test]
-fn what_holds_no_datagram_is_named() {
-    let said = |file: &[u8]| analysed(&file.into()).unwrap_err().to_string();
-    assert!(said(b"hello, this is text").contains("neither a pcap"));
-    assert!(said(&capture(&[])).contains("no datagram in 0 packets"));
+fn captures_without_datagrams_are_named() {
+    let message = |file: &[u8]| analysed(&file.into()).unwrap_err().to_string();
+    assert!(message(b"hello, this is text").contains("neither a pcap"));
+    assert!(message(&capture(&[])).contains("no datagram in 0 packets"));
     let whole = capture(&rtp_burst(3, 1200));
     // Radio: captured in monitor mode.
     let mut radio = cut(&whole, 60).to_vec();
     radio[20] = 127;
-    assert!(said(&radio).contains("link type"), "{}", said(&radio));
+    assert!(message(&radio).contains("link type"), "{}", message(&radio));
 }
 
 #[test]
-fn a_window_is_what_is_looked_at() {
+fn only_the_window_is_analysed() {
     let file = capture(&rtp_burst(100, 1200));
     let window = Window {
         from: 500 * MILLISECOND,
@@ -374,12 +374,12 @@ fn streams_without_end_take_no_memory() {
 }
 
 #[test]
-fn a_sender_that_is_late_still_sends_video() {
-    // 60 frames a second by their timestamps, 38 by the clock.
+fn a_late_sender_still_sends_video() {
+    // 60 frames per second by their timestamps, 38 by the clock.
     let mut late = rtp_burst(100, 1200);
     for (at, _) in &mut late {
         *at = *at / 38 * 60;
     }
     let analysis = analysed(&capture(&late)).unwrap();
-    stream(&analysis, Way::Down, "RTP video");
+    stream(&analysis, Direction::Down, "RTP video");
 }

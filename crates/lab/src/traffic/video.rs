@@ -1,8 +1,8 @@
-//! The second walk: how a video stream is sent, in batches and frames, and what that does at this place.
+//! The second pass: batches and frames of a video stream, and their timing at the capture point.
 //!
-//! A batch ends where a packet comes later than the stream's packets usually do. A frame of RTP is what
-//! has one timestamp. OpenUVR's frames are sealed: of them there are batches alone, and what its header says
-//! in clear, when each datagram left.
+//! A batch ends at a gap longer than usual in the stream. An RTP frame is the set of packets with
+//! one timestamp. OpenUVR's frames are sealed: only batches and the cleartext send timestamps are
+//! available.
 
 use std::collections::VecDeque;
 
@@ -10,48 +10,48 @@ use serde::Serialize;
 
 use super::distribution::Distribution;
 use super::kind::{Content, Rtp};
-use super::reader::Seen;
+use super::reader::StreamDatagram;
 use super::sequence::Sequence;
 
-/// A gap that ends a batch is at least this long, and so many times the stream's median gap: batches
-/// of the study are 5.56 ms apart, its packets 5 to 50 µs (research for the study; a guess with room on
-/// both sides).
+/// Minimum gap that ends a batch, absolute and as a multiple of the stream's median gap: batches of
+/// the study are 5.56 ms apart, its packets 5 to 50 µs (research for the study; a guess with margin
+/// on both sides).
 const LEAST_PAUSE: u64 = 500_000;
 const PAUSE_GAPS: u64 = 20;
 
-/// Frames that are under way at a time: what comes later of an older one is not counted.
+/// Maximum number of incomplete frames: later packets of older frames are not counted.
 const MOST_FRAMES: usize = 32;
 
 /// One video stream.
 #[derive(Debug, Serialize)]
 pub struct Video {
-    /// A gap longer than this ends a batch, ns.
+    /// Minimum gap that ends a batch, ns.
     pub pause_ns: u64,
     /// Packets of each batch.
     pub batch_packets: Distribution,
     /// Bytes on Ethernet of each batch.
     pub batch_bytes: Distribution,
-    /// From the first packet of a batch to its last, ns.
+    /// Duration of a batch, ns.
     pub batch_lasted_ns: Distribution,
-    /// From the beginning of a batch to that of the next, ns.
+    /// Interval from the start of a batch to that of the next, ns.
     pub batch_interval_ns: Distribution,
-    /// Frames, where they can be told apart.
+    /// Frames, if they can be distinguished.
     pub frames: Option<Frames>,
     /// The jitter of RFC 3550, section 6.4.1, after each packet, ns.
     pub jitter_ns: Distribution,
-    /// The same, but only from the last packet of a frame to the first of the next, which tells how long a
-    /// frame takes, ns.
+    /// The same, but only from the last packet of a frame to the first of the next, which reflects
+    /// frame durations, ns.
     pub frame_jitter_ns: Distribution,
     #[serde(skip)]
     state: State,
 }
 
-/// Frames of a stream. The first and the last of the capture are left out: they may be cut off.
+/// Frames of a stream. The first and the last of the capture are excluded, since they may be incomplete.
 #[derive(Debug, Default, Serialize)]
 pub struct Frames {
-    /// Those of which every packet came.
+    /// Complete frames.
     pub whole: u64,
-    /// Those of which some are missing.
+    /// Frames with missing packets.
     pub broken: u64,
     /// Bytes on Ethernet.
     pub bytes: Distribution,
@@ -59,20 +59,20 @@ pub struct Frames {
     pub packets: Distribution,
     /// From the first packet of a frame to the first of the next, ns.
     pub interval_ns: Distribution,
-    /// In how many batches packets of it were.
+    /// Number of batches per frame.
     pub batches: Distribution,
-    /// From its first packet to its last, ns.
+    /// Time from the first packet to the last, ns.
     pub assembly_ns: Distribution,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Nanoseconds of a tick; 0: not RTP.
+    /// Nanoseconds per tick; 0: not RTP.
     tick: f64,
     batch: Option<Batch>,
     number: u64,
     sequence: Sequence,
-    under_way: VecDeque<Frame>,
+    in_flight: VecDeque<Frame>,
     finished: Option<Frame>,
     last: Option<Last>,
     jitter: f64,
@@ -87,11 +87,11 @@ struct Batch {
     bytes: u64,
 }
 
-/// The packet before.
+/// The previous packet.
 #[derive(Debug, Clone, Copy)]
 struct Last {
     at: u64,
-    /// On the sender's clock: ticks of RTP, or nanoseconds.
+    /// Time on the sender's clock: RTP ticks, or nanoseconds.
     sent: i64,
 }
 
@@ -109,7 +109,7 @@ struct Frame {
 }
 
 impl Video {
-    /// A stream whose median gap is so long, and whose clock has so many ticks a second, if it is RTP.
+    /// Starts the analysis of a stream with this median gap, and this clock rate if it is RTP.
     #[must_use]
     pub fn new(median_gap: u64, rate: Option<u32>) -> Video {
         Video {
@@ -128,42 +128,42 @@ impl Video {
         }
     }
 
-    /// The next datagram of the stream.
-    pub fn see(&mut self, seen: &Seen<'_>) {
-        self.see_batch(seen);
+    /// Records the next datagram of the stream.
+    pub fn record(&mut self, seen: &StreamDatagram<'_>) {
+        self.record_batch(seen);
         match seen.content {
             Content::Rtp(rtp) => {
-                let (number, is_new) = self.state.sequence.see16(rtp.sequence);
+                let (number, is_new) = self.state.sequence.record16(rtp.sequence);
                 if is_new {
-                    self.see_jitter(seen.at, i64::from(rtp.timestamp));
-                    self.see_frame(seen, &rtp, number);
+                    self.record_jitter(seen.at, i64::from(rtp.timestamp));
+                    self.record_frame(seen, &rtp, number);
                 }
             }
             Content::OpenUvr(_, sealed) => {
-                if self.state.sequence.see(sealed.number) {
-                    self.see_jitter(seen.at, sealed.sent);
+                if self.state.sequence.record(sealed.number) {
+                    self.record_jitter(seen.at, sealed.sent);
                 }
             }
             Content::Plain(_) => {}
         }
     }
 
-    /// The stream is over.
+    /// Ends the stream.
     pub fn finish(&mut self) {
         self.end_batch();
-        while self.state.under_way.len() > 1 {
+        while self.state.in_flight.len() > 1 {
             self.finish_frame();
         }
     }
 
-    /// From batch to batch, where that has a usual value, ns.
+    /// The usual interval of batches, ns, if there is one.
     #[must_use]
     pub fn usual_interval(&self) -> Option<f64> {
-        // Batches closer than a pause are none.
+        // Batches can't be closer than the minimum gap.
         self.batch_interval_ns.mode(self.pause_ns)
     }
 
-    /// How many times of the usual interval there were, and the share of them without a packet.
+    /// The number of slots of the usual interval, and the share of idle ones.
     #[must_use]
     pub fn idle(&self) -> Option<(u64, f64)> {
         let usual = self.usual_interval()?;
@@ -172,14 +172,14 @@ impl Video {
         let slots: f64 = slots.map(|(at, count)| times(at) * f64::from(count)).sum();
         let busy = self.batch_interval_ns.count() as f64;
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        // Whole and not negative.
+        // Integral and not negative.
         let count = slots as u64;
         Some((count, 1.0 - busy / slots))
     }
 
-    fn see_batch(&mut self, seen: &Seen<'_>) {
-        let goes_on = |batch: &Batch| seen.at.saturating_sub(batch.last) <= self.pause_ns;
-        let Some(batch) = self.state.batch.as_mut().filter(|batch| goes_on(batch)) else {
+    fn record_batch(&mut self, seen: &StreamDatagram<'_>) {
+        let continues = |batch: &Batch| seen.at.saturating_sub(batch.last) <= self.pause_ns;
+        let Some(batch) = self.state.batch.as_mut().filter(|batch| continues(batch)) else {
             if let Some(before) = self.state.batch {
                 self.batch_interval_ns
                     .record(seen.at.saturating_sub(before.first));
@@ -208,12 +208,12 @@ impl Video {
     }
 
     /// RFC 3550, appendix A.8, with times in nanoseconds.
-    fn see_jitter(&mut self, at: u64, sent: i64) {
+    fn record_jitter(&mut self, at: u64, sent: i64) {
         let state = &mut self.state;
         if let Some(last) = state.last {
             let between = match state.tick {
                 0.0 => sent.wrapping_sub(last.sent) as f64,
-                // Timestamps have 32 bits and begin anew.
+                // Timestamps have 32 bits and wrap around.
                 #[allow(clippy::cast_possible_truncation)]
                 tick => f64::from((sent - last.sent) as i32) * tick,
             };
@@ -228,9 +228,9 @@ impl Video {
         state.last = Some(Last { at, sent });
     }
 
-    fn see_frame(&mut self, seen: &Seen<'_>, rtp: &Rtp, number: u64) {
+    fn record_frame(&mut self, seen: &StreamDatagram<'_>, rtp: &Rtp, number: u64) {
         let batch = self.state.number;
-        let frames = &mut self.state.under_way;
+        let frames = &mut self.state.in_flight;
         if let Some(frame) = frames.iter_mut().find(|f| f.timestamp == rtp.timestamp) {
             frame.last = frame.last.max(seen.at);
             frame.bytes += seen.bytes;
@@ -257,9 +257,9 @@ impl Video {
         }
     }
 
-    /// The oldest frame gets nothing more.
+    /// Finishes the oldest frame.
     fn finish_frame(&mut self) {
-        let Some(frame) = self.state.under_way.pop_front() else {
+        let Some(frame) = self.state.in_flight.pop_front() else {
             return;
         };
         let before = self.state.finished.replace(frame);
@@ -267,7 +267,7 @@ impl Video {
             return;
         };
         let (first, last) = frame.numbers;
-        // In the order of packet numbers, even where frames overtook each other.
+        // In the order of sequence numbers, even if frames were reordered.
         let follows = before.numbers.1 + 1 == first;
         let is_whole = frame.has_end && last - first + 1 == frame.packets && follows;
         match is_whole {
@@ -284,7 +284,7 @@ impl Video {
     }
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Not negative, and less than ages.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Not negative, and small enough.
 fn whole(nanos: f64) -> u64 {
     nanos.round() as u64
 }

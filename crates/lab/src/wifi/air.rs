@@ -1,46 +1,45 @@
-//! What is lost between the access point and a station: packets on their own, in bursts, and by how
-//! strong the signal is.
+//! Losses on the channel between the access point and a station: independent, in bursts, and by
+//! SNR.
 
 use super::{Impossible, Nanos, nanos};
 use crate::random::Random;
 
-/// Losses between the access point and one station, the same both ways. They add up.
+/// Losses between the access point and one station, the same both ways. They are cumulative.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Air {
-    /// Probability that an MPDU is lost on its own, whatever its rate.
+    /// Probability of an independent loss of an MPDU, at any rate.
     pub per: f64,
-    /// Times in which more is lost.
+    /// Burst losses.
     pub bursts: Option<Bursts>,
-    /// How strong the signal is: what is lost then depends on rate and length.
+    /// SNR: losses then depend on rate and length.
     pub signal: Option<Signal>,
 }
 
-/// Two states that last for random times (Gilbert 1960, Elliott 1963, in continuous time): a bad one
-/// in which MPDUs are lost, and one without such loss.
+/// Two states with random durations (Gilbert 1960, Elliott 1963, in continuous time): a bad one in
+/// which MPDUs are lost, and a good one without such losses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bursts {
-    /// How long the good state lasts in the mean.
+    /// Mean duration of the good state.
     pub good: Nanos,
-    /// And the bad one.
+    /// Mean duration of the bad state.
     pub bad: Nanos,
-    /// Probability of loss in the bad one.
+    /// Probability of loss in the bad state.
     pub loss: f64,
 }
 
-/// A signal that comes and goes: normally distributed in decibels, and remembering itself for so
-/// long.
+/// A fading signal: normally distributed in decibels, with an exponential autocorrelation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Signal {
-    /// Ratio of signal to noise in the mean, dB, over the width that is used.
+    /// Mean SNR, dB, over the channel width.
     pub mean: f64,
     /// Its standard deviation.
     pub deviation: f64,
-    /// After so long, 1/e of a deviation is left.
+    /// Time in which a deviation decays to 1/e.
     pub coherence: Nanos,
 }
 
 impl Air {
-    /// Each MPDU is lost on its own.
+    /// Independent losses of MPDUs.
     #[must_use]
     pub fn losing(per: f64) -> Air {
         Air {
@@ -55,36 +54,37 @@ impl Air {
         let shares = [Some(self.per), self.bursts.map(|bursts| bursts.loss)];
         for share in shares.into_iter().flatten() {
             if !(0.0..=1.0).contains(&share) {
-                return impossible(format!("a loss of {share}: it is 0 to 1"));
+                return impossible(format!("loss {share} is not in 0 to 1"));
             }
         }
         if self.bursts.is_some_and(|b| b.good == 0 || b.bad == 0) {
-            return impossible("bursts: both states last longer than 0".into());
+            return impossible("bursts: both states must last longer than 0".into());
         }
         match self.signal {
-            Some(signal) if !signal.mean.is_finite() || signal.deviation < 0.0 => {
-                impossible("a signal is a number of decibels, its deviation not negative".into())
-            }
+            Some(signal) if !signal.mean.is_finite() || signal.deviation < 0.0 => impossible(
+                "a signal must be a number of decibels, with a deviation that is not negative"
+                    .into(),
+            ),
             Some(signal) if signal.coherence == 0 => {
-                impossible("a signal remembers itself for longer than 0".into())
+                impossible("a signal's coherence time must be longer than 0".into())
             }
             _ => Ok(()),
         }
     }
 }
 
-/// Ratio of signal to noise at which a tenth of all PPDUs with 4096 bytes is lost, by MCS, dB: the
-/// sensitivity that 802.11ax asks of a receiver (table 27-51; 802.11be: 36-67) above its noise, with
-/// the noise figure of 10 dB and the margin of 5 dB which the standard takes.
+/// SNR at which a tenth of all PPDUs with 4096 bytes is lost, by MCS, dB: the sensitivity that
+/// 802.11ax requires of a receiver (table 27-51; 802.11be: 36-67) above its noise, with the
+/// standard's noise figure of 10 dB and margin of 5 dB.
 const NEEDED: [f64; 14] = [
     4.0, 7.0, 9.0, 12.0, 16.0, 20.0, 21.0, 22.0, 27.0, 29.0, 32.0, 34.0, 37.0, 40.0,
 ];
 
-/// How steeply loss falls with the signal: by e for so many decibels, far from the edge. Coded
-/// transmissions fall from nearly all to nearly nothing within about 2 dB.
+/// Slope of the loss over the SNR, in decibels per factor e, far from the edge. Coded transmissions
+/// fall from nearly total to nearly no loss within about 2 dB.
 const DECIBELS_FOR_E: f64 = 0.5;
 
-/// The share of MPDUs of so many bytes that is lost at a ratio of signal to noise.
+/// The share of MPDUs of this length that is lost at an SNR.
 #[must_use]
 pub fn lost_at(signal_db: f64, mcs: u8, bytes: u32) -> f64 {
     let above = (signal_db - NEEDED[usize::from(mcs)]) / DECIBELS_FOR_E;
@@ -93,7 +93,7 @@ pub fn lost_at(signal_db: f64, mcs: u8, bytes: u32) -> f64 {
     1.0 - (1.0 - of_4096).powf(f64::from(bytes) / 4096.0)
 }
 
-/// The state of the air to one station. Time must not go back between calls.
+/// The state of the channel to one station. Time must not decrease between calls.
 #[derive(Debug, Clone)]
 pub(super) struct AirState {
     air: Air,
@@ -103,7 +103,7 @@ pub(super) struct AirState {
     is_bad: bool,
     /// When the state changes.
     change: Nanos,
-    /// Deviation from the mean, dB, and when it was that.
+    /// Deviation from the mean, dB, and its time.
     deviation: f64,
     seen: Nanos,
 }
@@ -130,7 +130,7 @@ impl AirState {
         state
     }
 
-    /// The ratio of signal to noise now, if it matters.
+    /// The current SNR, if it is modelled.
     pub(super) fn signal(&mut self, now: Nanos) -> Option<f64> {
         let signal = self.air.signal?;
         let passed = now.saturating_sub(self.seen) as f64 / signal.coherence as f64;
@@ -143,7 +143,7 @@ impl AirState {
         Some(signal.mean + self.deviation)
     }
 
-    /// Whether an MPDU is lost. `signal` is what [`AirState::signal`] says for its PPDU.
+    /// Whether an MPDU is lost. `signal` is the result of [`AirState::signal`] for its PPDU.
     pub(super) fn loses(&mut self, now: Nanos, signal: Option<f64>, mcs: u8, bytes: u32) -> bool {
         let mut passes = 1.0 - self.air.per;
         if let Some(bursts) = self.air.bursts {
@@ -164,12 +164,12 @@ impl AirState {
 }
 
 impl Random {
-    /// A time from the exponential distribution of this mean.
+    /// A time from the exponential distribution with this mean.
     pub(super) fn exponential(&mut self, mean: Nanos) -> Nanos {
         nanos(-(1.0 - self.unit()).ln() * mean as f64)
     }
 
-    /// From the normal distribution of mean 0 and deviation 1 (Box and Muller 1958).
+    /// A sample of the standard normal distribution (Box and Muller 1958).
     fn normal(&mut self) -> f64 {
         let (radius, turn) = (1.0 - self.unit(), self.unit());
         (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * turn).cos()
@@ -182,7 +182,7 @@ mod tests {
     use crate::wifi::MILLISECOND;
 
     #[test]
-    fn losses_have_the_frequency_that_was_asked_for() {
+    fn losses_have_the_configured_frequency() {
         let mut plain = AirState::new(Air::losing(0.1), 1, 0);
         let lost = (0..100_000).filter(|at| plain.loses(*at, None, 11, 1243));
         let lost = lost.count();
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_come_together_and_take_their_share_of_the_time() {
+    fn bursts_have_their_length_and_share_of_the_time() {
         let air = Air {
             per: 0.0,
             bursts: Some(Bursts {
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_varies_by_its_deviation_and_remembers_itself() {
+    fn a_signal_has_its_deviation_and_coherence() {
         let air = Air {
             per: 0.0,
             bursts: None,
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenth_is_lost_at_the_edge_and_more_of_what_is_longer() {
+    fn a_tenth_is_lost_at_the_edge_and_more_of_long_mpdus() {
         assert!((lost_at(34.0, 11, 4096) - 0.1).abs() < 1e-9);
         assert!(lost_at(30.0, 11, 4096) > 0.99);
         assert!(lost_at(40.0, 11, 4096) < 1e-5);

@@ -1,11 +1,11 @@
-//! One access point and its stations on one channel: who sends what when.
+//! One access point and its stations on one channel (a BSS): medium access.
 //!
 //! Every node has a queue for each access category, and the access point has one for each station
-//! in each. A queue with packets counts its backoff down while the channel is idle; whoever is first
-//! sends, two within a slot collide. What a sender sends is fixed when its turn begins, and so is
-//! what comes of it: the events of a transmission are known from then on, with their times.
+//! in each. A non-empty queue counts its backoff down while the channel is idle; the first to
+//! finish transmits, and two within a slot collide. A transmission's contents and results are
+//! determined at its start, so its events are known from then on, with their times.
 //!
-//! Time goes on by [`Bss::advance`] and [`Bss::offer`], and must not go back between them.
+//! [`Bss::advance`] and [`Bss::offer`] advance the time, which must not decrease between calls.
 
 mod exchange;
 mod sharing;
@@ -15,118 +15,118 @@ use std::collections::VecDeque;
 use super::air::AirState;
 use super::rate::RateControl;
 use super::reorder::Reorder;
-use super::setup::{Access, Category, Setup, Way};
+use super::setup::{Access, Category, Direction, Setup};
 use super::{Impossible, Nanos, Timing};
 use crate::random::Random;
 
-/// A network at work.
+/// A running network.
 #[derive(Debug, Clone)]
 pub struct Bss {
     setup: Setup,
     timing: Timing,
     seed: u64,
-    /// In the order in which they first had something to send.
+    /// In the order of their first packets.
     senders: Vec<Sender>,
     /// By station.
     peers: Vec<Peer>,
-    /// Packets that wait at the access point and at each station.
+    /// Packets queued at the access point and at each station.
     waiting: Vec<usize>,
-    /// The channel is idle from then on.
+    /// Start of the channel's idle time.
     idle_from: Nanos,
-    /// When the next transmission begins if nothing comes before: of this idle time.
+    /// Cached start of the next transmission in this idle time.
     next: Option<Nanos>,
     events: VecDeque<Event>,
 }
 
-/// What happened on the channel.
+/// An event on the channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// A packet is through.
+    /// A packet was delivered.
     Delivered {
-        /// When.
+        /// Time.
         at: Nanos,
-        /// Which.
+        /// The packet.
         packet: Packet,
     },
-    /// A packet was sent too often, and given up.
+    /// A packet exceeded the retry limit.
     GivenUp {
-        /// When.
+        /// Time.
         at: Nanos,
-        /// Which.
+        /// The packet.
         packet: Packet,
     },
     /// A transmission has ended, with its acknowledgement.
     Sent(Sent),
-    /// Two or more began within a slot.
+    /// Two or more transmissions started within a slot.
     Collided {
-        /// When the channel is idle again.
+        /// End of the collision.
         at: Nanos,
-        /// How long it was busy.
+        /// Duration of the collision.
         lasted: Nanos,
     },
 }
 
-/// A packet on its way.
+/// A packet in transit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet {
-    /// What its sender calls it.
+    /// Identifier chosen by the sender.
     pub id: u64,
-    /// When it came to the queue.
+    /// Arrival at the queue.
     pub queued: Nanos,
-    /// From or to which station.
+    /// Its station.
     pub station: usize,
-    /// Which way.
-    pub way: Way,
+    /// Its direction.
+    pub direction: Direction,
 }
 
 /// A transmission: from RTS to acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sent {
-    /// When its acknowledgement ended.
+    /// End of its acknowledgement.
     pub at: Nanos,
-    /// How long the channel was busy for it.
+    /// Airtime.
     pub lasted: Nanos,
-    /// The pause before it.
+    /// AIFS before it.
     pub aifs: Nanos,
-    /// Which way.
-    pub way: Way,
-    /// Stations that it went to.
+    /// Its direction.
+    pub direction: Direction,
+    /// Number of receiving stations.
     pub stations: u16,
     /// MPDUs in it.
     pub attempted: u32,
-    /// Those that came through.
+    /// MPDUs delivered.
     pub delivered: u32,
-    /// The rate, of the first of several stations.
+    /// MCS, of the first of several stations.
     pub mcs: u8,
 }
 
 /// The queues of one node in one category, and its backoff.
 #[derive(Debug, Clone)]
 struct Sender {
-    /// 0: the access point; else the station before this number.
+    /// 0: the access point; n: station n - 1.
     node: usize,
     category: Category,
     access: Access,
     aifs: Nanos,
     random: Random,
-    /// Of the access point: by station; of a station: one.
+    /// For the access point, by station; for a station, one.
     queues: Vec<Queue>,
     /// Packets in all of them.
     backlog: usize,
-    /// When the first packet came to the empty queues.
+    /// Arrival of the first packet at the empty queues.
     ready: Nanos,
-    /// Slots to wait, from the end of the pause after `idle_from` on.
+    /// Remaining backoff slots, counted from the end of AIFS after `idle_from`.
     backoff: u32,
-    /// The idle time for which it was drawn: it begins then.
+    /// Start of the idle time for which it was drawn.
     drawn_for: Nanos,
     contention_window: u32,
-    /// Transmissions that failed as a whole since one succeeded.
+    /// Failed transmissions since the last success.
     failures: u8,
-    /// The station that comes next.
+    /// The next station in turn.
     turn: usize,
 }
 
-/// What waits for one station, or at one, and what its receiver holds.
+/// The queue for one station, or of one, and its receiver's reorder buffer.
 #[derive(Debug, Clone, Default)]
 struct Queue {
     mpdus: VecDeque<Mpdu>,
@@ -143,7 +143,7 @@ struct Mpdu {
     retries: u8,
 }
 
-/// The air and the rate between the access point and a station, by direction.
+/// Channel and rate control between the access point and a station, by direction.
 #[derive(Debug, Clone)]
 struct Peer {
     air: AirState,
@@ -152,15 +152,16 @@ struct Peer {
 }
 
 impl Bss {
-    /// A network in which nothing has happened yet: idle since time 0.
+    /// A new network, idle since time 0.
     ///
     /// # Errors
-    /// If no such network can be.
+    /// The setup is impossible.
     pub fn new(setup: Setup, seed: u64) -> Result<Bss, Impossible> {
         let timing = setup.timing()?;
         let highest = setup.radio.mcs;
         let peers = (0_u64..).zip(&setup.stations).map(|(number, station)| {
-            let control = |way| RateControl::new(station.rate, highest, seed, number << 1 | way);
+            let control =
+                |direction| RateControl::new(station.rate, highest, seed, number << 1 | direction);
             Peer {
                 air: AirState::new(station.air.clone(), seed, number),
                 down: control(0),
@@ -180,34 +181,34 @@ impl Bss {
         })
     }
 
-    /// How long things take in it.
+    /// Durations in the network.
     #[must_use]
     pub fn timing(&self) -> &Timing {
         &self.timing
     }
 
-    /// Packets that wait at the access point; those that are being sent do not count.
+    /// Packets queued at the access point, without those in transmission.
     #[must_use]
     pub fn waiting_at_access_point(&self) -> usize {
         self.waiting[0]
     }
 
-    /// Gives a packet to its queue at `now`; whether there was room.
+    /// Offers a packet to its queue at `now`; returns whether it was accepted.
     pub fn offer(
         &mut self,
         now: Nanos,
-        (way, station): (Way, usize),
+        (direction, station): (Direction, usize),
         category: Category,
         id: u64,
         bytes: u32,
     ) -> bool {
-        // What begins at `now` may take it along.
+        // A transmission that starts at `now` may include it.
         while let Some(start) = self.next_start().filter(|start| *start < now) {
             self.transmit(start);
         }
-        let (node, queue, room) = match way {
-            Way::Down => (0, station, self.setup.access_point_buffer),
-            Way::Up => (station + 1, 0, self.setup.station_buffer),
+        let (node, queue, room) = match direction {
+            Direction::Down => (0, station, self.setup.access_point_buffer),
+            Direction::Up => (station + 1, 0, self.setup.station_buffer),
         };
         if self.waiting[node] >= room {
             return false;
@@ -217,7 +218,7 @@ impl Bss {
         let (idle_from, sender) = (self.idle_from, &mut self.senders[index]);
         if sender.backlog == 0 {
             sender.ready = now;
-            // It has counted down already, and the channel is taken: it has to count anew.
+            // Its backoff has expired, but the channel is busy: draw a new backoff.
             if now < idle_from && sender.backoff == 0 && sender.drawn_for != idle_from {
                 sender.draw(idle_from);
             }
@@ -236,14 +237,14 @@ impl Bss {
         true
     }
 
-    /// Lets everything happen that begins at `now` or before.
+    /// Starts all transmissions due by `now`.
     pub fn advance(&mut self, now: Nanos) {
         while let Some(start) = self.next_start().filter(|start| *start <= now) {
             self.transmit(start);
         }
     }
 
-    /// The next event that has happened by `now`. Does not let anything happen.
+    /// The next event until `now`, without advancing the time.
     pub fn poll(&mut self, now: Nanos) -> Option<Event> {
         let event = self.events.front().filter(|event| event.at() <= now)?;
         let event = *event;
@@ -251,7 +252,7 @@ impl Bss {
         Some(event)
     }
 
-    /// When the next event happens or the next transmission begins.
+    /// Time of the next event or transmission.
     #[must_use]
     pub fn next_timeout(&mut self) -> Option<Nanos> {
         let event = self.events.front().map(Event::at);
@@ -259,7 +260,7 @@ impl Bss {
         event.into_iter().chain(start).min()
     }
 
-    /// When the next transmission begins if nothing comes before.
+    /// Start of the next transmission if no packet arrives before.
     pub(super) fn next_start(&mut self) -> Option<Nanos> {
         if self.next.is_none() {
             let (idle_from, slot) = (self.idle_from, self.timing.slot);
@@ -269,7 +270,7 @@ impl Bss {
         self.next
     }
 
-    /// The queues of a node in a category.
+    /// The sender of a node and category.
     fn sender(&mut self, node: usize, category: Category) -> usize {
         let is = |sender: &Sender| sender.node == node && sender.category == category;
         if let Some(index) = self.senders.iter().position(is) {
@@ -290,7 +291,7 @@ impl Bss {
             queues: vec![Queue::default(); queues],
             backlog: 0,
             ready: 0,
-            // Idle for long.
+            // Idle for a long time.
             backoff: 0,
             drawn_for: 0,
             contention_window: access.cw_min,
@@ -300,15 +301,15 @@ impl Bss {
         self.senders.len() - 1
     }
 
-    /// Keeps events in the order of their times. All that are there already are earlier.
-    fn tell(&mut self, mut events: Vec<Event>) {
+    /// Appends events sorted by time. All existing ones are earlier.
+    fn push_events(&mut self, mut events: Vec<Event>) {
         events.sort_by_key(Event::at);
         self.events.extend(events);
     }
 }
 
 impl Event {
-    /// When it happened.
+    /// Time of the event.
     #[must_use]
     pub fn at(&self) -> Nanos {
         match self {
@@ -321,21 +322,21 @@ impl Event {
 }
 
 impl Sender {
-    /// When it would begin to send.
+    /// When it would start to transmit.
     fn start(&self, idle_from: Nanos, slot: Nanos) -> Option<Nanos> {
         let counted = idle_from + self.aifs + Nanos::from(self.backoff) * slot;
-        // At once, if it has counted down before anything came.
+        // At once, if its backoff had expired before the packet arrived.
         (self.backlog > 0).then(|| counted.max(self.ready))
     }
 
-    /// A new backoff, for the idle time that begins then.
+    /// Draws a new backoff for the idle time that starts at `idle_from`.
     fn draw(&mut self, idle_from: Nanos) {
         let slots = self.random.below(self.contention_window as usize + 1);
         self.backoff = u32::try_from(slots).unwrap_or(u32::MAX);
         self.drawn_for = idle_from;
     }
 
-    /// Counts the slots down that were idle until another began at `start`.
+    /// Counts down the idle slots until another transmission started at `start`.
     fn count_down(&mut self, idle_from: Nanos, start: Nanos, slot: Nanos) {
         let passed = start.saturating_sub(idle_from + self.aifs) / slot;
         let passed = u32::try_from(passed).unwrap_or(u32::MAX);
@@ -346,13 +347,13 @@ impl Sender {
         self.contention_window = (self.contention_window * 2 + 1).min(self.access.cw_max);
     }
 
-    /// Backoff as after a success.
+    /// Resets the contention window after a success.
     fn succeed(&mut self) {
         self.contention_window = self.access.cw_min;
         self.failures = 0;
     }
 
-    /// The station whose turn it is among those with packets.
+    /// The next station with packets, in round-robin order.
     fn next_queue(&self) -> usize {
         let count = self.queues.len();
         (0..count)

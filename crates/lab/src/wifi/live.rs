@@ -1,8 +1,8 @@
-//! The model between real programs: datagrams go in when they come, and out when they would have
-//! come through.
+//! The model in real time between real programs: datagrams go in on arrival, and come out at their
+//! simulated delivery.
 //!
 //! It is the same model as in [`scenario`](super::scenario), driven by a clock: the same packets at
-//! the same times have the same fates. What it is not: a socket (that is [`hop`](crate::hop)).
+//! the same times have the same fates. It opens no socket (that is [`hop`](crate::hop)).
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,22 +12,22 @@ use openuvr_proto::time::Instant;
 use super::bss::Event;
 use super::network::{Network, Offer, Outcome};
 use super::scenario::Scenario;
-use super::setup::{Category, Way};
+use super::setup::{Category, Direction};
 use super::traffic::Streams;
 use super::{Impossible, MILLISECOND, Nanos};
 use crate::lateness::Lateness;
-use crate::link::{Counters, MAX_UNDER_WAY};
+use crate::link::{Counters, MAX_IN_FLIGHT};
 
 /// A network that carries datagrams.
 #[derive(Debug)]
 pub struct Live {
     network: Network,
-    /// Other people's traffic.
-    others: Streams,
+    /// Background traffic.
+    background: Streams,
     category: Category,
     begin: Instant,
-    under_way: HashMap<u64, Datagram>,
-    bytes_under_way: usize,
+    in_flight: HashMap<u64, Datagram>,
+    bytes_in_flight: usize,
     next_id: u64,
     viewers: usize,
     up: Counters,
@@ -38,50 +38,50 @@ pub struct Live {
 #[derive(Debug)]
 struct Datagram {
     sent: Nanos,
-    way: Way,
+    direction: Direction,
     station: usize,
     bytes: Vec<u8>,
 }
 
-/// A datagram that is through.
+/// A delivered datagram.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival {
-    /// When it should come out.
+    /// Delivery time.
     pub due: Instant,
-    /// Which way it went.
-    pub way: Way,
-    /// To or from which station.
+    /// Its direction.
+    pub direction: Direction,
+    /// Its station.
     pub station: usize,
-    /// What it is.
+    /// Its payload.
     pub bytes: Vec<u8>,
 }
 
-/// Packets of others are numbered from here on.
-const OTHERS: u64 = 1 << 63;
+/// First identifier of background packets.
+const BACKGROUND_IDS: u64 = 1 << 63;
 
-/// How far others may be behind the clock while nothing is under way.
+/// Maximum lag of the background traffic behind the clock while no datagram is in flight.
 const CATCH_UP: Nanos = 50 * MILLISECOND;
 
 impl Live {
-    /// The network of a scenario, from `begin` on. Of the scenario's traffic there is only that of
-    /// others: video and controllers are what is sent.
+    /// The network of a scenario, from `begin` on. Only the scenario's background traffic is
+    /// generated: video and controllers are the real datagrams.
     ///
     /// # Errors
-    /// If no such scenario can be.
+    /// The scenario is impossible.
     pub fn new(scenario: &Scenario, begin: Instant, seed: u64) -> Result<Live, Impossible> {
         scenario.check()?;
         let viewers = scenario.viewers();
-        let mut others = Streams::default();
-        for (station, other) in (viewers..).zip(&scenario.others) {
-            others.other(*other, station, seed);
+        let mut background = Streams::default();
+        for (station, stream) in (viewers..).zip(&scenario.background) {
+            background.background(*stream, station, seed);
         }
         Ok(Live {
             network: Network::new(scenario.setup.clone(), scenario.wire, seed)?,
-            others,
+            background,
             category: scenario.video.category,
             begin,
-            under_way: HashMap::new(),
-            bytes_under_way: 0,
+            in_flight: HashMap::new(),
+            bytes_in_flight: 0,
             next_id: 0,
             viewers,
             up: Counters::default(),
@@ -90,37 +90,37 @@ impl Live {
         })
     }
 
-    /// Stations there are for clients: numbers below this.
+    /// Number of stations for clients; their indices are below it.
     #[must_use]
     pub fn stations(&self) -> usize {
         self.viewers
     }
 
-    /// A datagram sets out at `now`, which must not go back between calls. On the air it is a packet
+    /// Sends a datagram at `now`, which must not decrease between calls. On the air it is a packet
     /// of `on_air` bytes from its IP header on.
-    pub fn send(&mut self, now: Instant, to: (Way, usize), bytes: Vec<u8>, on_air: usize) {
+    pub fn send(&mut self, now: Instant, to: (Direction, usize), bytes: Vec<u8>, on_air: usize) {
         let at = self.since_begin(now);
-        self.carry_others(at.saturating_sub(1));
-        let (way, station) = to;
-        let counters = self.counters_of(way);
+        self.carry_background(at.saturating_sub(1));
+        let (direction, station) = to;
+        let counters = self.counters_of(direction);
         counters.sent += 1;
         counters.sent_bytes += bytes.len() as u64;
-        if self.bytes_under_way + bytes.len() > MAX_UNDER_WAY {
-            self.counters_of(way).overflowed += 1;
+        if self.bytes_in_flight + bytes.len() > MAX_IN_FLIGHT {
+            self.counters_of(direction).overflowed += 1;
             return;
         }
         let id = self.next_id;
         self.next_id += 1;
-        self.bytes_under_way += bytes.len();
+        self.bytes_in_flight += bytes.len();
         let datagram = Datagram {
             sent: at,
-            way,
+            direction,
             station,
             bytes,
         };
-        self.under_way.insert(id, datagram);
+        self.in_flight.insert(id, datagram);
         let offer = Offer {
-            way,
+            direction,
             station,
             category: self.category,
             id,
@@ -129,36 +129,36 @@ impl Live {
         self.network.send(at, offer);
     }
 
-    /// The next datagram that is through by `now`.
+    /// The next datagram delivered by `now`.
     pub fn poll(&mut self, now: Instant) -> Option<Arrival> {
         let until = self.since_begin(now);
-        self.carry_others(until);
+        self.carry_background(until);
         while let Some(outcome) = self.network.poll(until) {
             match outcome {
                 Outcome::Air(Event::Delivered { at, packet }) => {
                     let Some(datagram) = self.take(packet.id) else {
                         continue;
                     };
-                    self.counters_of(datagram.way).delivered += 1;
-                    if datagram.way == Way::Down {
+                    self.counters_of(datagram.direction).delivered += 1;
+                    if datagram.direction == Direction::Down {
                         let took = at.saturating_sub(datagram.sent);
                         self.crossing.record(Duration::from_nanos(took));
                     }
                     return Some(Arrival {
                         due: self.begin + Duration::from_nanos(at),
-                        way: datagram.way,
+                        direction: datagram.direction,
                         station: datagram.station,
                         bytes: datagram.bytes,
                     });
                 }
                 Outcome::Air(Event::GivenUp { packet, .. }) => {
                     if let Some(datagram) = self.take(packet.id) {
-                        self.counters_of(datagram.way).lost += 1;
+                        self.counters_of(datagram.direction).lost += 1;
                     }
                 }
                 Outcome::Refused { id, .. } => {
                     if let Some(datagram) = self.take(id) {
-                        self.counters_of(datagram.way).overflowed += 1;
+                        self.counters_of(datagram.direction).overflowed += 1;
                     }
                 }
                 Outcome::Air(Event::Sent(_) | Event::Collided { .. }) => {}
@@ -167,51 +167,51 @@ impl Live {
         None
     }
 
-    /// When [`Live::poll`] is worth calling; `None` where nobody sends.
+    /// When to call [`Live::poll`] next; `None` without traffic.
     pub fn next_timeout(&mut self) -> Option<Instant> {
-        let others = self.others.next_at();
-        let next = if self.under_way.is_empty() {
-            // Now and then, so that what others do need not be made up for all at once.
-            others? + CATCH_UP
+        let background = self.background.next_at();
+        let next = if self.in_flight.is_empty() {
+            // Periodically, so that the background traffic does not have to catch up all at once.
+            background? + CATCH_UP
         } else {
-            // Others come first, if they come earlier: they may take the channel.
+            // Earlier background packets come first: they may occupy the channel.
             let own = self.network.next_timeout();
-            own.into_iter().chain(others).min()?
+            own.into_iter().chain(background).min()?
         };
         Some(self.begin + Duration::from_nanos(next))
     }
 
-    /// What happened to datagrams from stations, and to stations.
+    /// Counters of datagrams from stations, and to stations.
     #[must_use]
     pub fn counters(&self) -> (Counters, Counters) {
         (self.up, self.down)
     }
 
-    /// How long datagrams took down to the stations.
+    /// Delays of datagrams to the stations.
     #[must_use]
     pub fn crossing(&self) -> &Lateness {
         &self.crossing
     }
 
-    fn counters_of(&mut self, way: Way) -> &mut Counters {
-        match way {
-            Way::Up => &mut self.up,
-            Way::Down => &mut self.down,
+    fn counters_of(&mut self, direction: Direction) -> &mut Counters {
+        match direction {
+            Direction::Up => &mut self.up,
+            Direction::Down => &mut self.down,
         }
     }
 
     fn take(&mut self, id: u64) -> Option<Datagram> {
-        let datagram = self.under_way.remove(&id)?;
-        self.bytes_under_way -= datagram.bytes.len();
+        let datagram = self.in_flight.remove(&id)?;
+        self.bytes_in_flight -= datagram.bytes.len();
         Some(datagram)
     }
 
-    /// Lets others send what they send until then.
-    fn carry_others(&mut self, until: Nanos) {
-        while self.others.next_at().is_some_and(|at| at <= until)
-            && let Some(mut departure) = self.others.next()
+    /// Sends the background traffic until `until`.
+    fn carry_background(&mut self, until: Nanos) {
+        while self.background.next_at().is_some_and(|at| at <= until)
+            && let Some(mut departure) = self.background.next()
         {
-            departure.offer.id |= OTHERS;
+            departure.offer.id |= BACKGROUND_IDS;
             self.network.send(departure.at, departure.offer);
         }
     }

@@ -1,20 +1,19 @@
 //! A model of Wi-Fi: one access point and its stations on one channel, as a discrete-event
 //! simulation in whole nanoseconds.
 //!
-//! It follows 802.11: channel access (EDCA with post-backoff, four categories), RTS/CTS, aggregation
-//! (A-MPDU) with block acknowledgement and retransmission of what was lost, one queue for each
-//! station, and the wire between server and access point. It is a value: packets go in with their
-//! times, and come out with theirs. The same seed and the same packets give the same result, whether
-//! all are known beforehand ([`scenario`]) or they come while a clock runs ([`live`]).
+//! It follows 802.11: channel access (EDCA with post-backoff, four categories), RTS/CTS,
+//! aggregation (A-MPDU) with block acknowledgement and retransmission, one queue per station, and
+//! the wired link between server and access point. It is a value: packets go in and come out with
+//! their times. The same seed and the same packets give the same result, whether all are known in
+//! advance ([`scenario`]) or arrive in real time ([`live`]).
 //!
-//! From the bottom up: [`timing`] says how long a transmission lasts, [`air`] what is lost in it and
-//! [`rate`] how fast it is; [`bss`] decides who sends what when. [`network`] puts the wire before
-//! it, [`traffic`] makes packets, [`scenario`] runs and measures both, [`study`] repeats that and
-//! [`paper`] compares it with a published study; [`replay`] sends what was recorded. [`words`] describes
-//! a scenario in one line.
+//! From the bottom up: [`timing`] computes durations, [`air`] losses, and [`rate`] the MCS; [`bss`]
+//! models medium access. [`network`] adds the wired link, [`traffic`] generates packets,
+//! [`scenario`] runs and measures both, [`study`] repeats that, and [`paper`] compares it with a
+//! published study; [`replay`] sends recorded packets. [`words`] parses a scenario from one line.
 //!
-//! What it is not: a model of antennas, of hidden stations, or of neighbours' networks. A collision
-//! destroys all that takes part in it, and control frames are only lost in collisions.
+//! Not modelled: antennas, hidden stations, and neighbouring networks. A collision destroys all
+//! transmissions in it, and control frames are lost only in collisions.
 
 pub mod air;
 pub mod bss;
@@ -33,16 +32,16 @@ pub mod traffic;
 pub mod words;
 
 pub use bss::{Bss, Event};
-pub use setup::{Category, Setup, Way};
+pub use setup::{Category, Direction, Setup};
 pub use statistics::{Estimate, quantile};
 pub use timing::{Profile, Radio, Timing};
 
-/// Parameters with which no network can be. Its words say which, and what can be.
+/// Impossible parameters. The message names them and the valid values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Impossible(pub String);
 
-/// Nanoseconds since the beginning of a run, or between two events.
+/// Nanoseconds since the start of a run, or between two events.
 pub type Nanos = u64;
 
 /// One microsecond.
@@ -54,14 +53,14 @@ pub const MILLISECOND: Nanos = 1_000_000;
 /// One second.
 pub const SECOND: Nanos = 1_000_000_000;
 
-/// The nearest whole number of nanoseconds; 0 for what is negative or no number.
+/// The nearest whole number of nanoseconds; 0 for negative values and NaN.
 #[must_use]
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Saturates, as is said.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Saturates, as documented.
 pub fn nanos(value: f64) -> Nanos {
     value.round() as Nanos
 }
 
-/// In milliseconds, for people.
+/// Converts to milliseconds for output.
 #[must_use]
 pub fn milliseconds(time: Nanos) -> f64 {
     time as f64 / MILLISECOND as f64

@@ -1,23 +1,22 @@
-//! The access point's network with the wire from the server to it: a queue that sends one packet
-//! after the other.
+//! The access point's network, with a wired link from the server: a FIFO queue.
 
 use std::collections::VecDeque;
 
 use super::bss::{Bss, Event};
-use super::setup::{Category, Setup, Way};
+use super::setup::{Category, Direction, Setup};
 use super::{Impossible, Nanos, SECOND};
 
-/// A network behind a wire.
+/// A network behind a wired link.
 #[derive(Debug, Clone)]
 pub struct Network {
     bss: Bss,
-    /// Bits a second of the wire; `None`: packets are at the access point at once.
+    /// Rate of the wired link in bits per second; `None`: no delay.
     wire: Option<u64>,
-    /// When the wire has sent what it has.
+    /// When the wired link becomes idle.
     wire_free: Nanos,
-    /// Packets that have not reached the access point yet, by the time when they do.
+    /// Packets on the wired link, with their arrival times at the access point.
     on_wire: VecDeque<(Nanos, Offer)>,
-    /// Those that found their queue full, with the time.
+    /// Packets dropped at a full queue, with the time.
     refused: VecDeque<(Nanos, u64)>,
     account: Account,
 }
@@ -25,59 +24,59 @@ pub struct Network {
 /// A packet for the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offer {
-    /// Which way.
-    pub way: Way,
-    /// To or from which station.
+    /// Its direction.
+    pub direction: Direction,
+    /// Its station.
     pub station: usize,
-    /// How urgent it is.
+    /// Its access category.
     pub category: Category,
-    /// What events call it.
+    /// Its identifier in events.
     pub id: u64,
-    /// The packet from its IP header on.
+    /// Its length from the IP header on.
     pub bytes: u32,
 }
 
-/// What comes out of a network.
+/// An output of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// From the channel.
+    /// An event on the channel.
     Air(Event),
-    /// A packet found its queue full.
+    /// A packet was dropped at a full queue.
     Refused {
-        /// When.
+        /// Time.
         at: Nanos,
-        /// Which.
+        /// The packet.
         id: u64,
     },
 }
 
-/// What became of packets: `offered = refused + delivered + given_up` + those under way.
+/// Counters of packets: `offered = refused + delivered + given_up` + those in transit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Account {
-    /// Given to the network.
+    /// Offered to the network.
     pub offered: u64,
-    /// Lost because their queue was full.
+    /// Dropped at a full queue.
     pub refused: u64,
-    /// Through, as far as it was asked for.
+    /// Delivered, as far as polled.
     pub delivered: u64,
-    /// Sent too often.
+    /// Dropped at the retry limit.
     pub given_up: u64,
-    /// Packets that came to the access point, and how many they found waiting in all.
+    /// Packets that arrived at the access point; `found` sums the queue lengths at their arrivals.
     pub came: u64,
     /// See `came`.
     pub found: u64,
-    /// Those that found any.
+    /// Packets that found a non-empty queue.
     pub found_some: u64,
 }
 
 impl Network {
-    /// A network in which nothing has happened yet.
+    /// A new network.
     ///
     /// # Errors
-    /// If no such network can be.
+    /// The setup is impossible.
     pub fn new(setup: Setup, wire: Option<u64>, seed: u64) -> Result<Network, Impossible> {
         if wire == Some(0) {
-            return Err(Impossible("wire=0: it carries at least 1 bit/s".into()));
+            return Err(Impossible("wire=0: at least 1 bit/s".into()));
         }
         Ok(Network {
             bss: Bss::new(setup, seed)?,
@@ -89,10 +88,10 @@ impl Network {
         })
     }
 
-    /// A packet leaves the server or a station at `now`, which must not go back between calls.
+    /// Sends a packet from the server or a station at `now`, which must not decrease between calls.
     pub fn send(&mut self, now: Nanos, offer: Offer) {
         self.account.offered += 1;
-        let wire = self.wire.filter(|_| offer.way == Way::Down);
+        let wire = self.wire.filter(|_| offer.direction == Direction::Down);
         let Some(rate) = wire else {
             self.arrive_until(now);
             return self.arrive(now, offer);
@@ -102,7 +101,7 @@ impl Network {
         self.on_wire.push_back((self.wire_free, offer));
     }
 
-    /// The next outcome that is there by `now`.
+    /// The next outcome until `now`.
     pub fn poll(&mut self, now: Nanos) -> Option<Outcome> {
         self.arrive_until(now);
         self.bss.advance(now);
@@ -120,7 +119,7 @@ impl Network {
         Some(Outcome::Air(event))
     }
 
-    /// When [`Network::poll`] is worth calling again.
+    /// When to call [`Network::poll`] next.
     pub fn next_timeout(&mut self) -> Option<Nanos> {
         let wire = self.on_wire.front().map(|(at, _)| *at);
         let refused = self.refused.front().map(|(at, _)| *at);
@@ -128,13 +127,13 @@ impl Network {
         [wire, refused, air].into_iter().flatten().min()
     }
 
-    /// What became of packets until now.
+    /// The counters until now.
     #[must_use]
     pub fn account(&self) -> Account {
         self.account
     }
 
-    /// Packets that left the wire by `now` come to the access point.
+    /// Delivers packets from the wired link to the access point until `now`.
     fn arrive_until(&mut self, now: Nanos) {
         while let Some((at, offer)) = self.on_wire.front().copied().filter(|(at, _)| *at <= now) {
             self.on_wire.pop_front();
@@ -144,14 +143,14 @@ impl Network {
 
     fn arrive(&mut self, at: Nanos, offer: Offer) {
         let Offer {
-            way,
+            direction,
             station,
             category,
             id,
             bytes,
         } = offer;
-        if way == Way::Down {
-            // What begins before comes first.
+        if direction == Direction::Down {
+            // Earlier transmissions come first.
             if let Some(before) = at.checked_sub(1) {
                 self.bss.advance(before);
             }
@@ -160,7 +159,10 @@ impl Network {
             self.account.found += found;
             self.account.found_some += u64::from(found > 0);
         }
-        if !self.bss.offer(at, (way, station), category, id, bytes) {
+        if !self
+            .bss
+            .offer(at, (direction, station), category, id, bytes)
+        {
             self.account.refused += 1;
             self.refused.push_back((at, id));
         }

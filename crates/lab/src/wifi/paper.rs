@@ -1,14 +1,14 @@
 //! The simulations of "Experimental Evaluation of Interactive Edge/Cloud Virtual Reality Gaming over
 //! Wi-Fi using Unity Render Streaming" (Casasnovas et al., section 8.2): its figures 19 to 22 and
-//! table 4, done again, beside what it says.
+//! table 4, reproduced next to its own figures.
 //!
-//! What the paper leaves open is decided once, here, and not for each figure:
+//! Ambiguities of the paper are resolved once for all figures:
 //! * Delays of figure 19 count from the access point's queue, as its text says; those of figure 21
 //!   from the server. The same scenario is in both, with 1.20 and 1.35 ms.
 //! * The number of batches is drawn from 1 to 3 for every interval in figures 21 and 22. Drawn from
 //!   1 to ⌈T/τ⌉, as its text says, frames take far longer than it reports: [`Table::literally`].
-//! * "Buffer occupancy" is the packets that a packet finds waiting at the access point.
-//! * Packets of an A-MPDU are those that came through.
+//! * "Buffer occupancy" is the number of packets queued at the access point at a packet's arrival.
+//! * Packets of an A-MPDU are the delivered ones.
 
 use super::scenario::Scenario;
 use super::setup::Setup;
@@ -17,76 +17,76 @@ use super::study::{Repetition, Spread, Summary, Unfinished};
 use super::traffic::{Batches, Video, interval};
 use super::{Nanos, timing::Timing};
 
-/// How far a value may be from the paper's.
+/// Permitted deviation from the paper's value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Tolerance {
-    /// By this share of it.
+    /// Relative.
     Share(f64),
-    /// By this much.
+    /// Absolute.
     Absolute(f64),
-    /// It is reported, not judged.
+    /// Reported, not judged.
     Reported,
 }
 
-/// A figure of the paper beside ours.
+/// A figure of the paper next to ours.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// Where it is in the paper.
+    /// Section or figure of the paper.
     pub place: &'static str,
-    /// What it is.
+    /// Description.
     pub what: String,
     /// Its unit.
     pub unit: &'static str,
-    /// What the paper says.
+    /// The paper's value.
     pub paper: f64,
-    /// What we found.
+    /// Our value.
     pub ours: Estimate,
-    /// How far it may be away.
+    /// Permitted deviation.
     pub tolerance: Tolerance,
 }
 
 /// A trend that the paper describes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trend {
-    /// Where it is in the paper.
+    /// Section or figure of the paper.
     pub place: &'static str,
-    /// What it says.
+    /// Description.
     pub what: &'static str,
     /// Ours, in the order in which it should rise or fall.
     pub values: Vec<f64>,
-    /// Whether it is so.
+    /// Whether it holds.
     pub holds: bool,
 }
 
-/// A scenario of the paper and what was found.
+/// A scenario of the paper and its results.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
-    /// What is different in it.
+    /// Its distinguishing parameters.
     pub name: String,
-    /// What was found.
+    /// The results.
     pub summary: Summary,
 }
 
-/// All of it.
+/// The complete reproduction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
-    /// One packet alone.
+    /// Delay of a single packet.
     pub single_packet: Nanos,
-    /// 30, 60 and 90 frames a second.
+    /// 30, 60 and 90 frames per second.
     pub rates: Vec<Case>,
-    /// 60 frames a second at the intervals of figures 21 and 22.
+    /// 60 frames per second at the intervals of figures 21 and 22.
     pub intervals: Vec<Case>,
-    /// The same with as many batches as the text says.
+    /// The same with the number of batches stated in the text.
     pub literally: Vec<Case>,
     /// The figures of the paper.
     pub rows: Vec<Row>,
-    /// What does not fit together in it.
+    /// Contradictions in it.
     pub contradictions: Vec<Row>,
     /// Its trends.
     pub trends: Vec<Trend>,
 }
 
-/// Frames a second of figures 19 and 20.
+/// Frames per second of figures 19 and 20.
 pub const RATES: [f64; 3] = [30.0, 60.0, 90.0];
 
 /// Milliseconds between batches in figures 21 and 22.
@@ -100,20 +100,20 @@ const FRAMES_BY_INTERVAL: [f64; 5] = [3.10, 3.52, 4.45, 6.40, 8.18];
 /// Bytes of a packet.
 pub const PACKET: u32 = 1243;
 
-/// The benchmark: one packet alone, in nanoseconds.
+/// The benchmark: delay of a single packet, in nanoseconds.
 pub const SINGLE_PACKET: Nanos = 374_000;
 
-/// How many scenarios there are: each is repeated.
+/// Number of scenarios, each of which is repeated.
 pub const CASES: usize = RATES.len() + 2 * (INTERVALS.len() - 1);
 
-/// Runs the paper's simulations. `go_on` is asked before each run, with the name of the scenario.
+/// Runs the paper's simulations. `keep_going` is called before each run with the name of the scenario, and stops by returning false.
 ///
 /// # Errors
-/// If it is to end.
+/// `keep_going` returned false.
 pub fn run(
     repetition: &Repetition,
     lasting: Nanos,
-    go_on: &mut dyn FnMut(&str) -> bool,
+    keep_going: &mut dyn FnMut(&str) -> bool,
 ) -> Result<Table, Unfinished> {
     let mut case = |name: String, reading: &str, video: Video| {
         let scenario = Scenario {
@@ -121,8 +121,8 @@ pub fn run(
             lasting,
             ..Scenario::paper()
         };
-        let told = format!("{name}{reading}");
-        let summary = repetition.run(&scenario, &mut || go_on(&told))?;
+        let label = format!("{name}{reading}");
+        let summary = repetition.run(&scenario, &mut || keep_going(&label))?;
         Ok::<Case, Unfinished>(Case { name, summary })
     };
     let mut rates = Vec::new();
@@ -135,7 +135,7 @@ pub fn run(
     }
     let (mut intervals, mut literally) = (Vec::new(), Vec::new());
     for tau in INTERVALS {
-        // As many as fit at 5.56 ms; that case was run above.
+        // At 5.56 ms the case is the same as one above.
         let (name, known) = (format!("tau {tau} ms"), tau == 5.56);
         let readings = [
             (3, ", up to 3 batches", &mut intervals),
@@ -219,7 +219,7 @@ impl Table {
         rows
     }
 
-    /// What does not fit together in the paper, with our values for each reading.
+    /// Contradictions in the paper, with our values for each reading.
     fn contradictions(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         let mut add = |place, what: String, unit, paper, ours: Option<Estimate>| {
@@ -288,7 +288,7 @@ impl Table {
             of(&self.rates, |s| s.down),
             &rises,
         );
-        // From 4 ms on, batches are apart anyway.
+        // From 4 ms on, batches don't overlap anyway.
         add(
             "8.2.2",
             "airtime of the access point falls with a shorter interval, %",
@@ -304,14 +304,14 @@ impl Table {
         trends
     }
 
-    /// The mean of how far the figures are from the paper's, as a share of them.
+    /// Mean relative error of the figures.
     #[must_use]
     pub fn mean_error(&self) -> f64 {
         let errors = self.rows.iter().map(|row| row.error().abs());
         errors.sum::<f64>() / self.rows.len() as f64
     }
 
-    /// Whether everything that is judged is as it should be.
+    /// Whether all judged figures and trends are reproduced.
     #[must_use]
     pub fn is_reproduced(&self) -> bool {
         self.single_packet == SINGLE_PACKET
@@ -321,13 +321,13 @@ impl Table {
 }
 
 impl Row {
-    /// How far ours is from the paper's, as a share of it.
+    /// Relative error of our value.
     #[must_use]
     pub fn error(&self) -> f64 {
         (self.ours.mean - self.paper) / self.paper
     }
 
-    /// Whether ours is near enough.
+    /// Whether our value is within the tolerance.
     #[must_use]
     pub fn is_within(&self) -> bool {
         match self.tolerance {

@@ -1,51 +1,51 @@
-//! How a station's rate is chosen.
+//! Rate control of a station.
 
 use super::air::lost_at;
 use super::{MILLISECOND, Nanos, Timing};
 use crate::random::Random;
 
-/// How the MCS of a station is chosen.
+/// Algorithm of the rate control.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RateRule {
-    /// Always that of the radio.
+    /// Always the radio's MCS.
     Fixed,
-    /// As one who knows the signal of the moment: that with most bits through. Up to the radio's.
+    /// With perfect knowledge of the current SNR: the MCS with the highest throughput, up to the radio's.
     Ideal,
-    /// As Minstrel does, which knows nothing but acknowledgements: that with most bits through in
-    /// the mean of the past, and a tenth of all PPDUs tries another. Up to the radio's.
+    /// Like Minstrel, from acknowledgements only: the MCS with the highest throughput in the past
+    /// mean; a tenth of all PPDUs probes another one. Up to the radio's.
     Learned,
 }
 
-/// After so long, what was seen becomes part of the mean (Minstrel: 50 ms).
+/// Interval of the mean's updates (Minstrel: 50 ms).
 const WINDOW: Nanos = 50 * MILLISECOND;
 
-/// The weight of the past in that mean.
+/// Weight of the past in the mean (EWMA).
 const KEPT: f64 = 0.75;
 
-/// The share of PPDUs that tries another rate.
+/// Share of probing PPDUs.
 const TRIED: f64 = 0.1;
 
-/// A rate at which less gets through is not worth it: losses are acknowledged late.
+/// Minimum success ratio of a usable rate: losses delay acknowledgements.
 const HOPELESS: f64 = 0.1;
 
-/// The choice for one station.
+/// Rate control for one station.
 #[derive(Debug, Clone)]
 pub(super) struct RateControl {
     rule: RateRule,
     highest: u8,
     random: Random,
     /// By MCS.
-    seen: Vec<Seen>,
+    seen: Vec<RateStatistics>,
     best: u8,
     judged: Nanos,
 }
 
-/// What came of a rate.
+/// Statistics of a rate.
 #[derive(Debug, Clone, Copy, Default)]
-struct Seen {
+struct RateStatistics {
     attempted: u32,
     delivered: u32,
-    /// Share that gets through; `None`: never tried.
+    /// Success ratio; `None`: never tried.
     through: Option<f64>,
 }
 
@@ -55,13 +55,13 @@ impl RateControl {
             rule,
             highest,
             random: Random::new(seed, 4 << 32 | station),
-            seen: vec![Seen::default(); usize::from(highest) + 1],
+            seen: vec![RateStatistics::default(); usize::from(highest) + 1],
             best: highest,
             judged: 0,
         }
     }
 
-    /// The MCS of the next PPDU, at this ratio of signal to noise.
+    /// The MCS of the next PPDU at this SNR.
     pub(super) fn choose(&mut self, now: Nanos, signal: Option<f64>, timing: &Timing) -> u8 {
         match (self.rule, signal) {
             (RateRule::Fixed, _) | (RateRule::Ideal, None) => self.highest,
@@ -83,7 +83,7 @@ impl RateControl {
         }
     }
 
-    /// What came of a PPDU.
+    /// Records the result of a PPDU.
     pub(super) fn learn(&mut self, mcs: u8, attempted: u32, delivered: u32) {
         let seen = &mut self.seen[usize::from(mcs)];
         seen.attempted += attempted;
@@ -108,7 +108,7 @@ impl RateControl {
     }
 }
 
-/// The MCS with the greatest worth; the lowest of those with the same.
+/// The MCS with the highest throughput; on a tie the lowest.
 fn best(highest: u8, worth: impl Fn(u8) -> f64) -> u8 {
     (1..=highest).fold(
         0,
@@ -124,7 +124,7 @@ mod tests {
     use crate::wifi::Radio;
 
     #[test]
-    fn who_knows_the_signal_takes_the_rate_that_it_carries() {
+    fn ideal_rate_control_uses_the_signals_best_rate() {
         let timing = Radio::default().timing().unwrap();
         let mut ideal = RateControl::new(RateRule::Ideal, 11, 1, 0);
         let mut at = |signal| ideal.choose(0, Some(signal), &timing);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sees_acknowledgements_finds_the_same_rate_and_follows_it() {
+    fn learned_rate_control_converges_to_the_same_rate() {
         let timing = Radio::default().timing().unwrap();
         let mut learned = RateControl::new(RateRule::Learned, 11, 1, 0);
         let mut most_used = |signal: f64, from: u64| {

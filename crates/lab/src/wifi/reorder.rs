@@ -1,24 +1,23 @@
-//! What a receiver does with packets that overtook others: it holds them until those are there, or
-//! given up.
+//! A receiver's reorder buffer: it holds packets until earlier ones have arrived or been dropped.
 //!
-//! What it is not: a timeout. The sender says what it gives up, and does so at once.
+//! There is no timeout: the sender announces dropped packets at once.
 
 use std::collections::BTreeMap;
 
 use super::Nanos;
 
-/// Packets of one flow, by the numbers that their sender gave them: 0, 1, 2, …
+/// Packets of one flow, by the sender's numbers: 0, 1, 2, …
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reorder {
     /// The number of the next packet to be released.
     next: u64,
-    /// Those behind it that are there, and those that never will be (`None`).
+    /// Later packets that have arrived, and dropped ones (`None`).
     held: BTreeMap<u64, Option<Held>>,
-    /// Nothing is released before what was released before it.
+    /// Time of the last release: release times never decrease.
     last: Nanos,
 }
 
-/// A packet that is there.
+/// A packet that has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) id: u64,
@@ -26,7 +25,7 @@ pub(super) struct Held {
 }
 
 impl Reorder {
-    /// The packet with this number is there (`Some`), or will never be; what is released with it.
+    /// Records the arrival (`Some`) or drop (`None`) of a packet; returns the released packets.
     pub(super) fn settle(
         &mut self,
         number: u64,
@@ -71,7 +70,7 @@ mod tests {
         assert_eq!(settle(4, true, 8), []);
         assert_eq!(settle(1, true, 9), [(10, 9), (20, 9), (40, 9)]);
         assert_eq!(settle(5, false, 20), []);
-        // Given up later than it came: order counts.
+        // Dropped after a later packet's arrival: the order counts.
         assert_eq!(settle(6, true, 15), [(60, 20)]);
     }
 }

@@ -1,8 +1,8 @@
-//! Packets that somebody recorded, sent over the model: what would Wi-Fi have done to them?
+//! Replay of recorded packets over the model.
 //!
-//! Read are captures of IP (pcap and pcapng) and tables (CSV). Of a capture, the server is the address
-//! that sent most bytes; every other address that it sent to is a station. Frames of video are told
-//! apart where it is RTP: by source and timestamp. Our own datagrams say nothing of frames in clear.
+//! Input is captures of IP (pcap and pcapng) and tables (CSV). In a capture, the server is the
+//! address that sent most bytes; every other address that it sent to is a station. Video frames are
+//! identified in RTP by source and timestamp. OpenUVR datagrams have no cleartext frame numbers.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -13,40 +13,40 @@ use std::path::Path;
 
 use super::network::{Network, Offer};
 use super::scenario::{Run, Scenario, carry};
-use super::setup::{Category, Way};
+use super::setup::{Category, Direction};
 use super::traffic::{Departure, Frame};
 use super::{Impossible, Nanos};
 use crate::capture;
 use crate::capture::datagram::{Datagram, Machine, NoDatagram};
 
-/// Packets as they left their senders.
+/// Packets at their send times.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recording {
-    /// In the order of time, from 0 on.
+    /// In time order, from 0 on.
     pub departures: Vec<Departure>,
-    /// How many stations there are.
+    /// Number of stations.
     pub stations: usize,
-    /// Who they are, and the server first; of a table nobody.
+    /// Their addresses after the server's; empty for a table.
     pub addresses: Vec<IpAddr>,
-    /// Video frames that were told apart.
+    /// Number of identified video frames.
     pub frames: usize,
-    /// Packets that are no UDP over IP, or not between server and stations.
+    /// Packets other than UDP over IP between server and stations.
     pub skipped: u64,
-    /// Packets larger than Ethernet's, which a machine's card would have cut (GSO) or joined (GRO):
-    /// they are cut into such as fit.
+    /// Packets larger than Ethernet's, unsegmented (GSO) or merged (GRO): they are split into
+    /// packets that fit.
     pub merged: u64,
 }
 
-/// Why nothing can be replayed.
+/// Why a replay failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// The file can't be read, or makes no sense at some place.
+    /// The file is unreadable or invalid at some position.
     #[error("{0}")]
     Unreadable(String),
-    /// It holds nothing that can be sent.
+    /// It has no packets to send.
     #[error("{0}")]
     Empty(String),
-    /// There can be no such network.
+    /// The network is impossible.
     #[error(transparent)]
     Impossible(#[from] Impossible),
 }
@@ -59,11 +59,11 @@ const ETHERNET: usize = 14;
 
 /// A packet of a capture.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct CapturedPacket {
     at: Nanos,
     from: IpAddr,
     to: IpAddr,
-    /// From the IP header on.
+    /// Length from the IP header on.
     bytes: u32,
     /// Source and timestamp.
     rtp: Option<(u32, u32)>,
@@ -73,7 +73,7 @@ impl Recording {
     /// Reads a capture or a table.
     ///
     /// # Errors
-    /// What is wrong, and where.
+    /// The reason and position.
     pub fn read(path: &Path) -> Result<Recording, ReplayError> {
         let name = path.display();
         let unreadable = |why: String| ReplayError::Unreadable(format!("{name}: {why}"));
@@ -88,18 +88,18 @@ impl Recording {
         };
         if recording.departures.is_empty() {
             return Err(ReplayError::Empty(format!(
-                "{name}: it holds no UDP packet between a server and a station ({} others)",
+                "{name}: no UDP packet between a server and a station ({} others)",
                 recording.skipped
             )));
         }
         Ok(recording)
     }
 
-    /// Sends it over the network of a scenario, which gets as many stations as it needs; until
-    /// `after` its last packet. Also all packets that were sent, by the numbers that the run has.
+    /// Sends it over the network of a scenario, which gets the required number of stations, until
+    /// `after` its last packet. Also returns all sent packets, by their numbers in the run.
     ///
     /// # Errors
-    /// If there can be no such network.
+    /// The network is impossible.
     pub fn send(
         &self,
         scenario: &Scenario,
@@ -110,10 +110,10 @@ impl Recording {
         let station = scenario.setup.stations.first().cloned();
         let station = station.ok_or_else(|| Impossible("no station".into()))?;
         let viewers = self.stations.max(scenario.viewers());
-        let others = scenario.others.len();
+        let others = scenario.background.len();
         let missing = (viewers + others).saturating_sub(scenario.setup.stations.len());
         let more = std::iter::repeat_n(station, missing);
-        // Others stay the last.
+        // Background stations remain the last.
         let place = scenario.viewers();
         scenario.setup.stations.splice(place..place, more);
         let end = self.departures.last().map_or(0, |last| last.at) + after;
@@ -121,10 +121,10 @@ impl Recording {
         scenario.check()?;
         let network = Network::new(scenario.setup.clone(), scenario.wire, seed)?;
         let category = scenario.video.category;
-        // Other traffic is that of the scenario.
+        // Background traffic is the scenario's.
         let mut streams = super::traffic::Streams::default();
-        for (station, other) in (viewers..).zip(&scenario.others) {
-            streams.other(*other, station, seed);
+        for (station, stream) in (viewers..).zip(&scenario.background) {
+            streams.background(*stream, station, seed);
         }
         let background = streams.take_while(|d| d.at < end);
         let mut all: Vec<Departure> = self.departures.clone();
@@ -157,15 +157,15 @@ fn from_capture(file: impl std::io::Read) -> Result<Recording, String> {
     });
     read.map_err(|error| error.to_string())?;
     match unknown {
-        Some(link) => Err(format!("packets of link type {link:?} are not understood")),
+        Some(link) => Err(format!("link type {link:?} is not supported")),
         None => Ok(seen.finish()),
     }
 }
 
-/// What is known of a capture while it is read.
+/// State of a capture's reading.
 #[derive(Debug, Default)]
 struct Datagrams {
-    seen: Vec<Seen>,
+    seen: Vec<CapturedPacket>,
     skipped: u64,
 }
 
@@ -177,7 +177,7 @@ impl Datagrams {
             return;
         };
         let bytes = datagram.headers - ETHERNET + datagram.length;
-        self.seen.push(Seen {
+        self.seen.push(CapturedPacket {
             at: datagram.at,
             from,
             to,
@@ -192,7 +192,7 @@ impl Datagrams {
         for seen in &self.seen {
             *sent.entry(seen.from).or_default() += u64::from(seen.bytes);
         }
-        // Of two that sent the same, the lower address: it does not depend on the order of a map.
+        // On a tie the lower address, independently of the map's order.
         let server = sent
             .iter()
             .max_by_key(|(address, bytes)| (**bytes, std::cmp::Reverse(**address)));
@@ -208,9 +208,9 @@ impl Datagrams {
         let origin = self.seen.first().map_or(0, |seen| seen.at);
         let mut numbering = Numbering::default();
         for seen in self.seen {
-            let (way, peer) = match server {
-                Some(server) if seen.from == server => (Way::Down, seen.to),
-                Some(server) if seen.to == server => (Way::Up, seen.from),
+            let (direction, peer) = match server {
+                Some(server) if seen.from == server => (Direction::Down, seen.to),
+                Some(server) if seen.to == server => (Direction::Up, seen.from),
                 _ => {
                     recording.skipped += 1;
                     continue;
@@ -222,7 +222,7 @@ impl Datagrams {
                 recording.addresses.len() - 2
             });
             recording.merged += u64::from(seen.bytes > LARGEST);
-            let frame = seen.rtp.filter(|_| way == Way::Down);
+            let frame = seen.rtp.filter(|_| direction == Direction::Down);
             let frame = frame.map(|rtp| numbering.number(station, rtp));
             let at = seen.at - origin;
             let mut left = seen.bytes;
@@ -231,7 +231,7 @@ impl Datagrams {
                 left -= bytes;
                 recording
                     .departures
-                    .push(departure(at, (way, station), bytes, frame));
+                    .push(departure(at, (direction, station), bytes, frame));
             }
         }
         recording.stations = recording.addresses.len().saturating_sub(1);
@@ -240,11 +240,11 @@ impl Datagrams {
     }
 }
 
-fn departure(at: Nanos, to: (Way, usize), bytes: u32, frame: Option<u32>) -> Departure {
+fn departure(at: Nanos, to: (Direction, usize), bytes: u32, frame: Option<u32>) -> Departure {
     Departure {
         at,
         offer: Offer {
-            way: to.0,
+            direction: to.0,
             station: to.1,
             category: Category::BestEffort,
             id: 0,
@@ -254,7 +254,7 @@ fn departure(at: Nanos, to: (Way, usize), bytes: u32, frame: Option<u32>) -> Dep
     }
 }
 
-/// Numbers for the frames of each station, from 0 on.
+/// Numbers the frames of each station, from 0 on.
 #[derive(Debug, Default)]
 struct Numbering<Name>(HashMap<(usize, Name), u32>, HashMap<usize, u32>);
 
@@ -269,7 +269,7 @@ impl<Name: Eq + std::hash::Hash> Numbering<Name> {
 }
 
 impl Recording {
-    /// Tells each packet how many its frame has.
+    /// Sets the packet count of each packet's frame.
     fn count_frames(&mut self) {
         let mut packets: HashMap<(usize, u32), u32> = HashMap::new();
         let frame = |d: &Departure| d.frame.map(|frame| (d.offer.station, frame.number));
@@ -289,8 +289,8 @@ impl Recording {
     }
 }
 
-/// Source and timestamp, if this is RTP (RFC 3550; told from RTCP as RFC 5761 says, and from others as
-/// RFC 7983 does).
+/// Source and timestamp, if this is RTP (RFC 3550; distinguished from RTCP by RFC 5761, and from
+/// others by RFC 7983).
 fn rtp(payload: &[u8]) -> Option<(u32, u32)> {
     let header = payload.first_chunk::<12>()?;
     let is_rtp = (128..192).contains(&header[0]) && !(192..224).contains(&header[1]);
@@ -321,7 +321,7 @@ fn from_table(file: impl std::io::Read) -> Result<Recording, String> {
     let has = |name: &str| heads.iter().any(|head| head == name);
     if !has("time_ns") || !has("bytes") {
         return Err(
-            "it is no pcap or pcapng file, nor a table with the columns time_ns and bytes (and \
+            "neither a pcap or pcapng file, nor a table with the columns time_ns and bytes (and \
              way, station, frame)"
                 .into(),
         );
@@ -338,24 +338,27 @@ fn from_table(file: impl std::io::Read) -> Result<Recording, String> {
     let mut stations = HashSet::new();
     for (number, line) in (2..).zip(reader.deserialize::<Line>()) {
         let line = line.map_err(|error| format!("line {number}: {error}"))?;
-        let way = match line.way.as_deref() {
-            None | Some("" | "down") => Way::Down,
-            Some("up") => Way::Up,
+        let direction = match line.way.as_deref() {
+            None | Some("" | "down") => Direction::Down,
+            Some("up") => Direction::Up,
             Some(other) => return Err(format!("line {number}: `{other}` is neither down nor up")),
         };
         if !(1..=65_535).contains(&line.bytes) {
-            return Err(format!("line {number}: {} bytes are no packet", line.bytes));
+            return Err(format!(
+                "line {number}: invalid packet length of {} bytes",
+                line.bytes
+            ));
         }
         let station = line.station.unwrap_or(0);
         if station >= super::setup::MAX_STATIONS {
             return Err(format!(
-                "line {number}: station {station}: they count from 0 to 127"
+                "line {number}: station {station} is not in 0 to 127"
             ));
         }
         stations.insert(station);
-        let frame = line.frame.filter(|_| way == Way::Down);
+        let frame = line.frame.filter(|_| direction == Direction::Down);
         let frame = frame.map(|frame| numbering.number(station, frame));
-        let departure = departure(line.time_ns, (way, station), line.bytes, frame);
+        let departure = departure(line.time_ns, (direction, station), line.bytes, frame);
         recording.departures.push(departure);
     }
     recording.departures.sort_by_key(|departure| departure.at);

@@ -1,30 +1,30 @@
-//! One run: a network, what is sent over it, and what became of that.
+//! One run: a network, its traffic, and the results.
 
 use super::bss::{Event, Sent};
 use super::network::{Account, Network, Outcome};
-use super::setup::{Category, Setup, Way};
-use super::traffic::{Departure, Other, Periodic, Streams, Video};
+use super::setup::{Category, Direction, Setup};
+use super::traffic::{Background, Departure, Periodic, Streams, Video};
 use super::{Impossible, Nanos, SECOND};
 
-/// What happens in a run.
+/// Parameters of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
     /// The network.
     pub setup: Setup,
-    /// Bits a second of the wire between server and access point; `None`: there is none.
+    /// Rate in bits per second of the wired link between server and access point; `None`: no such link.
     pub wire: Option<u64>,
-    /// What every station but those of others is sent.
+    /// Video to each viewer.
     pub video: Video,
-    /// What each of those sends.
+    /// Uplink traffic of each viewer.
     pub uplink: Option<Periodic>,
-    /// Stations, of the last, that are others': they have other traffic alone.
-    pub others: Vec<Other>,
-    /// How long it lasts.
+    /// Background stations, the last ones: they have only background traffic.
+    pub background: Vec<Background>,
+    /// Duration.
     pub lasting: Nanos,
 }
 
 impl Scenario {
-    /// That of the study: 60 frames a second to one station, for 10 s.
+    /// The study's scenario: 60 frames per second to one station, for 10 s.
     #[must_use]
     pub fn paper() -> Scenario {
         Scenario {
@@ -32,39 +32,41 @@ impl Scenario {
             wire: Some(1_000_000_000),
             video: Video::default(),
             uplink: Some(Periodic::default()),
-            others: Vec::new(),
+            background: Vec::new(),
             lasting: 10 * SECOND,
         }
     }
 
-    /// Whether there can be such a scenario.
+    /// Checks whether the scenario is possible.
     ///
     /// # Errors
-    /// Says what cannot be.
+    /// The impossible parameters.
     pub fn check(&self) -> Result<(), Impossible> {
         self.setup.timing()?;
         self.video.check()?;
-        self.others.iter().try_for_each(Other::check)?;
-        if self.others.len() >= self.setup.stations.len() {
-            let what = "every station is another's: stations must be more than those of others";
+        self.background.iter().try_for_each(Background::check)?;
+        if self.background.len() >= self.setup.stations.len() {
+            let what = "every station is a background station: stations must exceed the background streams";
             return Err(Impossible(what.into()));
         }
         if self.uplink.is_some_and(|uplink| uplink.period == 0) {
-            return Err(Impossible("a controller's period is longer than 0".into()));
+            return Err(Impossible(
+                "a controller's period must be longer than 0".into(),
+            ));
         }
         if self.lasting == 0 {
-            return Err(Impossible("a run lasts longer than 0".into()));
+            return Err(Impossible("a run must last longer than 0".into()));
         }
         Ok(())
     }
 
-    /// Stations that get video: the first.
+    /// Number of viewers, the first stations.
     #[must_use]
     pub fn viewers(&self) -> usize {
-        self.setup.stations.len() - self.others.len()
+        self.setup.stations.len() - self.background.len()
     }
 
-    /// All that is sent, with its times.
+    /// All traffic, with its times.
     #[must_use]
     pub fn streams(&self, seed: u64) -> Streams {
         let mut streams = Streams::default();
@@ -75,8 +77,8 @@ impl Scenario {
                 streams.periodic(uplink, station, seed);
             }
         }
-        for (station, other) in (viewers..).zip(&self.others) {
-            streams.other(*other, station, seed);
+        for (station, stream) in (viewers..).zip(&self.background) {
+            streams.background(*stream, station, seed);
         }
         streams
     }
@@ -84,7 +86,7 @@ impl Scenario {
     /// Runs it; the same seed gives the same result.
     ///
     /// # Errors
-    /// If no such scenario can be.
+    /// The scenario is impossible.
     pub fn run(&self, seed: u64) -> Result<Run, Impossible> {
         self.check()?;
         let lasting = self.lasting;
@@ -94,48 +96,48 @@ impl Scenario {
     }
 }
 
-/// What a run found. Delays are of packets on their way down to viewers, of all of these together.
+/// Results of a run. Delays are of packets down to all viewers together.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Run {
-    /// How long it lasted.
+    /// Duration.
     pub lasted: Nanos,
-    /// Packets, by their numbers, in the order of delivery.
+    /// Numbers of packets, in the order of delivery.
     pub packets: Vec<u64>,
-    /// How long each took from the server.
+    /// Delay of each from the server.
     pub delays: Vec<Nanos>,
-    /// And from the access point's queue.
+    /// Delay of each from the access point's queue.
     pub delays_from_queue: Vec<Nanos>,
-    /// Whole frames: station and number, in the order in which they were whole.
+    /// Complete frames: station and number, in the order of completion.
     pub whole: Vec<(usize, u32)>,
-    /// How long each took from when its first packet was sent until the last was there.
+    /// Delay of each, from the first packet sent to the last arrived.
     pub frames: Vec<Nanos>,
-    /// And from when its first packet was there until the last was.
+    /// Assembly delay of each, from the first packet arrived to the last.
     pub assembly: Vec<Nanos>,
-    /// Frames of which a packet was lost.
+    /// Frames with a lost packet.
     pub broken_frames: u64,
-    /// Packets of controllers, on their way up.
+    /// Delays of the controllers' packets.
     pub uplink: Vec<Nanos>,
     /// MPDUs in each PPDU of the access point.
     pub attempted: Vec<u32>,
-    /// And those of them that came through.
+    /// MPDUs delivered in each.
     pub delivered: Vec<u32>,
-    /// How long the channel was taken by the access point, from the pause before RTS on.
+    /// Airtime of the access point, from AIFS on.
     pub down: Nanos,
-    /// And by stations.
+    /// Airtime of the stations.
     pub up: Nanos,
-    /// And by collisions, without the pause.
+    /// Airtime of collisions, without AIFS.
     pub collided: Nanos,
-    /// Collisions.
+    /// Number of collisions.
     pub collisions: u64,
-    /// Transmissions of more than one station at once.
+    /// Transmissions to several stations (OFDMA).
     pub shared: u64,
-    /// The bytes of video that came through.
+    /// Bytes of delivered video.
     pub bytes: u64,
-    /// What became of all packets.
+    /// Counters of all packets.
     pub account: Account,
 }
 
-/// A frame on its way.
+/// A frame in transit.
 #[derive(Debug, Clone, Copy, Default)]
 struct Progress {
     missing: u32,
@@ -145,8 +147,8 @@ struct Progress {
     is_broken: bool,
 }
 
-/// Carries packets over a network until all is over, but no longer than `lasting`. Packets are
-/// numbered from 0 on; stations from `viewers` on are others'.
+/// Carries packets over a network until all are done, but at most for `lasting`. Packets are
+/// numbered from 0 on; stations from `viewers` on are background stations.
 #[must_use]
 pub fn carry(
     mut network: Network,
@@ -183,7 +185,7 @@ pub fn carry(
     run
 }
 
-/// What is known of packets while they are on their way.
+/// State of the packets in transit.
 #[derive(Debug)]
 struct Record {
     viewers: usize,
@@ -243,7 +245,7 @@ impl Record {
                     return;
                 }
                 let delay = at - departure.at;
-                if packet.way == Way::Up {
+                if packet.direction == Direction::Up {
                     run.uplink.push(delay);
                     return;
                 }
@@ -277,9 +279,9 @@ impl Record {
 fn note_sent(sent: &Sent, run: &mut Run) {
     let taken = sent.lasted + sent.aifs;
     run.shared += u64::from(sent.stations > 1);
-    match sent.way {
-        Way::Up => run.up += taken,
-        Way::Down => {
+    match sent.direction {
+        Direction::Up => run.up += taken,
+        Direction::Down => {
             run.down += taken;
             run.attempted.push(sent.attempted);
             run.delivered.push(sent.delivered);
@@ -288,7 +290,7 @@ fn note_sent(sent: &Sent, run: &mut Run) {
 }
 
 impl Scenario {
-    /// All packets in this category.
+    /// Puts all packets in this category.
     #[must_use]
     pub fn all_in(mut self, category: Category) -> Scenario {
         self.video.category = category;

@@ -1,13 +1,13 @@
-//! What a network is: its radios, stations, queues and rules of access.
+//! Parameters of a network: radios, stations, queues and channel access.
 
 use super::air::Air;
 use super::rate::RateRule;
 use super::timing::{Radio, Timing};
 use super::{Impossible, MICROSECOND, Nanos};
 
-/// Which way a packet goes.
+/// Direction of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Way {
+pub enum Direction {
     /// From the access point.
     Down,
     /// To the access point.
@@ -28,7 +28,7 @@ pub enum Category {
 }
 
 impl Category {
-    /// All of them, the most urgent first.
+    /// All categories, the most urgent first.
     pub const ALL: [Category; 4] = [
         Category::Voice,
         Category::Video,
@@ -48,16 +48,16 @@ impl Category {
     }
 }
 
-/// How a queue gets at the channel.
+/// Channel access parameters of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
-    /// The slots in the pause before backoff counts down, beside a SIFS.
+    /// Slots of AIFS in addition to a SIFS.
     pub aifsn: u8,
-    /// Backoff is at most so many slots at first.
+    /// Initial contention window, in slots.
     pub cw_min: u32,
-    /// And after many collisions.
+    /// Maximum contention window, in slots.
     pub cw_max: u32,
-    /// How long one access may last; `None`: one PPDU, as long as that may be.
+    /// TXOP limit; `None`: one PPDU of any permitted duration.
     pub txop: Option<Nanos>,
 }
 
@@ -66,12 +66,12 @@ pub struct Access {
 pub struct Edca {
     /// In the order of [`Category::ALL`].
     pub access_point: [Access; 4],
-    /// Likewise.
+    /// The same for stations.
     pub station: [Access; 4],
 }
 
 impl Edca {
-    /// The same for all: no category is preferred.
+    /// Equal parameters for all categories.
     #[must_use]
     pub fn uniform(cw_min: u32, cw_max: u32) -> Edca {
         let all = Access {
@@ -86,7 +86,7 @@ impl Edca {
         }
     }
 
-    /// What access points are delivered with (the comments in hostapd.conf, after table 9-155 of the
+    /// Default parameters of access points (the comments in hostapd.conf, after table 9-155 of the
     /// standard).
     #[must_use]
     pub fn standard() -> Edca {
@@ -114,30 +114,30 @@ impl Edca {
     }
 }
 
-/// When a packet counts as delivered.
+/// Delivery order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
-    /// As soon as its own MPDU is through, whatever is missing before it.
+    /// On arrival of its own MPDU, regardless of earlier gaps.
     PerMpdu,
-    /// Behind all that were sent before it, as a receiver hands packets to its applications.
+    /// In sending order, as a receiver passes packets to its applications.
     InOrder,
 }
 
-/// From when on an MPDU that came through is there.
+/// Delivery time of a received MPDU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moment {
-    /// When the acknowledgement has ended, as the study counts.
+pub enum DeliveryTime {
+    /// At the end of the acknowledgement, as in the study.
     Acknowledged,
-    /// When its own last bit is there.
+    /// At its own last bit.
     OwnEnd,
 }
 
 /// One station.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Station {
-    /// What is lost on its way, both ways.
+    /// Losses of its channel, both ways.
     pub air: Air,
-    /// How its rate is chosen, both ways.
+    /// Rate control, both ways.
     pub rate: RateRule,
 }
 
@@ -146,29 +146,29 @@ pub struct Station {
 pub struct Setup {
     /// The radios.
     pub radio: Radio,
-    /// Other durations than those of the radios.
+    /// Overrides the radios' durations.
     pub timing: Option<Timing>,
     /// The stations.
     pub stations: Vec<Station>,
-    /// How queues get at the channel.
+    /// Channel access parameters.
     pub edca: Edca,
-    /// A PPDU with more bytes than this is announced by RTS and CTS; `None`: none is.
+    /// RTS threshold in bytes; `None`: never.
     pub rts_above: Option<u32>,
-    /// MPDUs in a PPDU at most, and under way at a time.
+    /// Maximum number of MPDUs in a PPDU, and block acknowledgement window.
     pub max_ampdu: u32,
-    /// How often an MPDU is sent again before it is given up, and an RTS.
+    /// Retry limit of an MPDU, and of an RTS.
     pub retry_limit: u8,
-    /// Packets that wait at the access point at most, for all stations together.
+    /// Queue limit of the access point in packets, over all stations.
     pub access_point_buffer: usize,
-    /// Packets that wait at a station at most.
+    /// Queue limit of a station in packets.
     pub station_buffer: usize,
-    /// In which order packets are delivered.
+    /// Delivery order.
     pub delivery: Delivery,
-    /// And when.
-    pub moment: Moment,
-    /// Backoff grows, as after a collision, where nothing of a PPDU came through.
+    /// Delivery time.
+    pub moment: DeliveryTime,
+    /// Whether the contention window grows, as after a collision, if no MPDU of a PPDU was received.
     pub backs_off_when_all_lost: bool,
-    /// The access point sends to several stations at once, in parts of the channel.
+    /// Whether the access point sends to several stations at once (OFDMA).
     pub ofdma: bool,
 }
 
@@ -190,16 +190,16 @@ impl Setup {
             access_point_buffer: 1000,
             station_buffer: 150,
             delivery: Delivery::PerMpdu,
-            moment: Moment::Acknowledged,
+            moment: DeliveryTime::Acknowledged,
             backs_off_when_all_lost: false,
             ofdma: false,
         }
     }
 
-    /// How long things take in it.
+    /// Durations in the network.
     ///
     /// # Errors
-    /// If no such network can be.
+    /// The setup is impossible.
     pub fn timing(&self) -> Result<Timing, Impossible> {
         let impossible = |what: &str| Err(Impossible(what.to_owned()));
         let timing = match &self.timing {
@@ -211,7 +211,7 @@ impl Setup {
         }
         if self.stations.len() > MAX_STATIONS {
             return Err(Impossible(format!(
-                "{} stations: there is room for {MAX_STATIONS}",
+                "{} stations: at most {MAX_STATIONS}",
                 self.stations.len()
             )));
         }
@@ -219,9 +219,7 @@ impl Setup {
             return impossible("a PPDU without a packet: max-ampdu is at least 1");
         }
         if self.access_point_buffer == 0 || self.station_buffer == 0 {
-            return impossible(
-                "a queue in which nothing may wait sends nothing: at least 1 packet",
-            );
+            return impossible("a queue of 0 packets sends nothing: at least 1 packet");
         }
         let windows = self.edca.access_point.iter().chain(&self.edca.station);
         for access in windows {
@@ -240,5 +238,5 @@ impl Setup {
     }
 }
 
-/// Stations of one network at most: as many as a real access point speaks with at a time.
+/// Maximum number of stations: the limit of a real access point.
 pub const MAX_STATIONS: usize = 128;

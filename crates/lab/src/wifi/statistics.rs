@@ -1,6 +1,6 @@
-//! Means of repeated runs with their confidence, and quantiles.
+//! Means of repeated runs with confidence intervals, and quantiles.
 
-/// The mean of several runs, and how far from it the true mean may be.
+/// The mean of several runs, and its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// The mean.
@@ -17,7 +17,7 @@ const STUDENT: [f64; 30] = [
 ];
 
 impl Estimate {
-    /// From one value of each run; `None` without any. Runs without a value do not count.
+    /// From one value of each run, ignoring missing ones; `None` without any.
     #[must_use]
     pub fn of(values: impl IntoIterator<Item = Option<f64>>) -> Option<Estimate> {
         let values: Vec<f64> = values.into_iter().flatten().collect();
@@ -29,7 +29,7 @@ impl Estimate {
             many => {
                 let squares = values.iter().map(|value| (value - mean).powi(2));
                 let deviation = (squares.sum::<f64>() / (count - 1.0)).sqrt();
-                // Beyond the table it is normal to two digits.
+                // Beyond the table it equals the normal quantile to two digits.
                 let student = STUDENT.get(many - 2).copied().unwrap_or(1.98);
                 Some(Estimate {
                     mean,
@@ -41,7 +41,7 @@ impl Estimate {
 }
 
 impl std::fmt::Display for Estimate {
-    /// As many digits as the value deserves.
+    /// Digits depend on the magnitude.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let digits = f.precision().unwrap_or(2);
         write!(f, "{:.digits$}", self.mean)?;

@@ -1,98 +1,98 @@
-//! Scenarios that are repeated with several seeds, and the statistics of that.
+//! Repetition of scenarios with several seeds, and its statistics.
 
 use super::scenario::{Run, Scenario};
 use super::statistics::{Estimate, quantile};
 use super::{Impossible, Nanos, SECOND, milliseconds};
 
-/// How often a scenario is repeated, and with which seeds: `seed`, `seed + 1`, …
+/// Number of repetitions of a scenario, with seeds `seed`, `seed + 1`, …
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repetition {
-    /// How often.
+    /// Number of runs.
     pub runs: u32,
     /// The first seed.
     pub seed: u64,
 }
 
-/// Values of all runs together, and the mean of each run's mean.
+/// Distribution over all runs, and the mean of the runs' means.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
     /// The mean, from the means of the runs.
     pub mean: Estimate,
-    /// How many values.
+    /// Number of values.
     pub count: usize,
-    /// The quantiles of [`SHARES`] of all.
+    /// The quantiles of [`SHARES`] over all values.
     pub quantiles: [f64; SHARES.len()],
 }
 
-/// Of which quantiles there are; the first and the last are the extremes.
+/// The computed quantiles; the first and the last are the extremes.
 pub const SHARES: [f64; 10] = [0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.9999, 1.0];
 
-/// What several runs of a scenario found; times in milliseconds.
+/// Summary of several runs of a scenario; times in milliseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
-    /// Video packets, from the server.
+    /// Delay of video packets from the server.
     pub packets: Option<Spread>,
-    /// Video packets, from the access point's queue.
+    /// Delay of video packets from the access point's queue.
     pub packets_from_queue: Option<Spread>,
-    /// Whole frames, from the first packet sent to the last delivered.
+    /// Delay of complete frames, from the first packet sent to the last delivered.
     pub frames: Option<Spread>,
-    /// Whole frames, from the first packet delivered to the last.
+    /// Assembly delay of complete frames, from the first packet delivered to the last.
     pub assembly: Option<Spread>,
-    /// Packets of controllers.
+    /// Delay of the controllers' packets.
     pub uplink: Option<Spread>,
     /// MPDUs in a PPDU of the access point.
     pub attempted: Option<Spread>,
-    /// Those of them that came through.
+    /// MPDUs delivered in a PPDU.
     pub delivered: Option<Spread>,
-    /// Share of the time that the access point took, from the pause before RTS on, percent.
+    /// Airtime of the access point, from AIFS on, percent.
     pub down: Option<Estimate>,
-    /// And that stations took.
+    /// Airtime of the stations, percent.
     pub up: Option<Estimate>,
-    /// And collisions.
+    /// Airtime of collisions, percent.
     pub collided: Option<Estimate>,
-    /// Packets that a packet found waiting at the access point.
+    /// Mean queue length of the access point at packet arrivals.
     pub found: Option<Estimate>,
-    /// Share of the packets that found any, percent.
+    /// Share of packets that found a non-empty queue, percent.
     pub found_some: Option<Estimate>,
-    /// Transmissions of the access point a second.
+    /// Transmissions of the access point per second.
     pub transmissions: Option<Estimate>,
     /// Share of the packets that were lost: refused or given up, percent.
     pub lost: Option<Estimate>,
-    /// Share of the frames that were not whole, percent.
+    /// Share of incomplete frames, percent.
     pub broken: Option<Estimate>,
-    /// Megabits a second of video that came through, of all viewers together.
+    /// Delivered video of all viewers together, in megabits per second.
     pub throughput: Option<Estimate>,
 }
 
 /// Why there is no summary.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unfinished {
-    /// No such scenario can be.
+    /// The scenario is impossible.
     #[error(transparent)]
     Impossible(#[from] Impossible),
-    /// It was asked to end.
+    /// It was interrupted.
     #[error("interrupted")]
     Interrupted,
 }
 
 impl Repetition {
-    /// Runs a scenario that often. `go_on` is asked before each run.
+    /// Runs a scenario repeatedly. `keep_going` is called before each run, and stops by returning false.
     ///
     /// # Errors
-    /// If no such scenario can be, or it is to end.
+    /// The scenario is impossible, or `keep_going` returned false.
     pub fn run(
         &self,
         scenario: &Scenario,
-        go_on: &mut dyn FnMut() -> bool,
+        keep_going: &mut dyn FnMut() -> bool,
     ) -> Result<Summary, Unfinished> {
         if self.runs == 0 {
-            let what = "0 runs find nothing: at least 1";
+            let what = "0 runs are too few: at least 1";
             return Err(Impossible(what.into()).into());
         }
         scenario.check()?;
         let mut runs = Vec::new();
         for number in 0..u64::from(self.runs) {
-            if !go_on() {
+            if !keep_going() {
                 return Err(Unfinished::Interrupted);
             }
             runs.push(scenario.run(self.seed.wrapping_add(number))?);
@@ -123,7 +123,7 @@ impl Summary {
             collided: taken(|run| run.collided),
             found: each(&|run| share(run.account.found, run.account.came)),
             found_some: each(&|run| percent(run.account.found_some, run.account.came)),
-            transmissions: each(&|run| Some(a_second(run.attempted.len() as f64, run))),
+            transmissions: each(&|run| Some(per_second(run.attempted.len() as f64, run))),
             lost: each(&|run| {
                 let account = run.account;
                 percent(account.refused + account.given_up, account.offered)
@@ -132,7 +132,7 @@ impl Summary {
                 let whole = run.frames.len() as u64;
                 percent(run.broken_frames, run.broken_frames + whole)
             }),
-            throughput: each(&|run| Some(a_second(run.bytes as f64 * 8.0 / 1e6, run))),
+            throughput: each(&|run| Some(per_second(run.bytes as f64 * 8.0 / 1e6, run))),
         }
     }
 }
@@ -145,7 +145,7 @@ fn percent(part: u64, of: u64) -> Option<f64> {
     share(part, of).map(|share| share * 100.0)
 }
 
-fn a_second(count: f64, run: &Run) -> f64 {
+fn per_second(count: f64, run: &Run) -> f64 {
     count * SECOND as f64 / run.lasted as f64
 }
 

@@ -1,4 +1,4 @@
-//! The model against what was published, against another simulator, and against itself.
+//! The model against published figures, against another simulator, and for invariants.
 #![allow(
     clippy::cast_possible_truncation,
     reason = "packets and nanoseconds of a test are few"

@@ -1,4 +1,4 @@
-//! How long transmissions last: the frames of 802.11 in nanoseconds, for three profiles.
+//! Durations of 802.11 frames in nanoseconds, for three profiles.
 //!
 //! Sources: IEEE Std 802.11-2020 (17.4.3 control frames, 9.3.1 their sizes) and 802.11ax-2021
 //! (27.3.11 preamble, 27.5 rates); the profile `paper` has the constants with which the benchmark of
@@ -6,10 +6,10 @@
 
 use super::{Impossible, MICROSECOND, Nanos};
 
-/// Whose constants.
+/// Sets of constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Profile {
-    /// Those of the simulator of the Unity Render Streaming study: longer than the standard's.
+    /// Constants of the Unity Render Streaming study's simulator: longer than the standard's.
     Paper,
     /// 802.11ax (Wi-Fi 6), single-user PPDUs.
     HeSu,
@@ -18,7 +18,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// All of them.
+    /// All profiles.
     pub const ALL: [Profile; 3] = [Profile::Paper, Profile::HeSu, Profile::EhtSu];
 
     /// Its name.
@@ -32,10 +32,10 @@ impl Profile {
     }
 }
 
-/// What the radios can do, and are set to.
+/// Parameters of the radios.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Radio {
-    /// Whose constants.
+    /// The constants.
     pub profile: Profile,
     /// Modulation and coding, 0 to 11, or 13 in 802.11be.
     pub mcs: u8,
@@ -48,7 +48,7 @@ pub struct Radio {
 }
 
 impl Default for Radio {
-    /// What the study used.
+    /// The study's parameters.
     fn default() -> Radio {
         Radio {
             profile: Profile::Paper,
@@ -60,7 +60,7 @@ impl Default for Radio {
     }
 }
 
-/// Bits in a symbol of one subcarrier, and the share of them that is data, by MCS.
+/// Bits per symbol of one subcarrier, and code rate, by MCS.
 const MODULATIONS: [(u64, u64, u64); 14] = [
     (1, 1, 2),
     (2, 1, 2),
@@ -84,12 +84,12 @@ const WIDTHS: [(u16, u64); 5] = [(20, 234), (40, 468), (80, 980), (160, 1960), (
 /// A symbol without its guard interval.
 const SYMBOL: Nanos = 12_800;
 
-/// How long everything takes on one channel.
+/// Durations on one channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timing {
-    /// Between the frames of one exchange.
+    /// Short interframe space.
     pub sifs: Nanos,
-    /// The unit of backoff.
+    /// Slot time.
     pub slot: Nanos,
     /// Request to send.
     pub rts: Nanos,
@@ -97,33 +97,33 @@ pub struct Timing {
     pub cts: Nanos,
     /// Block acknowledgement.
     pub block_ack: Nanos,
-    /// Acknowledgement of a frame that is alone in its PPDU; `None`: a block acknowledgement too.
+    /// Acknowledgement of a single frame in a PPDU; `None`: a block acknowledgement, too.
     pub ack: Option<Nanos>,
-    /// Before the symbols with data.
+    /// Preamble.
     pub preamble: Nanos,
-    /// One symbol with its guard interval.
+    /// Symbol with its guard interval.
     pub symbol: Nanos,
-    /// Bits around all data of a PPDU: service field and tail.
+    /// Overhead bits of a PPDU: service field and tail.
     pub around_bits: u64,
-    /// Bits that each MPDU adds to its packet: delimiter, MAC header, checksum and the like.
+    /// Overhead bits of an MPDU: delimiter, MAC header, checksum and the like.
     pub mpdu_bits: u64,
-    /// An MPDU is filled up to a multiple of so many bits.
+    /// MPDUs are padded to a multiple of these bits.
     pub pad_bits: u64,
-    /// Data bits in a symbol, by MCS; what there is of it is allowed.
+    /// Data bits per symbol, for each supported MCS.
     pub bits_per_symbol: Vec<u64>,
-    /// No PPDU lasts longer.
+    /// Maximum duration of a PPDU.
     pub longest_ppdu: Nanos,
-    /// Data subcarriers and spatial streams, for channels that are shared (OFDMA).
+    /// Data subcarriers and spatial streams, for OFDMA.
     pub subcarriers: u64,
     /// See `subcarriers`.
     pub streams: u64,
 }
 
 impl Radio {
-    /// How long things take with these radios.
+    /// Durations for these radios.
     ///
     /// # Errors
-    /// If no such radio exists; says what does.
+    /// No such radio exists; the error names the valid values.
     pub fn timing(&self) -> Result<Timing, Impossible> {
         let subcarriers = self.check()?;
         let streams = u64::from(self.streams);
@@ -160,7 +160,7 @@ impl Radio {
                 // At 24 Mb/s.
                 rts: control(160, 96, 6),
                 cts: control(112, 96, 6),
-                // Its bitmap has one bit for each frame that may be under way: 256, or 1024.
+                // Its bitmap has one bit per frame of the window: 256, or 1024.
                 block_ack: control(if extended { 1216 } else { 448 }, 96, 6),
                 ack: Some(control(112, 96, 6)),
                 preamble: self.preamble(extended),
@@ -177,7 +177,7 @@ impl Radio {
         })
     }
 
-    /// What can be sent at once: one bit of a block acknowledgement each.
+    /// The block acknowledgement window.
     #[must_use]
     pub fn window(&self) -> u32 {
         match self.profile {
@@ -186,7 +186,7 @@ impl Radio {
         }
     }
 
-    /// Whether such a radio exists; its data subcarriers.
+    /// Checks whether such a radio exists; returns its data subcarriers.
     fn check(&self) -> Result<u64, Impossible> {
         let impossible = |what: String| Err(Impossible(what));
         let extended = self.profile == Profile::EhtSu;
@@ -200,17 +200,17 @@ impl Radio {
             };
             let mcs = self.mcs;
             return impossible(format!(
-                "there is no MCS {mcs} in {standard}: mcs is 0 to {highest}{hint}"
+                "no MCS {mcs} in {standard}: mcs is 0 to {highest}{hint}"
             ));
         }
         if !(1..=8).contains(&self.streams) {
             let streams = self.streams;
-            return impossible(format!("streams={streams}: there are 1 to 8"));
+            return impossible(format!("streams={streams}: must be 1 to 8"));
         }
         if ![800, 1600, 3200].contains(&self.guard) {
             let guard = self.guard;
             return impossible(format!(
-                "a guard interval of {guard} ns: there are 800, 1600 and 3200"
+                "guard interval of {guard} ns: must be 800, 1600 or 3200"
             ));
         }
         match WIDTHS.iter().find(|(width, _)| *width == self.width) {
@@ -221,14 +221,14 @@ impl Radio {
             ),
             Some((_, subcarriers)) => Ok(*subcarriers),
             None => impossible(format!(
-                "width={}: a channel has 20, 40, 80 or 160 MHz, or 320 with profile=eht-su",
+                "width={}: must be 20, 40, 80 or 160 MHz, or 320 with profile=eht-su",
                 self.width
             )),
         }
     }
 
-    /// The preamble of a single-user PPDU: the old one (20 µs) and a repetition (4), what is in it
-    /// (8; 802.11be: 12), and the training fields.
+    /// The preamble of a single-user PPDU: legacy preamble (20 µs) and its repetition (4), signal
+    /// fields (8; 802.11be: 12), and the training fields.
     fn preamble(&self, extended: bool) -> Nanos {
         let training = match self.streams {
             0..=2 => Nanos::from(self.streams),
@@ -236,7 +236,7 @@ impl Radio {
             5..=6 => 6,
             _ => 8,
         };
-        // Twice compressed, with the guard interval; uncompressed where that is the long one.
+        // 2x HE-LTF with the guard interval; 4x with the long one.
         let field = match self.guard {
             3200 => SYMBOL + 3200,
             guard => SYMBOL / 2 + Nanos::from(guard),
@@ -247,14 +247,14 @@ impl Radio {
 }
 
 impl Timing {
-    /// A PPDU with so many bits of packets and MPDUs around them, at this MCS.
+    /// Duration of a PPDU with `bits` bits of MPDUs, at this MCS.
     #[must_use]
     pub fn ppdu(&self, bits: u64, mcs: u8) -> Nanos {
         let symbols = (self.around_bits + bits).div_ceil(self.bits_per_symbol[usize::from(mcs)]);
         self.preamble + symbols * self.symbol
     }
 
-    /// The bits of a packet with what its MPDU adds.
+    /// The bits of an MPDU with a packet of `bytes` bytes.
     #[must_use]
     pub fn mpdu(&self, bytes: u32) -> u64 {
         let bits = self.mpdu_bits + 8 * u64::from(bytes);
@@ -264,13 +264,13 @@ impl Timing {
         }
     }
 
-    /// RTS, CTS and the pauses behind each.
+    /// Duration of RTS and CTS with a SIFS after each.
     #[must_use]
     pub fn reservation(&self) -> Nanos {
         self.rts + self.sifs + self.cts + self.sifs
     }
 
-    /// The acknowledgement of so many MPDUs.
+    /// Duration of the acknowledgement of `mpdus` MPDUs.
     #[must_use]
     pub fn acknowledgement(&self, mpdus: usize) -> Nanos {
         match self.ack {
@@ -279,8 +279,8 @@ impl Timing {
         }
     }
 
-    /// From the beginning of the pause before a packet alone until it is acknowledged, without
-    /// backoff: the least that it can take.
+    /// Minimum duration of a single packet: from the start of AIFS to the end of its
+    /// acknowledgement, without backoff.
     #[must_use]
     pub fn single_packet(&self, bytes: u32, mcs: u8, aifsn: u8) -> Nanos {
         let aifs = self.aifs(aifsn);
@@ -288,19 +288,19 @@ impl Timing {
         aifs + self.reservation() + data + self.sifs + self.acknowledgement(1)
     }
 
-    /// The pause before backoff counts down.
+    /// Duration of AIFS.
     #[must_use]
     pub fn aifs(&self, aifsn: u8) -> Nanos {
         self.sifs + Nanos::from(aifsn) * self.slot
     }
 }
 
-/// A control frame of so many bits in the format before 802.11n, whose symbols carry so many.
+/// Duration of a control frame of `bits` bits in the legacy format, with `per_symbol` bits per symbol.
 pub(super) fn control(bits: u64, per_symbol: u64, tail: u64) -> Nanos {
     (20 + 4 * (16 + bits + tail).div_ceil(per_symbol)) * MICROSECOND
 }
 
-/// Data bits in a symbol of a part of a channel, at this MCS.
+/// Data bits per symbol of a resource unit, at this MCS.
 pub(super) fn part_rate(subcarriers: u64, streams: u64, mcs: u8) -> u64 {
     let (bits, num, den) = MODULATIONS[usize::from(mcs)];
     subcarriers * bits * streams * num / den
@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_benchmark_of_the_study_comes_out_exactly() {
+    fn the_studys_benchmark_is_reproduced_exactly() {
         let timing = Radio::default().timing().unwrap();
         assert_eq!(timing.bits_per_symbol[11], 16_333);
         let frames = [timing.rts, timing.cts, timing.block_ack];
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn standard_frames_take_what_the_standard_says() {
+    fn standard_frames_have_standard_durations() {
         let radio = Radio {
             profile: Profile::HeSu,
             guard: 800,
@@ -354,12 +354,12 @@ mod tests {
         assert_eq!(frames, [28_000, 28_000, 40_000]);
         assert_eq!(timing.preamble, 36_000 + 2 * 7_200);
         assert_eq!(timing.symbol, 13_600);
-        // Filled up to four bytes: 58 of overhead and 101 make 160.
+        // Padded to four bytes: 58 of overhead and 101 make 160.
         assert_eq!(timing.mpdu(101), 8 * 160);
     }
 
     #[test]
-    fn what_does_not_exist_is_named() {
+    fn impossible_radios_are_named() {
         let refused = |change: &dyn Fn(&mut Radio)| {
             let mut radio = Radio {
                 profile: Profile::HeSu,

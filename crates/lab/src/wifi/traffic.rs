@@ -1,43 +1,42 @@
-//! Packets as programs send them: video that is sent in batches, controllers, and other people's
-//! traffic.
+//! Traffic generators: video in batches, controllers, and background traffic.
 
 use std::collections::VecDeque;
 
 use super::network::Offer;
-use super::setup::{Category, Way};
+use super::setup::{Category, Direction};
 use super::{Impossible, MICROSECOND, MILLISECOND, Nanos, SECOND, nanos};
 use crate::random::Random;
 
 /// A video stream, as the study of Unity Render Streaming describes it (section 8.2).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Video {
-    /// Frames a second.
+    /// Frames per second.
     pub fps: f64,
-    /// Bits a second; frames are all of one size.
+    /// Bits per second; all frames have equal size.
     pub bitrate: u64,
     /// Bytes of a packet.
     pub packet: u32,
-    /// From the beginning of a batch to that of the next.
+    /// Interval from the start of a batch to that of the next.
     pub interval: Nanos,
-    /// Between two packets of a batch, at the server.
+    /// Gap between two packets of a batch, at the server.
     pub gap: Nanos,
-    /// In how many batches a frame is sent.
+    /// Number of batches per frame.
     pub batches: Batches,
-    /// How urgent it is.
+    /// Access category.
     pub category: Category,
 }
 
-/// In how many batches a frame is sent.
+/// Number of batches per frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Batches {
-    /// From 1 to this, uniformly; 0: to as many as fit between two frames.
+    /// Uniform from 1 to this; 0: up to the number that fits between two frames.
     UpTo(u32),
-    /// Always so many.
+    /// Constant.
     Exactly(u32),
 }
 
 impl Default for Video {
-    /// 60 frames a second at 50 Mb/s, in up to three batches 5.56 ms apart.
+    /// 60 frames per second at 50 Mb/s, in up to three batches 5.56 ms apart.
     fn default() -> Video {
         Video {
             fps: 60.0,
@@ -51,14 +50,14 @@ impl Default for Video {
     }
 }
 
-/// Packets of one size in equal distances: a controller.
+/// Periodic packets of one size: a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Periodic {
-    /// From one to the next.
+    /// Period.
     pub period: Nanos,
     /// Bytes of a packet.
     pub bytes: u32,
-    /// How urgent they are.
+    /// Access category.
     pub category: Category,
 }
 
@@ -72,40 +71,40 @@ impl Default for Periodic {
     }
 }
 
-/// Packets at random times (a Poisson process): other people's traffic.
+/// Background traffic: a Poisson process of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Other {
-    /// Bits a second.
+pub struct Background {
+    /// Bits per second.
     pub bitrate: u64,
     /// Bytes of a packet.
     pub bytes: u32,
-    /// Which way.
-    pub way: Way,
-    /// How urgent it is.
+    /// Direction.
+    pub direction: Direction,
+    /// Access category.
     pub category: Category,
 }
 
-/// A packet that leaves its sender.
+/// A packet at its sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Departure {
-    /// When.
+    /// Send time.
     pub at: Nanos,
-    /// What; its number counts all packets of the streams.
+    /// The packet; its number counts all packets of the streams.
     pub offer: Offer,
-    /// Of which video frame.
+    /// Its video frame, if any.
     pub frame: Option<Frame>,
 }
 
-/// A packet's place in a frame.
+/// The frame of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame {
-    /// Frames of a station count from 0.
+    /// Number of the frame at its station, from 0.
     pub number: u32,
-    /// Packets of that frame.
+    /// Number of packets of the frame.
     pub packets: u32,
 }
 
-/// Packets of several senders in the order of time, without end.
+/// An endless sequence of packets of several senders in time order.
 #[derive(Debug, Clone, Default)]
 pub struct Streams {
     sources: Vec<(Source, Departure)>,
@@ -123,43 +122,45 @@ struct Source {
 enum Kind {
     Video {
         video: Video,
-        /// Where in time frames begin, and how far it is from one to the next; not rounded, so that
-        /// 60 a second stay 60.
+        /// Phase and period of frames; not rounded, so that 60 per second are exact.
         origin: f64,
         next_frame: u32,
-        /// Nothing is sent before this.
+        /// Earliest start of the next batch.
         free: Nanos,
-        /// What is left of a frame.
+        /// Remaining packets of a frame.
         packets: VecDeque<(Nanos, Frame)>,
     },
     Periodic {
         periodic: Periodic,
         next: Nanos,
     },
-    Other {
-        other: Other,
+    Background {
+        background: Background,
         last: Nanos,
     },
 }
 
 impl Video {
-    /// Whether there can be such a stream.
+    /// Checks whether such a stream is possible.
     ///
     /// # Errors
-    /// Says what cannot be.
+    /// The impossible parameters.
     pub fn check(&self) -> Result<(), Impossible> {
         let impossible = |what: String| Err(Impossible(what));
         if !(self.fps > 0.0 && self.fps <= 10_000.0) {
-            return impossible(format!("fps={}: more than 0, at most 10000", self.fps));
+            return impossible(format!(
+                "fps={}: must be more than 0, at most 10000",
+                self.fps
+            ));
         }
         if self.packet == 0 {
-            return impossible("packet=0: a packet has at least 1 byte".into());
+            return impossible("packet=0: must be at least 1 byte".into());
         }
         if self.interval == 0 {
-            return impossible("tau=0: batches are apart; 1us is nearly nothing".into());
+            return impossible("tau=0: must be more than 0, such as 1us".into());
         }
         if self.batches == Batches::Exactly(0) {
-            return impossible("batches=0: a frame is sent in at least 1".into());
+            return impossible("batches=0: must be at least 1".into());
         }
         let packets = self.packets();
         if packets > MOST_PACKETS {
@@ -182,17 +183,18 @@ impl Video {
     }
 }
 
-/// Packets of a frame at most: about 1 GB.
+/// Maximum number of packets per frame: about 1 GB.
 const MOST_PACKETS: u64 = 1 << 20;
 
-impl Other {
-    /// Whether there can be such traffic.
+impl Background {
+    /// Checks whether such traffic is possible.
     ///
     /// # Errors
-    /// Says what cannot be.
+    /// The impossible parameters.
     pub fn check(&self) -> Result<(), Impossible> {
         if self.bitrate == 0 || self.bytes == 0 {
-            let what = "other traffic has at least 1 bit/s, its packets 1 byte";
+            let what =
+                "background traffic must have at least 1 bit/s, and packets of at least 1 byte";
             return Err(Impossible(what.into()));
         }
         Ok(())
@@ -200,7 +202,7 @@ impl Other {
 }
 
 impl Streams {
-    /// Adds a video stream to a station; its first frame comes within a frame's time.
+    /// Adds a video stream to a station; its first frame starts within a frame period.
     pub fn video(&mut self, video: Video, station: usize, seed: u64) {
         let mut random = Random::new(seed, 6 << 32 | station as u64);
         let origin = random.unit() * SECOND as f64 / video.fps;
@@ -214,21 +216,28 @@ impl Streams {
         self.add(kind, station, random);
     }
 
-    /// Adds a station's controller; its first packet comes within a period.
+    /// Adds a station's controller; its first packet is sent within a period.
     pub fn periodic(&mut self, periodic: Periodic, station: usize, seed: u64) {
         let mut random = Random::new(seed, 7 << 32 | station as u64);
         let next = nanos(random.unit() * periodic.period as f64);
         self.add(Kind::Periodic { periodic, next }, station, random);
     }
 
-    /// Adds traffic of others, from or to a station.
-    pub fn other(&mut self, other: Other, station: usize, seed: u64) {
-        let way = u64::from(other.way == Way::Up);
-        let random = Random::new(seed, (8 + way) << 32 | station as u64);
-        self.add(Kind::Other { other, last: 0 }, station, random);
+    /// Adds background traffic from or to a station.
+    pub fn background(&mut self, background: Background, station: usize, seed: u64) {
+        let direction = u64::from(background.direction == Direction::Up);
+        let random = Random::new(seed, (8 + direction) << 32 | station as u64);
+        self.add(
+            Kind::Background {
+                background,
+                last: 0,
+            },
+            station,
+            random,
+        );
     }
 
-    /// When the next packet comes.
+    /// Time of the next packet.
     #[must_use]
     pub fn next_at(&self) -> Option<Nanos> {
         self.sources.iter().map(|(_, next)| next.at).min()
@@ -248,9 +257,9 @@ impl Streams {
 impl Iterator for Streams {
     type Item = Departure;
 
-    /// The next packet; `None` if nobody sends.
+    /// The next packet; `None` without senders.
     fn next(&mut self) -> Option<Departure> {
-        // Of several at one time, that of the first.
+        // Of simultaneous packets, the first sender's.
         let (source, next) = self.sources.iter_mut().min_by_key(|(_, next)| next.at)?;
         let mut departure = *next;
         *next = source.next();
@@ -263,8 +272,8 @@ impl Iterator for Streams {
 impl Source {
     fn next(&mut self) -> Departure {
         let station = self.station;
-        let offer = |way, category, bytes| Offer {
-            way,
+        let offer = |direction, category, bytes| Offer {
+            direction,
             station,
             category,
             id: 0,
@@ -279,7 +288,7 @@ impl Source {
                 packets,
             } => loop {
                 if let Some((at, frame)) = packets.pop_front() {
-                    let offer = offer(Way::Down, video.category, video.packet);
+                    let offer = offer(Direction::Down, video.category, video.packet);
                     break Departure {
                         at,
                         offer,
@@ -295,16 +304,16 @@ impl Source {
                 *next += periodic.period.max(1);
                 Departure {
                     at,
-                    offer: offer(Way::Up, periodic.category, periodic.bytes),
+                    offer: offer(Direction::Up, periodic.category, periodic.bytes),
                     frame: None,
                 }
             }
-            Kind::Other { other, last } => {
-                let bits = u64::from(other.bytes) * 8 * SECOND;
-                *last += self.random.exponential(bits / other.bitrate.max(1));
+            Kind::Background { background, last } => {
+                let bits = u64::from(background.bytes) * 8 * SECOND;
+                *last += self.random.exponential(bits / background.bitrate.max(1));
                 Departure {
                     at: *last,
-                    offer: offer(other.way, other.category, other.bytes),
+                    offer: offer(background.direction, background.category, background.bytes),
                     frame: None,
                 }
             }
@@ -313,7 +322,7 @@ impl Source {
 }
 
 impl Video {
-    /// The packets of a frame with their times; until when they take the sender.
+    /// The packets of a frame with their times; returns when the sender is free again.
     fn batch(
         &self,
         begins: f64,
@@ -341,7 +350,7 @@ impl Video {
         let begins = nanos(begins);
         for packet in 0..packets {
             let (batch, place) = (packet / in_batch, packet % in_batch);
-            // A batch waits for the end of the one before it.
+            // A batch waits for the end of the previous one.
             let due = begins + batch * self.interval + place * self.gap;
             let at = due.max(free);
             free = at + self.gap;
@@ -351,7 +360,7 @@ impl Video {
     }
 }
 
-/// Milliseconds, as people write them in the study.
+/// Converts the study's milliseconds.
 #[must_use]
 pub fn interval(milliseconds: f64) -> Nanos {
     nanos(milliseconds * MILLISECOND as f64)
@@ -374,7 +383,7 @@ mod tests {
         let all = departures(Video::default(), 20);
         let frames = all.last().unwrap().frame.unwrap().number + 1;
         assert!((1199..=1201).contains(&frames), "{frames}");
-        // 84 packets of 1243 bytes: 104 167 bytes and a bit.
+        // 84 packets of 1243 bytes: slightly more than 104 167 bytes.
         let first = &all[..84];
         assert!(first.iter().all(|d| d.frame == first[0].frame));
         assert_eq!(first[0].frame.unwrap().packets, 84);
@@ -394,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_that_come_close_wait_for_each_other() {
+    fn close_batches_wait_for_each_other() {
         let close = Video {
             interval: 10 * MICROSECOND,
             batches: Batches::Exactly(3),
@@ -409,15 +418,15 @@ mod tests {
     #[test]
     fn streams_are_merged_in_the_order_of_time_and_numbered() {
         let mut streams = Streams::default();
-        let other = Other {
+        let background = Background {
             bitrate: 20_000_000,
             bytes: 1500,
-            way: Way::Up,
+            direction: Direction::Up,
             category: Category::BestEffort,
         };
         streams.video(Video::default(), 0, 1);
         streams.periodic(Periodic::default(), 0, 1);
-        streams.other(other, 1, 1);
+        streams.background(background, 1, 1);
         let all: Vec<Departure> = streams.take_while(|d| d.at < 5 * SECOND).collect();
         assert!(all.is_sorted_by_key(|d| d.at));
         assert!((0..).zip(&all).all(|(n, d)| d.offer.id == n));
@@ -426,12 +435,12 @@ mod tests {
             all.iter().filter(of).count()
         };
         assert_eq!(count(0, 175), 1202);
-        let other = count(1, 1500) as f64 * 1500.0 * 8.0 / 5.0;
-        assert!((19e6..21e6).contains(&other), "{other}");
+        let rate = count(1, 1500) as f64 * 1500.0 * 8.0 / 5.0;
+        assert!((19e6..21e6).contains(&rate), "{rate}");
     }
 
     #[test]
-    fn what_cannot_be_is_named() {
+    fn impossible_traffic_is_named() {
         let refused = |change: &dyn Fn(&mut Video)| {
             let mut video = Video::default();
             change(&mut video);

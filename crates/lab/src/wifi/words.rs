@@ -1,5 +1,5 @@
-//! A scenario in words, such as `profile=he-su mcs=9 stations=4 per=1% background=20M`: what is not
-//! named is as in the study of Unity Render Streaming.
+//! The text form of a scenario, such as `profile=he-su mcs=9 stations=4 per=1% background=20M`;
+//! defaults are those of the Unity Render Streaming study.
 
 use std::fmt::Write as _;
 use std::str::FromStr;
@@ -8,19 +8,19 @@ use std::time::Duration;
 use super::air::{Air, Bursts, Signal};
 use super::rate::RateRule;
 use super::scenario::Scenario;
-use super::setup::{Category, Delivery, Edca, Moment, Setup, Station, Way};
+use super::setup::{Category, Delivery, DeliveryTime, Direction, Edca, Setup, Station};
 use super::timing::Profile;
-use super::traffic::{Batches, Other, Periodic};
+use super::traffic::{Background, Batches, Periodic};
 use super::{Impossible, MILLISECOND, Nanos};
 use crate::script;
 
-/// A scenario while its words are read: stations follow when all are known.
+/// A scenario during parsing: stations are added at the end.
 struct Draft {
     scenario: Scenario,
     viewers: usize,
-    others: Vec<Other>,
+    background: Vec<Background>,
     air: Air,
-    /// The signal of the last viewer, if it is another.
+    /// The SNR of the last viewer, if different.
     far: Option<f64>,
     rate: RateRule,
 }
@@ -33,22 +33,22 @@ struct Word {
     set: fn(&mut Draft, &str) -> Result<(), String>,
 }
 
-/// Reads a scenario; words are separated by spaces or new lines.
+/// Parses a scenario; words are separated by spaces or new lines.
 ///
 /// # Errors
-/// Which word is wrong, and what there is; or why no such scenario can be.
+/// The invalid word, with the valid ones; or why the scenario is impossible.
 pub fn parse(text: &str) -> Result<Scenario, Impossible> {
     let mut draft = Draft {
         scenario: Scenario::paper(),
         viewers: 1,
-        others: Vec::new(),
+        background: Vec::new(),
         air: Air::losing(0.1),
         far: None,
         rate: RateRule::Fixed,
     };
     let wrong = |word: &str, why: String| Impossible(format!("{word}: {why}"));
     let words: Vec<&str> = text.split_whitespace().collect();
-    // The profile chooses what others change.
+    // The profile first: it sets defaults that other words change.
     let (first, rest): (Vec<&str>, Vec<&str>) =
         words.iter().partition(|word| word.starts_with("profile="));
     for word in first.into_iter().chain(rest) {
@@ -59,7 +59,7 @@ pub fn parse(text: &str) -> Result<Scenario, Impossible> {
         let known = WORDS.iter().find(|known| known.name == name);
         let known = known.ok_or_else(|| {
             let names: Vec<&str> = WORDS.iter().map(|known| known.name).collect();
-            let why = format!("there is no {name}; there are {}", names.join(", "));
+            let why = format!("unknown word {name}; valid are {}", names.join(", "));
             wrong(word, why)
         })?;
         (known.set)(&mut draft, value).map_err(|why| wrong(word, why))?;
@@ -69,7 +69,7 @@ pub fn parse(text: &str) -> Result<Scenario, Impossible> {
     Ok(scenario)
 }
 
-/// All words with what they mean, one a line.
+/// All words with their meaning, one per line.
 #[must_use]
 pub fn help() -> String {
     let mut text = String::new();
@@ -88,7 +88,7 @@ impl Draft {
         let Draft {
             mut scenario,
             viewers,
-            others,
+            background,
             air,
             far,
             rate,
@@ -99,16 +99,16 @@ impl Draft {
             let near = last.air.signal.unwrap_or(STEADY);
             last.air.signal = Some(Signal { mean, ..near });
         }
-        // Those of others are as near as the first.
+        // Background stations have the SNR of the first.
         let other = scenario.setup.stations.first().cloned();
-        let stations = others.iter().filter_map(|_| other.clone());
+        let stations = background.iter().filter_map(|_| other.clone());
         scenario.setup.stations.extend(stations);
-        scenario.others = others;
+        scenario.background = background;
         scenario
     }
 }
 
-/// A signal whose strength alone was named.
+/// A signal with a constant SNR.
 const STEADY: Signal = Signal {
     mean: 40.0,
     deviation: 0.0,
@@ -119,17 +119,17 @@ const WORDS: [Word; 32] = [
     Word {
         name: "profile",
         value: "paper|he-su|eht-su",
-        help: "whose durations [paper]; with the others, the standard's rules too",
+        help: "durations [paper]; he-su and eht-su also set the standard's rules",
         set: |draft, value| {
             let profile = Profile::ALL.into_iter().find(|p| p.name() == value);
-            let profile = profile.ok_or("there are paper, he-su and eht-su")?;
+            let profile = profile.ok_or("expected paper, he-su or eht-su")?;
             let setup = &mut draft.scenario.setup;
             setup.radio.profile = profile;
             if profile != Profile::Paper {
                 setup.radio.guard = 800;
                 setup.edca = Edca::standard();
                 setup.delivery = Delivery::InOrder;
-                setup.moment = Moment::OwnEnd;
+                setup.moment = DeliveryTime::OwnEnd;
                 setup.backs_off_when_all_lost = true;
                 setup.max_ampdu = setup.radio.window();
             }
@@ -167,59 +167,62 @@ const WORDS: [Word; 32] = [
     Word {
         name: "stations",
         value: "N",
-        help: "stations that get video [1]",
+        help: "stations that receive video [1]",
         set: |draft, value| number(value).map(|viewers| draft.viewers = viewers),
     },
     Word {
         name: "background",
         value: "RATE[,WAY[,BYTES]]",
-        help: "one more station with other traffic, up or down [up,1500]; again: two",
-        set: |draft, value| other(value).map(|other| draft.others.extend(other)),
+        help: "adds a station with background traffic, up or down [up,1500]",
+        set: |draft, value| background(value).map(|stream| draft.background.extend(stream)),
     },
     Word {
         name: "background-category",
         value: "CATEGORY",
-        help: "of the background before it [best-effort]",
+        help: "category of the preceding background [best-effort]",
         set: |draft, value| {
             let category = category(value)?;
-            draft.others.iter_mut().for_each(|o| o.category = category);
+            draft
+                .background
+                .iter_mut()
+                .for_each(|o| o.category = category);
             Ok(())
         },
     },
     Word {
         name: "per",
         value: "SHARE",
-        help: "MPDUs lost, each on its own [10%]",
+        help: "independent MPDU loss [10%]",
         set: |draft, value| script::share(value).map(|per| draft.air.per = per),
     },
     Word {
         name: "bursts",
         value: "GOOD,BAD[,LOSS]",
-        help: "Gilbert-Elliott: mean lengths of both states, loss in the bad [100%]",
+        help: "Gilbert-Elliott: mean durations of both states, loss in bad [100%]",
         set: |draft, value| bursts(value).map(|bursts| draft.air.bursts = bursts),
     },
     Word {
         name: "signal",
         value: "DB[,DEVIATION[,TIME]]",
-        help: "signal to noise, deviation [0], coherence [50ms]; then loss is by rate",
+        help: "SNR, deviation [0], coherence time [50ms]; loss then depends on rate",
         set: |draft, value| signal(value).map(|signal| draft.air.signal = signal),
     },
     Word {
         name: "far",
         value: "DB",
-        help: "the last of the stations has this signal",
+        help: "SNR of the last station",
         set: |draft, value| number(value).map(|mean| draft.far = Some(mean)),
     },
     Word {
         name: "rate",
         value: "fixed|ideal|learned",
-        help: "how the MCS is chosen, up to mcs [fixed]; learned: as Minstrel does",
+        help: "rate control, up to mcs [fixed]; learned: like Minstrel",
         set: |draft, value| {
             draft.rate = match value {
                 "fixed" => RateRule::Fixed,
                 "ideal" => RateRule::Ideal,
                 "learned" => RateRule::Learned,
-                _ => return Err("there are fixed, ideal and learned".into()),
+                _ => return Err("expected fixed, ideal or learned".into()),
             };
             Ok(())
         },
@@ -227,7 +230,7 @@ const WORDS: [Word; 32] = [
     Word {
         name: "category",
         value: "CATEGORY",
-        help: "voice, video, best-effort or background: video and controllers [b.-e.]",
+        help: "of video and controllers: voice, video, best-effort, background [b.-e.]",
         set: |draft, value| {
             let category = category(value)?;
             draft.scenario = draft.scenario.clone().all_in(category);
@@ -237,12 +240,12 @@ const WORDS: [Word; 32] = [
     Word {
         name: "edca",
         value: "uniform|standard",
-        help: "all categories alike as in the study, or those of the standard",
+        help: "all categories equal as in the study, or the standard's",
         set: |draft, value| {
             draft.scenario.setup.edca = match value {
                 "uniform" => Setup::paper().edca,
                 "standard" => Edca::standard(),
-                _ => return Err("there are uniform and standard".into()),
+                _ => return Err("expected uniform or standard".into()),
             };
             Ok(())
         },
@@ -250,7 +253,7 @@ const WORDS: [Word; 32] = [
     Word {
         name: "cw-min",
         value: "SLOTS",
-        help: "first contention window of all categories [31]",
+        help: "initial contention window of all categories [31]",
         set: |draft, value| {
             let slots = number(value)?;
             accesses(draft).for_each(|access| access.cw_min = slots);
@@ -260,7 +263,7 @@ const WORDS: [Word; 32] = [
     Word {
         name: "cw-max",
         value: "SLOTS",
-        help: "and the last [1023]",
+        help: "maximum contention window [1023]",
         set: |draft, value| {
             let slots = number(value)?;
             accesses(draft).for_each(|access| access.cw_max = slots);
@@ -270,7 +273,7 @@ const WORDS: [Word; 32] = [
     Word {
         name: "rts",
         value: "on|off|BYTES",
-        help: "RTS and CTS before all, none, or PPDUs with more bytes [on]",
+        help: "RTS/CTS before all, none, or PPDUs with more bytes [on]",
         set: |draft, value| {
             draft.scenario.setup.rts_above = match value {
                 "on" => Some(0),
@@ -283,36 +286,36 @@ const WORDS: [Word; 32] = [
     Word {
         name: "max-ampdu",
         value: "N",
-        help: "packets in a PPDU at most [256; eht-su: 1024]",
+        help: "maximum packets per PPDU [256; eht-su: 1024]",
         set: |draft, value| number(value).map(|n| draft.scenario.setup.max_ampdu = n),
     },
     Word {
         name: "retries",
         value: "N",
-        help: "how often a packet is sent again [7]",
+        help: "retry limit [7]",
         set: |draft, value| number(value).map(|n| draft.scenario.setup.retry_limit = n),
     },
     Word {
         name: "ap-buffer",
         value: "PACKETS",
-        help: "that wait at the access point at most [1000]",
+        help: "queue limit of the access point [1000]",
         set: |draft, value| number(value).map(|n| draft.scenario.setup.access_point_buffer = n),
     },
     Word {
         name: "station-buffer",
         value: "PACKETS",
-        help: "that wait at a station at most [150]",
+        help: "queue limit of a station [150]",
         set: |draft, value| number(value).map(|n| draft.scenario.setup.station_buffer = n),
     },
     Word {
         name: "delivery",
         value: "mpdu|in-order",
-        help: "a packet is there when it came through, or behind others [paper: mpdu]",
+        help: "packets are delivered on arrival, or in order [paper: mpdu]",
         set: |draft, value| {
             draft.scenario.setup.delivery = match value {
                 "mpdu" => Delivery::PerMpdu,
                 "in-order" => Delivery::InOrder,
-                _ => return Err("there are mpdu and in-order".into()),
+                _ => return Err("expected mpdu or in-order".into()),
             };
             Ok(())
         },
@@ -320,12 +323,12 @@ const WORDS: [Word; 32] = [
     Word {
         name: "moment",
         value: "acknowledged|own-end",
-        help: "from the acknowledgement on, or its own last bit [paper: acknowledged]",
+        help: "delivery at the acknowledgement or last bit [paper: acknowledged]",
         set: |draft, value| {
             draft.scenario.setup.moment = match value {
-                "acknowledged" => Moment::Acknowledged,
-                "own-end" => Moment::OwnEnd,
-                _ => return Err("there are acknowledged and own-end".into()),
+                "acknowledged" => DeliveryTime::Acknowledged,
+                "own-end" => DeliveryTime::OwnEnd,
+                _ => return Err("expected acknowledged or own-end".into()),
             };
             Ok(())
         },
@@ -338,7 +341,7 @@ const WORDS: [Word; 32] = [
             draft.scenario.setup.ofdma = match value {
                 "on" => true,
                 "off" => false,
-                _ => return Err("there are on and off".into()),
+                _ => return Err("expected on or off".into()),
             };
             Ok(())
         },
@@ -346,7 +349,7 @@ const WORDS: [Word; 32] = [
     Word {
         name: "fps",
         value: "N",
-        help: "frames a second [60]",
+        help: "frames per second [60]",
         set: |draft, value| number(value).map(|fps| draft.scenario.video.fps = fps),
     },
     Word {
@@ -358,19 +361,19 @@ const WORDS: [Word; 32] = [
     Word {
         name: "packet",
         value: "BYTES",
-        help: "of a video packet [1243]",
+        help: "size of a video packet [1243]",
         set: |draft, value| number(value).map(|bytes| draft.scenario.video.packet = bytes),
     },
     Word {
         name: "tau",
         value: "TIME",
-        help: "from one batch of a frame to the next [5.56ms]",
+        help: "interval of the batches of a frame [5.56ms]",
         set: |draft, value| time(value).map(|tau| draft.scenario.video.interval = tau),
     },
     Word {
         name: "batches",
         value: "fit|up-to-N|N",
-        help: "of a frame: as many as fit, or 1 to N, at random; N; 1: one burst [fit]",
+        help: "per frame: random up to the number that fits, or up to N; or N [fit]",
         set: |draft, value| {
             draft.scenario.video.batches = match value.strip_prefix("up-to-") {
                 Some(most) => Batches::UpTo(number(most)?),
@@ -383,13 +386,13 @@ const WORDS: [Word; 32] = [
     Word {
         name: "uplink",
         value: "TIME[,BYTES]|none",
-        help: "each viewer's controller sends so often [4.16ms,175]",
+        help: "period and packet size of each viewer's controller [4.16ms,175]",
         set: |draft, value| uplink(draft, value),
     },
     Word {
         name: "wire",
         value: "RATE|none",
-        help: "of the wire between server and access point [1G]",
+        help: "rate of the wired link between server and access point [1G]",
         set: |draft, value| {
             draft.scenario.wire = unless_none(value, script::rate)?.map(|rate| rate.0);
             Ok(())
@@ -408,7 +411,7 @@ fn unless_none<T>(
 
 fn number<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse()
-        .map_err(|_| format!("`{text}` is not a number that can be here"))
+        .map_err(|_| format!("`{text}` is not a valid number"))
 }
 
 fn time(text: &str) -> Result<Nanos, String> {
@@ -418,7 +421,7 @@ fn time(text: &str) -> Result<Nanos, String> {
 
 fn category(text: &str) -> Result<Category, String> {
     let known = Category::ALL.into_iter().find(|c| c.name() == text);
-    known.ok_or_else(|| "there are voice, video, best-effort and background".into())
+    known.ok_or_else(|| "expected voice, video, best-effort or background".into())
 }
 
 fn accesses(draft: &mut Draft) -> impl Iterator<Item = &mut super::setup::Access> {
@@ -426,23 +429,23 @@ fn accesses(draft: &mut Draft) -> impl Iterator<Item = &mut super::setup::Access
     edca.access_point.iter_mut().chain(&mut edca.station)
 }
 
-fn other(text: &str) -> Result<Option<Other>, String> {
+fn background(text: &str) -> Result<Option<Background>, String> {
     unless_none(text, |text| {
         let mut parts = text.split(',');
         let rate = script::rate(parts.next().unwrap_or_default())?;
-        let way = match parts.next() {
-            None | Some("up") => Way::Up,
-            Some("down") => Way::Down,
-            Some(_) => return Err("it goes up or down: 20M,down".into()),
+        let direction = match parts.next() {
+            None | Some("up") => Direction::Up,
+            Some("down") => Direction::Down,
+            Some(_) => return Err("the direction is up or down: 20M,down".into()),
         };
         let bytes = parts.next().map_or(Ok(1500), number)?;
         if parts.next().is_some() {
-            return Err("rate, way and bytes: 20M,up,1500".into());
+            return Err("expected rate, direction and bytes: 20M,up,1500".into());
         }
-        Ok(Other {
+        Ok(Background {
             bitrate: rate.0,
             bytes,
-            way,
+            direction,
             category: Category::BestEffort,
         })
     })
@@ -454,7 +457,7 @@ fn bursts(text: &str) -> Result<Option<Bursts>, String> {
         let (good, bad, loss) = match parts[..] {
             [good, bad] => (good, bad, "100%"),
             [good, bad, loss] => (good, bad, loss),
-            _ => return Err("two times and a share: 200ms,5ms,80%".into()),
+            _ => return Err("expected two times and a share: 200ms,5ms,80%".into()),
         };
         Ok(Bursts {
             good: time(good)?,
@@ -471,7 +474,7 @@ fn signal(text: &str) -> Result<Option<Signal>, String> {
         let deviation = parts.next().map_or(Ok(STEADY.deviation), number)?;
         let coherence = parts.next().map_or(Ok(STEADY.coherence), time)?;
         if parts.next().is_some() {
-            return Err("decibels, deviation and time: 30,4,50ms".into());
+            return Err("expected decibels, deviation and time: 30,4,50ms".into());
         }
         Ok(Signal {
             mean,
@@ -529,28 +532,28 @@ mod tests {
         assert_eq!(scenario.setup.delivery, Delivery::InOrder);
         assert_eq!(scenario.uplink.unwrap().category, Category::Video);
         assert_eq!(scenario.video.batches, Batches::Exactly(1));
-        let [other] = scenario.others[..] else {
-            panic!("{:?}", scenario.others)
+        let [stream] = scenario.background[..] else {
+            panic!("{:?}", scenario.background)
         };
         assert_eq!(
-            (other.way, other.bytes, other.bitrate),
-            (Way::Down, 1000, 20_000_000)
+            (stream.direction, stream.bytes, stream.bitrate),
+            (Direction::Down, 1000, 20_000_000)
         );
     }
 
     #[test]
-    fn what_cannot_be_is_one_clear_line() {
+    fn invalid_words_are_one_error_line() {
         for (text, says) in [
-            ("profile=he-su mcs=12", "there is no MCS 12 in 802.11ax"),
+            ("profile=he-su mcs=12", "no MCS 12 in 802.11ax"),
             ("stations=0", "stations is at least 1"),
-            ("stations=1000", "room for 128"),
+            ("stations=1000", "at most 128"),
             ("width=320", "802.11ax has no channel of 320 MHz"),
-            ("profile=n", "there are paper, he-su and eht-su"),
-            ("speed=9", "there is no speed; there are profile, mcs"),
+            ("profile=n", "expected paper, he-su or eht-su"),
+            ("speed=9", "unknown word speed; valid are profile, mcs"),
             ("mcs", "a word is NAME=VALUE"),
-            ("mcs=-1", "`-1` is not a number"),
+            ("mcs=-1", "`-1` is not a valid number"),
             ("per=101%", "at most 100%"),
-            ("bursts=0ms,5ms", "both states last longer than 0"),
+            ("bursts=0ms,5ms", "both states must last longer than 0"),
             ("signal=nan", "a number of decibels"),
             ("tau=0ms", "tau=0"),
             ("fps=0", "fps=0"),
@@ -560,9 +563,9 @@ mod tests {
             ("uplink=0ms", "longer than 0"),
             ("bitrate=900G fps=0.001", "packets"),
         ] {
-            let said = refused(text);
-            assert!(said.contains(says), "{text}: {said}");
-            assert!(!said.contains('\n'), "{said}");
+            let message = refused(text);
+            assert!(message.contains(says), "{text}: {message}");
+            assert!(!message.contains('\n'), "{message}");
         }
     }
 
@@ -570,7 +573,7 @@ mod tests {
     fn the_help_names_every_word() {
         let help = help();
         assert_eq!(help.lines().count(), WORDS.len());
-        // What is longer would be wrapped in the terminal of most.
+        // Longer lines would wrap in most terminals.
         let long = help.lines().find(|line| line.chars().count() > 104);
         assert_eq!(long, None);
     }

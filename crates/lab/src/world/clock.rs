@@ -1,25 +1,25 @@
-//! The clock of a client machine, seen from the clock of the world.
+//! The clock of a client machine, relative to the world's clock.
 
 use openuvr_proto::time::Instant;
 
-/// A clock that is off and runs too fast or too slow.
+/// A clock with offset and drift.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clock {
-    /// What it shows when the world's clock shows zero, in nanoseconds.
+    /// Offset at the world's time zero, in nanoseconds.
     pub offset: i64,
-    /// How much faster it runs, in millionths.
+    /// Drift, in ppm.
     pub ppm: i64,
 }
 
 impl Clock {
-    /// What it shows at `world`.
+    /// Its time at the world's time `world`.
     #[must_use]
     pub fn show(self, world: Instant) -> Instant {
         let drift = i128::from(world.0) * i128::from(self.ppm) / 1_000_000;
         Instant(world.0 + i64::try_from(drift).unwrap_or(0) + self.offset)
     }
 
-    /// The first moment at which it shows `mine`.
+    /// The first world time at which it shows `mine`.
     pub(super) fn world(self, mine: Instant) -> Instant {
         if mine.0 == i64::MIN {
             return mine;

@@ -9,33 +9,33 @@ use super::{tone, two_views};
 use crate::link::Impairment;
 use crate::schedule::ImpairmentSchedule;
 
-/// A device that connects, and the link to it.
+/// A connecting device, and its link.
 #[derive(Clone, Debug)]
 pub struct Device {
-    /// Which device: its key and address. One that connects again replaces its own session.
+    /// Determines its key and address. A device that reconnects replaces its own session.
     pub number: u8,
-    /// What it asks for.
+    /// Requested role.
     pub role: Role,
-    /// Whether it wants to take the player's role over.
+    /// Whether it requests to take over the player's role.
     pub take_over: bool,
-    /// What the link does to datagrams from the host, from the connection on.
+    /// Impairments of datagrams from the host, from the connection on.
     pub down: ImpairmentSchedule,
-    /// What it does to datagrams to the host.
+    /// Impairments of datagrams to the host.
     pub up: ImpairmentSchedule,
     /// Its clock.
     pub clock: Clock,
-    /// When its threads run.
+    /// Scheduling of its threads.
     pub wakeups: Wakeups,
-    /// Whether its kernel stamps what arrives.
+    /// Whether its kernel timestamps received datagrams.
     pub stamps: bool,
-    /// Whether it plays sound.
-    pub hears: bool,
+    /// Whether it plays audio.
+    pub with_audio: bool,
     /// Whether it shows two views.
-    pub sees_both: bool,
+    pub two_views: bool,
 }
 
 impl Device {
-    /// A device on a perfect link whose clock is off and drifts.
+    /// A device on a perfect link, with clock offset and drift.
     #[must_use]
     pub fn new(number: u8, role: Role) -> Device {
         Device {
@@ -46,8 +46,8 @@ impl Device {
             up: ImpairmentSchedule::default(),
             wakeups: Wakeups::default(),
             stamps: true,
-            hears: false,
-            sees_both: false,
+            with_audio: false,
+            two_views: false,
             clock: Clock {
                 offset: 7_000_000_000_000 * i64::from(number),
                 ppm: 40 - 30 * i64::from(number),
@@ -55,10 +55,10 @@ impl Device {
         }
     }
 
-    /// The streams that it asks for.
+    /// The requested streams.
     pub(super) fn streams(&self) -> Vec<StreamOffer> {
-        let sound = self.hears.then_some(tone::OFFER);
-        let views = self.sees_both.then(two_views);
+        let sound = self.with_audio.then_some(tone::OFFER);
+        let views = self.two_views.then(two_views);
         sound.into_iter().chain(views).collect()
     }
 
@@ -68,7 +68,7 @@ impl Device {
         self.over(link.into())
     }
 
-    /// The same course of impairments both ways; it begins with the connection.
+    /// The same schedule of impairments both ways, from the connection on.
     #[must_use]
     pub fn over(mut self, schedule: ImpairmentSchedule) -> Device {
         self.up = schedule.clone();

@@ -1,4 +1,4 @@
-//! The world's host: what its threads would do with the sessions and the rendition.
+//! The world's host: stand-ins for its threads.
 
 use openuvr_proto::control::streams::Grant;
 use openuvr_proto::host::HostEvent;
@@ -48,15 +48,15 @@ impl World {
                     }
                 }
                 HostEvent::OtherSubscribed { .. } => panic!("only sessions are in this world"),
-                HostEvent::PathChanged { .. } => panic!("nobody moves in this world"),
-                HostEvent::Clipboard(..) => panic!("nothing is copied in this world"),
-                HostEvent::WindowSize(..) => panic!("nobody has a window in this world"),
+                HostEvent::PathChanged { .. } => panic!("no client changes its path in this world"),
+                HostEvent::Clipboard(..) => panic!("no clipboard in this world"),
+                HostEvent::WindowSize(..) => panic!("no client window in this world"),
                 HostEvent::Ended(subscriber, ending) => {
                     let session = session_of(subscriber);
                     self.tones.retain(|tone| tone.session != session);
                     for view in &mut self.views {
                         view.rendition.unsubscribe(subscriber);
-                        // A frame that is being coded was meant for it, but does not go there.
+                        // It does not receive the frame that is being coded.
                         let coded = view.coding.as_ref().map(|c| c.frame);
                         if let Some(captured) = self.captured.get_mut(&(session.0, view.id)) {
                             captured.pop_if(|last| Some(*last) == coded);
@@ -102,7 +102,7 @@ impl World {
                     }
                     self.send_media();
                 }
-                HostEvent::AudioReport(..) => panic!("nobody plays what this world's clients hear"),
+                HostEvent::AudioReport(..) => panic!("no audio reports in this world"),
                 HostEvent::Record(record) => {
                     self.check_clock(&record);
                     let arrival = Feedback::Frame(Report::from(&*record));
@@ -121,7 +121,7 @@ impl World {
         self.views.iter_mut().find(|view| view.id == id)
     }
 
-    /// Plays what is due of the test tones.
+    /// Sends the due payloads of the test tones.
     pub(super) fn play_tones(&mut self) {
         for tone in &mut self.tones {
             let loss = self.host.link(self.now, tone.session.into());
@@ -138,7 +138,7 @@ impl World {
         }
     }
 
-    /// Hands to the links what the subscribers have sent.
+    /// Passes the subscribers' datagrams to the links.
     fn send_media(&mut self) {
         let subscribers = self
             .views
@@ -154,14 +154,14 @@ impl World {
         }
     }
 
-    /// What the host believes of the client's stamps is true within its bound.
+    /// Asserts that the host's mapping of the client's stamps is within its bound.
     fn check_clock(&self, record: &FrameRecord) {
         let Some(mapped) = record.client.first_received_here else {
             return;
         };
         let machine =
             (self.machines.iter()).find(|m| SubscriberId::from(m.session) == record.subscriber);
-        let this = |s: &&super::Shown| s.frame == record.frame && s.view == record.view;
+        let this = |s: &&super::DisplayedFrame| s.frame == record.frame && s.view == record.view;
         let shown = machine.and_then(|m| m.shown.iter().rfind(this));
         if let Some(shown) = shown {
             let error = (mapped.at.0 - shown.first_received.0).unsigned_abs();
@@ -172,7 +172,7 @@ impl World {
         }
     }
 
-    /// What the media threads would do now, one for each view.
+    /// Stands in for the media threads, one per view.
     pub(super) fn capture(&mut self) {
         for i in 0..self.views.len() {
             let view = &mut self.views[i];
@@ -188,7 +188,7 @@ impl World {
         }
     }
 
-    /// Looks at the picture of a view, which was captured just now if it is `fresh`.
+    /// Processes the picture of a view, which was just captured if it is `fresh`.
     fn frame(&mut self, i: usize, fresh: bool) {
         let view = &mut self.views[i];
         let sessions = view.sessions();
@@ -215,12 +215,12 @@ impl World {
             if repeats {
                 self.repeated.insert(frame);
             }
-            self.begin(i);
+            self.start_frame(i);
         }
         self.frames_end(i);
     }
 
-    fn begin(&mut self, i: usize) {
+    fn start_frame(&mut self, i: usize) {
         let view = &mut self.views[i];
         if let Some(input) = &self.applied {
             view.rendition.applied(input);
@@ -257,7 +257,7 @@ impl World {
         let size = content.map(|content| content.bytes(plan.qp, plan.is_key()));
         let coding = view.source.code(self.now, &plan, size);
         if let Some(frames) = coding.clean_after {
-            self.waves_sent.push((plan.frame, frames));
+            self.refreshes_sent.push((plan.frame, frames));
         }
         if plan.is_key() {
             self.key_frames_sent.push((plan.frame, self.now));
@@ -265,7 +265,7 @@ impl World {
         view.coding = Some(coding);
     }
 
-    /// Goes on with a frame: its next slice, or what had to wait; the frame, until all has left.
+    /// Continues a frame with its next slice, or with paced datagrams; returns the frame until everything is sent.
     fn code(&mut self, i: usize, mut coding: Coding) -> Option<Coding> {
         if let Some((place, bytes)) = coding.slice() {
             let slice = Slice {
@@ -289,7 +289,7 @@ impl World {
         None
     }
 
-    /// Tells the books how frames of a view ended.
+    /// Records the outcomes of a view's frames.
     fn frames_end(&mut self, i: usize) {
         while let Some(end) = self.views[i].rendition.poll_end() {
             self.host.record(self.now, &end);
@@ -297,7 +297,7 @@ impl World {
     }
 }
 
-/// All who come to this world have one.
+/// All subscribers of this world are sessions.
 fn session_of(subscriber: SubscriberId) -> SessionId {
     subscriber.session().expect("a session")
 }

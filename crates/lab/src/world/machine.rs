@@ -22,39 +22,39 @@ use openuvr_proto::wire::video::{PoseEcho, Views};
 
 use super::clock::Clock;
 use super::device::Device;
-use super::tone::{AUDIO, Heard};
+use super::tone::{AUDIO, ReceivedTone};
 use super::view::View;
 use super::wakeups::Wakeups;
 use crate::link::LinkModel;
 
-/// A frame that came to an end at a client; moments of the world's clock.
+/// A finished frame at a client; times of the world's clock.
 #[derive(Clone, Copy, Debug)]
-pub struct Shown {
+pub struct DisplayedFrame {
     /// The view.
     pub view: ViewId,
     /// Its frame.
     pub frame: FrameId,
-    /// What it was worth.
+    /// Its fidelity.
     pub fidelity: Fidelity,
-    /// When it was captured.
+    /// Capture time.
     pub captured: Instant,
-    /// When its first datagram arrived.
+    /// Arrival of its first datagram.
     pub first_received: Instant,
-    /// When it was shown.
+    /// Display time.
     pub at: Instant,
-    /// Whether it was a key frame.
+    /// Whether it is a key frame.
     pub key_frame: bool,
-    /// The pose that it was drawn with.
+    /// The pose with which it was drawn.
     pub pose: Option<PoseEcho>,
     /// The views of its picture.
     pub views: Option<Views>,
-    /// Motion-to-photon as the client computed it, and as it was.
+    /// Motion-to-photon latency: as computed by the client, and the true value.
     pub motion: Option<(Duration, Duration)>,
 }
 
 /// A client.
 pub struct Machine {
-    /// Its session's name.
+    /// Session identifier.
     pub session: SessionId,
     clock: Clock,
     wakeups: Wakeups,
@@ -67,13 +67,13 @@ pub struct Machine {
     pub(super) deaf: bool,
     out: Vec<u8>,
     sampled: Vec<Instant>,
-    /// Frames that were shown, in order.
-    pub shown: Vec<Shown>,
-    /// Frames that the receiver gave up, in order.
+    /// Displayed frames, in order.
+    pub shown: Vec<DisplayedFrame>,
+    /// Frames dropped by the receiver, in order.
     pub lost: Vec<(FrameId, DropCause)>,
-    /// What it heard of the test tone.
-    pub heard: Heard,
-    /// What its session said.
+    /// The received part of the test tone.
+    pub received_tone: ReceivedTone,
+    /// Events of its session.
     pub events: Vec<ClientEvent>,
     newest: BTreeMap<ViewId, FrameId>,
 }
@@ -101,13 +101,13 @@ impl Machine {
             sampled: Vec::new(),
             shown: Vec::new(),
             lost: Vec::new(),
-            heard: Heard::default(),
+            received_tone: ReceivedTone::default(),
             events: Vec::new(),
             newest: BTreeMap::new(),
         }
     }
 
-    /// The state of its picture.
+    /// Whether its picture is broken.
     #[must_use]
     pub fn is_broken(&self) -> bool {
         self.playout.media.views().any(|view| view.picture().broken)
@@ -135,7 +135,7 @@ impl Machine {
         self.send_up(now);
     }
 
-    /// When it has something to do next, and runs.
+    /// Time of its next activity, considering stalls.
     pub(super) fn next_timeout(&self, now: Instant) -> Option<Instant> {
         let control = self.control.next_timeout().map(|t| t.0);
         let own = control.into_iter().chain(self.playout.media.next_timeout());
@@ -149,7 +149,7 @@ impl Machine {
         self.control.next_timeout()
     }
 
-    /// Does what is due at `now`; whether there was anything.
+    /// Performs due activities at `now`; returns whether there were any.
     pub(super) fn turn(&mut self, now: Instant, views: &[View]) -> bool {
         if !self.wakeups.runs(now) {
             return false;
@@ -165,14 +165,14 @@ impl Machine {
             self.take((now, mine, arrived), &datagram, views);
         }
         self.control.handle_timeout(mine);
-        self.hand_out(now, mine, views);
+        self.output(now, mine, views);
         self.playout.media.check_invariants();
         self.control.check_invariants();
         self.check_clock(now, mine);
         busy | self.send_up(now)
     }
 
-    /// Takes a datagram at `now`, at which its clock shows `mine`, that `arrived` by its clock.
+    /// Receives a datagram at `now`, which is `mine` on its clock; it `arrived` by its clock.
     fn take(
         &mut self,
         (now, mine, arrived): (Instant, Instant, Instant),
@@ -190,7 +190,7 @@ impl Machine {
             Ok(()) | Err(Reject::Replayed) => {}
             Err(reject) => panic!("an honest host was refused: {reject}"),
         }
-        self.hand_out(now, mine, views);
+        self.output(now, mine, views);
     }
 
     fn send_up(&mut self, now: Instant) -> bool {
@@ -207,8 +207,8 @@ impl Machine {
         any
     }
 
-    /// What the decoders, the display and the loudspeaker would do.
-    fn hand_out(&mut self, now: Instant, mine: Instant, views: &[View]) {
+    /// Stands in for decoders, display and loudspeaker.
+    fn output(&mut self, now: Instant, mine: Instant, views: &[View]) {
         while let Some(event) = self.control.poll_event() {
             match event {
                 ClientEvent::Announced(view, newest) => {
@@ -228,12 +228,12 @@ impl Machine {
             self.show(now, mine, view);
         }
         if let Some(stream) = self.playout.media.timed(AUDIO) {
-            self.heard.listen(now, mine, stream);
+            self.received_tone.listen(now, mine, stream);
         }
         self.playout.consult(mine, &mut self.control);
     }
 
-    /// Takes out what there is of a view.
+    /// Takes the available slices of a view.
     fn show(&mut self, now: Instant, mine: Instant, view: &View) {
         while let Some(step) = (self.playout.media.view(view.id)).and_then(|v| v.poll(mine)) {
             let fate = Fate::of(&step);
@@ -249,7 +249,7 @@ impl Machine {
                     assert!(header.frame > newest, "slices in order");
                     assert_eq!(header.view_id(), view.id, "a slice of another view");
                     let sent = view.source.slice(&header, macroblocks.0);
-                    assert!(bytes == sent, "the bytes of {:?} are others", header.frame);
+                    assert!(bytes == sent, "the bytes of {:?} differ", header.frame);
                 }
                 Step::Missing { header, .. } => {
                     assert!(header.frame > newest, "slices in order");
@@ -262,7 +262,7 @@ impl Machine {
         }
     }
 
-    /// A frame came to its end. What came out is decoded and shown in no time.
+    /// Finishes a frame. Decoding and display take no time.
     fn finish(&mut self, now: Instant, mine: Instant, view: ViewId, fate: &Fate) {
         let shown = playout::Presentation {
             decoded: Some(mine),
@@ -279,7 +279,7 @@ impl Machine {
                 let place = (end.header.echo.seq.0 as usize).checked_sub(1);
                 let sampled = place.and_then(|place| self.sampled.get(place));
                 let motion = report.motion_to_photon.zip(sampled);
-                self.shown.push(Shown {
+                self.shown.push(DisplayedFrame {
                     view,
                     frame: report.frame,
                     fidelity: end.fidelity,
@@ -295,7 +295,7 @@ impl Machine {
         }
     }
 
-    /// What the client believes of the host's clock is true within its bound.
+    /// Asserts that the client's mapping of the host's clock is within its bound.
     fn check_clock(&self, now: Instant, mine: Instant) {
         let believed = self.control.clock().to_mine(PeerInstant(now.0), mine);
         if let Some(mapped) = believed {

@@ -1,4 +1,4 @@
-//! What moves at the host: frames whose bytes can be computed again at the other end.
+//! Moving content of the host: frames with reproducible bytes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use openuvr_proto::wire::video::{FrameHeader, SlicePlace};
 use super::FRAME_INTERVAL;
 use crate::random::Random;
 
-/// From capture to the first slice, and from slice to slice.
+/// Time from capture to the first slice, and interval of slices.
 const FIRST_SLICE: Duration = Duration::from_millis(1);
 const SLICE_EVERY: Duration = Duration::from_micros(250);
 
@@ -20,24 +20,24 @@ pub(super) const SLICES: u8 = 8;
 pub(super) const SIZE: Size = Size::new(1280, 720);
 pub(super) const MACROBLOCKS: u16 = 80 * 45;
 
-/// What is at the beginning of each slice.
+/// Length of the header of each slice.
 const LEAST: u64 = 13;
 
 /// Draws frames.
 pub(super) struct Source {
     seed: u64,
-    /// Whether there is a picture: something has moved once.
+    /// Whether there is a picture, after the first motion.
     pictured: bool,
-    /// Bytes of the frames that were coded to a size.
+    /// Bytes of the frames with a given size.
     sizes: BTreeMap<FrameId, u64>,
-    /// When the next frame is captured, while something moves.
+    /// Time of the next capture, while something moves.
     pub(super) next: Option<Instant>,
-    /// After how many frames an intra refresh is through.
+    /// Length of an intra refresh, in frames.
     pub(super) clean_after: u16,
-    /// Frames that the one under way still takes, and whether another one was asked for: libx264
-    /// begins it when that is through.
+    /// Remaining frames of the current refresh, and whether another one is pending: libx264 starts
+    /// it after the current one.
     refresh: u16,
-    asked: bool,
+    pending: bool,
 }
 
 impl Source {
@@ -49,7 +49,7 @@ impl Source {
             next: None,
             clean_after: 0,
             refresh: 0,
-            asked: false,
+            pending: false,
         }
     }
 
@@ -58,7 +58,7 @@ impl Source {
         let Some(mut next) = self.next.filter(|at| *at <= now) else {
             return false;
         };
-        // It keeps its own clock, as an application does: what it drew meanwhile was never captured.
+        // It keeps its own clock, as an application does: frames drawn meanwhile are never captured.
         while next <= now {
             next = next + FRAME_INTERVAL;
         }
@@ -67,12 +67,12 @@ impl Source {
         true
     }
 
-    /// Whether there is one that could be coded again.
+    /// Whether there is a picture to repeat.
     pub(super) fn is_pictured(&self) -> bool {
         self.pictured
     }
 
-    /// Begins to code a frame at `now`. With `size`, it takes about so many bytes.
+    /// Starts to code a frame at `now`. `size` is its approximate number of bytes.
     pub(super) fn code(&mut self, now: Instant, plan: &Plan<'_>, size: Option<u64>) -> Coding {
         let clean_after = self.refresh(plan);
         self.sizes.extend(size.map(|size| (plan.frame, size)));
@@ -87,14 +87,14 @@ impl Source {
         }
     }
 
-    /// The next frame's part in a refresh: if it begins one, after how many frames that is through.
+    /// Advances the refresh; returns its length if the next frame starts one.
     fn refresh(&mut self, plan: &Plan<'_>) -> Option<u16> {
-        self.asked |= plan.refresh;
+        self.pending |= plan.refresh;
         if plan.is_key() {
-            (self.refresh, self.asked) = (0, false);
+            (self.refresh, self.pending) = (0, false);
         } else if self.refresh > 0 {
             self.refresh -= 1;
-        } else if std::mem::take(&mut self.asked) {
+        } else if std::mem::take(&mut self.pending) {
             self.refresh = self.clean_after;
             return Some(self.clean_after);
         }
@@ -113,9 +113,9 @@ impl Source {
 pub(super) struct Coding {
     pub(super) frame: FrameId,
     key_frame: bool,
-    /// If an intra refresh begins here, after how many frames it is through.
+    /// Length of the intra refresh that starts here, if any.
     pub(super) clean_after: Option<u16>,
-    /// When the next slice is there, or what had to wait may leave.
+    /// Time of the next slice, or of the next paced datagrams.
     pub(super) next: Instant,
     seed: u64,
     size: Option<u64>,
@@ -123,7 +123,7 @@ pub(super) struct Coding {
 }
 
 impl Coding {
-    /// The slice that is there now, if one is missing yet.
+    /// The current slice, if one remains.
     pub(super) fn slice(&self) -> Option<(SlicePlace, Vec<u8>)> {
         if self.index == SLICES {
             return None;
@@ -139,7 +139,7 @@ impl Coding {
         Some((place, bytes(self.seed, frame, self.index, self.size)))
     }
 
-    /// Goes on to the next slice, if there is one.
+    /// Advances to the next slice, if there is one.
     pub(super) fn advance(&mut self) -> bool {
         self.index += 1;
         self.next = self.next + SLICE_EVERY;
@@ -147,8 +147,8 @@ impl Coding {
     }
 }
 
-/// Frame and slice number, length, and as many random bytes as that says: 1–4 kB, and four times
-/// as many in a key frame; or half to one and a half times a slice's part of `size`.
+/// Frame and slice number, length, and that many random bytes: 1–4 kB, four times as many in a key
+/// frame; or 0.5 to 1.5 times a slice's share of `size`.
 fn bytes(seed: u64, (frame, key_frame): (FrameId, bool), index: u8, size: Option<u64>) -> Vec<u8> {
     let mut random = Random::new(seed, u64::from(frame.0) << 8 | u64::from(index));
     let length = match size.map(|size| size / u64::from(SLICES)) {

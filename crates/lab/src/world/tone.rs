@@ -1,4 +1,4 @@
-//! Test tones: a stream of sound whose samples can be computed again at the other end.
+//! Test tones: an audio stream with reproducible samples.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use openuvr_proto::wire::media::{StreamId, StreamKind};
 
 pub(super) const AUDIO: StreamId = StreamId::first(StreamKind::Audio);
 
-/// What the world's host and clients can do with sound.
+/// The audio offer of the world's host and clients.
 pub(super) const OFFER: StreamOffer = StreamOffer {
     stream: AUDIO,
     to_client: true,
@@ -22,12 +22,12 @@ pub(super) const OFFER: StreamOffer = StreamOffer {
     views: 0,
 };
 
-/// Samples a second, in a payload, and what a payload takes: 2.5 ms, as short as Opus has it.
+/// Sample rate, samples per payload, and duration of a payload: 2.5 ms, the shortest of Opus.
 const RATE: u32 = 48_000;
 const SAMPLES: u16 = 120;
 const PAYLOAD_EVERY: Duration = Duration::from_micros(2500);
 
-/// The pitch of concert A. After a second the samples are the same again.
+/// The frequency of concert A. The samples repeat after a second.
 const PITCH: f64 = 440.0;
 
 /// The sample of this number.
@@ -40,11 +40,11 @@ fn sample(number: u64) -> i16 {
     sample
 }
 
-/// Plays a tone to a session.
+/// Sends a tone to a session.
 pub(super) struct Tone {
     pub(super) session: SessionId,
     sender: TimedSender,
-    /// When the first sample of the next payload is played, and when that payload is complete.
+    /// Time of the first sample of the next payload, and of its completion.
     begins: Instant,
     pub(super) next: Instant,
     played: u64,
@@ -67,7 +67,7 @@ impl Tone {
         self.sender.follow(loss);
     }
 
-    /// Payloads that were sent.
+    /// Number of payloads sent.
     pub(super) fn payloads(&self) -> u64 {
         self.played / u64::from(SAMPLES)
     }
@@ -88,24 +88,24 @@ impl Tone {
     }
 }
 
-/// What a client heard of a tone.
+/// A client's reception of a tone.
 #[derive(Clone, Debug, Default)]
-pub struct Heard {
-    /// The number of the first sample that came out: those before it were played before the client knew
-    /// of the stream.
+pub struct ReceivedTone {
+    /// The number of the first sample received: earlier ones were sent before the client knew the
+    /// stream.
     pub first: Option<u64>,
-    /// Samples that came out; each was compared with the one that was played.
+    /// Number of received samples, each compared with the sent one.
     pub samples: u64,
-    /// Samples that were told of as missing.
+    /// Number of samples reported as missing.
     pub missing: u64,
-    /// From a payload's capture to its coming out, of each, on the world's clock.
+    /// Delay of each payload from capture to playout, on the world's clock.
     pub delays: Vec<Duration>,
-    /// The longest run of payloads that were missing.
+    /// The longest run of missing payloads.
     pub longest_gap: u64,
 }
 
-impl Heard {
-    /// Takes out what there is at `now` of the world's clock, at which the client's shows `mine`.
+impl ReceivedTone {
+    /// Takes the available payloads at the world's time `now`, which is `mine` on the client's clock.
     pub(super) fn listen(&mut self, now: Instant, mine: Instant, stream: &mut TimedReceiver) {
         while let Some(step) = stream.poll(mine) {
             let known = self.samples + self.missing;

@@ -1,4 +1,4 @@
-//! A view of the world's host: what it shows, and who takes it.
+//! A view of the world's host, with its content and subscribers.
 
 use openuvr_proto::id::{SessionId, ViewId};
 use openuvr_proto::pose::Pose;
@@ -14,7 +14,7 @@ use openuvr_proto::wire::video::{FieldOfView, View as Eye, Views};
 use super::source::{Coding, Source};
 use crate::random::Random;
 
-/// A host whose frames have the size that they have.
+/// Settings of a host without rate control.
 pub(super) const FREE: Settings = Settings {
     view: ViewId::FIRST,
     policy: PolicySettings {
@@ -28,12 +28,12 @@ pub(super) const FREE: Settings = Settings {
         recovery: Recovery::KeyFrame,
         key_frame_every: None,
     },
-    // There is no picture that could be made better.
+    // No static refinement.
     top_up: false,
     follows_display: true,
 };
 
-/// Datagrams on their way from a sender to its link.
+/// Datagrams from a sender to its link.
 #[derive(Default)]
 pub(super) struct Outbox(pub(super) Vec<Vec<u8>>);
 
@@ -49,7 +49,7 @@ impl Transmit for Outbox {
     }
 }
 
-/// What the frames show, of which only the sizes are modelled.
+/// The content of frames, of which only the sizes are modelled.
 pub(super) struct Content {
     /// Bits of a frame at quantiser 0; a key frame takes four times as many.
     complexity: f64,
@@ -76,28 +76,28 @@ impl Content {
     }
 }
 
-/// One view: what it shows, and who takes it.
+/// One view, with its content and subscribers.
 pub(super) struct View {
     pub(super) id: ViewId,
     pub(super) rendition: Rendition<Session<Outbox>>,
-    /// What its picture shows, in an application that draws with poses.
+    /// The views of its picture, for an application that draws with poses.
     pub(super) shows: Option<Views>,
     pub(super) source: Source,
     pub(super) coding: Option<Coding>,
     pub(super) content: Option<Content>,
-    /// The newest picture was held back.
+    /// The newest picture was skipped due to congestion.
     pub(super) held: bool,
 }
 
 impl View {
-    /// A view of which nothing moves yet.
+    /// A view without motion so far.
     pub(super) fn new(seed: u64, settings: Settings) -> View {
         let id = settings.view;
         View {
             id,
             rendition: Rendition::new(settings),
             shows: shows(f32::from(id.view)),
-            // What they show differs.
+            // Views differ in content.
             source: Source::new(seed ^ u64::from(id.view) << 32),
             coding: None,
             content: None,
@@ -105,13 +105,13 @@ impl View {
         }
     }
 
-    /// When a frame is due although nothing moves: the media thread's own deadline.
+    /// When a frame is due without motion: the media thread's own deadline.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let idle = self.coding.is_none() && self.source.is_pictured();
         self.rendition.next_deadline().filter(|_| idle)
     }
 
-    /// When something happens next.
+    /// Time of the next event.
     pub(super) fn next_event(&self) -> Option<Instant> {
         let own = [
             self.source.next.filter(|_| self.coding.is_none()),
@@ -121,14 +121,14 @@ impl View {
         own.into_iter().flatten().min()
     }
 
-    /// Those who take it.
+    /// Its subscribers.
     pub(super) fn sessions(&mut self) -> Vec<SessionId> {
         let ids = self.rendition.subscribers();
         ids.filter_map(|(id, _)| id.session()).collect()
     }
 }
 
-/// One eye, which lies so far to the right and sees so much more there.
+/// The view of one eye, shifted to the right, with a correspondingly wider field of view.
 fn shows(right: f32) -> Option<Views> {
     let pose = Pose::new([right, 1.7, 0.0], [0.0, 0.0, 0.0, 1.0]).ok()?;
     let fov = FieldOfView::new(-0.75, 0.5 + right, 0.625, -0.875).ok()?;

@@ -1,28 +1,28 @@
-//! When a machine's threads run: not while something else has its cores.
+//! Scheduling of a machine's threads: stalled while other work occupies its cores.
 
 use std::time::Duration;
 
 use openuvr_proto::time::Instant;
 
-/// Something takes all cores of a machine again and again: a build, or a real-time loop.
+/// Periodic occupation of all cores of a machine: a build, or a real-time loop.
 #[derive(Clone, Copy, Debug)]
 pub struct Stall {
-    /// Once in each period of this length, not always at the same place in it.
+    /// Period; the phase within it varies.
     pub every: Duration,
-    /// For so long.
+    /// Duration.
     pub lasts: Duration,
 }
 
-/// The wake-ups of one machine: in time unless something stalls it.
+/// The wake-ups of one machine: punctual unless stalled.
 #[derive(Clone, Debug, Default)]
 pub struct Wakeups {
     stalls: Vec<Stall>,
-    /// From when until when.
+    /// Start and end.
     within: Option<(Instant, Instant)>,
 }
 
 impl Wakeups {
-    /// Late by these stalls.
+    /// Wake-ups delayed by these stalls.
     #[must_use]
     pub fn stalled_by(stalls: &[Stall]) -> Wakeups {
         Wakeups {
@@ -31,7 +31,7 @@ impl Wakeups {
         }
     }
 
-    /// But in time before the first and from the second moment of the world's clock on.
+    /// Limits the stalls to this interval of the world's clock.
     #[must_use]
     pub fn within(self, from: Instant, until: Instant) -> Wakeups {
         Wakeups {
@@ -40,7 +40,7 @@ impl Wakeups {
         }
     }
 
-    /// When a thread runs that is to run at `at`.
+    /// The actual run time of a thread that is due at `at`.
     pub(super) fn runs_at(&self, mut at: Instant) -> Instant {
         // Stalls may follow one another.
         while let Some(end) = self.stalls.iter().find_map(|stall| self.end(stall, at)) {
@@ -54,11 +54,11 @@ impl Wakeups {
         self.runs_at(now) == now
     }
 
-    /// When the stall ends that is there at `at`.
+    /// The end of the stall in effect at `at`.
     fn end(&self, stall: &Stall, at: Instant) -> Option<Instant> {
         let (every, lasts) = (nanos(stall.every), nanos(stall.lasts));
         let period = at.0.div_euclid(every);
-        // A multiplicative hash (Knuth, The Art of Computer Programming, 6.4) spreads the places.
+        // A multiplicative hash (Knuth, The Art of Computer Programming, 6.4) spreads the phases.
         let place = (period.wrapping_mul(2_654_435_761) >> 7).rem_euclid(every - lasts);
         let begin = period * every + place;
         let inside = (begin..begin + lasts).contains(&at.0);

@@ -1,5 +1,5 @@
-//! BGRX to NV12 by libswscale, as most streaming programs do it: for measuring what our own
-//! conversion is worth. LGPL, so opened at run time, and only when it is asked for.
+//! BGRX to NV12 by libswscale, as most streaming programs do it: the reference for our own
+//! conversion. LGPL, so opened at run time, and only on request.
 
 mod sys;
 
@@ -15,9 +15,9 @@ pub(super) struct Swscale {
     scaler: Option<(Size, sys::Scaler)>,
     luma: Vec<u8>,
     chroma: Vec<u8>,
-    /// The size of the picture that these are the planes of.
+    /// The size of the picture in these planes.
     holds: Option<Size>,
-    /// The last two rows with room behind them: the library reads beyond a row's end.
+    /// A padded copy of the last two rows: the library reads beyond a row's end.
     tail: Vec<u8>,
 }
 
@@ -25,7 +25,7 @@ impl Swscale {
     /// Opens the library.
     ///
     /// # Errors
-    /// It is not installed, or no version that is known here.
+    /// It is not installed, or not in a supported version.
     pub(super) fn open() -> Result<Swscale, ConvertError> {
         Ok(Swscale {
             library: sys::Library::open()?,
@@ -37,7 +37,7 @@ impl Swscale {
         })
     }
 
-    /// Makes the planes of a checked picture.
+    /// Converts a checked picture into the planes.
     fn fill(&mut self, picture: &Picture<'_>) -> Result<(), ConvertError> {
         let size = picture.size;
         let (width, height) = (size.width as usize, size.height as usize);
@@ -76,24 +76,24 @@ impl Swscale {
     }
 }
 
-/// A plane of so many bytes, with [`sys::BEHIND`] bytes of capacity behind it.
+/// A plane of `bytes` bytes, with [`sys::BEHIND`] bytes of capacity after it.
 fn with_room(bytes: usize) -> Vec<u8> {
     let mut plane = Vec::with_capacity(bytes + sys::BEHIND);
     plane.resize(bytes, 0);
     plane
 }
 
-/// Whether `picture` is one that the library is asked for here: as a display's capture gives it.
+/// Whether `picture` has the format of a display's capture, the only one supported here.
 fn check(picture: &Picture<'_>) -> Result<(), ConvertError> {
     let (size, plane) = (picture.size, picture.planes[0]);
     if !size.is_valid() || size.width % 2 != 0 || size.height % 2 != 0 {
         return Err(ConvertError(format!(
-            "libswscale is only asked for pictures with even sides here, not {size}"
+            "libswscale is used here only for pictures with even sides, not {size}"
         )));
     }
     if (picture.format, picture.rows) != (PixelFormat::Bgrx, Rows::TopDown) {
         return Err(ConvertError(format!(
-            "libswscale is only asked for BGRX, the upper row first, not {:?} {:?}",
+            "libswscale is used here only for BGRX, upper row first, not {:?} {:?}",
             picture.format, picture.rows
         )));
     }
@@ -154,7 +154,7 @@ mod tests {
     fn it_agrees_with_our_own_conversion() {
         let Some(mut theirs) = opened() else { return };
         let mut ours = Nv12Buffer::new();
-        // Slow changes: libswscale takes more than two rows for a row of colour.
+        // Slow gradients: libswscale filters chroma over more than two rows.
         for size in [Size::new(2, 2), Size::new(64, 48), Size::new(1282, 34)] {
             let (width, height) = (size.width as usize, size.height as usize);
             let stride = width * 4 + 12;
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_is_not_asked_for_is_refused() {
+    fn unsupported_pictures_are_refused() {
         let Some(mut theirs) = opened() else { return };
         let data = vec![0; 4 * 2 * 4];
         let even = Picture::bgrx(Size::new(4, 2), &data, 16);

@@ -1,4 +1,4 @@
-//! libswscale opened at run time. Pixel formats are asked for by name, and its context stays
+//! libswscale, opened at run time. Pixel formats are looked up by name, and its context stays
 //! behind a pointer, so no structure of any version is declared.
 #![allow(unsafe_code)]
 
@@ -9,8 +9,8 @@ use std::sync::Arc;
 use openuvr_media::convert::ConvertError;
 use openuvr_proto::units::Size;
 
-/// Bytes behind a plane that the library's vector code may touch: two AVX-512 registers are more
-/// than any of its loops (guess, generous).
+/// Padding after a plane that the library's vector code may touch: two AVX-512 registers exceed any
+/// of its loops (guess, generous).
 pub(super) const BEHIND: usize = 128;
 
 /// Majors of libswscale and the libavutil that belongs to it, newest first: FFmpeg 4 to 8.
@@ -58,7 +58,7 @@ struct Functions {
     ) -> c_int,
     free: unsafe extern "C" fn(*mut c_void),
     format: unsafe extern "C" fn(*const c_char) -> c_int,
-    /// Behind the functions, which must not outlive them.
+    /// Dropped after the functions, which must not outlive them.
     _libraries: [libloading::Library; 2],
 }
 
@@ -87,7 +87,7 @@ impl Library {
                 .map_err(|e| ConvertError(format!("libswscale.so.{swscale} is unusable: {e}")));
         }
         Err(ConvertError(
-            "libswscale is not installed, or none of the majors 5 to 9: apt install ffmpeg \
+            "no libswscale of the majors 5 to 9 is installed: apt install ffmpeg \
              brings it"
                 .into(),
         ))
@@ -133,7 +133,7 @@ impl Library {
             (library.colours)(handle.as_ptr(), table, 1, table, 0, 0, ONE, ONE)
         };
         if set < 0 {
-            return Err(ConvertError("libswscale refuses BT.709".into()));
+            return Err(ConvertError("libswscale does not support BT.709".into()));
         }
         Ok(scaler)
     }
@@ -168,12 +168,12 @@ pub(super) struct Scaler {
     width: usize,
 }
 
-// SAFETY: a context may be used from any thread, one call at a time: `&mut self` sees to that.
+// SAFETY: a context may be used from any thread, one call at a time: `&mut self` ensures that.
 unsafe impl Send for Scaler {}
 
 impl Scaler {
-    /// Converts `count` rows from row `first` on (both even), which begin `data` and lie `stride`
-    /// apart. Behind them, and behind both planes, are [`BEHIND`] bytes of memory.
+    /// Converts `count` rows from row `first` on (both even), which start `data` and are `stride`
+    /// apart. The input and both planes are followed by [`BEHIND`] bytes of memory.
     pub(super) fn rows(
         &mut self,
         first: usize,
@@ -200,7 +200,7 @@ impl Scaler {
         let to = [luma.as_mut_ptr(), chroma.as_mut_ptr(), null, null];
         let to_strides = [number(self.width), number(self.width), 0, 0];
         // SAFETY: the planes hold all rows that are read and written (checked above), with memory
-        // of theirs behind the last: the capacity of the vectors, the rest of the picture for its
+        // after the last: the capacity of the vectors, the rest of the picture for its
         // upper part, and the capacity of the copy for its last rows.
         let done = unsafe {
             (self.library.scale)(

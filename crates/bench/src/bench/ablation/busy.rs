@@ -1,4 +1,4 @@
-//! A thread for each core that never rests.
+//! A busy-looping thread per core.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

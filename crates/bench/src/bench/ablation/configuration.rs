@@ -1,21 +1,21 @@
-//! The configurations that are compared: ours, without one or more of its optimisations, or with something
-//! else in their place.
+//! The compared configurations: ours, without one or more of its optimisations, or with
+//! alternatives in their place.
 
 use crate::baseline::{Baseline, OPTION};
 
-/// One optimisation: how to do without it. With it, the host is as it is by default.
+/// One optimisation, and how to disable it. It is enabled by default.
 pub(super) struct Factor {
-    /// What it is.
+    /// Its name in reports.
     pub(super) name: &'static str,
-    /// What is there instead.
+    /// Its replacement.
     pub(super) instead: &'static str,
-    /// The part of the host that is another then, if there is one of ours for it.
+    /// The baseline that replaces the part of the host, if there is one.
     pub(super) baseline: Option<Baseline>,
-    /// The host's options for that.
+    /// The host's options that disable it.
     pub(super) without: &'static [&'static str],
 }
 
-/// In the order in which the cumulative figure adds them: along a frame's way.
+/// In the order of the cumulative figure: along a frame's path.
 pub(super) const FACTORS: [Factor; 8] = [
     Factor {
         name: "capture when drawn",
@@ -36,7 +36,7 @@ pub(super) const FACTORS: [Factor; 8] = [
         without: &["--rate-mode", "cbr"],
     },
     Factor {
-        name: "slices on their way",
+        name: "slice streaming",
         instead: "whole frame, one thread",
         baseline: None,
         without: &["--slices", "1", "--encoder-threads", "1"],
@@ -67,12 +67,12 @@ pub(super) const FACTORS: [Factor; 8] = [
     },
 ];
 
-/// Ours with something else in its place; not part of the ladder.
+/// Ours with an alternative; not part of the cumulative figure.
 pub(super) const ALTERNATIVES: [(&str, &[&str]); 1] =
     [("RGB, not converted", &["--pixels", "rgb444"])];
 
-/// Ours over a cable between two network namespaces, where each link exists: what it is called,
-/// and the host's and the client's words. The first is what the others are compared with.
+/// Ours over a cable between two network namespaces, where every link is available: name, and the
+/// options of host and client. The first is the reference.
 pub(super) const LINKS: [(&str, &[&str], &[&str]); 5] = [
     (
         "a call per datagram",
@@ -85,7 +85,7 @@ pub(super) const LINKS: [(&str, &[&str], &[&str]); 5] = [
     ("AF_XDP", &[], &["--link", "xdp"]),
 ];
 
-/// A configuration: which factors are left out, what is said besides, and whether cores are busy.
+/// A configuration: omitted factors, further options, and whether all cores are busy.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Configuration {
     pub(super) name: String,
@@ -108,8 +108,8 @@ impl Configuration {
         }
     }
 
-    /// What the host is told: an option of a later factor gives way to that of an earlier one. The
-    /// rate is constant, or a slow link would be made up for by a worse picture.
+    /// The host's options: an option of a later factor yields to that of an earlier one. The
+    /// bitrate is constant, since a slow link would otherwise be compensated by lower quality.
     pub(super) fn host_words(&self) -> Vec<String> {
         let mut words: Vec<String> = ["--rate", "constant"].map(String::from).to_vec();
         for &factor in &self.without {
@@ -131,7 +131,7 @@ impl Configuration {
         words
     }
 
-    /// The link that the client insists on.
+    /// The link that the client forces.
     pub(super) fn link(&self) -> Option<&str> {
         let mut words = self.more_client.iter();
         words.find(|word| *word == "--link")?;
@@ -155,10 +155,10 @@ impl Configuration {
 pub(super) fn configurations() -> Vec<Configuration> {
     let all = FACTORS.len();
     let cumulative =
-        (0..=all).map(|with| Configuration::without(&rung(with), (with..all).collect()));
-    // The last rung but one is ours without the last factor.
+        (0..=all).map(|with| Configuration::without(&cumulative_step(with), (with..all).collect()));
+    // The last step but one is ours without the last factor.
     let leave_one_out =
-        (0..all - 1).map(|factor| Configuration::without(&lacking(factor), vec![factor]));
+        (0..all - 1).map(|factor| Configuration::without(&without_factor(factor), vec![factor]));
     let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let alternatives = ALTERNATIVES.iter().map(|(name, words)| Configuration {
         more: owned(words),
@@ -188,7 +188,7 @@ pub(super) const BUSY_OURS: &str = "all cores busy, real-time";
 pub(super) const BUSY_OTHER: &str = "all cores busy, SCHED_OTHER";
 
 /// The cumulative configuration with the first `with` factors.
-pub(super) fn rung(with: usize) -> String {
+pub(super) fn cumulative_step(with: usize) -> String {
     match with.checked_sub(1) {
         None => "conventional".to_owned(),
         Some(last) => format!("+ {}", FACTORS[last].name),
@@ -196,9 +196,9 @@ pub(super) fn rung(with: usize) -> String {
 }
 
 /// Ours without `factor`.
-pub(super) fn lacking(factor: usize) -> String {
+pub(super) fn without_factor(factor: usize) -> String {
     if factor + 1 == FACTORS.len() {
-        return rung(factor);
+        return cumulative_step(factor);
     }
     format!("without {}", FACTORS[factor].name)
 }

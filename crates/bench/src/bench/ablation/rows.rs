@@ -1,10 +1,12 @@
-//! What was measured of each configuration, over its repetitions.
+//! Results of each configuration, over its repetitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::configuration::{ALTERNATIVES, BUSY_OTHER, BUSY_OURS, FACTORS, LINKS, lacking, rung};
+use super::configuration::{
+    ALTERNATIVES, BUSY_OTHER, BUSY_OURS, FACTORS, LINKS, cumulative_step, without_factor,
+};
 use crate::bench::journey::Step;
 use crate::bench::machine::{Machine, QUIET};
 use crate::bench::stats::{Range, Summary, share};
@@ -15,10 +17,10 @@ use crate::bench::turns::Turns;
 pub(super) struct Run {
     pub(super) configuration: String,
     pub(super) repetition: u32,
-    /// What the video came by.
+    /// The video's link.
     pub(super) link: Option<String>,
     pub(super) latency_ms: Summary,
-    /// Frames drawn and displayed whole meanwhile.
+    /// Frames drawn, and frames displayed completely, in the run.
     pub(super) drawn: usize,
     pub(super) whole: usize,
     pub(super) wire_mbps: Option<f64>,
@@ -32,26 +34,26 @@ pub(super) struct Run {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
     pub(super) name: String,
-    /// What is in the place of the optimisation, or the host's words.
+    /// The optimisation's replacement, or the host's options.
     pub(super) note: String,
-    /// What the video came by; if not always by the same, the names.
+    /// The video's link; several names if it varied.
     pub(super) link: Option<String>,
-    /// How often it was measured; fewer than the repetitions if some failed.
+    /// Number of runs; fewer than the repetitions if some failed.
     pub(super) runs: usize,
     /// Why it has no figures.
     pub(super) unavailable: Option<String>,
     pub(super) p50_ms: Option<Range>,
     pub(super) p99_ms: Option<Range>,
-    /// Of the frames drawn, displayed whole; the least of the repetitions.
+    /// Share of drawn frames displayed completely; the minimum of the repetitions.
     pub(super) whole: Option<f64>,
     pub(super) cores: Option<Range>,
-    /// By how much p50 is better: than the row before (cumulative), or than without it.
+    /// Improvement of p50: over the previous row (cumulative), or over the row without it.
     pub(super) worth_ms: Option<f64>,
-    /// Whether the ranges of both are apart; unknown if one has a single run.
+    /// Whether the two ranges are disjoint; unknown with a single run.
     pub(super) clear: Option<bool>,
 }
 
-/// All of it.
+/// The complete result.
 #[derive(Debug, Serialize)]
 pub(super) struct Ablation {
     pub(super) machine: Machine,
@@ -60,7 +62,7 @@ pub(super) struct Ablation {
     #[serde(flatten)]
     pub(super) turns: Turns,
     pub(super) floor_ms: Option<Summary>,
-    /// The most cores that other processes used during a run.
+    /// Maximum number of cores used by other processes during a run.
     pub(super) other_cores: f64,
     pub(super) cumulative: Vec<Row>,
     pub(super) leave_one_out: Vec<Row>,
@@ -70,11 +72,11 @@ pub(super) struct Ablation {
     pub(super) runs: Vec<Run>,
 }
 
-/// What has been measured, and what could not be.
+/// Runs, and failures.
 #[derive(Default)]
 pub(super) struct Measured {
     pub(super) runs: Vec<Run>,
-    /// Why a configuration failed the last time that it did.
+    /// The reason of a configuration's last failure.
     pub(super) failed: BTreeMap<String, String>,
 }
 
@@ -85,7 +87,7 @@ impl Measured {
             .filter(move |run| run.configuration == name)
     }
 
-    /// Why there is no run of it.
+    /// Why it has no run.
     fn why_not(&self, name: &str) -> Option<&String> {
         let none = self.of(name).next().is_none();
         self.failed.get(name).filter(|_| none)
@@ -103,7 +105,7 @@ impl Measured {
         Range::of(&self.of(name).map(of).collect::<Vec<_>>())
     }
 
-    /// The row of a configuration; `other` is the one that its worth is compared with.
+    /// The row of a configuration; `other` is the reference of its worth.
     fn row(&self, name: &str, note: &str, other: Option<&str>) -> Row {
         let p50 = |name| self.range(name, |run: &Run| run.latency_ms.p50);
         let p50_ms = p50(name);
@@ -134,22 +136,22 @@ impl Measured {
             .map(|with| match with.checked_sub(1) {
                 None => {
                     let all: Vec<&str> = FACTORS.iter().map(|f| f.instead).collect();
-                    self.row(&rung(0), &all.join(", "), None)
+                    self.row(&cumulative_step(0), &all.join(", "), None)
                 }
                 Some(last) => {
                     let note = format!("not {}", FACTORS[last].instead);
-                    self.row(&rung(with), &note, Some(&rung(last)))
+                    self.row(&cumulative_step(with), &note, Some(&cumulative_step(last)))
                 }
             })
             .collect()
     }
 
     pub(super) fn leave_one_out(&self) -> Vec<Row> {
-        let ours = rung(FACTORS.len());
+        let ours = cumulative_step(FACTORS.len());
         let rows = FACTORS.iter().enumerate().map(|(factor, what)| {
-            let mut row = self.row(&lacking(factor), what.instead, Some(&ours));
+            let mut row = self.row(&without_factor(factor), what.instead, Some(&ours));
             row.name = format!("without {}", what.name);
-            // What is lost without it is what it is worth.
+            // Its worth is the loss without it.
             row.worth_ms = row.worth_ms.map(|worth| -worth);
             row
         });
@@ -157,7 +159,7 @@ impl Measured {
     }
 
     pub(super) fn alternatives(&self) -> Vec<Row> {
-        let ours = rung(FACTORS.len());
+        let ours = cumulative_step(FACTORS.len());
         let row = |&(name, words): &(&str, &[&str])| self.row(name, &words.join(" "), Some(&ours));
         ALTERNATIVES.iter().map(row).collect()
     }

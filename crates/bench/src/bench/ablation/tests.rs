@@ -1,4 +1,4 @@
-use super::configuration::{FACTORS, configurations, lacking, rung};
+use super::configuration::{FACTORS, configurations, cumulative_step, without_factor};
 use super::rows::{Measured, Run};
 use super::*;
 use crate::baseline::OPTION;
@@ -24,8 +24,8 @@ fn each_configuration_has_a_name_and_adds_one_factor() {
     let all = configurations();
     let names: std::collections::BTreeSet<_> = all.iter().map(|c| &c.name).collect();
     assert_eq!(names.len(), all.len());
-    for (with, rung) in all.iter().take(FACTORS.len() + 1).enumerate() {
-        assert_eq!(rung.without.len(), FACTORS.len() - with);
+    for (with, step) in all.iter().take(FACTORS.len() + 1).enumerate() {
+        assert_eq!(step.without.len(), FACTORS.len() - with);
     }
     let conventional = all[0].host_words();
     let times = |word: &str| conventional.iter().filter(|w| *w == word).count();
@@ -48,18 +48,22 @@ fn each_configuration_has_a_name_and_adds_one_factor() {
 
 #[test]
 fn worth_is_clear_if_the_ranges_are_apart() {
-    let ours = rung(FACTORS.len());
+    let ours = cumulative_step(FACTORS.len());
     let mut measured = Measured::default();
     for (repetition, (own, without)) in [(5.0, 9.0), (6.0, 7.0), (5.5, 8.0)].iter().enumerate() {
         let repetition = u32::try_from(repetition).unwrap();
         measured.runs.push(run(&ours, repetition, *own));
-        measured.runs.push(run(&lacking(0), repetition, *without));
-        measured.runs.push(run(&lacking(1), repetition, *own + 0.2));
+        measured
+            .runs
+            .push(run(&without_factor(0), repetition, *without));
+        measured
+            .runs
+            .push(run(&without_factor(1), repetition, *own + 0.2));
     }
     measured
         .failed
         .insert("AF_XDP".into(), "no such device".into());
-    // It failed once, and then it worked.
+    // It failed once and succeeded later.
     measured.failed.insert(ours.clone(), "a mishap".into());
     let rows = measured.leave_one_out();
     assert_eq!((rows[0].worth_ms, rows[0].clear), (Some(2.5), Some(true)));

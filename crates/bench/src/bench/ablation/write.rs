@@ -17,12 +17,12 @@ pub(super) fn text(all: &Ablation) -> String {
     // Writing to a string doesn't fail.
     let _ = writeln!(
         text,
-        "== what each optimisation is worth: {} at {} ==\nmachine  {}",
+        "== value of each optimisation: {} at {} ==\nmachine  {}",
         all.size, all.bitrate, all.machine
     );
     let _ = writeln!(
         text,
-        "runs     {} of {} s each, taking turns; drawn -> visible, whole frames only",
+        "runs     {} of {} s each, interleaved; drawn -> visible, complete frames only",
         plot::runs(f64::from(all.turns.repetitions)),
         all.turns.seconds
     );
@@ -32,7 +32,7 @@ pub(super) fn text(all: &Ablation) -> String {
     if all.is_loud() {
         let _ = writeln!(
             text,
-            "NOT QUIET: other processes used up to {:.1} cores; the figures mean little",
+            "NOT QUIET: other processes used up to {:.1} cores; the figures are unreliable",
             all.other_cores
         );
     }
@@ -56,14 +56,14 @@ pub(super) fn text(all: &Ablation) -> String {
     text
 }
 
-/// Which rows stand on which link.
+/// The link of each row.
 fn links(all: &Ablation) -> String {
     let mut names = BTreeMap::<&str, BTreeSet<&str>>::new();
     for run in &all.runs {
         let link = run.link.as_deref().unwrap_or("unknown");
         names.entry(link).or_default().insert(&run.configuration);
     }
-    let mut text = String::from("\nn: runs. What the video came by:\n");
+    let mut text = String::from("\nn: runs. The video's link:\n");
     for (link, rows) in names {
         let rows = Vec::from_iter(rows).join("; ");
         for (place, line) in wrapped(&rows, 86).into_iter().enumerate() {
@@ -115,7 +115,7 @@ pub(super) fn files(all: &Ablation, folder: &Path) -> Result<()> {
     write("ablation.png", &plot::png(&waterfall)?)
 }
 
-/// A row for each run.
+/// One row per run.
 fn csv(all: &Ablation) -> String {
     let mut text = String::from(
         "configuration,repetition,p50_ms,p90_ms,p99_ms,max_ms,drawn,whole,wire_mbps,cores,\
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn text_fits_and_names_what_is_missing_and_what_is_uncertain() {
+    fn text_fits_and_marks_missing_and_uncertain_rows() {
         let all = Ablation {
             machine: Machine::this(),
             size: "1280x720".into(),

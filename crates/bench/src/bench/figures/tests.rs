@@ -39,11 +39,11 @@ fn the_breakdown_follows_the_data() {
     let data = |network: f64| of(vec![run(network), run(network)]);
     assert_eq!(mark(&data(11.0), "OpenUVR fig. 6").0, Mark::Reproduced);
     let alone = of(vec![run(11.0)]);
-    assert_eq!(mark(&alone, "OpenUVR fig. 6").0, Mark::Undecided);
+    assert_eq!(mark(&alone, "OpenUVR fig. 6").0, Mark::Inconclusive);
     let torn = of(vec![run(11.0), run(0.5)]);
-    assert_eq!(mark(&torn, "OpenUVR fig. 6").0, Mark::Undecided);
+    assert_eq!(mark(&torn, "OpenUVR fig. 6").0, Mark::Inconclusive);
     let (judged, why) = mark(&data(0.5), "OpenUVR fig. 6");
-    assert_eq!(judged, Mark::Refuted);
+    assert_eq!(judged, Mark::NotReproduced);
     assert!(
         why.contains("0.5 ms on the network, 6.0 ms on encoding"),
         "{why}"
@@ -70,14 +70,14 @@ fn a_step_within_its_range_decides_nothing() {
     );
     for worth in [2.0, -2.0] {
         let (judged, why) = mark(&data(json!([row(name, worth, false)])), rgb);
-        assert_eq!(judged, Mark::Undecided, "{why}");
+        assert_eq!(judged, Mark::Inconclusive, "{why}");
     }
     let one = json!([{"name": name, "worth_ms": 0.01, "clear": null}]);
     let (judged, why) = mark(&data(one), rgb);
-    assert_eq!(judged, Mark::Undecided);
+    assert_eq!(judged, Mark::Inconclusive);
     assert!(why.contains("in the one run"), "{why}");
     let (judged, why) = mark(&data(json!([row(name, -1.5, true)])), rgb);
-    assert_eq!(judged, Mark::Refuted);
+    assert_eq!(judged, Mark::NotReproduced);
     assert!(why.contains("costs 1.50 ms"), "{why}");
     let raw = Data {
         ablation: json!({"links": [
@@ -111,7 +111,10 @@ fn quality_is_judged_by_its_ends() {
     let marks = |name| mark(&data, name).0;
     assert_eq!(marks("GamingAnywhere fig. 10(a), 11(a)"), Mark::Reproduced);
     assert_eq!(marks("GamingAnywhere fig. 10(b), 11(b)"), Mark::Reproduced);
-    assert_eq!(marks("GamingAnywhere fig. 10(c), 11(c)"), Mark::Undecided);
+    assert_eq!(
+        marks("GamingAnywhere fig. 10(c), 11(c)"),
+        Mark::Inconclusive
+    );
     assert_eq!(marks("OpenUVR section V-D1"), Mark::Reproduced);
     assert_eq!(marks("OpenUVR section IV-B3"), Mark::NotMeasured);
 }
@@ -153,18 +156,18 @@ fn quick_and_single_runs_and_a_busy_machine_decide_little() {
     let sharing = |data: &Data| mark(data, "OpenUVR fig. 11, sharing");
     assert_eq!(sharing(&data(3, false, 0.0)).0, Mark::Reproduced);
     // Of a single run only what is far beyond what runs differ by.
-    assert_eq!(sharing(&data(1, false, 0.0)).0, Mark::Undecided);
+    assert_eq!(sharing(&data(1, false, 0.0)).0, Mark::Inconclusive);
     let ends = |first: f64| Data {
         ablation: json!({"repetitions": 1, "quick": true, "cumulative": [
             {"p50_ms": {"median": first}}, {"p50_ms": {"median": 6.0}},
         ]}),
         ..Data::default()
     };
-    for (first, wanted) in [(31.0, Mark::Reproduced), (12.0, Mark::Undecided)] {
+    for (first, wanted) in [(31.0, Mark::Reproduced), (12.0, Mark::Inconclusive)] {
         assert_eq!(mark(&ends(first), "OpenUVR fig. 10").0, wanted, "{first}");
     }
     let (judged, text) = sharing(&data(3, false, 0.3));
-    assert_eq!(judged, Mark::Undecided);
+    assert_eq!(judged, Mark::Inconclusive);
     assert!(text.contains("not quiet"), "{text}");
     let wire = json!({"quick": true, "setting": {"bitrate": "10M"}, "stream": {"wire_mbps": 9.0}});
     let latency = Data {
@@ -172,6 +175,6 @@ fn quick_and_single_runs_and_a_busy_machine_decide_little() {
         ..Data::default()
     };
     let (judged, text) = mark(&latency, "GamingAnywhere fig. 9");
-    assert_eq!(judged, Mark::Undecided);
+    assert_eq!(judged, Mark::Inconclusive);
     assert!(text.contains("a quick run"), "{text}");
 }

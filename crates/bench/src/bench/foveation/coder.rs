@@ -1,4 +1,4 @@
-//! An encoder and the decoder of what it makes, in this process.
+//! An encoder and its decoder, in this process.
 
 use anyhow::{Context as _, Result};
 use openuvr_media::codec::Codec;
@@ -8,7 +8,7 @@ use openuvr_media::picture::{Picture, PixelFormat, Plane, Rows};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
 
-/// Colour that is none.
+/// Neutral chroma.
 const GREY: u8 = 128;
 
 pub(super) struct Coder {
@@ -19,7 +19,7 @@ pub(super) struct Coder {
 }
 
 impl Coder {
-    /// For pictures of one byte a pixel.
+    /// For 8-bit grey pictures.
     pub(super) fn open(encoder: &str, size: Size, threads: u8) -> Result<Coder> {
         let settings = Settings {
             fps: 90,

@@ -1,18 +1,18 @@
-//! What is coded: a room with textured walls, in which a head turns at up to 60 degrees a second, seen by two eyes.
+//! The test pictures: a room with textured walls, seen by both eyes of a head that turns at up to 60 degrees a second.
 
 use openuvr_proto::rotation::Rotation;
 use openuvr_proto::units::Size;
 
-/// Frames a second.
+/// Frames per second.
 const FPS: f32 = 90.0;
 
 /// Half of the room's sides, in metres.
 const HALF: f32 = 2.5;
 
-/// Between the eyes, in metres.
+/// Interpupillary distance, in metres.
 const IPD: f32 = 0.063;
 
-/// Side of the walls' texture in pixels, a power of two; a metre has a quarter of them.
+/// Side of the walls' texture in pixels, a power of two; a metre covers a quarter of it.
 const TEXTURE: usize = 1024;
 
 pub(super) struct Room {
@@ -20,10 +20,10 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Always the same.
+    /// Deterministic.
     pub(super) fn new() -> Room {
         let mut texture = vec![0.0_f32; TEXTURE * TEXTURE];
-        // Noise of several sizes, the finer the weaker, and edges of tiles: like wallpaper and bricks.
+        // Noise of several octaves, with decreasing amplitude, and edges of tiles: like wallpaper and bricks.
         for (cell, weight) in [(128, 60.0), (32, 40.0), (8, 20.0), (2, 8.0)] {
             for (i, value) in texture.iter_mut().enumerate() {
                 let (x, y) = (i % TEXTURE / cell, i / TEXTURE / cell);
@@ -46,7 +46,7 @@ impl Room {
         }
     }
 
-    /// Luma of a frame for the left (0) or right eye; a right angle wide.
+    /// Luma of a frame for the left (0) or right eye; the field of view is 90 degrees.
     pub(super) fn seen(&self, frame: u32, side: usize, size: Size) -> Vec<u8> {
         #[allow(clippy::cast_precision_loss, reason = "small numbers")]
         let (now, width, height) = (frame as f32 / FPS, size.width as f32, size.height as f32);
@@ -66,7 +66,7 @@ impl Room {
         out
     }
 
-    /// The wall that a ray meets.
+    /// The wall's luma where a ray hits it.
     fn hit(&self, eye: [f32; 3], ray: [f32; 3]) -> u8 {
         let reach = |axis: usize| {
             let wall = if ray[axis] < 0.0 { -HALF } else { HALF };
@@ -109,7 +109,7 @@ impl Room {
     }
 }
 
-/// 0 to 1, by chance and always the same.
+/// Deterministic noise in 0 to 1.
 fn noise(x: usize, y: usize, salt: usize) -> f32 {
     let mixed = (x as u32).wrapping_mul(0x9e37_79b1) ^ (y as u32).wrapping_mul(0x85eb_ca77);
     let mixed = (mixed ^ salt as u32).wrapping_mul(0xc2b2_ae3d);

@@ -1,4 +1,4 @@
-//! One measurement: two threads, of which one wakes the other again and again.
+//! One measurement: a thread wakes another one periodically.
 
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use serde::Serialize;
 use super::Micros;
 use super::idle::Awake;
 
-/// How long before a message is due its receiver begins to spin: what a timer is late here, 99 of 100
-/// times (`openuvr lab jitter` measures that as the floor).
+/// How long before a message is due its receiver starts to spin: the p99 of a timer's wake-up
+/// latency here (the floor of `openuvr lab jitter`).
 const LEAD: Duration = Duration::from_micros(150);
-/// How long it spins at most before it sleeps: a tenth of a core at 240 messages a second.
+/// How long it spins at most before it sleeps: a tenth of a core at 240 messages per second.
 const SPIN: Duration = Duration::from_micros(400);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -32,57 +32,57 @@ pub(super) enum Primitive {
     Channel,
 }
 
-/// Where the threads are and what the machine does meanwhile.
+/// Placement of the threads, and the state of the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Way {
-    /// Where the kernel puts them; real-time or not.
+pub(super) enum Condition {
+    /// On any cores; real-time or not.
     Anywhere(bool),
     /// Both on one core; real-time or not.
     OneCore(bool),
-    /// Real-time, where the kernel puts them, and no core sleeps.
+    /// Real-time, on any cores, and no core sleeps.
     Awake,
-    /// Real-time, each on a core of its own, and the receiver spins when a message is due.
+    /// Real-time, each on its own core, and the receiver spins when a message is due.
     Spinning,
 }
 
 /// All of them, in the order of the table.
-pub(super) const WAYS: [Way; 6] = [
-    Way::Anywhere(false),
-    Way::OneCore(false),
-    Way::Anywhere(true),
-    Way::OneCore(true),
-    Way::Awake,
-    Way::Spinning,
+pub(super) const CONDITIONS: [Condition; 6] = [
+    Condition::Anywhere(false),
+    Condition::OneCore(false),
+    Condition::Anywhere(true),
+    Condition::OneCore(true),
+    Condition::Awake,
+    Condition::Spinning,
 ];
 
-impl Way {
-    /// What is measured so: only a channel can be asked whether there is something without a call of the
-    /// kernel, so only that is spun on.
+impl Condition {
+    /// The primitives measured under this condition: only a channel can be polled without a system
+    /// call, so only a channel is spun on.
     pub(super) fn primitives(self) -> &'static [Primitive] {
         match self {
-            Way::Spinning => &[Primitive::Channel],
+            Condition::Spinning => &[Primitive::Channel],
             _ => &[Primitive::Eventfd, Primitive::Channel],
         }
     }
 
     pub(super) fn words(self) -> &'static str {
         match self {
-            Way::Anywhere(_) => "",
-            Way::OneCore(_) => "one core",
-            Way::Awake => "no core sleeps",
-            Way::Spinning => "spins",
+            Condition::Anywhere(_) => "",
+            Condition::OneCore(_) => "one core",
+            Condition::Awake => "no core sleeps",
+            Condition::Spinning => "spins",
         }
     }
 
     fn is_real_time(self) -> bool {
-        !matches!(self, Way::Anywhere(false) | Way::OneCore(false))
+        !matches!(self, Condition::Anywhere(false) | Condition::OneCore(false))
     }
 }
 
-/// How often, and how long.
+/// Rate and duration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    /// Messages a second.
+    /// Messages per second.
     pub(super) rate: f64,
     pub(super) seconds: f64,
 }
@@ -96,15 +96,15 @@ impl Pace {
 #[derive(Debug, Serialize)]
 pub(super) struct Cell {
     primitive: Primitive,
-    /// What the threads got, such as `FIFO 45`.
+    /// The threads' actual policy, such as `FIFO 45`.
     policy: String,
     pub(super) real_time: bool,
-    /// Such as `one core`; empty: nothing is done about it.
+    /// Such as `one core`; empty: no special condition.
     how: &'static str,
     /// Messages handed over; `us.count` of them were received.
     pub(super) sent: usize,
     pub(super) us: Micros,
-    /// Of one core, what the receiver used.
+    /// The receiver's CPU use, in cores.
     pub(super) receiver_cores: f64,
 }
 
@@ -120,14 +120,14 @@ impl Cell {
     }
 }
 
-/// What a receiver found: microseconds, and the core that it took.
+/// A receiver's result: microseconds, and its CPU time.
 type Received = (Vec<f64>, Duration);
 
-/// One kind of hand-off; the sender is paced, the receiver sleeps between messages. The inner error is why
-/// this machine does not do it so.
+/// Measures one primitive; the sender is paced, the receiver sleeps between messages. The inner
+/// error is the reason why this machine does not support the condition.
 pub(super) fn cell(
     primitive: Primitive,
-    way: Way,
+    way: Condition,
     pace: Pace,
     stop: &Arc<AtomicBool>,
 ) -> Result<Result<Cell, String>> {
@@ -136,7 +136,7 @@ pub(super) fn cell(
         false => Scheduler::ordinary(),
     };
     let awake = match way {
-        Way::Awake => Some(Awake::ask()),
+        Condition::Awake => Some(Awake::request()),
         _ => None,
     };
     if let Some(Err(why)) = &awake {
@@ -144,17 +144,19 @@ pub(super) fn cell(
     }
     let cores = cores()?;
     let [sender_on, receiver_on] = match (way, &cores[..]) {
-        (Way::OneCore(_), [first, ..]) => [Some(*first); 2],
-        (Way::Spinning, _) if pace.period() <= SPIN => {
-            return Ok(Err("so often it would spin all the time".into()));
+        (Condition::OneCore(_), [first, ..]) => [Some(*first); 2],
+        (Condition::Spinning, _) if pace.period() <= SPIN => {
+            return Ok(Err(
+                "the receiver would spin all the time at this rate".into()
+            ));
         }
-        (Way::Spinning, [first, .., last]) => [Some(*first), Some(*last)],
-        (Way::Spinning, _) => return Ok(Err("it takes two cores".into())),
+        (Condition::Spinning, [first, .., last]) => [Some(*first), Some(*last)],
+        (Condition::Spinning, _) => return Ok(Err("two cores are needed".into())),
         _ => [None, None],
     };
     let count = (pace.rate * pace.seconds).ceil() as u32;
     let stopped = Arc::clone(stop);
-    // How many were handed over.
+    // Number of messages sent.
     let paced = move |mut hand_over: Box<dyn FnMut(usize, Instant) -> Result<()>>| {
         pin(sender_on)?;
         let (begin, mut sent) = (clock::now(), 0);
@@ -173,7 +175,7 @@ pub(super) fn cell(
             let (sender, inbox) = sync_channel::<Instant>(8);
             let receiver = scheduler.spawn(ThreadRole::HandOff, "receiver", move || {
                 pin(receiver_on)?;
-                let spins = (way == Way::Spinning).then(|| pace.period());
+                let spins = (way == Condition::Spinning).then(|| pace.period());
                 let samples = of_channel(&inbox, spins);
                 Ok::<Received, anyhow::Error>((samples, used()))
             })?;
@@ -184,7 +186,7 @@ pub(super) fn cell(
         }
         Primitive::Eventfd => {
             let waker = Waker::new()?;
-            // By number: a receiver that is late is woken once for several, and each of them counts.
+            // Count by number: one wake-up of a late receiver can cover several messages.
             let stamps: Arc<[AtomicI64]> = (0..count).map(|_| AtomicI64::new(0)).collect();
             let all = Arc::new(AtomicUsize::new(usize::MAX));
             let (raised, sent, end) = (waker.clone(), stamps.clone(), all.clone());
@@ -200,7 +202,7 @@ pub(super) fn cell(
                     waker.wake();
                     Ok(())
                 }))?;
-                // Once more than there are messages: it is the end.
+                // One wake-up more than there are messages marks the end.
                 all.store(sent, Ordering::Release);
                 last.wake();
                 Ok(sent)
@@ -229,8 +231,8 @@ fn micros(sent: Instant, now: Instant) -> f64 {
     now.since(sent).as_secs_f64() * 1e6
 }
 
-/// Of all messages until there are no more. `spins`: it knows that the next is due so long after the last, and
-/// spins for it.
+/// Latencies of all messages until the channel closes. With `spins` the receiver knows that a
+/// message is due this long after the previous one, and spins for it.
 fn of_channel(inbox: &Receiver<Instant>, spins: Option<Duration>) -> Vec<f64> {
     let mut samples = Vec::new();
     let mut due: Option<Instant> = None;
@@ -263,7 +265,7 @@ fn of_eventfd(raised: &Waker, sent: &[AtomicI64], end: &AtomicUsize) -> Result<V
         let mut count = [0; 8];
         rustix::io::read(fd, &mut count)?;
         let now = clock::now();
-        // How often it was raised since it was read last (eventfd(2)).
+        // The counter since the last read (eventfd(2)).
         for _ in 0..u64::from_ne_bytes(count) {
             match sent.get(samples.len()) {
                 Some(sent) if samples.len() < end.load(Ordering::Acquire) => {
@@ -276,7 +278,7 @@ fn of_eventfd(raised: &Waker, sent: &[AtomicI64], end: &AtomicUsize) -> Result<V
     }
 }
 
-/// What the calling thread has used of a core.
+/// CPU time of the calling thread.
 fn used() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()
@@ -309,13 +311,16 @@ mod tests {
             rate: 2_000.0,
             seconds: 0.05,
         };
-        for way in WAYS {
+        for way in CONDITIONS {
             for primitive in way.primitives() {
                 let Ok(cell) = cell(*primitive, way, pace, &stop).unwrap() else {
-                    assert!(matches!(way, Way::Awake | Way::Spinning), "{way:?}");
+                    assert!(
+                        matches!(way, Condition::Awake | Condition::Spinning),
+                        "{way:?}"
+                    );
                     continue;
                 };
-                // Also those that were raised before the receiver had looked for the last.
+                // Including wake-ups that coalesced.
                 assert_eq!((cell.sent, cell.us.count), (100, 100), "{cell:?}");
                 assert!(cell.us.p50 >= 0.0 && cell.us.max >= cell.us.p999);
                 assert!(cell.receiver_cores > 0.0, "{cell:?}");
@@ -328,7 +333,7 @@ mod tests {
                 seconds: 3600.0,
                 ..pace
             };
-            let enough = cell(primitive, Way::Anywhere(false), pace, &stop).unwrap_err();
+            let enough = cell(primitive, Condition::Anywhere(false), pace, &stop).unwrap_err();
             assert_eq!(enough.to_string(), "interrupted");
         }
     }

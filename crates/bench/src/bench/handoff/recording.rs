@@ -1,4 +1,4 @@
-//! What `--handoffs` of host and client costs the threads that are recorded.
+//! The cost of `--handoffs` of host and client for the recorded threads.
 
 use std::hint::black_box;
 
@@ -11,35 +11,33 @@ use serde::Serialize;
 
 use crate::pair::TemporaryDir;
 
-/// Samples in a row. All batches together fit into a ring, so that none takes the shorter way of a lost
-/// sample.
+/// Samples in a row. All batches together fit into a ring, so that no sample is lost, which would
+/// be cheaper.
 const BATCH: u32 = 500;
 const BATCHES: u32 = 8;
 
-/// Nanoseconds, of the batch that took least: the others had company.
+/// Nanoseconds, from the fastest batch: others may have been disturbed.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Cost {
-    /// Of a site where nothing is recorded.
+    /// At a site with recording off.
     pub(super) off: f64,
-    /// Who wakes another thread.
+    /// In the thread that wakes another.
     pub(super) sent: f64,
-    /// Who was woken.
+    /// In the woken thread.
     pub(super) woke: f64,
 }
 
 /// Measures it.
 pub(super) fn cost() -> Result<Cost> {
     let dir = TemporaryDir::new()?;
-    let recording = Recording::begin(dir.path()).context("can't record hand-offs")?;
+    let recording = Recording::begin(dir.path()).context("can't record scheduling latency")?;
     let past = Instant(0);
     let woke = |site: &Site| site.woke(black_box(past));
     let off = least(&Handoffs::default().site("off"), woke);
     let woken = least(&recording.handoffs().site("woke"), woke);
-    // Of several that are under way the first is kept: the others cost the same.
+    // Only the first of several pending wake-ups is kept: the others cost the same.
     let sent = least(&recording.handoffs().site("sent"), Site::sent);
-    let lost = recording
-        .finish()
-        .context("can't write what was recorded")?;
+    let lost = recording.finish().context("can't write the recording")?;
     anyhow::ensure!(lost == 0, "{lost} of the samples were lost");
     Ok(Cost {
         off,
@@ -65,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_recorded_costs_and_loses_nothing() {
+    fn recording_is_cheap_and_lossless() {
         let cost = cost().unwrap();
         assert!(
             cost.off >= 0.0 && cost.sent > 0.0 && cost.woke > 0.0,

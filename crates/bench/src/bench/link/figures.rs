@@ -1,4 +1,4 @@
-//! What came of a case of `openuvr bench link`, from the host's record.
+//! The figures of a case of `openuvr bench link`, from the host's record.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,44 +9,44 @@ use super::super::journey::Row;
 use super::super::machine::QUIET;
 use super::super::stats::{Summary, percentile};
 
-/// How late 1 % of the datagrams may leave the emulated link before it has measured itself, in
-/// milliseconds: a sixteenth of a frame.
+/// Limit of the p99 of the emulated link's own lateness, in milliseconds: a sixteenth of a frame.
+/// Beyond it the run measures the emulator.
 const LATE_MS: f64 = 1.0;
 
-/// How long after the drop the queue may still be full.
+/// Time after the drop during which the queue may still be full.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// What came of a case.
+/// The figures of a case.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Figures {
     pub(super) case: String,
-    /// What answered losses.
+    /// The recovery method.
     pub(super) recovery: String,
     pub(super) size: String,
     pub(super) bitrate: String,
     pub(super) quick: bool,
-    /// Cores that processes which are not ours used meanwhile.
+    /// Cores used by other processes during the run.
     pub(super) other_cores: f64,
     #[serde(flatten)]
     pub(super) recorded: Recorded,
-    /// How late the latest 1 % of the datagrams left the emulated link, in milliseconds.
+    /// The p99 of the emulated link's own lateness, in milliseconds.
     pub(super) link_late_ms: Option<f64>,
-    /// Wi-Fi only: the 99th percentile of the time that datagrams took to the client, in milliseconds.
+    /// Wi-Fi only: the p99 of the datagrams' delay to the client, in milliseconds.
     pub(super) link_p99_ms: Option<f64>,
 }
 
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Narrow {
-    /// The 99th percentile from two seconds after the drop on.
+    /// The p99 from two seconds after the drop on.
     pub(super) settled_p99_ms: Option<f64>,
     /// The mean rate before the drop, in the narrow part, and at the end.
     pub(super) mbps: [f64; 3],
-    /// From the end of the narrow part until the rate of a second was 90 % of what it was before.
+    /// From the end of the narrow part until the rate over one second was back at 90 %.
     pub(super) back_after_s: Option<f64>,
 }
 
 impl Figures {
-    /// Why nothing is judged by them.
+    /// Why the figures are not judged.
     pub(super) fn doubt(&self) -> Option<&'static str> {
         let late = self.link_late_ms.is_some_and(|late| late > LATE_MS);
         match self.other_cores > QUIET {
@@ -56,13 +56,13 @@ impl Figures {
     }
 }
 
-/// The time that was measured, in nanoseconds of the clock, and its parts of equal length.
+/// The measured time, in nanoseconds of the clock, and its parts of equal length.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measured {
     pub(super) from: i64,
-    /// How long a part is.
+    /// Duration of a part.
     pub(super) part: Duration,
-    /// One, or before, within and after the narrow one.
+    /// One, or three: before, within and after the narrow one.
     pub(super) parts: u32,
 }
 
@@ -76,20 +76,20 @@ impl Measured {
     }
 }
 
-/// What the record says of the frames that were captured in the time that was measured.
+/// The record's figures of the frames captured in the measured time.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Recorded {
     pub(super) seconds: f64,
-    /// How captured frames ended.
+    /// Outcomes of the captured frames.
     pub(super) outcomes: BTreeMap<String, u32>,
     pub(super) whole_per_second: f64,
-    /// Between two whole frames, in milliseconds.
+    /// Between two complete frames, in milliseconds.
     pub(super) longest_gap_ms: f64,
-    /// From Captured to Submitted, of whole frames.
+    /// From Captured to Submitted, of complete frames.
     pub(super) latency_ms: Option<Summary>,
-    /// From a key press to the first frame that may show it, where that was displayed.
+    /// From a key press to the first displayed frame that may show its effect.
     pub(super) input_ms: Option<Summary>,
-    /// 95 % of them took at most so long.
+    /// The p95 of these.
     pub(super) input_p95_ms: Option<f64>,
     pub(super) wire_mbps: f64,
     /// `narrow` only.
@@ -97,7 +97,7 @@ pub(super) struct Recorded {
 }
 
 impl Recorded {
-    /// From the whole record.
+    /// Computes the figures from the whole record.
     pub(super) fn of(record: &[Row], time: Measured) -> Recorded {
         let (from, to) = (time.from, time.at(time.parts));
         let rows = captured(record, from, to);
@@ -135,7 +135,7 @@ impl Recorded {
     }
 }
 
-/// The frames that were captured in a time.
+/// The frames captured in an interval.
 fn captured(record: &[Row], from: i64, to: i64) -> Vec<&Row> {
     let in_it = |row: &&Row| {
         row.at("Captured")
@@ -144,7 +144,7 @@ fn captured(record: &[Row], from: i64, to: i64) -> Vec<&Row> {
     record.iter().filter(in_it).collect()
 }
 
-/// How long the key presses took that were seen first in these frames, in milliseconds.
+/// Latency of the key presses with a first visible effect in these frames, in milliseconds.
 fn inputs(rows: &[&Row]) -> Vec<f64> {
     let spans = rows.iter().filter_map(|row| row.motion_to_photon);
     spans.map(|ns| ns as f64 / 1e6).collect()
@@ -155,7 +155,7 @@ fn latencies(whole: &[&Row]) -> Vec<f64> {
     whole.iter().filter_map(span).collect()
 }
 
-/// The longest time without a whole frame, both ends of the run counted as frames.
+/// The longest time without a complete frame; both ends of the run count as frames.
 fn longest_gap(whole: &[&Row], from: i64, to: i64) -> f64 {
     let mut shown: Vec<i64> = whole.iter().filter_map(|row| row.at("Submitted")).collect();
     shown.extend([from, to]);
@@ -204,8 +204,8 @@ mod tests {
     use super::super::super::journey;
     use super::*;
 
-    /// A record of frames `from..to` at 60 a second, each of `bytes` bytes and whole, 10 ms on
-    /// their way.
+    /// A record of the complete frames `from..to` at 60 per second, of `bytes` bytes each, with a
+    /// latency of 10 ms.
     fn record(frames: std::ops::Range<i64>, bytes: u32) -> Vec<Row> {
         let header = "frame,outcome,stage,cause,Captured,Converted,FirstSlice,Encoded,FirstSent,LastSent,\
             FirstReceived,Recoverable,Decoded,Submitted,datagrams,bytes,motion_to_photon";
@@ -238,7 +238,7 @@ mod tests {
     fn the_rate_is_back_when_a_second_carries_nine_tenths_of_it() {
         let before = record(0..360, 10_000);
         let within = record(360..720, 3_000);
-        // Three seconds at half the rate, then as before.
+        // Three seconds at half the rate, then the full rate.
         let mut after = record(720..900, 5_000);
         let never = narrow(&of(&before), &of(&within), &of(&after), &of(&within), 6.0);
         assert_eq!(never.back_after_s, None);

@@ -1,4 +1,4 @@
-//! What the runs of one program over one link come to. A value: no clock, no process.
+//! Figures of the runs of one program over one link. A value: no clock, no process.
 
 use serde::Serialize;
 
@@ -7,43 +7,43 @@ use crate::bench::case::{Compared, Stream};
 use crate::bench::reader::Sighting;
 use crate::bench::stats::{Range, Summary, share};
 
-/// The luma PSNR of a picture that is told as intact, dB: what streams of these bitrates stay well above
-/// when nothing is lost, and damage that a person sees stays below.
+/// Minimum luma PSNR of an intact picture, dB: streams of these bitrates stay well above it without
+/// loss, and visible damage stays below.
 pub(super) const INTACT_DB: f64 = 30.0;
 
-/// What was found, by the same instrument for all.
+/// Figures, measured by the same instrument for all.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Figures {
     pub(super) runs: usize,
-    /// Drawn to visible, of every frame whose number was read.
+    /// Drawn to visible, of every frame with a readable number.
     pub(super) p50_ms: Option<Range>,
     pub(super) p99_ms: Option<Range>,
-    /// Different frames seen a second.
+    /// Distinct frames seen per second.
     pub(super) seen_fps: Option<Range>,
-    /// Frames a second that the scene drew.
+    /// Frames per second drawn by the scene.
     pub(super) drawn_fps: Option<Range>,
-    /// Pictures compared, and the share of them that is intact.
+    /// Compared pictures, and the share of intact ones.
     pub(super) compared: usize,
     pub(super) intact: Option<f64>,
     pub(super) psnr_db: Option<Summary>,
-    /// Those that are not intact, where there is a record: what it says of them.
+    /// The record's rows of the damaged pictures, if there is a record.
     pub(super) not_intact: Vec<Compared>,
-    /// Both directions, with Ethernet, IP and UDP or TCP headers: of the loopback device, or given to the
-    /// emulated link.
+    /// Both directions, with Ethernet, IP and UDP or TCP headers: on the loopback device, or
+    /// offered to the emulated link.
     pub(super) wire_mbps: Option<Range>,
-    /// Of one core.
+    /// In cores.
     pub(super) sender_cores: Option<Range>,
     pub(super) receiver_cores: Option<Range>,
-    /// Press to its effect; presses without one are left out.
+    /// Press to its effect; presses without effect are excluded.
     pub(super) reaction_ms: Option<Summary>,
-    /// Where there is a record: how long each step takes of the frames that were displayed whole; of a browser also what
-    /// it does itself, as it traces it.
+    /// If there is a record: the duration of each step of the complete frames; for a browser also
+    /// its own steps, from its trace.
     pub(super) steps: Vec<Step>,
-    /// The most of the runs' p99 of what the emulated link itself was late.
+    /// Maximum over the runs of the p99 of the emulated link's own lateness.
     pub(super) link_late_ms: Option<f64>,
 }
 
-/// A step of a frame's way, of all runs.
+/// A step of a frame's path, over all runs.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Step {
     pub(super) name: String,
@@ -127,7 +127,7 @@ fn steps(runs: &[Run]) -> Vec<Step> {
     found.into_iter().filter_map(step).collect()
 }
 
-/// Of every frame seen: only ours has a record that says which were whole.
+/// Over every frame seen: only ours has a record of the complete ones.
 fn latency(stream: &Stream) -> Option<Summary> {
     let samples = stream.case.samples.iter();
     let latencies = samples.map(|sample| Sighting::latency_ms(&sample.sighting));

@@ -210,13 +210,13 @@ mod tests {
     fn what_papers_say_of_others_is_judged_by_the_others() {
         let marks = |data: &Data| CLAIMS.map(|(_, _, judge, _)| judge(data).unwrap().0);
         assert_eq!(marks(&data(5.0, 30.0)), [Mark::Reproduced; 3]);
-        assert_eq!(marks(&data(9.0, 12.0)), [Mark::Refuted; 3]);
+        assert_eq!(marks(&data(9.0, 12.0)), [Mark::NotReproduced; 3]);
         let none = Data::default();
         assert!(CLAIMS.iter().all(|(_, _, judge, _)| judge(&none).is_none()));
     }
 
     #[test]
-    fn who_was_skipped_is_in_the_table() {
+    fn skipped_programs_are_in_the_table() {
         let mut page = String::new();
         show(&data(5.0, 30.0), &mut page);
         assert!(page.contains("skipped: install a&lt;b&gt;"), "{page}");

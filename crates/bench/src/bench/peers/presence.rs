@@ -1,10 +1,10 @@
-//! Which programs of a peer are there, and their versions.
+//! Availability and versions of a peer's programs.
 
 use std::process::{Command, Stdio};
 
 use super::table::{Need, PYTHON, Peer, Proof};
 
-/// What is missing of a peer: Debian's packages, each once, in order.
+/// A peer's missing prerequisites: Debian packages, without duplicates, in order.
 pub(in crate::bench) fn missing(peer: &Peer) -> Vec<&'static str> {
     let mut packages = Vec::new();
     for Need { package, proof } in peer.needs {
@@ -20,7 +20,7 @@ pub(in crate::bench) fn missing(peer: &Peer) -> Vec<&'static str> {
     packages
 }
 
-/// What each of its programs says of its version.
+/// The version of each of its programs.
 pub(in crate::bench) fn versions(peer: &Peer) -> Vec<String> {
     let programs = peer.needs.iter().filter_map(|need| match need.proof {
         Proof::Program(name, word) => Some((name, word)),
@@ -40,7 +40,7 @@ pub(in crate::bench) fn is_on_path(program: &str) -> bool {
 
 fn knows_element(name: &str) -> bool {
     let mut inspect = Command::new("gst-inspect-1.0");
-    // libnice's has a version of its own, below the one that is asked for otherwise.
+    // libnice's element has its own version, below the minimum of the others.
     inspect.args(["--exists", "--atleast-version=0.0", name]);
     succeeds(inspect)
 }
@@ -64,7 +64,7 @@ fn succeeds(mut command: Command) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Its first line that has a digit. Some end with an error then, or say it where errors go.
+/// The first output line with a digit. Some programs exit with an error, or print to stderr.
 fn version(program: &str, word: &str) -> Option<String> {
     let mut command = Command::new(program);
     command.arg(word).stdin(Stdio::null());
@@ -76,7 +76,7 @@ fn version(program: &str, word: &str) -> Option<String> {
 fn first_with_digit(text: &str) -> Option<String> {
     let mut lines = text.lines();
     let line = lines.find(|line| line.contains(|c: char| c.is_ascii_digit()))?;
-    // What follows is no version: a date, whose copyright it is.
+    // Drop the rest of the line: a date, a copyright.
     let ends = [", built", " Copyright"]
         .iter()
         .filter_map(|end| line.find(end));
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_is_told_without_what_follows() {
+    fn a_version_is_shortened_to_its_number() {
         for (said, version) in [
             (
                 "\nTigerVNC Server version 1.12.0, built 2023",
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_named_by_its_package_once() {
+    fn a_missing_program_is_named_by_its_package_once() {
         let absent = |package| Need {
             package,
             proof: Proof::Program("openuvr-is-not-called-so", "--version"),

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::figures::{Figures, INTACT_DB};
-use super::{Found, Row};
+use super::{Output, Row};
 use crate::bench::case::Compared;
 use crate::bench::stats::{Range, Summary};
 use openuvr_terminal::wrap::wrapped;
 
-pub(super) fn print(found: &Found) {
+pub(super) fn print(found: &Output) {
     let rows = &found.report.ways;
     found.report.head.print("peers", "");
     heads("the loopback device between them");

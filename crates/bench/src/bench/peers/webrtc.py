@@ -1,12 +1,12 @@
-"""One end of a WebRTC stream of a display, both by GStreamer's webrtcbin: what no command line starts.
+"""One end of a WebRTC stream of a display by GStreamer's webrtcbin, which needs signalling that gst-launch lacks.
 
     webrtc.py send SIGNALLING MEDIA DISPLAY WIDTH HEIGHT FPS KBPS BUFFER_MS
     webrtc.py show SIGNALLING MEDIA DISPLAY
 
-The sender waits at the TCP port SIGNALLING of the loopback device; offer and answer are exchanged there as a
-line of JSON each. Media goes to the UDP port MEDIA as the sender knows it, and arrives at the receiver's: a
-relay may lie between. So the offer names no candidate (the receiver answers whoever comes), and the
-answer's only one gets the port that the sender was told.
+The sender listens on the TCP port SIGNALLING of the loopback device; offer and answer are exchanged there as a
+line of JSON each. The sender sends media to its UDP port MEDIA, and the receiver listens on its own: a
+relay may lie between. So the offer has no candidates (the receiver learns a peer-reflexive one), and the
+port of the answer's only candidate is replaced by the sender's MEDIA.
 """
 
 import json
@@ -23,13 +23,13 @@ gi.require_version("GstWebRTC", "1.0")
 from gi.repository import GLib, Gst, GstSdp, GstWebRTC  # noqa: E402
 
 HERE = "127.0.0.1"
-# How long a packet that was lost is waited for, ms: several round trips of a local network. A packet
-# behind none that is missing does not wait.
+# Jitter buffer for retransmissions, ms: several round trips of a local network. Without a gap,
+# packets do not wait.
 REPAIRED_WITHIN = 30
 
 
 def sender(display, width, height, fps, kbps, buffer_ms):
-    """The stream of `gstreamer` in this bench, but for key frames: here they are asked for."""
+    """The stream of `gstreamer` in this bench, but with key frames on request."""
     return (
         f"ximagesrc display-name={display} use-damage=false show-pointer=false ! "
         f"video/x-raw,framerate={fps}/1,width={width},height={height} ! videoconvert ! "
@@ -42,7 +42,7 @@ def sender(display, width, height, fps, kbps, buffer_ms):
 
 
 def show(pipeline, display, pad):
-    """Puts what arrives on the display."""
+    """Shows the received stream on the display."""
     parts = (
         "rtph264depay ! avdec_h264 thread-type=slice output-corrupt=true ! videoconvert ! "
         f"ximagesink display={display} sync=false"
@@ -58,23 +58,23 @@ def description(kind, text):
     return GstWebRTC.WebRTCSessionDescription.new(kind, message)
 
 
-def made(end, what):
-    """Has webrtcbin make an offer or an answer, and takes it as the local description."""
+def create(end, what):
+    """Has webrtcbin create an offer or an answer, and sets it as the local description."""
     promise = Gst.Promise.new()
     end.emit(f"create-{what}", None, promise)
     promise.wait()
-    # What is in it goes with it.
+    # The reply owns its values: keep it alive.
     reply = promise.get_reply()
-    agreed(end, "local", reply.get_value(what))
+    set_description(end, "local", reply.get_value(what))
 
 
-def agreed(end, whose, description):
+def set_description(end, side, description):
     promise = Gst.Promise.new()
-    end.emit(f"set-{whose}-description", description, promise)
+    end.emit(f"set-{side}-description", description, promise)
     promise.wait()
 
 
-def gathered(end):
+def wait_for_candidates(end):
     """The local description with its candidates."""
     state = "ice-gathering-state"
     done = threading.Event()
@@ -89,7 +89,7 @@ def without_candidates(text):
 
 
 def towards(port, text):
-    """The one candidate of UDP, at another port."""
+    """The only UDP candidate, with another port."""
     lines = [line for line in text.split("\r\n") if not line.startswith("a=candidate") or " UDP " in line]
     text = "\r\n".join(lines)
     return re.sub(rf"(a=candidate:\S+ \d UDP \d+ {HERE}) \d+ ", rf"\1 {port} ", text)
@@ -97,10 +97,10 @@ def towards(port, text):
 
 def offer(end, lines, media):
     end.emit("get-transceiver", 0).set_property("do-nack", True)
-    made(end, "offer")
-    print(json.dumps(without_candidates(gathered(end))), file=lines, flush=True)
+    create(end, "offer")
+    print(json.dumps(without_candidates(wait_for_candidates(end))), file=lines, flush=True)
     answer = towards(media, json.loads(lines.readline()))
-    agreed(end, "remote", description(GstWebRTC.WebRTCSDPType.ANSWER, answer))
+    set_description(end, "remote", description(GstWebRTC.WebRTCSDPType.ANSWER, answer))
 
 
 def answer(end, lines, media):
@@ -109,9 +109,9 @@ def answer(end, lines, media):
     agent.set_property("max-rtp-port", media)
     offered = description(GstWebRTC.WebRTCSDPType.OFFER, json.loads(lines.readline()))
     end.connect("on-new-transceiver", lambda _, each: each.set_property("do-nack", True))
-    agreed(end, "remote", offered)
-    made(end, "answer")
-    print(json.dumps(gathered(end)), file=lines, flush=True)
+    set_description(end, "remote", offered)
+    create(end, "answer")
+    print(json.dumps(wait_for_candidates(end)), file=lines, flush=True)
 
 
 def main(role, signalling, media, display, *stream):
@@ -143,7 +143,7 @@ def main(role, signalling, media, display, *stream):
 
     bus.connect("message::error", failed)
     if role == "send":
-        # Its caps are known when the first picture has come.
+        # The caps are known after the first picture.
         begun = threading.Event()
         end.connect("on-negotiation-needed", lambda _: begun.set())
         agree = lambda: begun.wait() and offer(end, lines, int(media))  # noqa: E731

@@ -1,26 +1,26 @@
-//! Windows of a browser: our host's page in one, by all ways to draw that it has, and a page that only copies pictures, as
-//! the least that such a window takes.
+//! Windows of a browser: our host's page by each of its rendering paths, and a page that only
+//! copies pictures, as the lower bound of such a window.
 
 use super::Row;
-use crate::bench::rig::Shows;
+use crate::bench::rig::WindowContent;
 use crate::bench::stats::Range;
 use crate::bench::verdict::Verdict;
 
-/// A window that is measured beside the others.
+/// A measured window.
 #[derive(Debug)]
 pub(super) struct Window {
     pub(super) name: &'static str,
     pub(super) what: &'static str,
-    pub(super) shows: Shows,
-    /// What a page can't ask for: words of the browser's command line.
+    pub(super) shows: WindowContent,
+    /// Arguments of the browser, for what a page can't request.
     pub(super) arguments: &'static str,
-    /// Whether it is only measured where it is named.
+    /// Whether it is measured only on request.
     pub(super) by_name: bool,
 }
 
-/// The page as it is.
+/// The unmodified page.
 const PAGE: &str = "openuvr-page";
-/// The one that it is compared with.
+/// The reference.
 const PEER: &str = "gstreamer";
 
 /// All of them.
@@ -28,28 +28,28 @@ pub(super) static WINDOWS: [Window; 5] = [
     Window {
         name: PAGE,
         what: "openuvr host, its page in Chromium's window",
-        shows: Shows::Page { less: 0 },
+        shows: WindowContent::Page { less: 0 },
         arguments: "",
         by_name: false,
     },
     Window {
         name: "openuvr-scaled",
-        what: "the same, the picture 8 pixels smaller than it is: the browser scales it",
-        shows: Shows::Page { less: 8 },
+        what: "the same, displayed 8 pixels smaller, so that the browser scales it",
+        shows: WindowContent::Page { less: 8 },
         arguments: "",
         by_name: true,
     },
     Window {
         name: "openuvr-unpaced",
-        what: "the page as it is, the browser without its 60 turns a second, which no page can ask for",
-        shows: Shows::Page { less: 0 },
+        what: "the unmodified page, the browser without its limit of 60 frames/s, which no page can lift",
+        shows: WindowContent::Page { less: 0 },
         arguments: "--disable-frame-rate-limit --disable-gpu-vsync",
         by_name: true,
     },
     Window {
         name: "openuvr-floor",
         what: "no host, no video: a page copies its own pictures by requestAnimationFrame",
-        shows: Shows::Own {
+        shows: WindowContent::Own {
             desynchronized: false,
         },
         arguments: "",
@@ -58,7 +58,7 @@ pub(super) static WINDOWS: [Window; 5] = [
     Window {
         name: "openuvr-floor-2d",
         what: "the same, its canvas desynchronized",
-        shows: Shows::Own {
+        shows: WindowContent::Own {
             desynchronized: true,
         },
         arguments: "",
@@ -69,14 +69,14 @@ pub(super) static WINDOWS: [Window; 5] = [
 impl Window {
     /// Whether keys reach the application.
     pub(super) fn takes_input(&self) -> bool {
-        matches!(self.shows, Shows::Page { .. })
+        matches!(self.shows, WindowContent::Page { .. })
     }
 }
 
-/// The page's window is to take this part of what GStreamer's own takes, at most: the aim that was set for it.
+/// Target: the page's latency as a share of GStreamer's.
 const PART: f64 = 0.7;
 
-/// Whether it does, if both were measured; `loud`: why nothing is judged.
+/// The verdicts, if both were measured; `loud`: why nothing is judged.
 pub(super) fn verdicts(rows: &[Row], loud: Option<&'static str>) -> Vec<Verdict> {
     let direct = |name: &str| rows.iter().find(|row| row.name == name)?.direct.as_ref();
     let (Some(page), Some(peer)) = (direct(PAGE), direct(PEER)) else {

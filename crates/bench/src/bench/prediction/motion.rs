@@ -1,4 +1,4 @@
-//! How a head moves: generated from a seed, or read from a file.
+//! Head motion: generated from a seed, or read from a file.
 
 use anyhow::{Context as _, Result, ensure};
 use openuvr_proto::motion::Velocity;
@@ -10,12 +10,12 @@ use super::angle;
 /// The tracker's noise, standard deviations: radians and metres.
 const NOISE: (f64, f64) = (0.02 * std::f64::consts::PI / 180.0, 0.0002);
 
-/// Keyframes of a generated motion a second: it is smooth in between, by interpolation.
+/// Keyframes per second of a generated motion; interpolated in between.
 const STEPS: f64 = 1000.0;
 
-/// Where a head is: metres, and yaw, pitch and roll in radians.
+/// A head pose: metres, and yaw, pitch and roll in radians.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct EulerPose {
     at: [f64; 3],
     turned: [f64; 3],
 }
@@ -25,7 +25,7 @@ fn three(v: [f64; 3]) -> [f32; 3] {
     v.map(|v| v as f32)
 }
 
-impl Place {
+impl EulerPose {
     fn rotation(&self) -> Rotation {
         let [yaw, pitch, roll] = three(self.turned);
         Rotation::of_head(yaw, pitch, roll)
@@ -36,29 +36,29 @@ impl Place {
         Pose::new(three(self.at), orientation).ok()
     }
 
-    /// How far off a prediction of it is, in degrees and millimetres.
+    /// The error of a predicted pose, in degrees and millimetres.
     pub(super) fn from(&self, at: [f32; 3], turned: Rotation) -> (f64, f64) {
         let apart = (self.at.iter().zip(at)).map(|(a, b)| (a - f64::from(b)).powi(2));
         let metres = apart.sum::<f64>().sqrt();
         (angle(self.rotation(), turned), metres * 1e3)
     }
 
-    fn between(&self, other: &Place, part: f64) -> Place {
+    fn between(&self, other: &EulerPose, part: f64) -> EulerPose {
         let mixed = |a: [f64; 3], b: [f64; 3]| [0, 1, 2].map(|i| a[i] + (b[i] - a[i]) * part);
-        Place {
+        EulerPose {
             at: mixed(self.at, other.at),
             turned: mixed(self.turned, other.turned),
         }
     }
 }
 
-/// Where a head is, at times that grow.
-pub(super) struct Motion(Vec<(f64, Place)>);
+/// Head poses at increasing times.
+pub(super) struct Motion(Vec<(f64, EulerPose)>);
 
 impl Motion {
-    /// Lines `seconds,x,y,z,yaw,pitch,roll`; empty ones and those that begin with `#` are passed over.
+    /// Lines `seconds,x,y,z,yaw,pitch,roll`; empty lines and comments (`#`) are skipped.
     pub(super) fn read(text: &str) -> Result<Motion> {
-        let mut places: Vec<(f64, Place)> = Vec::new();
+        let mut places: Vec<(f64, EulerPose)> = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
@@ -68,17 +68,20 @@ impl Motion {
             let words: Result<Vec<f64>, _> = words.collect();
             let words = words.with_context(|| format!("line {number}"))?;
             let finite = words.iter().all(|v| v.is_finite());
-            ensure!(words.len() == 7 && finite, "line {number}: seven numbers");
+            ensure!(
+                words.len() == 7 && finite,
+                "line {number}: expected seven numbers"
+            );
             let later = places.last().is_none_or(|(before, _)| words[0] > *before);
-            ensure!(later, "line {number}: seconds have to grow");
-            let place = Place {
+            ensure!(later, "line {number}: seconds must increase");
+            let place = EulerPose {
                 at: [words[1], words[2], words[3]],
                 turned: [words[4], words[5], words[6]].map(f64::to_radians),
             };
             places.push((words[0], place));
         }
-        ensure!(places.len() >= 2, "two lines at least");
-        // The way from 359 to 1 degrees is short.
+        ensure!(places.len() >= 2, "expected at least two lines");
+        // Unwrap angles: 359 to 1 degrees is 2 degrees.
         for i in 1..places.len() {
             let before = places[i - 1].1.turned;
             for (angle, before) in places[i].1.turned.iter_mut().zip(before) {
@@ -89,7 +92,7 @@ impl Motion {
         Ok(Motion(places))
     }
 
-    /// One that rests, turns, sways and leans, the same each time.
+    /// A deterministic motion that rests, turns, sways and leans.
     pub(super) fn generated(seconds: f64) -> Motion {
         let mut random = Random(1);
         let mut turns = Turns::new(0.0);
@@ -108,13 +111,13 @@ impl Motion {
                 (now * hertz * std::f64::consts::TAU).sin() * millimetres / 1e3
             };
             let [yaw, pitch, lean] = turns.at(now);
-            let place = Place {
+            let place = EulerPose {
                 at: [
                     lean + sway(0.31, 4.0),
                     1.65 + sway(0.27, 3.0),
                     sway(0.43, 5.0),
                 ],
-                // Who turns tilts a little.
+                // A turning head tilts slightly.
                 turned: [yaw, pitch, yaw * 0.05 + sway(0.37, 6.0)],
             };
             places.push((now, place));
@@ -126,14 +129,14 @@ impl Motion {
         ends.map_or(0.0, |(first, last)| last.0 - first.0)
     }
 
-    /// Where the head is; `None` before and behind it all.
-    pub(super) fn at(&self, at: f64) -> Option<Place> {
+    /// The pose at a time; `None` before the start and after the end.
+    pub(super) fn at(&self, at: f64) -> Option<EulerPose> {
         let next = self.0.partition_point(|(when, _)| *when <= at);
         let ((from, before), (to, after)) = (self.0.get(next.checked_sub(1)?)?, self.0.get(next)?);
         Some(before.between(after, (at - from) / (to - from)))
     }
 
-    /// How it moves, as a tracker with a gyroscope knows it.
+    /// The velocity, as a tracker with a gyroscope measures it.
     pub(super) fn velocity(&self, at: f64) -> Velocity {
         const APART: f64 = 0.002;
         let places = self.at(at - APART / 2.0).zip(self.at(at + APART / 2.0));
@@ -144,8 +147,8 @@ impl Motion {
         })
     }
 
-    /// What a tracker says of it, so many times a second.
-    pub(super) fn tracked(&self, rate: f64) -> Vec<(f64, Place)> {
+    /// A tracker's samples, `rate` per second.
+    pub(super) fn tracked(&self, rate: f64) -> Vec<(f64, EulerPose)> {
         let mut random = Random(2);
         let first = self.0.first().map_or(0.0, |(at, _)| *at);
         let mut samples = Vec::new();
@@ -160,7 +163,7 @@ impl Motion {
     }
 }
 
-/// A turn and the rest behind it.
+/// A turn and the rest after it.
 struct Turns {
     begins: f64,
     lasts: f64,
@@ -183,7 +186,7 @@ impl Turns {
 
     fn next(&self, random: &mut Random) -> Turns {
         let degrees = random.within(10.0, 80.0);
-        // Back to the front, if that is where there is room.
+        // Turn back to the front if the limit is near.
         let side = match self.to[0] {
             yaw if yaw > 0.9 => -1.0,
             yaw if yaw < -0.9 => 1.0,
@@ -206,7 +209,7 @@ impl Turns {
         }
     }
 
-    /// Of minimum jerk (Flash and Hogan 1985).
+    /// A minimum-jerk profile (Flash and Hogan 1985).
     fn at(&self, now: f64) -> [f64; 3] {
         let t = ((now - self.begins) / self.lasts).clamp(0.0, 1.0);
         let part = t.powi(3) * (10.0 - 15.0 * t + 6.0 * t * t);
@@ -248,7 +251,7 @@ mod tests {
         let motion = Motion::read("# head\n0,0,1,0,350,0,0\n1,1,1,0,10,0,0\n").unwrap();
         let half = motion.at(0.5).unwrap();
         assert!((half.at[0] - 0.5).abs() < 1e-9);
-        // By 0, not by 180.
+        // Through 0, not through 180.
         assert!((half.turned[0].to_degrees() - 360.0).abs() < 1e-9);
         assert!(motion.at(-0.1).is_none() && motion.at(1.0).is_none());
         for bad in [

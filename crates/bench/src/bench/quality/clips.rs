@@ -1,8 +1,8 @@
-//! The clips that are measured with: recorded once, kept outside the tree, the same ever after.
+//! The test clips: recorded once, kept outside the tree, and unchanged afterwards.
 //!
-//! A recording takes each picture of an application on a virtual display of its own. The scene is
-//! recorded as it runs; the game in steps of fixed length, so that its motion is even however
-//! slowly this machine draws. What was recorded is known by its SHA-256, which lies beside it.
+//! A recording captures each picture of an application on its own virtual display. The scene is
+//! recorded in real time; the game in steps of fixed length, so that its motion is even however
+//! slowly this machine renders. A clip is identified by its SHA-256, stored next to it.
 
 use std::fmt;
 use std::io::Read as _;
@@ -23,19 +23,19 @@ use crate::picture_match::Shot;
 use crate::screen::Screen;
 use openuvr_runtime::clock;
 
-/// What a clip shows.
+/// The contents of a clip.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Content {
     /// The built-in scene.
     Scene,
     /// A match of bots in OpenArena, seen by one of them.
     OpenArena,
-    /// A file of the person's.
+    /// A user's file.
     File(PathBuf),
 }
 
 impl Content {
-    /// What figures call it.
+    /// Its name in figures.
     pub(super) fn name(&self) -> String {
         match self {
             Content::Scene => "scene".into(),
@@ -47,9 +47,9 @@ impl Content {
     }
 }
 
-/// A clip that is there.
+/// An available clip.
 #[derive(Clone, Debug)]
-pub(super) struct Kept {
+pub(super) struct StoredClip {
     pub(super) name: String,
     pub(super) path: PathBuf,
     pub(super) size: Size,
@@ -57,9 +57,9 @@ pub(super) struct Kept {
     pub(super) sha256: String,
 }
 
-impl fmt::Display for Kept {
+impl fmt::Display for StoredClip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Kept { name, size, .. } = self;
+        let StoredClip { name, size, .. } = self;
         writeln!(
             f,
             "{name}: {} frames of {size}, {}",
@@ -70,7 +70,7 @@ impl fmt::Display for Kept {
     }
 }
 
-/// How pictures are to be, if they are recorded now.
+/// Format of a new recording.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Format {
     pub(super) size: Size,
@@ -79,7 +79,7 @@ pub(super) struct Format {
 }
 
 /// Finds a clip or records it.
-pub(super) fn find(content: &Content, format: Format, stop: &AtomicBool) -> Result<Kept> {
+pub(super) fn find(content: &Content, format: Format, stop: &AtomicBool) -> Result<StoredClip> {
     let path = match content {
         Content::File(path) => path.clone(),
         _ => {
@@ -94,7 +94,7 @@ pub(super) fn find(content: &Content, format: Format, stop: &AtomicBool) -> Resu
     let clip = Clip::open(&path)?;
     let sha256 = sha256(&path)?;
     compare(&path, &sha256)?;
-    Ok(Kept {
+    Ok(StoredClip {
         name: content.name(),
         size: clip.size(),
         frames: clip.count(),
@@ -103,13 +103,13 @@ pub(super) fn find(content: &Content, format: Format, stop: &AtomicBool) -> Resu
     })
 }
 
-/// Where what can be made again is kept (XDG Base Directory Specification).
+/// The cache directory (XDG Base Directory Specification).
 fn cache() -> Result<PathBuf> {
     let dir = std::env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .filter(|path| path.is_absolute())
         .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))
-        .context("neither XDG_CACHE_HOME nor HOME says where clips can be kept")?
+        .context("no folder for clips: neither XDG_CACHE_HOME nor HOME is set")?
         .join("openuvr");
     std::fs::create_dir_all(&dir)
         .with_context(|| format!("can't make the directory {}", dir.display()))?;
@@ -133,12 +133,12 @@ fn sha256(path: &Path) -> Result<String> {
         .collect())
 }
 
-/// The file beside a clip that says what its contents were, as sha256sum(1) writes it.
+/// The checksum file of a clip, in the format of sha256sum(1).
 fn sum_file(path: &Path) -> PathBuf {
     path.with_extension("y4m.sha256")
 }
 
-/// An error if a clip is not what it was when it was recorded.
+/// An error if a clip has changed since it was recorded.
 fn compare(path: &Path, sha256: &str) -> Result<()> {
     let Ok(text) = std::fs::read_to_string(sum_file(path)) else {
         return Ok(());
@@ -146,14 +146,14 @@ fn compare(path: &Path, sha256: &str) -> Result<()> {
     let known = text.split_whitespace().next().unwrap_or_default();
     ensure!(
         known == sha256,
-        "the clip {} is not what was recorded: its SHA-256 is {sha256}, not {known}; delete it to \
+        "the clip {} has changed since it was recorded: its SHA-256 is {sha256}, not {known}; delete it to \
          record another",
         path.display()
     );
     Ok(())
 }
 
-/// How long an application may take to show its next picture. A game loads for many seconds.
+/// Timeout of an application's next picture. A game loads for many seconds.
 const TIMEOUT: Duration = Duration::from_secs(90);
 
 fn record(content: &Content, format: Format, path: &Path, stop: &AtomicBool) -> Result<()> {
@@ -170,7 +170,7 @@ fn record(content: &Content, format: Format, path: &Path, stop: &AtomicBool) -> 
         ))?,
         _ => open_arena(display.name(), format, home.path())?,
     };
-    // Under another name until it is whole.
+    // Under a temporary name until it is complete.
     let part = path.with_extension("part");
     let mut recording = Recording {
         screen,
@@ -195,7 +195,7 @@ fn record(content: &Content, format: Format, path: &Path, stop: &AtomicBool) -> 
     Ok(())
 }
 
-/// An application of which each picture is taken.
+/// A recorded application.
 struct Recording<'a> {
     screen: Screen,
     app: Child,
@@ -222,11 +222,11 @@ impl Recording<'_> {
         }
     }
 
-    /// Waits until the application has said `word`.
+    /// Waits for `word` in the application's output.
     fn wait_for(&mut self, word: &str, home: &Path) -> Result<()> {
         let until = clock::now() + TIMEOUT;
-        let said = || std::fs::read_to_string(home.join(SAID)).unwrap_or_default();
-        while !said().contains(word) {
+        let log = || std::fs::read_to_string(home.join(GAME_LOG)).unwrap_or_default();
+        while !log().contains(word) {
             self.check(until)?;
             clock::sleep_until(clock::now() + Duration::from_millis(20));
         }
@@ -241,7 +241,7 @@ impl Recording<'_> {
         let seconds = TIMEOUT.as_secs();
         ensure!(
             clock::now() < until,
-            "the {} showed nothing new for {seconds} s{}",
+            "no new picture from {} for {seconds} s{}",
             self.app.name(),
             self.app.last_words()
         );
@@ -249,14 +249,14 @@ impl Recording<'_> {
     }
 }
 
-/// Where the game's words go, in its home.
-const SAID: &str = "said";
+/// The game's log, in its home directory.
+const GAME_LOG: &str = "said";
 
-/// What the game says when the recording is to begin.
+/// The game's message that starts the recording.
 const BEGIN: &str = "openuvr: the clip begins";
 
-/// Starts a match of four bots, without sound, seen by one of them. Each picture is one step of
-/// the game's clock further. Its settings and scores stay in `home`.
+/// Starts a match of four bots, without sound, followed as a spectator. Each picture advances the
+/// game's clock by one step. Settings and scores stay in `home`.
 fn open_arena(display: &str, format: Format, home: &Path) -> Result<Child> {
     const PROGRAM: &str = "/usr/games/openarena";
     ensure!(
@@ -266,7 +266,7 @@ fn open_arena(display: &str, format: Format, home: &Path) -> Result<Child> {
     );
     let dir = home.join(".openarena/baseoa");
     std::fs::create_dir_all(&dir)?;
-    // A `wait` is in pictures. The bots need some seconds to join and to meet.
+    // `wait` counts pictures. The bots need some seconds to join and to meet.
     let script = format!(
         "set fixedtime {}\n\
          addbot sarge 4\naddbot major 4\naddbot neko 4\naddbot grism 4\n\
@@ -295,7 +295,7 @@ fn open_arena(display: &str, format: Format, home: &Path) -> Result<Child> {
         .env("HOME", home)
         .env("DISPLAY", display)
         .stdout(Stdio::null());
-    Child::start("game", command, Some(&home.join(SAID)))
+    Child::start("game", command, Some(&home.join(GAME_LOG)))
 }
 
 #[cfg(test)]
@@ -310,10 +310,10 @@ mod tests {
         let sum = sha256(&path).unwrap();
         // FIPS 180-2, appendix B.1.
         assert!(sum.starts_with("ba7816bf8f01cfea414140de5dae2223"), "{sum}");
-        assert!(compare(&path, &sum).is_ok(), "nothing is known of it");
+        assert!(compare(&path, &sum).is_ok(), "no checksum yet");
         std::fs::write(sum_file(&path), format!("{sum}  a.y4m\n")).unwrap();
         assert!(compare(&path, &sum).is_ok());
         let error = compare(&path, "00").unwrap_err().to_string();
-        assert!(error.contains("not what was recorded"), "{error}");
+        assert!(error.contains("has changed since"), "{error}");
     }
 }

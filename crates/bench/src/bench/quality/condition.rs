@@ -1,4 +1,4 @@
-//! What holds at a point of a figure: one quantity is varied, all others are the best that there is.
+//! The conditions at a point of a figure: one quantity is varied, all others are ideal.
 
 use std::time::Duration;
 
@@ -6,52 +6,52 @@ use openuvr_lab::link::{Impairment, Queue};
 use openuvr_lab::schedule::ImpairmentSchedule;
 use openuvr_proto::units::Bitrate;
 
-/// What a figure has on its axis.
+/// The varied quantity, on a figure's x axis.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Vary {
-    /// The delay of a round trip: 0 to 600 ms
+    /// Round-trip delay: 0 to 600 ms
     Delay,
-    /// The share of the datagrams that are lost: 0 to 10 %
+    /// Datagram loss: 0 to 10 %
     Loss,
-    /// What the link carries: 1 to 6 Mb/s, and without a limit
+    /// Bandwidth of the link: 1 to 6 Mb/s, and unlimited
     Bandwidth,
-    /// Frames from one periodic key frame to the next
+    /// Key-frame interval (GOP size), in frames
     Gop,
 }
 
-/// What holds at a point. The default is the best that there is.
+/// The conditions at a point. The default is ideal.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Condition {
-    /// Of a round trip.
+    /// Round trip.
     pub(super) delay_ms: u32,
     pub(super) loss_percent: u32,
     /// `None`: no limit.
     pub(super) mbps: Option<u32>,
-    /// `None`: key frames only on need.
+    /// `None`: key frames only on demand.
     pub(super) gop: Option<u32>,
-    /// Whether the rate stays what it is, whatever the link does.
+    /// Whether the bitrate is constant, not adaptive.
     pub(super) constant: bool,
 }
 
-/// Bytes before the bottleneck: 50 packets of 1500.
+/// The bottleneck's queue in bytes: 50 packets of 1500.
 const QUEUE: usize = 75_000;
 
 /// A value on an axis; `None`: no limit, or no periodic key frame.
-pub(super) type Stop = Option<u32>;
+pub(super) type AxisValue = Option<u32>;
 
-pub(super) fn point_of(text: &str) -> Result<Stop, String> {
+pub(super) fn point_of(text: &str) -> Result<AxisValue, String> {
     match text {
         "none" => Ok(None),
         _ => text
             .parse()
             .map(Some)
-            .map_err(|_| "a whole number, or none".to_owned()),
+            .map_err(|_| "expected a whole number, or none".to_owned()),
     }
 }
 
 impl Vary {
-    /// The values on its axis: all, or those of a quick run.
-    pub(super) fn points(self, quick: bool) -> Vec<Stop> {
+    /// The values on the axis: all, or those of a quick run.
+    pub(super) fn points(self, quick: bool) -> Vec<AxisValue> {
         let (all, few): (&[u32], &[u32]) = match self {
             Vary::Delay => (&[0, 100, 200, 300, 400, 500, 600], &[0, 300]),
             Vary::Loss => (&[0, 1, 2, 4, 6, 8, 10], &[0, 5]),
@@ -63,7 +63,7 @@ impl Vary {
         points.iter().copied().map(Some).chain(without).collect()
     }
 
-    pub(super) fn allows(self, point: Stop) -> bool {
+    pub(super) fn allows(self, point: AxisValue) -> bool {
         let range = match self {
             Vary::Delay => 0..=10_000,
             Vary::Loss => 0..=100,
@@ -73,8 +73,8 @@ impl Vary {
         point.is_none_or(|point| range.contains(&point))
     }
 
-    /// What holds at its points. Two of the figures have a second line.
-    pub(super) fn conditions(self, points: &[Stop], quick: bool) -> Vec<Condition> {
+    /// The conditions at the points. Two of the figures have a second line.
+    pub(super) fn conditions(self, points: &[AxisValue], quick: bool) -> Vec<Condition> {
         let best = Condition::default();
         let second = match self {
             Vary::Bandwidth => Some(Condition {
@@ -88,7 +88,7 @@ impl Vary {
             Vary::Delay | Vary::Loss => None,
         };
         let lines = [Some(best), second.filter(|_| !quick)];
-        let at = |line: Condition, point: Stop| match self {
+        let at = |line: Condition, point: AxisValue| match self {
             Vary::Delay => Condition {
                 delay_ms: point.unwrap_or(0),
                 ..line
@@ -111,7 +111,7 @@ impl Vary {
 }
 
 impl Condition {
-    /// Of each direction.
+    /// For each direction.
     pub(super) fn link(self) -> ImpairmentSchedule {
         Impairment {
             delay: Duration::from_millis(self.delay_ms.into()) / 2,

@@ -1,6 +1,6 @@
-//! What was measured, as a table on the terminal, as rows, and as figures with series of points.
+//! The measurements as a table on the terminal, as CSV rows, and as figures with series of points.
 //!
-//! It measures nothing.
+//! This module measures nothing.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,38 +9,38 @@ use serde::Serialize;
 
 use super::super::machine::{Machine, QUIET};
 use super::super::stats::percentile;
-use super::clips::Kept;
+use super::clips::StoredClip;
 use super::condition::{Condition, Vary};
 use super::point::{Point, Traffic};
 
 /// Frames in a batch (OpenUVR's evaluation looks at its worst seconds alike).
 const BATCH: usize = 150;
 
-/// How late the emulated link may be before a point is doubtful: a sixteenth of a frame at 60 Hz.
+/// Lateness of the emulated link beyond which a point is unreliable: a sixteenth of a frame at 60 Hz.
 const LATE: Duration = Duration::from_millis(1);
 
-/// A point and what it is a point of.
+/// A point with its content and conditions.
 pub(super) struct Measured {
     pub(super) content: String,
     pub(super) condition: Condition,
     pub(super) point: Point,
 }
 
-/// What is written of a run.
+/// The JSON output of a run.
 #[derive(Debug, Serialize)]
 pub(super) struct File<'a> {
     machine: &'a Machine,
     quick: bool,
-    /// The most cores that other processes used at a point.
+    /// Maximum number of cores used by other processes at a point.
     other_cores: f64,
     figures: Vec<Figure>,
 }
 
-/// A plot: lines over a number.
+/// A line plot.
 #[derive(Clone, Debug, Serialize)]
 struct Figure {
     title: String,
-    /// What the axes are, with units.
+    /// Axis labels, with units.
     x: String,
     y: String,
     series: Vec<Series>,
@@ -49,15 +49,15 @@ struct Figure {
 #[derive(Clone, Debug, Serialize)]
 struct Series {
     name: String,
-    points: Vec<Place>,
+    points: Vec<PlotPoint>,
 }
 
-/// A place of a line. `worst` is the mean of the worst batch, `lo` and `hi` are the 5th and the 95th
-/// percentile of the frames; for a load all are the mean.
+/// A point of a line. `worst` is the mean of the worst batch, `lo` and `hi` are the 5th and the
+/// 95th percentile of the frames; for a load all are the mean.
 #[derive(Clone, Debug, Serialize)]
-struct Place {
+struct PlotPoint {
     x: f64,
-    /// What to write at `x`.
+    /// Label at `x`.
     label: String,
     mean: f64,
     worst: f64,
@@ -71,7 +71,7 @@ pub(super) struct Table {
     bitrate: String,
     fps: u32,
     all: Vec<Measured>,
-    /// Points that could not be measured.
+    /// Points without a measurement.
     missing: Vec<(String, Condition)>,
 }
 
@@ -87,24 +87,24 @@ impl Table {
         }
     }
 
-    /// Whether nothing was measured.
+    /// Whether there is no measurement.
     pub(super) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// How many points could not be measured.
+    /// The number of points without a measurement.
     pub(super) fn missing(&self) -> usize {
         self.missing.len()
     }
 
-    /// Notes that a point could not be measured, and says why.
+    /// Records and prints that a point could not be measured, with the reason.
     pub(super) fn miss(&mut self, content: String, condition: Condition, why: &anyhow::Error) {
         println!("{condition:<26} missing: {why:#}");
         self.missing.push((content, condition));
     }
 
-    /// Prints the head of a clip's lines.
-    pub(super) fn begin(&self, clip: &Kept) {
+    /// Prints the heading of a clip's lines.
+    pub(super) fn print_heading(&self, clip: &StoredClip) {
         println!(
             "\n{} at {} frames/s, bitrate {}\n{:<26} {:>13} {:>15} {:>13} {:>13} {:>7} {:>6}",
             clip.name, self.fps, self.bitrate, "", "PSNR dB", "SSIM", "down", "up", "shown", "left"
@@ -115,13 +115,13 @@ impl Table {
         );
     }
 
-    /// Keeps a point and prints its line.
+    /// Adds a point and prints its line.
     pub(super) fn add(&mut self, measured: Measured) {
         println!("{}", measured.line());
         self.all.push(measured);
     }
 
-    /// Says what is doubtful.
+    /// Prints missing and unreliable points.
     pub(super) fn print_verdict(&self) {
         for (content, condition) in &self.missing {
             println!("missing: {content} {condition}");
@@ -129,13 +129,13 @@ impl Table {
         for one in &self.all {
             if let Some(late) = one.point.link_late.filter(|late| *late > LATE) {
                 println!(
-                    "doubtful: at {} {}, 1 % of the datagrams left the emulated link {late:.1?} late",
+                    "unreliable: at {} {}, the p99 of the emulated link's own lateness was {late:.1?}",
                     one.content, one.condition
                 );
             }
             if one.point.other_cores > QUIET {
                 println!(
-                    "doubtful: at {} {}, other processes used {:.1} cores",
+                    "unreliable: at {} {}, other processes used {:.1} cores",
                     one.content, one.condition, one.point.other_cores
                 );
             }
@@ -143,7 +143,7 @@ impl Table {
             let unseen = one.point.unseen as usize;
             if unseen * 10 > judged + unseen {
                 println!(
-                    "doubtful: at {} {}, the bench itself missed {unseen} of {} pictures",
+                    "unreliable: at {} {}, the bench itself missed {unseen} of {} pictures",
                     one.content,
                     one.condition,
                     judged + unseen
@@ -152,7 +152,7 @@ impl Table {
         }
     }
 
-    /// A row for each point, with names in the first.
+    /// CSV with a header and a row per point.
     pub(super) fn csv(&self) -> String {
         let mut text = String::from(
             "content,delay_ms,loss_percent,link_mbps,gop,rate,frames,psnr_mean,psnr_worst,\
@@ -198,7 +198,7 @@ impl Table {
         text
     }
 
-    /// All that is written for others to draw.
+    /// The JSON output for plotting.
     pub(super) fn file(&self, varied: &[Vary], quick: bool) -> File<'_> {
         File {
             machine: &self.machine,
@@ -210,7 +210,7 @@ impl Table {
         }
     }
 
-    /// The figures of what was varied, and the network load.
+    /// The figures of the varied quantities, and the network load.
     fn figures(&self, varied: &[Vary]) -> Vec<Figure> {
         let mut figures = Vec::new();
         for vary in varied {
@@ -248,7 +248,7 @@ impl Table {
                     continue;
                 };
                 let name = format!("{}{}", one.content, vary.kinds()[kind]);
-                let place = Place {
+                let place = PlotPoint {
                     x,
                     label,
                     mean,
@@ -279,7 +279,7 @@ impl Table {
             let line = |name: &str, way: fn(&Point) -> &Traffic| {
                 let place = |(index, one): (usize, &Measured)| {
                     let value = of(way(&one.point));
-                    Place {
+                    PlotPoint {
                         x: index as f64,
                         label: one.content.clone(),
                         mean: value,
@@ -327,8 +327,8 @@ fn ssim(point: &Point) -> &[f64] {
 struct Spread([f64; 4]);
 
 impl Spread {
-    /// Of values in the order of frames; `None` without any. A last batch of less than half the
-    /// frames of one belongs to the one before.
+    /// Of values in frame order; `None` without any. A last batch of less than half the size joins
+    /// the previous one.
     fn of(values: &[f64]) -> Option<Spread> {
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
         let mut sorted = values.to_vec();
@@ -350,7 +350,7 @@ impl Spread {
 }
 
 impl Point {
-    /// Captured frames whose outcome begins with this word.
+    /// Captured frames with an outcome that begins with this word.
     fn ended(&self, word: &str) -> u32 {
         let of = self
             .outcomes
@@ -428,7 +428,7 @@ impl Vary {
         }
     }
 
-    /// What tells its two lines apart.
+    /// Suffixes of the two lines.
     fn kinds(self) -> [&'static str; 2] {
         match self {
             Vary::Delay | Vary::Loss => ["", ""],
@@ -437,8 +437,7 @@ impl Vary {
         }
     }
 
-    /// On which line a condition is, where, and what is written there; `None` if it is not of this
-    /// figure.
+    /// Line, x value and label of a condition; `None` if it does not belong to this figure.
     fn place(self, of: &Condition) -> Option<(usize, f64, String)> {
         let best = Condition::default();
         let only = |changed: Condition| (changed == *of).then_some(());
@@ -463,7 +462,7 @@ impl Vary {
                     constant,
                     ..best
                 })?;
-                // One step beyond the widest stands for no limit.
+                // No limit is drawn one step beyond the maximum.
                 let label = mbps.map_or("unlimited".into(), |mbps| mbps.to_string());
                 Some((constant.into(), f64::from(mbps.unwrap_or(7)), label))
             }
@@ -479,7 +478,7 @@ impl Vary {
                     1 => 1,
                     _ => return None,
                 };
-                // Beyond the longest: none at all.
+                // No periodic key frame is drawn beyond the longest interval.
                 let label = gop.map_or("none".into(), |gop| gop.to_string());
                 Some((line, f64::from(gop.unwrap_or(300)), label))
             }

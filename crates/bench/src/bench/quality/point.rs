@@ -1,8 +1,8 @@
-//! One point: a host that plays a clip, a link of chosen quality, a client, and how alike what it
-//! shows is to what was captured.
+//! One point: a host that plays a clip, an emulated link, a client, and the similarity of its
+//! display to the captured pictures.
 //!
-//! Every captured frame counts, in the order of capture: one that was not shown is compared with
-//! the picture that stood in its place. The pictures are kept while the stream runs and compared
+//! Every captured frame counts, in capture order: a frame that was not shown is compared with the
+//! picture displayed in its place. The pictures are stored while the stream runs and compared
 //! afterwards, so that the comparison does not slow the stream.
 
 use std::collections::BTreeMap;
@@ -25,19 +25,19 @@ use super::super::journey::{self, Row};
 use super::super::machine::Load;
 use super::super::reader::Sighting;
 use super::super::rig::pass;
-use super::likeness::Luma;
+use super::similarity::Luma;
 use crate::display::VirtualDisplay;
 use crate::pair::{self, Pair, TemporaryDir};
 use crate::screen::{Area, Screen};
 use openuvr_runtime::clock;
 
-/// What is measured.
+/// Parameters of a measurement.
 pub(super) struct Setup<'a> {
     pub(super) clip: &'a Path,
     pub(super) size: Size,
     pub(super) fps: f64,
     pub(super) bitrate: &'a str,
-    /// What the link does, both ways.
+    /// The link's impairments, both ways.
     pub(super) link: ImpairmentSchedule,
     pub(super) round_trip: Duration,
     pub(super) seed: u64,
@@ -46,45 +46,45 @@ pub(super) struct Setup<'a> {
     pub(super) more_host: Vec<String>,
 }
 
-/// What came of it.
+/// Results of a measurement.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Point {
-    /// Of each captured frame that could be judged, in order, in decibel.
+    /// Of each comparable captured frame, in order, in decibel.
     pub(super) psnr: Vec<f64>,
-    /// The same, as an index.
+    /// SSIM of the same frames.
     pub(super) ssim: Vec<f64>,
-    /// How captured frames ended, by the host's record.
+    /// Outcomes of the captured frames, from the host's record.
     pub(super) outcomes: BTreeMap<String, u32>,
-    /// Frames that were shown and not seen by the bench: it was late itself. They are left out.
+    /// Frames that were shown but missed by the bench, which was late itself. They are excluded.
     pub(super) unseen: u32,
-    /// From the client, and from the host.
+    /// Upstream from the client, downstream from the host.
     pub(super) up: Traffic,
     pub(super) down: Traffic,
-    /// Cores that processes which are not ours used meanwhile.
+    /// Cores used by other processes during the measurement.
     pub(super) other_cores: f64,
-    /// How late the latest 1 % of the datagrams left the emulated link.
+    /// The p99 of the emulated link's own lateness.
     pub(super) link_late: Option<Duration>,
 }
 
-/// What was given to the link.
+/// Traffic offered to the link.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Traffic {
-    /// Megabits a second, with IP and UDP headers.
+    /// Megabits per second, with IP and UDP headers.
     pub(super) mbps: f64,
-    /// Datagrams a second.
+    /// Datagrams per second.
     pub(super) rate: f64,
-    /// Bytes in a datagram, in the mean, headers below it not counted.
+    /// Mean payload of a datagram in bytes, without headers.
     pub(super) payload: f64,
 }
 
 /// IPv4 and UDP headers.
 const HEADERS: f64 = 28.0;
-/// How long the first picture may take; over the worst link the pairing alone takes seconds.
+/// Timeout of the first picture; over the worst link pairing alone takes seconds.
 const FIRST_PICTURE: Duration = Duration::from_secs(20);
-/// What is left out at the start: the first key frame, and the rate control's first seconds.
+/// Warm-up: the first key frame, and the rate control's first seconds.
 const WARM_UP: Duration = Duration::from_millis(1500);
 
-/// Measures one point; `far` is where the client shows its window.
+/// Measures one point; `far` is the client's display.
 pub(super) fn measure(setup: &Setup<'_>, far: &VirtualDisplay, stop: &AtomicBool) -> Result<Point> {
     let dir = TemporaryDir::new()?;
     let csv = dir.path().join("frames.csv");
@@ -121,12 +121,12 @@ pub(super) fn measure(setup: &Setup<'_>, far: &VirtualDisplay, stop: &AtomicBool
     })?;
     let link = link.context("no link")?;
     let mut pass = |span: Duration| pass(clock::now() + span, stop, &mut || pair.check());
-    let eye = Eye::open(far.name(), setup)?;
+    let eye = DisplayRecorder::open(far.name(), setup)?;
     let until = clock::now() + FIRST_PICTURE;
     while eye.watched().area.is_none() {
         if clock::now() > until {
             bail!(
-                "no picture became visible within {} s",
+                "no picture was visible within {} s",
                 FIRST_PICTURE.as_secs()
             );
         }
@@ -139,7 +139,7 @@ pub(super) fn measure(setup: &Setup<'_>, far: &VirtualDisplay, stop: &AtomicBool
     eye.watched().keeping = false;
     let after = (clock::now(), link.meter.read());
     let used = Load::now().since(&load);
-    // The last frames' reports are to be in the record.
+    // Wait for the reports of the last frames.
     pass(Duration::from_millis(300) + setup.round_trip)?;
     pair.client.stop();
     pair.host.stop();
@@ -151,7 +151,7 @@ pub(super) fn measure(setup: &Setup<'_>, far: &VirtualDisplay, stop: &AtomicBool
     let mut point = judge(setup, &shots, &rows).map_err(|why| {
         let ends = ends(&rows, before.0, after.0);
         let words = pair.client.last_words();
-        anyhow!("{why}; of the frames that the host captured meanwhile {ends}{words}")
+        anyhow!("{why}; captured frames: {ends}{words}")
     })?;
     let seconds = after.0.since(before.0).as_secs_f64();
     let [up, down] = [0, 1].map(|way| traffic(before.1[way], after.1[way], seconds));
@@ -170,49 +170,49 @@ fn traffic(before: (u64, u64), after: (u64, u64), seconds: f64) -> Traffic {
     }
 }
 
-/// A picture that was visible.
+/// A visible picture.
 struct Shot {
-    /// When it had been read.
+    /// When the picture had been read.
     at: Instant,
     stamp: Option<Stamp>,
     luma: Luma,
 }
 
-/// Keeps what a display shows, each picture as it appears.
-struct Eye {
-    watched: Arc<Mutex<Watched>>,
+/// Records each new picture of a display.
+struct DisplayRecorder {
+    watched: Arc<Mutex<RecordedShots>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<()>>>,
 }
 
 #[derive(Default)]
-struct Watched {
-    /// Where the picture is, once it is there.
+struct RecordedShots {
+    /// The picture's area, once it is known.
     area: Option<Area>,
     keeping: bool,
     shots: Vec<Shot>,
 }
 
-impl Eye {
-    fn open(display: &str, setup: &Setup<'_>) -> Result<Eye> {
+impl DisplayRecorder {
+    fn open(display: &str, setup: &Setup<'_>) -> Result<DisplayRecorder> {
         let mut screen = Screen::open(display)?;
         screen.watch()?;
-        let watched = Arc::new(Mutex::new(Watched::default()));
+        let watched = Arc::new(Mutex::new(RecordedShots::default()));
         let stop = Arc::new(AtomicBool::new(false));
         let (ours, stopped) = (Arc::clone(&watched), Arc::clone(&stop));
-        // More than so many are no pictures of this stream.
+        // Maximum number of pictures of this stream.
         let most = (setup.seconds * setup.fps * 1.5) as usize + 100;
         let thread = std::thread::Builder::new()
             .name("eye".into())
             .spawn(move || watch(&screen, &ours, &stopped, most))?;
-        Ok(Eye {
+        Ok(DisplayRecorder {
             watched,
             stop,
             thread: Some(thread),
         })
     }
 
-    fn watched(&self) -> std::sync::MutexGuard<'_, Watched> {
+    fn watched(&self) -> std::sync::MutexGuard<'_, RecordedShots> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -220,19 +220,24 @@ impl Eye {
         self.stop.store(true, Ordering::Relaxed);
         match self.thread.take().map(JoinHandle::join) {
             Some(Ok(result)) => result?,
-            _ => bail!("the thread that watches the display panicked"),
+            _ => bail!("the thread that records the display panicked"),
         }
         Ok(std::mem::take(&mut self.watched().shots))
     }
 }
 
-impl Drop for Eye {
+impl Drop for DisplayRecorder {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 }
 
-fn watch(screen: &Screen, watched: &Mutex<Watched>, stop: &AtomicBool, most: usize) -> Result<()> {
+fn watch(
+    screen: &Screen,
+    watched: &Mutex<RecordedShots>,
+    stop: &AtomicBool,
+    most: usize,
+) -> Result<()> {
     let watched = || watched.lock().unwrap_or_else(PoisonError::into_inner);
     let mut pixels = Vec::new();
     while !stop.load(Ordering::Relaxed) {
@@ -260,11 +265,11 @@ fn watch(screen: &Screen, watched: &Mutex<Watched>, stop: &AtomicBool, most: usi
     Ok(())
 }
 
-/// Compares each captured frame with what was shown for it.
+/// Compares each captured frame with the picture shown for it.
 fn judge(setup: &Setup<'_>, shots: &[Shot], rows: &[Row]) -> Result<Point> {
     if shots.is_empty() {
         bail!(
-            "the client's picture did not change in the {} s that were measured",
+            "the client's picture did not change in the measured {} s",
             setup.seconds
         );
     }
@@ -277,7 +282,7 @@ fn judge(setup: &Setup<'_>, shots: &[Shot], rows: &[Row]) -> Result<Point> {
     };
     let shown = rows.shown(shots);
     let Some((&first, _)) = shown.first_key_value() else {
-        bail!("no picture was shown while it was measured");
+        bail!("no picture was shown during the measurement");
     };
     let mut clip = Clip::open(setup.clip)?;
     let mut bgrx = Vec::new();
@@ -290,7 +295,7 @@ fn judge(setup: &Setup<'_>, shots: &[Shot], rows: &[Row]) -> Result<Point> {
         if let Some(shot) = shown.get(&number) {
             stands = Some(shot);
         } else if row.is_some_and(|row| row.at("Submitted").is_some()) {
-            // It was visible, and what is visible now is unknown until the next is seen.
+            // It was visible, so the visible picture is unknown until the next sighting.
             stands = None;
         }
         let Some(stands) = stands else {
@@ -299,14 +304,14 @@ fn judge(setup: &Setup<'_>, shots: &[Shot], rows: &[Row]) -> Result<Point> {
         };
         clip.read(place(number, clip.count()), &mut bgrx)?;
         let captured = Luma::of(&bgrx, setup.size, barcode::height(setup.size.width));
-        let same = "the client's window has another size than the clip";
+        let same = "the client's window and the clip differ in size";
         point.psnr.push(stands.luma.psnr(&captured).context(same)?);
         point.ssim.push(stands.luma.ssim(&captured).context(same)?);
     }
     Ok(point)
 }
 
-/// How the frames ended that were captured from `begin` to `end`, in words.
+/// Outcomes of the frames captured from `begin` to `end`, in words.
 fn ends(rows: &[Row], begin: Instant, end: Instant) -> String {
     let mut ends = BTreeMap::<&str, u32>::new();
     let meanwhile = |row: &&Row| {
@@ -318,15 +323,15 @@ fn ends(rows: &[Row], begin: Instant, end: Instant) -> String {
     }
     let words: Vec<_> = (ends.iter().map(|(end, count)| format!("{count} {end}"))).collect();
     match words.is_empty() {
-        true => "there was none".to_owned(),
-        false => format!("these were: {}", words.join(", ")),
+        true => "none".to_owned(),
+        false => words.join(", "),
     }
 }
 
-/// The host's record, by the numbers that the clip's frames have.
+/// The host's record, indexed by the clip's frame numbers.
 struct Numbered<'a> {
     rows: &'a [Row],
-    /// Microseconds at which frame 1 was due, and from one frame to the next.
+    /// Due time of frame 1, and the frame period, in microseconds.
     begin: f64,
     period: f64,
     by_number: BTreeMap<u32, &'a Row>,
@@ -336,7 +341,7 @@ impl<'a> Numbered<'a> {
     /// `None` if no bar code was read.
     fn new(fps: f64, shots: &[Shot], rows: &'a [Row]) -> Option<Numbered<'a>> {
         let period = 1e6 / fps;
-        // A frame is drawn when it is due, or late: the earliest tells when they are due.
+        // A frame is drawn at its due time or later: the earliest one gives the phase.
         let begin = shots
             .iter()
             .filter_map(|shot| shot.stamp)
@@ -355,15 +360,15 @@ impl<'a> Numbered<'a> {
         Some(numbered)
     }
 
-    /// The number of the frame that a row is about: the last that was due before it was captured.
+    /// The clip's frame number of a row: the last one due before the capture.
     fn number(&self, row: &Row) -> Option<u32> {
         let since = row.at("Captured")? as f64 / 1e3 - self.begin;
         (since >= 0.0).then(|| (since / self.period) as u32 + 1)
     }
 
-    /// The picture that was shown for each frame. A bar code tells only of pictures that arrived
-    /// whole: in a patched one it may be that of an earlier frame. For the others the record says
-    /// what was shown when.
+    /// The picture shown for each frame. A bar code is valid only in complete pictures: after error
+    /// concealment it may belong to an earlier frame. For the others the record has the display
+    /// times.
     fn shown<'s>(&self, shots: &'s [Shot]) -> BTreeMap<u32, &'s Shot> {
         let sightings: Vec<Sighting> = shots
             .iter()
@@ -394,7 +399,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_new_is_told_apart_from_an_unreadable_code() {
+    fn a_still_picture_differs_from_an_unreadable_code() {
         let setup = Setup {
             clip: Path::new("/nowhere.y4m"),
             size: Size::new(64, 48),
@@ -408,7 +413,7 @@ mod tests {
             more_host: Vec::new(),
         };
         let words = |shots: &[Shot]| judge(&setup, shots, &[]).unwrap_err().to_string();
-        assert!(words(&[]).contains("did not change in the 2 s"));
+        assert!(words(&[]).contains("did not change in the measured 2 s"));
         let shot = Shot {
             at: Instant(0),
             stamp: None,

@@ -1,6 +1,6 @@
-//! A world that says where an eye looks: coloured poles all around, 15° apart, that six colours name.
+//! A world that encodes the viewing direction: coloured poles all around, 15° apart, in six colours.
 //!
-//! Every row of its picture is the same, so one is enough to read the angle from.
+//! All rows of its picture are equal, so one suffices to read the angle.
 
 use openuvr_proto::units::Size;
 
@@ -17,10 +17,10 @@ const COLOURS: [[bool; 3]; 6] = [
     [true, true, false],
     [true, false, true],
 ];
-/// Poles of one colour are so far apart: an angle is known up to a multiple of it.
+/// Distance of poles of one colour: an angle is known up to a multiple of it.
 pub(super) const PERIOD: f64 = APART * 6.0;
 
-/// Half of the angle that an eye sees, across and upright.
+/// Half of an eye's field of view, horizontally and vertically.
 pub(super) const HALF: f64 = 45.0;
 
 /// Fewer pixels of one colour are noise of the codec.
@@ -33,7 +33,7 @@ fn columns(width: u32) -> impl Iterator<Item = f64> {
     (0..width).map(move |x| ((half - f64::from(x) - 0.5) / focal).atan().to_degrees())
 }
 
-/// Draws what two eyes see that look `yaw` degrees to the left, side by side, as packed BGRX of `size`.
+/// Draws the view of both eyes at `yaw` degrees to the left, side by side, as packed BGRX of `size`.
 pub(super) fn draw(yaw: f64, size: Size, bytes: &mut [u8]) {
     let row = size.width as usize * 4;
     let Some((first, rest)) = bytes.split_at_mut_checked(row) else {
@@ -57,20 +57,20 @@ pub(super) fn draw(yaw: f64, size: Size, bytes: &mut [u8]) {
     }
 }
 
-/// How far to the left an eye looks that sees this row of packed BGRX, in degrees, up to a multiple of
-/// [`PERIOD`]; `None` if there is no pole.
+/// The yaw to the left, in degrees, of an eye with this row of packed BGRX, up to a multiple of
+/// [`PERIOD`]; `None` without a pole.
 pub(super) fn read(row: &[u8]) -> Option<f64> {
     let width = u32::try_from(row.len() / 4).ok()?;
     let mut best: Option<f64> = None;
     let mut yaw = None;
-    // Of the pole under way: its colour, the sum of its angles, its pixels.
+    // The current pole: its colour, the sum of its angles, its pixels.
     let mut pole: Option<(usize, f64, usize)> = None;
     let mut found = |pole: Option<(usize, f64, usize)>| {
         let Some((colour, sum, count)) = pole.filter(|(_, _, count)| *count >= LEAST) else {
             return;
         };
         let angle = sum / count as f64;
-        // The one nearest to the middle is the sharpest.
+        // The pole nearest to the middle is the sharpest.
         if best.is_none_or(|best| angle.abs() < best) {
             best = Some(angle.abs());
             yaw = Some((colour as f64 * APART - angle).rem_euclid(PERIOD));
@@ -95,7 +95,7 @@ pub(super) fn read(row: &[u8]) -> Option<f64> {
     yaw
 }
 
-/// The difference of two angles that are known up to a multiple of [`PERIOD`].
+/// The difference of two angles modulo [`PERIOD`].
 pub(super) fn difference(a: f64, b: f64) -> f64 {
     (a - b + PERIOD / 2.0).rem_euclid(PERIOD) - PERIOD / 2.0
 }
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_drawn_is_read() {
+    fn a_drawn_angle_is_read() {
         let size = Size::new(1280, 4);
         let mut bytes = vec![0; size.pixels() * 4];
         for tenth in 0..3600 {

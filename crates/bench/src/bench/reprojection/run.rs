@@ -1,5 +1,5 @@
-//! One run: a host in this process that draws with the pose it is given, a link with a delay, a client with a
-//! scripted head on a virtual display, and an eye on that display.
+//! One run: a host in this process that draws with the received pose, a link with a delay, a client
+//! with a scripted head on a virtual display, and a reader of that display.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -30,54 +30,58 @@ use crate::display::VirtualDisplay;
 use crate::programs::openuvr;
 use crate::screen::{Area, Screen};
 
-/// Half of the distance between the eyes, in metres.
+/// Half of the interpupillary distance, in metres.
 const HALF_APART: f32 = 0.0315;
 
-/// How long pairing and the first pictures may take.
-const BEGINS_WITHIN: Duration = Duration::from_secs(30);
+/// Timeout of pairing and the first pictures.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Between two looks for a new pose.
+/// Polling interval of new poses.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// What is asked of a run.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct RunSetup<'a> {
     pub(super) eye: Size,
     pub(super) rate: f64,
-    /// Degrees a second.
+    /// Degrees per second.
     pub(super) speed: f64,
     pub(super) round_trip: Duration,
-    /// What re-aims, as the client's `--reproject-with` has it; `None`: pictures stay as they were drawn.
+    /// The client's `--reproject-with`; `None`: no reprojection.
     pub(super) with: Option<&'a str>,
-    /// How long is measured, and how long before that.
+    /// Duration of the measurement, and of the warm-up before it.
     pub(super) lasting: Duration,
     pub(super) warm_up: Duration,
     pub(super) dir: &'a Path,
 }
 
-/// What a run saw.
+/// Results of a run.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen {
-    /// For each picture that became visible: how far off its angle was from the head's, in degrees.
+pub(super) struct RunResult {
+    /// Angular error of each visible picture against the head, in degrees.
     pub(super) errors: Vec<f64>,
-    /// What the client says of the cost of a picture.
+    /// The client's report of the cost of a picture.
     pub(super) cost: Option<String>,
 }
 
-/// Where the head was when, as the client says it: nanoseconds of the monotonic clock, which on one machine is the
-/// same, and degrees.
+/// The head's yaw over time, as reported by the client: nanoseconds of the monotonic clock, which
+/// host and client share on one machine, and degrees.
 type Track = Vec<(i64, f64)>;
 
-/// Runs, and ends everything.
-pub(super) fn run(display: &VirtualDisplay, asked: &Asked<'_>, stop: &AtomicBool) -> Result<Seen> {
-    let size = Size::new(asked.eye.width * 2, asked.eye.height);
+/// Runs host and client, and stops both.
+pub(super) fn run(
+    display: &VirtualDisplay,
+    setup: &RunSetup<'_>,
+    stop: &AtomicBool,
+) -> Result<RunResult> {
+    let size = Size::new(setup.eye.width * 2, setup.eye.height);
     let pin = Pin::generate()?.to_string();
     let config = Config {
         bind: ([127, 0, 0, 1], 0).into(),
-        config_dir: Some(asked.dir.join("host")),
+        config_dir: Some(setup.dir.join("host")),
         pin: Some(pin.clone()),
         sound: "off".to_owned(),
-        fps: asked.rate,
+        fps: setup.rate,
         bitrate: Some(20_000_000),
         ..Config::default()
     };
@@ -87,17 +91,17 @@ pub(super) fn run(display: &VirtualDisplay, asked: &Asked<'_>, stop: &AtomicBool
         bail!("the host has no address");
     };
     let way = Impairment {
-        delay: asked.round_trip / 2,
+        delay: setup.round_trip / 2,
         ..Impairment::default()
     };
     let link = Emulated::start([way.clone().into(), way.into()], None, at, 1, true)?;
-    let mut client = client(display, asked, link.listens, &pin)?;
+    let mut client = client(display, setup, link.listens, &pin)?;
     let shown = Arc::new(Mutex::new(Vec::new()));
-    let eye = watch(display, asked.eye, Arc::clone(&shown))?;
-    let track = serve(&guest, asked, &mut client, &shown, stop)?;
+    let eye = watch(display, setup.eye, Arc::clone(&shown))?;
+    let track = serve(&guest, setup, &mut client, &shown, stop)?;
     drop(eye);
     client.stop();
-    let cost = client.said("pictures of eyes drawn: ");
+    let cost = client.log_value("pictures of eyes drawn: ");
     drop((client, guest));
     link.end()?;
     let since = track.first().map_or(i64::MAX, |(at, _)| *at);
@@ -107,16 +111,21 @@ pub(super) fn run(display: &VirtualDisplay, asked: &Asked<'_>, stop: &AtomicBool
         let head = head_at(&track, *at)?;
         Some(around::difference(*yaw, head))
     });
-    Ok(Seen {
+    Ok(RunResult {
         errors: errors.collect(),
         cost,
     })
 }
 
-fn client(display: &VirtualDisplay, asked: &Asked<'_>, to: SocketAddr, pin: &str) -> Result<Child> {
-    // A whole turn to the left again and again: where it begins anew it looks where it looked.
-    let script = asked.dir.join("head.csv");
-    let turn = 360.0 / asked.speed;
+fn client(
+    display: &VirtualDisplay,
+    setup: &RunSetup<'_>,
+    to: SocketAddr,
+    pin: &str,
+) -> Result<Child> {
+    // Repeated whole turns to the left, continuous at the wrap.
+    let script = setup.dir.join("head.csv");
+    let turn = 360.0 / setup.speed;
     std::fs::write(&script, format!("0,0,0,0,0,0,0\n{turn},0,0,0,360,0,0\n"))?;
     let mut client = openuvr("client")?;
     client
@@ -128,16 +137,16 @@ fn client(display: &VirtualDisplay, asked: &Asked<'_>, to: SocketAddr, pin: &str
         .args(["--head", &format!("script:{}", script.display())])
         .args([
             "--reproject",
-            if asked.with.is_some() { "on" } else { "off" },
+            if setup.with.is_some() { "on" } else { "off" },
         ])
-        .args(["--reproject-with", asked.with.unwrap_or("auto")])
-        .args(["--refresh", &asked.rate.to_string()])
+        .args(["--reproject-with", setup.with.unwrap_or("auto")])
+        .args(["--refresh", &setup.rate.to_string()])
         .arg("--config-dir")
-        .arg(asked.dir.join("client"));
-    Child::start("client", client, Some(&asked.dir.join("client.log")))
+        .arg(setup.dir.join("client"));
+    Child::start("client", client, Some(&setup.dir.join("client.log")))
 }
 
-/// Looks at the left eye's middle row whenever the display changes: when, and at which angle.
+/// Reads the left eye's middle row at each display change; records time and angle.
 fn watch(display: &VirtualDisplay, eye: Size, shown: Arc<Mutex<Track>>) -> Result<Background> {
     let mut screen = Screen::open(display.name())?;
     screen.watch()?;
@@ -162,17 +171,17 @@ fn watch(display: &VirtualDisplay, eye: Size, shown: Arc<Mutex<Track>>) -> Resul
     Ok(thread?)
 }
 
-/// Draws with the newest pose until the time is over; where the head was while it was measured.
+/// Draws with the newest pose until the end; returns the head's track during the measurement.
 fn serve(
     guest: &Guest,
-    asked: &Asked<'_>,
+    setup: &RunSetup<'_>,
     client: &mut Child,
     shown: &Mutex<Track>,
     stop: &AtomicBool,
 ) -> Result<Track> {
-    let size = Size::new(asked.eye.width * 2, asked.eye.height);
+    let size = Size::new(setup.eye.width * 2, setup.eye.height);
     let pool = Pool::default();
-    let period = Duration::from_secs_f64(1.0 / asked.rate);
+    let period = Duration::from_secs_f64(1.0 / setup.rate);
     let began = clock::now();
     let mut slot = began;
     let mut visible: Option<Instant> = None;
@@ -180,9 +189,9 @@ fn serve(
     let mut track = Track::new();
     loop {
         let now = clock::now();
-        let done = asked.warm_up + asked.lasting;
-        // What the last pictures showed is still under way.
-        if visible.is_some_and(|since| now.since(since) >= done + asked.round_trip) {
+        let done = setup.warm_up + setup.lasting;
+        // The last pictures are still in transit.
+        if visible.is_some_and(|since| now.since(since) >= done + setup.round_trip) {
             return Ok(track);
         }
         if stop.load(Ordering::Relaxed) {
@@ -192,14 +201,14 @@ fn serve(
         if visible.is_none() {
             if !lock(shown).is_empty() {
                 visible = Some(now);
-            } else if now.since(began) > BEGINS_WITHIN {
-                bail!("nothing became visible{}", client.last_words());
+            } else if now.since(began) > START_TIMEOUT {
+                bail!("no picture was visible{}", client.last_words());
             }
         }
         let posed = guest.pose();
         if let Some(posed) = posed.filter(|posed| posed.id != known) {
             known = posed.id;
-            if visible.is_some_and(|since| now.since(since) >= asked.warm_up) {
+            if visible.is_some_and(|since| now.since(since) >= setup.warm_up) {
                 follow(&mut track, &posed);
             }
         }
@@ -214,7 +223,7 @@ fn serve(
                     views: views(&posed.pose),
                     ..guest.drawn(size)
                 };
-                // None: it is over, which the client says.
+                // None: the session is over, which the client reports.
                 let _ = guest.frames().submit(Box::new(picture), drawn);
             }
         }
@@ -228,7 +237,7 @@ fn yaw(pose: &Pose) -> f64 {
     (2.0 * y.atan2(w)).to_degrees()
 }
 
-/// Both eyes beside the head, each with a right angle.
+/// Both eyes, each with a field of view of 90 degrees.
 fn views(head: &Pose) -> Option<Views> {
     let half = (around::HALF as f32).to_radians();
     let fov = FieldOfView::new(-half, half, half, -half).ok()?;
@@ -243,7 +252,7 @@ fn views(head: &Pose) -> Option<Views> {
     Some(Views::two(eye(-HALF_APART)?, eye(HALF_APART)?))
 }
 
-/// Adds where the head was, turning on from where it was before.
+/// Appends the head's yaw, unwrapped.
 fn follow(track: &mut Track, posed: &Posed) {
     let at = posed.sampled.0;
     let yaw = yaw(&posed.pose);
@@ -254,7 +263,7 @@ fn follow(track: &mut Track, posed: &Posed) {
     }
 }
 
-/// Where the head was; `None` before and after what is known.
+/// The head's yaw, interpolated; `None` outside of the track.
 fn head_at(track: &Track, at: i64) -> Option<f64> {
     let next = track.partition_point(|(known, _)| *known < at);
     let ((t0, a), (t1, b)) = (*track.get(next.checked_sub(1)?)?, *track.get(next)?);

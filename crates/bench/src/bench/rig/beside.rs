@@ -1,4 +1,4 @@
-//! A host and a client while others watch the same encode: browsers and video players.
+//! A host and a client while observers (browsers and video players) receive the same encode.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,84 +11,84 @@ use openuvr_runtime::clock;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 
-use super::{Rig, Stream, Streamed};
+use super::{Rig, Stream, StreamSetup};
 use crate::bench::journey::{self, Row};
 use crate::child::Child;
 use crate::chromium::{Browser, Page};
 use crate::pair::{self, Pair};
 
-/// Who watches.
+/// The observers.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::bench) struct Watchers<'a> {
-    /// The program of a browser, one of which watches.
+pub(in crate::bench) struct Observers<'a> {
+    /// The browser's program, for one observing browser.
     pub(in crate::bench) browser: Option<&'a str>,
-    /// Video players that take the stream and decode nothing, as on other machines. At most four.
+    /// Number of video players that receive without decoding, as if on other machines. At most four.
     pub(in crate::bench) players: usize,
-    /// Whether the last of the players is stopped: it reads nothing any more.
+    /// Whether the last player is stopped (SIGSTOP), so that it stops reading.
     pub(in crate::bench) stalled: bool,
 }
 
-/// What came of those who watched.
+/// Results of the observers.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(in crate::bench) struct Company {
-    /// How often the host opened an encoder.
+pub(in crate::bench) struct ObserverResults {
+    /// Number of encoders that the host opened.
     pub(in crate::bench) encoders_opened: usize,
-    /// Each subscriber's frames, the player's too.
+    /// Each subscriber's frames, including the player's.
     pub(in crate::bench) subscribers: Vec<Account>,
 }
 
-/// What became of the frames of one subscriber.
+/// Outcomes of the frames of one subscriber.
 #[derive(Clone, Debug, Serialize)]
 pub(in crate::bench) struct Account {
     pub(in crate::bench) subscriber: String,
     /// By outcome.
     pub(in crate::bench) outcomes: BTreeMap<String, usize>,
-    /// Frames between its first and last of which the record says nothing, or twice.
+    /// Frames between its first and last with no row, or two, in the record.
     pub(in crate::bench) unaccounted: usize,
 }
 
-/// How long a video player may take to connect and receive.
-const COMES_WITHIN: Duration = Duration::from_secs(30);
+/// Timeout of a video player's first frame.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Those who watch, while they do. The browser leaves last.
-struct Watching {
+/// The running observers. The browser is dropped last.
+struct RunningObservers {
     players: Vec<Child>,
     browser: Option<Browser>,
 }
 
 impl Rig<'_> {
-    /// Measures a host and a client while `watchers` watch.
+    /// Measures a host and a client with these observers.
     pub(in crate::bench) fn stream_beside(
         &mut self,
-        of: &Streamed<'_>,
-        watchers: Watchers<'_>,
-    ) -> Result<(Stream, Company)> {
+        of: &StreamSetup<'_>,
+        watchers: Observers<'_>,
+    ) -> Result<(Stream, ObserverResults)> {
         let doors = ["--web", "127.0.0.1:0", "--rtsp", "127.0.0.1:0"].map(str::to_owned);
         let more_host = [of.more_host, &doors].concat();
-        let of = Streamed {
+        let of = StreamSetup {
             more_host: &more_host,
             ..*of
         };
         let mut watching = None;
         let stream = self.stream_by(&of, |options| {
             let mut pair = Pair::start_beside(options)?;
-            watching = Some(Watching::start(&mut pair, watchers, of.dir)?);
+            watching = Some(RunningObservers::start(&mut pair, watchers, of.dir)?);
             Ok((pair, None))
         });
         if let Some(mut watching) = watching {
-            // One that is stopped would not hear that it is to end.
-            watching.go_on();
+            // A stopped process would not handle SIGTERM.
+            watching.resume();
         }
         let stream = stream?;
         let record = std::fs::read_to_string(of.csv)?;
         let log = std::fs::read_to_string(of.dir.join("host").join("log"))?;
-        Ok((stream, Company::of(&journey::parse(&record)?, &log)))
+        Ok((stream, ObserverResults::of(&journey::parse(&record)?, &log)))
     }
 }
 
-impl Watching {
-    fn start(pair: &mut Pair, watchers: Watchers<'_>, dir: &Path) -> Result<Watching> {
-        let mut watching = Watching {
+impl RunningObservers {
+    fn start(pair: &mut Pair, watchers: Observers<'_>, dir: &Path) -> Result<RunningObservers> {
+        let mut watching = RunningObservers {
             players: Vec::new(),
             browser: None,
         };
@@ -114,7 +114,7 @@ impl Watching {
         Ok(watching)
     }
 
-    fn go_on(&mut self) {
+    fn resume(&mut self) {
         self.signal_last(Signal::CONT);
     }
 
@@ -136,10 +136,10 @@ fn player(url: &str, folder: &Path) -> Result<Child> {
     let mut command = Command::new("ffmpeg");
     command
         .args(["-loglevel", "error", "-nostdin"])
-        // It would look at seconds of the stream before it takes any. Not with -fflags nobuffer, which throws away
-        // what was looked at: the only key frame.
+        // Otherwise ffmpeg probes seconds of the stream first. Not with -fflags nobuffer, which
+        // discards the probed data: the only key frame.
         .args(["-probesize", "32", "-analyzeduration", "0"])
-        // That is one packet: of sound it would tell nothing of the picture.
+        // Probing stops after one packet: with audio it could miss the video.
         .args(["-allowed_media_types", "video"])
         .args(["-rtsp_transport", "tcp", "-i", url])
         .args([
@@ -158,7 +158,7 @@ fn player(url: &str, folder: &Path) -> Result<Child> {
     let log = folder.join("log");
     let mut player = Child::start("video player", command, Some(&log))
         .context("a video player is needed: apt install ffmpeg")?;
-    let until = clock::now() + COMES_WITHIN;
+    let until = clock::now() + CONNECT_TIMEOUT;
     while frames_of(&progress) == 0 {
         player.check()?;
         if clock::now() > until {
@@ -169,7 +169,7 @@ fn player(url: &str, folder: &Path) -> Result<Child> {
     Ok(player)
 }
 
-/// What ffmpeg says last of the frames that it has had.
+/// ffmpeg's latest frame count.
 fn frames_of(progress: &Path) -> u64 {
     let text = std::fs::read_to_string(progress).unwrap_or_default();
     let mut counts = text
@@ -181,30 +181,30 @@ fn frames_of(progress: &Path) -> u64 {
         .unwrap_or(0)
 }
 
-impl Company {
-    fn of(record: &[Row], log: &str) -> Company {
+impl ObserverResults {
+    fn of(record: &[Row], log: &str) -> ObserverResults {
         let mut by: BTreeMap<String, Vec<&Row>> = BTreeMap::new();
         for row in record {
-            let whose = row.subscriber.map_or("player".to_owned(), |id| match id {
+            let subscriber = row.subscriber.map_or("player".to_owned(), |id| match id {
                 SubscriberId::Session(_) => "player".to_owned(),
                 other @ SubscriberId::Other(_) => other.to_string(),
             });
-            by.entry(whose).or_default().push(row);
+            by.entry(subscriber).or_default().push(row);
         }
-        Company {
-            // As crates/cli/src/clients.rs says it.
+        ObserverResults {
+            // The log line of crates/cli/src/clients.rs.
             encoders_opened: log
                 .lines()
                 .filter(|line| line.contains(" is open for "))
                 .count(),
             subscribers: by
                 .into_iter()
-                .map(|(whose, rows)| Account::of(whose, &rows))
+                .map(|(subscriber, rows)| Account::of(subscriber, &rows))
                 .collect(),
         }
     }
 
-    /// Frames of anybody of which the record says nothing, or twice.
+    /// Frames of all subscribers with no row, or two, in the record.
     pub(in crate::bench) fn unaccounted(&self) -> usize {
         self.subscribers
             .iter()
@@ -240,8 +240,9 @@ mod tests {
         motion_to_photon";
 
     #[test]
-    fn a_frame_that_is_missing_or_there_twice_is_counted() {
-        let row = |whose: &str, frame: u32| format!("{whose},{frame},left,,,,,,,,,,,,,,2,100,");
+    fn missing_and_duplicate_frames_are_counted() {
+        let row =
+            |subscriber: &str, frame: u32| format!("{subscriber},{frame},left,,,,,,,,,,,,,,2,100,");
         let rows = [
             row("1", 5),
             row("1", 6),
@@ -252,7 +253,7 @@ mod tests {
         ];
         let text = format!("{HEADER}\n{}", rows.join("\n"));
         let log = "openuvr host: rendition 1: x264 is open for 1280x720\nopenuvr host: bye";
-        let company = Company::of(&journey::parse(&text).unwrap(), log);
+        let company = ObserverResults::of(&journey::parse(&text).unwrap(), log);
         assert_eq!(company.encoders_opened, 1);
         let counts: Vec<(&str, usize)> = (company.subscribers.iter())
             .map(|account| (account.subscriber.as_str(), account.unaccounted))

@@ -1,4 +1,4 @@
-//! A browser that plays what a host captures from the rig's display, measured by what its page is handed.
+//! A browser that plays a host's capture of the rig's display, measured at its page.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,49 +7,49 @@ use anyhow::Result;
 use openuvr_lab::link::Impairment;
 use openuvr_proto::time::Instant;
 
-use super::{Drawn, ON_ITS_WAY, Rig, SEED};
+use super::{Drawn, GRACE_PERIOD, Rig, SEED};
 use crate::bench::emulated::Emulated;
 use crate::bench::journey::{self, Row};
 use crate::bench::keys::Keys;
 use crate::bench::machine::Load;
 use crate::bench::reader::Sighting;
-use crate::chromium::{Browser, Page, Watched};
+use crate::chromium::{Browser, Page, PageObservations};
 use crate::pair::{self, Host};
 use crate::sound::{CLIENT_SINK, HOST_SINK, sound_words};
 
-/// How a browser is measured.
+/// Parameters of a browser's measurement.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::bench) struct Browsed<'a> {
+pub(in crate::bench) struct BrowserSetup<'a> {
     /// The program.
     pub(in crate::bench) browser: &'a str,
-    /// What an emulated link does to datagrams, each way; `None`: there is none.
+    /// Impairments of an emulated link, each way; `None`: no emulated link.
     pub(in crate::bench) impaired: Option<&'a Impairment>,
     pub(in crate::bench) fps: f64,
     pub(in crate::bench) bitrate: &'a str,
     pub(in crate::bench) seconds: f64,
     /// Key presses; 0: none.
     pub(in crate::bench) presses: u32,
-    /// Where keys, logs, the browser's profile and the record lie.
+    /// Folder of keys, logs, the browser's profile and the record.
     pub(in crate::bench) dir: &'a Path,
     /// The sound server of the rig's clicks; `None`: without sound.
     pub(in crate::bench) sound: Option<&'a str>,
 }
 
-/// What was measured of a browser.
+/// Results of a browser's measurement.
 #[derive(Debug)]
-pub(in crate::bench) struct Browsing {
-    /// From when to when, and the frames that the scene drew meanwhile.
+pub(in crate::bench) struct BrowserMeasurement {
+    /// Start and end, and the frames that the scene drew in between.
     pub(in crate::bench) window: [Instant; 2],
     pub(in crate::bench) drawn: std::ops::RangeInclusive<u32>,
-    /// Pictures that were handed to the compositor, of the frames drawn; `seen` is when.
+    /// Pictures of drawn frames that were handed to the compositor; `seen` is that time.
     pub(in crate::bench) sightings: Vec<Sighting>,
-    /// What was seen from the beginning.
-    pub(in crate::bench) watched: Watched,
-    /// Frames a second that the browser decoded meanwhile; `None`: it did not say.
+    /// All sightings from the start.
+    pub(in crate::bench) watched: PageObservations,
+    /// Frames per second that the browser decoded; `None`: not reported.
     pub(in crate::bench) decoded_fps: Option<f64>,
     /// The host's record.
     pub(in crate::bench) record: Vec<Row>,
-    /// When an X client on the host's display had each press.
+    /// When an X client on the host's display received each press.
     pub(in crate::bench) pressed: Vec<Instant>,
     pub(in crate::bench) other_cores: f64,
     pub(in crate::bench) host_cores: f64,
@@ -91,8 +91,8 @@ impl Rig<'_> {
         })
     }
 
-    /// Has a browser play what the scene draws.
-    pub(in crate::bench) fn browse(&mut self, of: &Browsed<'_>) -> Result<Browsing> {
+    /// Plays the scene in a browser.
+    pub(in crate::bench) fn browse(&mut self, of: &BrowserSetup<'_>) -> Result<BrowserMeasurement> {
         self.with_scene()?;
         let csv = of.dir.join("frames.csv");
         let mut host = self.host_with_page((of.fps, of.bitrate), of.dir, &csv, of.sound)?;
@@ -109,7 +109,7 @@ impl Rig<'_> {
             query: "",
             link: link.as_ref().map(|link| link.listens.port()),
         })?;
-        browser.until_it_plays(&tab)?;
+        browser.wait_until_playing(&tab)?;
         browser.watch(&tab)?;
 
         let scene = Drawn::open(self.near.name())?;
@@ -129,17 +129,17 @@ impl Rig<'_> {
             (Some(before), Some(after)) => after.rate_since(&before),
             _ => None,
         };
-        self.pass(ON_ITS_WAY, &mut || check(&mut browser))?;
+        self.pass(GRACE_PERIOD, &mut || check(&mut browser))?;
 
         let keys = Keys::watch(self.near.name(), self.setup.sched)?;
         for press in 0..of.presses {
             browser.space(&tab, true)?;
             browser.space(&tab, false)?;
-            // Each meets another phase of the frames.
+            // Vary the phase against the frames.
             let apart = Duration::from_micros(60_000 + u64::from(press) * 6_180 % 16_667);
             self.pass(apart, &mut || Ok(()))?;
         }
-        self.pass(ON_ITS_WAY, &mut || Ok(()))?;
+        self.pass(GRACE_PERIOD, &mut || Ok(()))?;
         let pressed = keys.pressed();
         let watched = browser.watched(&tab)?;
         let (host_id, browser_id) = (host.child.id(), browser.id());
@@ -149,14 +149,14 @@ impl Rig<'_> {
         host.child.stop_by_itself();
         let mut record = journey::parse(&std::fs::read_to_string(&csv)?)?;
         for row in &mut record {
-            row.put_on_our_clock(watched.began);
+            row.convert_to_our_clock(watched.began);
         }
         let drawn = first + 1..=last;
         let sightings = watched
             .pictures
             .iter()
             .filter(|picture| drawn.contains(&picture.frame));
-        Ok(Browsing {
+        Ok(BrowserMeasurement {
             sightings: sightings.map(sighting).collect(),
             window: [from, to],
             drawn,
@@ -178,8 +178,8 @@ impl Rig<'_> {
     }
 }
 
-/// The handing over takes the place of becoming visible.
-fn sighting(picture: &crate::chromium::Handed) -> Sighting {
+/// The hand-over to the compositor counts as visible.
+fn sighting(picture: &crate::chromium::ComposedPicture) -> Sighting {
     Sighting {
         frame: picture.frame,
         drawn_us: picture.drawn_us,
@@ -188,7 +188,7 @@ fn sighting(picture: &crate::chromium::Handed) -> Sighting {
     }
 }
 
-/// A link in front of the media port of the host whose page this is; the page itself goes past it.
+/// An emulated link in front of the media port of the page's host; the page itself bypasses it.
 fn media_link(url: &str, impaired: &Impairment) -> Result<Emulated> {
     let address = url.trim_start_matches("https://").trim_end_matches('/');
     let courses = [(); 2].map(|()| impaired.clone().into());

@@ -1,4 +1,4 @@
-//! What the application has drawn, read from its own display, whatever became of it.
+//! The frames that the application has drawn, read from its own display.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use openuvr_runtime::clock;
 
 use crate::screen::{Area, Screen};
 
-/// The scene's own display, and where in it the bar code is.
+/// The scene's own display, and the area of the bar code.
 pub(super) struct Drawn {
     screen: Screen,
     area: Area,
@@ -21,20 +21,20 @@ impl Drawn {
         Ok(Drawn { screen, area })
     }
 
-    /// When it was looked, and the number of the frame that was there.
+    /// The time of the reading, and the number of the visible frame.
     pub(super) fn newest(&self) -> Result<(Instant, u32)> {
         let stamp = again(|| self.screen.stamp(self.area, &mut Vec::new()))?;
         Ok((clock::now(), stamp.frame))
     }
 }
 
-/// How long a picture is waited for: on a machine whose cores all decode video in a browser, the scene got no
-/// turn for a second.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout of a picture: with all cores busy decoding video in a browser, the scene was not
+/// scheduled for a second.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Looks until there is something.
+/// Retries until there is a result.
 fn again<T>(mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
-    let until = clock::now() + PATIENCE;
+    let until = clock::now() + TIMEOUT;
     while clock::now() < until {
         if let Some(found) = look()? {
             return Ok(found);

@@ -1,4 +1,4 @@
-//! How like what was drawn the pictures are that a stream shows.
+//! Similarity of a stream's displayed pictures to the drawn ones.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ use openuvr_runtime::clock;
 /// Time from one picture to the next.
 const APART: Duration = Duration::from_millis(90);
 
-/// Pictures that are to be compared: when each was looked at, as it was drawn, and as it was shown.
+/// Pictures to compare: the sighting, the drawn picture, and the displayed one.
 #[derive(Default)]
 pub(super) struct Pictures(Vec<(Sighting, Shot, Shot)>);
 
 impl Pictures {
-    /// The luma PSNR of each, dB. Only when the stream has ended: it takes a third of a core, which a stream
-    /// without real-time scheduling would lack.
+    /// The luma PSNR of each, dB. Call it only after the stream has ended: it takes a third of a
+    /// core, which a stream without real-time scheduling would lack.
     pub(super) fn compared(&self) -> Vec<(Sighting, f64)> {
         let ratio = |(sighting, drawn, shown): &(Sighting, Shot, Shot)| {
             Some((*sighting, psnr(drawn, shown)?))
@@ -32,7 +32,7 @@ impl Pictures {
 }
 
 impl Rig<'_> {
-    /// Takes pictures of the same frame number from both displays.
+    /// Captures pictures of the same frame number from both displays.
     pub(super) fn pictures(&self, reader: &Reader) -> Result<Pictures> {
         let mut pictures = Pictures::default();
         let Some(area) = reader.area() else {
@@ -68,7 +68,7 @@ impl Rig<'_> {
     }
 }
 
-/// What the record says of pictures that were compared.
+/// The record's rows of the compared pictures.
 pub(super) fn recorded(compared: &[(Sighting, f64)], record: &[journey::Row]) -> Vec<Compared> {
     let sightings: Vec<Sighting> = compared.iter().map(|(sighting, _)| *sighting).collect();
     let rows = journey::join(&sightings, record);

@@ -1,4 +1,4 @@
-//! Another program's sender and receiver between the displays, measured as a host and a client are.
+//! Another program's sender and receiver between the displays, measured like a host and a client.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,29 +9,29 @@ use anyhow::Result;
 use openuvr_lab::hop::Meter;
 
 use super::fidelity::Pictures;
-use super::{Case, Rig, Stream, Streamed};
+use super::{Case, Rig, Stream, StreamSetup};
 use crate::bench::reader::{Reader, Sighting};
 use crate::child::Child;
 use crate::pair::{self, Pair, Tables};
 
-/// Two programs that are to be measured.
+/// The sender and receiver to measure.
 #[derive(Debug)]
-pub(in crate::bench) struct Peered<'a> {
-    /// Sends what [`Rig::near`] shows.
+pub(in crate::bench) struct PeerSetup<'a> {
+    /// Sends the display [`Rig::near`].
     pub(in crate::bench) sender: Command,
-    /// Shows it on [`Rig::far`].
+    /// Displays on [`Rig::far`].
     pub(in crate::bench) receiver: Command,
     pub(in crate::bench) listens: Listens,
-    /// Of the emulated link between them, if there is one.
+    /// Traffic counters of the emulated link between them, if there is one.
     pub(in crate::bench) meter: Option<Meter>,
     pub(in crate::bench) seconds: f64,
     /// Key presses; 0: none.
     pub(in crate::bench) presses: u32,
-    /// Where logs lie.
+    /// Folder of the logs.
     pub(in crate::bench) dir: &'a Path,
 }
 
-/// Which of the two is started first, because it opens a port that the other sends to.
+/// The end that starts first, because it opens the port that the other connects to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::bench) enum Listens {
     /// A UDP port of the receiver.
@@ -46,15 +46,15 @@ impl Rig<'_> {
         self.near.name()
     }
 
-    /// The display that is looked at.
+    /// The measured display.
     pub(in crate::bench) fn far(&self) -> &str {
         self.far.name()
     }
 
-    /// Measures a host and a client with an emulated link between them, which counts; see [`Pair::start_over`].
+    /// Measures a host and a client with an emulated link that counts traffic between them; see [`Pair::start_over`].
     pub(in crate::bench) fn stream_over(
         &mut self,
-        of: &Streamed<'_>,
+        of: &StreamSetup<'_>,
         link: impl FnOnce(SocketAddr) -> Result<(SocketAddr, Meter)>,
     ) -> Result<Stream> {
         self.stream_by(of, |options| {
@@ -68,8 +68,8 @@ impl Rig<'_> {
         })
     }
 
-    /// Measures them. There is no record.
-    pub(in crate::bench) fn peer(&mut self, of: Peered<'_>) -> Result<Stream> {
+    /// Measures sender and receiver, without a record.
+    pub(in crate::bench) fn peer(&mut self, of: PeerSetup<'_>) -> Result<Stream> {
         self.with_scene()?;
         self.meter = of.meter;
         let log = |name: &str| of.dir.join(format!("{name}.log"));
@@ -96,7 +96,7 @@ impl Rig<'_> {
         Ok(without_record(case, reaction_ms, &pictures))
     }
 
-    /// What the second display shows of the first for `seconds`, then of key presses, then of its pictures.
+    /// Measures on the second display: latency for `seconds`, then key presses, then picture quality.
     pub(super) fn read_far(
         &self,
         children: &[(&'static str, u32)],
@@ -113,7 +113,7 @@ impl Rig<'_> {
     }
 }
 
-/// Every frame that was seen counts.
+/// Every frame seen counts.
 pub(super) fn without_record(case: Case, reaction_ms: Vec<f64>, pictures: &Pictures) -> Stream {
     Stream {
         case,

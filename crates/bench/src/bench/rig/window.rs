@@ -1,4 +1,4 @@
-//! A browser's window on the rig's second display, read as every other window is.
+//! A browser's window on the rig's second display, read like any other window.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,54 +14,54 @@ use crate::bench::reader::{Reader, Sighting};
 use crate::chromium::{Browser, Page, Slices};
 use crate::pair;
 
-/// What a window shows.
+/// The contents of a window.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::bench) enum Shows {
-    /// The page of a host that captures what the scene draws.
+pub(in crate::bench) enum WindowContent {
+    /// The page of a host that captures the scene.
     Page {
-        /// By how many pixels less than the display's its place is high and wide: 0 shows the picture as it is.
+        /// Pixels by which the video element is smaller than the display; 0 shows the picture unscaled.
         less: u32,
     },
-    /// Pictures that a page without a host draws as often as the scene, and copies when it is asked for one.
+    /// A page without a host that draws pictures at the scene's rate, and copies them on requestAnimationFrame.
     Own {
-        /// Whether the copies need not wait for the rest of the page.
+        /// Whether the canvas is desynchronized.
         desynchronized: bool,
     },
 }
 
-/// A browser's window that is to be measured.
+/// Parameters of a measured browser window.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::bench) struct Windowed<'a> {
-    pub(in crate::bench) shows: Shows,
-    /// The program, and further words of its command line.
+pub(in crate::bench) struct WindowSetup<'a> {
+    pub(in crate::bench) shows: WindowContent,
+    /// The program, and further arguments.
     pub(in crate::bench) browser: &'a str,
     pub(in crate::bench) arguments: &'a str,
-    /// Frames a second and bitrate of the host.
+    /// Frames per second and bitrate of the host.
     pub(in crate::bench) fps: f64,
     pub(in crate::bench) bitrate: &'a str,
     pub(in crate::bench) seconds: f64,
     /// Key presses on the window's display; 0: none.
     pub(in crate::bench) presses: u32,
-    /// Where keys, logs, the browser's profile and the record lie.
+    /// Folder of keys, logs, the browser's profile and the record.
     pub(in crate::bench) dir: &'a Path,
 }
 
 /// The page without a host.
 const OWN: &str = include_str!("../../../assets/floor.js");
 
-/// How long the browser traces itself, which is load of its own: behind all that is measured.
+/// Duration of the browser's trace, which is a load in itself and follows the measurement.
 const TRACED: Duration = Duration::from_secs(2);
 
 impl Rig<'_> {
-    /// Measures a browser's window. The host's record gives the steps; that it has one does not decide which frames count.
-    pub(in crate::bench) fn window(&mut self, of: &Windowed<'_>) -> Result<(Stream, Slices)> {
+    /// Measures a browser's window. The host's record gives the steps, but does not select frames.
+    pub(in crate::bench) fn window(&mut self, of: &WindowSetup<'_>) -> Result<(Stream, Slices)> {
         match of.shows {
-            Shows::Page { less } => self.page(of, less),
-            Shows::Own { desynchronized } => self.own_pictures(of, desynchronized),
+            WindowContent::Page { less } => self.page(of, less),
+            WindowContent::Own { desynchronized } => self.own_pictures(of, desynchronized),
         }
     }
 
-    fn page(&mut self, of: &Windowed<'_>, less: u32) -> Result<(Stream, Slices)> {
+    fn page(&mut self, of: &WindowSetup<'_>, less: u32) -> Result<(Stream, Slices)> {
         self.with_scene()?;
         let csv = of.dir.join("frames.csv");
         let mut host = self.host_with_page((of.fps, of.bitrate), of.dir, &csv, None)?;
@@ -73,7 +73,7 @@ impl Rig<'_> {
             query: "",
             link: None,
         })?;
-        browser.until_it_plays(&tab)?;
+        browser.wait_until_playing(&tab)?;
         browser.run(&tab, &self.alone_in_window(less))?;
 
         let children = [("host", host.child.id()), ("receiver", browser.id())];
@@ -88,7 +88,7 @@ impl Rig<'_> {
         host.child.stop_by_itself();
         let mut record = journey::parse(&std::fs::read_to_string(&csv)?)?;
         for row in &mut record {
-            row.put_on_our_clock(began);
+            row.convert_to_our_clock(began);
         }
         let sightings = Vec::from_iter(case.samples.iter().map(|sample| sample.sighting));
         let rows = journey::join_by_capture(&sightings, &record);
@@ -97,8 +97,8 @@ impl Rig<'_> {
         Ok((Stream { steps, ..stream }, slices))
     }
 
-    /// The page's clock is exact to 0.1 ms: nothing isolates it.
-    fn own_pictures(&self, of: &Windowed<'_>, desynchronized: bool) -> Result<(Stream, Slices)> {
+    /// The page's clock has a resolution of 0.1 ms, since the page is not cross-origin isolated.
+    fn own_pictures(&self, of: &WindowSetup<'_>, desynchronized: bool) -> Result<(Stream, Slices)> {
         let mut browser = self.browser(of)?;
         let tab = browser.blank()?;
         let wanted = serde_json::json!({
@@ -123,19 +123,19 @@ impl Rig<'_> {
         ))
     }
 
-    fn browser(&self, of: &Windowed<'_>) -> Result<Browser> {
+    fn browser(&self, of: &WindowSetup<'_>) -> Result<Browser> {
         let (display, size) = (self.far.name(), self.setup.size);
         let folder = of.dir.join("browser");
         Browser::start_shown(of.browser, &folder, display, size, of.arguments)
     }
 
     fn traced(&self, browser: &mut Browser) -> Result<Slices> {
-        browser.begin_trace()?;
+        browser.start_trace()?;
         self.pass(TRACED, &mut || Ok(()))?;
-        browser.end_trace()
+        browser.stop_trace()
     }
 
-    /// Leaves nothing of a page but its picture, as full screen does, of which a browser shows a notice over the picture.
+    /// Reduces a page to its video, like full screen but without the browser's notice over the picture.
     fn alone_in_window(&self, less: u32) -> String {
         let size = self.setup.size;
         let (width, height) = (size.width - less, size.height - less);

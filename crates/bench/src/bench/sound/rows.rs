@@ -1,25 +1,25 @@
-//! What `bench sound` says: its rows, its targets, and how they are printed.
+//! The rows and targets of `bench sound`, and their output.
 
 use serde::Serialize;
 
 use super::super::case::Stream;
 use super::super::clicks::Lateness;
-use super::super::head::Head;
+use super::super::heading::Heading;
 use super::super::machine::QUIET;
 use super::super::stats::{Range, Summary};
 use super::Measured;
 
-/// What sound is to reach on a quiet machine of two cores, on null sinks, with packets of 5 ms.
+/// Targets of audio on a quiet machine with two cores, on null sinks, with packets of 5 ms.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Targets {
     /// From sink to sink.
     p50_ms: f64,
     p99_ms: f64,
-    /// Against the picture, in either direction, of the median.
+    /// Median offset to the video, in either direction.
     offset_ms: f64,
     /// Cores at each end.
     cores: f64,
-    /// Of the longest concealment on a link that loses.
+    /// Of the longest concealment on a lossy link.
     concealment_ms: f64,
 }
 
@@ -35,61 +35,61 @@ impl Default for Targets {
     }
 }
 
-/// One way, over its repetitions.
+/// One configuration, over its repetitions.
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
     name: &'static str,
     /// Drawn to visible.
     p50_ms: Option<Range>,
     p99_ms: Option<Range>,
-    /// Of the frames drawn, displayed whole; the least of the repetitions.
+    /// Share of drawn frames displayed completely; the minimum of the repetitions.
     whole: Option<f64>,
     host_cores: Option<Range>,
     client_cores: Option<Range>,
-    /// Of those, the threads of sound.
+    /// The audio threads' share of these.
     host_audio_cores: Option<Range>,
     client_audio_cores: Option<Range>,
-    /// From sink to sink. `None`: without sound, as all that follows.
+    /// From sink to sink. This and all following fields are `None` without sound.
     sound_ms: Option<Summary>,
-    /// The same less what the flash took: above 0 sound is the later.
+    /// The same less the flash's latency: above 0, sound is later.
     offset_ms: Option<Summary>,
     /// From a flash's drawing to its click at the host's sink.
     made_ms: Option<Summary>,
     unheard: Option<usize>,
-    /// From capture to heard, as the client says: the medians of each second.
+    /// From capture to playback, as the client reports: the medians of each second.
     reported_ms: Option<Summary>,
-    /// The last delay aimed at of each repetition.
+    /// The last target delay of each repetition.
     delay_ms: Option<Range>,
-    /// Sample frames that were made up, in all.
+    /// Total number of concealed sample frames.
     concealed: Option<u64>,
 }
 
-/// Cores that sound takes: with it less without it, medians of the repetitions.
+/// Cores used by audio: medians of the repetitions with sound less those without.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Cost {
     host: f64,
     client: f64,
 }
 
-/// Over a link that loses.
+/// Over a lossy link.
 #[derive(Debug, Serialize)]
 pub(super) struct LinkRow {
     name: &'static str,
     sound_ms: Option<Summary>,
     offset_ms: Option<Summary>,
     unheard: usize,
-    /// The last delay aimed at.
+    /// The last target delay.
     delay_ms: Option<f64>,
     concealed: Option<u64>,
-    /// The longest concealment, with the silence behind it.
+    /// The longest concealment, with the silence after it.
     longest_ms: Option<f64>,
 }
 
-/// What is written.
+/// The JSON output.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     #[serde(flatten)]
-    pub(super) head: Head,
+    pub(super) head: Heading,
     pub(super) targets: Targets,
     pub(super) ways: Vec<Row>,
     pub(super) cost: Option<Cost>,
@@ -166,7 +166,7 @@ impl LinkRow {
     }
 }
 
-/// One target, what was measured, and whether it is met.
+/// One target, the measurement, and the verdict.
 fn line(what: &str, measured: Option<f64>, target: f64, unit: &str, loud: bool) -> String {
     let judged = match measured {
         None => "not measured",
@@ -192,7 +192,7 @@ impl Report {
             "sound's threads"
         );
         let in_words = |range: Option<Range>| {
-            range.map_or("nothing came".to_owned(), |range| {
+            range.map_or("no data".to_owned(), |range| {
                 format!("{:.2} ({:.2}-{:.2})", range.median, range.min, range.max)
             })
         };
@@ -225,11 +225,11 @@ impl Report {
             }
         };
         all("click, host's sink to client's", row.sound_ms);
-        all("that, less the flash's way", row.offset_ms);
+        all("less the flash's latency", row.offset_ms);
         all("flash drawn to click made", row.made_ms);
-        all("as the client says, by seconds", row.reported_ms);
+        all("reported by the client, by seconds", row.reported_ms);
         if let Some(delay) = row.delay_ms {
-            println!("{:<36} {:.1} ms", "buffer aimed at", delay.median);
+            println!("{:<36} {:.1} ms", "target buffer", delay.median);
         }
         if let (Some(concealed), Some(unheard)) = (row.concealed, row.unheard) {
             println!(
@@ -240,11 +240,11 @@ impl Report {
         for link in &self.links {
             println!("\n{}", link.name);
             all("click, host's sink to client's", link.sound_ms);
-            all("that, less the flash's way", link.offset_ms);
+            all("less the flash's latency", link.offset_ms);
             if let (Some(delay), Some(concealed), Some(longest)) =
                 (link.delay_ms, link.concealed, link.longest_ms)
             {
-                println!("{:<36} {delay:.1} ms", "buffer aimed at");
+                println!("{:<36} {delay:.1} ms", "target buffer");
                 println!(
                     "{:<36} {concealed} sample frames, {longest:.0} ms at most; {} clicks not heard",
                     "concealed", link.unheard
@@ -278,21 +278,21 @@ impl Report {
                 loud,
             ),
             line(
-                "against the picture, p50",
+                "offset to the video, p50",
                 offset.map(|s| s.p50),
                 targets.offset_ms,
                 "ms",
                 loud,
             ),
             line(
-                "cores of sound at the host",
+                "audio cores at the host",
                 self.cost.map(|cost| cost.host),
                 targets.cores,
                 "",
                 loud,
             ),
             line(
-                "cores of sound at the client",
+                "audio cores at the client",
                 self.cost.map(|cost| cost.client),
                 targets.cores,
                 "",

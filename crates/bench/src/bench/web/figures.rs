@@ -1,4 +1,4 @@
-//! What the runs of a browser come to. A value: no clock, no process.
+//! Figures of a browser's runs. A value: no clock, no process.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use serde::Serialize;
 use crate::bench::clicks::Lateness;
 use crate::bench::journey::{self, Step};
 use crate::bench::reader::Sighting;
-use crate::bench::rig::Browsing;
+use crate::bench::rig::BrowserMeasurement;
 use crate::bench::stats::{Range, Summary};
 use crate::chromium::Statistics;
 
-/// A frame's way to a browser, which does not say when it has decoded.
+/// A frame's steps to a browser, which does not report Decoded.
 const STEPS: [(&str, &str); 8] = [
     ("drawn", "Captured"),
     ("Captured", "Converted"),
@@ -24,14 +24,14 @@ const STEPS: [(&str, &str); 8] = [
     ("Captured", "Submitted"),
 ];
 
-/// A press that had no effect for so long is lost, or belongs to another one.
+/// Maximum delay of a press; a later effect belongs to another one.
 const LATEST: Duration = Duration::from_millis(200);
 
 /// One measurement.
 #[derive(Debug)]
 pub(super) struct Run {
-    pub(super) browsing: Browsing,
-    /// Of its sound, where there is some.
+    pub(super) browsing: BrowserMeasurement,
+    /// Delays of its audio, if any.
     pub(super) lateness: Option<Lateness>,
 }
 
@@ -39,13 +39,13 @@ pub(super) struct Run {
 #[derive(Debug, Serialize)]
 pub(super) struct Browser {
     pub(super) name: &'static str,
-    /// Drawn to handed to the compositor (Submitted), of every picture whose number was read.
+    /// Drawn to handed to the compositor (Submitted), of every picture with a readable number.
     pub(super) p50_ms: Option<Range>,
     pub(super) p99_ms: Option<Range>,
-    /// Frames a second that the scene drew, that the browser decoded (from whole frames alone: what lacks a packet
-    /// it does not decode), that it gave to its compositor, that the page was told of as handed over, and that the
-    /// host's record calls whole. A compositor takes one picture for each of its own 60 slots a second: of two that
-    /// come within one slot the page is told of the second.
+    /// Frames per second drawn by the scene; decoded by the browser (from complete frames only: it
+    /// does not decode a frame that lacks a packet); given to its compositor; reported to the page
+    /// as handed over; and complete in the host's record. A compositor takes one picture for each
+    /// of its 60 slots a second: of two pictures in one slot, the page learns only of the second.
     pub(super) drawn_fps: Option<Range>,
     pub(super) decoded_fps: Option<Range>,
     pub(super) presented_fps: Option<Range>,
@@ -53,26 +53,26 @@ pub(super) struct Browser {
     pub(super) handed_fps: Option<Range>,
     /// The longest time without a new picture.
     pub(super) freeze_ms: Option<Range>,
-    /// Of all repetitions.
+    /// Over all repetitions.
     pub(super) steps: Vec<Step>,
-    /// From the page having a key press to an X client on the host's display having it.
+    /// From a key press's arrival at the page to its arrival at an X client on the host's display.
     pub(super) input_ms: Option<Summary>,
-    /// From the browser having made the event to the page having it.
+    /// From the browser's creation of the event to its arrival at the page.
     pub(super) page_ms: Option<Summary>,
-    /// Presses that did not arrive.
+    /// Lost presses.
     pub(super) presses_lost: usize,
-    /// A click from the host's sink to the browser's, and the same less what its flash took to be handed over.
+    /// A click from the host's sink to the browser's, and the same less the latency of its flash to the hand-over.
     pub(super) sound_ms: Option<Summary>,
     pub(super) offset_ms: Option<Summary>,
-    /// Clicks of the host's sink that were not heard at the browser's; `None`: no sound.
+    /// Clicks of the host's sink without a counterpart at the browser's; `None`: no sound.
     pub(super) unheard: Option<usize>,
     pub(super) host_cores: Option<Range>,
     pub(super) browser_cores: Option<Range>,
-    /// The most of the runs' p99 of what the emulated link itself was late.
+    /// Maximum over the runs of the p99 of the emulated link's own lateness.
     pub(super) link_late_ms: Option<f64>,
-    /// What the browser itself counts, of each run from its beginning.
+    /// The browser's own counters, of each run from its start.
     pub(super) statistics: Vec<Statistics>,
-    /// Pictures whose bar code could not be read, and whose place another took before they could be.
+    /// Pictures with an unreadable bar code, and pictures replaced before they could be read.
     pub(super) unreadable: u64,
     pub(super) replaced: u64,
 }
@@ -81,10 +81,10 @@ impl Browser {
     /// `None` without runs.
     pub(super) fn of(name: &'static str, runs: &[Run]) -> Option<Browser> {
         let all = || runs.iter().map(|run| &run.browsing);
-        let range = |of: &dyn Fn(&Browsing) -> Option<f64>| {
+        let range = |of: &dyn Fn(&BrowserMeasurement) -> Option<f64>| {
             Range::of(&all().filter_map(of).collect::<Vec<_>>())
         };
-        let latency = |run: &Browsing| {
+        let latency = |run: &BrowserMeasurement| {
             let spans: Vec<f64> = run.sightings.iter().map(Sighting::latency_ms).collect();
             Summary::of(&spans)
         };
@@ -96,7 +96,7 @@ impl Browser {
         for one in runs.iter().filter_map(|run| run.lateness.as_ref()) {
             lateness.get_or_insert_default().extend(one);
         }
-        let heard = |of: &dyn Fn(&Lateness) -> Vec<f64>| Summary::of(&of(lateness.as_ref()?));
+        let received = |of: &dyn Fn(&Lateness) -> Vec<f64>| Summary::of(&of(lateness.as_ref()?));
         let made: usize = all().map(|run| run.watched.keys.len()).sum();
         (!runs.is_empty()).then(|| Browser {
             name,
@@ -112,8 +112,8 @@ impl Browser {
             input_ms: spans(&|press| press.arrived_ms),
             page_ms: spans(&|press| press.page_ms),
             presses_lost: made - pairs.iter().map(Vec::len).sum::<usize>(),
-            sound_ms: heard(&|lateness| lateness.sound_ms.clone()),
-            offset_ms: heard(&|lateness| lateness.offset_ms.clone()),
+            sound_ms: received(&|lateness| lateness.sound_ms.clone()),
+            offset_ms: received(&|lateness| lateness.offset_ms.clone()),
             unheard: lateness.as_ref().map(|lateness| lateness.unheard),
             host_cores: range(&|run| Some(run.host_cores)),
             browser_cores: range(&|run| Some(run.browser_cores)),
@@ -125,13 +125,13 @@ impl Browser {
     }
 }
 
-fn seconds(run: &Browsing) -> f64 {
+fn seconds(run: &BrowserMeasurement) -> f64 {
     let [from, to] = run.window;
     to.since(from).as_secs_f64()
 }
 
-/// Frames captured meanwhile that the host's record calls whole.
-fn whole(run: &Browsing) -> usize {
+/// Frames captured during the run that are complete in the host's record.
+fn whole(run: &BrowserMeasurement) -> usize {
     let [from, to] = run.window.map(|at| at.0);
     let captured = |row: &&journey::Row| row.at("Captured").is_some_and(|at| at >= from && at < to);
     run.record
@@ -141,9 +141,9 @@ fn whole(run: &Browsing) -> usize {
         .count()
 }
 
-/// Pictures a second that the browser gave to its compositor, between the first and the last of the window that the
-/// page was told of.
-fn presented(run: &Browsing) -> Option<f64> {
+/// Pictures per second that the browser gave to its compositor, between the first and the last
+/// picture in the window that were reported to the page.
+fn presented(run: &BrowserMeasurement) -> Option<f64> {
     let [from, to] = run.window;
     let pictures = run.watched.pictures.iter();
     let mut inside = pictures.filter(|picture| (from..=to).contains(&picture.at));
@@ -153,8 +153,8 @@ fn presented(run: &Browsing) -> Option<f64> {
     (seconds > 0.0).then(|| last.presented.saturating_sub(first.presented) as f64 / seconds)
 }
 
-/// The longest time without a new picture, ms; the window's ends count.
-fn longest_freeze(run: &Browsing) -> f64 {
+/// The longest time without a new picture, ms; the window's ends count as pictures.
+fn longest_freeze(run: &BrowserMeasurement) -> f64 {
     let [from, to] = run.window;
     let seen = run.watched.pictures.iter().map(|picture| picture.at);
     let inside = seen.filter(|at| (from..=to).contains(at));
@@ -163,7 +163,7 @@ fn longest_freeze(run: &Browsing) -> f64 {
     gaps.max().unwrap_or_default().as_secs_f64() * 1e3
 }
 
-/// How long each step took, of all runs together.
+/// Durations of each step, over all runs.
 fn steps(runs: &[Run]) -> Vec<Step> {
     let (mut sightings, mut rows) = (Vec::new(), Vec::new());
     for Run { browsing, .. } in runs {
@@ -173,18 +173,18 @@ fn steps(runs: &[Run]) -> Vec<Step> {
     journey::these_steps(&STEPS, &sightings, &rows)
 }
 
-/// A press that arrived.
+/// A press that arrived at the application.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Press {
-    /// From the browser's event to the page having it, ms.
+    /// From the browser's event to the page, ms.
     page_ms: f64,
     /// From there to the application.
     arrived_ms: f64,
 }
 
-/// Those of the page's keys that were heard at the host, each with the first that was heard behind it.
-fn presses(keys: &[[Instant; 2]], heard: &[Instant]) -> Vec<Press> {
-    let mut left = heard.iter().copied().peekable();
+/// The page's keys that arrived at the host, each with the first arrival after it.
+fn presses(keys: &[[Instant; 2]], received: &[Instant]) -> Vec<Press> {
+    let mut left = received.iter().copied().peekable();
     let mut found = Vec::new();
     for [made, got] in keys {
         while left.next_if(|at| at < got).is_some() {}
@@ -201,36 +201,38 @@ fn presses(keys: &[[Instant; 2]], heard: &[Instant]) -> Vec<Press> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chromium::{Handed, Watched};
+    use crate::chromium::{ComposedPicture, PageObservations};
 
     fn at(ms: i64) -> Instant {
         Instant(ms * 1_000_000)
     }
 
-    /// Pictures of frames that were drawn and handed over so many milliseconds after the beginning.
-    fn browsing(pictures: &[(u32, u64, i64)]) -> Browsing {
-        let handed = pictures.iter().map(|(frame, drawn, handed)| Handed {
-            presented: u64::from(*frame),
-            frame: *frame,
-            drawn_us: drawn * 1000,
-            inputs: 0,
-            at: at(*handed),
-        });
+    /// Pictures of frames, with drawing and hand-over times in milliseconds after the start.
+    fn browsing(pictures: &[(u32, u64, i64)]) -> BrowserMeasurement {
+        let handed = pictures
+            .iter()
+            .map(|(frame, drawn, handed)| ComposedPicture {
+                presented: u64::from(*frame),
+                frame: *frame,
+                drawn_us: drawn * 1000,
+                inputs: 0,
+                at: at(*handed),
+            });
         let sightings = pictures.iter().map(|(frame, drawn, handed)| Sighting {
             frame: *frame,
             drawn_us: drawn * 1000,
             seen_us: u64::try_from(handed * 1000).unwrap(),
             inputs: 0,
         });
-        Browsing {
+        BrowserMeasurement {
             window: [at(1000), at(2000)],
             drawn: 1..=60,
             decoded_fps: Some(59.5),
             sightings: sightings.collect(),
-            watched: Watched {
+            watched: PageObservations {
                 pictures: handed.collect(),
                 keys: vec![[at(1500), at(1501)], [at(1600), at(1601)]],
-                ..Watched::default()
+                ..PageObservations::default()
             },
             record: Vec::new(),
             pressed: vec![at(1499), at(1502)],
@@ -250,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_press_belongs_to_the_first_that_is_heard_behind_it() {
+    fn a_press_is_matched_with_the_first_arrival_after_it() {
         let run = Run {
             browsing: browsing(&[(1, 1000, 1006), (2, 1016, 1024)]),
             lateness: None,
@@ -263,7 +265,7 @@ mod tests {
         assert_eq!(browser.p99_ms.map(|range| range.median), Some(8.0));
         assert_eq!(browser.drawn_fps.map(|range| range.median), Some(60.0));
         assert_eq!(browser.decoded_fps.map(|range| range.median), Some(59.5));
-        // One more, 18 ms later.
+        // Another one, 18 ms later.
         let presented = browser.presented_fps.unwrap().median;
         assert!((presented - 1.0 / 0.018).abs() < 1e-6, "{presented}");
         assert_eq!((browser.unheard, browser.sound_ms), (None, None));

@@ -1,31 +1,31 @@
-//! What browsers and those who watch are to reach, and whether they do.
+//! Targets of browsers and observers, and the verdicts.
 
 use serde::Serialize;
 
-use super::Found;
-use super::company::{Beside, MANY};
+use super::Output;
+use super::observers::{Beside, MANY};
 use crate::bench::machine::QUIET;
 use crate::bench::stats::Range;
 use crate::bench::verdict::Verdict;
 
-/// At 1280x720, 60 frames a second and 10 Mb/s, on a quiet machine of two cores that everybody shares.
+/// At 1280x720, 60 frames per second and 10 Mb/s, on a quiet machine with two cores shared by all processes.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Goals {
-    /// Drawn to handed to the compositor, at most.
+    /// Maximum, drawn to handed to the compositor.
     p50_ms: f64,
     p99_ms: f64,
-    /// From the page to the application, of the median, at most.
+    /// Maximum median from the page to the application.
     input_ms: f64,
-    /// Frames a second that the browser decodes whole over the link that loses 1 %, at least; the longest freeze
-    /// there, at most.
+    /// Minimum frames per second decoded completely over the link with 1 % loss; maximum of the
+    /// longest freeze there.
     whole_fps: f64,
     freeze_ms: f64,
-    /// Sound against the picture, in either direction, of the median, at most.
+    /// Maximum median A/V offset, in either direction.
     offset_ms: f64,
-    /// What those who watch may take from the player, at most.
+    /// Maximum observer overhead for the player.
     player_p50_ms: f64,
     player_p99_ms: f64,
-    /// Percent of a core for a further one who watches, at most.
+    /// Maximum percent of a core per further observer.
     further_percent: f64,
 }
 
@@ -45,8 +45,8 @@ impl Default for Goals {
     }
 }
 
-/// One for each goal of a part that was measured.
-pub(super) fn verdicts(found: &Found) -> Vec<Verdict> {
+/// One verdict per target of the measured parts.
+pub(super) fn verdicts(found: &Output) -> Vec<Verdict> {
     let goals = &found.goals;
     let loud = (found.head.other_cores > QUIET).then_some("not quiet");
     let median = |range: Option<Range>| range.map(|range| range.median);
@@ -61,14 +61,13 @@ pub(super) fn verdicts(found: &Found) -> Vec<Verdict> {
                 .of(median(direct.p99_ms), loud),
             Verdict::at_most("key, page -> application p50", "ms", goals.input_ms)
                 .of(direct.input_ms.map(|input| input.p50), loud),
-            Verdict::at_most("sound against the picture, p50", "ms", goals.offset_ms)
-                .of(sound, loud),
+            Verdict::at_most("A/V offset, p50", "ms", goals.offset_ms).of(sound, loud),
         ]);
     }
     if let Some(lossy) = browser("1 % lost") {
         let freeze = lossy.freeze_ms.map(|freeze| freeze.max);
         all.extend([
-            Verdict::at_least("1 % lost: frames decoded whole", "/s", goals.whole_fps)
+            Verdict::at_least("1 % lost: complete frames decoded", "/s", goals.whole_fps)
                 .of(median(lossy.decoded_fps), loud),
             Verdict::at_most("1 % lost: longest freeze", "ms", goals.freeze_ms).of(freeze, loud),
         ]);
@@ -80,9 +79,9 @@ pub(super) fn verdicts(found: &Found) -> Vec<Verdict> {
     if let (Some(alone), Some(beside)) = (way("alone"), way("beside")) {
         let more = |of: &dyn Fn(&Beside) -> Option<Range>| less(of, beside, alone);
         all.extend([
-            Verdict::at_most("player beside both, p50 more", "ms", goals.player_p50_ms)
+            Verdict::at_most("player beside both, p50 added", "ms", goals.player_p50_ms)
                 .of(more(&|way| way.p50_ms), loud),
-            Verdict::at_most("player beside both, p99 more", "ms", goals.player_p99_ms)
+            Verdict::at_most("player beside both, p99 added", "ms", goals.player_p99_ms)
                 .of(more(&|way| way.p99_ms), loud),
         ]);
         if let Some(many) = way("many") {
@@ -98,13 +97,13 @@ pub(super) fn verdicts(found: &Found) -> Vec<Verdict> {
         let more = |of: &dyn Fn(&Beside) -> Option<Range>| less(of, stalled, alone);
         all.extend([
             Verdict::at_most(
-                "player beside a stalled, p50 more",
+                "player beside a stalled, p50 added",
                 "ms",
                 goals.player_p50_ms,
             )
             .of(more(&|way| way.p50_ms), loud),
             Verdict::at_most(
-                "player beside a stalled, p99 more",
+                "player beside a stalled, p99 added",
                 "ms",
                 goals.player_p99_ms,
             )
@@ -112,7 +111,7 @@ pub(super) fn verdicts(found: &Found) -> Vec<Verdict> {
         ]);
     }
     if !found.beside.is_empty() {
-        // However busy the machine is.
+        // Judged also on a busy machine.
         let opened = found.beside.iter().map(|way| way.encoders_opened).max();
         let unaccounted: usize = found.beside.iter().map(|way| way.unaccounted).sum();
         all.extend([

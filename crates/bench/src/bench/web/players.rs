@@ -8,17 +8,17 @@ use crate::bench::case::Stream;
 use crate::bench::peers::presence;
 use crate::bench::peers::table::{Need, Peer, Proof, Transport, command, element, program};
 use crate::bench::reader::Sighting;
-use crate::bench::rig::{Listens, Peered, Rig};
+use crate::bench::rig::{Listens, PeerSetup, Rig};
 use crate::bench::stats::Summary;
 use crate::pair::{self, Host, TemporaryDir};
 
-/// A word that the URL contains: nobody else is to know it, and nobody else can reach the port.
+/// The token in the URL. It can be fixed, since the port is not reachable from outside.
 const TOKEN: &str = "bench-web-token";
 
-/// What the video player that only takes the stream needs.
+/// The program of the player that receives without decoding.
 static TAKER: Need = program("ffmpeg", "ffmpeg", "-version");
 
-/// As docs/clients.md advises; shown where the reader looks.
+/// Configured as docs/clients.md advises; displayed where the reader reads.
 static PLAYERS: [Peer; 2] = [
     Peer {
         name: "ffplay",
@@ -49,7 +49,7 @@ static PLAYERS: [Peer; 2] = [
     },
 ];
 
-/// A player, and what was measured of it.
+/// A player and its measurements.
 #[derive(Debug, Serialize)]
 pub(super) struct Player {
     name: &'static str,
@@ -75,18 +75,18 @@ impl Player {
         &self.stream
     }
 
-    /// Drawn to visible, of every frame whose number was read.
+    /// Drawn to visible, of every frame with a readable number.
     pub(super) fn latency_ms(&self) -> Option<Summary> {
         self.latency_ms
     }
 
-    /// Different frames seen a second.
+    /// Distinct frames seen per second.
     pub(super) fn seen_fps(&self) -> f64 {
         self.seen_fps
     }
 }
 
-/// Packages without which others can't watch.
+/// Missing packages of the observers.
 pub(super) fn missing() -> Vec<&'static str> {
     let Proof::Program(name, _) = TAKER.proof else {
         return Vec::new();
@@ -95,7 +95,7 @@ pub(super) fn missing() -> Vec<&'static str> {
     (!there).then_some(TAKER.package).into_iter().collect()
 }
 
-/// Measures those that are there, once each; the others are named with what they lack.
+/// Measures the installed players, once each; the others are reported with their missing packages.
 pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<Player>> {
     let mut found = Vec::new();
     for player in &PLAYERS {
@@ -141,7 +141,7 @@ fn one(bench: &Bench<'_>, player: &Peer) -> Result<Stream> {
         host_display: &near,
         client_display: &far,
         fps: bench.fps(),
-        bitrate: &bench.args.asked.bitrate,
+        bitrate: &bench.args.options.bitrate,
         dir: dir.path(),
         csv: None,
         sound: None,
@@ -158,7 +158,7 @@ fn one(bench: &Bench<'_>, player: &Peer) -> Result<Stream> {
         ("height", &height),
         ("url", &url),
     ];
-    let stream = rig.peer(Peered {
+    let stream = rig.peer(PeerSetup {
         sender,
         receiver: command(player.receiver, &values),
         listens: Listens::Sender(port),
@@ -168,7 +168,7 @@ fn one(bench: &Bench<'_>, player: &Peer) -> Result<Stream> {
         dir: dir.path(),
     })?;
     if stream.case.samples.is_empty() {
-        bail!("{} showed nothing", player.name);
+        bail!("no picture from {}", player.name);
     }
     Ok(stream)
 }

@@ -1,10 +1,10 @@
 //! What `openuvr bench web` has found, for people.
 
-use super::Found;
+use super::Output;
 use super::figures::Browser;
 use crate::bench::stats::{Range, Summary};
 
-pub(super) fn print(found: &Found) {
+pub(super) fn print(found: &Output) {
     found.head.print("web", "");
     println!(
         "browser  {}, without a window and a GPU, on this machine",

@@ -15,51 +15,51 @@ use openuvr_runtime::clock;
 use crate::background::Background;
 use crate::screen::{Area, Screen};
 
-/// Both eyes' codes, the first time that they were seen.
+/// The first sighting of both eyes' codes.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Seen {
-    /// Of the left half of the window, and of the right one.
+pub(super) struct EyeSighting {
+    /// From the left half of the window, and from the right one.
     pub(super) codes: [ViewStamp; 2],
     pub(super) at: Instant,
 }
 
 #[derive(Default)]
-struct Found {
-    seen: Vec<Seen>,
+struct EyeSightings {
+    seen: Vec<EyeSighting>,
     area: Option<Area>,
     unreadable: usize,
     failed: Option<String>,
 }
 
 /// A running reader.
-pub(super) struct Eyes {
-    found: Arc<Mutex<Found>>,
+pub(super) struct EyeReader {
+    found: Arc<Mutex<EyeSightings>>,
     _thread: Background,
 }
 
-impl Eyes {
-    /// Starts to read `display`; it looks for the window with the codes by itself.
-    pub(super) fn start(display: &str) -> Result<Eyes> {
+impl EyeReader {
+    /// Starts to read `display` and searches for the window with the codes.
+    pub(super) fn start(display: &str) -> Result<EyeReader> {
         let mut screen = Screen::open(display)?;
         screen.watch()?;
-        let found = Arc::new(Mutex::new(Found::default()));
+        let found = Arc::new(Mutex::new(EyeSightings::default()));
         let there = Arc::clone(&found);
         let thread = Background::start("eyes", move |stop| {
             if let Err(error) = read(&screen, &there, stop) {
                 lock(&there).failed = Some(format!("{error:#}"));
             }
         })?;
-        Ok(Eyes {
+        Ok(EyeReader {
             found,
             _thread: thread,
         })
     }
 
-    /// What was seen so far.
+    /// The sightings so far.
     ///
     /// # Errors
     /// The display is gone.
-    pub(super) fn seen(&self) -> Result<Vec<Seen>> {
+    pub(super) fn seen(&self) -> Result<Vec<EyeSighting>> {
         let found = lock(&self.found);
         match &found.failed {
             Some(why) => anyhow::bail!("reading the display failed: {why}"),
@@ -67,21 +67,21 @@ impl Eyes {
         }
     }
 
-    /// Where on the display the window is.
+    /// The window's area on the display.
     pub(super) fn area(&self) -> Option<Area> {
         lock(&self.found).area
     }
 
-    /// Changes of the window after which one of the codes could not be read.
+    /// Window changes after which one of the codes was unreadable.
     pub(super) fn unreadable(&self) -> usize {
         lock(&self.found).unreadable
     }
 }
 
-/// How often the reader looks up to see whether it should end, or where the window is.
+/// Interval of checking for the stop request, and of searching for the window.
 const IDLE: Duration = Duration::from_millis(50);
 
-fn read(screen: &Screen, found: &Mutex<Found>, stop: &AtomicBool) -> Result<()> {
+fn read(screen: &Screen, found: &Mutex<EyeSightings>, stop: &AtomicBool) -> Result<()> {
     let mut pixels = Vec::new();
     let mut area = None;
     let mut newest = None;
@@ -89,7 +89,7 @@ fn read(screen: &Screen, found: &Mutex<Found>, stop: &AtomicBool) -> Result<()> 
         let Some(there) = area else {
             screen.changed(IDLE)?;
             for there in screen.windows()? {
-                // A window may go between being listed and being read.
+                // A window may close between the list and the read.
                 if let Ok(Some(_)) = codes(screen, there, &mut pixels) {
                     area = Some(there);
                     break;
@@ -108,13 +108,13 @@ fn read(screen: &Screen, found: &Mutex<Found>, stop: &AtomicBool) -> Result<()> 
             continue;
         };
         if newest.replace(codes[0].frame) != Some(codes[0].frame) {
-            lock(found).seen.push(Seen { codes, at });
+            lock(found).seen.push(EyeSighting { codes, at });
         }
     }
     Ok(())
 }
 
-/// The codes of both halves of an area, reading nothing else of it.
+/// Reads only the codes of both halves of an area.
 fn codes(screen: &Screen, area: Area, pixels: &mut Vec<u8>) -> Result<Option<[ViewStamp; 2]>> {
     let width = area.size.width / 2;
     let rows = barcode::height(width);
@@ -135,6 +135,6 @@ fn codes(screen: &Screen, area: Area, pixels: &mut Vec<u8>) -> Result<Option<[Vi
     Ok(half(0).zip(half(width as usize * 4)).map(<[_; 2]>::from))
 }
 
-fn lock(found: &Mutex<Found>) -> MutexGuard<'_, Found> {
+fn lock(found: &Mutex<EyeSightings>) -> MutexGuard<'_, EyeSightings> {
     found.lock().unwrap_or_else(PoisonError::into_inner)
 }

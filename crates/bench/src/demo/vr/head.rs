@@ -1,4 +1,4 @@
-//! The head of the demo: it turns from side to side, and nods.
+//! The simulated head of the demo: it turns from side to side, and nods.
 
 use std::collections::VecDeque;
 use std::f64::consts::TAU;
@@ -14,40 +14,40 @@ use openuvr_runtime::clock;
 
 use crate::background::Background;
 
-/// To each side, in degrees, and there and back again, in seconds: 63 degrees a second where it is fastest, which
-/// is a brisk turn.
+/// Amplitude to each side, in degrees, and period, in seconds: at most 63 degrees per second, a
+/// brisk turn.
 const TURN: f64 = 40.0;
 const THERE_AND_BACK: f64 = 4.0;
-/// Up and down, likewise.
+/// The same for up and down.
 const NOD: f64 = 10.0;
 const UP_AND_DOWN: f64 = 2.7;
 
-/// From pose to pose: 500 a second, as headsets' trackers have.
+/// Interval of poses: 500 per second, as with headsets' trackers.
 const EVERY: Duration = Duration::from_millis(2);
 
-/// Poses that a frame may still name: two seconds of them.
+/// Number of remembered poses, which frames may refer to: two seconds.
 const REMEMBERED: usize = 1000;
 
-/// Further to the side the head is too slow to tell from an angle when it was there: there it turns with half
-/// its speed.
+/// Share of the amplitude beyond which the head is too slow to derive a time from an angle: there
+/// it turns at half its speed.
 const TOLD: f64 = 0.85;
 
-/// The way of the head, which is known for all times.
+/// The motion of the head, known for all times.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Way {
+pub(super) struct HeadMotion {
     began: Instant,
 }
 
-impl Way {
-    pub(super) fn from(began: Instant) -> Way {
-        Way { began }
+impl HeadMotion {
+    pub(super) fn from(began: Instant) -> HeadMotion {
+        HeadMotion { began }
     }
 
     fn seconds(self, at: Instant) -> f64 {
         at.0.saturating_sub(self.began.0) as f64 / 1e9
     }
 
-    /// Degrees to the left, and upwards.
+    /// Degrees to the left, and up.
     pub(super) fn at(self, at: Instant) -> [f64; 2] {
         let seconds = self.seconds(at);
         [
@@ -56,15 +56,15 @@ impl Way {
         ]
     }
 
-    /// When the head was turned so far to the left, at the time that is nearest to `near`; `None` where that can't
-    /// be told.
+    /// The time nearest to `near` at which the head was turned `yaw` degrees to the left; `None`
+    /// where it turns too slowly to tell.
     pub(super) fn when(self, yaw: f64, near: Instant) -> Option<Instant> {
         let part = yaw / TURN;
         if part.abs() > TOLD {
             return None;
         }
         let after = part.asin() / TAU * THERE_AND_BACK;
-        // On its way to the left, and on its way to the right.
+        // Turning left, and turning right.
         let half = THERE_AND_BACK / 2.0;
         let times = [after, half - after].map(|first| {
             let rounds = ((self.seconds(near) - first) / THERE_AND_BACK).round();
@@ -83,7 +83,7 @@ impl Way {
         // Around y, after around x.
         let turned = [cos * up, sin * level, -sin * up, cos * level].map(|v| v as f32);
         let pose = Pose::new([0.0; 3], turned).context("the head's pose")?;
-        // Of a turn around y alone: what it is off with the nod is small.
+        // For a turn around y alone: the error due to the nod is small.
         let seconds = self.seconds(at);
         let speed = |angle: f64, round: f64| {
             angle.to_radians() * TAU / round * (seconds / round * TAU).cos()
@@ -100,17 +100,17 @@ impl Way {
 
 type Sampled = Arc<Mutex<VecDeque<(PoseId, Instant)>>>;
 
-/// A head that turns, and tells a client so.
-pub(super) struct Head {
-    pub(super) way: Way,
+/// A turning head that feeds its poses to a client.
+pub(super) struct SimulatedHead {
+    pub(super) way: HeadMotion,
     sampled: Sampled,
     _thread: Background,
 }
 
-impl Head {
-    /// Starts to turn.
-    pub(super) fn start(client: Arc<ClientRuntime>) -> Result<Head> {
-        let way = Way::from(clock::now());
+impl SimulatedHead {
+    /// Starts the motion.
+    pub(super) fn start(client: Arc<ClientRuntime>) -> Result<SimulatedHead> {
+        let way = HeadMotion::from(clock::now());
         let sampled = Sampled::default();
         let remembered = Arc::clone(&sampled);
         let thread = Background::start("head", move |stop| {
@@ -131,7 +131,7 @@ impl Head {
                 clock::sleep_until(next);
             }
         })?;
-        Ok(Head {
+        Ok(SimulatedHead {
             way,
             sampled,
             _thread: thread,
@@ -159,8 +159,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_angle_tells_when_it_was_there() {
-        let way = Way::from(Instant(5_000_000_000));
+    fn an_angle_gives_its_time() {
+        let way = HeadMotion::from(Instant(5_000_000_000));
         for ms in (5000..17_000).step_by(7) {
             let at = Instant(ms * 1_000_000);
             let yaw = way.at(at)[0];
@@ -176,8 +176,8 @@ mod tests {
     }
 
     #[test]
-    fn the_pose_looks_where_the_way_says_and_turns_as_it_does() {
-        let way = Way::from(Instant(0));
+    fn pose_and_velocity_follow_the_motion() {
+        let way = HeadMotion::from(Instant(0));
         for ms in [0, 300, 1000, 1900, 3300] {
             let at = Instant(ms * 1_000_000);
             let pose = way.pose(at).unwrap();

@@ -1,4 +1,4 @@
-//! The client of the demo: in this process, so that it has the head that is turned here, and with a window like
+//! The demo's client: in this process, so that it has the simulated head, and with a window like
 //! that of `openuvr client`.
 
 use std::path::Path;
@@ -15,23 +15,23 @@ use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Eyes, Notice, Re
 
 use crate::pair::Host;
 
-/// What the client told of a frame.
+/// The client's report of a frame.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Shown {
-    /// Whether it was displayed whole.
+pub(super) struct DisplayedFrame {
+    /// Whether it was displayed completely.
     pub(super) whole: bool,
-    /// When it was handed to the display.
+    /// When it was submitted to the display.
     pub(super) submitted: Option<Instant>,
     /// The pose that it was drawn with.
     pub(super) pose: Option<PoseId>,
 }
 
-impl Shown {
-    fn from(report: &Report) -> Shown {
-        // The report's times are on this client's clock: a peer is who reads it elsewhere.
+impl DisplayedFrame {
+    fn from(report: &Report) -> DisplayedFrame {
+        // The report's times are on this client's clock, so no conversion is needed.
         let submitted = (report.first_received.zip(report.submitted))
             .map(|(from, span)| Instant(from.0) + span);
-        Shown {
+        DisplayedFrame {
             whole: report.outcome == Outcome::Displayed(Fidelity::Whole),
             submitted,
             pose: report.pose,
@@ -78,7 +78,7 @@ pub(super) fn start(host: &Host, display: &str, dir: &Path) -> Result<Arc<Client
         input: None,
         send_input: true,
         head: None,
-        // The codes are read as they were drawn.
+        // Reprojection would move the codes.
         eyes: Eyes {
             reproject: Reproject::Off,
             ..Eyes::default()
@@ -95,17 +95,20 @@ pub(super) fn start(host: &Host, display: &str, dir: &Path) -> Result<Arc<Client
     Ok(Arc::new(client))
 }
 
-/// What the client has told since the last call, waiting at most `timeout` for more.
+/// The client's frame reports since the last call; waits for at most `timeout`.
 ///
 /// # Errors
 /// It has ended.
-pub(super) fn told(client: &ClientRuntime, timeout: Duration) -> Result<Vec<Shown>> {
+pub(super) fn frame_reports(
+    client: &ClientRuntime,
+    timeout: Duration,
+) -> Result<Vec<DisplayedFrame>> {
     let mut shown = Vec::new();
     let mut wait = timeout;
     while let Some(notice) = client.notice(wait) {
         wait = Duration::ZERO;
         match notice {
-            Notice::Report(report) => shown.push(Shown::from(&report)),
+            Notice::Report(report) => shown.push(DisplayedFrame::from(&report)),
             Notice::StopReason(why) => bail!("the client has ended: {why:?}"),
             Notice::Trouble(why) => eprintln!("demo: the client: {why}"),
             _ => {}

@@ -2,9 +2,9 @@
 
 use openuvr_proto::time::Instant;
 
-use super::eyes::Seen;
-use super::head::{Head, Way};
-use super::player::Shown;
+use super::eyes::EyeSighting;
+use super::head::{HeadMotion, SimulatedHead};
+use super::player::DisplayedFrame;
 use crate::bench::{Frames, Summary};
 
 /// What is known of a picture that was seen.
@@ -28,7 +28,7 @@ pub(super) struct Handed {
 }
 
 impl Handed {
-    pub(super) fn from(shown: &Shown, head: &Head) -> Option<Handed> {
+    pub(super) fn from(shown: &DisplayedFrame, head: &SimulatedHead) -> Option<Handed> {
         Some(Handed {
             submitted: shown.submitted?,
             sampled: shown.pose.and_then(|pose| head.sampled(pose)),
@@ -44,7 +44,7 @@ const NOTED_LATE_NS: i64 = 1_000_000;
 const ALIKE: f64 = 12.0;
 
 /// Tells how late the pictures were that were `seen`; whether their codes are right.
-pub(super) fn tell(seen: &[Seen], handed: &[Handed], way: Way) -> bool {
+pub(super) fn print(seen: &[EyeSighting], handed: &[Handed], way: HeadMotion) -> bool {
     let numbers = seen.iter().map(|seen| seen.codes[0].frame);
     let Frames { drawn, visible, .. } = Frames::of(numbers);
     println!("demo: {visible} of {drawn} frames of the room became visible");
@@ -78,7 +78,7 @@ pub(super) fn tell(seen: &[Seen], handed: &[Handed], way: Way) -> bool {
 }
 
 /// Whether each eye's picture is its own, both are of one frame, and they look where the head was to look.
-fn are_right(seen: &[Seen], way: Way) -> bool {
+fn are_right(seen: &[EyeSighting], way: HeadMotion) -> bool {
     let wrong = seen.iter().filter(|seen| {
         let [left, right] = seen.codes;
         left.right || !right.right || left.frame != right.frame
@@ -99,7 +99,7 @@ fn are_right(seen: &[Seen], way: Way) -> bool {
     wrong == 0 && alike
 }
 
-fn late(seen: &Seen, handed: &[Handed], way: Way) -> Late {
+fn late(seen: &EyeSighting, handed: &[Handed], way: HeadMotion) -> Late {
     let yaw = f64::from(seen.codes[0].yaw_degrees());
     let ms = |from: Instant| (seen.at.0 - from.0) as f64 / 1e6;
     let until = handed.partition_point(|one| one.submitted.0 <= seen.at.0 + NOTED_LATE_NS);
@@ -113,14 +113,14 @@ fn late(seen: &Seen, handed: &[Handed], way: Way) -> Late {
 }
 
 /// When it was to be seen.
-fn expected(seen: &Seen) -> Instant {
+fn expected(seen: &EyeSighting) -> Instant {
     let near = u64::try_from(seen.at.0 / 1000).unwrap_or(0);
     let us = seen.codes[0].display_us_near(near);
     Instant(i64::try_from(us).unwrap_or(0).saturating_mul(1000))
 }
 
 /// Degrees between where a picture looks and where the head is at a time.
-fn beside(seen: &Seen, way: Way, at: Instant) -> f64 {
+fn beside(seen: &EyeSighting, way: HeadMotion, at: Instant) -> f64 {
     let [yaw, pitch] = way.at(at);
     let code = seen.codes[0];
     // Small angles, near the horizon.
@@ -137,7 +137,7 @@ mod tests {
     const MS: i64 = 1_000_000;
 
     /// Seen at a time, drawn for where the head is at another.
-    fn seen(way: Way, at: i64, drawn_for: i64, right: bool) -> Seen {
+    fn seen(way: HeadMotion, at: i64, drawn_for: i64, right: bool) -> EyeSighting {
         let code = |right| {
             let [yaw, pitch] = way.at(Instant(drawn_for)).map(|v| (v as f32 / STEP) as i16);
             ViewStamp {
@@ -148,7 +148,7 @@ mod tests {
                 right,
             }
         };
-        Seen {
+        EyeSighting {
             codes: [code(right), code(!right)],
             at: Instant(at),
         }
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_picture_of_where_the_head_was_is_late_by_that() {
-        let way = Way::from(Instant(0));
+        let way = HeadMotion::from(Instant(0));
         let picture = seen(way, 420 * MS, 400 * MS, false);
         let handed = [410, 430].map(|at| Handed {
             submitted: Instant(at * MS),
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn eyes_that_are_exchanged_and_a_head_elsewhere_are_wrong() {
-        let way = Way::from(Instant(0));
+        let way = HeadMotion::from(Instant(0));
         assert!(!are_right(&[seen(way, 420 * MS, 400 * MS, true)], way));
         assert!(!are_right(&[], way));
         let mut elsewhere = seen(way, 420 * MS, 400 * MS, false);

@@ -1,4 +1,4 @@
-//! `openuvr lab jitter analyse`: what one sample file tells.
+//! `openuvr lab jitter analyse`: analysis of sample files.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,19 +11,19 @@ use openuvr_lab::jitter::samples::Samples;
 use super::INCOMPLETE;
 use super::study;
 
-/// What a file of samples tells: percentiles by both clocks, outliers, and a page with plots.
+/// Analyse sample files: percentiles from both reference times, outliers, and a page with plots.
 ///
-/// The file is one that a probe wrote (probes/README.md has its format). A file that was cut off is
-/// read as far as it goes, and the exit code says so.
+/// The file comes from a probe (see probes/README.md for its format). A truncated file is read up
+/// to its end, and the exit code reports it.
 #[derive(clap::Args, Debug)]
 pub(super) struct AnalyseArgs {
     /// The samples
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// The log of the JVM, written with -Xlog:gc*,safepoint:file=FILE:tn: its pauses are laid over the samples
+    /// The log of the JVM, written with -Xlog:gc*,safepoint:file=FILE:tn: its pauses are matched with the samples
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Leave a page, plots and data in this folder
+    /// Write a page, plots and data into this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 }
@@ -51,7 +51,7 @@ pub(super) fn run(args: &AnalyseArgs) -> Result<ExitCode> {
         if analysis.missing + analysis.backwards > 0 {
             whole = false;
             eprintln!(
-                "{file} is not whole: {} samples are missing, the clock ran backwards in {}",
+                "{file} is incomplete: {} samples are missing, the clock ran backwards in {}",
                 analysis.missing, analysis.backwards
             );
         }

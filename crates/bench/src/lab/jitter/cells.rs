@@ -1,4 +1,4 @@
-//! What is measured: what hands over, how messages follow each other, the policy, and the collector.
+//! The study's cells: runtime, message pattern, scheduling policy, and garbage collector.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use openuvr_lab::jitter::samples::Pattern;
 use serde::{Deserialize, Serialize};
 
-/// What hands messages over; each is a program of `probes/`.
+/// Messaging runtimes; each is a program of `probes/`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Runtime {
@@ -118,7 +118,7 @@ impl Collector {
         }
     }
 
-    /// What the JVM is told.
+    /// The JVM's option.
     pub(super) fn option(self) -> &'static str {
         match self {
             Collector::Cms => "-XX:+UseConcMarkSweepGC",
@@ -137,7 +137,7 @@ pub(super) struct Cell {
     pub(super) runtime: Runtime,
     pub(super) pattern: Pattern,
     pub(super) policy: Policy,
-    /// Of a JVM alone.
+    /// Only for JVM runtimes.
     pub(super) collector: Option<Collector>,
 }
 
@@ -153,9 +153,9 @@ impl fmt::Display for Cell {
     }
 }
 
-/// All cells: every runtime with every policy, ping-pong and paced; every runtime flooded; and every
-/// collector with the policies of the slides, ping-pong and flooded. What is not about collectors has G1,
-/// the JVM's own choice.
+/// All cells: every runtime with every policy, ping-pong and paced; every runtime flooded; and
+/// every collector with the policies of the slides, ping-pong and flooded. Cells that do not
+/// compare collectors use G1, the JVM's default.
 pub(super) fn all() -> Vec<Cell> {
     let mut cells = Vec::new();
     let cell = |runtime: Runtime, pattern, policy| Cell {
@@ -184,8 +184,8 @@ pub(super) fn all() -> Vec<Cell> {
 }
 
 impl Cell {
-    /// Whether a quick study has it: each runtime with each pattern, each collector, each policy for
-    /// threads, and all cells of the slides. What is left out shows no other code at work.
+    /// Whether a quick study includes it: each runtime with each pattern, each collector, each
+    /// policy for threads, and all cells of the slides. The others exercise no further code.
     pub(super) fn is_in_quick(&self) -> bool {
         let Cell {
             runtime,
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_cell_of_the_slides_is_there_once() {
+    fn every_cell_of_the_slides_occurs_once() {
         let names: Vec<String> = all().iter().map(Cell::to_string).collect();
         let once = |name: &str| names.iter().filter(|is| *is == name).count() == 1;
         for runtime in ["pthread", "caf", "java"] {

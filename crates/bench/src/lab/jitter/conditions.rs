@@ -1,4 +1,4 @@
-//! What the machine is like while it is measured: without it, no figure means anything.
+//! The machine's conditions during the measurement, without which figures are meaningless.
 
 use std::fs::read_to_string;
 use std::path::Path;
@@ -15,31 +15,31 @@ use rustix::time::{ClockId, Timespec};
 use serde::{Deserialize, Serialize};
 
 const NANOS: u64 = 1_000_000_000;
-/// How often the floor's thread wakes, as `cyclictest` does by default.
+/// Wake-up period of the floor's thread: `cyclictest`'s default.
 const EVERY: u64 = 1_000_000;
 
-/// What is the same for all cells of a run.
+/// Conditions shared by all cells of a run.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Conditions {
-    /// As `uname -v` says: it names PREEMPT_RT or PREEMPT_DYNAMIC.
+    /// From `uname -v`, which names PREEMPT_RT or PREEMPT_DYNAMIC.
     pub(super) kernel: String,
     /// Whether the kernel has the RT patch (`/sys/kernel/realtime`).
     pub(super) real_time_kernel: bool,
-    /// What real-time threads get of each period, µs; -1: all of it.
+    /// Budget of real-time threads per period, µs; -1: unlimited.
     pub(super) throttled_to_us: Option<i64>,
     pub(super) throttling_period_us: Option<i64>,
-    /// How late a thread wakes that sleeps until absolute times, ns.
+    /// Wake-up latency of a thread that sleeps until absolute times, ns.
     pub(super) floor: Summary,
-    /// What its thread was given.
+    /// The policy of its thread.
     pub(super) floor_policy: String,
 }
 
 impl Conditions {
-    /// Looks, and measures the floor for so long: no software on this machine can hand over sooner after
-    /// a sleep than that. Its samples lie in `scratch` meanwhile.
+    /// Reads the conditions, and measures the floor for `lasting`: no message after a sleep can be
+    /// faster on this machine. Its samples are stored in `scratch` meanwhile.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(super) fn measure(lasting: Duration, scratch: &Path) -> Result<Conditions> {
         let number = |name: &str| {
             let text = read_to_string(format!("/proc/sys/kernel/{name}")).ok()?;
@@ -68,8 +68,8 @@ impl Conditions {
         };
         let micros = |nanos: f64| format!("{:.0}", nanos / 1e3);
         format!(
-            "{} kernel ({}); real-time threads {throttled}; a {} thread that sleeps until absolute times \
-             wakes {} µs late (median; 99 %: {}, at most: {})",
+            "{} kernel ({}); real-time threads {throttled}; wake-up latency of a {} thread \
+             {} µs (p50; p99: {}, max: {})",
             if self.real_time_kernel {
                 "real-time"
             } else {
@@ -84,8 +84,8 @@ impl Conditions {
     }
 }
 
-/// Sleeps until absolute times in a thread that is as urgent as the system lets us, and takes the time
-/// when it wakes: what `cyclictest` measures, by our own clock and in our own format.
+/// Sleeps until absolute times in a thread of the highest permitted priority, and stamps each
+/// wake-up: `cyclictest` with our own clock and format.
 fn floor(lasting: Duration, scratch: &Path) -> Result<(Summary, String)> {
     let count = u64::try_from(lasting.as_nanos())? / EVERY;
     let scheduler = Scheduler::new();
@@ -98,7 +98,7 @@ fn floor(lasting: Duration, scratch: &Path) -> Result<(Summary, String)> {
                 tv_sec: (intended / NANOS).cast_signed(),
                 tv_nsec: (intended % NANOS).cast_signed(),
             };
-            // Interrupted by a signal: it wakes early, and goes back to sleep.
+            // Interrupted by a signal: sleep again.
             while clock_nanosleep_absolute(ClockId::Monotonic, &at).is_err() {}
             samples.push(Sample {
                 intended,

@@ -1,4 +1,4 @@
-//! Runs a probe: starts it, schedules its threads, lets it go, and reads what it measured.
+//! Runs a probe: starts it, schedules its threads, releases it, and reads its samples.
 
 use std::collections::BTreeMap;
 use std::fs::{read_dir, read_to_string, remove_file};
@@ -24,28 +24,28 @@ use crate::child::Child;
 
 /// The priority of FIFO and RR: in the middle, where sched(7) has room on both sides.
 const PRIORITY: u32 = 50;
-/// The period of SCHED_DEADLINE, and the most of it for each thread.
+/// The period of SCHED_DEADLINE, and the maximum budget per thread.
 const PERIOD: Duration = Duration::from_millis(1);
 const MOST_OF_PERIOD: Duration = Duration::from_micros(300);
-/// The share of all cores that threads under SCHED_DEADLINE get together. The kernel refuses more than
+/// The total utilisation of threads under SCHED_DEADLINE, as a share of all cores. The kernel refuses more than
 /// 0.95 (`sched_rt_runtime_us` of `sched_rt_period_us`).
 const OF_ALL_CORES: f64 = 0.8;
-/// How long a probe may take to be ready: a JVM on a busy machine.
+/// Timeout of a probe's start: a JVM on a busy machine.
 const READY: Duration = Duration::from_secs(30);
-/// How often it is looked whether it still runs.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Polling interval of a running probe.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How large the cells are.
+/// Sizes of the cells.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
     pub(super) pairs: u32,
-    /// Of all pairs together; floods have a tenth, since all of a flood may wait in queues.
+    /// Over all pairs; floods have a tenth, since a whole flood may be queued.
     pub(super) samples: u64,
-    /// Messages a second of a paced pair.
+    /// Messages per second of a paced pair.
     pub(super) rate: f64,
-    /// How long it is paced.
+    /// Duration of a paced cell.
     pub(super) paced_for: Duration,
-    /// After which a cell is given up.
+    /// Timeout of a cell.
     pub(super) limit: Duration,
 }
 
@@ -63,38 +63,38 @@ impl Size {
     }
 }
 
-/// What was measured of a cell.
+/// A cell's measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Measured {
     pub(super) cell: String,
     /// The probe with its options, and the JVM.
     pub(super) command: String,
     pub(super) jvm: Option<String>,
-    /// How its threads were scheduled, and how many so.
+    /// Scheduling policies of its threads, and their numbers.
     pub(super) policies: BTreeMap<String, usize>,
-    /// Of its first thread, ns; `None`: the kernel does not say.
+    /// Of its first thread, ns; `None`: unknown.
     pub(super) timer_slack_ns: Option<u64>,
-    /// Cores that others used meanwhile, and of these what the hypervisor took.
+    /// Cores used by other processes meanwhile, and the stolen share.
     pub(super) other_cores: f64,
     pub(super) stolen_cores: f64,
     pub(super) conditions: Conditions,
     pub(super) quick: bool,
     pub(super) analysis: Analysis,
-    /// Why it is not whole, if it is not.
+    /// Why it is incomplete, if it is.
     pub(super) error: Option<String>,
 }
 
-/// What became of a cell.
+/// The result of a cell.
 pub(super) enum Outcome {
     Measured(Box<Measured>),
-    /// What it needs is not here, and what to do.
+    /// A prerequisite is missing; with a remedy.
     Skipped(String),
 }
 
-/// Where the probes are.
+/// The probes' folders and JVMs.
 pub(super) struct Probes {
     folder: PathBuf,
-    /// Where samples lie until they are read: in memory, where the system has such a place.
+    /// Folder of unread samples: in memory, where available.
     scratch: PathBuf,
     jvms: BTreeMap<Collector, Result<(PathBuf, String), String>>,
 }
@@ -131,7 +131,7 @@ impl Probes {
         })
     }
 
-    /// Where samples lie until they are read.
+    /// Folder of unread samples.
     pub(super) fn scratch(&self) -> &Path {
         &self.scratch
     }
@@ -139,7 +139,7 @@ impl Probes {
     /// Runs one cell.
     ///
     /// # Errors
-    /// Where nothing at all was measured, and why.
+    /// There is no measurement at all; with the reason.
     pub(super) fn run(
         &mut self,
         cell: Cell,
@@ -160,9 +160,11 @@ impl Probes {
         let used = Load::now().since(&before);
         child.stop();
         let ran = match ran {
-            Ok(Ran::Refused(why)) => return Ok(Outcome::Skipped(why)),
-            Ok(Ran::Ended(running)) => (running, None),
-            Ok(Ran::Died(running, why)) => (running, Some(format!("{why}{}", child.last_words()))),
+            Ok(ProbeRun::Refused(why)) => return Ok(Outcome::Skipped(why)),
+            Ok(ProbeRun::Ended(running)) => (running, None),
+            Ok(ProbeRun::Died(running, why)) => {
+                (running, Some(format!("{why}{}", child.last_words())))
+            }
             Err(error) => bail!("{error:#}{}", child.last_words()),
         };
         let (running, error) = ran;
@@ -190,18 +192,18 @@ impl Probes {
         })))
     }
 
-    /// The command line of a cell, as [`Measured`] has it; `None` if what it needs is not here.
+    /// The command line of a cell, as in [`Measured`]; `None` if a prerequisite is missing.
     pub(super) fn line(&mut self, cell: Cell, size: &Size) -> Option<String> {
         let (command, _) = self.whole_command(cell, size).ok()?;
         Some(self.shown(&command))
     }
 
-    /// Where a file of a cell lies while it is measured.
+    /// The path of a cell's temporary file.
     fn place(&self, cell: Cell, end: &str) -> PathBuf {
         self.scratch.join(cell.to_string().replace('/', "-") + end)
     }
 
-    /// The program of a cell with all that it is told, and its JVM; else what is missing.
+    /// The complete command of a cell, and its JVM; the error names the missing prerequisite.
     fn whole_command(
         &mut self,
         cell: Cell,
@@ -218,7 +220,7 @@ impl Probes {
         Ok((command, jvm))
     }
 
-    /// From "ready" to its end.
+    /// Runs a ready probe to its end.
     fn go(
         &self,
         child: &mut Child,
@@ -226,15 +228,15 @@ impl Probes {
         policy: Policy,
         limit: Duration,
         stop: &AtomicBool,
-    ) -> Result<Ran> {
+    ) -> Result<ProbeRun> {
         match lines.recv_timeout(READY) {
             Ok(line) if line == "ready" => {}
-            Ok(line) => bail!("the probe said '{line}', not 'ready'"),
+            Ok(line) => bail!("unexpected line from the probe: '{line}', not 'ready'"),
             Err(RecvTimeoutError::Timeout) => bail!("the probe was not ready within {READY:?}"),
             Err(RecvTimeoutError::Disconnected) => bail!("the probe ended before it was ready"),
         }
         if let Err(error) = schedule(child.id(), policy) {
-            return Ok(Ran::Refused(format!(
+            return Ok(ProbeRun::Refused(format!(
                 "{} was refused ({error}): run as root, or allow CAP_SYS_NICE",
                 policy.name().to_uppercase()
             )));
@@ -247,11 +249,11 @@ impl Probes {
         let mut stdin = child
             .stdin()
             .ok_or_else(|| anyhow!("the probe has no input"))?;
-        // One that died meanwhile is found out below.
+        // A probe that died meanwhile is detected below.
         let _ = stdin.write_all(b"go\n");
         let until = clock::now() + limit;
         let why = loop {
-            match lines.recv_timeout(LOOK_EVERY) {
+            match lines.recv_timeout(POLL_INTERVAL) {
                 Err(RecvTimeoutError::Disconnected) => break None,
                 _ if stop.load(Ordering::Relaxed) => break Some("interrupted".to_owned()),
                 _ if clock::now() >= until => {
@@ -260,30 +262,32 @@ impl Probes {
                 _ => {}
             }
             let now = policies(child.id());
-            // Threads are started later, and are gone at its end.
+            // Threads start later, and are gone at the end.
             if now.values().sum::<usize>() >= running.policies.values().sum() {
                 running.policies = now;
             }
         };
         if let Some(why) = why {
             child.stop();
-            return Ok(Ran::Died(running, why));
+            return Ok(ProbeRun::Died(running, why));
         }
         let until = clock::now() + READY;
         let status = loop {
             match child.ended() {
                 Some(status) => break status,
-                None if clock::now() >= until => bail!("the probe closed its output and went on"),
+                None if clock::now() >= until => {
+                    bail!("the probe closed its output but did not exit")
+                }
                 None => clock::sleep_until(clock::now() + Duration::from_millis(1)),
             }
         };
         Ok(match status.success() {
-            true => Ran::Ended(running),
-            false => Ran::Died(running, format!("the probe died ({status})")),
+            true => ProbeRun::Ended(running),
+            false => ProbeRun::Died(running, format!("the probe died ({status})")),
         })
     }
 
-    /// The program of a cell, without what all are told; else what is missing.
+    /// The command of a cell without the common options; the error names the missing prerequisite.
     fn command(
         &mut self,
         cell: Cell,
@@ -314,13 +318,13 @@ impl Probes {
         let collector = cell.collector.unwrap_or(Collector::G1);
         let (java, version) = self.jvm(collector)?;
         let mut command = Command::new(java);
-        // Messages of a flood wait on the heap, at about 160 bytes each.
+        // Messages of a flood are queued on the heap, at about 160 bytes each.
         let heap = match cell.pattern {
             Pattern::Flood => 256 + samples * 1000 / 1_000_000,
             Pattern::PingPong | Pattern::Paced => 256,
         };
         command.args([format!("-Xms{heap}m"), format!("-Xmx{heap}m")]);
-        // ZGC and Shenandoah were experiments when CMS was still there.
+        // ZGC and Shenandoah were experimental in the last JVMs with CMS.
         command.args(["-XX:+UnlockExperimentalVMOptions", collector.option()]);
         command.arg(format!("-Xlog:gc*,safepoint:file={}:tn", log.display()));
         let path = format!("{0}:{0}/lib/*", classes.display());
@@ -328,8 +332,8 @@ impl Probes {
         Ok((command, Some(version)))
     }
 
-    /// The first JVM that has a collector. Those in the probes' folder come first: the one there has all
-    /// collectors of the slides, so that they differ in nothing else.
+    /// The first JVM that has a collector. Those in the probes' folder come first: the one there
+    /// has all collectors of the slides, so that nothing else differs.
     fn jvm(&mut self, collector: Collector) -> Result<(PathBuf, String), String> {
         if let Some(known) = self.jvms.get(&collector) {
             return known.clone();
@@ -359,15 +363,13 @@ impl Probes {
         });
         let found = found.ok_or_else(|| {
             let name = collector.name();
-            format!(
-                "no JVM here has {name}: ./dev lab fetches one that has, or install a JDK with it"
-            )
+            format!("no installed JVM has {name}: ./dev lab fetches one, or install a JDK with it")
         });
         self.jvms.insert(collector, found.clone());
         found
     }
 
-    /// The command without the folders of this machine.
+    /// The command without this machine's paths.
     fn shown(&self, command: &Command) -> String {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         let words: Vec<String> = words
@@ -379,20 +381,20 @@ impl Probes {
     }
 }
 
-/// What was seen of a probe that ran.
+/// Observations of a running probe.
 struct Running {
     policies: BTreeMap<String, usize>,
     timer_slack_ns: Option<u64>,
 }
 
-enum Ran {
+enum ProbeRun {
     Ended(Running),
     Died(Running, String),
-    /// Its threads could not be scheduled so.
+    /// The scheduling policy was refused.
     Refused(String),
 }
 
-/// What makes a measurement less than whole.
+/// Why a measurement is incomplete.
 fn fault(analysis: &Analysis) -> Option<String> {
     match analysis {
         Analysis { missing: 1.., .. } => Some(format!("{} samples are missing", analysis.missing)),
@@ -404,7 +406,7 @@ fn fault(analysis: &Analysis) -> Option<String> {
     }
 }
 
-/// The lines of its output; the channel ends with it. It says one.
+/// The lines of its output; the channel closes at its end. There is one line.
 fn lines(child: &mut Child) -> Result<Receiver<String>> {
     let output = child
         .stdout()
@@ -415,7 +417,7 @@ fn lines(child: &mut Child) -> Result<Receiver<String>> {
         .spawn(move || {
             let lines = BufReader::new(output).lines().map_while(Result::ok);
             for line in lines {
-                // Fails only if nobody waits any more.
+                // Fails only if the receiver is gone.
                 let _ = sender.send(line);
             }
         })?;
@@ -439,7 +441,7 @@ fn schedule(process: u32, policy: Policy) -> std::io::Result<()> {
     };
     for id in ids {
         match sys::schedule(id, scheduling) {
-            // It ended meanwhile.
+            // The thread has ended meanwhile.
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
             other => other?,
         }

@@ -1,4 +1,4 @@
-//! Cells as they were measured, one file each: what was measured stays, whatever comes after.
+//! Measured cells, one file each: they persist if a later cell fails.
 
 use std::path::{Path, PathBuf};
 
@@ -17,13 +17,13 @@ impl Store {
         Ok(Store(path))
     }
 
-    pub(super) fn keep(&self, measured: &Measured) -> Result<()> {
+    pub(super) fn save(&self, measured: &Measured) -> Result<()> {
         let path = self.file(&measured.cell);
         std::fs::write(&path, serde_json::to_vec(measured)?)
             .with_context(|| format!("can't write {}", path.display()))
     }
 
-    /// Whether there is a whole one that was measured by this command line.
+    /// Whether there is a complete cell measured by this command line.
     pub(super) fn has(&self, cell: Cell, line: Option<&str>) -> bool {
         let bytes = std::fs::read(self.file(&cell.to_string()));
         let kept = bytes
@@ -34,7 +34,7 @@ impl Store {
         })
     }
 
-    /// All that there are, in the order of the study.
+    /// All stored cells, in the order of the study.
     pub(super) fn read(&self) -> Result<Vec<Measured>> {
         let mut all = Vec::new();
         for cell in cells::all() {
@@ -44,7 +44,7 @@ impl Store {
             };
             let measured = serde_json::from_slice(&bytes).with_context(|| {
                 format!(
-                    "{} is not a cell of this version: delete it",
+                    "{} is not a cell of this version; delete it",
                     path.display()
                 )
             })?;

@@ -1,12 +1,12 @@
-//! What was measured, for people and for `openuvr bench report`: tables, plots, data, a page.
+//! The study's output for readers and for `openuvr bench report`: tables, plots, data, a page.
 
 use std::path::Path;
 
 use anyhow::Result;
-use openuvr_lab::jitter::analysis::{Analysis, Outliers as Found, Rule};
+use openuvr_lab::jitter::analysis::{Analysis, Outliers as OutlierStatistics, Rule};
 use openuvr_lab::jitter::distribution::Summary;
 use openuvr_lab::jitter::samples::Pattern;
-use openuvr_lab::jitter::slides::{self, Both, Row};
+use openuvr_lab::jitter::slides::{self, Row, RtComparison};
 use serde_json::{Value, json};
 
 use super::cells::{Policy, Runtime};
@@ -56,22 +56,24 @@ pub(super) fn write(
     conditions: &Conditions,
     incomplete: &[String],
 ) -> Result<()> {
-    let how = "How long a message takes from one thread or actor to another; times are received − sent \
-               unless said otherwise. In ping-pong and flood nothing is intended but to go on, so that \
-               what a late sender did not send is missed; paced cells show it.";
+    let how = "Message latency between threads or actors; times are received − sent \
+               unless stated otherwise. Ping-pong and flood have no intended send times, so that \
+               they miss the delay of late senders (coordinated omission); paced cells include it.";
     let mut folder = Folder::make(
         out,
         "Latency jitter: the SEARIS study again",
         "jitter.json",
         how,
     )?;
-    folder.say(&format!("The machine now: {}.", conditions.words()));
-    folder.say(&meanwhile(all));
+    folder.paragraph(&format!("The machine now: {}.", conditions.words()));
+    folder.paragraph(&meanwhile(all));
     if all.iter().any(|cell| cell.quick) {
-        folder.say("Some cells are quick ones: they show that it works, and decide nothing.");
+        folder.paragraph(
+            "Some cells are from a quick run: a smoke test that does not count for verdicts.",
+        );
     }
     for problem in incomplete {
-        folder.say(problem);
+        folder.paragraph(problem);
     }
     slides_table(
         &mut folder,
@@ -107,27 +109,27 @@ pub(super) fn write(
         "others",
     ];
     print_table(&heads, &rows);
-    folder.section("How many take longer");
+    folder.section("Complementary distribution");
     for (name, plot) in tails(all) {
         folder.plot(&name, &plot)?;
     }
     folder.section("Outliers over time");
-    folder.say(
-        "Samples above median + 2 standard deviations, as in the slides; behind them the collector's \
-         pauses: green of the young generation and of single steps, red of everything.",
+    folder.paragraph(
+        "Samples above median + 2 standard deviations, as in the slides, over the collector's \
+         pauses: green for the young generation and single phases, red for full collections.",
     );
     let shown = all.iter().filter(|cell| !cell.cell.contains("/paced/"));
     for cell in shown.filter(|cell| !cell.analysis.scatter.is_empty()) {
         let name = format!("outliers-{}.svg", cell.cell.replace('/', "-"));
         folder.plot(&name, &outliers(&cell.cell, &cell.analysis))?;
     }
-    folder.keep("conditions", serde_json::to_value(conditions)?);
-    folder.keep("incomplete", json!(incomplete));
-    folder.keep("cells", all.iter().map(as_json).collect());
+    folder.add_data("conditions", serde_json::to_value(conditions)?);
+    folder.add_data("incomplete", json!(incomplete));
+    folder.add_data("cells", all.iter().map(as_json).collect());
     folder.finish()
 }
 
-/// What the machine was like over all cells, which may come from several runs.
+/// The machine's conditions over all cells, which may come from several runs.
 fn meanwhile(all: &[Measured]) -> String {
     let range = |of: &dyn Fn(&Measured) -> f64| {
         let values = all.iter().map(of);
@@ -139,7 +141,7 @@ fn meanwhile(all: &[Measured]) -> String {
     let most = range(&|cell| cell.conditions.floor.max / 1e3).1;
     let loud = |cell: &&Measured| cell.other_cores > QUIET;
     format!(
-        "While the {} cells were measured it woke {:.0} to {:.0} µs late (median; at most {most:.0} µs), and          during {} of them others used more than {QUIET} cores, {:.2} at most.",
+        "While the {} cells were measured its wake-up latency was {:.0} to {:.0} µs (medians; max {most:.0} µs), and during {} of them other processes used more than {QUIET} cores, {:.2} at most.",
         all.len(),
         floor.0,
         floor.1,
@@ -148,7 +150,7 @@ fn meanwhile(all: &[Measured]) -> String {
     )
 }
 
-/// A table of the slides beside ours, printed and on the page.
+/// A table of the slides next to ours, printed and on the page.
 fn slides_table(
     folder: &mut Folder,
     title: &str,
@@ -160,14 +162,14 @@ fn slides_table(
     println!("\n{title}, µs:");
     print_table(&SLIDE_HEADS, &rows);
     folder.section(title);
-    folder.say("µs. Ours stand in the column of the kernel that they were measured with.");
+    folder.paragraph("µs. Ours are in the column of the kernel on which they were measured.");
     folder.table(Some(file), &SLIDE_HEADS, &rows)
 }
 
-/// The slides' row, and ours of each pattern that could be theirs: they do not say whether their senders
-/// waited.
+/// The slides' row, and ours for each pattern that may correspond: the slides do not state whether
+/// their senders waited.
 fn beside(row: &Row, all: &[Measured]) -> Vec<Vec<String>> {
-    let both = |both: &Both| [micros(both.rt * 1e3), micros(both.vanilla * 1e3)];
+    let both = |both: &RtComparison| [micros(both.rt * 1e3), micros(both.vanilla * 1e3)];
     let [max, mean, median] = [&row.max, &row.mean, &row.median].map(both);
     let cells = [row.name.to_owned(), "theirs".to_owned()];
     let theirs = cells
@@ -211,8 +213,8 @@ fn row(cell: &Measured) -> Vec<String> {
     let (sent, intended) = (&analysis.sent, &analysis.intended);
     let maybe = |value: Option<f64>| value.map_or("–".to_owned(), micros);
     let rule = |rule: Rule| analysis.outliers.iter().find(|found| found.rule == rule);
-    let count = |found: Option<&Found>| {
-        let share = |found: &Found| found.count as f64 / sent.count.max(1) as f64;
+    let count = |found: Option<&OutlierStatistics>| {
+        let share = |found: &OutlierStatistics| found.count as f64 / sent.count.max(1) as f64;
         found.map_or("–".to_owned(), |found| {
             format!("{} ({})", found.count, percent(Some(share(found))))
         })
@@ -246,7 +248,7 @@ fn row(cell: &Measured) -> Vec<String> {
     ]
 }
 
-/// One plot for each pattern and policy, and for the collectors under each.
+/// One plot per pattern and policy, and one of the collectors under each.
 fn tails(all: &[Measured]) -> Vec<(String, Tails)> {
     let mut plots = Vec::new();
     let mut add = |name: String, title: String, series: Vec<(String, Vec<(f64, f64)>)>| {
@@ -323,7 +325,7 @@ fn outliers(title: &str, analysis: &Analysis) -> Outliers {
     }
 }
 
-/// For `bench report`: without what only plots need.
+/// For `bench report`: without the data that only plots need.
 fn as_json(cell: &Measured) -> Value {
     let mut value = json!(cell);
     if let Some(analysis) = value.get_mut("analysis").and_then(Value::as_object_mut) {
@@ -350,7 +352,7 @@ const FILE_HEADS: [&str; 9] = [
     "99.99 %, µs",
 ];
 
-/// The table of files that were analysed, a row for each clock.
+/// The table of the analysed files, a row per reference time.
 fn file_rows(all: &[(String, Analysis)]) -> Vec<Vec<String>> {
     let row = |file: &str, clock: &str, summary: &Summary| {
         let maybe = |value: Option<f64>| value.map_or("–".to_owned(), micros);
@@ -386,7 +388,7 @@ const OUTLIER_HEADS: [&str; 7] = [
 ];
 
 fn outlier_rows(all: &[(String, Analysis)]) -> Vec<Vec<String>> {
-    let row = |file: &str, found: &Found| {
+    let row = |file: &str, found: &OutlierStatistics| {
         let rule = match found.rule {
             Rule::MedianAndTwoSd => "median + 2 sd",
             Rule::ModifiedZ => "modified z-score",
@@ -423,7 +425,7 @@ pub(super) fn write_files(out: &Path, all: &[(String, Analysis)]) -> Result<()> 
         out,
         "Latency jitter: samples",
         "samples.json",
-        "Times of messages.",
+        "Message latencies.",
     )?;
     folder.section("Latency");
     folder.table(Some("latency.csv"), &FILE_HEADS, &file_rows(all))?;
@@ -440,7 +442,7 @@ pub(super) fn write_files(out: &Path, all: &[(String, Analysis)]) -> Result<()> 
         ]
     });
     let tails = Tails {
-        title: "Share of the samples that take longer".into(),
+        title: "Complementary distribution of the samples".into(),
         series: lines.collect(),
     };
     folder.plot("tails.svg", &tails)?;
@@ -453,7 +455,7 @@ pub(super) fn write_files(out: &Path, all: &[(String, Analysis)]) -> Result<()> 
     let files = all
         .iter()
         .map(|(file, analysis)| json!({"file": file, "analysis": analysis}));
-    folder.keep("files", files.collect());
+    folder.add_data("files", files.collect());
     folder.finish()
 }
 

@@ -18,20 +18,20 @@ struct Attributes {
     period: u64,
 }
 
-/// SCHED_FLAG_RESET_ON_FORK: what such a thread starts is SCHED_OTHER; without it a thread under
-/// SCHED_DEADLINE can't start any.
+/// SCHED_FLAG_RESET_ON_FORK: children of such a thread are SCHED_OTHER; without it a thread under
+/// SCHED_DEADLINE can't create threads.
 const RESET_ON_FORK: u64 = 1;
 
-/// How a thread is to be scheduled.
+/// Scheduling of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Scheduling {
     Fifo(u32),
     Rr(u32),
-    /// So much of each period.
+    /// Budget and period.
     Deadline(Duration, Duration),
 }
 
-/// Sets it for one thread, by its id.
+/// Sets the scheduling of one thread, by its id.
 pub(super) fn schedule(thread: i32, scheduling: Scheduling) -> io::Result<()> {
     let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let mut attributes = Attributes {
@@ -56,7 +56,7 @@ pub(super) fn schedule(thread: i32, scheduling: Scheduling) -> io::Result<()> {
         }
     };
     attributes.policy = policy.unsigned_abs();
-    // SAFETY: the structure is whole, says its own size, and outlives the call, which only reads it.
+    // SAFETY: the structure is initialised, contains its own size, and outlives the call, which only reads it.
     let result =
         unsafe { libc::syscall(libc::SYS_sched_setattr, thread, &raw const attributes, 0) };
     match result {

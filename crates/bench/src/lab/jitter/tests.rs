@@ -1,5 +1,5 @@
-//! The command, from its arguments to its folder. Probes are scripts that leave a file made beforehand,
-//! and one that is built from probes/cpp.
+//! Tests of the command, from its arguments to its folder. Probes are scripts that copy a prepared
+//! file, and one built from probes/cpp.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ struct Program {
     jitter: JitterArgs,
 }
 
-/// A folder for probes, and one for the study, that go with their owner.
+/// A folder for probes, and one for the study, removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -36,7 +36,7 @@ impl Scratch {
         std::fs::read_to_string(self.out().join(name)).unwrap()
     }
 
-    /// A probe that leaves these samples and then ends so.
+    /// A probe that writes these samples and then runs `ends`.
     fn probe(&self, name: &str, all: &[Sample], ends: &str) {
         let (program, file) = (self.0.join("probes").join(name), self.0.join("made"));
         sample_file(&file, all);
@@ -97,7 +97,7 @@ fn is(code: ExitCode, wanted: u8) -> bool {
 }
 
 #[test]
-fn a_study_leaves_tables_plots_data_and_a_page() {
+fn a_study_writes_tables_plots_data_and_a_page() {
     let scratch = Scratch::new("whole");
     scratch.probe("cpp-pthread", &some(20_000), "exit 0");
     let code = scratch
@@ -116,7 +116,7 @@ fn a_study_leaves_tables_plots_data_and_a_page() {
             .starts_with("cpp-pthread --out ")
     );
     assert!(data["conditions"]["floor"]["count"].as_u64().unwrap() > 0);
-    // The slides' C++ row, and ours below it, in the column of this kernel.
+    // The slides' C++ row, and below it ours, in the column of this kernel.
     let table = scratch.read("runtimes.csv");
     assert!(
         table.contains("C++,theirs,380,578,48.0,34.8,43.1,35.3"),
@@ -133,7 +133,7 @@ fn a_study_leaves_tables_plots_data_and_a_page() {
 }
 
 #[test]
-fn what_a_dying_probe_measured_is_kept() {
+fn samples_of_a_dying_probe_are_kept() {
     let scratch = Scratch::new("dies");
     scratch.probe("cpp-pthread", &some(500), "echo 'out of luck' >&2; exit 7");
     let code = scratch
@@ -150,7 +150,7 @@ fn what_a_dying_probe_measured_is_kept() {
 }
 
 #[test]
-fn a_later_run_leaves_the_other_cells() {
+fn a_later_run_keeps_the_other_cells() {
     let scratch = Scratch::new("later");
     scratch.probe("cpp-pthread", &some(500), "exit 0");
     scratch.probe("rust-std", &some(700), "exit 0");
@@ -162,7 +162,7 @@ fn a_later_run_leaves_the_other_cells() {
 }
 
 #[test]
-fn a_study_goes_on_where_it_was_left() {
+fn a_study_continues_where_it_stopped() {
     let scratch = Scratch::new("on");
     let runs = |name: &str| {
         let text = std::fs::read_to_string(scratch.0.join(name)).unwrap_or_default();
@@ -193,11 +193,11 @@ fn a_study_goes_on_where_it_was_left() {
             .contains("1 cells are left: --continue")
     );
     assert!(is(on(&[]).unwrap(), 0));
-    assert_eq!((runs("one"), runs("two")), (1, 1), "what was missing");
+    assert_eq!((runs("one"), runs("two")), (1, 1), "only the missing cell");
     assert_eq!(scratch.read("cells.csv").lines().count(), 3);
     assert!(is(on(&["--pairs", "8"]).unwrap(), 0));
     assert_eq!((runs("one"), runs("two")), (2, 2), "another way to measure");
-    // One that was not whole is measured again.
+    // An incomplete cell is measured again.
     scratch.probe("rust-std", &some(700), "exit 7");
     assert!(is(on(&["--pairs", "4"]).unwrap(), INCOMPLETE));
     scratch.probe("rust-std", &some(700), &counted("two"));
@@ -227,7 +227,7 @@ fn an_absent_probe_is_skipped_and_named() {
 }
 
 #[test]
-fn a_probe_that_says_nothing_is_an_error() {
+fn a_silent_probe_is_an_error() {
     let scratch = Scratch::new("mute");
     scratch.probe("cpp-pthread", &some(5), "exit 0");
     let program = scratch.0.join("probes/cpp-pthread");
@@ -243,7 +243,7 @@ fn a_probe_that_says_nothing_is_an_error() {
 }
 
 #[test]
-fn a_probe_that_takes_too_long_is_given_up() {
+fn a_slow_probe_is_stopped() {
     let scratch = Scratch::new("long");
     scratch.probe("cpp-pthread", &some(50), "sleep 100");
     let options = ["--only", "pthread/ping-pong/other", "--limit", "100ms"];
@@ -256,7 +256,7 @@ fn a_probe_that_takes_too_long_is_given_up() {
 }
 
 #[test]
-fn threads_of_a_real_probe_hand_over_in_order() {
+fn threads_of_a_real_probe_send_in_order() {
     let scratch = Scratch::new("real");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../probes/cpp/pthread.cpp");
     let program = scratch.0.join("probes/cpp-pthread");
@@ -278,14 +278,14 @@ fn threads_of_a_real_probe_hand_over_in_order() {
         let file = format!("cells/{}.json", cell.replace('/', "-"));
         let measured: Value = serde_json::from_str(&scratch.read(&file)).unwrap();
         assert_eq!(measured["analysis"]["sent"]["count"], count, "{pattern}");
-        // Each has intended ≤ sent ≤ received.
+        // Each sample has intended ≤ sent ≤ received.
         assert_eq!(measured["analysis"]["backwards"], 0, "{pattern}");
         assert_eq!(measured["analysis"]["missing"], 0, "{pattern}");
     }
 }
 
 #[test]
-fn files_are_analysed_and_damage_is_said() {
+fn files_are_analysed_and_damage_is_reported() {
     let scratch = Scratch::new("files");
     let (file, out) = (scratch.0.join("one.jitter"), scratch.out());
     sample_file(&file, &some(3_000));
@@ -301,11 +301,11 @@ fn files_are_analysed_and_damage_is_said() {
     assert!(is(analyse(&file).unwrap(), INCOMPLETE));
     std::fs::write(&file, "time,bytes\n1,2\n").unwrap();
     let error = analyse(&file).unwrap_err().to_string();
-    assert!(error.contains("is no sample file"), "{error}");
+    assert!(error.contains("is not a sample file"), "{error}");
 }
 
 #[test]
-fn what_cannot_be_is_said_before_anything_is_made() {
+fn invalid_options_fail_before_anything_is_written() {
     let scratch = Scratch::new("wrong");
     for (options, says) in [
         (&["--only", "fortran"][..], "no cell has such a name"),
@@ -321,11 +321,11 @@ fn what_cannot_be_is_said_before_anything_is_made() {
         let line = ["jitter", "--out", path(&out)]
             .into_iter()
             .chain(options.iter().copied());
-        let said = Program::try_parse_from(line)
+        let message = Program::try_parse_from(line)
             .map_err(anyhow::Error::from)
             .and_then(|program| run(&program.jitter));
-        let said = format!("{:#}", said.unwrap_err());
-        assert!(said.contains(says), "{options:?}: {said}");
+        let message = format!("{:#}", message.unwrap_err());
+        assert!(message.contains(says), "{options:?}: {message}");
         assert!(!out.exists(), "{options:?}");
     }
 }

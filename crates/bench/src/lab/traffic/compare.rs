@@ -2,10 +2,10 @@
 
 use anyhow::Result;
 use openuvr_lab::traffic::Analysis;
-use openuvr_lab::traffic::join::Joined;
+use openuvr_lab::traffic::join::JoinedCaptures;
 use openuvr_lab::traffic::paper;
 use openuvr_lab::traffic::video::Video;
-use openuvr_lab::wifi::Way;
+use openuvr_lab::wifi::Direction;
 use serde_json::{Value, json};
 
 use super::super::folder::{Folder, print_table};
@@ -35,7 +35,7 @@ impl Row {
 const TOLERANCE: f64 = 0.15;
 
 /// All that can be compared; what is captured at one end says nothing of the other.
-pub(super) fn rows(captures: &[Capture], joined: Option<&Joined>) -> Vec<Row> {
+pub(super) fn rows(captures: &[Capture], joined: Option<&JoinedCaptures>) -> Vec<Row> {
     let at = |end: End| captures.iter().find(|capture| capture.end == Some(end));
     let mut rows = Vec::new();
     let mut row = |place, what, unit, study: f64, ours: Option<f64>| {
@@ -189,9 +189,9 @@ fn loads(analysis: &Analysis) -> (Option<f64>, Option<f64>) {
             .map(openuvr_lab::traffic::StreamFound::bytes)
             .fold(0.0, |all, bytes| all + bytes)
     };
-    let down = of(&|found| found.way == Some(Way::Down));
-    let video = of(&|found| found.way == Some(Way::Down) && found.video.is_some());
-    let all = of(&|found| found.way.is_some());
+    let down = of(&|found| found.direction == Some(Direction::Down));
+    let video = of(&|found| found.direction == Some(Direction::Down) && found.video.is_some());
+    let all = of(&|found| found.direction.is_some());
     let percent = |part: f64, of: f64| (of > 0.0).then(|| 100.0 * part / of);
     (percent(down, all), percent(video, down))
 }
@@ -219,7 +219,7 @@ pub(super) fn show(folder: &mut Folder, captures: &[Capture], rows: &[Row]) -> R
     println!();
     print_table(&HEADS, &cells);
     folder.table(Some("study.csv"), &HEADS, &cells)?;
-    folder.say(&format!(
+    folder.paragraph(&format!(
         "The same: within {:.0} % of the study's mean. What is not in the table can't be told from what was \
          captured: server-side figures need a capture there (--end server), client-side figures one \
          there, delays both. Frames decoded (figure 14) are in no capture.",
@@ -229,7 +229,7 @@ pub(super) fn show(folder: &mut Folder, captures: &[Capture], rows: &[Row]) -> R
         .iter()
         .any(|capture| capture.analysis.is_generated());
     if generated {
-        folder.say(GENERATED);
+        folder.paragraph(GENERATED);
         println!("{GENERATED}");
     }
     let rows: Vec<Value> = rows
@@ -241,7 +241,7 @@ pub(super) fn show(folder: &mut Folder, captures: &[Capture], rows: &[Row]) -> R
             })
         })
         .collect();
-    folder.keep("paper", json!({ "rows": rows }));
+    folder.add_data("paper", json!({ "rows": rows }));
     Ok(())
 }
 

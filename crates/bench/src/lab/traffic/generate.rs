@@ -1,4 +1,4 @@
-//! Captures of known content.
+//! Generated captures of known content.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -10,7 +10,7 @@ use openuvr_lab::traffic::generate::Plan;
 
 use super::{TrafficArgs, nanos};
 
-/// As long as the study looked at.
+/// The duration of the study's captures.
 const LASTING: Duration = Duration::from_secs(30);
 
 pub(super) fn run(args: &TrafficArgs) -> Result<ExitCode> {
@@ -42,7 +42,7 @@ pub(super) fn run(args: &TrafficArgs) -> Result<ExitCode> {
     let path = folder.join("truth.json");
     std::fs::write(&path, &truth).with_context(|| format!("can't write {}", path.display()))?;
     println!(
-        "{} packets at the server, {} at the client, in {}; true of them is\n{truth}",
+        "{} packets at the server, {} at the client, in {}; ground truth:\n{truth}",
         generated.server.len(),
         generated.client.len(),
         folder.display()

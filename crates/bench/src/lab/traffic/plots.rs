@@ -2,10 +2,10 @@
 
 use anyhow::Result;
 use openuvr_lab::traffic::distribution::Distribution;
-use openuvr_lab::traffic::join::Joined;
+use openuvr_lab::traffic::join::JoinedCaptures;
 use openuvr_lab::traffic::paper;
 use openuvr_lab::traffic::video::Video;
-use openuvr_lab::wifi::Way;
+use openuvr_lab::wifi::Direction;
 
 use super::super::folder::Folder;
 use super::tables::{MS, way_name};
@@ -26,7 +26,9 @@ pub(super) fn capture(folder: &mut Folder, capture: &Capture, is_one_of_two: boo
     let analysis = &capture.analysis;
     let mut plot =
         |name: &str, plot: &Lines| folder.plot(&file(name, capture, is_one_of_two), plot);
-    let ways = [Way::Down, Way::Up].into_iter().zip(&analysis.directions);
+    let ways = [Direction::Down, Direction::Up]
+        .into_iter()
+        .zip(&analysis.directions);
     let gaps = ways.filter_map(|(way, direction)| {
         let gaps = &direction.as_ref()?.gaps;
         Some(curve(way_name(way), gaps, &microseconds))
@@ -41,7 +43,7 @@ pub(super) fn capture(folder: &mut Folder, capture: &Capture, is_one_of_two: boo
     let streams = analysis
         .streams
         .iter()
-        .filter(|found| found.way == Some(Way::Down));
+        .filter(|found| found.direction == Some(Direction::Down));
     let gaps = streams.map(|found| curve(&found.name(), &found.stream.gaps, &microseconds));
     plot(
         "stream-interval.svg",
@@ -182,7 +184,7 @@ fn slots(video: &Video) -> Lines {
 }
 
 /// What both captures say together.
-pub(super) fn joined(folder: &mut Folder, joined: &Joined) -> Result<()> {
+pub(super) fn joined(folder: &mut Folder, joined: &JoinedCaptures) -> Result<()> {
     let series = vec![
         curve("packets down", &joined.down.delay_ns, &milliseconds),
         curve("packets up", &joined.up.delay_ns, &milliseconds),

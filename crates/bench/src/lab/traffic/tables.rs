@@ -2,13 +2,13 @@
 
 use anyhow::Result;
 use openuvr_lab::traffic::distribution::Distribution;
-use openuvr_lab::traffic::join::{Crossing, Joined};
+use openuvr_lab::traffic::join::{Crossing, JoinedCaptures};
 use openuvr_lab::traffic::kind::Kind;
 use openuvr_lab::traffic::paper;
 use openuvr_lab::traffic::survey::AT_ONCE;
 use openuvr_lab::traffic::video::Video;
 use openuvr_lab::traffic::{Analysis, StreamFound};
-use openuvr_lab::wifi::Way;
+use openuvr_lab::wifi::Direction;
 use serde_json::{Value, json};
 
 use super::super::folder::{Folder, print_table};
@@ -25,17 +25,17 @@ pub(super) fn capture(folder: &mut Folder, capture: &Capture, is_one_of_two: boo
     let name = |name: &str| file(name, capture, is_one_of_two);
     let said = described(capture);
     println!("{said}\n");
-    folder.say(&said);
+    folder.paragraph(&said);
     for note in notes(analysis) {
         println!("{note}");
-        folder.say(&note);
+        folder.paragraph(&note);
     }
     println!();
     folder.section("Streams (table 3 of the study)");
     let rows = streams(analysis);
     print_table(&STREAM_HEADS, &rows);
     folder.table(Some(&name("streams.csv")), &STREAM_HEADS, &rows)?;
-    folder.say(
+    folder.paragraph(
         "Bytes are those on Ethernet, from its header on and without its checksum, as in the study. \
          Lost, reordered and repeated are told from packet numbers, as they were here: what was lost \
          behind this place is not in it.",
@@ -45,7 +45,7 @@ pub(super) fn capture(folder: &mut Folder, capture: &Capture, is_one_of_two: boo
     println!();
     print_table(&DIRECTION_HEADS, &rows);
     folder.table(Some(&name("directions.csv")), &DIRECTION_HEADS, &rows)?;
-    folder.say(&format!(
+    folder.paragraph(&format!(
         "At once: within {} µs of the packet before, faster than most links carry packets one by one. How \
          many come at once is an estimate of what the link sends as one (an A-MPDU of Wi-Fi), or of what an \
          offload joined.",
@@ -65,7 +65,7 @@ pub(super) fn capture(folder: &mut Folder, capture: &Capture, is_one_of_two: boo
             let file = name(&format!("video-{:08x}.csv", found.key.id));
             folder.table(Some(&file), &VIDEO_HEADS, &rows)?;
             if found.key.kind == Kind::OpenUvrMedia {
-                folder.say(SEALED);
+                folder.paragraph(SEALED);
             }
         }
     }
@@ -167,10 +167,10 @@ const STREAM_HEADS: [&str; 16] = [
 fn streams(analysis: &Analysis) -> Rows {
     let row = |found: &StreamFound| {
         let stream = &found.stream;
-        let way = found.way.map_or("–", way_name);
+        let way = found.direction.map_or("–", way_name);
         let study = paper::TABLE_3.iter().find(|row| {
-            let down = found.way == Some(Way::Down);
-            found.way.is_some() && row.down == down && row.name == found.name()
+            let down = found.direction == Some(Direction::Down);
+            found.direction.is_some() && row.down == down && row.name == found.name()
         });
         let of = |value: Option<f64>, digits: usize| cell(value, digits);
         let account = stream.account(found.key.kind);
@@ -198,16 +198,16 @@ fn streams(analysis: &Analysis) -> Rows {
     analysis.streams.iter().map(row).collect()
 }
 
-/// Megabits a second, over all of the capture.
+/// Megabits per second, over all of the capture.
 pub(super) fn load(found: &StreamFound, analysis: &Analysis) -> Option<f64> {
     let seconds = analysis.seconds();
     (seconds > 0.0).then(|| found.bytes() * 8.0 / seconds / 1e6)
 }
 
-pub(super) fn way_name(way: Way) -> &'static str {
+pub(super) fn way_name(way: Direction) -> &'static str {
     match way {
-        Way::Down => "down",
-        Way::Up => "up",
+        Direction::Down => "down",
+        Direction::Up => "up",
     }
 }
 
@@ -225,7 +225,9 @@ const DIRECTION_HEADS: [&str; 6] = [
 ];
 
 fn directions(analysis: &Analysis) -> Rows {
-    let ways = [Way::Down, Way::Up].into_iter().zip(&analysis.directions);
+    let ways = [Direction::Down, Direction::Up]
+        .into_iter()
+        .zip(&analysis.directions);
     let rows = ways.filter_map(|(way, direction)| {
         let direction = direction.as_ref()?;
         let packets = direction.gaps.count() + 1;
@@ -328,7 +330,7 @@ fn spread(what: &str, unit: &str, of: &Distribution, scale: f64) -> Vec<String> 
 }
 
 /// What both captures say together.
-pub(super) fn joined(folder: &mut Folder, joined: &Joined) -> Result<()> {
+pub(super) fn joined(folder: &mut Folder, joined: &JoinedCaptures) -> Result<()> {
     folder.section("Between the ends");
     let mut said = match joined.offset_ns {
         Some(offset) => format!(
@@ -352,7 +354,7 @@ pub(super) fn joined(folder: &mut Folder, joined: &Joined) -> Result<()> {
         said += &format!(" One of {} packets was looked at.", joined.one_of);
     }
     println!("\n{said}");
-    folder.say(&said);
+    folder.paragraph(&said);
     let lost = |crossing: &Crossing| crossing.sent - crossing.arrived;
     let mut rows = vec![
         spread("packets down", "ms", &joined.down.delay_ns, MS),
@@ -384,7 +386,7 @@ pub(super) fn as_json(capture: &Capture) -> Value {
     let streams = analysis.streams.iter().map(|found| {
         let rtp = found.stream.rtp.as_ref();
         json!({
-            "name": found.name(), "way": found.way.map(way_name),
+            "name": found.name(), "way": found.direction.map(way_name),
             "from": found.key.from.to_string(), "to": found.key.to.to_string(),
             "id": found.key.id, "relayed": found.key.relayed,
             "mbps": load(found, analysis), "bytes": found.stream.sizes,

@@ -13,7 +13,7 @@ struct Program {
     traffic: TrafficArgs,
 }
 
-/// A folder that goes with its owner.
+/// A folder removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -95,7 +95,7 @@ fn generated_captures_are_analysed_and_joined() {
 }
 
 #[test]
-fn a_broken_capture_leaves_a_folder_and_fails() {
+fn a_corrupt_capture_writes_a_folder_and_fails() {
     let made = Scratch::new("whole");
     traffic(&made, &["--generate", "--for", "1s"]).unwrap();
     let whole = std::fs::read(made.0.join("server.pcapng")).unwrap();
@@ -109,13 +109,13 @@ fn a_broken_capture_leaves_a_folder_and_fails() {
         data["captures"][0]["broken"]
             .as_str()
             .unwrap()
-            .contains("broken behind packet")
+            .contains("corrupt after packet")
     );
     assert!(folder.read("streams.csv").lines().count() > 4);
 }
 
 #[test]
-fn what_cannot_be_is_said_before_anything_is_made() {
+fn invalid_options_fail_before_anything_is_written() {
     let text = Scratch::new("text");
     std::fs::create_dir_all(&text.0).unwrap();
     std::fs::write(text.0.join("notes"), "no capture").unwrap();
@@ -132,14 +132,14 @@ fn what_cannot_be_is_said_before_anything_is_made() {
         (&[&notes, "--for", "0s"], "--for 0s"),
     ] {
         let folder = Scratch::new("none");
-        let said = format!("{:#}", traffic(&folder, options).unwrap_err());
-        assert!(said.contains(says), "{options:?}: {said}");
+        let message = format!("{:#}", traffic(&folder, options).unwrap_err());
+        assert!(message.contains(says), "{options:?}: {message}");
         assert!(!folder.0.exists(), "{options:?}");
     }
 }
 
 #[test]
-fn frames_that_we_send_are_those_that_are_looked_for() {
+fn our_frames_match_the_analysis() {
     use openuvr_lab::capture::datagram::{OPENUVR_ETHER_TYPE, OPENUVR_MAGIC};
     use openuvr_net::ether;
     assert_eq!(OPENUVR_ETHER_TYPE, ether::ETHER_TYPE);

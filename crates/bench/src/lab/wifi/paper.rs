@@ -1,4 +1,4 @@
-//! The published study, done again: its figures beside ours.
+//! The reproduction of the published study: its figures next to ours.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use super::quantities;
 use crate::bench::plot::{Boxes, Spread};
 use crate::lab::folder::{Folder, print_table};
 
-/// Exit code where a figure is not what it should be.
+/// Exit code if a figure is not reproduced.
 const NOT_REPRODUCED: u8 = 1;
 
 pub(super) fn run(settings: &RunSettings, out: &Path) -> Result<ExitCode> {
@@ -26,11 +26,11 @@ pub(super) fn run(settings: &RunSettings, out: &Path) -> Result<ExitCode> {
             case += 1;
             eprintln!("{case} of {CASES}: {name}");
         }
-        settings.goes_on()
+        settings.keep_going()
     });
     let table = match table {
         Ok(table) => table,
-        Err(Unfinished::Interrupted) => bail!("interrupted: the study needs all of its cases"),
+        Err(Unfinished::Interrupted) => bail!("interrupted: the study needs all cases"),
         Err(error) => bail!(error),
     };
     print(&table);
@@ -47,13 +47,13 @@ const TITLE: &str = "Wi-Fi 6 and Unity Render Streaming: figures 19 to 22 again"
 
 const HEADS: [&str; 7] = ["place", "what", "paper", "ours", "unit", "error", "verdict"];
 
-/// What the rows of the second table have in common.
-const CONTRADICTIONS: &str = "What does not fit together in the paper, as our model gives it for each \
+/// The caption of the second table.
+const CONTRADICTIONS: &str = "Contradictions in the paper, with our model's result for each \
                               reading; nothing was fitted to these";
 
 fn print(table: &Table) {
     println!(
-        "one packet alone: {} µs (paper: {} µs)\n",
+        "a single packet: {} µs (paper: {} µs)\n",
         table.single_packet / 1000,
         SINGLE_PACKET / 1000
     );
@@ -112,8 +112,8 @@ fn trends(trends: &[Trend]) -> Vec<Vec<String>> {
 }
 
 fn write(folder: &mut Folder, table: &Table) -> Result<()> {
-    folder.say(&format!(
-        "One packet alone takes {} µs (paper: {} µs). Mean error of the figures: {:.1} %.",
+    folder.paragraph(&format!(
+        "A single packet takes {} µs (paper: {} µs). Mean error of the figures: {:.1} %.",
         table.single_packet / 1000,
         SINGLE_PACKET / 1000,
         table.mean_error() * 100.0
@@ -123,7 +123,7 @@ fn write(folder: &mut Folder, table: &Table) -> Result<()> {
     folder.section("The paper's figures");
     folder.table(Some("figures.csv"), &HEADS, &rows(&table.rows))?;
     folder.section("Contradictions");
-    folder.say(&format!("{CONTRADICTIONS}."));
+    folder.paragraph(&format!("{CONTRADICTIONS}."));
     folder.table(
         Some("contradictions.csv"),
         &HEADS,
@@ -135,7 +135,7 @@ fn write(folder: &mut Folder, table: &Table) -> Result<()> {
     for (name, plot) in plots(table) {
         folder.plot(name, &plot)?;
     }
-    folder.section("Everything that was measured");
+    folder.section("All measurements");
     let parts = [
         ("frame rate", &table.rates),
         ("interval, 1 to 3 batches", &table.intervals),
@@ -156,10 +156,10 @@ fn write(folder: &mut Folder, table: &Table) -> Result<()> {
     let names = quantities::ALL.iter().map(|quantity| quantity.name);
     let heads: Vec<&str> = ["sweep", "case"].into_iter().chain(names).collect();
     folder.csv("cases.csv", &heads, &all.collect::<Vec<Vec<String>>>())?;
-    folder.say(
+    folder.paragraph(
         "All quantities of all cases are in cases.csv, and with their intervals in wifi.json.",
     );
-    folder.keep("paper", as_json(table));
+    folder.add_data("paper", as_json(table));
     Ok(())
 }
 
@@ -263,7 +263,7 @@ fn plots(table: &Table) -> [(&'static str, Boxes); 4] {
         (
             "figure-20.svg",
             boxes(
-                "Figure 20: packets of an A-MPDU that came through",
+                "Figure 20: delivered packets of an A-MPDU",
                 "packets",
                 0.9999,
                 &table.rates,

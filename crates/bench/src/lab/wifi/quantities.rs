@@ -1,4 +1,4 @@
-//! What is told of a scenario: the columns of tables and the values of plots.
+//! Reported quantities of a scenario: the columns of tables and the values of plots.
 
 use openuvr_lab::wifi::Estimate;
 use openuvr_lab::wifi::study::{Spread, Summary};
@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 /// A column.
 pub(super) struct Quantity {
-    /// In CSV and JSON.
+    /// Name in CSV and JSON.
     pub(super) name: &'static str,
-    /// For people, with its unit.
+    /// Description with unit.
     pub(super) words: &'static str,
     of: fn(&Summary) -> Option<Estimate>,
 }
@@ -42,12 +42,12 @@ pub(super) const ALL: [Quantity; 20] = [
     },
     Quantity {
         name: "packet_p99_ms",
-        words: "packet delay, 99 %, ms",
+        words: "packet delay, p99, ms",
         of: |s| at(s.packets, 0.99),
     },
     Quantity {
         name: "packet_p9999_ms",
-        words: "packet delay, 99.99 %, ms",
+        words: "packet delay, p99.99, ms",
         of: |s| at(s.packets, 0.9999),
     },
     Quantity {
@@ -62,7 +62,7 @@ pub(super) const ALL: [Quantity; 20] = [
     },
     Quantity {
         name: "frame_p99_ms",
-        words: "frame delay, 99 %, ms",
+        words: "frame delay, p99, ms",
         of: |s| at(s.frames, 0.99),
     },
     Quantity {
@@ -77,7 +77,7 @@ pub(super) const ALL: [Quantity; 20] = [
     },
     Quantity {
         name: "uplink_p99_ms",
-        words: "controller's packet delay, 99 %, ms",
+        words: "controller's packet delay, p99, ms",
         of: |s| at(s.uplink, 0.99),
     },
     Quantity {
@@ -87,12 +87,12 @@ pub(super) const ALL: [Quantity; 20] = [
     },
     Quantity {
         name: "ampdu_delivered",
-        words: "packets of an A-MPDU that came through",
+        words: "delivered packets of an A-MPDU",
         of: |s| mean(s.delivered),
     },
     Quantity {
         name: "transmissions_per_s",
-        words: "transmissions of the access point a second",
+        words: "transmissions of the access point per second",
         of: |s| s.transmissions,
     },
     Quantity {
@@ -112,12 +112,12 @@ pub(super) const ALL: [Quantity; 20] = [
     },
     Quantity {
         name: "found_waiting",
-        words: "packets that a packet finds waiting",
+        words: "packets queued at a packet's arrival",
         of: |s| s.found,
     },
     Quantity {
         name: "found_any_percent",
-        words: "packets that find any waiting, %",
+        words: "packets that find a non-empty queue, %",
         of: |s| s.found_some,
     },
     Quantity {
@@ -132,12 +132,12 @@ pub(super) const ALL: [Quantity; 20] = [
     },
     Quantity {
         name: "throughput_mbps",
-        words: "video that came through, Mb/s",
+        words: "delivered video, Mb/s",
         of: |s| s.throughput,
     },
 ];
 
-/// Everything of a scenario.
+/// All quantities of a scenario.
 pub(super) fn as_json(summary: &Summary) -> Value {
     let fields = ALL.iter().filter_map(|quantity| {
         let Estimate { mean, half } = quantity.of(summary)?;

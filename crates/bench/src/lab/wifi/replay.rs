@@ -1,4 +1,4 @@
-//! Recorded packets, sent over the model.
+//! Replay of recorded packets over the model.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ use super::quantities::{self, Quantity};
 use crate::bench::plot::{Lines, Point, Series};
 use crate::lab::folder::{Folder, print_table};
 
-/// How long the network may take for what is left behind the last packet.
+/// Time for the network to drain after the last packet.
 const AFTER: Nanos = 2 * SECOND;
 
 /// Steps of a curve.
@@ -36,7 +36,7 @@ pub(super) fn run(
     let mut folder = settings.folder(out, &title)?;
     let (mut runs, mut sent) = (Vec::new(), Vec::new());
     for number in 0..u64::from(settings.repetition.runs) {
-        if !settings.goes_on() {
+        if !settings.keep_going() {
             bail!("interrupted");
         }
         let seed = settings.repetition.seed.wrapping_add(number);
@@ -46,12 +46,12 @@ pub(super) fn run(
             sent = departures;
         }
     }
-    let said = describe(&recording);
-    println!("{said}\n");
-    folder.say(&said);
+    let description = describe(&recording);
+    println!("{description}\n");
+    folder.paragraph(&description);
     let summary = Summary::of(&runs);
     let late = late(&runs, deadline);
-    let deadline_words = format!("frames later than {deadline:?} or not whole, %");
+    let deadline_words = format!("frames later than {deadline:?} or incomplete, %");
     let row = |quantity: &Quantity| {
         let value = quantity.of(&summary)?;
         Some(vec![quantity.words.to_owned(), format!("{value:.3}")])
@@ -63,8 +63,8 @@ pub(super) fn run(
     folder.table(Some("table.csv"), &heads, &rows)?;
     packets(&folder, &sent, &runs)?;
     folder.plot("delays.svg", &curves(&runs))?;
-    folder.keep("values", quantities::as_json(&summary));
-    folder.keep(
+    folder.add_data("values", quantities::as_json(&summary));
+    folder.add_data(
         "recording",
         json!({
             "packets": recording.departures.len(), "stations": recording.stations,
@@ -91,21 +91,21 @@ fn describe(recording: &Recording) -> String {
         text += &format!(", the server is {server}");
     }
     text += &match frames {
-        0 => "; no video frames can be told apart".to_owned(),
+        0 => "; no video frames can be identified".to_owned(),
         frames => format!("; {frames} video frames"),
     };
     if *skipped > 0 {
-        text += &format!("; {skipped} packets are no UDP between server and stations");
+        text += &format!("; {skipped} packets skipped: not UDP between server and stations");
     }
     if *merged > 0 {
         text += &format!(
-            "; {merged} were larger than Ethernet's, as a card cuts or joins them, and were cut"
+            "; {merged} exceeded Ethernet's size (segmentation offload) and were segmented"
         );
     }
     text
 }
 
-/// The share of the frames that were late, percent.
+/// The share of late frames, percent.
 fn late(runs: &[Run], deadline: Duration) -> Option<Estimate> {
     let of = |run: &Run| {
         let all = run.frames.len() as u64 + run.broken_frames;
@@ -120,7 +120,7 @@ fn late(runs: &[Run], deadline: Duration) -> Option<Estimate> {
     Estimate::of(runs.iter().map(of))
 }
 
-/// Each packet of the first run, and what became of it.
+/// Each packet of the first run, and its fate.
 fn packets(folder: &Folder, sent: &[Departure], runs: &[Run]) -> Result<()> {
     let Some(run) = runs.first() else {
         return Ok(());
@@ -164,7 +164,7 @@ fn packets(folder: &Folder, sent: &[Departure], runs: &[Run]) -> Result<()> {
     folder.csv("frames.csv", &heads, &rows.collect::<Vec<_>>())
 }
 
-/// The share of packets and frames that is there within a time.
+/// Distributions of the delays of packets and frames.
 fn curves(runs: &[Run]) -> Lines {
     let curve = |name: &str, of: fn(&Run) -> &[Nanos]| {
         let mut all: Vec<Nanos> = runs
@@ -188,10 +188,10 @@ fn curves(runs: &[Run]) -> Lines {
     };
     let mut series = vec![curve("packets", |run| &run.delays)];
     if runs.iter().any(|run| !run.frames.is_empty()) {
-        series.push(curve("whole frames", |run| &run.frames));
+        series.push(curve("complete frames", |run| &run.frames));
     }
     Lines {
-        title: "There within so long".to_owned(),
+        title: "Delay distribution".to_owned(),
         x: "ms from the server".to_owned(),
         y: "%".to_owned(),
         names: Vec::new(),

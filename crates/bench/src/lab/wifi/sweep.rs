@@ -1,4 +1,4 @@
-//! One network, or several that differ in one word or two.
+//! One network, or a sweep over one or two words.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ struct Varied {
     values: Vec<String>,
 }
 
-/// What a sweep is told by: in the terminal, and in plots.
+/// Quantities shown in the terminal.
 const SHOWN: [&str; 8] = [
     "packet_ms",
     "packet_p99_ms",
@@ -33,7 +33,7 @@ const SHOWN: [&str; 8] = [
     "broken_frames_percent",
 ];
 
-/// Which of them have a plot.
+/// Quantities with a plot.
 const PLOTS: [(&str, &str); 6] = [
     ("packet_ms", "packet-delay.svg"),
     ("packet_p99_ms", "packet-delay-p99.svg"),
@@ -43,8 +43,8 @@ const PLOTS: [(&str, &str); 6] = [
     ("broken_frames_percent", "broken-frames.svg"),
 ];
 
-/// A case with what was found.
-struct Found {
+/// A case with its results.
+struct CaseResult {
     /// The values of the words that vary.
     values: Vec<String>,
     summary: Summary,
@@ -64,10 +64,10 @@ pub(super) fn run(
         varied.len() <= 2,
         "--vary is given at most twice: one for the axis, one for the lines"
     );
-    // All of them first: a sweep must not end in the middle because of its last value.
+    // Parse all values first: a sweep must not fail in the middle because of its last value.
     let cases = cases(words, &varied)?;
     let mut folder = settings.folder(out, "A Wi-Fi network in the model")?;
-    folder.keep("words", words.into());
+    folder.add_data("words", words.into());
     let (mut found, mut interrupted) = (Vec::new(), false);
     for (number, (values, scenario)) in (1..).zip(&cases) {
         let scenario = Scenario {
@@ -79,9 +79,9 @@ pub(super) fn run(
         }
         match settings
             .repetition
-            .run(&scenario, &mut || settings.goes_on())
+            .run(&scenario, &mut || settings.keep_going())
         {
-            Ok(summary) => found.push(Found {
+            Ok(summary) => found.push(CaseResult {
                 values: values.clone(),
                 summary,
             }),
@@ -158,7 +158,7 @@ fn shown(estimate: Option<Estimate>) -> String {
     estimate.map_or("–".to_owned(), |estimate| format!("{estimate:.3}"))
 }
 
-fn one(folder: &mut Folder, found: &[Found]) -> Result<()> {
+fn one(folder: &mut Folder, found: &[CaseResult]) -> Result<()> {
     let Some(found) = found.first() else {
         return Ok(());
     };
@@ -170,13 +170,13 @@ fn one(folder: &mut Folder, found: &[Found]) -> Result<()> {
     let heads = ["what", "mean"];
     print_table(&heads, &rows);
     folder.table(Some("table.csv"), &heads, &rows)?;
-    folder.keep("values", quantities::as_json(&found.summary));
+    folder.add_data("values", quantities::as_json(&found.summary));
     Ok(())
 }
 
-fn several(folder: &mut Folder, varied: &[Varied], found: &[Found]) -> Result<()> {
+fn several(folder: &mut Folder, varied: &[Varied], found: &[CaseResult]) -> Result<()> {
     let names = varied.iter().map(|word| word.name.as_str());
-    let row = |found: &Found, of: &mut dyn Iterator<Item = &Quantity>| -> Vec<String> {
+    let row = |found: &CaseResult, of: &mut dyn Iterator<Item = &Quantity>| -> Vec<String> {
         let values = of.map(|quantity| shown(quantity.of(&found.summary)));
         found.values.iter().cloned().chain(values).collect()
     };
@@ -188,7 +188,7 @@ fn several(folder: &mut Folder, varied: &[Varied], found: &[Found]) -> Result<()
         .collect();
     print_table(&heads, &rows);
     folder.table(None, &heads, &rows)?;
-    // All of it, with numbers that programs read.
+    // Everything, with machine-readable numbers.
     let columns = || quantities::ALL.iter();
     let heads = names
         .map(str::to_owned)
@@ -220,16 +220,16 @@ fn several(folder: &mut Folder, varied: &[Varied], found: &[Found]) -> Result<()
     let varied = varied
         .iter()
         .map(|word| json!({"name": word.name, "values": word.values}));
-    folder.keep("varied", Value::Array(varied.collect()));
-    folder.keep("cases", Value::Array(cases.collect()));
+    folder.add_data("varied", Value::Array(varied.collect()));
+    folder.add_data("cases", Value::Array(cases.collect()));
     Ok(())
 }
 
-/// A quantity over the first word, a line for each value of the second.
-fn lines(quantity: &Quantity, varied: &[Varied], found: &[Found]) -> Lines {
+/// A quantity over the first word, with a line per value of the second.
+fn lines(quantity: &Quantity, varied: &[Varied], found: &[CaseResult]) -> Lines {
     let axis = &varied[0];
     let numbers: Option<Vec<f64>> = axis.values.iter().map(|value| number(value)).collect();
-    // Places that are no numbers, or the same twice, stand beside each other.
+    // Values that are not numeric, or not distinct, are spaced evenly.
     let places = |value: &str| {
         let place = axis.values.iter().position(|known| known == value)?;
         Some(
@@ -239,7 +239,7 @@ fn lines(quantity: &Quantity, varied: &[Varied], found: &[Found]) -> Lines {
         )
     };
     let values = varied.get(1).map_or(&[][..], |word| &word.values);
-    let line = |name: &str, of: &dyn Fn(&Found) -> bool| Series {
+    let line = |name: &str, of: &dyn Fn(&CaseResult) -> bool| Series {
         name: name.to_owned(),
         points: (found.iter().filter(|found| of(found)))
             .filter_map(|found| {
@@ -279,7 +279,7 @@ fn without_unit(words: &str) -> &str {
     words.rsplit_once(", ").map_or(words, |(words, _)| words)
 }
 
-/// The number that a value is: 4, 5.56ms, 10%, 50M. In its own unit.
+/// The numeric value of 4, 5.56ms, 10%, 50M, in its own unit.
 fn number(value: &str) -> Option<f64> {
     let end = value
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_words_make_all_pairs() {
+    fn two_words_yield_all_pairs() {
         let varied = ["stations=1,2", "signal=40|30,4"].map(|text| Varied::parse(text).unwrap());
         let all = cases("profile=he-su", &varied).unwrap();
         let values: Vec<String> = all.iter().map(|(values, _)| values.join(" ")).collect();
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_cannot_be_ends_the_sweep_before_it_begins() {
+    fn an_impossible_word_fails_before_the_sweep() {
         let varied = [Varied::parse("mcs=11,12").unwrap()];
         let error = cases("", &varied).unwrap_err();
         assert!(error.to_string().contains("no MCS 12"), "{error}");

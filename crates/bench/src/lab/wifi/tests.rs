@@ -13,7 +13,7 @@ struct Program {
     wifi: WifiArgs,
 }
 
-/// A folder that goes with its owner.
+/// A folder removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -42,7 +42,7 @@ fn study(folder: &Scratch, options: &[&str]) -> Result<ExitCode> {
 }
 
 #[test]
-fn a_sweep_leaves_a_table_plots_data_and_a_page() {
+fn a_sweep_writes_a_table_plots_data_and_a_page() {
     let folder = Scratch::new("sweep");
     let options = [
         "--vary",
@@ -72,7 +72,7 @@ fn a_sweep_leaves_a_table_plots_data_and_a_page() {
         |case: usize, what: &str| data["cases"][case]["found"][what]["mean"].as_f64().unwrap();
     assert!(
         mean(2, "frame_ms") < mean(0, "frame_ms"),
-        "one burst is sooner whole"
+        "one burst completes earlier"
     );
     assert!(data["machine"]["cores"].as_u64().unwrap() > 0);
     let plot = folder.read("frame-delay.svg");
@@ -83,7 +83,7 @@ fn a_sweep_leaves_a_table_plots_data_and_a_page() {
 }
 
 #[test]
-fn one_network_is_told_in_one_table() {
+fn one_network_is_reported_in_one_table() {
     let folder = Scratch::new("one");
     study(&folder, &["--runs", "1", "--for", "200ms", "profile=he-su"]).unwrap();
     let table = folder.read("table.csv");
@@ -94,7 +94,7 @@ fn one_network_is_told_in_one_table() {
 #[test]
 fn the_published_study_is_a_folder_with_four_figures() {
     let folder = Scratch::new("paper");
-    // Too short for the figures to be right: what is tested is the folder.
+    // Too short for correct figures: this tests the folder.
     study(&folder, &["--paper", "--runs", "2", "--for", "300ms"]).unwrap();
     for name in [
         "figure-19.svg",
@@ -130,12 +130,12 @@ fn a_table_of_packets_is_replayed() {
     assert!(
         folder
             .read("table.csv")
-            .contains("frames later than 16.7ms or not whole")
+            .contains("frames later than 16.7ms or incomplete")
     );
 }
 
 #[test]
-fn what_cannot_be_is_said_before_anything_is_made() {
+fn invalid_options_fail_before_anything_is_written() {
     for (options, says) in [
         (&["profile=he-su", "mcs=12"][..], "no MCS 12 in 802.11ax"),
         (&["stations=0"], "stations is at least 1"),
@@ -149,8 +149,8 @@ fn what_cannot_be_is_said_before_anything_is_made() {
         (&["--paper", "mcs=9"], "cannot be used with"),
     ] {
         let folder = Scratch::new("none");
-        let said = format!("{:#}", study(&folder, options).unwrap_err());
-        assert!(said.contains(says), "{options:?}: {said}");
+        let message = format!("{:#}", study(&folder, options).unwrap_err());
+        assert!(message.contains(says), "{options:?}: {message}");
         assert!(!folder.0.exists(), "{options:?}");
     }
 }

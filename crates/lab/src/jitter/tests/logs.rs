@@ -1,4 +1,4 @@
-//! Logs of each collector, as the JVMs wrote them.
+//! Real logs of each collector.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Samples whose distribution is known.
+//! Samples with a known distribution.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use crate::jitter::analysis::{Analysis, Rule, analyse};
 use crate::jitter::pauses::{Covered, Kind, Pause};
 use crate::jitter::samples::{self, Header, Pattern, Sample, Samples, SamplesError};
 
-/// A file that goes with its owner.
+/// A file removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -42,7 +42,7 @@ fn analysed(name: &str, all: &[Sample], pauses: Option<&[Pause]>) -> Analysis {
     analyse(&mut Samples::open(&file.0).unwrap(), pauses).unwrap()
 }
 
-/// One message each millisecond, each as long on its way as told, in ns.
+/// One message per millisecond, with these latencies in ns.
 fn each_millisecond(latencies: impl Iterator<Item = u64>) -> Vec<Sample> {
     let at = (1..).map(|n| n * 1_000_000);
     let all = at.zip(latencies).map(|(sent, latency)| Sample {
@@ -62,7 +62,7 @@ fn near(value: f64, wanted: f64) {
 
 #[test]
 fn known_quantiles_are_found() {
-    // 1 to 100 000 ns, in an order that is not theirs.
+    // 1 to 100 000 ns, shuffled.
     let latencies = (0..100_000_u64).map(|n| n * 7_919 % 100_000 + 1);
     let found = analysed("quantiles", &each_millisecond(latencies), None).sent;
     assert_eq!(found.count, 100_000);
@@ -81,7 +81,7 @@ fn known_quantiles_are_found() {
 }
 
 #[test]
-fn a_tail_of_single_samples_is_not_told() {
+fn a_tail_of_single_samples_is_not_reported() {
     let found = analysed("tail", &each_millisecond((0..1_500).map(|n| n + 1)), None).sent;
     assert!(found.p99.is_some());
     assert_eq!((found.p999, found.p9999), (None, None));
@@ -89,7 +89,7 @@ fn a_tail_of_single_samples_is_not_told() {
 
 #[test]
 fn a_stall_of_the_sender_shows_by_the_intended_clock() {
-    // 240 Hz for 10 s; the sender stands still for 100 ms, then sends what is overdue.
+    // 240 Hz for 10 s; the sender stalls for 100 ms, then catches up.
     let period = 1_000_000_000 / 240;
     let stall = 5_000_000_000..5_100_000_000_u64;
     let all: Vec<Sample> = (1..=2_400)
@@ -110,7 +110,7 @@ fn a_stall_of_the_sender_shows_by_the_intended_clock() {
     let found = analysed("stall", &all, None);
     assert_eq!(found.sent.max, 5_000.0);
     assert!(found.intended.max > 95e6 && found.intended.max <= 100_005_000.0);
-    // 24 of 2400 waited 50 ms in the mean.
+    // 24 of 2400 waited 50 ms on average.
     near(found.intended.mean, 5_000.0 + all_waited(&all));
 }
 
@@ -136,17 +136,17 @@ fn both_rules_find_the_outliers_they_define() {
         (Rule::MedianAndTwoSd, Rule::ModifiedZ)
     );
     near(slides.above, found.sent.median + 2.0 * found.sent.sd);
-    // The one that is longest hides the hundred: the standard deviation is its own.
+    // The longest sample masks the hundred, since it dominates the standard deviation.
     assert_eq!((slides.count, z.count), (1, 101));
     assert_eq!((slides.at_the_beginning, slides.in_pauses), (1, None));
     assert_eq!(found.scatter.len(), 1);
-    // In a cell of a thirtieth of a power of ten.
+    // Within a cell of a thirtieth of a decade.
     assert!((found.scatter[0].1.log10() - 7.0).abs() < 0.04);
 }
 
 #[test]
-fn outliers_in_pauses_are_told_from_chance() {
-    // A pause of 10 ms each second, and what is under way in it waits for its end.
+fn outliers_in_pauses_are_distinguished_from_chance() {
+    // A pause of 10 ms per second; messages in flight wait for its end.
     let pauses: Vec<Pause> = (1..10)
         .map(|second| Pause {
             start: second * 1_000_000_000,
@@ -169,7 +169,7 @@ fn outliers_in_pauses_are_told_from_chance() {
     let outliers = &found.outliers[0];
     assert!(outliers.count >= 72, "{outliers:?}");
     assert_eq!(outliers.in_pauses, Some(1.0));
-    // Each is on its way for 1 to 10 ms, and pauses take 10 ms of each second.
+    // Each is in flight for 1 to 10 ms, and pauses take 10 ms of each second.
     let chance = outliers.by_chance.unwrap();
     assert!((0.012..0.02).contains(&chance), "{chance}");
     assert_eq!((found.pause_count, found.longest_pause), (9, 10e6));
@@ -185,7 +185,7 @@ fn many_tiny_pauses_explain_no_more_than_chance() {
             kind: Kind::Phase,
         })
         .collect();
-    // Outliers of 3 ms, at times that have nothing to do with the pauses.
+    // Outliers of 3 ms, at times independent of the pauses.
     let latencies = (0..10_000_u64).map(|n| {
         if n * 7_919 % 101 == 0 {
             3_000_000
@@ -214,12 +214,12 @@ fn chance_counts_overlapping_pauses_once() {
     assert_eq!(covered.chance(0, 0, 1_000), 0.3);
     assert_eq!(covered.chance(100, 0, 1_000), 0.4);
     assert_eq!(covered.chance(5_000, 0, 1_000), 0.4);
-    assert!(covered.meets(50, 100) && covered.meets(400, 500) && covered.meets(0, 900));
-    assert!(!covered.meets(0, 99) && !covered.meets(401, 500));
+    assert!(covered.overlaps(50, 100) && covered.overlaps(400, 500) && covered.overlaps(0, 900));
+    assert!(!covered.overlaps(0, 99) && !covered.overlaps(401, 500));
 }
 
 #[test]
-fn times_that_run_backwards_are_counted_apart() {
+fn decreasing_times_are_counted_separately() {
     let mut all = each_millisecond((0..100).map(|_| 1_000));
     all[7].received = all[7].sent - 1;
     all[9].intended = all[9].sent + 1;
@@ -231,7 +231,7 @@ fn times_that_run_backwards_are_counted_apart() {
 }
 
 #[test]
-fn a_file_cut_off_is_read_as_far_as_it_goes() {
+fn a_truncated_file_is_read_to_its_end() {
     let file = Scratch::new("cut");
     let all = each_millisecond((0..100).map(|_| 1_000));
     samples::write(&file.0, &header(&all), &all).unwrap();
@@ -242,7 +242,7 @@ fn a_file_cut_off_is_read_as_far_as_it_goes() {
 }
 
 #[test]
-fn what_is_no_sample_file_is_said() {
+fn invalid_sample_files_are_named() {
     let file = Scratch::new("foreign");
     let all = each_millisecond((0..3).map(|_| 1_000));
     samples::write(&file.0, &header(&all), &all).unwrap();
@@ -253,14 +253,14 @@ fn what_is_no_sample_file_is_said() {
         bytes
     };
     for (bytes, says) in [
-        (b"GIF89a".to_vec(), "does not begin with JITTER01"),
+        (b"GIF89a".to_vec(), "does not start with JITTER01"),
         (whole[..500].to_vec(), "500 bytes"),
         (changed(12, 32), "(4096, 32)"),
         (changed(16, 0), "0 pairs"),
         (changed(18, 1), "65537 pairs"),
-        (changed(20, 3), "no pattern 3"),
+        (changed(20, 3), "unknown pattern 3"),
         (changed(31, 255), "impossible"),
-        (changed(128, 4), "4 records where there is room for 3"),
+        (changed(128, 4), "4 records exceed the capacity of 3"),
     ] {
         std::fs::write(&file.0, bytes).unwrap();
         let error = Samples::open(&file.0).unwrap_err();
@@ -273,7 +273,7 @@ fn what_is_no_sample_file_is_said() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(times in prop::collection::vec(any::<[u64; 3]>(), 1..200)) {
+    fn written_files_are_read(times in prop::collection::vec(any::<[u64; 3]>(), 1..200)) {
         let all: Vec<Sample> = times
             .into_iter()
             .map(|[intended, sent, received]| Sample { intended, sent, received })
@@ -286,7 +286,7 @@ proptest! {
         prop_assert_eq!(&back, &all);
         prop_assert_eq!(read.header().counts.as_slice(), &[all.len() as u64]);
         prop_assert_eq!(read.header().name.as_str(), "test");
-        // Whatever the times are, nothing overflows.
+        // No times cause an overflow.
         analyse(&mut read, None).unwrap();
     }
 

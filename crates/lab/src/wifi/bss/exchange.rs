@@ -1,33 +1,33 @@
-//! One turn on the channel: who begins, what they send, and what comes of it.
+//! One frame exchange on the channel: access, transmission, and result.
 
 use super::super::reorder::{Held, Reorder};
-use super::super::setup::{Delivery, Moment, Way};
+use super::super::setup::{Delivery, DeliveryTime, Direction};
 use super::super::{Nanos, Timing};
 use super::{Bss, Event, Mpdu, Packet, Queue, Sender, Sent};
 
-/// What a sender puts into a PPDU for one station: the first packets of a queue.
+/// A PPDU's contents for one station: the first packets of a queue.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Load {
+pub(super) struct PpduLoad {
     pub(super) queue: usize,
     pub(super) count: usize,
-    /// With what their MPDUs add.
+    /// Including MPDU overhead.
     pub(super) bits: u64,
-    /// Of the packets alone.
+    /// Without overhead.
     pub(super) bytes: u64,
     pub(super) mcs: u8,
 }
 
-/// How a PPDU lies in time.
+/// Timing of a PPDU.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span {
-    /// Its first bit.
+    /// Start of its first bit.
     pub(super) begin: Nanos,
-    /// The end of its acknowledgement.
+    /// End of its acknowledgement.
     pub(super) end: Nanos,
 }
 
 impl Bss {
-    /// The turn that begins at `start`.
+    /// Performs the exchange that starts at `start`.
     pub(super) fn transmit(&mut self, start: Nanos) {
         let (idle_from, slot) = (self.idle_from, self.timing.slot);
         let mut first = Vec::new();
@@ -42,7 +42,7 @@ impl Bss {
             }
         }
         self.next = None;
-        // Within a node, the most urgent goes ahead; for the others it is as if they had collided.
+        // Within a node, the most urgent category wins; the others behave as after a collision (internal collision).
         let senders = &self.senders;
         let is_beaten = |index: usize| {
             let one = &senders[index];
@@ -60,7 +60,7 @@ impl Bss {
         }
     }
 
-    /// One sender has the channel.
+    /// Transmission of a single sender.
     fn send(&mut self, index: usize, start: Nanos) {
         if self.setup.ofdma && self.senders[index].node == 0 {
             let shared = self.share(index, start);
@@ -88,7 +88,7 @@ impl Bss {
             at: end,
             lasted: end - start,
             aifs: sender.aifs,
-            way: sender.way(),
+            direction: sender.direction(),
             stations: 1,
             attempted: u32::try_from(load.count).unwrap_or(u32::MAX),
             delivered,
@@ -97,7 +97,7 @@ impl Bss {
         self.end_turn(index, delivered, end, events);
     }
 
-    /// What is the same however many stations were sent to.
+    /// Common end of an exchange with one or several stations.
     pub(super) fn end_turn(
         &mut self,
         index: usize,
@@ -105,7 +105,7 @@ impl Bss {
         end: Nanos,
         events: Vec<Event>,
     ) {
-        self.tell(events);
+        self.push_events(events);
         self.idle_from = end;
         let backs_off = self.setup.backs_off_when_all_lost;
         let sender = &mut self.senders[index];
@@ -117,22 +117,22 @@ impl Bss {
         sender.draw(end);
     }
 
-    /// Whether a PPDU with so many bytes of packets begins with RTS and CTS.
+    /// Whether a PPDU with this many bytes is preceded by RTS/CTS.
     fn is_announced(&self, bytes: u64) -> bool {
         let above = self.setup.rts_above;
         above.is_some_and(|above| bytes > u64::from(above))
     }
 
-    /// What a sender would put into its PPDU.
-    fn load(&mut self, index: usize, start: Nanos) -> Load {
+    /// The contents of a sender's next PPDU.
+    fn load(&mut self, index: usize, start: Nanos) -> PpduLoad {
         let sender = &self.senders[index];
-        let (queue, way) = (sender.next_queue(), sender.way());
+        let (queue, direction) = (sender.next_queue(), sender.direction());
         let station = sender.station(queue);
         let peer = &mut self.peers[station];
         let signal = peer.air.signal(start);
-        let rates = match way {
-            Way::Down => &mut peer.down,
-            Way::Up => &mut peer.up,
+        let rates = match direction {
+            Direction::Down => &mut peer.down,
+            Direction::Up => &mut peer.up,
         };
         let mcs = rates.choose(start, signal, &self.timing);
         let room = self.room(index);
@@ -140,7 +140,7 @@ impl Bss {
         self.fill(index, queue, mcs, rate, room)
     }
 
-    /// How long a PPDU of a sender may be.
+    /// Maximum duration of a sender's PPDU.
     pub(super) fn room(&self, index: usize) -> Nanos {
         let timing = &self.timing;
         let around = timing.reservation() + timing.sifs + timing.block_ack;
@@ -149,8 +149,15 @@ impl Bss {
         left.min(timing.longest_ppdu)
     }
 
-    /// As many packets of a queue as fit into so much time at so many bits a symbol; one at least.
-    pub(super) fn fill(&self, index: usize, queue: usize, mcs: u8, rate: u64, room: Nanos) -> Load {
+    /// Packets of a queue that fit into `room` at `rate` bits per symbol; at least one.
+    pub(super) fn fill(
+        &self,
+        index: usize,
+        queue: usize,
+        mcs: u8,
+        rate: u64,
+        room: Nanos,
+    ) -> PpduLoad {
         let Timing {
             preamble,
             symbol,
@@ -158,7 +165,7 @@ impl Bss {
             ..
         } = self.timing;
         let most = room.saturating_sub(preamble) / symbol * rate;
-        let mut load = Load {
+        let mut load = PpduLoad {
             queue,
             count: 0,
             bits: 0,
@@ -180,19 +187,19 @@ impl Bss {
         load
     }
 
-    /// Decides what becomes of the packets of a load; how many came through. `rate` are the bits in a
-    /// symbol of a part of the channel, 0 for all of it.
+    /// Determines the fates of a load's packets; returns the number delivered. `rate` is the bits
+    /// per symbol of a part of the channel (resource unit), 0 for the whole channel.
     pub(super) fn deliver(
         &mut self,
         index: usize,
-        load: Load,
+        load: PpduLoad,
         span: Span,
         rate: u64,
         events: &mut Vec<Event>,
     ) -> u32 {
         let (timing, setup) = (&self.timing, &self.setup);
         let sender = &mut self.senders[index];
-        let (way, station) = (sender.way(), sender.station(load.queue));
+        let (direction, station) = (sender.direction(), sender.station(load.queue));
         let peer = &mut self.peers[station];
         let signal = peer.air.signal(span.begin);
         let rate = match rate {
@@ -202,7 +209,7 @@ impl Bss {
         let Queue { mpdus, reorder, .. } = &mut sender.queues[load.queue];
         let mut receiver = Receiver {
             station,
-            way,
+            direction,
             delivery: setup.delivery,
             reorder,
             events,
@@ -222,8 +229,8 @@ impl Bss {
             }
             delivered += 1;
             let at = match setup.moment {
-                Moment::Acknowledged => span.end,
-                Moment::OwnEnd => own_end,
+                DeliveryTime::Acknowledged => span.end,
+                DeliveryTime::OwnEnd => own_end,
             };
             receiver.takes(mpdu, at);
         }
@@ -233,16 +240,16 @@ impl Bss {
         }
         sender.backlog -= gone;
         self.waiting[sender.node] -= gone;
-        let rates = match way {
-            Way::Down => &mut peer.down,
-            Way::Up => &mut peer.up,
+        let rates = match direction {
+            Direction::Down => &mut peer.down,
+            Direction::Up => &mut peer.up,
         };
         let attempted = u32::try_from(load.count).unwrap_or(u32::MAX);
         rates.learn(load.mcs, attempted, delivered);
         delivered
     }
 
-    /// Several begin within a slot: senders with their times.
+    /// A collision: senders that start within a slot, with their times.
     fn collide(&mut self, colliding: &[(usize, Nanos)], start: Nanos) {
         let mut end = start;
         let mut unannounced = Vec::new();
@@ -257,7 +264,7 @@ impl Bss {
             };
             end = end.max(begin + lasts);
         }
-        self.tell(vec![Event::Collided {
+        self.push_events(vec![Event::Collided {
             at: end,
             lasted: end - start,
         }]);
@@ -270,8 +277,8 @@ impl Bss {
         }
     }
 
-    /// Data, not only an RTS, went into a collision.
-    fn lose_all(&mut self, index: usize, load: Load, end: Nanos) {
+    /// A collision of data, not only of an RTS.
+    fn lose_all(&mut self, index: usize, load: PpduLoad, end: Nanos) {
         let limit = self.setup.retry_limit;
         let mut given_up = Vec::new();
         let queue = &mut self.senders[index].queues[load.queue];
@@ -288,7 +295,7 @@ impl Bss {
         }
     }
 
-    /// A turn of a sender failed as a whole: it waits longer, and in the end gives a packet up.
+    /// A sender's exchange failed: it increases its contention window, and drops a packet at the retry limit.
     fn fail(&mut self, index: usize) {
         let (limit, end) = (self.setup.retry_limit, self.idle_from);
         let sender = &mut self.senders[index];
@@ -304,36 +311,36 @@ impl Bss {
         self.senders[index].draw(end);
     }
 
-    /// A packet that was taken out of its queue will not be sent.
+    /// Drops a packet that was taken out of its queue.
     fn give_up(&mut self, index: usize, queue: usize, mpdu: Mpdu, at: Nanos) {
         let sender = &mut self.senders[index];
         sender.backlog -= 1;
         self.waiting[sender.node] -= 1;
-        let (way, station) = (sender.way(), sender.station(queue));
+        let (direction, station) = (sender.direction(), sender.station(queue));
         let mut events = Vec::new();
         let mut receiver = Receiver {
             station,
-            way,
+            direction,
             delivery: self.setup.delivery,
             reorder: &mut sender.queues[queue].reorder,
             events: &mut events,
         };
         receiver.gives_up(mpdu, at);
-        self.tell(events);
+        self.push_events(events);
     }
 }
 
-/// Who gets the packets of a queue, and what is told of it.
+/// The receiver of a queue's packets, and the resulting events.
 struct Receiver<'a> {
     station: usize,
-    way: Way,
+    direction: Direction,
     delivery: Delivery,
     reorder: &'a mut Reorder,
     events: &'a mut Vec<Event>,
 }
 
 impl Receiver<'_> {
-    /// A packet is there.
+    /// A packet arrived.
     fn takes(&mut self, mpdu: Mpdu, at: Nanos) {
         let held = Held {
             id: mpdu.id,
@@ -341,20 +348,20 @@ impl Receiver<'_> {
         };
         match self.delivery {
             Delivery::PerMpdu => {
-                let packet = packet(self.station, self.way, held);
+                let packet = packet(self.station, self.direction, held);
                 self.events.push(Event::Delivered { at, packet });
             }
             Delivery::InOrder => self.settle(mpdu.number, Some(held), at),
         }
     }
 
-    /// A packet will never be there.
+    /// A packet was dropped.
     fn gives_up(&mut self, mpdu: Mpdu, at: Nanos) {
         let held = Held {
             id: mpdu.id,
             queued: mpdu.queued,
         };
-        let packet = packet(self.station, self.way, held);
+        let packet = packet(self.station, self.direction, held);
         self.events.push(Event::GivenUp { at, packet });
         if self.delivery == Delivery::InOrder {
             self.settle(mpdu.number, None, at);
@@ -362,28 +369,28 @@ impl Receiver<'_> {
     }
 
     fn settle(&mut self, number: u64, held: Option<Held>, at: Nanos) {
-        let (station, way, events) = (self.station, self.way, &mut *self.events);
+        let (station, direction, events) = (self.station, self.direction, &mut *self.events);
         self.reorder.settle(number, held, at, |held, at| {
-            let packet = packet(station, way, held);
+            let packet = packet(station, direction, held);
             events.push(Event::Delivered { at, packet });
         });
     }
 }
 
-fn packet(station: usize, way: Way, held: Held) -> Packet {
+fn packet(station: usize, direction: Direction, held: Held) -> Packet {
     Packet {
         id: held.id,
         queued: held.queued,
         station,
-        way,
+        direction,
     }
 }
 
 impl Sender {
-    pub(super) fn way(&self) -> Way {
+    pub(super) fn direction(&self) -> Direction {
         match self.node {
-            0 => Way::Down,
-            _ => Way::Up,
+            0 => Direction::Down,
+            _ => Direction::Up,
         }
     }
 

@@ -1,16 +1,16 @@
-//! OFDMA from the access point: one PPDU that carries packets for several stations at once, each in
-//! a part of the channel.
+//! OFDMA from the access point: one PPDU with packets for several stations, each in a resource unit
+//! of the channel.
 //!
-//! Announced by a trigger (MU-RTS) and CTS, acknowledged by all stations at once, each in its part.
-//! 802.11ax-2021: 27.3.2.2 (parts), 27.3.11.8 (their table in the preamble), 9.3.1.22 (trigger).
-//! No published measurement was at hand to compare this with.
+//! Announced by a trigger (MU-RTS) and CTS, acknowledged by all stations simultaneously in their
+//! resource units. 802.11ax-2021: 27.3.2.2 (resource units), 27.3.11.8 (their table in the
+//! preamble), 9.3.1.22 (trigger). No published measurement was available for a comparison.
 
 use super::super::timing::{control, part_rate};
 use super::super::{MICROSECOND, Nanos};
-use super::exchange::{Load, Span};
+use super::exchange::{PpduLoad, Span};
 use super::{Bss, Event, Sent};
 
-/// Data subcarriers of the parts of a channel, by its width in MHz and how many parts it has.
+/// Data subcarriers of a resource unit, by channel width in MHz and number of units.
 const PARTS: [(u64, [(usize, u64); 4]); 5] = [
     (234, [(2, 102), (4, 48), (9, 24), (9, 24)]),
     (468, [(2, 234), (4, 102), (8, 48), (18, 24)]),
@@ -20,9 +20,9 @@ const PARTS: [(u64, [(usize, u64); 4]); 5] = [
 ];
 
 impl Bss {
-    /// What a shared PPDU of the access point would carry; nothing if only one station has packets
-    /// in this category.
-    pub(super) fn share(&mut self, index: usize, start: Nanos) -> Vec<(Load, u64)> {
+    /// Contents of a shared PPDU of the access point; empty if only one station has packets in this
+    /// category.
+    pub(super) fn share(&mut self, index: usize, start: Nanos) -> Vec<(PpduLoad, u64)> {
         let sender = &self.senders[index];
         let count = sender.queues.len();
         let backlogged: Vec<usize> = (0..count)
@@ -52,12 +52,12 @@ impl Bss {
     }
 
     /// Sends a shared PPDU.
-    pub(super) fn send_shared(&mut self, index: usize, start: Nanos, shared: &[(Load, u64)]) {
+    pub(super) fn send_shared(&mut self, index: usize, start: Nanos, shared: &[(PpduLoad, u64)]) {
         let timing = &self.timing;
         let stations = shared.len();
         let table = self.table(stations);
-        // Header and common part 28 bytes, 5 for each station; sent at the rate of other control
-        // frames, which is told by the length of an RTS.
+        // Header and common part 28 bytes, 5 for each station; sent at the rate of control frames,
+        // derived from the length of an RTS.
         let trigger_bits = 8 * (28 + 5 * stations as u64);
         let per_symbol = if timing.rts > 40 * MICROSECOND {
             24
@@ -66,14 +66,14 @@ impl Bss {
         };
         let trigger = control(trigger_bits, per_symbol, 6);
         let begin = start + trigger + timing.sifs + timing.cts + timing.sifs;
-        let symbols = |(load, rate): &(Load, u64)| {
-            // The request for the acknowledgement is in the same PPDU: an MPDU of 33 bytes.
+        let symbols = |(load, rate): &(PpduLoad, u64)| {
+            // The acknowledgement request is in the same PPDU: an MPDU of 33 bytes.
             let request = timing.mpdu(0) + 8 * 33;
             (timing.around_bits + load.bits + request).div_ceil(*rate)
         };
         let longest = shared.iter().map(symbols).max().unwrap_or(0);
         let data_end = begin + timing.preamble + table + longest * timing.symbol;
-        // Each in its part, with one stream at MCS 2, so that all are heard.
+        // Each in its resource unit, with one stream at the robust MCS 2.
         let slowest = shared.iter().map(|(load, rate)| {
             let part = rate * part_rate(24, 1, 2) / part_rate(24, timing.streams, load.mcs).max(1);
             (16 + 448_u64).div_ceil(part.max(1))
@@ -82,7 +82,7 @@ impl Bss {
         let answer = (40 + 8) * MICROSECOND + slowest * timing.symbol;
         let end = data_end + timing.sifs + answer;
         let span = Span {
-            // The table lies before the data.
+            // The table precedes the data.
             begin: begin + table,
             end,
         };
@@ -98,7 +98,7 @@ impl Bss {
             at: end,
             lasted: end - start,
             aifs: sender.aifs,
-            way: sender.way(),
+            direction: sender.direction(),
             stations: u16::try_from(stations).unwrap_or(u16::MAX),
             attempted: u32::try_from(attempted).unwrap_or(u32::MAX),
             delivered,
@@ -107,8 +107,8 @@ impl Bss {
         self.end_turn(index, delivered, end, events);
     }
 
-    /// The table of who has which part (HE-SIG-B): about 18 bits and 26 for each station, in two
-    /// halves from 40 MHz on, 26 bits a symbol of 4 µs.
+    /// Duration of the resource unit table (HE-SIG-B): about 18 bits and 26 for each station, in
+    /// two halves from 40 MHz on, 26 bits per symbol of 4 µs.
     fn table(&self, stations: usize) -> Nanos {
         let halves = if self.timing.subcarriers > 234 { 2 } else { 1 };
         let bits = 18 + 26 * (stations as u64).div_ceil(halves);

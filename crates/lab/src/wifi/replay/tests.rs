@@ -15,7 +15,7 @@ use pcap_file::{DataLink, TsResolution};
 use super::*;
 use crate::wifi::{MICROSECOND, SECOND, words};
 
-/// A file that goes with its owner.
+/// A file removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -39,7 +39,7 @@ fn read(name: &str, content: &[u8]) -> Result<Recording, ReplayError> {
 
 const SERVER: [u8; 4] = [10, 0, 0, 1];
 
-/// An Ethernet frame with RTP of so many bytes from the IP header on.
+/// An Ethernet frame with RTP, of `bytes` bytes from the IP header on.
 fn frame(from: [u8; 4], to: [u8; 4], timestamp: u32, bytes: usize) -> Vec<u8> {
     let mut rtp = vec![0x80, 96, 0, 1];
     rtp.extend(timestamp.to_be_bytes());
@@ -110,14 +110,14 @@ fn check(recording: &Recording) {
     let us = MICROSECOND;
     let of = |d: &Departure| {
         let Offer {
-            way,
+            direction,
             station,
             bytes,
             ..
         } = d.offer;
         (
             d.at,
-            way,
+            direction,
             station,
             bytes,
             d.frame.map(|f| (f.number, f.packets)),
@@ -127,11 +127,11 @@ fn check(recording: &Recording) {
     assert_eq!(
         all,
         [
-            (0, Way::Down, 0, 1271, Some((0, 2))),
-            (5 * us, Way::Down, 0, 900, Some((0, 2))),
-            (7 * us, Way::Down, 1, 1271, Some((0, 1))),
-            (4160 * us, Way::Up, 0, 175, None),
-            (16_667 * us, Way::Down, 0, 1271, Some((1, 1))),
+            (0, Direction::Down, 0, 1271, Some((0, 2))),
+            (5 * us, Direction::Down, 0, 900, Some((0, 2))),
+            (7 * us, Direction::Down, 1, 1271, Some((0, 1))),
+            (4160 * us, Direction::Up, 0, 175, None),
+            (16_667 * us, Direction::Down, 0, 1271, Some((1, 1))),
         ]
     );
     assert_eq!((recording.stations, recording.frames), (2, 3));
@@ -140,7 +140,7 @@ fn check(recording: &Recording) {
 }
 
 #[test]
-fn captures_of_every_kind_say_the_same() {
+fn captures_of_every_format_give_the_same_result() {
     check(&read("us.pcap", &pcap(TsResolution::MicroSecond)).unwrap());
     check(&read("ns.pcap", &pcap(TsResolution::NanoSecond)).unwrap());
     check(&read("default.pcapng", &pcapng(None)).unwrap());
@@ -148,26 +148,26 @@ fn captures_of_every_kind_say_the_same() {
 }
 
 #[test]
-fn what_is_broken_is_named_with_its_place() {
+fn errors_are_named_with_their_position() {
     let mut cut = pcap(TsResolution::MicroSecond);
     cut.truncate(cut.len() - 20);
-    let said = |name: &str, content: &[u8]| read(name, content).unwrap_err().to_string();
-    let cut = said("cut.pcap", &cut);
-    assert!(cut.contains("behind packet 5"), "{cut}");
-    let text = said("text", b"what is this\n1\n");
+    let message = |name: &str, content: &[u8]| read(name, content).unwrap_err().to_string();
+    let cut = message("cut.pcap", &cut);
+    assert!(cut.contains("after packet 5"), "{cut}");
+    let text = message("text", b"not a table\n1\n");
     assert!(text.contains("time_ns and bytes"), "{text}");
-    let line = said("line.csv", b"time_ns,bytes\n0,100\n5,many\n");
+    let line = message("line.csv", b"time_ns,bytes\n0,100\n5,many\n");
     assert!(line.contains("line 3"), "{line}");
-    let way = said("way.csv", b"time_ns,bytes,way\n0,100,left\n");
-    assert!(way.contains("line 2: `left`"), "{way}");
-    let empty = said("empty.csv", b"time_ns,bytes\n");
+    let direction = message("way.csv", b"time_ns,bytes,way\n0,100,left\n");
+    assert!(direction.contains("line 2: `left`"), "{direction}");
+    let empty = message("empty.csv", b"time_ns,bytes\n");
     assert!(empty.contains("no UDP packet"), "{empty}");
     let gone = Recording::read(std::path::Path::new("/nowhere/at/all")).unwrap_err();
     assert!(gone.to_string().contains("/nowhere/at/all"));
 }
 
 #[test]
-fn merged_packets_are_cut_and_counted() {
+fn merged_packets_are_split_and_counted() {
     let recording = read("merged.csv", b"time_ns,bytes\n0,1500\n").unwrap();
     assert_eq!(recording.departures.len(), 1);
     let mut writer = PcapWriter::with_header(
@@ -187,39 +187,39 @@ fn merged_packets_are_cut_and_counted() {
 }
 
 #[test]
-fn a_recording_has_the_fate_of_what_was_recorded() {
+fn a_replay_repeats_the_recorded_fates() {
     let scenario = Scenario {
         lasting: SECOND,
         ..words::parse("profile=he-su stations=2 background=10M bitrate=20M").unwrap()
     };
     let mut table = String::from("time_ns,bytes,way,station,frame\n");
-    // What others send is not in it: the replay makes it again.
+    // Without the background traffic: the replay generates it again.
     let own = scenario.streams(4).take_while(|d| d.at < scenario.lasting);
     let mut origin = None;
     for departure in own.filter(|d| d.offer.station < 2) {
         let at = departure.at - *origin.get_or_insert(departure.at);
-        let way = match departure.offer.way {
-            Way::Down => "down",
-            Way::Up => "up",
+        let direction = match departure.offer.direction {
+            Direction::Down => "down",
+            Direction::Up => "up",
         };
         let frame = departure
             .frame
             .map_or(String::new(), |f| f.number.to_string());
         let Offer { bytes, station, .. } = departure.offer;
-        table += &format!("{at},{bytes},{way},{station},{frame}\n");
+        table += &format!("{at},{bytes},{direction},{station},{frame}\n");
     }
     let recording = read("run.csv", table.as_bytes()).unwrap();
     let (replayed, sent) = recording.send(&scenario, SECOND, 4).unwrap();
-    let is_sent = |id: &u64| sent[*id as usize].offer.way == Way::Down;
+    let is_sent = |id: &u64| sent[*id as usize].offer.direction == Direction::Down;
     assert!(replayed.packets.iter().all(is_sent));
     let live = scenario.run(4).unwrap();
-    // Its times begin at the first packet, so that others come at other times.
+    // Its times start at the first packet, so the background traffic is shifted.
     assert_eq!(recording.stations, 2);
     assert_eq!(replayed.broken_frames, 0);
     let down = recording
         .departures
         .iter()
-        .filter(|d| d.offer.way == Way::Down);
+        .filter(|d| d.offer.direction == Direction::Down);
     assert_eq!(replayed.delays.len(), down.count());
     assert!(replayed.frames.len() >= live.frames.len());
     let mean = |run: &Run| run.delays.iter().sum::<Nanos>() / run.delays.len() as u64;

@@ -1,8 +1,8 @@
-//! What was published: the paper's figures, and those that ns-3 gives for the same scenarios.
+//! Published figures of the paper, and figures of ns-3 for the same scenarios.
 
 use crate::wifi::paper::{self, Row};
 use crate::wifi::scenario::Scenario;
-use crate::wifi::setup::{Delivery, Moment, Setup};
+use crate::wifi::setup::{Delivery, DeliveryTime, Setup};
 use crate::wifi::study::{Repetition, Summary};
 use crate::wifi::traffic::{Batches, Video, interval};
 use crate::wifi::{MICROSECOND, Radio, SECOND, Timing};
@@ -10,18 +10,18 @@ use crate::wifi::{MICROSECOND, Radio, SECOND, Timing};
 #[test]
 fn the_papers_figures_are_reproduced() {
     let repetition = Repetition { runs: 10, seed: 1 };
-    let mut asked = Vec::new();
-    let mut go_on = |name: &str| {
-        asked.push(name.to_owned());
+    let mut names = Vec::new();
+    let mut keep_going = |name: &str| {
+        names.push(name.to_owned());
         true
     };
-    let table = paper::run(&repetition, 10 * SECOND, &mut go_on).unwrap();
-    assert_eq!(asked.len(), 10 * paper::CASES);
-    asked.dedup();
+    let table = paper::run(&repetition, 10 * SECOND, &mut keep_going).unwrap();
+    assert_eq!(names.len(), 10 * paper::CASES);
+    names.dedup();
     assert_eq!(
-        asked.len(),
+        names.len(),
         paper::CASES,
-        "each case has a name of its own: {asked:?}"
+        "case names are unique: {names:?}"
     );
     assert_eq!(table.single_packet, 374_000);
     assert_eq!(table.rows.len(), 18);
@@ -32,7 +32,7 @@ fn the_papers_figures_are_reproduced() {
     assert_eq!(table.trends.len(), 5);
     assert!(table.mean_error() <= 0.03, "{}", table.mean_error());
     assert!(table.is_reproduced());
-    // Reported, not fitted: these are what the paper's own text gives.
+    // Reported, not fitted: these follow from the paper's text.
     let ours = |what: &str| {
         let row = table.contradictions.iter().find(|row| row.what == what);
         row.unwrap_or_else(|| panic!("no row {what}")).ours.mean
@@ -43,7 +43,7 @@ fn the_papers_figures_are_reproduced() {
     assert!(airtime < 1.3, "16 to 35 % would be 2.2: {airtime}");
 }
 
-/// Durations as ns-3 3.37 has them.
+/// Durations of ns-3 3.37.
 fn ns3_timing() -> Timing {
     Timing {
         rts: 52 * MICROSECOND,
@@ -75,7 +75,7 @@ fn with_the_durations_of_ns3_it_agrees_with_ns3() {
             setup: Setup {
                 timing: Some(ns3_timing()),
                 delivery: Delivery::InOrder,
-                moment: Moment::OwnEnd,
+                moment: DeliveryTime::OwnEnd,
                 ..paper.setup
             },
             video: Video {

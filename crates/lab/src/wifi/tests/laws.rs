@@ -1,5 +1,5 @@
-//! What holds whatever the scenario: nothing is lost from the account, nothing comes early or twice,
-//! order is kept where it is promised, and the channel is never taken twice.
+//! Invariants of all scenarios: packets are conserved, none is early or duplicated, promised order
+//! is kept, and transmissions don't overlap.
 
 use std::collections::HashMap;
 
@@ -8,11 +8,11 @@ use proptest::prelude::*;
 use crate::wifi::bss::{Event, Sent};
 use crate::wifi::network::{Network, Outcome};
 use crate::wifi::scenario::Scenario;
-use crate::wifi::setup::{Category, Delivery, Way};
+use crate::wifi::setup::{Category, Delivery, Direction};
 use crate::wifi::traffic::Departure;
 use crate::wifi::{MILLISECOND, Nanos, SECOND, words};
 
-/// Everything that came of a scenario's packets, each given until nothing is under way any more.
+/// All outcomes of a scenario's packets, until none is in transit.
 fn outcomes(scenario: &Scenario, seed: u64) -> (Vec<Departure>, Vec<Outcome>, Network) {
     let mut network = Network::new(scenario.setup.clone(), scenario.wire, seed).unwrap();
     let departures: Vec<Departure> = (scenario.streams(seed))
@@ -97,7 +97,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn every_packet_has_one_end_and_none_comes_early(scenario in scenario(), seed: u64) {
+    fn every_packet_has_one_outcome_and_none_is_early(scenario in scenario(), seed: u64) {
         let (departures, outcomes, network) = outcomes(&scenario, seed);
         let mut ends = vec![0_u32; departures.len()];
         let shortest = network_shortest(&scenario);
@@ -111,7 +111,7 @@ proptest! {
                     let sent = departures[id];
                     prop_assert!(packet.queued >= sent.at);
                     prop_assert!(*at >= packet.queued + shortest, "{at} {packet:?}");
-                    prop_assert_eq!(packet.way, sent.offer.way);
+                    prop_assert_eq!(packet.direction, sent.offer.direction);
                     prop_assert_eq!(packet.station, sent.offer.station);
                 }
                 Outcome::Air(_) => {}
@@ -127,7 +127,7 @@ proptest! {
     }
 
     #[test]
-    fn the_channel_is_taken_by_one_at_a_time(scenario in scenario(), seed: u64) {
+    fn transmissions_do_not_overlap(scenario in scenario(), seed: u64) {
         let (_, outcomes, _) = outcomes(&scenario, seed);
         let (mut free, mut last) = (0, 0);
         for outcome in outcomes {
@@ -137,7 +137,7 @@ proptest! {
             let (at, lasted) = match event {
                 Event::Sent(Sent { at, lasted, attempted, delivered, .. }) => {
                     prop_assert!(attempted >= delivered && attempted > 0);
-                    prop_assert!(attempted <= 80 * 8, "no more than was allowed: {attempted}");
+                    prop_assert!(attempted <= 80 * 8, "within the limit: {attempted}");
                     (at, lasted)
                 }
                 Event::Collided { at, lasted } => (at, lasted),
@@ -149,24 +149,24 @@ proptest! {
     }
 
     #[test]
-    fn in_order_is_in_order(scenario in scenario(), seed: u64) {
+    fn in_order_delivery_is_in_order(scenario in scenario(), seed: u64) {
         let scenario = Scenario {
             setup: crate::wifi::Setup { delivery: Delivery::InOrder, ..scenario.setup.clone() },
             ..scenario
         };
         let (departures, outcomes, _) = outcomes(&scenario, seed);
-        let mut last: HashMap<(Way, usize, Category), u64> = HashMap::new();
+        let mut last: HashMap<(Direction, usize, Category), u64> = HashMap::new();
         for outcome in outcomes {
             if let Outcome::Air(Event::Delivered { packet, .. }) = outcome {
                 let offer = departures[packet.id as usize].offer;
-                let before = last.insert((offer.way, offer.station, offer.category), offer.id);
+                let before = last.insert((offer.direction, offer.station, offer.category), offer.id);
                 prop_assert!(before.is_none_or(|before| before < offer.id));
             }
         }
     }
 }
 
-/// Nothing is through faster than a preamble and a symbol.
+/// No packet is faster than a preamble and a symbol.
 fn network_shortest(scenario: &Scenario) -> Nanos {
     let timing = scenario.setup.timing().unwrap();
     timing.preamble
@@ -183,10 +183,10 @@ fn the_same_seed_gives_the_same_run_and_another_another() {
     assert_ne!(run(5).delays, run(6).delays);
 }
 
-/// The first figures of a run, so that a change of the model does not go unnoticed: results of
-/// studies are compared over years.
+/// Pins the first figures of a run, so that a change of the model is noticed: results of studies
+/// are compared over years.
 #[test]
-fn a_run_stays_what_it_was() {
+fn a_run_is_reproducible_across_versions() {
     let run = Scenario {
         lasting: SECOND / 4,
         ..Scenario::paper()
@@ -202,16 +202,16 @@ fn a_run_stays_what_it_was() {
 }
 
 #[test]
-fn a_lone_packet_takes_what_the_benchmark_says() {
+fn a_single_packet_matches_the_benchmark() {
     let lossless = words::parse("per=0").unwrap();
     let mut network = Network::new(lossless.setup, None, 1).unwrap();
     let mut streams = Scenario::paper().streams(1);
     let mut first = streams.next().unwrap();
-    while first.offer.way == Way::Up {
+    while first.offer.direction == Direction::Up {
         first = streams.next().unwrap();
     }
     let mut took = Vec::new();
-    // At the beginning of an idle time; and in the middle of one, where there is no pause before it.
+    // At the start of an idle time, and in its middle without AIFS.
     for at in [0, 5 * MILLISECOND] {
         network.send(at, first.offer);
         while let Some(next) = network.next_timeout() {
@@ -226,7 +226,7 @@ fn a_lone_packet_takes_what_the_benchmark_says() {
 }
 
 #[test]
-fn urgent_traffic_goes_first_where_categories_are_told_apart() {
+fn urgent_categories_are_faster_with_edca() {
     let delay = |category: &str| {
         let text =
             format!("profile=he-su per=0 background=90M,up background=90M,up category={category}");

@@ -1,4 +1,4 @@
-//! The model driven by a clock against the model that knows all beforehand.
+//! The real-time model against the model with all packets known in advance.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use crate::wifi::bss::Event;
 use crate::wifi::live::{Arrival, Live};
 use crate::wifi::network::{Network, Outcome};
 use crate::wifi::scenario::Scenario;
-use crate::wifi::setup::Way;
+use crate::wifi::setup::Direction;
 use crate::wifi::traffic::Departure;
 use crate::wifi::{Nanos, SECOND, words};
 
-/// When each packet is through, in the order in which they are: way, station, number, time.
-type Deliveries = Vec<(Way, usize, u64, Nanos)>;
+/// Deliveries in order: direction, station, number, time.
+type Deliveries = Vec<(Direction, usize, u64, Nanos)>;
 
-/// All packets are known beforehand.
+/// All packets are known in advance.
 fn foretold(scenario: &Scenario, own: &[Departure], seed: u64) -> Deliveries {
     let mut network = Network::new(scenario.setup.clone(), scenario.wire, seed).unwrap();
     let mut deliveries = Vec::new();
@@ -23,7 +23,7 @@ fn foretold(scenario: &Scenario, own: &[Departure], seed: u64) -> Deliveries {
         if let Outcome::Air(Event::Delivered { at, packet }) = outcome
             && packet.station < scenario.viewers()
         {
-            deliveries.push((packet.way, packet.station, packet.id, at));
+            deliveries.push((packet.direction, packet.station, packet.id, at));
         }
     };
     for departure in own {
@@ -40,14 +40,14 @@ fn foretold(scenario: &Scenario, own: &[Departure], seed: u64) -> Deliveries {
     deliveries
 }
 
-/// A clock goes from one timeout to the next, and datagrams come while it does.
+/// A clock advances from one timeout to the next, and datagrams arrive meanwhile.
 fn driven(scenario: &Scenario, own: &[Departure], seed: u64, begin: Instant) -> Deliveries {
     let mut live = Live::new(scenario, begin, seed).unwrap();
     let mut deliveries = Vec::new();
     let mut note = |arrival: Arrival| {
         let number = u64::from_le_bytes(arrival.bytes[..8].try_into().unwrap());
         let at = arrival.due.since(begin).as_nanos() as u64;
-        deliveries.push((arrival.way, arrival.station, number, at));
+        deliveries.push((arrival.direction, arrival.station, number, at));
     };
     let mut waiting = own.iter().peekable();
     loop {
@@ -57,7 +57,7 @@ fn driven(scenario: &Scenario, own: &[Departure], seed: u64, begin: Instant) -> 
             (None, None) => break,
             (Some(next), due) if due.is_none_or(|due| next < due) => {
                 while let Some(arrival) = live.poll(next) {
-                    assert!(arrival.due <= next, "nothing comes out before its time");
+                    assert!(arrival.due <= next, "no early delivery");
                     note(arrival);
                 }
             }
@@ -67,7 +67,12 @@ fn driven(scenario: &Scenario, own: &[Departure], seed: u64, begin: Instant) -> 
                 } = waiting.next().unwrap();
                 let bytes = offer.id.to_le_bytes().to_vec();
                 let now = at(begin, *time);
-                live.send(now, (offer.way, offer.station), bytes, offer.bytes as usize);
+                live.send(
+                    now,
+                    (offer.direction, offer.station),
+                    bytes,
+                    offer.bytes as usize,
+                );
             }
         }
     }
@@ -110,7 +115,7 @@ fn a_clock_changes_nothing() {
 }
 
 #[test]
-fn other_peoples_traffic_is_the_same_with_and_without_a_clock() {
+fn background_traffic_is_independent_of_the_clock() {
     let text = "profile=he-su stations=2 background=40M,up background=10M,down bitrate=20M";
     let scenario = Scenario {
         lasting: SECOND,
@@ -118,7 +123,7 @@ fn other_peoples_traffic_is_the_same_with_and_without_a_clock() {
     };
     let all = departures(&scenario, 9);
     let mut foretold = foretold(&scenario, &all, 9);
-    // The clock's user sends only what is his own; numbers of others do not count.
+    // With a clock only the own datagrams are sent; numbers of background packets don't count.
     let is_own = |departure: &&Departure| departure.offer.station < scenario.viewers();
     let own: Vec<Departure> = all.iter().filter(is_own).copied().collect();
     let begin = Instant(5);
@@ -130,14 +135,19 @@ fn other_peoples_traffic_is_the_same_with_and_without_a_clock() {
             while let Some(arrival) = live.poll(next) {
                 let number = u64::from_le_bytes(arrival.bytes[..8].try_into().unwrap());
                 let time = arrival.due.since(begin).as_nanos() as u64;
-                driven.push((arrival.way, arrival.station, number, time));
+                driven.push((arrival.direction, arrival.station, number, time));
             }
         }
         let offer = departure.offer;
         let bytes = offer.id.to_le_bytes().to_vec();
-        live.send(now, (offer.way, offer.station), bytes, offer.bytes as usize);
+        live.send(
+            now,
+            (offer.direction, offer.station),
+            bytes,
+            offer.bytes as usize,
+        );
     }
-    // What is still under way when the last packet of one's own sets out is not asked for.
+    // Packets still in transit when the last own packet is sent are not polled.
     foretold.truncate(driven.len());
     assert!(driven.len() > 4_000, "{}", driven.len());
     assert!(driven == foretold);
@@ -148,7 +158,7 @@ fn datagrams_that_do_not_fit_are_counted() {
     let scenario = words::parse("ap-buffer=10 per=0 wire=none").unwrap();
     let mut live = Live::new(&scenario, Instant(0), 1).unwrap();
     for n in 0..100_u8 {
-        live.send(Instant(0), (Way::Down, 0), vec![n; 10], 1000);
+        live.send(Instant(0), (Direction::Down, 0), vec![n; 10], 1000);
     }
     let arrived: Vec<u8> =
         std::iter::from_fn(|| live.poll(Instant(1_000_000_000)).map(|a| a.bytes[0])).collect();

@@ -8,7 +8,7 @@ fn the_worst_batch_is_the_one_with_the_least_mean() {
     };
     let worst = |parts: &[(f64, usize)]| Spread::of(&values(parts)).unwrap().0[1];
     assert_eq!(worst(&[(40.0, 150), (30.0, 150), (35.0, 150)]), 30.0);
-    // Too few for a batch of their own: 150 frames of 40 and 20 of 23.
+    // Too few for a separate batch: 150 frames of 40 and 20 of 23.
     assert_eq!(worst(&[(40.0, 300), (23.0, 20)]), 38.0);
     assert_eq!(worst(&[(40.0, 20)]), 40.0);
     assert_eq!(Spread::of(&[]), None);
@@ -71,7 +71,7 @@ fn table() -> Table {
 }
 
 #[test]
-fn points_come_on_the_lines_they_belong_to() {
+fn points_are_on_their_lines() {
     let figures = table().figures(&[Vary::Delay, Vary::Loss, Vary::Bandwidth]);
     let lines = |title: &str| -> Vec<(String, Vec<(f64, f64)>)> {
         let figure = figures.iter().find(|f| f.title.starts_with(title)).unwrap();

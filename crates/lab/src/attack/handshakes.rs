@@ -1,5 +1,5 @@
-//! Begins of handshakes that nobody finishes, from several addresses, each of which has shown that it
-//! receives: what makes a host work.
+//! Unfinished handshakes from several addresses, each of which has proven that it receives: they
+//! cost a host computation.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -12,29 +12,29 @@ use openuvr_proto::time;
 
 use super::Attack;
 
-/// Whom they claim to be.
+/// The claimed identity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Claim {
-    /// Somebody who wants to pair.
+    /// A new device that wants to pair.
     Pairing,
-    /// The device with this id, which anybody on the way can read.
+    /// The device with this ID, which an on-path attacker can read.
     Device(ClientId),
-    /// A device that was never here, another one each time.
+    /// An unknown device, a different one each time.
     Stranger,
 }
 
-/// A cookie is good for 8 s at least.
+/// A cookie is valid for at least 8 s.
 const SHOWN_FOR: Duration = Duration::from_secs(4);
 
-/// How long a host's challenge is waited for.
+/// Timeout of a host's challenge.
 const TIMEOUT: Duration = Duration::from_millis(20);
 
-// Places in a Begin (`crates/proto/src/control/handshake/layout.rs`).
+// Offsets in a Begin (`crates/proto/src/control/handshake/layout.rs`).
 const ID: usize = 52;
 const NOISE: usize = 101;
 
 /// The attack.
-pub struct Begins {
+pub struct HandshakeFlood {
     senders: Vec<Sender>,
     claim: Claim,
 }
@@ -45,8 +45,8 @@ struct Sender {
     shown: Instant,
 }
 
-impl Begins {
-    /// From these addresses of this machine to a host.
+impl HandshakeFlood {
+    /// Opens senders from these addresses of this machine to a host.
     ///
     /// # Errors
     /// The system's, if one of the addresses is not this machine's.
@@ -54,7 +54,7 @@ impl Begins {
         host: SocketAddr,
         from: impl IntoIterator<Item = IpAddr>,
         claim: Claim,
-    ) -> io::Result<Begins> {
+    ) -> io::Result<HandshakeFlood> {
         let sender = |from| {
             let socket = UdpSocket::bind(SocketAddr::new(from, 0))?;
             socket.connect(host)?;
@@ -66,24 +66,24 @@ impl Begins {
             })
         };
         let senders = from.into_iter().map(sender).collect::<io::Result<_>>()?;
-        Ok(Begins { senders, claim })
+        Ok(HandshakeFlood { senders, claim })
     }
 }
 
-/// Whether the host answers somebody who greets it.
+/// Whether the host answers a greeting.
 ///
 /// # Errors
 /// The system's.
 pub fn answers(host: SocketAddr) -> io::Result<bool> {
-    let mut begins = Begins::open(host, [host.ip()], Claim::Stranger)?;
+    let mut begins = HandshakeFlood::open(host, [host.ip()], Claim::Stranger)?;
     let sender = &mut begins.senders[0];
     Ok((0..GREETINGS).any(|_| sender.show(Claim::Stranger).is_ok()))
 }
 
-/// How often a host is greeted before it is taken for silent: a second.
+/// Number of greetings before a host counts as silent: one second.
 const GREETINGS: u32 = 50;
 
-impl Attack for Begins {
+impl Attack for HandshakeFlood {
     fn strike(&mut self, n: u64) -> io::Result<()> {
         let all = self.senders.len() as u64;
         let index = usize::try_from(n % all.max(1)).unwrap_or(0);
@@ -94,7 +94,7 @@ impl Attack for Begins {
         let Some(begin) = &mut sender.begin else {
             return Err(io::ErrorKind::NotConnected.into());
         };
-        // A new one each time: a repeated one is answered without work.
+        // Different each time: a repeated one is answered without computation.
         begin[NOISE..NOISE + 8].copy_from_slice(&n.to_le_bytes());
         if self.claim == Claim::Stranger {
             begin[ID..ID + 8].copy_from_slice(&n.to_le_bytes());
@@ -104,14 +104,14 @@ impl Attack for Begins {
 }
 
 impl Sender {
-    /// Has the host hand out a cookie.
+    /// Obtains a cookie from the host.
     fn show(&mut self, claim: Claim) -> io::Result<()> {
         let now = time::Instant(0);
         let trust = match claim {
             Claim::Pairing => Trust::Pin(Pin::generate().map_err(io::Error::other)?),
             Claim::Device(_) | Claim::Stranger => {
-                let nobody = Identity::generate().map_err(io::Error::other)?;
-                Trust::Known(nobody.public())
+                let unknown = Identity::generate().map_err(io::Error::other)?;
+                Trust::Known(unknown.public())
             }
         };
         let identity = Identity::generate().map_err(io::Error::other)?;
@@ -121,7 +121,7 @@ impl Sender {
         let hello = client.poll_transmit(now).unwrap_or_default();
         self.socket.send(&hello)?;
         let mut reply = [0; 2048];
-        // What came for the Begins before lies in front of it.
+        // Skip the answers to previous Begins.
         loop {
             let length = self.socket.recv(&mut reply)?;
             client

@@ -1,23 +1,23 @@
-//! Our own client while others watch the same encode.
+//! Our own client with observers of the same encode.
 
 use anyhow::Result;
 use serde::Serialize;
 
 use super::Bench;
 use crate::bench::case::Stream;
-use crate::bench::rig::{Company, Rig, Source, Streamed, Watchers};
+use crate::bench::rig::{ObserverResults, Observers, Rig, Source, StreamSetup};
 use crate::bench::stats::Range;
 use crate::pair::TemporaryDir;
 
-/// Video players of the way with the most, as many as a host lets in from one address.
+/// Maximum number of video players: a host's limit per address.
 pub(super) const MANY: usize = 4;
 
-/// Who watches; in the order in which they take turns.
-const WAYS: [(&str, &str, Kind); 4] = [
+/// The observers, in the order of the runs.
+const CASES: [(&str, &str, ObserverMix); 4] = [
     (
         "alone",
-        "nobody watches",
-        Kind {
+        "no observer",
+        ObserverMix {
             browser: false,
             players: 0,
             stalled: false,
@@ -25,8 +25,8 @@ const WAYS: [(&str, &str, Kind); 4] = [
     ),
     (
         "beside",
-        "a browser and a video player watch",
-        Kind {
+        "a browser and a video player",
+        ObserverMix {
             browser: true,
             players: 1,
             stalled: false,
@@ -34,8 +34,8 @@ const WAYS: [(&str, &str, Kind); 4] = [
     ),
     (
         "many",
-        "a browser and four video players watch",
-        Kind {
+        "a browser and four video players",
+        ObserverMix {
             browser: true,
             players: MANY,
             stalled: false,
@@ -43,8 +43,8 @@ const WAYS: [(&str, &str, Kind); 4] = [
     ),
     (
         "stalled",
-        "a video player that was stopped and reads nothing",
-        Kind {
+        "a stopped video player that does not read",
+        ObserverMix {
             browser: false,
             players: 1,
             stalled: true,
@@ -53,21 +53,21 @@ const WAYS: [(&str, &str, Kind); 4] = [
 ];
 
 #[derive(Clone, Copy, Debug)]
-struct Kind {
+struct ObserverMix {
     browser: bool,
     players: usize,
     stalled: bool,
 }
 
-/// A way, and what was measured of it.
-pub(super) struct Way {
+/// A configuration, and its runs.
+pub(super) struct ObserverCase {
     name: &'static str,
     what: &'static str,
-    kind: Kind,
-    runs: Vec<(Stream, Company)>,
+    kind: ObserverMix,
+    runs: Vec<(Stream, ObserverResults)>,
 }
 
-/// Our own client by one way, over its repetitions.
+/// Our own client in one configuration, over its repetitions.
 #[derive(Debug, Serialize)]
 pub(super) struct Beside {
     pub(super) name: &'static str,
@@ -75,29 +75,29 @@ pub(super) struct Beside {
     /// Drawn to visible.
     pub(super) p50_ms: Option<Range>,
     pub(super) p99_ms: Option<Range>,
-    /// Of the frames drawn, displayed whole; the least of the repetitions.
+    /// Share of drawn frames displayed completely; the minimum of the repetitions.
     pub(super) whole: Option<f64>,
     pub(super) host_cores: Option<Range>,
-    /// How often a host opened an encoder: the most of the repetitions.
+    /// Number of encoders that a host opened: the maximum of the repetitions.
     pub(super) encoders_opened: usize,
-    /// Frames of anybody of which the record says nothing, or twice.
+    /// Frames of all subscribers with no row, or two, in the record.
     pub(super) unaccounted: usize,
-    /// Of each repetition: who was there, and what became of each one's frames.
-    pub(super) company: Vec<Company>,
+    /// For each repetition, the subscribers and the outcomes of their frames.
+    pub(super) company: Vec<ObserverResults>,
 }
 
-/// All of them, nothing measured yet.
-pub(super) fn ways() -> Vec<Way> {
-    let empty = |(name, what, kind): &(&'static str, &'static str, Kind)| Way {
+/// All configurations, without runs.
+pub(super) fn ways() -> Vec<ObserverCase> {
+    let empty = |(name, what, kind): &(&'static str, &'static str, ObserverMix)| ObserverCase {
         name,
         what,
         kind: *kind,
         runs: Vec::new(),
     };
-    WAYS.iter().map(empty).collect()
+    CASES.iter().map(empty).collect()
 }
 
-impl Way {
+impl ObserverCase {
     pub(super) fn name(&self) -> &'static str {
         self.name
     }
@@ -106,18 +106,18 @@ impl Way {
         self.runs.iter().map(|(stream, _)| stream)
     }
 
-    /// Measures it once.
+    /// Measures the configuration once.
     pub(super) fn measure(&mut self, bench: &Bench<'_>) -> Result<()> {
         let dir = TemporaryDir::new()?;
         let mut rig = Rig::start(bench.setup, bench.stop)?;
         let off = ["--sound", "off"].map(str::to_owned);
-        let of = Streamed {
+        let of = StreamSetup {
             pads: None,
             source: Source::Screen,
             cable: None,
             impaired: None,
             fps: bench.fps(),
-            bitrate: &bench.args.asked.bitrate,
+            bitrate: &bench.args.options.bitrate,
             seconds: bench.turns.seconds,
             presses: 0,
             compare: false,
@@ -127,12 +127,12 @@ impl Way {
             more_host: &off,
             more_client: &off,
         };
-        let Kind {
+        let ObserverMix {
             browser,
             players,
             stalled,
         } = self.kind;
-        let watchers = Watchers {
+        let watchers = Observers {
             browser: browser.then_some(bench.program),
             players,
             stalled,
@@ -141,7 +141,7 @@ impl Way {
         Ok(())
     }
 
-    /// What its runs come to; `None` without runs.
+    /// The figures of its runs; `None` without runs.
     pub(super) fn figures(&self) -> Option<Beside> {
         let range = |of: &dyn Fn(&Stream) -> Option<f64>| {
             Range::of(&self.streams().filter_map(of).collect::<Vec<_>>())
@@ -158,7 +158,7 @@ impl Way {
                 .reduce(f64::min),
             host_cores: range(&|stream| stream.cores_of("host")),
             encoders_opened: company().map(|one| one.encoders_opened).max().unwrap_or(0),
-            unaccounted: company().map(Company::unaccounted).sum(),
+            unaccounted: company().map(ObserverResults::unaccounted).sum(),
             company: company().cloned().collect(),
         })
     }

@@ -1,30 +1,30 @@
-//! How alike two pictures are: PSNR and SSIM of their luma, as the papers have them.
+//! Similarity of two pictures: PSNR and SSIM of their luma, as defined in the papers.
 //!
 //! PSNR is 10·log10(255² ÷ mean squared difference). SSIM is that of Wang, Bovik, Sheikh and
 //! Simoncelli (IEEE Transactions on Image Processing 13, 2004, equation 13, K1 = 0.01, K2 = 0.03)
-//! over windows of 8×8 pixels, 4 apart, all weighing the same, as encoders compute it; the paper's
+//! over windows of 8×8 pixels with a stride of 4 and uniform weights, as encoders compute it; the paper's
 //! own windows are 11×11 with Gaussian weights, which costs twenty times as much.
 //!
-//! It knows no frames and no streams.
+//! This module knows neither frames nor streams.
 
 use openuvr_proto::units::Size;
 
-/// The luma of a picture or a part of it, one byte a pixel.
+/// The luma of a picture or a part of it, one byte per pixel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Luma {
     width: usize,
     data: Vec<u8>,
 }
 
-/// PSNR of equal pictures, in decibel: what a perfect picture counts as in a mean.
+/// The finite PSNR of equal pictures, in decibel, for means.
 pub(super) const EQUAL: f64 = 100.0;
 
-/// Side of a window, and the distance from one to the next.
+/// Side of a window, and stride.
 const WINDOW: usize = 8;
 const STEP: usize = 4;
 
 impl Luma {
-    /// Of a BGRX picture without gaps, without its first `skip` rows: BT.709, full range.
+    /// From a packed BGRX picture, without its first `skip` rows: BT.709, full range.
     pub(super) fn of(bgrx: &[u8], size: Size, skip: u32) -> Luma {
         let width = size.width as usize;
         // 0.0722, 0.7152 and 0.2126 in 1/65536; together exactly one.
@@ -73,7 +73,7 @@ impl Luma {
         Some(sum / f64::from(count.max(1)))
     }
 
-    /// Of the block of a quarter of a window at this place.
+    /// Sums over the quarter of a window at this position.
     fn sums(&self, other: &Luma, x: usize, y: usize) -> Sums {
         let mut sums = Sums::default();
         for row in y * STEP..(y + 1) * STEP {
@@ -95,7 +95,7 @@ impl Luma {
 struct Sums {
     a: u32,
     b: u32,
-    /// a² + b²: their variances are only needed together.
+    /// a² + b²: only the sum of their variances is needed.
     squares: u32,
     products: u32,
 }
@@ -135,7 +135,7 @@ mod tests {
         }
     }
 
-    /// Texture and a gradient, and the same coarser, darker and with noise.
+    /// Texture and a gradient, and a coarser, darker, noisy version.
     fn pair() -> (Luma, Luma) {
         let one = |x: usize, y: usize| ((x * 7 + y * 13) % 61 + x + y) as u8;
         let other = |x: usize, y: usize| {
@@ -192,7 +192,7 @@ mod tests {
         assert!((one.ssim(&other).unwrap() - SSIM).abs() < 1e-6);
         assert_eq!(one.ssim(&other), other.ssim(&one), "whichever comes first");
     }
-    /// Computed apart from this program, window by window from the definitions, with numpy.
+    /// Computed independently with numpy, window by window from the definitions.
     const PSNR: f64 = 30.795_414_290;
     const SSIM: f64 = 0.971_994_020;
 }

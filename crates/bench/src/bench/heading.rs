@@ -1,4 +1,4 @@
-//! What stands above the figures of a bench whose runs take turns, and where its files go.
+//! The heading of a bench with interleaved runs, and its output files.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,35 +8,35 @@ use serde::Serialize;
 
 use super::case::Stream;
 use super::machine::{Machine, QUIET};
-use super::turns::{Asked, Turns};
+use super::turns::{ComparisonOptions, Turns};
 
-/// What a comparison of several ways says of itself.
+/// The conditions of a comparison.
 #[derive(Debug, Serialize)]
-pub(super) struct Head {
+pub(super) struct Heading {
     machine: Machine,
     size: String,
     bitrate: String,
     scene_fps: f64,
     #[serde(flatten)]
     turns: Turns,
-    /// The most that other processes used during a measurement.
+    /// Maximum number of cores used by other processes during a measurement.
     pub(super) other_cores: f64,
-    /// What the videos came by.
+    /// The videos' links.
     links: BTreeSet<String>,
 }
 
-impl Head {
-    /// From what was asked for, and all that was streamed.
+impl Heading {
+    /// From the options and all streams.
     pub(super) fn new<'a>(
-        asked: &Asked,
+        options: &ComparisonOptions,
         turns: Turns,
         streams: impl Iterator<Item = &'a Stream>,
-    ) -> Head {
-        let mut head = Head {
+    ) -> Heading {
+        let mut head = Heading {
             machine: Machine::this(),
-            size: asked.size.to_string(),
-            bitrate: asked.bitrate.clone(),
-            scene_fps: asked.scene_fps,
+            size: options.size.to_string(),
+            bitrate: options.bitrate.clone(),
+            scene_fps: options.scene_fps,
             turns,
             other_cores: 0.0,
             links: BTreeSet::new(),
@@ -49,7 +49,7 @@ impl Head {
     }
 
     pub(super) fn print(&self, what: &str, more: &str) {
-        let Head {
+        let Heading {
             size,
             bitrate,
             scene_fps,
@@ -60,22 +60,22 @@ impl Head {
         print_links(&Vec::from_iter(&self.links));
         if self.other_cores > QUIET {
             println!(
-                "NOT QUIET: other processes used up to {:.1} cores; the figures mean little",
+                "NOT QUIET: other processes used up to {:.1} cores; the figures are unreliable",
                 self.other_cores
             );
         }
     }
 }
 
-/// A comparison, of which each way has a row.
+/// A comparison with a row per contender.
 #[derive(Debug, Serialize)]
 pub(super) struct Report<R> {
     #[serde(flatten)]
-    pub(super) head: Head,
+    pub(super) head: Heading,
     pub(super) ways: Vec<R>,
 }
 
-/// Says what videos came by, on one machine.
+/// Prints the videos' links, on one machine.
 pub(super) fn print_links(names: &[&String]) {
     let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
     let names = match names.is_empty() {
@@ -85,8 +85,8 @@ pub(super) fn print_links(names: &[&String]) {
     println!("link     {names}, over the loopback device");
 }
 
-/// Writes `value` as the file `name` into a folder, which is made if it is not there.
-pub(super) fn keep(folder: &Path, name: &str, value: &impl Serialize) -> Result<()> {
+/// Writes `value` as the file `name` into a folder, which is created if it does not exist.
+pub(super) fn write_json(folder: &Path, name: &str, value: &impl Serialize) -> Result<()> {
     std::fs::create_dir_all(folder)
         .with_context(|| format!("can't make the folder {}", folder.display()))?;
     let path = folder.join(name);

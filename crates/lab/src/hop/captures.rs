@@ -1,5 +1,5 @@
-//! Captures of what a hop relays, as both ends of its link would have made them, on one clock: with them the
-//! link's own delays and losses can be found again (`openuvr lab traffic`).
+//! Captures of a hop's traffic at both ends of its link, on one clock, from which `openuvr lab
+//! traffic` can recover the link's delays and losses.
 //!
 //! Datagrams carry the addresses of client and target, as if there were no relay.
 
@@ -12,16 +12,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use openuvr_proto::time::Instant;
 
 use crate::capture::write::CaptureWriter;
-use crate::wifi::Way;
+use crate::wifi::Direction;
 
-/// Who made such a capture, in its header.
+/// The author in the captures' headers.
 const APPLICATION: &str = "openuvr lab hop --capture";
 
-/// Two captures that grow.
+/// Two captures in progress.
 #[derive(Debug)]
-pub(super) struct Ends {
+pub(super) struct LinkCaptures {
     target: SocketAddr,
-    /// When the hop's clock began, in nanoseconds since 1970.
+    /// Start of the hop's clock, in nanoseconds since 1970.
     origin: u64,
     host: CaptureWriter<BufWriter<File>>,
     client: CaptureWriter<BufWriter<File>>,
@@ -36,44 +36,44 @@ pub(super) enum End {
     Client,
 }
 
-impl Ends {
-    /// Begins host.pcapng and client.pcapng in a folder, which is made if it is not there.
-    pub(super) fn begin(folder: &Path, target: SocketAddr) -> io::Result<Ends> {
+impl LinkCaptures {
+    /// Starts host.pcapng and client.pcapng in a folder, which is created if it does not exist.
+    pub(super) fn create(folder: &Path, target: SocketAddr) -> io::Result<LinkCaptures> {
         std::fs::create_dir_all(folder)?;
-        let begin = |name: &str| {
+        let create = |name: &str| {
             let file = BufWriter::new(File::create(folder.join(name))?);
             CaptureWriter::new(file, APPLICATION)
         };
-        Ok(Ends {
+        Ok(LinkCaptures {
             target,
             origin: 0,
-            host: begin("host.pcapng")?,
-            client: begin("client.pcapng")?,
+            host: create("host.pcapng")?,
+            client: create("client.pcapng")?,
             unwritten: 0,
         })
     }
 
-    /// The hop's clock begins now.
-    pub(super) fn begin_clock(&mut self) {
+    /// Marks the start of the hop's clock.
+    pub(super) fn start_clock(&mut self) {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let nanos = since.map_or(0, |since| since.as_nanos());
         self.origin = u64::try_from(nanos).unwrap_or(0);
     }
 
-    /// A datagram of a client at one end.
-    pub(super) fn see(
+    /// Records a client's datagram at one end.
+    pub(super) fn record(
         &mut self,
         at: Instant,
         end: End,
-        way: Way,
+        direction: Direction,
         client: SocketAddr,
         bytes: &[u8],
     ) {
         let nanos = at.since(Instant(0)).as_nanos();
         let at = self.origin + u64::try_from(nanos).unwrap_or(0);
-        let ends = match way {
-            Way::Up => (client, self.target),
-            Way::Down => (self.target, client),
+        let ends = match direction {
+            Direction::Up => (client, self.target),
+            Direction::Down => (self.target, client),
         };
         let writer = match end {
             End::Host => &mut self.host,
@@ -82,7 +82,7 @@ impl Ends {
         self.unwritten += u64::from(writer.udp(at, ends, bytes).is_err());
     }
 
-    /// Ends both; how many datagrams are not in them.
+    /// Finishes both; returns the number of missing datagrams.
     pub(super) fn finish(self) -> io::Result<u64> {
         self.host.finish()?;
         self.client.finish()?;

@@ -1,4 +1,4 @@
-//! The doors of a host for browsers and video players, and the honest ones that come there.
+//! The web and RTSP servers of a host, and the honest browser and player.
 
 use std::net::SocketAddr;
 
@@ -7,26 +7,26 @@ use openuvr_lab::attack::browsers::{Browser, Page};
 use openuvr_proto::control::identity::DeviceName;
 use openuvr_runtime::trust_store::DeviceStore;
 
-/// What a URL for video players contains here.
+/// The token in the URLs for video players.
 pub(super) const TOKEN: &str = "the-token-of-this-attack";
 
-/// Where the honest ones go, and what they are.
-pub(super) struct Doors {
+/// The servers' addresses, and the known browser.
+pub(super) struct Servers {
     pub(super) page: SocketAddr,
     pub(super) players: SocketAddr,
     pub(super) browser: Browser,
 }
 
-impl Doors {
-    /// Those at these addresses, for a browser that the devices have from now on.
+impl Servers {
+    /// The servers at these addresses; adds a new browser to the device store.
     pub(super) fn open(
         page: SocketAddr,
         players: SocketAddr,
         devices: &mut DeviceStore,
-    ) -> Result<Doors> {
+    ) -> Result<Servers> {
         let browser = Browser::new(Page::new(page)?)?;
         devices.pair(browser.device(), &DeviceName::new("a browser"), 1)?;
-        Ok(Doors {
+        Ok(Servers {
             page,
             players,
             browser,

@@ -1,4 +1,4 @@
-//! What clients said of their sound: the columns of a host's CSV.
+//! Clients' audio reports, from the columns of a host's CSV.
 
 use std::path::Path;
 
@@ -7,24 +7,24 @@ use openuvr_media::audio::RATE;
 
 use super::stats::Summary;
 
-/// What a client said of its sound, as the host wrote it down.
+/// A client's audio reports, as recorded by the host.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct SoundFigures {
-    /// From capture to being heard, ms: each report's median.
+    /// From capture to playback, ms: each report's median.
     pub(crate) latencies: Vec<f64>,
-    /// The play-out delay aimed at, ms: the last report's.
+    /// Target playout delay, ms, from the last report.
     pub(crate) delay: f64,
-    /// Sample frames that were made up since the start.
+    /// Concealed sample frames since the start.
     pub(crate) concealed: u64,
-    /// Sample frames of the longest time without a payload, concealed and silent.
+    /// The longest gap between payloads in sample frames, concealed or silent.
     pub(crate) longest: u64,
-    /// Payloads that came too late, and how often the device ran dry.
+    /// Late payloads, and device underruns.
     pub(crate) discarded: u64,
     pub(crate) underruns: u64,
 }
 
 impl SoundFigures {
-    /// From a host's CSV; `None` if the client said nothing.
+    /// Reads a host's CSV; `None` if the client sent no report.
     pub(crate) fn read(csv: &Path) -> Result<Option<SoundFigures>> {
         let text = std::fs::read_to_string(csv)
             .with_context(|| format!("can't read {}", csv.display()))?;
@@ -43,7 +43,7 @@ impl SoundFigures {
             place("audio_underruns")?,
         ];
         let latency = place("audio_latency")?;
-        let said = lines.filter_map(|line| {
+        let report = lines.filter_map(|line| {
             let fields: Vec<&str> = line.split(',').collect();
             let number = |column: usize| fields.get(column)?.parse::<u64>().ok();
             let [delay, concealed, longest, discarded, underruns] = columns.map(number);
@@ -51,7 +51,7 @@ impl SoundFigures {
             Some((number(latency), delay?, sums))
         });
         // Many rows repeat one report.
-        let mut reports: Vec<(Option<u64>, u64, [u64; 4])> = said.collect();
+        let mut reports: Vec<(Option<u64>, u64, [u64; 4])> = report.collect();
         reports.dedup();
         let (_, delay, [concealed, longest, discarded, underruns]) = *reports.last()?;
         let latencies = reports.iter().filter_map(|(latency, ..)| *latency);
@@ -65,7 +65,7 @@ impl SoundFigures {
         })
     }
 
-    /// The longest time without a payload, ms.
+    /// The longest gap between payloads, ms.
     pub(crate) fn longest_ms(&self) -> f64 {
         self.longest as f64 / f64::from(RATE) * 1e3
     }
@@ -80,7 +80,7 @@ impl std::fmt::Display for SoundFigures {
         match Summary::of(&self.latencies) {
             Some(s) => write!(
                 f,
-                "sound captured -> heard, as the client says: p50 {:.1} ms",
+                "sound captured -> heard, reported by the client: p50 {:.1} ms",
                 s.p50
             )?,
             None => write!(f, "sound: nothing was played")?,
