@@ -17,7 +17,7 @@ use tokio::time::{sleep_until, timeout};
 use crate::counter::Counter;
 use crate::ice::IceServer;
 use crate::media_sockets::MediaSockets;
-use crate::reflexive::{Heard, Reflexive, may_be_reached};
+use crate::reflexive::{DatagramKind, Reflexive, may_be_reached};
 
 /// How long a name of a server is taken to mean the same (guess) …
 const NAME_LASTS: Duration = Duration::from_secs(600);
@@ -38,22 +38,22 @@ pub struct PublicAddress {
 /// A text that is no address of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not IP[:PORT], of one machine")]
-pub struct NoPublicAddress;
+pub struct InvalidPublicAddress;
 
 impl FromStr for PublicAddress {
-    type Err = NoPublicAddress;
+    type Err = InvalidPublicAddress;
 
     /// `203.0.113.7`, `203.0.113.7:4711`, `2001:db8::7`, `[2001:db8::7]:4711`.
-    fn from_str(text: &str) -> Result<PublicAddress, NoPublicAddress> {
+    fn from_str(text: &str) -> Result<PublicAddress, InvalidPublicAddress> {
         let (ip, port) = match text.parse::<SocketAddr>() {
             Ok(at) => (at.ip(), Some(at.port())),
-            Err(_) => (text.parse().map_err(|_| NoPublicAddress)?, None),
+            Err(_) => (text.parse().map_err(|_| InvalidPublicAddress)?, None),
         };
         let ip = ip.to_canonical();
         let never = ip.is_unspecified() || ip.is_multicast() || ip == Ipv4Addr::BROADCAST;
         match !never && port != Some(0) {
             true => Ok(PublicAddress { ip, port }),
-            false => Err(NoPublicAddress),
+            false => Err(InvalidPublicAddress),
         }
     }
 }
@@ -118,9 +118,9 @@ impl Addresses {
         let mut asked = lock(&self.asked);
         let heard = asked.receive(Instant::now(), source, datagram);
         match heard {
-            Heard::Other => return false,
-            Heard::Refused => self.counters.refused.add(1),
-            Heard::Answer => self.counters.answers.add(1),
+            DatagramKind::Other => return false,
+            DatagramKind::Refused => self.counters.refused.add(1),
+            DatagramKind::Answer => self.counters.answers.add(1),
         }
         self.settle(&asked);
         true
@@ -153,7 +153,7 @@ impl Addresses {
 }
 
 /// Asks these servers for ever, from this socket.
-pub(crate) async fn ask(
+pub(crate) async fn discover(
     addresses: Arc<Addresses>,
     media: Arc<MediaSockets>,
     servers: Vec<IceServer>,
@@ -166,8 +166,8 @@ pub(crate) async fn ask(
     }
     let asked = &addresses.asked;
     loop {
-        let found = look_up(&names, media.main()).await;
-        lock(asked).ask(Instant::now(), &found);
+        let found = resolve(&names, media.main()).await;
+        lock(asked).request(Instant::now(), &found);
         let began = Instant::now();
         loop {
             let next = addresses.poll(&media);
@@ -185,7 +185,7 @@ pub(crate) async fn ask(
 }
 
 /// Of each name one address of each family that the socket can send to. A name that can't be found now is missing.
-async fn look_up(names: &[(String, u16)], socket: &UdpSocket) -> Vec<SocketAddr> {
+async fn resolve(names: &[(String, u16)], socket: &UdpSocket) -> Vec<SocketAddr> {
     let mut found = Vec::new();
     for (host, port) in names {
         let all = match timeout(NAME_WITHIN, lookup_host((host.as_str(), *port))).await {
@@ -271,7 +271,11 @@ mod tests {
             "[2001:db8::7]",
             "2001:db8::7]:80",
         ] {
-            assert_eq!(bad.parse::<PublicAddress>(), Err(NoPublicAddress), "{bad}");
+            assert_eq!(
+                bad.parse::<PublicAddress>(),
+                Err(InvalidPublicAddress),
+                "{bad}"
+            );
         }
     }
 

@@ -51,7 +51,7 @@ impl Challenges {
     }
 
     /// Whether this one was made here for this network, and not too long ago. It costs one HMAC.
-    pub(crate) fn is_ours(
+    pub(crate) fn is_valid(
         &self,
         now: Instant,
         network: Network,
@@ -86,20 +86,20 @@ mod tests {
         let (here, there) = (network("192.0.2.1"), network("192.0.2.2"));
         let made = start + Duration::from_secs(100);
         let challenge = challenges.make(made, here).unwrap();
-        assert!(challenges.is_ours(made, here, &challenge));
+        assert!(challenges.is_valid(made, here, &challenge));
         let last = made + CHALLENGE_LIFE - Duration::from_millis(1);
-        assert!(challenges.is_ours(last, here, &challenge));
-        assert!(!challenges.is_ours(made + CHALLENGE_LIFE, here, &challenge));
-        assert!(!challenges.is_ours(start, here, &challenge));
-        assert!(!challenges.is_ours(made, there, &challenge));
+        assert!(challenges.is_valid(last, here, &challenge));
+        assert!(!challenges.is_valid(made + CHALLENGE_LIFE, here, &challenge));
+        assert!(!challenges.is_valid(start, here, &challenge));
+        assert!(!challenges.is_valid(made, there, &challenge));
         for at in 0..CHALLENGE {
             let mut other = challenge;
             other[at] ^= 1;
-            assert!(!challenges.is_ours(made, here, &other), "byte {at}");
+            assert!(!challenges.is_valid(made, here, &other), "byte {at}");
         }
         // Another process's.
         let other = Challenges::new(start).unwrap();
-        assert!(!other.is_ours(made, here, &challenge));
+        assert!(!other.is_valid(made, here, &challenge));
     }
 
     #[test]
@@ -111,6 +111,6 @@ mod tests {
         for _ in 0..10_000 {
             assert_ne!(challenges.make(now, here), Some(first));
         }
-        assert!(challenges.is_ours(now, here, &first));
+        assert!(challenges.is_valid(now, here, &first));
     }
 }

@@ -21,7 +21,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use self::session::Session;
 use crate::addresses::base;
 use crate::peer::{OfferRefused, Peer};
-use crate::shared::{Ends, Shared};
+use crate::shared::{Endpoints, Shared};
 use crate::signalling::{Reply, Request};
 use crate::visitor::Visitor;
 
@@ -42,7 +42,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(20);
 
 /// What the page asks for in the address of its WebSocket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Wants {
+pub(crate) struct PageOptions {
     /// To watch, and not to play.
     pub(crate) watch: bool,
     /// It is our page, which says what became of each frame.
@@ -51,15 +51,15 @@ pub(crate) struct Wants {
     pub(crate) wishes: Wishes,
 }
 
-impl Wants {
+impl PageOptions {
     /// What is no wish that can be granted is none.
-    pub(crate) fn from_query(query: &str) -> Wants {
+    pub(crate) fn from_query(query: &str) -> PageOptions {
         let has = |word: &str| query.split('&').any(|part| part == word);
         let value = |name: &str| {
             let mut pairs = query.split('&').filter_map(|part| part.split_once('='));
             pairs.find_map(|(key, value)| (key == name).then_some(value))
         };
-        Wants {
+        PageOptions {
             watch: has("role=watch"),
             reports: has("reports"),
             wishes: Wishes {
@@ -72,7 +72,7 @@ impl Wants {
 }
 
 /// A connection that was offered.
-struct Offered {
+struct OfferedPeer {
     id: String,
     peer: Arc<Peer>,
     since: Instant,
@@ -83,15 +83,15 @@ struct Offered {
 pub(crate) async fn serve(
     mut socket: Socket,
     visitor: Visitor,
-    wants: Wants,
-    ends: Ends,
+    page_options: PageOptions,
+    endpoints: Endpoints,
     shared: Arc<Shared>,
 ) {
     let stopping = shared.stopping.subscribe();
     let mut connection = Connection {
         visitor,
-        wants,
-        local: media_address(&shared, ends),
+        page_options,
+        local: media_address(&shared, endpoints),
         known: shared.addresses.watch(),
         dismissed: shared.dismissed.subscribe(),
         carrier_lost: false,
@@ -120,10 +120,10 @@ pub(crate) async fn serve(
 
 /// Where a browser's media reach this machine: by the address that it reached the page at, or behind a reverse proxy by
 /// the one from which datagrams to it leave.
-fn media_address(shared: &Shared, ends: Ends) -> SocketAddr {
-    let towards = Some(ends.theirs).filter(|_| ends.through_proxy);
+fn media_address(shared: &Shared, endpoints: Endpoints) -> SocketAddr {
+    let towards = Some(endpoints.remote).filter(|_| endpoints.through_proxy);
     let own = towards.and_then(|browser| base(shared.media.main(), browser));
-    own.unwrap_or_else(|| SocketAddr::new(ends.ours.ip(), shared.media_port))
+    own.unwrap_or_else(|| SocketAddr::new(endpoints.local.ip(), shared.media_port))
 }
 
 /// Does what may take a while where no other browser waits for it.
@@ -136,7 +136,7 @@ async fn blocking<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) 
 
 struct Connection {
     visitor: Visitor,
-    wants: Wants,
+    page_options: PageOptions,
     /// Where media reaches this machine, as the browser sees it.
     local: SocketAddr,
     shared: Arc<Shared>,
@@ -148,7 +148,7 @@ struct Connection {
     dismissed: broadcast::Receiver<PublicKey>,
     /// The portal that carried the WebSocket is gone. What plays goes on, until the browser is gone, too.
     carrier_lost: bool,
-    offered: Option<Offered>,
+    offered: Option<OfferedPeer>,
     idle_since: Instant,
     counted: (Instant, u32),
 }
@@ -171,7 +171,7 @@ impl Connection {
             };
         };
         let (events, next) = offered.peer.poll();
-        let replies = self.happened(events).await;
+        let replies = self.handle_events(events).await;
         if replies.as_ref().is_none_or(|replies| !replies.is_empty()) {
             return replies;
         }
@@ -179,14 +179,14 @@ impl Connection {
         let session = offered.session.as_ref();
         let next = session.map_or(next, |session| next.min(session.next_turn()));
         tokio::select! {
-            message = socket.next(), if !self.carrier_lost => self.heard(message),
+            message = socket.next(), if !self.carrier_lost => self.on_socket_message(message),
             _ = self.stopping.changed() => Some(self.goodbye()),
             Ok(device) = self.dismissed.recv() => match device == self.visitor.device {
                 true => None,
                 false => Some(Vec::new()),
             },
             () = offered.peer.woken.notified() => Some(Vec::new()),
-            Ok(()) = self.known.changed() => Some(self.tell_of_addresses()),
+            Ok(()) = self.known.changed() => Some(self.announce_addresses()),
             () = sleep_until(next.into()) => {
                 offered.peer.tick();
                 Some(Vec::new())
@@ -195,7 +195,7 @@ impl Connection {
     }
 
     /// Takes what the browser's connection did.
-    async fn happened(&mut self, events: Vec<crate::peer::PeerEvent>) -> Option<Vec<String>> {
+    async fn handle_events(&mut self, events: Vec<crate::peer::PeerEvent>) -> Option<Vec<String>> {
         let offered = self.offered.as_mut()?;
         let mut why = None;
         for event in events {
@@ -203,10 +203,10 @@ impl Connection {
                 Some(session) => session.event(&self.shared, event),
                 None if matches!(event, crate::peer::PeerEvent::Connected) => {
                     let (shared, peer) = (self.shared.clone(), offered.peer.clone());
-                    let (visitor, wants) = (self.visitor.clone(), self.wants);
+                    let (visitor, page_options) = (self.visitor.clone(), self.page_options);
                     // The host may be in a process that is slow to answer.
-                    let begin = move || Session::begin(&shared, &peer, &visitor, wants);
-                    match blocking(begin).await {
+                    let start = move || Session::start(&shared, &peer, &visitor, page_options);
+                    match blocking(start).await {
                         Ok(session) => offered.session = Some(session),
                         Err(refused) => why = Some(refused),
                     }
@@ -216,7 +216,7 @@ impl Connection {
             }
         }
         if let Some(session) = &mut offered.session {
-            session.ask_role().await;
+            session.request_role_change().await;
         }
         let late = offered.session.is_none() && offered.since.elapsed() > CONNECTED_WITHIN;
         if late {
@@ -234,9 +234,9 @@ impl Connection {
     }
 
     /// Tells the browser of addresses that are new.
-    fn tell_of_addresses(&mut self) -> Vec<String> {
+    fn announce_addresses(&mut self) -> Vec<String> {
         let known = self.known.borrow_and_update().clone();
-        let Some(Offered { id, peer, .. }) = &self.offered else {
+        let Some(OfferedPeer { id, peer, .. }) = &self.offered else {
             return Vec::new();
         };
         let candidates = peer.reached_at(&known);
@@ -264,7 +264,10 @@ impl Connection {
     }
 
     /// A message, or the end of the WebSocket. One that breaks off in a portal's hands says nothing of the browser.
-    fn heard(&mut self, message: Option<Result<Message, Error>>) -> Option<Vec<String>> {
+    fn on_socket_message(
+        &mut self,
+        message: Option<Result<Message, Error>>,
+    ) -> Option<Vec<String>> {
         let plays = self.offered.as_ref().is_some_and(|o| o.session.is_some());
         match message? {
             Ok(message) => self.message(message),
@@ -366,7 +369,7 @@ impl Connection {
             sdp: &answer,
         };
         let reply = reply.to_text();
-        self.offered = Some(Offered {
+        self.offered = Some(OfferedPeer {
             id,
             peer,
             since: Instant::now(),
@@ -408,17 +411,18 @@ mod tests {
 
     #[test]
     fn an_address_says_what_is_wanted() {
-        let wants = Wants::from_query("reports&role=watch&size=1280x720&bitrate=5000000");
-        assert!(wants.watch && wants.reports);
-        assert_eq!(wants.wishes.size, Some(Size::new(1280, 720)));
-        assert_eq!(wants.wishes.bitrate, Some(Bitrate(5_000_000)));
+        let page_options =
+            PageOptions::from_query("reports&role=watch&size=1280x720&bitrate=5000000");
+        assert!(page_options.watch && page_options.reports);
+        assert_eq!(page_options.wishes.size, Some(Size::new(1280, 720)));
+        assert_eq!(page_options.wishes.bitrate, Some(Bitrate(5_000_000)));
         for nonsense in [
             "",
             "size=0x0&bitrate=-1",
             "size=&bitrate=",
             "size=1x1x1&bitrate=x",
         ] {
-            assert_eq!(Wants::from_query(nonsense), Wants::default());
+            assert_eq!(PageOptions::from_query(nonsense), PageOptions::default());
         }
     }
 }

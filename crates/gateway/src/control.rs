@@ -35,7 +35,7 @@ pub(crate) async fn answer(
     };
     match allowed(shared, headers, action) {
         Ok(status) => {
-            let figures = figures::ask(shared).await;
+            let figures = figures::query(shared).await;
             let told = serde_json::json!({
                 "session": status.session.to_string(),
                 "seconds": status.age.as_secs(),

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::shared::Shared;
 
 /// Asks the host; `None`: it does not say. One in another process may be waited for.
-pub(crate) async fn ask(shared: &Shared) -> Option<Vec<SubscriberFigures>> {
+pub(crate) async fn query(shared: &Shared) -> Option<Vec<SubscriberFigures>> {
     let host = Arc::clone(&shared.host);
     let asked = tokio::task::spawn_blocking(move || host.figures());
     asked.await.ok().flatten()

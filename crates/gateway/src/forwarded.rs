@@ -23,28 +23,28 @@ pub struct ProxyNetwork {
 /// A text that names no address and no network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not IP[/BITS]")]
-pub struct NoProxyNetwork;
+pub struct InvalidProxyNetwork;
 
 impl FromStr for ProxyNetwork {
-    type Err = NoProxyNetwork;
+    type Err = InvalidProxyNetwork;
 
     /// `127.0.0.1`, `10.0.0.0/8`, `2001:db8::/64`.
-    fn from_str(text: &str) -> Result<ProxyNetwork, NoProxyNetwork> {
+    fn from_str(text: &str) -> Result<ProxyNetwork, InvalidProxyNetwork> {
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits)),
             None => (text, None),
         };
-        let address: IpAddr = address.parse().map_err(|_| NoProxyNetwork)?;
+        let address: IpAddr = address.parse().map_err(|_| InvalidProxyNetwork)?;
         let width = width(address);
         let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
         let bits = match bits {
             None => width,
-            Some(bits) if digits(bits) => bits.parse().map_err(|_| NoProxyNetwork)?,
-            Some(_) => return Err(NoProxyNetwork),
+            Some(bits) if digits(bits) => bits.parse().map_err(|_| InvalidProxyNetwork)?,
+            Some(_) => return Err(InvalidProxyNetwork),
         };
         match bits <= width {
             true => Ok(ProxyNetwork { address, bits }),
-            false => Err(NoProxyNetwork),
+            false => Err(InvalidProxyNetwork),
         }
     }
 }
@@ -122,18 +122,18 @@ pub struct WebOrigin(String);
 /// A text that is no origin of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not https://NAME[:PORT]")]
-pub struct NoWebOrigin;
+pub struct InvalidWebOrigin;
 
 impl FromStr for WebOrigin {
-    type Err = NoWebOrigin;
+    type Err = InvalidWebOrigin;
 
-    fn from_str(text: &str) -> Result<WebOrigin, NoWebOrigin> {
-        let uri: Uri = text.parse().map_err(|_| NoWebOrigin)?;
+    fn from_str(text: &str) -> Result<WebOrigin, InvalidWebOrigin> {
+        let uri: Uri = text.parse().map_err(|_| InvalidWebOrigin)?;
         let path = uri.path_and_query().map_or("", PathAndQuery::as_str);
         let authority = uri.authority().map_or("", Authority::as_str);
         let plain = !authority.is_empty() && !authority.contains('@') && matches!(path, "" | "/");
         if uri.scheme() != Some(&Scheme::HTTPS) || !plain {
-            return Err(NoWebOrigin);
+            return Err(InvalidWebOrigin);
         }
         let authority = authority.to_ascii_lowercase();
         // Browsers leave the usual port out.
@@ -234,7 +234,11 @@ mod tests {
             "10.0.0.0/+8",
             "1.2.3.4:80",
         ] {
-            assert_eq!(bad.parse::<ProxyNetwork>(), Err(NoProxyNetwork), "{bad}");
+            assert_eq!(
+                bad.parse::<ProxyNetwork>(),
+                Err(InvalidProxyNetwork),
+                "{bad}"
+            );
         }
     }
 
@@ -265,7 +269,7 @@ mod tests {
             "https://play.example.org/?a",
             "null",
         ] {
-            assert_eq!(of(bad), Err(NoWebOrigin), "{bad}");
+            assert_eq!(of(bad), Err(InvalidWebOrigin), "{bad}");
         }
     }
 }

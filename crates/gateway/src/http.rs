@@ -17,11 +17,11 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
-use crate::connection::{self, Wants};
+use crate::connection::{self, PageOptions};
 use crate::login::Login;
 use crate::network::Network;
 use crate::response::{Response, json, text};
-use crate::shared::{Ends, Shared};
+use crate::shared::{Endpoints, Shared};
 use crate::signalling::MAX_MESSAGE;
 use crate::visitor::Visitor;
 use crate::{control, figures, metrics, pages};
@@ -40,7 +40,7 @@ const COOKIE: &str = "__Host-openuvr-";
 /// Answers a request.
 pub(crate) async fn answer(
     shared: Arc<Shared>,
-    ends: Ends,
+    endpoints: Endpoints,
     request: Request<Incoming>,
 ) -> Result<Response, std::convert::Infallible> {
     let asks_upgrade = request.headers().contains_key(header::UPGRADE);
@@ -48,11 +48,11 @@ pub(crate) async fn answer(
     Ok(match (request.method(), path.as_str()) {
         // Unity Render Streaming's client asks for it at the root.
         (&Method::GET, "/" | "/signalling") if asks_upgrade => {
-            upgrade(&shared, ends, request).await
+            upgrade(&shared, endpoints, request).await
         }
-        (&Method::GET, "/metrics") => show_metrics(&shared, ends, &request).await,
-        (&Method::POST, "/login/challenge") => challenge(&shared, ends, &request),
-        (&Method::POST, "/login") => log_in(&shared, ends, request).await,
+        (&Method::GET, "/metrics") => show_metrics(&shared, endpoints, &request).await,
+        (&Method::POST, "/login/challenge") => challenge(&shared, endpoints, &request),
+        (&Method::POST, "/login") => log_in(&shared, endpoints, request).await,
         (method, "/session" | "/session/renew" | "/session/stop") => {
             control::answer(&shared, method, &path, request.headers()).await
         }
@@ -82,11 +82,11 @@ fn foreign(shared: &Shared) -> Response {
     )
 }
 
-fn challenge(shared: &Shared, ends: Ends, request: &Request<Incoming>) -> Response {
+fn challenge(shared: &Shared, endpoints: Endpoints, request: &Request<Incoming>) -> Response {
     if own_origin(shared, request.headers()).is_none() {
         return foreign(shared);
     }
-    let network = Network::of(ends.theirs.ip());
+    let network = Network::of(endpoints.remote.ip());
     let made = shared.logins().challenge(clock::now(), network);
     match made {
         Some(challenge) => json(
@@ -97,7 +97,11 @@ fn challenge(shared: &Shared, ends: Ends, request: &Request<Incoming>) -> Respon
     }
 }
 
-async fn log_in(shared: &Arc<Shared>, ends: Ends, request: Request<Incoming>) -> Response {
+async fn log_in(
+    shared: &Arc<Shared>,
+    endpoints: Endpoints,
+    request: Request<Incoming>,
+) -> Response {
     let Some(origin) = own_origin(shared, request.headers()) else {
         return foreign(shared);
     };
@@ -106,10 +110,9 @@ async fn log_in(shared: &Arc<Shared>, ends: Ends, request: Request<Incoming>) ->
         return text(StatusCode::PAYLOAD_TOO_LARGE, "a log-in is shorter\n");
     };
     let refused = |status, why: &str| json(status, &serde_json::json!({ "refused": why }));
-    let place = (Network::of(ends.theirs.ip()), origin.as_str());
+    let place = (Network::of(endpoints.remote.ip()), origin.as_str());
     let is_known = |device: &PublicKey| shared.is_known(device);
-    let is_ours =
-        |ticket: &str| (shared.lease.as_ref()).is_some_and(|lease| lease.is_named_by(ticket));
+    let is_ours = |ticket: &str| (shared.lease.as_ref()).is_some_and(|lease| lease.is_for(ticket));
     let body = body.to_bytes();
     let checked = (shared.logins()).check(clock::now(), place, &body, is_known, is_ours);
     let login = match checked {
@@ -117,7 +120,7 @@ async fn log_in(shared: &Arc<Shared>, ends: Ends, request: Request<Incoming>) ->
         Err(why) => return refused(StatusCode::BAD_REQUEST, &why.to_string()),
     };
     let (device, name) = (login.device, login.name.clone());
-    let AdmittedAs { title, most } = match admit(shared, ends, login).await {
+    let AdmittedAs { title, most } = match admit(shared, endpoints, login).await {
         Ok(admitted) => admitted,
         Err(NotAdmitted::NoAnswer) => {
             let why = NotAdmitted::NoAnswer.to_string();
@@ -163,7 +166,7 @@ pub(crate) enum NotAdmitted {
 /// Asks the host.
 pub(crate) async fn admit(
     shared: &Shared,
-    ends: Ends,
+    endpoints: Endpoints,
     login: Login,
 ) -> Result<AdmittedAs, NotAdmitted> {
     let (answer, answered) = oneshot::channel::<Result<AdmittedAs, AdmitRefused>>();
@@ -172,7 +175,7 @@ pub(crate) async fn admit(
         name: login.name,
         pin: login.pin,
         ticket: login.ticket,
-        from: ends.theirs,
+        from: endpoints.remote,
     };
     let answer = Box::new(move |admitted| {
         let _ = answer.send(admitted);
@@ -198,19 +201,27 @@ pub(crate) fn visitor(shared: &Shared, headers: &HeaderMap) -> Option<Visitor> {
     })
 }
 
-async fn show_metrics(shared: &Shared, ends: Ends, request: &Request<Incoming>) -> Response {
-    let local = ends.theirs.ip().is_loopback() && !ends.through_proxy;
+async fn show_metrics(
+    shared: &Shared,
+    endpoints: Endpoints,
+    request: &Request<Incoming>,
+) -> Response {
+    let local = endpoints.remote.ip().is_loopback() && !endpoints.through_proxy;
     if !local && visitor(shared, request.headers()).is_none() {
         return text(
             StatusCode::FORBIDDEN,
             "figures are for this machine, and for who has logged in\n",
         );
     }
-    let figures = figures::ask(shared).await;
+    let figures = figures::query(shared).await;
     text(StatusCode::OK, &metrics::text(shared, figures.as_deref()))
 }
 
-async fn upgrade(shared: &Arc<Shared>, ends: Ends, request: Request<Incoming>) -> Response {
+async fn upgrade(
+    shared: &Arc<Shared>,
+    endpoints: Endpoints,
+    request: Request<Incoming>,
+) -> Response {
     if own_origin(shared, request.headers()).is_none() {
         return foreign(shared);
     }
@@ -224,13 +235,13 @@ async fn upgrade(shared: &Arc<Shared>, ends: Ends, request: Request<Incoming>) -
         pin: None,
         ticket: None,
     };
-    enter(shared, ends, request, again).await
+    enter(shared, endpoints, request, again).await
 }
 
 /// Opens the WebSocket of a device that the host lets in.
 pub(crate) async fn enter(
     shared: &Arc<Shared>,
-    ends: Ends,
+    endpoints: Endpoints,
     mut request: Request<Incoming>,
     login: Login,
 ) -> Response {
@@ -246,7 +257,7 @@ pub(crate) async fn enter(
         return text(StatusCode::BAD_REQUEST, "only a WebSocket is spoken here\n");
     };
     let (device, name) = (login.device, login.name.clone());
-    let AdmittedAs { title, most } = match admit(shared, ends, login).await {
+    let AdmittedAs { title, most } = match admit(shared, endpoints, login).await {
         Ok(admitted) => admitted,
         Err(why) => {
             let status = match why {
@@ -265,13 +276,13 @@ pub(crate) async fn enter(
         title,
         most,
     };
-    let Some(place) = shared.place(&visitor.device) else {
+    let Some(place) = shared.take_device_slot(&visitor.device) else {
         return text(
             StatusCode::SERVICE_UNAVAILABLE,
             "there are as many connections as this host takes: close another page\n",
         );
     };
-    let wants = Wants::from_query(request.uri().query().unwrap_or_default());
+    let page_options = PageOptions::from_query(request.uri().query().unwrap_or_default());
     let upgraded = hyper::upgrade::on(&mut request);
     let shared = shared.clone();
     tokio::spawn(async move {
@@ -282,7 +293,7 @@ pub(crate) async fn enter(
             .max_write_buffer_size(4 * MAX_MESSAGE);
         let io = TokioIo::new(upgraded);
         let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
-        connection::serve(socket, visitor, wants, ends, shared).await;
+        connection::serve(socket, visitor, page_options, endpoints, shared).await;
         drop(place);
     });
     let mut response = text(StatusCode::SWITCHING_PROTOCOLS, "");

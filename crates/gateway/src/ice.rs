@@ -30,16 +30,16 @@ pub struct IceServer {
 /// A text that names no server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not stun:HOST[:PORT] or turn:USER:SECRET@HOST[:PORT]")]
-pub struct NoIceServer;
+pub struct InvalidIceServer;
 
 impl FromStr for IceServer {
-    type Err = NoIceServer;
+    type Err = InvalidIceServer;
 
     /// `stun:HOST[:PORT]`, or `turn:USER:SECRET@HOST[:PORT][?transport=udp|tcp]`; with `turns` by TLS.
-    fn from_str(text: &str) -> Result<IceServer, NoIceServer> {
-        let (scheme, rest) = text.split_once(':').ok_or(NoIceServer)?;
+    fn from_str(text: &str) -> Result<IceServer, InvalidIceServer> {
+        let (scheme, rest) = text.split_once(':').ok_or(InvalidIceServer)?;
         let (login, place) = match rest.rsplit_once('@') {
-            Some((login, place)) => (Some(login.split_once(':').ok_or(NoIceServer)?), place),
+            Some((login, place)) => (Some(login.split_once(':').ok_or(InvalidIceServer)?), place),
             None => (None, rest),
         };
         let (address, query) = match place.split_once('?') {
@@ -60,7 +60,7 @@ impl FromStr for IceServer {
                 username: login.map(|(user, _)| user.to_owned()),
                 credential: login.map(|(_, secret)| secret.to_owned()),
             }),
-            false => Err(NoIceServer),
+            false => Err(InvalidIceServer),
         }
     }
 }
@@ -173,7 +173,7 @@ mod tests {
             "stun:[::1]x",
             "stun:me:s@relay",
         ] {
-            assert_eq!(text.parse::<IceServer>(), Err(NoIceServer), "{text}");
+            assert_eq!(text.parse::<IceServer>(), Err(InvalidIceServer), "{text}");
         }
     }
 }

@@ -46,7 +46,7 @@ pub struct Status {
 
 /// Why a session is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Over {
+pub enum LeaseEnd {
     /// The portal stopped it.
     #[error("the portal stopped the session")]
     Stopped,
@@ -76,7 +76,7 @@ impl Lease {
     /// Whether this is the text of a ticket that names this session. Whether it is the portal's is for the host to
     /// say: a signature is work, the session's name is known to few.
     #[must_use]
-    pub(crate) fn is_named_by(&self, ticket: &str) -> bool {
+    pub(crate) fn is_for(&self, ticket: &str) -> bool {
         (ticket.parse::<SignedTicket>()).is_ok_and(|ticket| ticket.names(self.session))
     }
 
@@ -91,12 +91,14 @@ impl Lease {
 
     /// Whether the session is over at `now`, and why.
     #[must_use]
-    pub fn over(&self, now: Instant) -> Option<Over> {
+    pub fn ended(&self, now: Instant) -> Option<LeaseEnd> {
         let state = lock(&self.state);
         let idle = now.saturating_duration_since(state.kept);
         match state.stopped {
-            true => Some(Over::Stopped),
-            false if state.connected == 0 && idle >= self.span => Some(Over::Expired(self.span)),
+            true => Some(LeaseEnd::Stopped),
+            false if state.connected == 0 && idle >= self.span => {
+                Some(LeaseEnd::Expired(self.span))
+            }
             false => None,
         }
     }
@@ -151,14 +153,17 @@ mod tests {
         let signer = TicketSigner::from_seed(&[1; 32]).unwrap();
         let began = Instant::now();
         let lease = Lease::new(began, signer.public(), SESSION, SPAN);
-        assert_eq!(lease.over(later(began, 59)), None);
-        assert_eq!(lease.over(later(began, 60)), Some(Over::Expired(SPAN)));
+        assert_eq!(lease.ended(later(began, 59)), None);
+        assert_eq!(lease.ended(later(began, 60)), Some(LeaseEnd::Expired(SPAN)));
         // Somebody plays for long, and goes.
         lease.connected(later(began, 50), 1);
-        assert_eq!(lease.over(later(began, 500)), None);
+        assert_eq!(lease.ended(later(began, 500)), None);
         lease.connected(later(began, 500), 0);
-        assert_eq!(lease.over(later(began, 559)), None);
-        assert_eq!(lease.over(later(began, 560)), Some(Over::Expired(SPAN)));
+        assert_eq!(lease.ended(later(began, 559)), None);
+        assert_eq!(
+            lease.ended(later(began, 560)),
+            Some(LeaseEnd::Expired(SPAN))
+        );
     }
 
     #[test]
@@ -182,15 +187,15 @@ mod tests {
         assert_eq!(status.left, Duration::from_secs(20));
         let status = lease.act(at, time, &all, Action::Renew).unwrap();
         assert_eq!((status.left, status.connected), (SPAN, 0));
-        assert_eq!(lease.over(later(began, 90)), None);
+        assert_eq!(lease.ended(later(began, 90)), None);
         let less = token(Actions::of(&[Action::Status]), SESSION);
         let refused = lease.act(at, time, &less, Action::Stop);
         assert_eq!(refused, Err(TokenRefused::NotAllowed));
         let other = token(Actions::ALL, SessionUuid([5; 16]));
         let refused = lease.act(at, time, &other, Action::Stop);
         assert_eq!(refused, Err(TokenRefused::OtherSession));
-        assert_eq!(lease.over(at), None);
+        assert_eq!(lease.ended(at), None);
         assert!(lease.act(at, time, &all, Action::Stop).unwrap().stopped);
-        assert_eq!(lease.over(at), Some(Over::Stopped));
+        assert_eq!(lease.ended(at), Some(LeaseEnd::Stopped));
     }
 }

@@ -14,19 +14,19 @@
 //! thread that each subscriber has, so that the native player waits for nothing here. All else runs in one
 //! more thread, on an async runtime that no other crate has.
 //!
-//! A session of a portal has neither page nor log-in: the portal carries its browsers' signalling (`portal_door`).
+//! A session of a portal has neither page nor log-in: the portal carries its browsers' signalling (`portal_requests`).
 //!
 //! What it is not: it knows no codec, no device and no link of ours, and decides nothing about rates.
 
 mod addresses;
-mod arrival;
+mod admission;
 pub mod certificate;
 mod challenge;
 mod connection;
 mod control;
 mod counter;
-mod crowd;
 mod cursor;
+mod evicting_pool;
 mod figures;
 pub mod forwarded;
 mod frames;
@@ -42,7 +42,7 @@ pub mod packetise;
 mod pages;
 mod peer;
 mod plain_http;
-mod portal_door;
+mod portal_requests;
 mod portal_socket;
 pub mod record;
 pub mod reflexive;
@@ -72,12 +72,12 @@ use rustix::net::sockopt;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-pub use self::addresses::{NoPublicAddress, PublicAddress};
+pub use self::addresses::{InvalidPublicAddress, PublicAddress};
 use self::certificate::PageNames;
 use self::forwarded::{ProxyNetwork, WebOrigin};
 use self::ice::IceServer;
 use self::lease::Lease;
-pub use self::peer::{CONTROL_CHANNEL, TOLD_CHANNEL};
+pub use self::peer::{CONTROL_CHANNEL, NOTICE_CHANNEL};
 use self::shared::Shared;
 pub use self::tls::Certificate;
 use self::tls::Tls;
@@ -100,7 +100,7 @@ pub struct Setup {
     /// What the page shows itself with; not looked at where there is no HTTPS.
     pub certificate: Certificate,
     /// Who is answered instead of browsers, if not they.
-    pub portal: Option<PortalDoor>,
+    pub portal: Option<PortalListener>,
     /// What the host is called on the page.
     pub name: String,
     /// What browsers that have logged in are told to ask for ways to the host. Those of STUN the gateway itself asks where
@@ -135,7 +135,7 @@ impl Setup {
 /// How a portal comes that carries the signalling of its browsers. It alone is answered then: there is neither page nor
 /// log-in.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum PortalDoor {
+pub enum PortalListener {
     /// By HTTPS at the address.
     Https,
     /// Through a Unix socket of this path, which is made; TCP is not listened at.
@@ -189,7 +189,7 @@ impl Gateway {
     ) -> Result<Gateway, GatewayError> {
         let bind = setup.bind;
         let failed = |error| GatewayError::Bind { bind, error };
-        let entrance = Entrance::open(&setup)?;
+        let entrance = Listener::open(&setup)?;
         let fingerprint = entrance.fingerprint();
         let media = UdpSocket::bind(entrance.address().unwrap_or(bind)).map_err(failed)?;
         let address = media.local_addr().map_err(failed)?;
@@ -223,7 +223,7 @@ impl Gateway {
                 }
                 let servers = shared.ice_servers.clone();
                 let (addresses, media) = (shared.addresses.clone(), shared.media.clone());
-                tokio::spawn(addresses::ask(addresses, media, servers));
+                tokio::spawn(addresses::discover(addresses, media, servers));
                 let _ = stopped.await;
                 shared.stopping.send_replace(true);
                 // A browser that does not take its goodbye goes without.
@@ -257,20 +257,20 @@ impl Gateway {
 }
 
 /// Where connections come in.
-enum Entrance {
+enum Listener {
     Https(std::net::TcpListener, SocketAddr, Arc<Tls>),
     Socket(std::os::unix::net::UnixListener),
 }
 
-impl Entrance {
-    fn open(setup: &Setup) -> Result<Entrance, GatewayError> {
-        if let Some(PortalDoor::Socket(socket)) = &setup.portal {
+impl Listener {
+    fn open(setup: &Setup) -> Result<Listener, GatewayError> {
+        if let Some(PortalListener::Socket(socket)) = &setup.portal {
             let failed = |error| GatewayError::Socket {
                 socket: socket.clone(),
                 error,
             };
             return portal_socket::bind(socket)
-                .map(Entrance::Socket)
+                .map(Listener::Socket)
                 .map_err(failed);
         }
         let bind = setup.bind;
@@ -280,21 +280,21 @@ impl Entrance {
         let listener = std::net::TcpListener::bind(bind).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        Ok(Entrance::Https(listener, address, tls))
+        Ok(Listener::Https(listener, address, tls))
     }
 
     /// Where it is by TCP.
     fn address(&self) -> Option<SocketAddr> {
         match self {
-            Entrance::Https(_, address, _) => Some(*address),
-            Entrance::Socket(_) => None,
+            Listener::Https(_, address, _) => Some(*address),
+            Listener::Socket(_) => None,
         }
     }
 
     fn fingerprint(&self) -> String {
         match self {
-            Entrance::Https(_, _, tls) => tls.fingerprint(),
-            Entrance::Socket(_) => String::new(),
+            Listener::Https(_, _, tls) => tls.fingerprint(),
+            Listener::Socket(_) => String::new(),
         }
     }
 
@@ -302,7 +302,7 @@ impl Entrance {
     fn take(self, shared: &Arc<Shared>) -> std::io::Result<()> {
         let shared = shared.clone();
         match self {
-            Entrance::Https(listener, _, tls) => {
+            Listener::Https(listener, _, tls) => {
                 let listener = tokio::net::TcpListener::from_std(listener)?;
                 // A portal goes on asking for the certificate that the session had when it began.
                 if !shared.portal_alone {
@@ -310,7 +310,7 @@ impl Entrance {
                 }
                 tokio::spawn(server::take(shared, listener, tls));
             }
-            Entrance::Socket(listener) => {
+            Listener::Socket(listener) => {
                 let listener = tokio::net::UnixListener::from_std(listener)?;
                 tokio::spawn(portal_socket::take(shared, listener));
             }

@@ -28,9 +28,9 @@ use crate::tokens::{TOKEN, Tokens};
 use crate::visitor::Visitor;
 
 /// Log-ins of strangers that are looked at in a second: 6 ms of work …
-const STRANGERS_A_SECOND: usize = 64;
+const UNKNOWN_A_SECOND: usize = 64;
 /// … and those of one network: a class behind one address that types a PIN (guess).
-const STRANGERS_FOR_ONE: usize = 16;
+const UNKNOWN_FOR_ONE: usize = 16;
 
 /// The same for those that show a ticket of this session, as many.
 const TICKETS_A_SECOND: usize = 64;
@@ -110,7 +110,7 @@ impl Logins {
     pub(crate) fn new(now: Instant) -> Logins {
         Logins {
             challenges: Challenges::new(now),
-            strangers: Budget::new(STRANGERS_A_SECOND, STRANGERS_FOR_ONE),
+            strangers: Budget::new(UNKNOWN_A_SECOND, UNKNOWN_FOR_ONE),
             ticket_holders: Budget::new(TICKETS_A_SECOND, TICKETS_FOR_ONE),
             known: Budget::new(KNOWN_A_SECOND, KNOWN_FOR_ONE),
             tokens: Tokens::default(),
@@ -137,7 +137,7 @@ impl Logins {
         let challenge: [u8; CHALLENGE] =
             from_hex(&wire.challenge).ok_or(LoginRefused::Malformed)?;
         let challenges = self.challenges.as_ref().ok_or(LoginRefused::Stale)?;
-        if !challenges.is_ours(now, network, &challenge) {
+        if !challenges.is_valid(now, network, &challenge) {
             return Err(LoginRefused::Stale);
         }
         let key = wire.key()?;

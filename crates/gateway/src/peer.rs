@@ -50,7 +50,7 @@ const PLAYOUT_DELAY_ID: u8 = 9;
 /// `proto::wire::control` …
 pub const CONTROL_CHANNEL: &str = "control";
 /// … and ordered, in JSON and the messages of `proto::control::negotiate`.
-pub const TOLD_CHANNEL: &str = "told";
+pub const NOTICE_CHANNEL: &str = "told";
 
 /// Something that a browser did.
 #[derive(Debug)]
@@ -61,11 +61,11 @@ pub(crate) enum PeerEvent {
     KeyFrame,
     /// A message of [`CONTROL_CHANNEL`].
     Control(Vec<u8>),
-    /// JSON of [`TOLD_CHANNEL`].
-    Told(Vec<u8>),
-    /// Bytes of [`TOLD_CHANNEL`].
+    /// JSON of [`NOTICE_CHANNEL`].
+    Notice(Vec<u8>),
+    /// Bytes of [`NOTICE_CHANNEL`].
     ToldBytes(Vec<u8>),
-    /// [`TOLD_CHANNEL`] is open.
+    /// [`NOTICE_CHANNEL`] is open.
     ToldOpen,
     /// What its receiver reports say of the link.
     Link {
@@ -269,7 +269,7 @@ impl Peer {
     }
 
     /// Says something that may be lost.
-    pub(crate) fn say(&self, message: &[u8]) {
+    pub(crate) fn send_control(&self, message: &[u8]) {
         self.with(|state| {
             if let Some(mut channel) = state.control.and_then(|id| state.rtc.channel(id)) {
                 // A full channel loses it.
@@ -279,16 +279,16 @@ impl Peer {
     }
 
     /// Says something that arrives, and in order; whether the browser reads what was said before.
-    pub(crate) fn tell(&self, text: &str) -> bool {
-        self.write_told(false, text.as_bytes())
+    pub(crate) fn send_notice(&self, text: &str) -> bool {
+        self.write_notice(false, text.as_bytes())
     }
 
     /// The same in bytes.
-    pub(crate) fn tell_bytes(&self, bytes: &[u8]) -> bool {
-        self.write_told(true, bytes)
+    pub(crate) fn send_notice_bytes(&self, bytes: &[u8]) -> bool {
+        self.write_notice(true, bytes)
     }
 
-    fn write_told(&self, binary: bool, message: &[u8]) -> bool {
+    fn write_notice(&self, binary: bool, message: &[u8]) -> bool {
         self.with(|state| {
             let Some(mut channel) = state.told.and_then(|id| state.rtc.channel(id)) else {
                 return true;
@@ -451,8 +451,8 @@ impl State {
                     self.control.get_or_insert(id);
                     return;
                 }
-                TOLD_CHANNEL if self.told.is_none() => {
-                    self.told = Some(id);
+                NOTICE_CHANNEL if self.notices.is_none() => {
+                    self.notices = Some(id);
                     PeerEvent::ToldOpen
                 }
                 _ => return,
@@ -460,9 +460,9 @@ impl State {
             Event::ChannelData(data) if Some(data.id) == self.control => {
                 PeerEvent::Control(data.data)
             }
-            Event::ChannelData(data) if Some(data.id) == self.told => match data.binary {
+            Event::ChannelData(data) if Some(data.id) == self.notices => match data.binary {
                 true => PeerEvent::ToldBytes(data.data),
-                false => PeerEvent::Told(data.data),
+                false => PeerEvent::Notice(data.data),
             },
             Event::KeyframeRequest(_) => PeerEvent::KeyFrame,
             Event::MediaEgressStats(stats) if self.is_video(stats.mid) => PeerEvent::Link {

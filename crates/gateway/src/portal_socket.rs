@@ -1,6 +1,6 @@
 //! The Unix socket through which a portal on this machine comes: who connects there, with a limit in time and number.
 //!
-//! What it is not: it answers nothing itself (`portal_door`).
+//! What it is not: it answers nothing itself (`portal_requests`).
 
 use std::convert::Infallible;
 use std::io;
@@ -17,9 +17,9 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::portal_door;
+use crate::portal_requests;
 use crate::server::protocol;
-use crate::shared::{Ends, Shared};
+use crate::shared::{Endpoints, Shared};
 
 /// Connections of the portal at a time: one for each browser, and those of its own.
 const CONNECTIONS: usize = 64;
@@ -66,10 +66,10 @@ pub(crate) async fn take(shared: Arc<Shared>, listener: UnixListener) {
 async fn serve(shared: Arc<Shared>, stream: UnixStream) {
     // Both are told anew by the portal, for each browser.
     let nowhere = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
-    let ends = Ends::of(nowhere, nowhere);
+    let endpoints = Endpoints::of(nowhere, nowhere);
     let service = service_fn(move |request| {
         let shared = shared.clone();
-        async move { Ok::<_, Infallible>(portal_door::answer(&shared, ends, request).await) }
+        async move { Ok::<_, Infallible>(portal_requests::answer(&shared, endpoints, request).await) }
     });
     let served = protocol()
         .serve_connection(TokioIo::new(stream), service)

@@ -45,7 +45,7 @@ struct Server {
 
 /// What a datagram was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Heard {
+pub enum DatagramKind {
     /// Nothing that a server answers.
     Other,
     /// A server's answer that fits no question, or says nothing of use.
@@ -68,7 +68,7 @@ impl Reflexive {
     }
 
     /// These are the servers from now on. One that was there before stays as it is.
-    pub fn ask(&mut self, now: Instant, servers: &[SocketAddr]) {
+    pub fn request(&mut self, now: Instant, servers: &[SocketAddr]) {
         self.servers.retain(|server| servers.contains(&server.at));
         for at in servers {
             if self.servers.iter().all(|server| server.at != *at) {
@@ -138,15 +138,15 @@ impl Reflexive {
     }
 
     /// A datagram came from `source`.
-    pub fn receive(&mut self, now: Instant, source: SocketAddr, datagram: &[u8]) -> Heard {
+    pub fn receive(&mut self, now: Instant, source: SocketAddr, datagram: &[u8]) -> DatagramKind {
         let Some(at) = self.servers.iter().position(|server| server.at == source) else {
-            return Heard::Other;
+            return DatagramKind::Other;
         };
         let Ok(message) = Message::from_bytes(datagram) else {
-            return Heard::Other;
+            return DatagramKind::Other;
         };
         if !message.is_response() || !message.has_method(BINDING) {
-            return Heard::Other;
+            return DatagramKind::Other;
         }
         let id = message.transaction_id();
         let time = self.time(now);
@@ -154,7 +154,7 @@ impl Reflexive {
         if server.open != Some(id)
             || !(self.agent).handle_stun_message_with_time(&message, source, time)
         {
-            return Heard::Refused;
+            return DatagramKind::Refused;
         }
         server.open = None;
         server.due = now + AGAIN_AFTER;
@@ -164,11 +164,11 @@ impl Reflexive {
         match mapped.filter(|address| may_be_reached(*address)) {
             Some(address) => {
                 server.seen = Some(SocketAddr::new(address.ip().to_canonical(), address.port()));
-                Heard::Answer
+                DatagramKind::Answer
             }
             None => {
                 server.seen = None;
-                Heard::Refused
+                DatagramKind::Refused
             }
         }
     }
@@ -211,7 +211,7 @@ mod tests {
 
     fn asked(now: Instant) -> Reflexive {
         let mut asked = Reflexive::new(now, address("10.0.0.2:4711"));
-        asked.ask(now, &[address(SERVER)]);
+        asked.request(now, &[address(SERVER)]);
         asked
     }
 
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(sent(&mut asked, now).0, []);
         assert_eq!(
             asked.receive(now, address(SERVER), &[1, 1, 0, 0]),
-            Heard::Other
+            DatagramKind::Other
         );
     }
 
@@ -273,10 +273,16 @@ mod tests {
             let (all, _) = sent(&mut asked, now);
             assert_eq!(all.len(), 1);
             let said = answer(&all[0].1, mapped);
-            assert_eq!(asked.receive(now, address(SERVER), &said), Heard::Answer);
+            assert_eq!(
+                asked.receive(now, address(SERVER), &said),
+                DatagramKind::Answer
+            );
             assert_eq!(asked.addresses(), [address(mapped)]);
             // The same again: nothing is open.
-            assert_eq!(asked.receive(now, address(SERVER), &said), Heard::Refused);
+            assert_eq!(
+                asked.receive(now, address(SERVER), &said),
+                DatagramKind::Refused
+            );
             let (all, wait) = sent(&mut asked, now);
             assert_eq!((all.len(), wait), (0, AGAIN_AFTER));
             now += wait;
@@ -298,19 +304,22 @@ mod tests {
         let good = answer(question, "203.0.113.7:4711");
         // Another place, another port of the same machine, another transaction, no answer, half of one.
         for source in ["198.51.100.2:3478", "198.51.100.1:3479"] {
-            assert_eq!(asked.receive(now, address(source), &good), Heard::Other);
+            assert_eq!(
+                asked.receive(now, address(source), &good),
+                DatagramKind::Other
+            );
         }
         let other = Message::builder_request(BINDING, MessageWriteVec::new()).finish();
         let server = address(SERVER);
         let wrong = answer(&other, "203.0.113.7:4711");
-        assert_eq!(asked.receive(now, server, &wrong), Heard::Refused);
-        assert_eq!(asked.receive(now, server, question), Heard::Other);
+        assert_eq!(asked.receive(now, server, &wrong), DatagramKind::Refused);
+        assert_eq!(asked.receive(now, server, question), DatagramKind::Other);
         for length in 0..good.len() {
             let _ = asked.receive(now, server, &good[..length]);
         }
         assert_eq!(asked.addresses(), []);
         // The true answer still counts.
-        assert_eq!(asked.receive(now, server, &good), Heard::Answer);
+        assert_eq!(asked.receive(now, server, &good), DatagramKind::Answer);
         assert_eq!(asked.addresses(), [address("203.0.113.7:4711")]);
     }
 
@@ -333,8 +342,8 @@ mod tests {
             let mut asked = asked(now);
             let (all, _) = sent(&mut asked, now);
             let said = answer(&all[0].1, mapped);
-            let heard = asked.receive(now, address(SERVER), &said);
-            assert_eq!(heard, Heard::Refused, "{mapped}");
+            let kind = asked.receive(now, address(SERVER), &said);
+            assert_eq!(kind, DatagramKind::Refused, "{mapped}");
             assert_eq!(asked.addresses(), [], "{mapped}");
         }
         let now = Instant::now();
@@ -342,7 +351,10 @@ mod tests {
         let (all, _) = sent(&mut asked, now);
         let question = Message::from_bytes(&all[0].1).unwrap();
         let error = Message::builder_error(&question, MessageWriteVec::new()).finish();
-        assert_eq!(asked.receive(now, address(SERVER), &error), Heard::Refused);
+        assert_eq!(
+            asked.receive(now, address(SERVER), &error),
+            DatagramKind::Refused
+        );
         assert_eq!(sent(&mut asked, now).1, AGAIN_AFTER);
     }
 }

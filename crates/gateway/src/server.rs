@@ -15,10 +15,10 @@ use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::time::timeout;
 
-use crate::arrival::{Arrival, Places};
-use crate::shared::{Ends, Shared};
+use crate::admission::{Admission, ConnectionLimits};
+use crate::shared::{Endpoints, Shared};
 use crate::tls::Tls;
-use crate::{http, plain_http, portal_door};
+use crate::{http, plain_http, portal_requests};
 
 /// How long a TLS handshake may take.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
@@ -34,10 +34,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Takes connections for ever.
 pub(crate) async fn take(shared: Arc<Shared>, listener: TcpListener, tls: Arc<Tls>) {
-    let places = Places::default();
+    let limits = ConnectionLimits::default();
     let mut accepting = Accepting::new("browsers");
     loop {
-        let (stream, theirs) = match listener.accept().await {
+        let (stream, remote) = match listener.accept().await {
             Ok(taken) => taken,
             Err(e) => {
                 tokio::time::sleep(accepting.failed(&e)).await;
@@ -46,18 +46,18 @@ pub(crate) async fn take(shared: Arc<Shared>, listener: TcpListener, tls: Arc<Tl
         };
         accepting.succeeded();
         shared.counters.taken.add(1);
-        let Ok(ours) = stream.local_addr() else {
+        let Ok(local) = stream.local_addr() else {
             continue;
         };
-        let ends = Ends::of(theirs, ours);
-        let Some(arrival) = Arrival::new(&shared, &places, ends) else {
+        let endpoints = Endpoints::of(remote, local);
+        let Some(admission) = Admission::new(&shared, &limits, endpoints) else {
             shared.counters.crowded_out.add(1);
             continue;
         };
         let (shared, tls) = (shared.clone(), tls.clone());
         tokio::spawn(async move {
-            let serving = serve(&shared, &arrival, &tls, stream, theirs);
-            if let Some(None) = arrival.lasting(serving).await {
+            let serving = serve(&shared, &admission, &tls, stream, remote);
+            if let Some(None) = admission.lasting(serving).await {
                 shared.counters.failed_handshakes.add(1);
             }
         });
@@ -67,10 +67,10 @@ pub(crate) async fn take(shared: Arc<Shared>, listener: TcpListener, tls: Arc<Tl
 /// `None`: there was no handshake.
 async fn serve(
     shared: &Arc<Shared>,
-    arrival: &Arrival,
+    admission: &Admission,
     tls: &Tls,
     stream: TcpStream,
-    theirs: SocketAddr,
+    remote: SocketAddr,
 ) -> Option<()> {
     stream.set_nodelay(true).ok()?;
     let plain = timeout(HANDSHAKE_WITHIN, plain_http::is_spoken(&stream)).await;
@@ -88,18 +88,18 @@ async fn serve(
     let secure = timeout(HANDSHAKE_WITHIN, tls.acceptor().accept(stream)).await;
     let secure = secure.ok()?.ok()?;
     let service = service_fn(|request: Request<Incoming>| {
-        let ends = arrival.request(shared, request.headers());
+        let endpoints = admission.request(shared, request.headers());
         let shared = shared.clone();
         async move {
             match shared.portal_alone {
-                true => Ok(portal_door::answer(&shared, ends, request).await),
-                false => http::answer(shared, ends, request).await,
+                true => Ok(portal_requests::answer(&shared, endpoints, request).await),
+                false => http::answer(shared, endpoints, request).await,
             }
         }
     });
     let connection = protocol().serve_connection(TokioIo::new(secure), service);
     if let Err(e) = connection.with_upgrades().await {
-        tracing::debug!(%theirs, "a connection ended: {e}");
+        tracing::debug!(%remote, "a connection ended: {e}");
     }
     Some(())
 }

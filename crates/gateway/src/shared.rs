@@ -27,21 +27,21 @@ const OF_A_DEVICE: usize = 4;
 
 /// Both ends of a request's way.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ends {
+pub(crate) struct Endpoints {
     /// Where the browser is.
-    pub(crate) theirs: SocketAddr,
+    pub(crate) remote: SocketAddr,
     /// Where it reached us.
-    pub(crate) ours: SocketAddr,
+    pub(crate) local: SocketAddr,
     /// A reverse proxy is between: named as one, or by its own words.
     pub(crate) through_proxy: bool,
 }
 
-impl Ends {
+impl Endpoints {
     /// Of a connection that nothing has been read from yet.
-    pub(crate) fn of(theirs: SocketAddr, ours: SocketAddr) -> Ends {
-        Ends {
-            theirs: SocketAddr::new(theirs.ip().to_canonical(), theirs.port()),
-            ours: SocketAddr::new(ours.ip().to_canonical(), ours.port()),
+    pub(crate) fn of(remote: SocketAddr, local: SocketAddr) -> Endpoints {
+        Endpoints {
+            remote: SocketAddr::new(remote.ip().to_canonical(), remote.port()),
+            local: SocketAddr::new(local.ip().to_canonical(), local.port()),
             through_proxy: false,
         }
     }
@@ -158,14 +158,14 @@ impl Shared {
 
     /// A place for one more connection of this device, which is free again when it is dropped; `None`: there
     /// is none.
-    pub(crate) fn place(self: &Arc<Shared>, device: &PublicKey) -> Option<Place> {
+    pub(crate) fn take_device_slot(self: &Arc<Shared>, device: &PublicKey) -> Option<DeviceSlot> {
         let mut places = lock(&self.places);
         let of_it = places.iter().filter(|of| *of == device).count();
         if places.len() >= CONNECTIONS || of_it >= OF_A_DEVICE {
             return None;
         }
         places.push(*device);
-        Some(Place {
+        Some(DeviceSlot {
             shared: self.clone(),
             device: *device,
         })
@@ -208,12 +208,12 @@ impl Shared {
 }
 
 /// See [`Shared::place`].
-pub(crate) struct Place {
+pub(crate) struct DeviceSlot {
     shared: Arc<Shared>,
     device: PublicKey,
 }
 
-impl Drop for Place {
+impl Drop for DeviceSlot {
     fn drop(&mut self) {
         let mut places = lock(&self.shared.places);
         if let Some(at) = places.iter().position(|of| *of == self.device) {

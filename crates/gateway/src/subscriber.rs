@@ -24,11 +24,11 @@ pub(crate) struct Slices {
     updates: Arc<Updates>,
     frames: Frames,
     views: Views,
-    open: Option<Open>,
+    open: Option<OpenFrame>,
 }
 
 /// The frame that is under way.
-struct Open {
+struct OpenFrame {
     header: FrameHeader,
     first_slice: Option<Instant>,
     newest_slice: Instant,
@@ -50,9 +50,9 @@ impl Slices {
 impl Subscriber for Slices {
     fn begin(&mut self, now: Instant, frame: &Frame) {
         if let Some(told) = self.views.begins(frame) {
-            self.peer.say(&told);
+            self.peer.send_control(&told);
         }
-        self.open = Some(Open {
+        self.open = Some(OpenFrame {
             header: frame.header,
             first_slice: None,
             newest_slice: now,
@@ -96,7 +96,7 @@ impl Subscriber for Slices {
             last_slice: open.newest_slice,
         };
         let told = self.frames.left(&open.header, encoding, &open.departure);
-        self.peer.say(&told);
+        self.peer.send_control(&told);
         Progress::Left(open.departure)
     }
 

@@ -12,10 +12,10 @@ use openuvr_proto::wire::control::GoodbyeReason;
 
 /// What waits.
 #[derive(Default)]
-pub(crate) struct Updates(Mutex<Waiting>);
+pub(crate) struct Updates(Mutex<PendingUpdates>);
 
 #[derive(Default)]
-pub(crate) struct Waiting {
+pub(crate) struct PendingUpdates {
     pub(crate) role: Option<(Role, Option<WatchReason>)>,
     pub(crate) shown: Option<bool>,
     pub(crate) relative: Option<bool>,
@@ -33,7 +33,7 @@ pub(crate) struct Waiting {
     pub(crate) ended: Option<GoodbyeReason>,
 }
 
-impl Waiting {
+impl PendingUpdates {
     /// What is the player's concern alone.
     fn forget_players(&mut self) {
         self.clipboard = None;
@@ -73,11 +73,11 @@ impl Updates {
     }
 
     /// All that waits.
-    pub(crate) fn take(&self) -> Waiting {
+    pub(crate) fn take(&self) -> PendingUpdates {
         std::mem::take(&mut *self.lock())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, PendingUpdates> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -105,7 +105,7 @@ pub(crate) async fn run(mut config: Config) -> Result<()> {
     out::answer(format_args!(
         "Log in as {NAME} with the password {password}; Ctrl-C ends the portal and its sessions"
     ));
-    serve::serve(config, serve::Sessions::End).await
+    serve::serve(config, serve::SessionsAtExit::End).await
 }
 
 /// The file of applications, as a person would write it.

@@ -74,7 +74,7 @@ fn run(args: PortalArgs) -> Result<()> {
             log_to_stderr(args.log);
             match args.demo {
                 true => runtime.block_on(demo::run(config)),
-                false => runtime.block_on(serve::serve(config, serve::Sessions::GoOn)),
+                false => runtime.block_on(serve::serve(config, serve::SessionsAtExit::GoOn)),
             }
         }
         Some(Action::User(action)) => runtime.block_on(users::run(&config, action)),

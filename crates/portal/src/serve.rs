@@ -23,7 +23,7 @@ use crate::launch::slurm::{self, Slurm, SlurmConfig};
 use crate::launch::{LAUNCHERS, Launcher};
 use crate::oidc::Provider;
 use crate::sessions::{self, Tickets};
-use crate::store::{Place, Store};
+use crate::store::{DatabaseLocation, Store};
 use crate::tls::TlsFiles;
 use crate::turn::Turn;
 
@@ -35,7 +35,7 @@ const ACME: &str = "acme";
 
 /// What becomes of sessions when the portal ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Sessions {
+pub(crate) enum SessionsAtExit {
     /// The next portal finds them.
     GoOn,
     /// They end with it.
@@ -46,7 +46,7 @@ pub(crate) enum Sessions {
 ///
 /// # Errors
 /// Something can't be opened.
-pub(crate) async fn serve(config: Config, at_end: Sessions) -> Result<()> {
+pub(crate) async fn serve(config: Config, at_end: SessionsAtExit) -> Result<()> {
     config.check()?;
     if !config.listen.ip().is_loopback() && !config.is_secure() {
         warn!("passwords cross the network for all to read, as plain_http = true says");
@@ -93,7 +93,7 @@ pub(crate) async fn serve(config: Config, at_end: Sessions) -> Result<()> {
         catalogue,
         tickets,
         passwords: Passwords::new()?,
-        tries: Default::default(),
+        attempts: Default::default(),
         devices,
         provider,
         secure: config.is_secure(),
@@ -102,7 +102,7 @@ pub(crate) async fn serve(config: Config, at_end: Sessions) -> Result<()> {
         counts: Default::default(),
         health: Default::default(),
         streams: Default::default(),
-        carried: Default::default(),
+        carried_connections: Default::default(),
         turn,
     });
     let certificates = async {
@@ -123,7 +123,7 @@ pub(crate) async fn serve(config: Config, at_end: Sessions) -> Result<()> {
         _ = interrupt.recv() => info!("ends"),
         _ = terminate.recv() => info!("ends"),
     }
-    if at_end == Sessions::End {
+    if at_end == SessionsAtExit::End {
         sessions.end_all().await;
     }
     Ok(())
@@ -141,8 +141,8 @@ pub(crate) async fn store(config: &Config) -> Result<Store> {
         .with_context(|| config.data.display().to_string())?;
     let file = config.data.join("portal.sqlite");
     let place = match &config.database {
-        Some(url) => Place::Url(url),
-        None => Place::File(&file),
+        Some(url) => DatabaseLocation::Url(url),
+        None => DatabaseLocation::File(&file),
     };
     Ok(Store::open(place).await?)
 }

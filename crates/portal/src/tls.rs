@@ -25,14 +25,14 @@ pub(crate) struct TlsFiles {
 }
 
 /// What the files held when they last fitted each other.
-pub(crate) struct Followed {
+pub(crate) struct WatchedFiles {
     files: Arc<TlsFiles>,
-    shown: Arc<Shown>,
+    shown: Arc<CurrentCertificate>,
 }
 
 /// The certificate that connections are shown from now on.
 #[derive(Debug)]
-pub(crate) struct Shown(Mutex<Arc<CertifiedKey>>);
+pub(crate) struct CurrentCertificate(Mutex<Arc<CertifiedKey>>);
 
 /// Why there is no certificate.
 #[derive(Debug, thiserror::Error)]
@@ -50,16 +50,16 @@ impl TlsFiles {
     ///
     /// # Errors
     /// One line, with the file.
-    pub(crate) fn open(self) -> Result<Followed, TlsError> {
+    pub(crate) fn open(self) -> Result<WatchedFiles, TlsError> {
         let first = certified(&self.certificate, &self.key)?;
-        Ok(Followed {
+        Ok(WatchedFiles {
             files: Arc::new(self),
-            shown: Arc::new(Shown::new(first)),
+            shown: Arc::new(CurrentCertificate::new(first)),
         })
     }
 }
 
-impl Followed {
+impl WatchedFiles {
     /// What connections are taken with.
     ///
     /// # Errors
@@ -99,9 +99,9 @@ impl Followed {
     }
 }
 
-impl Shown {
-    pub(crate) fn new(first: CertifiedKey) -> Shown {
-        Shown(Mutex::new(Arc::new(first)))
+impl CurrentCertificate {
+    pub(crate) fn new(first: CertifiedKey) -> CurrentCertificate {
+        CurrentCertificate(Mutex::new(Arc::new(first)))
     }
 
     /// From now on this one; whether it is another.
@@ -115,7 +115,7 @@ impl Shown {
     }
 }
 
-impl ResolvesServerCert for Shown {
+impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Some(Arc::clone(&shown))

@@ -51,7 +51,7 @@ pub(crate) async fn run(config: &Config, action: UserAction) -> Result<()> {
                 sessions,
             };
             store.add_user(&user, None).await?;
-            tell(&name, &password, password_stdin);
+            print_password(&name, &password, password_stdin);
         }
         UserAction::Password {
             name,
@@ -64,7 +64,7 @@ pub(crate) async fn run(config: &Config, action: UserAction) -> Result<()> {
             {
                 bail!(none(&name));
             }
-            tell(&name, &password, password_stdin);
+            print_password(&name, &password, password_stdin);
         }
         UserAction::Link { name, subject } => {
             let subject = match subject {
@@ -117,7 +117,7 @@ fn password(from_input: bool) -> Result<String> {
     Ok(line.trim_end_matches(['\r', '\n']).to_owned())
 }
 
-fn tell(name: &str, password: &str, known: bool) {
+fn print_password(name: &str, password: &str, known: bool) {
     match known {
         true => println!("{name} may log in"),
         false => println!("{name} may log in with the password {password}"),

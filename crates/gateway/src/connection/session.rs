@@ -22,7 +22,7 @@ use openuvr_runtime::clock;
 use openuvr_runtime::host::codec_of;
 use serde::Deserialize;
 
-use super::{Wants, blocking};
+use super::{PageOptions, blocking};
 use crate::cursor;
 use crate::peer::{Peer, PeerEvent, Sound};
 use crate::shared::Shared;
@@ -57,14 +57,14 @@ const WISHES: u32 = 10;
 /// First byte of a message on which of the page's events has which number at the host.
 const INPUT_NUMBERS: u8 = 0xf1;
 
-/// What the page says in [`TOLD_CHANNEL`](crate::peer::TOLD_CHANNEL).
+/// What the page says in [`NOTICE_CHANNEL`](crate::peer::NOTICE_CHANNEL).
 #[derive(Deserialize)]
 #[serde(
     tag = "type",
     rename_all = "camelCase",
     rename_all_fields = "camelCase"
 )]
-enum Told {
+enum PageMessage {
     /// It wants another role.
     Role { play: bool, take_over: bool },
 }
@@ -111,14 +111,14 @@ impl Session {
     ///
     /// # Errors
     /// Why not, in words for the person.
-    pub(super) fn begin(
+    pub(super) fn start(
         shared: &Arc<Shared>,
         peer: &Arc<Peer>,
         visitor: &Visitor,
-        wants: Wants,
+        page_options: PageOptions,
     ) -> Result<Session, String> {
         let updates = Arc::new(Updates::default());
-        let role = match wants.watch {
+        let role = match page_options.watch {
             true => Role::Observer,
             false => visitor.most,
         };
@@ -126,8 +126,8 @@ impl Session {
             codecs: codec_of("x264").map_or(0, |codec| 1 << codec),
             kind: SubscriberKind::Browser,
             software: "a browser, by WebRTC".to_owned(),
-            wishes: wants.wishes,
-            reports: wants.reports,
+            wishes: page_options.wishes,
+            reports: page_options.reports,
             device: Some(visitor.device),
             ..SubscribeRequest::new(role, &visitor.title)
         };
@@ -181,9 +181,9 @@ impl Session {
             // Nothing could be heard meanwhile.
             self.heard = now;
         }
-        self.hand_on(shared);
-        self.hand_on_copied(shared);
-        self.pass_sound();
+        self.forward_input(shared);
+        self.forward_clipboard(shared);
+        self.forward_sound();
         if now >= self.clock_at {
             self.clock_at = now
                 + match self.inbox.holds_keys() {
@@ -191,12 +191,12 @@ impl Session {
                     false => CLOCK_EVERY,
                 };
             let asked = clock::now().0;
-            self.say(&[Message::Ping { asked }]);
+            self.send(&[Message::Ping { asked }]);
         }
         if now.saturating_duration_since(self.heard) > SILENT {
             return Some("nothing was heard from this page for too long".to_owned());
         }
-        self.pass_on()
+        self.forward_updates()
     }
 
     pub(super) fn event(&mut self, shared: &Shared, event: PeerEvent) {
@@ -204,7 +204,7 @@ impl Session {
             PeerEvent::Connected => {}
             PeerEvent::ToldOpen => {
                 self.told_open = true;
-                self.tell_role();
+                self.notify_role();
             }
             PeerEvent::KeyFrame => {
                 shared.counters.key_frames.add(1);
@@ -228,9 +228,11 @@ impl Session {
                 }
             }
             PeerEvent::Control(body) => self.control(shared, &body),
-            PeerEvent::Told(_) if !self.may_wish() => shared.counters.bad_input.add(1),
-            PeerEvent::Told(text) => match serde_json::from_slice(&text) {
-                Ok(Told::Role { play, take_over }) => self.wish = Some((play, take_over)),
+            PeerEvent::Notice(_) if !self.may_change_constraints() => {
+                shared.counters.bad_input.add(1)
+            }
+            PeerEvent::Notice(text) => match serde_json::from_slice(&text) {
+                Ok(PageMessage::Role { play, take_over }) => self.wish = Some((play, take_over)),
                 Err(_) => shared.counters.bad_input.add(1),
             },
             PeerEvent::ToldBytes(bytes) => match Negotiation::parse(&bytes) {
@@ -249,11 +251,11 @@ impl Session {
             return shared.counters.bad_input.add(1);
         }
         self.copied_here.push_back(piece);
-        self.hand_on_copied(shared);
+        self.forward_clipboard(shared);
     }
 
     /// Gives the host what it takes of it.
-    fn hand_on_copied(&mut self, shared: &Shared) {
+    fn forward_clipboard(&mut self, shared: &Shared) {
         while let Some(piece) = self.copied_here.front() {
             match shared.host.clipboard_piece(self.id, piece) {
                 Err(InputRefused::Busy) => return,
@@ -278,12 +280,12 @@ impl Session {
                         }
                     };
                     self.waiting.extend(events);
-                    self.hand_on(shared);
+                    self.forward_input(shared);
                     if self.inbox.holds_keys() {
                         self.clock_at = self.clock_at.min(Instant::now() + CLOCK_WHILE_HOLDING);
                     }
                     let through = self.inbox.through();
-                    self.say(&[Message::InputSeen { through }]);
+                    self.send(&[Message::InputSeen { through }]);
                 }
                 Ok(Message::Pose { id, pose, sampled }) => {
                     // Of two that come in another order the newer counts.
@@ -315,7 +317,7 @@ impl Session {
                         received: here(heard),
                         answered: here(clock::now()),
                     };
-                    self.say(&[pong]);
+                    self.send(&[pong]);
                 }
                 Ok(Message::Pong {
                     asked,
@@ -349,7 +351,7 @@ impl Session {
     }
 
     /// Gives the host what it takes of the input.
-    fn hand_on(&mut self, shared: &Shared) {
+    fn forward_input(&mut self, shared: &Shared) {
         if self.waiting.len() > WAITING {
             let sampled = self.waiting.back().map(|newest| newest.sampled);
             self.waiting.clear();
@@ -375,11 +377,11 @@ impl Session {
             let mut message = vec![INPUT_NUMBERS];
             message.extend(theirs.to_le_bytes());
             message.extend(ours.to_le_bytes());
-            self.peer.say(&message);
+            self.peer.send_control(&message);
         }
     }
 
-    fn pass_sound(&mut self) {
+    fn forward_sound(&mut self) {
         let Some(payloads) = &self.sound else { return };
         for payload in payloads.try_iter().take(SOUND) {
             self.peer.sound(&Sound {
@@ -392,7 +394,7 @@ impl Session {
     }
 
     /// Whether it may wish for something: a person does not press buttons faster.
-    fn may_wish(&mut self) -> bool {
+    fn may_change_constraints(&mut self) -> bool {
         let (since, count) = &mut self.wishes;
         if since.elapsed() >= Duration::from_secs(1) {
             (*since, *count) = (Instant::now(), 0);
@@ -402,7 +404,7 @@ impl Session {
     }
 
     /// Asks for the role that was wished for last. A host in another process may take a while to answer.
-    pub(super) async fn ask_role(&mut self) {
+    pub(super) async fn request_role_change(&mut self) {
         let Some((play, take_over)) = self.wish.take() else {
             return;
         };
@@ -413,17 +415,17 @@ impl Session {
         let (shared, id) = (self.shared.clone(), self.id);
         let ask = move || shared.host.request_role(id, role, take_over);
         match blocking(ask).await {
-            Ok(grant) => self.plays_or_watches(grant.role, grant.watching),
+            Ok(grant) => self.set_role(grant.role, grant.watching),
             Err(why) => {
                 let why = why.to_string();
                 let text = serde_json::json!({ "type": "refused", "why": why });
-                self.peer.tell(&text.to_string());
+                self.peer.send_notice(&text.to_string());
             }
         }
-        self.tell_role();
+        self.notify_role();
     }
 
-    fn plays_or_watches(&mut self, role: Role, watching: Option<WatchReason>) {
+    fn set_role(&mut self, role: Role, watching: Option<WatchReason>) {
         self.role = (role, watching);
         if role == Role::Observer {
             self.copied_there.forget();
@@ -431,18 +433,18 @@ impl Session {
         }
     }
 
-    fn tell_role(&self) {
+    fn notify_role(&self) {
         let (role, watching) = self.role;
         let text = serde_json::json!({
             "type": "role",
             "plays": role == Role::Player,
             "why": watching.map(|why| why.to_string()),
         });
-        self.peer.tell(&text.to_string());
+        self.peer.send_notice(&text.to_string());
     }
 
     /// Tells the page what the host told us; why it is over, if it is.
-    fn pass_on(&mut self) -> Option<String> {
+    fn forward_updates(&mut self) -> Option<String> {
         if !self.told_open {
             return None;
         }
@@ -451,28 +453,28 @@ impl Session {
         if let Some((role, watching)) = waiting.role
             && (role, watching) != self.role
         {
-            self.plays_or_watches(role, watching);
-            self.tell_role();
+            self.set_role(role, watching);
+            self.notify_role();
         }
         let mut reads = true;
         if let Some(shown) = waiting.shown {
             let text = serde_json::json!({ "type": "shown", "shown": shown });
-            reads &= self.peer.tell(&text.to_string());
+            reads &= self.peer.send_notice(&text.to_string());
         }
         if let Some(relative) = waiting.relative {
             let text = serde_json::json!({ "type": "relative", "relative": relative });
-            reads &= self.peer.tell(&text.to_string());
+            reads &= self.peer.send_notice(&text.to_string());
         }
         if let Some(decision) = waiting.decision {
             let text = serde_json::json!({ "type": "decision", "words": decision });
-            reads &= self.peer.tell(&text.to_string());
+            reads &= self.peer.send_notice(&text.to_string());
         }
         if let Some(shape) = waiting.shape {
-            reads &= self.peer.tell_bytes(&cursor::message(&shape));
+            reads &= self.peer.send_notice_bytes(&cursor::message(&shape));
         }
         if let Some(ways) = waiting.ways {
             let ways = Negotiation::ClipboardWays(ways).to_bytes();
-            reads &= self.peer.tell_bytes(&ways);
+            reads &= self.peer.send_notice_bytes(&ways);
         }
         if let Some(text) = waiting.clipboard
             && self.role.0 == Role::Player
@@ -483,19 +485,19 @@ impl Session {
             && reads
             && self.peer.is_read()
         {
-            reads &= (self.peer).tell_bytes(&Negotiation::ClipboardPiece(piece).to_bytes());
+            reads &= (self.peer).send_notice_bytes(&Negotiation::ClipboardPiece(piece).to_bytes());
             self.copied_there.said();
         }
         if let Some(at) = waiting.moved {
             self.cursor_serial = self.cursor_serial.wrapping_add(1);
             let serial = self.cursor_serial;
-            self.say(&[Message::CursorMoved { serial, at }]);
+            self.send(&[Message::CursorMoved { serial, at }]);
         }
         for pad in PadId::all() {
             if let Some((rumble, millis)) = waiting.rumbles[pad.index()] {
                 self.rumble_serial = self.rumble_serial.wrapping_add(1);
                 let serial = self.rumble_serial;
-                self.say(&[Message::Rumble {
+                self.send(&[Message::Rumble {
                     serial,
                     pad,
                     rumble,
@@ -506,7 +508,7 @@ impl Session {
         for haptic in waiting.haptics.into_iter().flatten() {
             self.haptic_serial = self.haptic_serial.wrapping_add(1);
             let serial = self.haptic_serial;
-            self.say(&[Message::Haptic { serial, haptic }]);
+            self.send(&[Message::Haptic { serial, haptic }]);
         }
         if let Some(reason) = waiting.ended {
             return Some(ended(reason).to_owned());
@@ -514,10 +516,10 @@ impl Session {
         (!reads).then(|| "this page does not read what it is told".to_owned())
     }
 
-    fn say(&self, messages: &[Message<'_>]) {
+    fn send(&self, messages: &[Message<'_>]) {
         let mut body = Vec::new();
         messages.iter().for_each(|message| message.write(&mut body));
-        self.peer.say(&body);
+        self.peer.send_control(&body);
     }
 }
 

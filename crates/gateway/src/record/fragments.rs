@@ -1,7 +1,7 @@
 //! Frames and sound become fragments of a file: which go together, when each is shown, and for how long. A value
 //! without a clock and a file.
 //!
-//! Frames are put where the nearest one of a stream at its highest rate would be (`Slots`). Programs that take a file
+//! Frames are put where the nearest one of a stream at its highest rate would be (`FrameSlots`). Programs that take a file
 //! for one of a constant rate, as ffmpeg does when it decodes one, complain of two frames in one slot, and capture is no
 //! metronome.
 //!
@@ -15,7 +15,7 @@ use openuvr_proto::time::Instant;
 
 use super::mp4;
 pub use super::queue::{Frame, Sound};
-use super::track::{Part, SOUND_RATE, Track, VIDEO_RATE};
+use super::track::{SOUND_RATE, Track, TrackFragment, VIDEO_RATE};
 use crate::packetise::nal_units;
 
 /// How much goes into a fragment: what is lost at most when the program is killed, and what a player reads before it
@@ -38,7 +38,7 @@ const PICTURE_SET: u8 = 8;
 
 /// What is in a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Written {
+pub struct Contents {
     /// Frames.
     pub frames: u64,
     /// Packets of sound.
@@ -48,7 +48,7 @@ pub struct Written {
 }
 
 /// The newest frame.
-struct Newest {
+struct PendingFrame {
     captured: Instant,
     at: u64,
     key: bool,
@@ -68,7 +68,7 @@ const PHASE_SHARE: i64 = 8;
 
 /// Where frames are put.
 #[derive(Clone, Copy, Debug, Default)]
-struct Slots {
+struct FrameSlots {
     /// As many as frames, or a multiple; 0: anywhere.
     per_second: u32,
     /// Ticks by which frames are usually behind their slots. Without it those that come between two slots would be put
@@ -76,12 +76,12 @@ struct Slots {
     phase: i64,
 }
 
-impl Slots {
+impl FrameSlots {
     /// The same for a stream of this rate.
-    fn at_rate(self, fps: u16) -> Slots {
+    fn at_rate(self, fps: u16) -> FrameSlots {
         let fps = u32::from(fps);
         let per_second = fps * SLOTS.div_ceil(fps.max(1));
-        Slots {
+        FrameSlots {
             // One that is finer than the clock is none.
             per_second: if per_second < VIDEO_RATE {
                 per_second
@@ -120,17 +120,17 @@ pub struct Fragments {
     sound: bool,
     /// When the first frame was captured.
     began: Option<Instant>,
-    newest: Option<Newest>,
-    slots: Slots,
+    newest: Option<PendingFrame>,
+    slots: FrameSlots,
     /// Where the next frame may be at the earliest.
     video_at: u64,
     /// Where the next packet of sound goes on.
     sound_at: Option<u64>,
-    pictures: Part,
-    packets: Part,
+    pictures: TrackFragment,
+    packets: TrackFragment,
     sequence: u32,
-    so_far: Written,
-    whole: VecDeque<(Vec<u8>, Written)>,
+    so_far: Contents,
+    whole: VecDeque<(Vec<u8>, Contents)>,
 }
 
 impl Fragments {
@@ -141,13 +141,13 @@ impl Fragments {
             sound,
             began: None,
             newest: None,
-            slots: Slots::default(),
+            slots: FrameSlots::default(),
             video_at: 0,
             sound_at: None,
-            pictures: Part::default(),
-            packets: Part::default(),
+            pictures: TrackFragment::default(),
+            packets: TrackFragment::default(),
             sequence: 0,
-            so_far: Written::default(),
+            so_far: Contents::default(),
             whole: VecDeque::new(),
         }
     }
@@ -170,7 +170,7 @@ impl Fragments {
             self.cut();
         }
         self.video_at = at + 1;
-        self.newest = Some(Newest {
+        self.newest = Some(PendingFrame {
             captured: frame.captured,
             at,
             key: frame.key,
@@ -232,7 +232,7 @@ impl Fragments {
     }
 
     /// What is to be written next, and what is in the file then.
-    pub fn poll(&mut self) -> Option<(Vec<u8>, Written)> {
+    pub fn poll(&mut self) -> Option<(Vec<u8>, Contents)> {
         self.whole.pop_front()
     }
 
@@ -242,7 +242,7 @@ impl Fragments {
             return;
         };
         let duration = until.saturating_sub(newest.at).max(1);
-        let Newest { at, key, bytes, .. } = newest;
+        let PendingFrame { at, key, bytes, .. } = newest;
         self.pictures.push(at, duration, key, &bytes);
         self.so_far.frames += 1;
         let end = i128::from(until) * 1_000_000_000 / i128::from(VIDEO_RATE);
@@ -282,7 +282,7 @@ impl Fragments {
         self.fragment(&[(Track::Sound, packets)]);
     }
 
-    fn fragment(&mut self, parts: &[(Track, Part)]) {
+    fn fragment(&mut self, parts: &[(Track, TrackFragment)]) {
         if parts.iter().all(|(_, part)| part.samples.is_empty()) {
             return;
         }
@@ -474,10 +474,10 @@ mod tests {
             (0, 0),
             (u16::MAX, 65_535),
         ] {
-            assert_eq!(Slots::default().at_rate(fps).per_second, each, "{fps}");
+            assert_eq!(FrameSlots::default().at_rate(fps).per_second, each, "{fps}");
         }
-        assert_eq!(Slots::default().place(7, 3), 7);
-        assert_eq!(Slots::default().place(3, 7), 7);
+        assert_eq!(FrameSlots::default().place(7, 3), 7);
+        assert_eq!(FrameSlots::default().place(3, 7), 7);
     }
 
     #[test]

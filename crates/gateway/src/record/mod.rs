@@ -89,7 +89,7 @@ pub enum RecordError {
 }
 
 /// Tells the person something, in a line; from any thread, waits for nobody.
-pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
+pub type Notify = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// A recording that goes on. Dropping it ends it, as [`Recorder::finish`] does.
 pub struct Recorder {
@@ -102,12 +102,12 @@ pub struct Recorder {
 struct Shared {
     file: PathBuf,
     queue: Arc<Queue>,
-    tell: Tell,
-    followed: Mutex<Option<Followed>>,
+    tell: Notify,
+    followed: Mutex<Option<RecordedHost>>,
 }
 
 /// The host that is recorded.
-struct Followed {
+struct RecordedHost {
     host: Arc<dyn GatewayHost>,
     id: SubscriberId,
     /// Whether it has ended.
@@ -124,7 +124,7 @@ impl Recorder {
     pub fn create(
         setup: RecordSetup,
         scheduler: &Scheduler,
-        tell: Tell,
+        tell: Notify,
     ) -> Result<Recorder, RecordError> {
         let (file, made) = open(&setup)?;
         let (queue, items) = Queue::new();
@@ -191,7 +191,7 @@ impl Recorder {
                 goes_on
             }));
         }
-        *lock(&self.shared.followed) = Some(Followed {
+        *lock(&self.shared.followed) = Some(RecordedHost {
             host,
             id,
             over,
@@ -238,7 +238,7 @@ impl Shared {
     /// Takes no more frames; what is disconnected when the last one was taken.
     fn leave(&self) -> Option<Receiver<()>> {
         self.queue.next_generation();
-        let Followed {
+        let RecordedHost {
             host, id, drained, ..
         } = lock(&self.followed).take()?;
         host.unsubscribe(id);

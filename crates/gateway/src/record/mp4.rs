@@ -7,7 +7,7 @@ use mp4_atom::{
 };
 use openuvr_proto::units::Size;
 
-use super::track::{Part, SOUND_RATE, Track, VIDEO_RATE};
+use super::track::{SOUND_RATE, Track, TrackFragment, VIDEO_RATE};
 
 /// A sample that decoding can begin with, and one that needs others (ISO/IEC 14496-12 section 8.8.3.1).
 const KEY: u32 = 0x0200_0000;
@@ -170,7 +170,7 @@ fn track(
 }
 
 /// A fragment of these parts, each of which begins where its first sample is.
-pub(super) fn fragment(sequence: u32, parts: &[(Track, Part)]) -> Option<Vec<u8>> {
+pub(super) fn fragment(sequence: u32, parts: &[(Track, TrackFragment)]) -> Option<Vec<u8>> {
     let parts: Vec<_> = (parts.iter())
         .filter(|(_, part)| !part.samples.is_empty())
         .collect();
@@ -190,7 +190,7 @@ pub(super) fn fragment(sequence: u32, parts: &[(Track, Part)]) -> Option<Vec<u8>
     Some(bytes)
 }
 
-fn moof(sequence: u32, parts: &[&(Track, Part)], data_at: usize) -> Option<Moof> {
+fn moof(sequence: u32, parts: &[&(Track, TrackFragment)], data_at: usize) -> Option<Moof> {
     let mut data_at = data_at;
     let mut traf = Vec::new();
     for (track, part) in parts {

@@ -11,14 +11,14 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, Stage};
 use openuvr_proto::wire::control::GoodbyeReason;
 
-use super::Tell;
+use super::Notify;
 use super::queue::{Cause, Frame, MOST, Queue};
 use crate::updates::ended;
 
 /// A recorder's end of its subscription.
 pub(super) struct Frames {
     queue: Arc<Queue>,
-    tell: Tell,
+    tell: Notify,
     /// The file, for people.
     file: String,
     open: Option<(FrameId, Frame)>,
@@ -35,7 +35,7 @@ pub(super) struct Frames {
 impl Frames {
     pub(super) fn new(
         queue: Arc<Queue>,
-        tell: Tell,
+        tell: Notify,
         file: String,
         over: Arc<AtomicBool>,
         drained: SyncSender<()>,
@@ -208,13 +208,13 @@ mod tests {
         frames.end(NOW)
     }
 
-    type Said = Arc<Mutex<Vec<String>>>;
+    type Messages = Arc<Mutex<Vec<String>>>;
 
     /// A recorder's end, what waits for its disk, and what it says.
-    fn frames() -> (Frames, (Arc<Queue>, Receiver<Item>), Said) {
-        let said = Said::default();
+    fn frames() -> (Frames, (Arc<Queue>, Receiver<Item>), Messages) {
+        let said = Messages::default();
         let to = said.clone();
-        let tell: Tell = Arc::new(move |words: &str| to.lock().unwrap().push(words.to_owned()));
+        let tell: Notify = Arc::new(move |words: &str| to.lock().unwrap().push(words.to_owned()));
         let (queue, items) = Queue::new();
         let (over, drained) = (Arc::default(), sync_channel(1).0);
         let frames = Frames::new(queue.clone(), tell, "it".to_owned(), over, drained);

@@ -26,12 +26,12 @@ pub(super) struct Sample {
 
 /// A track's part of a fragment.
 #[derive(Debug, Default)]
-pub(super) struct Part {
+pub(super) struct TrackFragment {
     pub(super) samples: Vec<Sample>,
     pub(super) data: Vec<u8>,
 }
 
-impl Part {
+impl TrackFragment {
     pub(super) fn push(&mut self, at: u64, duration: u64, key: bool, bytes: &[u8]) {
         let cut = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         self.samples.push(Sample {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use openuvr_runtime::clock;
 
 use super::Shared;
-use super::fragments::{Fragments, Written};
+use super::fragments::{Contents, Fragments};
 use super::queue::Item;
 
 /// How often it is looked whether a picture that stays is to be written.
@@ -19,7 +19,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Summary {
     /// What is in the file.
-    pub written: Written,
+    pub written: Contents,
     /// Frames that are not.
     pub missed: u64,
     /// Bytes of the file.
@@ -36,7 +36,7 @@ pub(super) struct Writer {
     shared: Arc<Shared>,
     /// Bytes of whole fragments in the file.
     whole: u64,
-    written: Written,
+    written: Contents,
     failed: bool,
 }
 
@@ -52,7 +52,7 @@ impl Writer {
             fragments,
             shared,
             whole: 0,
-            written: Written::default(),
+            written: Contents::default(),
             failed: false,
         }
     }

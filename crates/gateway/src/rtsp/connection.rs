@@ -20,17 +20,17 @@ use openuvr_runtime::sched::ThreadRole;
 use rtsp_types::{Method, Request, Response, StatusCode, Version};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::connection_limits::ConnectionSlot;
 use super::description::{AUDIO, AUDIO_RATE, VIDEO, VIDEO_RATE};
 use super::outlet::{Outlet, UdpPair, Writer};
-use super::parameters::{ParameterSets, Watching};
-use super::places::Place;
-use super::reports::{Heard, parse};
+use super::parameters::{ParameterObserver, ParameterSets};
+use super::reports::{PlayerFeedback, parse};
 use super::requests::{Received, Requests};
-use super::session::{Act, Beginning, MediaPorts, Session, Streams, TIMEOUT, TRACKS, Track};
+use super::session::{Action, MediaPorts, PlaybackStart, Session, Streams, TIMEOUT, TRACKS, Track};
 use super::stream::{Origin, RtpStream};
 use super::subscriber::{Delivery, Slices};
 use super::transport::Transport;
-use super::{LOOK_EVERY, Served};
+use super::{LOOK_EVERY, ServerState};
 
 /// A connection that has set up no track by then is no player's (a guess: players do so within a second).
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -47,11 +47,11 @@ const UNNAMED: &str = "a video player";
 
 /// A connection that goes on.
 struct Connection<'a> {
-    served: &'a Served,
+    server: &'a ServerState,
     from: SocketAddr,
     here: SocketAddr,
     stream: Arc<TcpStream>,
-    place: Place,
+    place: ConnectionSlot,
     writer: Writer,
     requests: Requests,
     session: Session,
@@ -70,10 +70,10 @@ struct Connection<'a> {
 
 /// Serves a player until it goes, is silent for too long, or the server ends.
 pub(super) fn serve(
-    served: &Served,
+    server: &ServerState,
     stream: Arc<TcpStream>,
     from: SocketAddr,
-    place: Place,
+    place: ConnectionSlot,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
     // Not inherited from the listener on every system.
@@ -81,8 +81,8 @@ pub(super) fn serve(
     stream.set_read_timeout(Some(LOOK_EVERY))?;
     let here = stream.local_addr()?;
     let (writer, write) = Writer::new(stream.try_clone()?);
-    let writes = (served.scheduler).spawn(ThreadRole::Background, "ouvr-rtsp-out", write)?;
-    let setup = &served.setup;
+    let writes = (server.scheduler).spawn(ThreadRole::Background, "ouvr-rtsp-out", write)?;
+    let setup = &server.setup;
     let session = Session::new(
         setup.token.clone(),
         &setup.name,
@@ -91,7 +91,7 @@ pub(super) fn serve(
         u64::from_ne_bytes(random()?),
     );
     let mut connection = Connection {
-        served,
+        server,
         from,
         here,
         stream,
@@ -128,7 +128,7 @@ fn random<const N: usize>() -> io::Result<[u8; N]> {
 impl Connection<'_> {
     fn run(&mut self) -> io::Result<()> {
         let began = Instant::now();
-        while !self.served.stopping() {
+        while !self.server.stopping() {
             if self.wait() && !self.take_requests()? {
                 return Ok(());
             }
@@ -204,7 +204,7 @@ impl Connection<'_> {
                 Ok(Some(Received::Packet { channel, bytes })) => self.packet(channel, &bytes),
                 Err(error) => {
                     let answer = Response::builder(Version::V1_0, StatusCode::BadRequest);
-                    self.say(&answer.build(Vec::new()))?;
+                    self.send_response(&answer.build(Vec::new()))?;
                     return Err(io::Error::new(io::ErrorKind::InvalidData, error));
                 }
             }
@@ -222,8 +222,8 @@ impl Connection<'_> {
                 .take(64)
                 .collect();
         }
-        let mut has = Has {
-            served: self.served,
+        let mut has = SessionStreams {
+            server: self.server,
             tracks: &mut self.tracks,
             writer: &self.writer,
             here: self.here,
@@ -236,36 +236,36 @@ impl Connection<'_> {
         let answering = self.answering.clone();
         let _answering = answering.lock().unwrap_or_else(PoisonError::into_inner);
         let shown = *request.method() != Method::Options && response.status().is_success();
-        if shown && !self.place.plays() {
+        if shown && !self.place.start_playing() {
             tracing::warn!(from = %self.from, "a video player is refused: there are as many as this host serves");
             response.set_status(StatusCode::ServiceUnavailable);
             response.set_reason_phrase("as many players as this host serves are connected");
-            self.say(&response)?;
+            self.send_response(&response)?;
             return Ok(false);
         }
-        if act == Act::Play
+        if act == Action::Play
             && let Err(why) = self.play(plays_from)
         {
             tracing::warn!(from = %self.from, why, "a video player is refused");
             response.set_status(StatusCode::ServiceUnavailable);
             response.set_reason_phrase(why);
-            self.say(&response)?;
+            self.send_response(&response)?;
             return Ok(false);
         }
-        if act == Act::Pause {
+        if act == Action::Pause {
             self.pause();
         }
-        self.say(&response)?;
-        if act == Act::Play {
+        self.send_response(&response)?;
+        if act == Action::Play {
             // In front of the first packets: without a report players put each track's first packet at the same time,
             // and move a track when they hear better.
             self.report_at = Instant::now() + REPORT_EVERY;
             self.send_reports(plays_from);
         }
-        Ok(act != Act::End)
+        Ok(act != Action::End)
     }
 
-    fn say(&self, response: &Response<Vec<u8>>) -> io::Result<()> {
+    fn send_response(&self, response: &Response<Vec<u8>>) -> io::Result<()> {
         let mut bytes = Vec::new();
         response.write(&mut bytes).map_err(io::Error::other)?;
         let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
@@ -286,7 +286,7 @@ impl Connection<'_> {
             self.hears.store(false, Ordering::Relaxed);
             self.hears = Arc::new(AtomicBool::new(true));
             let hears = self.hears.clone();
-            self.served.host.listen(Box::new(move |payload| {
+            self.server.host.listen(Box::new(move |payload| {
                 if !hears.load(Ordering::Relaxed) {
                     return false;
                 }
@@ -295,7 +295,7 @@ impl Connection<'_> {
                     return true;
                 }
                 let (sent, _) = sound.send(payload.captured, false, payload.bytes, false);
-                sent != super::outlet::Sent::Gone
+                sent != super::outlet::SendOutcome::Gone
             }));
         }
         let Some(video) = &self.tracks[Track::Video as usize] else {
@@ -314,9 +314,9 @@ impl Connection<'_> {
         };
         self.ended.store(false, Ordering::Relaxed);
         let (video, ended) = (video.clone(), self.ended.clone());
-        let watching = Watching::new(self.served.parameters.clone());
+        let watching = ParameterObserver::new(self.server.parameters.clone());
         let slices = Slices::new(video, ended, watching, self.answering.clone());
-        let subscribed = self.served.host.subscribe(request, Box::new(slices));
+        let subscribed = self.server.host.subscribe(request, Box::new(slices));
         let (id, _) = subscribed.map_err(|why| why.to_string())?;
         self.subscribed = Some(id);
         Ok(())
@@ -328,7 +328,7 @@ impl Connection<'_> {
             track.closed.store(true, Ordering::Relaxed);
         }
         if let Some(id) = self.subscribed.take() {
-            self.served.host.unsubscribe(id);
+            self.server.host.unsubscribe(id);
         }
     }
 
@@ -364,7 +364,7 @@ impl Connection<'_> {
 
     fn rtcp(&mut self, bytes: &[u8]) {
         let mut heard = Vec::new();
-        let now = self.served.wall.ntp(clock::now());
+        let now = self.server.wall.ntp(clock::now());
         parse(bytes, now, |one| heard.push(one));
         if heard.is_empty() {
             return;
@@ -377,11 +377,11 @@ impl Connection<'_> {
         let (video, newest) = (video.stream().ssrc(), video.newest());
         for one in heard {
             let feedback = match one {
-                Heard::KeyFrame => Feedback::KeyFrame {
+                PlayerFeedback::KeyFrame => Feedback::KeyFrame {
                     last_good: FrameId::NONE,
                     newest,
                 },
-                Heard::Report {
+                PlayerFeedback::Report {
                     ssrc,
                     lost,
                     round_trip: Some(round_trip),
@@ -392,17 +392,17 @@ impl Connection<'_> {
                     };
                     Feedback::Link(LinkState { round_trip, loss })
                 }
-                Heard::Report { .. } => continue,
+                PlayerFeedback::Report { .. } => continue,
             };
-            self.served.host.feedback(id, feedback);
+            self.server.host.feedback(id, feedback);
         }
     }
 
     /// Tells how the tracks' clocks belong together at this moment.
     fn send_reports(&mut self, now: time::Instant) {
-        let ntp = self.served.wall.ntp(now);
+        let ntp = self.server.wall.ntp(now);
         for track in self.tracks.iter().flatten() {
-            let report = track.stream().report(now, ntp, &self.served.setup.name);
+            let report = track.stream().report(now, ntp, &self.server.setup.name);
             if let Some(report) = report {
                 track.outlet.rtcp(&report);
             }
@@ -411,8 +411,8 @@ impl Connection<'_> {
 }
 
 /// What the session asks for.
-struct Has<'a> {
-    served: &'a Served,
+struct SessionStreams<'a> {
+    server: &'a ServerState,
     tracks: &'a mut [Option<Arc<Delivery>>; 2],
     writer: &'a Writer,
     here: SocketAddr,
@@ -421,10 +421,10 @@ struct Has<'a> {
     plays_from: time::Instant,
 }
 
-impl Streams for Has<'_> {
+impl Streams for SessionStreams<'_> {
     fn parameters(&mut self) -> Option<ParameterSets> {
         let codec = codec_of(H264)?;
-        self.served.parameters.sets(&*self.served.host, codec)
+        self.server.parameters.sets(&*self.server.host, codec)
     }
 
     fn open(&mut self, track: Track, transport: Transport) -> Option<MediaPorts> {
@@ -440,9 +440,9 @@ impl Streams for Has<'_> {
         }
     }
 
-    fn beginning(&mut self, track: Track) -> Option<Beginning> {
+    fn playback_start(&mut self, track: Track) -> Option<PlaybackStart> {
         let stream = self.tracks[track as usize].as_ref()?.stream();
-        Some(Beginning {
+        Some(PlaybackStart {
             sequence: stream.sequence(),
             time: stream.stamp(self.plays_from),
         })

@@ -14,10 +14,10 @@
 //! is encrypted (`docs/clients.md`).
 
 mod connection;
+mod connection_limits;
 mod description;
 mod outlet;
 mod parameters;
-mod places;
 mod reports;
 mod requests;
 mod session;
@@ -39,12 +39,12 @@ use openuvr_runtime::clock;
 use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
-use self::parameters::Known;
+use self::connection_limits::ConnectionLimits;
+use self::parameters::ParameterCache;
 pub use self::parameters::ParameterSets;
-use self::places::Places;
-pub use self::reports::{Heard, parse as parse_reports};
-pub use self::requests::{NoRtsp, Received, Requests};
-pub use self::session::{Act, Beginning, MediaPorts, Session, Streams, Track};
+pub use self::reports::{PlayerFeedback, parse as parse_reports};
+pub use self::requests::{InvalidRtsp, Received, Requests};
+pub use self::session::{Action, MediaPorts, PlaybackStart, Session, Streams, Track};
 pub use self::token::{Token, TokenError};
 pub use self::transport::{Transport, choose as choose_transport};
 use self::wall::Wall;
@@ -53,7 +53,7 @@ use self::wall::Wall;
 pub const PORT: u16 = 8554;
 
 /// Connections whose threads have not ended, displaced ones among them; the next one waits for an end (a guess: all
-/// places of [`places`], and as many that are about to end).
+/// places of [`connection_limits`], and as many that are about to end).
 const THREADS: usize = 96;
 
 /// How often a thread that waits looks whether the server ends.
@@ -91,21 +91,21 @@ pub enum RtspError {
 /// Serves until it is dropped, which ends all connections.
 pub struct RtspServer {
     address: SocketAddr,
-    served: Arc<Served>,
+    server: Arc<ServerState>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// What all connections share.
-struct Served {
+struct ServerState {
     host: Arc<dyn GatewayHost>,
     setup: RtspSetup,
     scheduler: Scheduler,
     stopping: AtomicBool,
     /// What is known of the stream's parameter sets.
-    parameters: Arc<Known>,
+    parameters: Arc<ParameterCache>,
     /// The time of day that players are told.
     wall: Wall,
-    places: Places,
+    limits: ConnectionLimits,
 }
 
 impl RtspServer {
@@ -123,25 +123,25 @@ impl RtspServer {
         let listener = TcpListener::bind(bind).map_err(refused)?;
         listener.set_nonblocking(true).map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
-        let served = Arc::new(Served {
+        let server = Arc::new(ServerState {
             host,
             setup,
             scheduler: scheduler.clone(),
             stopping: AtomicBool::new(false),
             parameters: Arc::default(),
             wall: Wall::now(clock::now),
-            places: Places::default(),
+            limits: ConnectionLimits::default(),
         });
         let thread = {
-            let served = served.clone();
+            let server = server.clone();
             scheduler.spawn(ThreadRole::Background, "ouvr-rtsp", move || {
-                accept(&listener, &served);
+                accept(&listener, &server);
             })
         };
         let thread = Some(thread.map_err(RtspError::Thread)?);
         Ok(RtspServer {
             address,
-            served,
+            server,
             thread,
         })
     }
@@ -155,7 +155,7 @@ impl RtspServer {
 
 impl Drop for RtspServer {
     fn drop(&mut self) {
-        self.served.stopping.store(true, Ordering::Relaxed);
+        self.server.stopping.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             // A panic in there was reported when it happened.
             let _ = thread.join();
@@ -164,10 +164,10 @@ impl Drop for RtspServer {
 }
 
 /// Takes connections until the server ends; then waits for theirs.
-fn accept(listener: &TcpListener, served: &Arc<Served>) {
+fn accept(listener: &TcpListener, server: &Arc<ServerState>) {
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
     let mut accepting = Accepting::new("video players");
-    while !served.stopping() {
+    while !server.stopping() {
         threads.retain(|thread| !thread.is_finished());
         if threads.len() >= THREADS {
             std::thread::sleep(accepting::PAUSE);
@@ -176,7 +176,7 @@ fn accept(listener: &TcpListener, served: &Arc<Served>) {
         match listener.accept() {
             Ok((stream, from)) => {
                 accepting.succeeded();
-                threads.extend(begin(served, stream, from));
+                threads.extend(start_connection(server, stream, from));
             }
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => wait_readable(listener, LOOK_EVERY),
             Err(e) => std::thread::sleep(accepting.failed(&e)),
@@ -188,16 +188,20 @@ fn accept(listener: &TcpListener, served: &Arc<Served>) {
 }
 
 /// A thread for one connection; none if the system gives none: it is closed then.
-fn begin(served: &Arc<Served>, stream: TcpStream, from: SocketAddr) -> Option<JoinHandle<()>> {
+fn start_connection(
+    server: &Arc<ServerState>,
+    stream: TcpStream,
+    from: SocketAddr,
+) -> Option<JoinHandle<()>> {
     let stream = Arc::new(stream);
-    let place = served.places.enter(from.ip(), stream.clone());
+    let place = server.limits.enter(from.ip(), stream.clone());
     let thread = {
-        let served = served.clone();
-        served
+        let server = server.clone();
+        server
             .scheduler
             .clone()
             .spawn(ThreadRole::Background, "ouvr-rtsp-conn", move || {
-                if let Err(error) = connection::serve(&served, stream, from, place) {
+                if let Err(error) = connection::serve(&server, stream, from, place) {
                     tracing::debug!(%from, %error, "a video player's connection ended");
                 }
             })
@@ -220,7 +224,7 @@ fn wait_readable(socket: &impl std::os::fd::AsFd, timeout: Duration) {
     let _ = poll(&mut polled, timeout.as_ref());
 }
 
-impl Served {
+impl ServerState {
     fn stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
     }

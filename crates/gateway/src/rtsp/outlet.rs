@@ -75,7 +75,7 @@ pub(super) struct Writer(SyncSender<Vec<u8>>);
 
 /// Nobody reads any more.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Gone;
+pub(super) struct WriterClosed;
 
 impl Writer {
     /// Writes in this order whatever is put into it; the second is what a thread has to run.
@@ -90,16 +90,16 @@ impl Writer {
     }
 
     /// Waits for room. An empty message ends it.
-    pub(super) fn put(&self, message: Vec<u8>) -> Result<(), Gone> {
-        self.0.send(message).map_err(|_| Gone)
+    pub(super) fn put(&self, message: Vec<u8>) -> Result<(), WriterClosed> {
+        self.0.send(message).map_err(|_| WriterClosed)
     }
 
     /// Leaves it out where there is no room now; whether it was taken.
-    pub(super) fn offer(&self, message: Vec<u8>) -> Result<bool, Gone> {
+    pub(super) fn offer(&self, message: Vec<u8>) -> Result<bool, WriterClosed> {
         match self.0.try_send(message) {
             Ok(()) => Ok(true),
             Err(TrySendError::Full(_)) => Ok(false),
-            Err(TrySendError::Disconnected(_)) => Err(Gone),
+            Err(TrySendError::Disconnected(_)) => Err(WriterClosed),
         }
     }
 }
@@ -127,9 +127,9 @@ pub(super) enum Outlet {
 
 /// What became of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Sent {
+pub(super) enum SendOutcome {
     /// It is on its way.
-    Left,
+    Sent,
     /// There is no room.
     Full,
     /// The player is gone.
@@ -138,7 +138,7 @@ pub(super) enum Sent {
 
 impl Outlet {
     /// Sends a packet of RTP; into a connection that is full it `waits`, or leaves it out.
-    pub(super) fn rtp(&self, packet: &[u8], waits: bool) -> Sent {
+    pub(super) fn rtp(&self, packet: &[u8], waits: bool) -> SendOutcome {
         match self {
             Outlet::Udp(pair) => datagram(&pair.rtp, packet),
             Outlet::Interleaved { rtp, writer, .. } => interleaved(writer, *rtp, packet, waits),
@@ -146,7 +146,7 @@ impl Outlet {
     }
 
     /// Sends a packet of RTCP.
-    pub(super) fn rtcp(&self, packet: &[u8]) -> Sent {
+    pub(super) fn rtcp(&self, packet: &[u8]) -> SendOutcome {
         match self {
             Outlet::Udp(pair) => datagram(&pair.rtcp, packet),
             Outlet::Interleaved { rtcp, writer, .. } => interleaved(writer, *rtcp, packet, false),
@@ -154,19 +154,19 @@ impl Outlet {
     }
 }
 
-fn datagram(socket: &UdpSocket, packet: &[u8]) -> Sent {
+fn datagram(socket: &UdpSocket, packet: &[u8]) -> SendOutcome {
     match socket.send(packet) {
-        Ok(_) => Sent::Left,
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Sent::Full,
+        Ok(_) => SendOutcome::Sent,
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => SendOutcome::Full,
         // A player whose port is not open yet, or a network that is down for a moment: RTSP says when it
         // is over.
-        Err(_) => Sent::Left,
+        Err(_) => SendOutcome::Sent,
     }
 }
 
-fn interleaved(writer: &Writer, channel: u8, packet: &[u8], waits: bool) -> Sent {
+fn interleaved(writer: &Writer, channel: u8, packet: &[u8], waits: bool) -> SendOutcome {
     let Ok(length) = u16::try_from(packet.len()) else {
-        return Sent::Full;
+        return SendOutcome::Full;
     };
     let [high, low] = length.to_be_bytes();
     let mut message = Vec::with_capacity(4 + packet.len());
@@ -177,9 +177,9 @@ fn interleaved(writer: &Writer, channel: u8, packet: &[u8], waits: bool) -> Sent
         false => writer.offer(message),
     };
     match taken {
-        Ok(true) => Sent::Left,
-        Ok(false) => Sent::Full,
-        Err(Gone) => Sent::Gone,
+        Ok(true) => SendOutcome::Sent,
+        Ok(false) => SendOutcome::Full,
+        Err(WriterClosed) => SendOutcome::Gone,
     }
 }
 
@@ -203,7 +203,7 @@ mod tests {
             assert!(rtp % 2 == 0 && rtcp == rtp + 1);
         }
         let outlet = Outlet::Udp(UdpPair::open(HERE, HERE, (port, port)).unwrap());
-        assert_eq!(outlet.rtp(b"one", false), Sent::Left);
+        assert_eq!(outlet.rtp(b"one", false), SendOutcome::Sent);
         let mut buffer = [0; 16];
         assert_eq!(player.recv(&mut buffer).unwrap(), 3);
         let Outlet::Udp(pair) = &outlet else {
@@ -230,12 +230,12 @@ mod tests {
             rtcp: 1,
             writer,
         };
-        assert_eq!(outlet.rtp(b"abc", false), Sent::Left);
-        assert_eq!(outlet.rtp(b"abc", false), Sent::Full);
+        assert_eq!(outlet.rtp(b"abc", false), SendOutcome::Sent);
+        assert_eq!(outlet.rtp(b"abc", false), SendOutcome::Full);
         assert_eq!(receiver.recv().unwrap(), b"$\x00\x00\x03abc");
-        assert_eq!(outlet.rtcp(b"r"), Sent::Left);
+        assert_eq!(outlet.rtcp(b"r"), SendOutcome::Sent);
         assert_eq!(receiver.recv().unwrap(), b"$\x01\x00\x01r");
         drop(receiver);
-        assert_eq!(outlet.rtp(b"abc", true), Sent::Gone);
+        assert_eq!(outlet.rtp(b"abc", true), SendOutcome::Gone);
     }
 }

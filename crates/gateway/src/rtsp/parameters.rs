@@ -68,24 +68,24 @@ impl ParameterSets {
 
 /// What is known of the stream now.
 #[derive(Debug, Default)]
-pub(super) struct Known {
-    now: Mutex<Now>,
+pub(super) struct ParameterCache {
+    now: Mutex<CacheState>,
 }
 
 #[derive(Debug, Default)]
-struct Now {
+struct CacheState {
     sets: Option<ParameterSets>,
     watching: usize,
 }
 
 /// A player gets the stream, and notes what is in it.
 #[derive(Debug)]
-pub(super) struct Watching(Arc<Known>);
+pub(super) struct ParameterObserver(Arc<ParameterCache>);
 
-impl Watching {
-    pub(super) fn new(known: Arc<Known>) -> Watching {
+impl ParameterObserver {
+    pub(super) fn new(known: Arc<ParameterCache>) -> ParameterObserver {
         known.lock().watching += 1;
-        Watching(known)
+        ParameterObserver(known)
     }
 
     /// A key frame begins so.
@@ -96,7 +96,7 @@ impl Watching {
     }
 }
 
-impl Drop for Watching {
+impl Drop for ParameterObserver {
     fn drop(&mut self) {
         let mut now = self.0.lock();
         now.watching -= 1;
@@ -106,19 +106,19 @@ impl Drop for Watching {
     }
 }
 
-impl Known {
+impl ParameterCache {
     /// The parameter sets of the stream; it may wait for a key frame of `host`, which all who ask at a time share.
     pub(super) fn sets(&self, host: &dyn GatewayHost, codec: u8) -> Option<ParameterSets> {
         let known = self.lock().sets.clone();
-        known.or_else(|| ask(host, codec))
+        known.or_else(|| probe(host, codec))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Now> {
+    fn lock(&self) -> MutexGuard<'_, CacheState> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn ask(host: &dyn GatewayHost, codec: u8) -> Option<ParameterSets> {
+fn probe(host: &dyn GatewayHost, codec: u8) -> Option<ParameterSets> {
     let (found, finds) = sync_channel(1);
     let request = SubscribeRequest {
         kind: SubscriberKind::VideoPlayer,
@@ -128,16 +128,18 @@ fn ask(host: &dyn GatewayHost, codec: u8) -> Option<ParameterSets> {
         intake: Intake::Complete,
         ..SubscribeRequest::new(Role::Observer, "a video player that asks")
     };
-    let (id, _) = host.subscribe(request, Box::new(Looks(found))).ok()?;
+    let (id, _) = host
+        .subscribe(request, Box::new(ParameterProbe(found)))
+        .ok()?;
     let sets = finds.recv_timeout(KEY_FRAME_WITHIN).ok();
     host.unsubscribe(id);
     sets
 }
 
 /// Takes the parameter sets of the first frame, which is a key frame.
-struct Looks(SyncSender<ParameterSets>);
+struct ParameterProbe(SyncSender<ParameterSets>);
 
-impl Subscriber for Looks {
+impl Subscriber for ParameterProbe {
     fn begin(&mut self, _: Instant, _: &Frame) {}
 
     fn slice(&mut self, _: Instant, slice: &Slice<'_>) {

@@ -6,7 +6,7 @@ use rtcp_types::{Compound, Fir, Packet, Pli, ReportBlock};
 
 /// One thing that a player said.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Heard {
+pub enum PlayerFeedback {
     /// Its picture is broken (RFC 4585 section 6.3.1, RFC 5104 section 4.3.1).
     KeyFrame,
     /// Since its report before (RFC 3550 section 6.4.1).
@@ -22,7 +22,7 @@ pub enum Heard {
 
 /// Reads a datagram of RTCP; `now` is our time of day in NTP's 32.32 bits, by which sender reports went.
 /// What is no RTCP says nothing.
-pub fn parse(bytes: &[u8], now: u64, mut each: impl FnMut(Heard)) {
+pub fn parse(bytes: &[u8], now: u64, mut each: impl FnMut(PlayerFeedback)) {
     let Ok(compound) = Compound::parse(bytes) else {
         return;
     };
@@ -30,13 +30,13 @@ pub fn parse(bytes: &[u8], now: u64, mut each: impl FnMut(Heard)) {
         match packet {
             Ok(Packet::Rr(report)) => report
                 .report_blocks()
-                .for_each(|block| each(heard(&block, now))),
+                .for_each(|block| each(feedback_of(&block, now))),
             Ok(Packet::Sr(report)) => report
                 .report_blocks()
-                .for_each(|block| each(heard(&block, now))),
+                .for_each(|block| each(feedback_of(&block, now))),
             Ok(Packet::PayloadFeedback(feedback)) => {
                 if feedback.parse_fci::<Pli>().is_ok() || feedback.parse_fci::<Fir>().is_ok() {
-                    each(Heard::KeyFrame);
+                    each(PlayerFeedback::KeyFrame);
                 }
             }
             Ok(_) => {}
@@ -46,7 +46,7 @@ pub fn parse(bytes: &[u8], now: u64, mut each: impl FnMut(Heard)) {
     }
 }
 
-fn heard(block: &ReportBlock<'_>, now: u64) -> Heard {
+fn feedback_of(block: &ReportBlock<'_>, now: u64) -> PlayerFeedback {
     let (sent, waited) = (
         block.last_sender_report_timestamp(),
         block.delay_since_last_sender_report_timestamp(),
@@ -58,7 +58,7 @@ fn heard(block: &ReportBlock<'_>, now: u64) -> Heard {
     // More than half of the range is less than nothing: the player's clock is another.
     let round_trip = (sent != 0 && way < 1 << 31)
         .then(|| Duration::from_nanos(u64::from(way) * 1_000_000_000 / 65_536));
-    Heard::Report {
+    PlayerFeedback::Report {
         ssrc: block.ssrc(),
         lost: f64::from(block.fraction_lost()) / 256.0,
         round_trip,
@@ -72,7 +72,7 @@ mod tests {
     use super::super::stream::bytes_of;
     use super::*;
 
-    fn all(bytes: &[u8], now: u64) -> Vec<Heard> {
+    fn all(bytes: &[u8], now: u64) -> Vec<PlayerFeedback> {
         let mut heard = Vec::new();
         parse(bytes, now, |one| heard.push(one));
         heard
@@ -86,7 +86,7 @@ mod tests {
             .delay_since_last_sender_report_timestamp(0x8000);
         let report = ReceiverReport::builder(9).add_report_block(block);
         let bytes = bytes_of(&report).unwrap();
-        let expected = Heard::Report {
+        let expected = PlayerFeedback::Report {
             ssrc: 7,
             lost: 0.25,
             round_trip: Some(Duration::from_millis(250)),
@@ -101,9 +101,15 @@ mod tests {
     fn lost_pictures_ask_for_a_key_frame() {
         let pli = Pli::builder();
         let feedback = PayloadFeedback::builder(&pli).sender_ssrc(1).media_ssrc(7);
-        assert_eq!(all(&bytes_of(&feedback).unwrap(), 0), [Heard::KeyFrame]);
+        assert_eq!(
+            all(&bytes_of(&feedback).unwrap(), 0),
+            [PlayerFeedback::KeyFrame]
+        );
         let fir = Fir::builder().add_ssrc(7, 1);
         let feedback = PayloadFeedback::builder(&fir).sender_ssrc(1).media_ssrc(0);
-        assert_eq!(all(&bytes_of(&feedback).unwrap(), 0), [Heard::KeyFrame]);
+        assert_eq!(
+            all(&bytes_of(&feedback).unwrap(), 0),
+            [PlayerFeedback::KeyFrame]
+        );
     }
 }

@@ -23,7 +23,7 @@ pub enum Received {
 /// It was no RTSP, or a longer message than any player has to send: the connection can't go on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("what arrived is no RTSP")]
-pub struct NoRtsp;
+pub struct InvalidRtsp;
 
 /// Bytes that have arrived and were not understood yet.
 #[derive(Default, Debug)]
@@ -39,8 +39,8 @@ impl Requests {
     /// kept is then never more than the longest message and what was put in last.
     ///
     /// # Errors
-    /// [`NoRtsp`]; nothing more comes then.
-    pub fn poll(&mut self) -> Result<Option<Received>, NoRtsp> {
+    /// [`InvalidRtsp`]; nothing more comes then.
+    pub fn poll(&mut self) -> Result<Option<Received>, InvalidRtsp> {
         loop {
             // Empty lines between messages are let pass, as HTTP's are.
             let blank = self
@@ -74,7 +74,7 @@ impl Requests {
                 // Nobody was asked anything: an answer, or a packet, is let pass.
                 Ok((_, length)) => drop(self.0.drain(..length)),
                 Err(ParseError::Incomplete(_)) if self.0.len() < LONGEST => return Ok(None),
-                Err(_) => return Err(NoRtsp),
+                Err(_) => return Err(InvalidRtsp),
             }
         }
     }

@@ -45,7 +45,7 @@ impl Track {
 
 /// What a request asks the connection to do, behind its answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Act {
+pub enum Action {
     /// Nothing.
     Nothing,
     /// Frames and sound are wanted, of the tracks that were set up.
@@ -67,7 +67,7 @@ pub struct MediaPorts {
 
 /// Where a track's packets go on (section 12.33).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Beginning {
+pub struct PlaybackStart {
     /// The number of the next packet.
     pub sequence: u16,
     /// What RTP calls the moment from which on it is played.
@@ -83,7 +83,7 @@ pub trait Streams {
     fn open(&mut self, track: Track, transport: Transport) -> Option<MediaPorts>;
 
     /// Where a track that is set up would go on now.
-    fn beginning(&mut self, track: Track) -> Option<Beginning>;
+    fn playback_start(&mut self, track: Track) -> Option<PlaybackStart>;
 }
 
 /// What a connection's player has asked for until now.
@@ -134,7 +134,7 @@ impl Session {
         &mut self,
         request: &Request<Vec<u8>>,
         streams: &mut dyn Streams,
-    ) -> (Response<Vec<u8>>, Act) {
+    ) -> (Response<Vec<u8>>, Action) {
         let (answer, act) = self.decide(request, streams);
         let response = match answer {
             Ok((builder, body)) => builder.build(body),
@@ -152,9 +152,9 @@ impl Session {
         &mut self,
         request: &Request<Vec<u8>>,
         streams: &mut dyn Streams,
-    ) -> (Result<(ResponseBuilder, Vec<u8>), StatusCode>, Act) {
-        let plain = |builder| (Ok((builder, Vec::new())), Act::Nothing);
-        let refused = |status| (Err(status), Act::Nothing);
+    ) -> (Result<(ResponseBuilder, Vec<u8>), StatusCode>, Action) {
+        let plain = |builder| (Ok((builder, Vec::new())), Action::Nothing);
+        let refused = |status| (Err(status), Action::Nothing);
         if request.version() != Version::V1_0 {
             return refused(StatusCode::RTSPVersionNotSupported);
         }
@@ -183,19 +183,19 @@ impl Session {
             },
             (Method::Play, true) => {
                 self.playing = true;
-                let beginnings = self.beginnings(request, streams);
-                let builder = self.ok().header(RTP_INFO, beginnings);
+                let playback_starts = self.playback_starts(request, streams);
+                let builder = self.ok().header(RTP_INFO, playback_starts);
                 // There is nothing but now, whatever was asked for (section 10.5 wants to hear the range).
                 let builder = builder.header(RANGE, "npt=now-");
-                (Ok((builder, Vec::new())), Act::Play)
+                (Ok((builder, Vec::new())), Action::Play)
             }
             (Method::Pause, true) => {
                 self.playing = false;
-                (Ok((self.ok(), Vec::new())), Act::Pause)
+                (Ok((self.ok(), Vec::new())), Action::Pause)
             }
             (Method::Teardown, true) => {
                 self.playing = false;
-                (Ok((self.ok(), Vec::new())), Act::End)
+                (Ok((self.ok(), Vec::new())), Action::End)
             }
             // Asked by players to say that they are there (section 10.8).
             (Method::GetParameter | Method::SetParameter, true) => plain(self.ok()),
@@ -223,9 +223,9 @@ impl Session {
         &self,
         request: &Request<Vec<u8>>,
         streams: &mut dyn Streams,
-    ) -> (Result<(ResponseBuilder, Vec<u8>), StatusCode>, Act) {
+    ) -> (Result<(ResponseBuilder, Vec<u8>), StatusCode>, Action) {
         let Some(url) = request.request_uri() else {
-            return (Err(StatusCode::BadRequest), Act::Nothing);
+            return (Err(StatusCode::BadRequest), Action::Nothing);
         };
         let base = format!("{}/", url.as_str().trim_end_matches('/'));
         let builder = ok()
@@ -239,7 +239,7 @@ impl Session {
             parameters.as_ref(),
             self.sound,
         );
-        (Ok((builder, body)), Act::Nothing)
+        (Ok((builder, body)), Action::Nothing)
     }
 
     fn set_up(
@@ -276,13 +276,13 @@ impl Session {
     }
 
     /// By which number and time each track begins (section 12.33).
-    fn beginnings(&self, request: &Request<Vec<u8>>, streams: &mut dyn Streams) -> String {
+    fn playback_starts(&self, request: &Request<Vec<u8>>, streams: &mut dyn Streams) -> String {
         let url = request.request_uri().map_or("", |url| url.as_str());
         let url = url.trim_end_matches('/');
         let set_up = TRACKS.into_iter().filter_map(|track| {
             self.tracks[track as usize]?;
             let name = track.name();
-            let Beginning { sequence, time } = streams.beginning(track)?;
+            let PlaybackStart { sequence, time } = streams.playback_start(track)?;
             Some(format!("url={url}/{name};seq={sequence};rtptime={time}"))
         });
         set_up.collect::<Vec<_>>().join(",")
@@ -322,9 +322,9 @@ mod tests {
     };
 
     /// What a connection has: `None` if there are no ports.
-    struct Has(Option<MediaPorts>);
+    struct FakeStreams(Option<MediaPorts>);
 
-    impl Streams for Has {
+    impl Streams for FakeStreams {
         fn parameters(&mut self) -> Option<ParameterSets> {
             ParameterSets::of(&[0, 0, 1, 0x67, 0x42, 0xc0, 0x1e, 1, 0, 0, 1, 0x68, 1])
         }
@@ -333,13 +333,13 @@ mod tests {
             self.0
         }
 
-        fn beginning(&mut self, track: Track) -> Option<Beginning> {
+        fn playback_start(&mut self, track: Track) -> Option<PlaybackStart> {
             Some(match track {
-                Track::Video => Beginning {
+                Track::Video => PlaybackStart {
                     sequence: 77,
                     time: 90_000,
                 },
-                Track::Audio => Beginning {
+                Track::Audio => PlaybackStart {
                     sequence: 88,
                     time: 48_000,
                 },
@@ -352,14 +352,14 @@ mod tests {
         Session::new(token, "host", true, "127.0.0.1".parse().unwrap(), 0xbeef)
     }
 
-    fn ask(session: &mut Session, lines: &str) -> (u16, String, Act) {
+    fn request(session: &mut Session, lines: &str) -> (u16, String, Action) {
         let mut requests = Requests::default();
         requests.put(lines.replace('\n', "\r\n").as_bytes());
         requests.put(b"\r\n");
         let Ok(Some(Received::Request(request))) = requests.poll() else {
             panic!("no request: {lines}");
         };
-        let (response, act) = session.answer(&request, &mut Has(Some(PORTS)));
+        let (response, act) = session.answer(&request, &mut FakeStreams(Some(PORTS)));
         let mut text = Vec::new();
         response.write(&mut text).unwrap();
         (
@@ -378,12 +378,12 @@ mod tests {
     #[test]
     fn a_player_comes_watches_pauses_and_goes() {
         let mut session = session();
-        let (status, text, _) = ask(&mut session, &line("OPTIONS", "", ""));
+        let (status, text, _) = request(&mut session, &line("OPTIONS", "", ""));
         assert!(
             status == 200 && text.contains("DESCRIBE") && text.contains("CSeq: 5"),
             "{text}"
         );
-        let (status, text, _) = ask(&mut session, &line("DESCRIBE", "secret-token", ""));
+        let (status, text, _) = request(&mut session, &line("DESCRIBE", "secret-token", ""));
         assert_eq!(status, 200);
         assert!(
             text.contains("Content-Base: rtsp://h:8554/secret-token/\r\n"),
@@ -394,7 +394,7 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("profile-level-id=42C01E;sprop"), "{text}");
-        let (status, text, _) = ask(&mut session, &line("SETUP", "secret-token/video", UDP));
+        let (status, text, _) = request(&mut session, &line("SETUP", "secret-token/video", UDP));
         assert!(
             status == 200 && text.contains("server_port=7000-7001"),
             "{text}"
@@ -404,22 +404,25 @@ mod tests {
             "{text}"
         );
         let named = "Session: 000000000000BEEF\n";
-        let (status, _, _) = ask(&mut session, &line("SETUP", "secret-token/audio", UDP));
+        let (status, _, _) = request(&mut session, &line("SETUP", "secret-token/audio", UDP));
         assert_eq!(status, 200);
         let from_the_start = format!("{named}Range: npt=0.000-\n");
-        let (status, text, act) = ask(
+        let (status, text, act) = request(
             &mut session,
             &line("PLAY", "secret-token/", &from_the_start),
         );
-        assert_eq!((status, act, session.is_playing()), (200, Act::Play, true));
+        assert_eq!(
+            (status, act, session.is_playing()),
+            (200, Action::Play, true)
+        );
         let told = "RTP-Info: url=rtsp://h:8554/secret-token/video;seq=77;rtptime=90000,\
                     url=rtsp://h:8554/secret-token/audio;seq=88;rtptime=48000\r\n";
         assert!(text.contains(told), "{text}");
         assert!(text.contains("Range: npt=now-\r\n"), "{text}");
-        let (_, _, act) = ask(&mut session, &line("PAUSE", "secret-token", named));
-        assert_eq!((act, session.is_playing()), (Act::Pause, false));
-        let (_, _, act) = ask(&mut session, &line("TEARDOWN", "secret-token", named));
-        assert_eq!(act, Act::End);
+        let (_, _, act) = request(&mut session, &line("PAUSE", "secret-token", named));
+        assert_eq!((act, session.is_playing()), (Action::Pause, false));
+        let (_, _, act) = request(&mut session, &line("TEARDOWN", "secret-token", named));
+        assert_eq!(act, Action::End);
     }
 
     #[test]
@@ -433,10 +436,10 @@ mod tests {
             "video",
         ] {
             for method in ["DESCRIBE", "SETUP", "PLAY", "GET_PARAMETER", "TEARDOWN"] {
-                let (status, text, act) = ask(&mut session, &line(method, path, UDP));
+                let (status, text, act) = request(&mut session, &line(method, path, UDP));
                 assert_eq!(
                     (status, act),
-                    (404, Act::Nothing),
+                    (404, Action::Nothing),
                     "{method} {path}: {text}"
                 );
             }
@@ -446,7 +449,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused_by_its_number() {
         let mut session = session();
-        let mut status = |lines: &str| ask(&mut session, lines).0;
+        let mut status = |lines: &str| request(&mut session, lines).0;
         assert_eq!(status(&line("PLAY", "secret-token", "")), 455);
         assert_eq!(status(&line("SETUP", "secret-token/smell", UDP)), 404);
         assert_eq!(status(&line("SETUP", "secret-token/video", "")), 400);
@@ -486,7 +489,7 @@ mod tests {
         let Ok(Some(Received::Request(request))) = requests.poll() else {
             panic!("no request");
         };
-        let (response, _) = session.answer(&request, &mut Has(None));
+        let (response, _) = session.answer(&request, &mut FakeStreams(None));
         assert_eq!(response.status(), StatusCode::ServiceUnavailable);
         assert_eq!(session.transport(Track::Video), None);
     }

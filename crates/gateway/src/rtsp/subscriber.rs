@@ -11,8 +11,8 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, Stage};
 use openuvr_runtime::clock;
 
-use super::outlet::{Outlet, Sent};
-use super::parameters::Watching;
+use super::outlet::{Outlet, SendOutcome};
+use super::parameters::ParameterObserver;
 use super::stream::RtpStream;
 use crate::packetise::payloads;
 
@@ -53,9 +53,9 @@ impl Delivery {
         last: bool,
         payload: &[u8],
         waits: bool,
-    ) -> (Sent, usize) {
+    ) -> (SendOutcome, usize) {
         if self.closed.load(Ordering::Relaxed) {
-            return (Sent::Gone, 0);
+            return (SendOutcome::Gone, 0);
         }
         let packet = self.stream().packet(captured, last, payload);
         (self.outlet.rtp(&packet, waits), packet.len())
@@ -67,14 +67,14 @@ pub(super) struct Slices {
     video: Arc<Delivery>,
     /// The host has ended it.
     ended: Arc<AtomicBool>,
-    watching: Watching,
+    watching: ParameterObserver,
     /// Locked until the player was told that it plays: what comes before that ffmpeg throws away.
     answering: Arc<Mutex<()>>,
-    open: Option<Open>,
+    open: Option<OpenFrame>,
 }
 
 /// The frame that is under way.
-struct Open {
+struct OpenFrame {
     frame: FrameId,
     captured: Instant,
     /// It stands for itself.
@@ -87,7 +87,7 @@ impl Slices {
     pub(super) fn new(
         video: Arc<Delivery>,
         ended: Arc<AtomicBool>,
-        watching: Watching,
+        watching: ParameterObserver,
         answering: Arc<Mutex<()>>,
     ) -> Slices {
         Slices {
@@ -105,7 +105,7 @@ impl Subscriber for Slices {
         drop((self.answering.lock()).unwrap_or_else(PoisonError::into_inner));
         let newest = frame.header.frame.0;
         self.video.newest.store(newest, Ordering::Relaxed);
-        self.open = Some(Open {
+        self.open = Some(OpenFrame {
             frame: frame.header.frame,
             captured: Instant(frame.header.captured),
             key: frame.header.is_key(),
@@ -123,9 +123,9 @@ impl Subscriber for Slices {
         let left = &mut open.departure;
         payloads(slice.bytes, |payload, last| {
             let (sent, bytes) = self.video.send(open.captured, last && ends, payload, true);
-            open.gone |= sent == Sent::Gone;
-            left.overflowed |= sent == Sent::Full;
-            if sent == Sent::Left {
+            open.gone |= sent == SendOutcome::Gone;
+            left.overflowed |= sent == SendOutcome::Full;
+            if sent == SendOutcome::Sent {
                 let now = clock::now();
                 left.first.get_or_insert(now);
                 left.last = Some(now);

@@ -100,7 +100,7 @@ impl Caller {
     }
 
     /// Asks for something; `headers` are whole lines.
-    pub(crate) fn ask(&self, request: &str, headers: &[&str], body: &str) -> Answer {
+    pub(crate) fn request(&self, request: &str, headers: &[&str], body: &str) -> Answer {
         let mut stream = self.secure();
         let mut text = format!("{request} HTTP/1.1\r\nhost: {}\r\n", self.gateway);
         for line in headers {
@@ -127,7 +127,7 @@ impl Caller {
     }
 
     pub(crate) fn challenge(&self) -> String {
-        let answer = self.ask("POST /login/challenge", &[&self.own()], "");
+        let answer = self.request("POST /login/challenge", &[&self.own()], "");
         let challenge = answer.json()["challenge"].as_str().map(str::to_owned);
         challenge.unwrap_or_else(|| panic!("{answer:?}"))
     }
@@ -149,7 +149,7 @@ impl Caller {
 
     pub(crate) fn log_in(&mut self, pin: &str) -> Answer {
         let body = self.body(&self.challenge(), &self.origin(), pin);
-        let answer = self.ask("POST /login", &[&self.own()], &body);
+        let answer = self.request("POST /login", &[&self.own()], &body);
         let cookie = answer.head.lines().find_map(|line| {
             let value = line.strip_prefix("set-cookie: ")?;
             value.split(';').next().map(str::to_owned)

@@ -17,7 +17,7 @@ const SIZE: Size = Size::new(320, 192);
 
 /// A figure of `/metrics`.
 fn figure(caller: &Caller, name: &str) -> u64 {
-    let figures = caller.ask("GET /metrics", &[], "").body;
+    let figures = caller.request("GET /metrics", &[], "").body;
     let name = format!("openuvr_web_{name} ");
     let line = figures.lines().find_map(|line| line.strip_prefix(&name));
     line.unwrap().parse().unwrap()
@@ -41,9 +41,9 @@ fn another_sites_page_gets_nothing() {
     for origin in ["https://evil.example", "null", "http://127.0.0.1"] {
         assert_eq!(caller.websocket("", origin).err(), Some(403), "{origin}");
         let line = format!("origin: {origin}");
-        assert_eq!(caller.ask("POST /login", &[&line], "{}").status, 403);
+        assert_eq!(caller.request("POST /login", &[&line], "{}").status, 403);
     }
-    assert_eq!(caller.ask("POST /login/challenge", &[], "").status, 403);
+    assert_eq!(caller.request("POST /login/challenge", &[], "").status, 403);
     assert_eq!(figure(&caller, "foreign_origins_total"), 7);
 }
 
@@ -65,7 +65,7 @@ fn sums_do_not_fall_when_a_browser_leaves() {
         after[0] >= before[0] && after[1] >= before[1],
         "{before:?} {after:?}"
     );
-    let figures = caller.ask("GET /metrics", &[], "").body;
+    let figures = caller.request("GET /metrics", &[], "").body;
     for name in [
         "unsent_datagrams_total",
         "lost_events_total",
@@ -103,9 +103,9 @@ fn garbage_on_every_port_harms_no_connection() {
     let answer = answer.join().unwrap();
     assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 400"));
     let long = format!("x: {}", "y".repeat(32 * 1024));
-    assert_eq!(caller.ask("GET /", &[&long], "").status, 431);
-    assert_eq!(caller.ask("DELETE /", &[], "").status, 405);
-    assert_eq!(caller.ask("GET /../etc/passwd", &[], "").status, 404);
+    assert_eq!(caller.request("GET /", &[&long], "").status, 431);
+    assert_eq!(caller.request("DELETE /", &[], "").status, 405);
+    assert_eq!(caller.request("GET /../etc/passwd", &[], "").status, 404);
     plays_on(&mut remote);
     // By UDP: first bytes of STUN, DTLS, RTP and RTCP, and none of them.
     let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();

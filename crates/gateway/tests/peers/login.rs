@@ -76,7 +76,7 @@ fn a_log_in_counts_at_one_address_by_one_key() {
     let rig = Rig::new("once", SIZE);
     let caller = Caller::new(&rig);
     let origin = format!("origin: {}", caller.origin());
-    let post = |body: &str| caller.ask("POST /login", &[&origin], body);
+    let post = |body: &str| caller.request("POST /login", &[&origin], body);
     let refused = |body: &str| {
         post(body).json()["refused"]
             .as_str()

@@ -8,7 +8,7 @@ mod login;
 mod media;
 mod play;
 mod portal;
-mod portal_door;
+mod portal_requests;
 mod proxy;
 mod remote;
 mod session;

@@ -93,7 +93,7 @@ fn one_that_watches_types_nothing_until_it_plays() {
     let rig = Rig::new("watches", SIZE);
     let mut remote = Remote::connected(&Caller::known(&rig), "role=watch");
     let role = |arrived| match arrived {
-        Arrived::Told(told) if told["type"] == "role" => told["plays"].as_bool(),
+        Arrived::Notice(told) if told["type"] == "role" => told["plays"].as_bool(),
         _ => None,
     };
     assert!(!remote.wait("the role", role));

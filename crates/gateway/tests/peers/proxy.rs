@@ -27,11 +27,11 @@ fn log_in(caller: &Caller, browser: &str, pin: &str) -> Answer {
         format!("x-forwarded-for: {browser}"),
     ];
     let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
-    let asked = caller.ask("POST /login/challenge", &headers, "");
+    let asked = caller.request("POST /login/challenge", &headers, "");
     assert_eq!(asked.status, 200, "{asked:?}");
     let challenge = asked.json()["challenge"].as_str().unwrap().to_owned();
     let body = caller.body(&challenge, ORIGIN, pin);
-    caller.ask("POST /login", &headers, &body)
+    caller.request("POST /login", &headers, &body)
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn a_browser_behind_a_named_proxy_logs_in_at_the_named_origin() {
     let answer = log_in(&caller, "203.0.113.7", PIN);
     assert_eq!(answer.status, 200, "{answer:?}");
     // Any other origin is another site's page.
-    let refused = caller.ask(
+    let refused = caller.request(
         "POST /login/challenge",
         &["origin: https://other.example"],
         "",
@@ -78,11 +78,11 @@ fn figures_are_not_for_those_that_come_through_a_proxy() {
     let rig = Rig::new("figures", SIZE);
     let (proxied, direct) = (through_proxy(&rig), Caller::new(&rig));
     let through = "x-forwarded-for: 203.0.113.7";
-    assert_eq!(proxied.ask("GET /metrics", &[through], "").status, 403);
-    assert_eq!(proxied.ask("GET /metrics", &[], "").status, 403);
+    assert_eq!(proxied.request("GET /metrics", &[through], "").status, 403);
+    assert_eq!(proxied.request("GET /metrics", &[], "").status, 403);
     // A proxy that nobody has named to the host.
-    assert_eq!(direct.ask("GET /metrics", &[through], "").status, 403);
-    assert_eq!(direct.ask("GET /metrics", &[], "").status, 200);
+    assert_eq!(direct.request("GET /metrics", &[through], "").status, 403);
+    assert_eq!(direct.request("GET /metrics", &[], "").status, 200);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use openuvr_gateway::{CONTROL_CHANNEL, TOLD_CHANNEL};
+use openuvr_gateway::{CONTROL_CHANNEL, NOTICE_CHANNEL};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::time::PeerInstant;
 use openuvr_proto::wire::control::{Message, Messages};
@@ -35,7 +35,7 @@ pub(crate) enum Arrived {
     /// Of sound: its time, and how long its payload is.
     Sound(u32, usize),
     Control(Vec<u8>),
-    Told(Value),
+    Notice(Value),
     ToldBytes,
     Open,
 }
@@ -105,7 +105,7 @@ impl Remote {
             reliability: Reliability::MaxRetransmits { retransmits: 0 },
             ..ChannelConfig::default()
         });
-        let told = api.add_channel(TOLD_CHANNEL.to_owned());
+        let told = api.add_channel(NOTICE_CHANNEL.to_owned());
         let (sdp, pending) = api.apply().unwrap();
         let data = json!({ "connectionId": ID, "sdp": sdp.to_sdp_string() });
         let message = json!({ "type": "offer", "from": ID, "data": data });
@@ -295,7 +295,7 @@ impl Remote {
                     arrived.push(Arrived::ToldBytes);
                 }
                 Output::Event(Event::ChannelData(data)) => {
-                    arrived.push(Arrived::Told(serde_json::from_slice(&data.data).unwrap()));
+                    arrived.push(Arrived::Notice(serde_json::from_slice(&data.data).unwrap()));
                 }
                 Output::Event(_) => {}
             }

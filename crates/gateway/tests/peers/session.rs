@@ -31,7 +31,7 @@ fn a_portal_is_told_of_frames_and_latency_and_others_are_not() {
     let rig = rig(&portal, "session-figures");
     let caller = Caller::known(&rig);
     let status = token(&portal, &[Action::Status]);
-    let told = caller.ask("GET /session", &[&status], "").json();
+    let told = caller.request("GET /session", &[&status], "").json();
     assert_eq!(told["session"], portal.session.to_string());
     assert_eq!(told["subscribers"], json!([]));
 
@@ -42,7 +42,7 @@ fn a_portal_is_told_of_frames_and_latency_and_others_are_not() {
         "kind": "browser", "role": "observer", "frames_per_second": null,
         "latency_p50": null, "latency_p99": null, "latency_bound": null,
     });
-    let told = caller.ask("GET /session", &[&status], "").json();
+    let told = caller.request("GET /session", &[&status], "").json();
     assert_eq!(told["subscribers"][0], unknown, "{told}");
     let known = until_known(&portal, &caller, &mut remote);
     assert_eq!(
@@ -54,7 +54,7 @@ fn a_portal_is_told_of_frames_and_latency_and_others_are_not() {
     assert!(of("latency_p50") <= of("latency_p99"), "{known}");
     assert!(of("latency_bound") >= 0.0, "{known}");
 
-    let metrics = caller.ask("GET /metrics", &[], "").body;
+    let metrics = caller.request("GET /metrics", &[], "").body;
     for line in [
         "openuvr_host_subscribers{kind=\"browser\",role=\"player\"} 1",
         "openuvr_host_subscribers{kind=\"browser\",role=\"observer\"} 1",
@@ -81,14 +81,14 @@ fn a_portal_is_told_of_frames_and_latency_and_others_are_not() {
         ..Portal::new()
     };
     for header in ["x: y", &token(&stranger, &[Action::Status])] {
-        let refused = caller.ask("GET /session", &[header], "");
+        let refused = caller.request("GET /session", &[header], "");
         assert_eq!(refused.status, 401);
         assert!(!refused.body.contains("subscribers"), "{refused:?}");
     }
-    let renewed = caller.ask("POST /session/renew", &[&status], "");
+    let renewed = caller.request("POST /session/renew", &[&status], "");
     assert_eq!(renewed.status, 403);
     let renew = token(&portal, &[Action::Renew]);
-    let renewed = caller.ask("POST /session/renew", &[&renew], "").json();
+    let renewed = caller.request("POST /session/renew", &[&renew], "").json();
     assert_eq!(renewed["subscribers"].as_array().map(Vec::len), Some(2));
     drop(silent);
 }
@@ -110,7 +110,7 @@ fn until_known(portal: &Portal, caller: &Caller, remote: &mut Remote) -> Value {
             submitted: Some(Duration::from_millis(5)),
             ..Report::new(frame, Outcome::Displayed(Fidelity::Whole))
         }));
-        let told = caller.ask("GET /session", &[&status], "").json();
+        let told = caller.request("GET /session", &[&status], "").json();
         let all = told["subscribers"].as_array().unwrap().clone();
         let known = |of: &&Value| of["frames_per_second"].is_f64() && of["latency_p99"].is_f64();
         if let Some(found) = all.iter().find(known) {

@@ -82,7 +82,7 @@ fn junk_log_ins_keep_no_known_browser_out() {
         many(100);
         let body = caller.body(&challenge, &caller.origin(), "");
         let origin = format!("origin: {}", caller.origin());
-        let answer = caller.ask("POST /login", &[&origin], &body);
+        let answer = caller.request("POST /login", &[&origin], &body);
         assert_eq!(answer.status, 200, "{answer:?}");
         assert_eq!(caller.log_in("").status, 200);
         many(100);
@@ -138,7 +138,7 @@ fn junk_tickets_of_many_networks_keep_no_ticket_out() {
         let caller = Caller::new(&rig);
         let body = with_ticket(&caller, &portal);
         let origin = format!("origin: {}", caller.origin());
-        let answer = caller.ask("POST /login", &[&origin], &body);
+        let answer = caller.request("POST /login", &[&origin], &body);
         assert_eq!(answer.status, 200, "{answer:?}");
         many(200);
     }

@@ -63,7 +63,7 @@ fn candidates(remote: &Remote) -> Vec<String> {
 
 fn figure(caller: &Caller, name: &str) -> u64 {
     let cookie = format!("cookie: {}", caller.cookie);
-    let body = caller.ask("GET /metrics", &[&cookie], "").body;
+    let body = caller.request("GET /metrics", &[&cookie], "").body;
     let line = format!("openuvr_web_{name} ");
     let mut lines = body.lines();
     let value = lines.find_map(|text| text.strip_prefix(&line)?.parse().ok());

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use openuvr_gateway::record::{RecordError, RecordSetup, Recorder, Summary, Tell};
+use openuvr_gateway::record::{Notify, RecordError, RecordSetup, Recorder, Summary};
 use openuvr_media::capture::pattern::Pattern as Still;
 use openuvr_proto::control::negotiate::{Role, Wishes};
 use openuvr_proto::host::SubscribeRequest;
@@ -32,13 +32,17 @@ use self::support::{Rig, STALLED, TIMEOUT, eventually};
 const SIZE: Size = Size::new(640, 384);
 
 /// What a recorder has told the person.
-type Said = Arc<Mutex<Vec<String>>>;
+type Messages = Arc<Mutex<Vec<String>>>;
 
 /// A recorder, and what it says.
-fn recorder(rig: &Rig, file: PathBuf, overwrite: bool) -> (Result<Recorder, RecordError>, Said) {
-    let said = Said::default();
+fn recorder(
+    rig: &Rig,
+    file: PathBuf,
+    overwrite: bool,
+) -> (Result<Recorder, RecordError>, Messages) {
+    let said = Messages::default();
     let to = said.clone();
-    let tell: Tell = Arc::new(move |words: &str| to.lock().unwrap().push(words.to_owned()));
+    let tell: Notify = Arc::new(move |words: &str| to.lock().unwrap().push(words.to_owned()));
     let setup = RecordSetup {
         file,
         overwrite,

@@ -13,10 +13,14 @@ fn without_the_token_there_is_nothing_to_see() {
     let address = players.server.address();
     for wrong in ["", "/", "/the-secret-of-test", "/the-secret-of-testsx"] {
         let mut player = Player::connect(address, &format!("rtsp://{address}{wrong}"));
-        assert_eq!(player.ask("OPTIONS", "", "").0, 200);
-        assert_eq!(player.ask("DESCRIBE", "", "").0, 404, "{wrong}");
+        assert_eq!(player.request("OPTIONS", "", "").0, 200);
+        assert_eq!(player.request("DESCRIBE", "", "").0, 404, "{wrong}");
         let transport = "Transport: RTP/AVP/TCP;interleaved=0-1\r\n";
-        assert_eq!(player.ask("SETUP", "/video", transport).0, 404, "{wrong}");
+        assert_eq!(
+            player.request("SETUP", "/video", transport).0,
+            404,
+            "{wrong}"
+        );
     }
 }
 
@@ -49,7 +53,7 @@ fn garbage_is_answered_once_and_the_connection_closed() {
         player.send(1, &[0x80; 7]);
         player.write(b"RTSP/1.0 200 OK\r\nCSeq: 1\r\n\r\n");
     }
-    assert_eq!(player.ask("GET_PARAMETER", "/", "").0, 200);
+    assert_eq!(player.request("GET_PARAMETER", "/", "").0, 200);
 }
 
 #[test]
@@ -61,20 +65,20 @@ fn one_network_has_four_players_and_gets_their_places_back() {
         .map(|_| Player::connect(address, &players.url()))
         .collect();
     for player in &mut four {
-        assert_eq!(player.ask("DESCRIBE", "", accept).0, 200);
+        assert_eq!(player.request("DESCRIBE", "", accept).0, 200);
         // Again: it has its place.
-        assert_eq!(player.ask("DESCRIBE", "", accept).0, 200);
+        assert_eq!(player.request("DESCRIBE", "", accept).0, 200);
     }
     let mut fifth = Player::connect(address, &players.url());
-    assert_eq!(fifth.ask("OPTIONS", "", "").0, 200);
-    let (status, text) = fifth.ask("DESCRIBE", "", accept);
+    assert_eq!(fifth.request("OPTIONS", "", "").0, 200);
+    let (status, text) = fifth.request("DESCRIBE", "", accept);
     assert_eq!(status, 503, "{text}");
     assert!(fifth.rest().is_empty());
     drop(four);
     // The places are free when their threads have ended.
     crate::support::eventually("a place is free", || {
         let mut player = Player::connect(address, &players.url());
-        (player.ask("DESCRIBE", "", accept).0 == 200).then_some(())
+        (player.request("DESCRIBE", "", accept).0 == 200).then_some(())
     });
 }
 

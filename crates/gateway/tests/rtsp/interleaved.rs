@@ -69,7 +69,7 @@ fn a_player_gets_what_the_encoder_made_from_a_key_frame_on() {
     let units = Units::of(&mut player, 60);
     assert_eq!(units.whole[0][0] & 0x1f, SPS);
     assert_is_part_of(&units.whole, &made);
-    let (status, _) = player.ask("TEARDOWN", "/", "");
+    let (status, _) = player.request("TEARDOWN", "/", "");
     assert_eq!(status, 200);
     assert!(
         player.rest().iter().all(|byte| *byte != b'$'),
@@ -224,9 +224,9 @@ fn a_player_pauses_and_goes_on_with_a_key_frame() {
     let players = Players::new("rtsp-pause");
     let mut player = Player::that_plays(players.server.address(), &players.url());
     Units::of(&mut player, 10);
-    assert_eq!(player.ask("PAUSE", "/", "").0, 200);
-    assert_eq!(player.ask("GET_PARAMETER", "/", "").0, 200);
-    assert_eq!(player.ask("PLAY", "/", "").0, 200);
+    assert_eq!(player.request("PAUSE", "/", "").0, 200);
+    assert_eq!(player.request("GET_PARAMETER", "/", "").0, 200);
+    assert_eq!(player.request("PLAY", "/", "").0, 200);
     let units = Units::of(&mut player, 10);
     assert!(units.whole.iter().any(|unit| unit[0] & 0x1f == SPS));
 }

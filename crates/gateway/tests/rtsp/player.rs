@@ -39,16 +39,16 @@ impl Player {
     /// One that plays both tracks.
     pub(crate) fn that_plays(address: SocketAddr, url: &str) -> Player {
         let mut player = Player::connect(address, url);
-        let (status, text) = player.ask("DESCRIBE", "", "Accept: application/sdp\r\n");
+        let (status, text) = player.request("DESCRIBE", "", "Accept: application/sdp\r\n");
         assert_eq!(status, 200, "{text}");
         for (track, channels) in [("/video", "0-1"), ("/audio", "2-3")] {
             let transport = format!("Transport: RTP/AVP/TCP;unicast;interleaved={channels}\r\n");
-            let (status, text) = player.ask("SETUP", track, &transport);
+            let (status, text) = player.request("SETUP", track, &transport);
             assert_eq!(status, 200, "{text}");
             let named = text.lines().find_map(|line| line.strip_prefix("Session: "));
             player.session = named.map(|id| id.split(';').next().unwrap().to_owned());
         }
-        let (status, text) = player.ask("PLAY", "/", "Range: npt=0.000-\r\n");
+        let (status, text) = player.request("PLAY", "/", "Range: npt=0.000-\r\n");
         assert_eq!(status, 200, "{text}");
         player.plays = Some(text);
         player
@@ -59,7 +59,7 @@ impl Player {
     }
 
     /// Asks, and waits for the answer: its number, and all of it. Packets before it are let pass.
-    pub(crate) fn ask(&mut self, method: &str, path: &str, headers: &str) -> (u16, String) {
+    pub(crate) fn request(&mut self, method: &str, path: &str, headers: &str) -> (u16, String) {
         self.number += 1;
         let session = self.session.as_ref().map(|id| format!("Session: {id}\r\n"));
         let session = session.unwrap_or_default();

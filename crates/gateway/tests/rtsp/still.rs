@@ -16,7 +16,7 @@ fn still(name: &str) -> Players {
 fn a_description_names_the_parameter_sets_of_the_stream() {
     let players = still("rtsp-sprop");
     let mut player = Player::connect(players.server.address(), &players.url());
-    let (status, text) = player.ask("DESCRIBE", "", "Accept: application/sdp\r\n");
+    let (status, text) = player.request("DESCRIBE", "", "Accept: application/sdp\r\n");
     assert_eq!(status, 200);
     let format = text.lines().find(|line| line.starts_with("a=fmtp:96 "));
     let format = format.unwrap();

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use openuvr_gateway::ice::IceServer;
 use openuvr_gateway::lease::Lease;
-use openuvr_gateway::{Certificate, Gateway, PortalDoor, PublicAddress, Setup};
+use openuvr_gateway::{Certificate, Gateway, PortalListener, PublicAddress, Setup};
 use openuvr_media::application::WindowScope;
 use openuvr_media::capture::Capture;
 use openuvr_media::capture::pattern::Pattern;
@@ -191,7 +191,7 @@ impl Rig {
     pub(crate) fn for_portal(
         name: &str,
         size: Size,
-        (lease, door): (Lease, PortalDoor),
+        (lease, door): (Lease, PortalListener),
         change: impl FnOnce(&mut Config),
     ) -> Rig {
         let lease = (Some(Arc::new(lease)), Some(door));
@@ -222,7 +222,7 @@ impl Rig {
         capture: Box<dyn Capture>,
         (ice_servers, addresses): (Vec<IceServer>, &[PublicAddress]),
         web: IpAddr,
-        (lease, portal): (Option<Arc<Lease>>, Option<PortalDoor>),
+        (lease, portal): (Option<Arc<Lease>>, Option<PortalListener>),
         change: impl FnOnce(&mut Config),
     ) -> Rig {
         let folder = Folder::new(name);

@@ -9,11 +9,11 @@ export interface Me {
   csrf: string;
 }
 
-export interface Ways {
+export interface LoginMethods {
   provider: string | null;
 }
 
-export interface Elsewhere {
+export interface ProviderRedirect {
   url: string;
 }
 
@@ -128,7 +128,7 @@ export function carry(me: Me): void {
 }
 
 /** Asks; throws a `Refusal`. */
-export async function ask<T>(method: string, path: string, body?: unknown): Promise<T> {
+export async function request<T>(method: string, path: string, body?: unknown): Promise<T> {
   let response: Response;
   try {
     response = await fetch(path, {

@@ -1,11 +1,11 @@
 // What can be started.
 
-import { ask, Refusal, type Application } from "./api";
+import { request, Refusal, type Application } from "./api";
 import { byId, button, make } from "./dom";
 
 /** Shows the applications. */
 export async function showApplications(): Promise<void> {
-  const all = await ask<Application[]>("GET", "/api/applications");
+  const all = await request<Application[]>("GET", "/api/applications");
   byId("nothing").hidden = all.length > 0;
   byId("applications").replaceChildren(...all.map(tile));
 }
@@ -37,7 +37,7 @@ async function begin(of: Application): Promise<void> {
   let id = uuid();
   for (let tries = 1; ; tries++) {
     try {
-      await ask("PUT", `/api/sessions/${id}`, { application: of.name });
+      await request("PUT", `/api/sessions/${id}`, { application: of.name });
       byId("own-title").scrollIntoView({ block: "nearest" });
       return;
     } catch (why) {

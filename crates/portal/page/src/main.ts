@@ -1,7 +1,7 @@
 // The portal's page: logs in, shows what can be started and what runs, and opens it.
 
 import { showApplications } from "./applications";
-import { ask, carry, Refusal, type Elsewhere, type Me, type Session } from "./api";
+import { request, carry, Refusal, type ProviderRedirect, type Me, type Session } from "./api";
 import { attempt, byId, problem } from "./dom";
 import { showHistory } from "./history";
 import { forgetOperator, prepareOperator, showOperator } from "./operator";
@@ -89,7 +89,7 @@ function draw(): void {
 /** Who is logged in sees the page, others the form. */
 async function begin(): Promise<void> {
   try {
-    await enter(await ask<Me>("GET", "/api/me"));
+    await enter(await request<Me>("GET", "/api/me"));
   } catch (why) {
     if (why instanceof Refusal && why.status === 401) {
       leave();
@@ -106,7 +106,7 @@ byId<HTMLFormElement>("login").addEventListener("submit", (event) => {
   const password = byId<HTMLInputElement>("password");
   const name = byId<HTMLInputElement>("name").value.trim();
   void attempt(async () => {
-    const me = await ask<Me>("POST", "/api/login", { name, password: password.value });
+    const me = await request<Me>("POST", "/api/login", { name, password: password.value });
     password.value = "";
     await enter(me);
   });
@@ -116,7 +116,7 @@ byId<HTMLFormElement>("change").addEventListener("submit", (event) => {
   event.preventDefault();
   const [old, fresh] = [byId<HTMLInputElement>("old"), byId<HTMLInputElement>("new")];
   void attempt(async () => {
-    await ask("PUT", "/api/password", { old: old.value, new: fresh.value });
+    await request("PUT", "/api/password", { old: old.value, new: fresh.value });
     old.value = fresh.value = "";
     leave();
   });
@@ -124,7 +124,7 @@ byId<HTMLFormElement>("change").addEventListener("submit", (event) => {
 
 byId("logout").addEventListener("click", () => {
   void attempt(async () => {
-    const elsewhere = await ask<Elsewhere | undefined>("POST", "/api/logout");
+    const elsewhere = await request<ProviderRedirect | undefined>("POST", "/api/logout");
     leave();
     // Whoever sits here next is not to be logged in by the provider at once.
     if (elsewhere) location.href = elsewhere.url;

@@ -1,6 +1,6 @@
 // What operators see and change: servers, everybody's sessions, accounts.
 
-import { ask, type Load, type MadeUser, type OperatorSession, type Server, type User } from "./api";
+import { request, type Load, type MadeUser, type OperatorSession, type Server, type User } from "./api";
 import { attempt, button, byId, make } from "./dom";
 import { figures } from "./figures";
 import { lines } from "./sessions";
@@ -8,9 +8,9 @@ import { lines } from "./sessions";
 /** Asks for everything and shows it. */
 export async function showOperator(): Promise<void> {
   const [load, sessions, users] = await Promise.all([
-    ask<Load>("GET", "/api/operator/servers"),
-    ask<OperatorSession[]>("GET", "/api/operator/sessions"),
-    ask<User[]>("GET", "/api/operator/users"),
+    request<Load>("GET", "/api/operator/servers"),
+    request<OperatorSession[]>("GET", "/api/operator/sessions"),
+    request<User[]>("GET", "/api/operator/users"),
   ]);
   const wrong = [load.trouble, ...load.problems.map((of) => `left out: ${of}`)].filter((of) => of !== null);
   byId("trouble").textContent = wrong.join(" · ");
@@ -29,7 +29,7 @@ let draining = false;
 export function prepareOperator(): void {
   byId("drain").addEventListener("click", () => {
     void attempt(async () => {
-      await ask("PUT", "/api/operator/draining", { draining: !draining });
+      await request("PUT", "/api/operator/draining", { draining: !draining });
       await showOperator();
     });
   });
@@ -38,7 +38,7 @@ export function prepareOperator(): void {
     const [name, most] = [byId<HTMLInputElement>("add-name"), byId<HTMLInputElement>("add-sessions")];
     void attempt(async () => {
       const new_ = { name: name.value.trim(), operator: false, sessions: number(most.value) };
-      const made = await ask<MadeUser>("POST", "/api/operator/users", new_);
+      const made = await request<MadeUser>("POST", "/api/operator/users", new_);
       byId("made").textContent = `${made.name} may log in with the password ${made.password}, which is shown this once.`;
       byId("made").hidden = false;
       name.value = most.value = "";
@@ -61,7 +61,7 @@ function number(text: string): number | null {
 function account(of: User): HTMLElement {
   const set = async (change: Partial<User>) => {
     const { operator, sessions, disabled } = { ...of, ...change };
-    await ask("PUT", `/api/operator/users/${of.name}`, { operator, sessions, disabled });
+    await request("PUT", `/api/operator/users/${of.name}`, { operator, sessions, disabled });
     (document.activeElement as HTMLElement | null)?.blur();
     await showOperator();
   };

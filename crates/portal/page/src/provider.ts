@@ -1,6 +1,6 @@
 // Logging in by a provider of OpenID Connect.
 
-import { ask, type Elsewhere, type Ways } from "./api";
+import { request, type ProviderRedirect, type LoginMethods } from "./api";
 import { attempt, byId, problem } from "./dom";
 
 /** What the portal says after `#login=` of a log-in that came to nothing. */
@@ -17,7 +17,7 @@ const ENDED: Record<string, string> = {
 
 /** Shows the button, if there is a provider. */
 export async function showProvider(): Promise<void> {
-  const { provider } = await ask<Ways>("GET", "/api/login");
+  const { provider } = await request<LoginMethods>("GET", "/api/login");
   byId("provider").hidden = provider === null;
   byId("provider").textContent = `Log in with ${provider ?? ""}`;
 }
@@ -34,7 +34,7 @@ export function tellEnded(): void {
 
 byId("provider").addEventListener("click", () => {
   void attempt(async () => {
-    const { url } = await ask<Elsewhere>("POST", "/api/oidc/login");
+    const { url } = await request<ProviderRedirect>("POST", "/api/oidc/login");
     location.href = url;
   });
 });

@@ -1,6 +1,6 @@
 // Sessions as a list: how each does, and what can be done with it.
 
-import { ask, type Log, type Session, type Ticket } from "./api";
+import { request, type Log, type Session, type Ticket } from "./api";
 import { button, make, span } from "./dom";
 
 /** The logs that are shown, by the session: lists are made anew with each piece of news. */
@@ -56,7 +56,7 @@ function buttons(of: Session, all: boolean): HTMLElement {
   }
   if (of.own && of.state !== "ended" && of.state !== "lost") {
     const share = button(of.shared ? "Share no more" : "Share", () =>
-      ask("PUT", `/api/sessions/${of.id}/shared`, { shared: !of.shared }),
+      request("PUT", `/api/sessions/${of.id}/shared`, { shared: !of.shared }),
     );
     share.title = "Everybody who may log in here may watch";
     row.append(share);
@@ -64,7 +64,7 @@ function buttons(of: Session, all: boolean): HTMLElement {
   if (of.own || all) {
     const over = of.state === "ended" || of.state === "lost";
     if (over) row.append(button(logs.has(of.id) ? "Hide log" : "Log", () => log(of, row)));
-    row.append(button(over ? "Dismiss" : "Stop", () => ask("DELETE", `/api/sessions/${of.id}`)));
+    row.append(button(over ? "Dismiss" : "Stop", () => request("DELETE", `/api/sessions/${of.id}`)));
   }
   return row;
 }
@@ -84,7 +84,7 @@ async function log(of: Session, row: HTMLElement): Promise<void> {
     if (pressed) pressed.textContent = "Log";
     return;
   }
-  const { text } = await ask<Log>("GET", `/api/sessions/${of.id}/log`);
+  const { text } = await request<Log>("GET", `/api/sessions/${of.id}/log`);
   const words = text.trimEnd() || "Its programs have written nothing, or where it ran no log is kept.";
   logs.set(of.id, words);
   line?.append(make("pre", "log", words));
@@ -93,7 +93,7 @@ async function log(of: Session, row: HTMLElement): Promise<void> {
 
 /** Shows a link that the native client opens, and what a terminal is told instead. */
 async function native(of: Session, row: HTMLElement): Promise<void> {
-  const ticket = await ask<Ticket>("POST", `/api/sessions/${of.id}/ticket`, { watch: !of.own });
+  const ticket = await request<Ticket>("POST", `/api/sessions/${of.id}/ticket`, { watch: !of.own });
   if (ticket.native === null) throw new Error("This session answers browsers only.");
   const link = make("a", "button main", "Open in OpenUVR");
   link.href = ticket.native;

@@ -34,14 +34,14 @@ const AT_A_TIME: u32 = 8;
 
 /// Attempts of strangers that are under way at a time: known browsers wait for less than a second behind them, with
 /// the rate of docs/deploy.md.
-const STRANGERS: u32 = 64;
+const UNKNOWN_CLIENTS: u32 = 64;
 
 /// What is remembered at most, of wrong passwords and of networks each; a guess. Some 100 bytes are one.
 const MAX_KNOWN: usize = 20_000;
 
 /// Who tries.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Who {
+pub(crate) struct AttemptSource {
     /// The account, as it was typed.
     pub(crate) name: String,
     pub(crate) network: Network,
@@ -51,7 +51,7 @@ pub(crate) struct Who {
 
 /// What is counted.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Of {
+pub(crate) enum CounterKey {
     Both(String, Network),
     Name(String),
     Network(Network),
@@ -61,9 +61,9 @@ pub(crate) enum Of {
 
 /// Whether an attempt may begin.
 #[derive(PartialEq, Eq, Debug)]
-pub(crate) enum Begin {
+pub(crate) enum Admission {
     /// It has begun, and is counted so: the caller says how it ends.
-    Begun(Vec<Of>),
+    Admitted(Vec<CounterKey>),
     /// Once others have ended.
     Later,
     /// After this time.
@@ -72,8 +72,8 @@ pub(crate) enum Begin {
 
 /// How an attempt ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Ended {
-    Right,
+pub(crate) enum AttemptResult {
+    Correct,
     Wrong,
     /// It is not known: the database did not answer.
     Unknown,
@@ -90,7 +90,7 @@ struct Count {
 /// The counts. The caller says what time it is.
 #[derive(Default)]
 pub(crate) struct Limiter {
-    counts: HashMap<Of, Count>,
+    counts: HashMap<CounterKey, Count>,
     /// Strangers' attempts that are under way.
     strangers: u32,
     /// From which networks an account logged in, and when last.
@@ -98,14 +98,14 @@ pub(crate) struct Limiter {
 }
 
 impl Limiter {
-    pub(crate) fn begin(&mut self, who: &Who, now: Instant) -> Begin {
+    pub(crate) fn start(&mut self, who: &AttemptSource, now: Instant) -> Admission {
         let counted = self.counted(who, now);
-        let of = |of: &Of| self.counts.get(of).copied();
+        let of = |of: &CounterKey| self.counts.get(of).copied();
         for (key, most) in &counted {
             if let Some(count) = of(key)
                 && count.wrong(now) >= *most
             {
-                return Begin::Refused(count.wait(now));
+                return Admission::Refused(count.wait(now));
             }
         }
         let full = counted.iter().any(|(key, most)| {
@@ -114,38 +114,48 @@ impl Limiter {
                 under_way >= AT_A_TIME || count.wrong(now) + under_way >= *most
             })
         });
-        let stranger = is_stranger(counted.iter().map(|(of, _)| of));
-        if full || stranger && self.strangers >= STRANGERS {
-            return Begin::Later;
+        let stranger = is_unknown(counted.iter().map(|(of, _)| of));
+        if full || stranger && self.strangers >= UNKNOWN_CLIENTS {
+            return Admission::Later;
         }
         self.strangers += u32::from(stranger);
-        let counted: Vec<Of> = counted.into_iter().map(|(of, _)| of).collect();
+        let counted: Vec<CounterKey> = counted.into_iter().map(|(of, _)| of).collect();
         for of in &counted {
             self.count(of, now).under_way += 1;
         }
-        Begin::Begun(counted)
+        Admission::Admitted(counted)
     }
 
-    /// What [`Begin::Begun`] named has ended.
-    pub(crate) fn end(&mut self, who: &Who, counted: &[Of], ended: Ended, now: Instant) {
-        if is_stranger(counted.iter()) {
+    /// What [`Admission::Admitted`] named has ended.
+    pub(crate) fn end(
+        &mut self,
+        who: &AttemptSource,
+        counted: &[CounterKey],
+        ended: AttemptResult,
+        now: Instant,
+    ) {
+        if is_unknown(counted.iter()) {
             self.strangers = self.strangers.saturating_sub(1);
         }
         for of in counted {
             let count = self.count(of, now);
             count.under_way = count.under_way.saturating_sub(1);
             match ended {
-                Ended::Wrong => count.add_wrong(now),
+                AttemptResult::Wrong => count.add_wrong(now),
                 // A right password takes back what was wrong of its own account alone: the knowledge of one password
                 // buys no tries at others.
-                Ended::Right if matches!(of, Of::Both(..) | Of::Device(_)) => count.wrong = 0,
-                Ended::Right | Ended::Unknown => {}
+                AttemptResult::Correct
+                    if matches!(of, CounterKey::Both(..) | CounterKey::Device(_)) =>
+                {
+                    count.wrong = 0
+                }
+                AttemptResult::Correct | AttemptResult::Unknown => {}
             }
             if count.under_way == 0 && count.wrong == 0 {
                 self.counts.remove(of);
             }
         }
-        if ended == Ended::Right {
+        if ended == AttemptResult::Correct {
             if self.earlier.len() >= MAX_KNOWN
                 && let Some(oldest) = self.earlier.iter().min_by_key(|(_, at)| **at)
             {
@@ -157,12 +167,12 @@ impl Limiter {
     }
 
     /// A log-in by a provider begins; it has no name yet, and counts until it comes to a good end.
-    pub(crate) fn begin_by_provider(
+    pub(crate) fn start_by_provider(
         &mut self,
         from: Network,
         now: Instant,
     ) -> Result<(), Duration> {
-        let of = Of::Provider(from);
+        let of = CounterKey::Provider(from);
         match self.counts.get(&of) {
             Some(count) if count.wrong(now) >= OF_PROVIDER => Err(count.wait(now)),
             _ => {
@@ -174,14 +184,14 @@ impl Limiter {
 
     /// It came to a good end.
     pub(crate) fn succeeded_by_provider(&mut self, from: Network) {
-        if let Some(count) = self.counts.get_mut(&Of::Provider(from)) {
+        if let Some(count) = self.counts.get_mut(&CounterKey::Provider(from)) {
             count.wrong = count.wrong.saturating_sub(1);
         }
     }
 
     /// What counts such an attempt, with the most that may be wrong of it.
-    fn counted(&self, who: &Who, now: Instant) -> Vec<(Of, u32)> {
-        let device = who.device.clone().map(Of::Device);
+    fn counted(&self, who: &AttemptSource, now: Instant) -> Vec<(CounterKey, u32)> {
+        let device = who.device.clone().map(CounterKey::Device);
         let device = device.filter(|of| {
             let count = self.counts.get(of);
             count.is_none_or(|count| count.wrong(now) < OF_DEVICE)
@@ -190,16 +200,16 @@ impl Limiter {
             return vec![(device, OF_DEVICE)];
         }
         let mut counted = vec![
-            (Of::Both(who.name.clone(), who.network), OF_BOTH),
-            (Of::Network(who.network), OF_NETWORK),
+            (CounterKey::Both(who.name.clone(), who.network), OF_BOTH),
+            (CounterKey::Network(who.network), OF_NETWORK),
         ];
         if !self.earlier.contains_key(&(who.name.clone(), who.network)) {
-            counted.push((Of::Name(who.name.clone()), OF_NAME));
+            counted.push((CounterKey::Name(who.name.clone()), OF_NAME));
         }
         counted
     }
 
-    fn count(&mut self, of: &Of, now: Instant) -> &mut Count {
+    fn count(&mut self, of: &CounterKey, now: Instant) -> &mut Count {
         if self.counts.len() >= MAX_KNOWN && !self.counts.contains_key(of) {
             self.make_room(now);
         }
@@ -249,8 +259,8 @@ impl Count {
     }
 }
 
-fn is_stranger<'a>(mut counted: impl Iterator<Item = &'a Of>) -> bool {
-    !counted.any(|of| matches!(of, Of::Device(_)))
+fn is_unknown<'a>(mut counted: impl Iterator<Item = &'a CounterKey>) -> bool {
+    !counted.any(|of| matches!(of, CounterKey::Device(_)))
 }
 
 #[cfg(test)]
@@ -262,8 +272,8 @@ mod tests {
         Network::V6([0x2001, 0xdb8, 0, number])
     }
 
-    fn who(name: &str, number: u32) -> Who {
-        Who {
+    fn who(name: &str, number: u32) -> AttemptSource {
+        AttemptSource {
             name: name.to_owned(),
             network: network(number),
             device: None,
@@ -271,19 +281,24 @@ mod tests {
     }
 
     /// An attempt from its beginning to its end; false: it may not begin.
-    fn tries(limiter: &mut Limiter, who: &Who, ended: Ended, now: Instant) -> bool {
-        match limiter.begin(who, now) {
-            Begin::Begun(counted) => {
+    fn attempt(
+        limiter: &mut Limiter,
+        who: &AttemptSource,
+        ended: AttemptResult,
+        now: Instant,
+    ) -> bool {
+        match limiter.start(who, now) {
+            Admission::Admitted(counted) => {
                 limiter.end(who, &counted, ended, now);
                 true
             }
-            Begin::Later => panic!("nothing is under way"),
-            Begin::Refused(_) => false,
+            Admission::Later => panic!("nothing is under way"),
+            Admission::Refused(_) => false,
         }
     }
 
-    fn wrong(limiter: &mut Limiter, who: &Who, now: Instant) -> bool {
-        tries(limiter, who, Ended::Wrong, now)
+    fn wrong(limiter: &mut Limiter, who: &AttemptSource, now: Instant) -> bool {
+        attempt(limiter, who, AttemptResult::Wrong, now)
     }
 
     #[test]
@@ -293,7 +308,7 @@ mod tests {
         for _ in 0..OF_BOTH {
             assert!(wrong(&mut limiter, &here, now));
         }
-        assert_eq!(limiter.begin(&here, now), Begin::Refused(FORGOTTEN));
+        assert_eq!(limiter.start(&here, now), Admission::Refused(FORGOTTEN));
         // The person elsewhere is not locked out by it.
         assert!(wrong(&mut limiter, &there, now));
         assert!(wrong(&mut limiter, &here, now + FORGOTTEN));
@@ -317,7 +332,7 @@ mod tests {
             assert!(wrong(&mut limiter, &ada, now));
             assert!(wrong(&mut limiter, &bob, now));
         }
-        assert!(tries(&mut limiter, &bob, Ended::Right, now));
+        assert!(attempt(&mut limiter, &bob, AttemptResult::Correct, now));
         assert!(wrong(&mut limiter, &ada, now));
         assert!(!wrong(&mut limiter, &ada, now));
         for _ in 0..OF_BOTH {
@@ -331,22 +346,22 @@ mod tests {
         let (mut limiter, now) = (Limiter::default(), Instant::now());
         // A class behind one address, and one account eight times.
         let class = (0..45).map(|n| who(&format!("user{n}"), 1));
-        let mut waiting: Vec<Who> = class.chain((0..8).map(|_| who("ada", 1))).collect();
+        let mut waiting: Vec<AttemptSource> = class.chain((0..8).map(|_| who("ada", 1))).collect();
         let (mut right, mut most) = (0, 0);
         while !waiting.is_empty() {
             let mut begun = Vec::new();
-            waiting.retain(|who| match limiter.begin(who, now) {
-                Begin::Begun(counted) => {
+            waiting.retain(|who| match limiter.start(who, now) {
+                Admission::Admitted(counted) => {
                     begun.push((who.clone(), counted));
                     false
                 }
-                Begin::Later => true,
-                Begin::Refused(wait) => panic!("{who:?} is refused for {wait:?}"),
+                Admission::Later => true,
+                Admission::Refused(wait) => panic!("{who:?} is refused for {wait:?}"),
             });
             most = most.max(begun.len());
             right += begun.len();
             for (who, counted) in begun {
-                limiter.end(&who, &counted, Ended::Right, now);
+                limiter.end(&who, &counted, AttemptResult::Correct, now);
             }
         }
         assert_eq!((right, most), (53, AT_A_TIME as usize));
@@ -358,21 +373,21 @@ mod tests {
         let (mut limiter, now) = (Limiter::default(), Instant::now());
         let ada = who("ada", 1);
         let mut begun = Vec::new();
-        while let Begin::Begun(counted) = limiter.begin(&ada, now) {
+        while let Admission::Admitted(counted) = limiter.start(&ada, now) {
             begun.push(counted);
         }
         assert_eq!(begun.len(), OF_BOTH as usize);
         for counted in begun {
-            limiter.end(&ada, &counted, Ended::Wrong, now);
+            limiter.end(&ada, &counted, AttemptResult::Wrong, now);
         }
-        assert_eq!(limiter.begin(&ada, now), Begin::Refused(FORGOTTEN));
+        assert_eq!(limiter.start(&ada, now), Admission::Refused(FORGOTTEN));
     }
 
     #[test]
     fn strangers_lock_out_no_known_browser_and_no_known_network() {
         let (mut limiter, now) = (Limiter::default(), Instant::now());
         let at_home = who("ada", 0);
-        assert!(tries(&mut limiter, &at_home, Ended::Right, now));
+        assert!(attempt(&mut limiter, &at_home, AttemptResult::Correct, now));
         let mut guesses = 0;
         for n in 1..100 {
             for _ in 0..OF_BOTH {
@@ -381,11 +396,16 @@ mod tests {
         }
         assert_eq!(guesses, OF_NAME);
         let elsewhere = who("ada", 1000);
-        assert!(!tries(&mut limiter, &elsewhere, Ended::Right, now));
-        assert!(tries(&mut limiter, &at_home, Ended::Right, now));
+        assert!(!attempt(
+            &mut limiter,
+            &elsewhere,
+            AttemptResult::Correct,
+            now
+        ));
+        assert!(attempt(&mut limiter, &at_home, AttemptResult::Correct, now));
         let mut known = elsewhere;
         known.device = Some("a browser".to_owned());
-        assert!(tries(&mut limiter, &known, Ended::Right, now));
+        assert!(attempt(&mut limiter, &known, AttemptResult::Correct, now));
         // A browser that guesses has its own number of guesses, and then those of its network.
         for _ in 0..OF_DEVICE + OF_BOTH {
             assert!(wrong(&mut limiter, &known, now));
@@ -396,14 +416,14 @@ mod tests {
     #[test]
     fn a_known_browser_passes_strangers_that_are_under_way() {
         let (mut limiter, now) = (Limiter::default(), Instant::now());
-        for n in 0..STRANGERS {
-            let begun = limiter.begin(&who(&format!("user{n}"), n), now);
-            assert!(matches!(begun, Begin::Begun(_)));
+        for n in 0..UNKNOWN_CLIENTS {
+            let begun = limiter.start(&who(&format!("user{n}"), n), now);
+            assert!(matches!(begun, Admission::Admitted(_)));
         }
         let mut ada = who("ada", 1000);
-        assert_eq!(limiter.begin(&ada, now), Begin::Later);
+        assert_eq!(limiter.start(&ada, now), Admission::Later);
         ada.device = Some("a browser".to_owned());
-        assert!(matches!(limiter.begin(&ada, now), Begin::Begun(_)));
+        assert!(matches!(limiter.start(&ada, now), Admission::Admitted(_)));
     }
 
     #[test]
@@ -411,13 +431,13 @@ mod tests {
         let (mut limiter, now) = (Limiter::default(), Instant::now());
         let (here, there) = (network(1), network(2));
         for _ in 0..OF_PROVIDER {
-            limiter.begin_by_provider(here, now).unwrap();
+            limiter.start_by_provider(here, now).unwrap();
         }
-        assert!(limiter.begin_by_provider(here, now).is_err());
+        assert!(limiter.start_by_provider(here, now).is_err());
         assert!(wrong(&mut limiter, &who("ada", 1), now));
-        limiter.begin_by_provider(there, now).unwrap();
+        limiter.start_by_provider(there, now).unwrap();
         limiter.succeeded_by_provider(here);
-        limiter.begin_by_provider(here, now).unwrap();
+        limiter.start_by_provider(here, now).unwrap();
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 mod devices;
 mod limiter;
+mod login_attempts;
 mod password;
 mod secret;
-mod tries;
 
 pub(crate) use self::devices::{Devices, LIFE as DEVICE_LIFE};
-pub(crate) use self::limiter::Who;
+pub(crate) use self::limiter::AttemptSource;
+pub(crate) use self::login_attempts::{AttemptRefused, LoginAttempts};
 pub(crate) use self::password::{PasswordError, Passwords, hash, random_password};
 pub(crate) use self::secret::Secret;
-pub(crate) use self::tries::{NotNow, Tries};

@@ -11,7 +11,7 @@ use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 
 use super::AcmeError;
-use crate::tls::{Shown, TlsError};
+use crate::tls::{CurrentCertificate, TlsError};
 
 /// The protocol by whose name an authority asks (RFC 8737, section 6.2).
 pub(super) const PROTOCOL: &[u8] = b"acme-tls/1";
@@ -19,14 +19,14 @@ pub(super) const PROTOCOL: &[u8] = b"acme-tls/1";
 /// What is shown.
 #[derive(Debug)]
 pub(super) struct Certificates {
-    newest: Shown,
+    newest: CurrentCertificate,
     answers: Mutex<BTreeMap<String, Arc<CertifiedKey>>>,
 }
 
 impl Certificates {
     pub(super) fn new(first: CertifiedKey) -> Certificates {
         Certificates {
-            newest: Shown::new(first),
+            newest: CurrentCertificate::new(first),
             answers: Mutex::default(),
         }
     }

@@ -13,7 +13,7 @@ const MAX_NAME: usize = 63;
 /// How an application's pictures are taken, as a command of `openuvr` each does it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Door {
+pub(crate) enum CaptureMethod {
     /// From a virtual display, whatever draws there.
     #[default]
     Screen,
@@ -25,14 +25,14 @@ pub(crate) enum Door {
     Api,
 }
 
-impl Door {
+impl CaptureMethod {
     /// Its word in the file and on a session's command line.
     pub(crate) fn word(self) -> &'static str {
         match self {
-            Door::Screen => "screen",
-            Door::Run => "run",
-            Door::Xr => "xr",
-            Door::Api => "api",
+            CaptureMethod::Screen => "screen",
+            CaptureMethod::Run => "run",
+            CaptureMethod::Xr => "xr",
+            CaptureMethod::Api => "api",
         }
     }
 }
@@ -48,7 +48,7 @@ pub(crate) struct Application {
     pub(crate) picture: Option<PathBuf>,
     /// The program and its words.
     pub(crate) command: Vec<String>,
-    pub(crate) door: Door,
+    pub(crate) door: CaptureMethod,
     /// Pixels, as `1280x720`.
     pub(crate) size: Option<String>,
     /// Whether an only window fills the display, and dialogs lie centred over it.
@@ -75,7 +75,7 @@ pub(crate) struct Application {
 /// As it stands in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct RawApplication {
     name: String,
     title: Option<String>,
     #[serde(default)]
@@ -83,7 +83,7 @@ struct Written {
     picture: Option<PathBuf>,
     command: Vec<String>,
     #[serde(default)]
-    door: Door,
+    door: CaptureMethod,
     size: Option<String>,
     place: Option<bool>,
     #[serde(default)]
@@ -112,7 +112,7 @@ impl Application {
     /// # Errors
     /// What is wrong with it, in one line.
     pub(super) fn read(table: toml::Table, folder: &Path) -> Result<Application, String> {
-        let written: Written = table
+        let written: RawApplication = table
             .try_into()
             .map_err(|why: toml::de::Error| super::one_line(why.message()))?;
         let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -147,7 +147,7 @@ impl Application {
         if written.readable.iter().any(|path| !path.is_absolute()) {
             return Err("its readable must be absolute paths".to_owned());
         }
-        if written.application_user.is_some() && written.door != Door::Screen {
+        if written.application_user.is_some() && written.door != CaptureMethod::Screen {
             return Err("its application_user is for door = \"screen\" alone: by other doors the host is in the application".to_owned());
         }
         Ok(Application {

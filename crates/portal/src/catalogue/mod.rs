@@ -14,7 +14,7 @@ use std::time::SystemTime;
 use serde::Deserialize;
 use tracing::{info, warn};
 
-pub(crate) use self::application::{Application, Door};
+pub(crate) use self::application::{Application, CaptureMethod};
 use self::icon::Icons;
 pub(crate) use self::picture::Picture;
 
@@ -208,7 +208,7 @@ mod tests {
         let read = read(text, Path::new("/nowhere")).unwrap();
         let names: Vec<&str> = read.all.iter().map(|of| of.name.as_str()).collect();
         assert_eq!(names, ["gears", "last"]);
-        assert_eq!(read.named("last").unwrap().door, Door::Run);
+        assert_eq!(read.named("last").unwrap().door, CaptureMethod::Run);
         let placed = ["gears", "last"].map(|name| read.named(name).unwrap().place);
         assert_eq!(placed, [true, false]);
         let problems = read.problems.join("\n");

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::carried::Carried;
+use super::carried_connections::CarriedConnections;
 use super::counts::Counts;
 use super::health::Health;
 use super::streams::Streams;
-use crate::accounts::{Devices, Passwords, Tries};
+use crate::accounts::{Devices, LoginAttempts, Passwords};
 use crate::catalogue::Catalogue;
 use crate::oidc::Provider;
 use crate::sessions::{Sessions, Tickets};
@@ -20,7 +20,7 @@ pub(crate) struct App {
     pub(crate) catalogue: Arc<Catalogue>,
     pub(crate) tickets: Arc<Tickets>,
     pub(crate) passwords: Passwords,
-    pub(crate) tries: Arc<Tries>,
+    pub(crate) attempts: Arc<LoginAttempts>,
     pub(crate) devices: Devices,
     /// By whom people may log in beside passwords.
     pub(crate) provider: Option<Provider>,
@@ -33,7 +33,7 @@ pub(crate) struct App {
     pub(crate) health: Health,
     pub(crate) streams: Arc<Streams>,
     /// Browsers' connections to sessions.
-    pub(crate) carried: Carried,
+    pub(crate) carried_connections: CarriedConnections,
     /// What browsers ask for ways to sessions.
     pub(crate) turn: Turn,
 }

@@ -30,7 +30,7 @@ pub(crate) struct Caller {
 pub(crate) struct Operator;
 
 /// Where a request comes from.
-pub(crate) struct From(pub(crate) IpAddr);
+pub(crate) struct ClientAddress(pub(crate) IpAddr);
 
 impl FromRequestParts<Arc<App>> for Caller {
     type Rejection = Refusal;
@@ -80,17 +80,20 @@ impl FromRequestParts<Arc<App>> for Operator {
     }
 }
 
-impl FromRequestParts<Arc<App>> for From {
+impl FromRequestParts<Arc<App>> for ClientAddress {
     type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<From, Refusal> {
+    async fn from_request_parts(
+        parts: &mut Parts,
+        app: &Arc<App>,
+    ) -> Result<ClientAddress, Refusal> {
         let peer = parts.extensions.get::<Peer>().map(|peer| peer.at.ip());
         let peer = peer.unwrap_or(IpAddr::from([0; 4]));
         // The last one is what the proxy itself has seen; those before it anybody can write.
         let said = parts.headers.get_all("x-forwarded-for").iter().next_back();
         let said =
             said.and_then(|value| value.to_str().ok()?.rsplit(',').next()?.trim().parse().ok());
-        Ok(From(match app.behind_proxy {
+        Ok(ClientAddress(match app.behind_proxy {
             true => said.unwrap_or(peer),
             false => peer,
         }))

@@ -19,10 +19,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// What the last look at the database has said.
 #[derive(Default)]
 pub(crate) struct Health {
-    last: Arc<Mutex<Option<Seen>>>,
+    last: Arc<Mutex<Option<LastCheck>>>,
 }
 
-struct Seen {
+struct LastCheck {
     at: Instant,
     /// Why not.
     trouble: Option<String>,
@@ -46,7 +46,7 @@ impl Health {
                 warn!("{why}");
                 why.for_all().to_owned()
             });
-            *last = Some(Seen {
+            *last = Some(LastCheck {
                 at: Instant::now(),
                 trouble: trouble.clone(),
             });

@@ -27,11 +27,11 @@ use tokio::time::{self, MissedTickBehavior};
 use tracing::{debug, info, warn};
 
 use super::app::App;
-use super::caller::{Caller, From, same_origin};
+use super::caller::{Caller, ClientAddress, same_origin};
 use super::refusal::Refusal;
 use super::server::Peer;
 use crate::launch::{Endpoint, Phase, SessionId};
-use crate::sessions::{Seen, Visitor, wishes};
+use crate::sessions::{SessionState, Visitor, wishes};
 use crate::store::User;
 
 /// Bytes each way that one connection may carry: a hundred session descriptions (of a browser they have 10 kB).
@@ -131,7 +131,7 @@ fn file(id: &str, found: Option<(&'static str, Body)>) -> Response {
 pub(super) async fn signalling(
     State(app): State<Arc<App>>,
     caller: Caller,
-    From(from): From,
+    ClientAddress(from): ClientAddress,
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
     mut request: Request,
@@ -140,7 +140,7 @@ pub(super) async fn signalling(
     let seen = visible(&app, &caller.user, &id)?;
     let session = seen.observed.session;
     let endpoint = running(&seen)?.clone();
-    let carried = app.carried.take(&caller.token).ok_or_else(|| {
+    let carried_connections = app.carried_connections.take(&caller.token).ok_or_else(|| {
         let why = "this browser plays in as many windows as it may: close one";
         Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why)
     })?;
@@ -162,7 +162,7 @@ pub(super) async fn signalling(
     let peer = request.extensions().get::<Peer>().cloned();
     let upgrade = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
-        let _places = (carried, peer);
+        let _places = (carried_connections, peer);
         let Ok(browser) = upgrade.await else { return };
         let why = tokio::select! {
             ended = carry(browser, to) => {
@@ -206,14 +206,14 @@ fn accept(headers: &HeaderMap) -> Result<String, Refusal> {
 }
 
 /// A session that this person may know of.
-pub(super) fn visible(app: &App, user: &User, id: &str) -> Result<Seen, Refusal> {
+pub(super) fn visible(app: &App, user: &User, id: &str) -> Result<SessionState, Refusal> {
     let session = id.parse().ok();
     let seen = session.and_then(|session| app.sessions.visible(session, user));
     seen.ok_or_else(|| Refusal::nothing("session"))
 }
 
 /// As what a person comes to a session at most.
-pub(super) fn role(seen: &Seen, user: &User) -> Role {
+pub(super) fn role(seen: &SessionState, user: &User) -> Role {
     match seen.observed.user == user.name {
         true => Role::Player,
         false => Role::Observer,
@@ -224,7 +224,7 @@ pub(super) fn role(seen: &Seen, user: &User) -> Role {
 ///
 /// # Errors
 /// 409: it does not yet; 410: it does not any more.
-pub(super) fn running(seen: &Seen) -> Result<&Endpoint, Refusal> {
+pub(super) fn running(seen: &SessionState) -> Result<&Endpoint, Refusal> {
     let (status, why) = match &seen.observed.phase {
         Phase::Running { endpoint } => return Ok(endpoint),
         Phase::Queued { why } => (

@@ -9,7 +9,7 @@ use tracing::warn;
 use utoipa::ToSchema;
 
 use crate::launch::LaunchError;
-use crate::sessions::Refused;
+use crate::sessions::StartError;
 use crate::store::StoreError;
 
 /// Why not.
@@ -99,17 +99,17 @@ impl From<LaunchError> for Refusal {
     }
 }
 
-impl From<Refused> for Refusal {
-    fn from(why: Refused) -> Refusal {
+impl From<StartError> for Refusal {
+    fn from(why: StartError) -> Refusal {
         let status = match why {
-            Refused::NoApplication | Refused::NotYours => StatusCode::NOT_FOUND,
-            Refused::Over => StatusCode::GONE,
-            Refused::Draining => {
+            StartError::NoApplication | StartError::NotYours => StatusCode::NOT_FOUND,
+            StartError::Over => StatusCode::GONE,
+            StartError::Draining => {
                 return Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why.to_string()).wait(300);
             }
-            Refused::TooMany(_) | Refused::Twice(_) => StatusCode::CONFLICT,
-            Refused::Launch(why) => return why.into(),
-            Refused::Store(why) => return why.into(),
+            StartError::TooMany(_) | StartError::Twice(_) => StatusCode::CONFLICT,
+            StartError::Launch(why) => return why.into(),
+            StartError::Store(why) => return why.into(),
         };
         Refusal::new(status, why.to_string())
     }

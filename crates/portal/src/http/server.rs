@@ -20,7 +20,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tracing::{debug, warn};
 
-use super::room::{Place, Room};
+use super::connection_pool::{ConnectionPool, ConnectionSlot};
 
 /// Connections at a time; a page that is open holds two.
 const CONNECTIONS: usize = 4096;
@@ -53,7 +53,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[derive(Clone)]
 pub(super) struct Peer {
     pub(super) at: SocketAddr,
-    pub(super) place: Arc<Place>,
+    pub(super) place: Arc<ConnectionSlot>,
 }
 
 /// Why it can't answer.
@@ -68,7 +68,7 @@ pub(crate) enum ServerError {
 pub(crate) struct Server {
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
-    room: Arc<Room>,
+    pool: Arc<ConnectionPool>,
 }
 
 impl Server {
@@ -87,11 +87,11 @@ impl Server {
             true => all,
             false => OF_NETWORK.min(all / 2),
         };
-        let room = Room::new(all, each);
+        let pool = ConnectionPool::new(all, each);
         Ok(Server {
             listener,
             tls,
-            room,
+            pool,
         })
     }
 
@@ -118,7 +118,7 @@ impl Server {
                     continue;
                 }
             };
-            let Some(place) = self.room.enter(peer.ip().into(), Instant::now()) else {
+            let Some(place) = self.pool.enter(peer.ip().into(), Instant::now()) else {
                 say(&format!(
                     "{peer} gets no place: all are taken, or too many come at once"
                 ));

@@ -8,8 +8,8 @@ use utoipa::ToSchema;
 
 use crate::catalogue::Applications;
 use crate::launch::Phase;
-use crate::sessions::Seen;
-use crate::store::{Past, User, seconds};
+use crate::sessions::SessionState;
+use crate::store::{PastSession, User, seconds};
 
 /// How a session does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ToSchema)]
@@ -55,7 +55,7 @@ pub(crate) struct SessionView {
 }
 
 impl SessionView {
-    pub(crate) fn of(seen: &Seen, applications: &Applications, to: &User) -> SessionView {
+    pub(crate) fn of(seen: &SessionState, applications: &Applications, to: &User) -> SessionView {
         let observed = &seen.observed;
         let application = applications.named(&observed.application);
         let title = application.map_or(&observed.application, |of| &of.title);
@@ -115,7 +115,7 @@ pub(crate) struct SubscribersView {
 
 impl OperatorSessionView {
     pub(crate) fn of(
-        seen: &Seen,
+        seen: &SessionState,
         applications: &Applications,
         to: &User,
         now: Instant,
@@ -173,7 +173,7 @@ pub(crate) struct PastView {
 }
 
 impl PastView {
-    pub(crate) fn of(past: Past, applications: &Applications) -> PastView {
+    pub(crate) fn of(past: PastSession, applications: &Applications) -> PastView {
         let application = applications.named(&past.application);
         PastView {
             title: application.map_or_else(|| past.application.clone(), |of| of.title.clone()),

@@ -31,13 +31,13 @@ pub struct Endpoint {
 
 /// What the program says at its end instead.
 #[derive(Deserialize)]
-struct End {
+struct EndNotice {
     why: String,
 }
 
 /// How the portal reaches a session's gateway.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Way<'a> {
+pub(crate) enum EndpointKind<'a> {
     /// By HTTPS, at this host and port.
     Https(&'a str),
     /// Through a Unix socket.
@@ -84,12 +84,12 @@ impl Endpoint {
         }
         let line = &said[..end];
         let endpoint: Endpoint = serde_json::from_slice(line).map_err(|why| {
-            match serde_json::from_slice::<End>(line) {
+            match serde_json::from_slice::<EndNotice>(line) {
                 Ok(end) => LineError::Ended(end.why),
                 Err(_) => LineError::Json(why),
             }
         })?;
-        if endpoint.way().is_none() {
+        if endpoint.kind().is_none() {
             return Err(LineError::Address(endpoint.web));
         }
         let word = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
@@ -101,7 +101,7 @@ impl Endpoint {
     }
 
     /// How the portal reaches it; none: it has said something else.
-    pub(crate) fn way(&self) -> Option<Way<'_>> {
+    pub(crate) fn kind(&self) -> Option<EndpointKind<'_>> {
         let plain = |text: &str, more: &str| {
             let known = |c: char| c.is_ascii_alphanumeric() || more.contains(c);
             !text.is_empty() && text.chars().all(known)
@@ -110,10 +110,10 @@ impl Endpoint {
             let path = Some(path).filter(|of| of.len() <= MAX_PATH && plain(of, "/._-"))?;
             return Path::new(path)
                 .is_absolute()
-                .then(|| Way::Socket(Path::new(path)));
+                .then(|| EndpointKind::Socket(Path::new(path)));
         }
         let authority = self.web.strip_prefix("https://")?;
-        plain(authority, "[]:.-").then_some(Way::Https(authority))
+        plain(authority, "[]:.-").then_some(EndpointKind::Https(authority))
     }
 }
 
@@ -133,7 +133,7 @@ mod tests {
         let local = b"{\"web\":\"unix:/tmp/ouvr-7/portal\",\"fingerprint\":\"\"}\n";
         let local = Endpoint::read(local).unwrap().unwrap();
         let socket = Path::new("/tmp/ouvr-7/portal");
-        assert_eq!(local.way(), Some(Way::Socket(socket)));
+        assert_eq!(local.kind(), Some(EndpointKind::Socket(socket)));
         for wrong in [
             "{\"web\":\"unix:portal\",\"fingerprint\":\"\"}\n",
             "{\"web\":\"unix:\",\"fingerprint\":\"\"}\n",

@@ -21,7 +21,7 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 
-pub(crate) use self::endpoint::Way;
+pub(crate) use self::endpoint::EndpointKind;
 pub use self::endpoint::{Endpoint, LineError, MAX_LINE};
 pub use self::log::MAX_TAIL;
 pub use self::spec::{LaunchSpec, SessionId, SessionIdError};

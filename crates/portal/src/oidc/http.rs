@@ -95,7 +95,7 @@ impl Http {
         })
     }
 
-    async fn ask(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+    async fn request(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let answer = timeout(PATIENCE, self.exchange(request)).await;
         answer.map_err(|_| HttpError::Late)?
     }
@@ -125,7 +125,7 @@ impl<'c> AsyncHttpClient<'c> for Http {
     type Future = Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'c>>;
 
     fn call(&'c self, request: HttpRequest) -> Self::Future {
-        Box::pin(self.ask(request))
+        Box::pin(self.request(request))
     }
 }
 

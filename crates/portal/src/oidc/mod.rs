@@ -115,7 +115,7 @@ pub(crate) enum OpenError {
 }
 
 /// A log-in that has begun: where the browser goes, and what its end must match.
-pub(crate) struct Begun {
+pub(crate) struct StartedLogin {
     pub(crate) url: String,
     pub(crate) attempt: Secrets,
 }
@@ -139,12 +139,12 @@ pub(crate) struct Provider {
     secret: Option<ClientSecret>,
     http: Http,
     /// Whoever asks for it waits for the one request that is under way.
-    known: Mutex<Known>,
+    known: Mutex<ProviderCache>,
 }
 
 /// What was heard of the provider last.
 #[derive(Default)]
-struct Known {
+struct ProviderCache {
     metadata: Option<(Instant, Arc<ProviderMetadataWithLogout>)>,
     failed: Option<(Instant, String)>,
 }
@@ -191,7 +191,7 @@ impl Provider {
     ///
     /// # Errors
     /// The provider is not reached.
-    pub(crate) async fn begin(&self) -> Result<Begun, OidcError> {
+    pub(crate) async fn start(&self) -> Result<StartedLogin, OidcError> {
         let flow = self.flow(&*self.metadata().await?);
         let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
         let mut request = flow
@@ -205,7 +205,7 @@ impl Provider {
             request = request.add_scope(Scope::new(scope.clone()));
         }
         let (url, state, nonce) = request.url();
-        Ok(Begun {
+        Ok(StartedLogin {
             url: url.to_string(),
             attempt: Secrets {
                 state: state.secret().clone(),
@@ -344,7 +344,7 @@ impl Provider {
 
     async fn discover(
         &self,
-        known: &mut Known,
+        known: &mut ProviderCache,
     ) -> Result<Arc<ProviderMetadataWithLogout>, OidcError> {
         if let Some((since, why)) = &known.failed
             && since.elapsed() < DOWN

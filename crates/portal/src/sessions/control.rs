@@ -106,7 +106,7 @@ impl Tickets {
             .header(AUTHORIZATION, format!("Bearer {token}"))
             .body(String::new())
             .map_err(Unreachable::because)?;
-        let answer = link::ask(session, at, request).await?;
+        let answer = link::request(session, at, request).await?;
         let status = answer.status();
         if !status.is_success() {
             return Err(ControlError::Refused(status));

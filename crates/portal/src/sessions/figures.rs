@@ -31,11 +31,11 @@ pub(crate) struct Figures {
 #[derive(Deserialize)]
 struct Answer {
     /// An older session does not have it; null: its application does not say.
-    subscribers: Option<Vec<Told>>,
+    subscribers: Option<Vec<SubscriberJson>>,
 }
 
 #[derive(Deserialize)]
-struct Told {
+struct SubscriberJson {
     kind: String,
     role: String,
     frames_per_second: Option<f64>,
@@ -49,7 +49,7 @@ impl Figures {
     pub(super) fn read(now: Instant, answer: &[u8]) -> Option<Figures> {
         let answer: Answer = serde_json::from_slice(answer).ok()?;
         let told = answer.subscribers?;
-        let all: Vec<SubscriberFigures> = told.iter().filter_map(Told::read).collect();
+        let all: Vec<SubscriberFigures> = told.iter().filter_map(SubscriberJson::read).collect();
         Some(Figures {
             groups: grouped(&all).into(),
             told: now,
@@ -63,7 +63,7 @@ impl Figures {
     }
 }
 
-impl Told {
+impl SubscriberJson {
     fn read(&self) -> Option<SubscriberFigures> {
         let kinds = SubscriberKind::ALL;
         let kind = kinds.into_iter().find(|kind| kind.name() == self.kind);

@@ -27,7 +27,7 @@ use tokio_rustls::rustls::crypto::{
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime as TlsTime};
 use tokio_rustls::rustls::{self, ClientConfig, DigitallySignedStruct, SignatureScheme};
 
-use crate::launch::{Endpoint, SessionId, Way};
+use crate::launch::{Endpoint, EndpointKind, SessionId};
 
 /// How long a session may take to be reached and to answer; a guess.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -58,7 +58,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 ///
 /// # Errors
 /// It can't be reached, is another than it has said, or does not answer in time.
-pub(super) async fn ask(
+pub(super) async fn request(
     session: SessionId,
     at: &Endpoint,
     request: Request<String>,
@@ -86,15 +86,15 @@ pub(super) async fn ask(
 }
 
 async fn connect(session: SessionId, at: &Endpoint) -> Result<Box<dyn Stream>, Unreachable> {
-    match at.way() {
-        Some(Way::Socket(path)) => {
+    match at.kind() {
+        Some(EndpointKind::Socket(path)) => {
             is_of(path, session)?;
             let stream = UnixStream::connect(path)
                 .await
                 .map_err(Unreachable::because)?;
             Ok(Box::new(stream))
         }
-        Some(Way::Https(authority)) => {
+        Some(EndpointKind::Https(authority)) => {
             let address: SocketAddr = (authority.parse())
                 .map_err(|_| Unreachable::because("its address has no number"))?;
             let stream = TcpStream::connect(address)

@@ -20,12 +20,12 @@ use tracing::{error, info, warn};
 
 pub(crate) use self::control::Tickets;
 use self::registry::Registry;
-pub(crate) use self::registry::Seen;
+pub(crate) use self::registry::SessionState;
 pub(crate) use self::signalling::{Visitor, wishes};
 use crate::catalogue::{Application, Catalogue};
 use crate::config::Limits;
 use crate::launch::{LaunchError, LaunchSpec, Launcher, Observed, Phase, Server, SessionId};
-use crate::store::{Noted, Store, StoreError, User};
+use crate::store::{LaunchOwner, Store, StoreError, User};
 
 /// How often it is looked at what takes too long.
 const LOOK: Duration = Duration::from_secs(1);
@@ -41,7 +41,7 @@ const SHOWN: Duration = Duration::from_secs(120);
 
 /// Why a person does not get a session.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Refused {
+pub(crate) enum StartError {
     /// There is no such application, or not for this person.
     #[error("there is no such application")]
     NoApplication,
@@ -115,44 +115,44 @@ impl Sessions {
         session: SessionId,
         user: &User,
         application: &str,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), StartError> {
         let applications = self.catalogue.current();
         let application = applications.named(application);
         let application = application.filter(|of| of.is_for(&user.name));
-        let application = application.ok_or(Refused::NoApplication)?;
+        let application = application.ok_or(StartError::NoApplication)?;
         let _turn = self.starts.lock().await;
         if let Some(known) = self.registry.of(session) {
             return match known.observed.user == user.name {
                 true => Ok(()),
-                false => Err(Refused::NotYours),
+                false => Err(StartError::NotYours),
             };
         }
         if self.store.is_draining().await? {
-            return Err(Refused::Draining);
+            return Err(StartError::Draining);
         }
         let own = self.registry.of_user(&user.name);
         let active = own.iter().filter(|of| !of.observed.phase.is_final());
         let most = user.sessions.unwrap_or(self.limits.sessions);
         if active.count() as u64 >= u64::from(most) {
-            return Err(Refused::TooMany(most));
+            return Err(StartError::TooMany(most));
         }
         // Of a lost one nobody knows whether it still writes.
-        let writes = |of: &&Seen| !matches!(of.observed.phase, Phase::Ended { .. });
-        let same = |of: &&Seen| of.observed.application == application.name;
+        let writes = |of: &&SessionState| !matches!(of.observed.phase, Phase::Ended { .. });
+        let same = |of: &&SessionState| of.observed.application == application.name;
         if application.saves && own.iter().filter(writes).any(|of| same(&of)) {
-            return Err(Refused::Twice(application.title.clone()));
+            return Err(StartError::Twice(application.title.clone()));
         }
         let noted = self
             .store
             .note_launch(session, &user.name, &application.name);
         match noted.await? {
-            Noted::Own => {}
-            Noted::Over => return Err(Refused::Over),
-            Noted::Others => return Err(Refused::NotYours),
+            LaunchOwner::Own => {}
+            LaunchOwner::Over => return Err(StartError::Over),
+            LaunchOwner::Others => return Err(StartError::NotYours),
         }
         let spec = self.spec(session, user, application);
         // The person sees it from now on, and nobody can ask twice.
-        self.registry.begin(queued(&spec), Instant::now());
+        self.registry.add(queued(&spec), Instant::now());
         if let Err(why) = self.launcher.launch(&spec).await {
             warn!(%session, user = user.name, application = application.name, "not launched: {why}");
             // An engine that does not answer may have taken it all the same: the person may ask again for the
@@ -244,7 +244,7 @@ impl Sessions {
         &self,
         session: SessionId,
         user: &User,
-    ) -> Result<Option<String>, Refused> {
+    ) -> Result<Option<String>, StartError> {
         let Some((owner, kept)) = self.store.log(session).await? else {
             return Ok(None);
         };
@@ -279,19 +279,19 @@ impl Sessions {
     }
 
     /// The session, if this person may know of it.
-    pub(crate) fn visible(&self, session: SessionId, user: &User) -> Option<Seen> {
+    pub(crate) fn visible(&self, session: SessionId, user: &User) -> Option<SessionState> {
         let seen = self.registry.of(session)?;
         let own = seen.observed.user == user.name;
         (own || user.operator || seen.shared).then_some(seen)
     }
 
     /// Those of this person, and those that others share.
-    pub(crate) fn of(&self, user: &User) -> Vec<Seen> {
+    pub(crate) fn of(&self, user: &User) -> Vec<SessionState> {
         self.registry.visible_to(&user.name)
     }
 
     /// All.
-    pub(crate) fn all(&self) -> Vec<Seen> {
+    pub(crate) fn all(&self) -> Vec<SessionState> {
         self.registry.all()
     }
 
@@ -336,7 +336,7 @@ impl Sessions {
                         return;
                     }
                 },
-                _ = look.tick() => self.look().await,
+                _ = look.tick() => self.enforce_limits().await,
                 _ = renew.tick() => self.renew(),
             }
         }
@@ -417,7 +417,7 @@ impl Sessions {
         }
     }
 
-    async fn look(&self) {
+    async fn enforce_limits(&self) {
         let now = Instant::now();
         for seen in self.registry.all() {
             let (session, since) = (seen.observed.session, now.duration_since(seen.since));
@@ -437,7 +437,7 @@ impl Sessions {
         }
     }
 
-    async fn give_up(&self, seen: &Seen, why: &str) {
+    async fn give_up(&self, seen: &SessionState, why: &str) {
         let session = seen.observed.session;
         warn!(%session, "stopped: {why}");
         self.registry.stopping(session, why);

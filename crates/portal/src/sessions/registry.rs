@@ -12,7 +12,7 @@ use crate::launch::{Observed, Phase, SessionId};
 
 /// A session as it was last seen.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct SessionState {
     pub(crate) observed: Observed,
     /// Since when it is in this phase, as far as this portal has seen.
     pub(crate) since: Instant,
@@ -26,7 +26,7 @@ pub(crate) struct Seen {
 
 #[derive(Default)]
 struct Table {
-    sessions: BTreeMap<SessionId, Seen>,
+    sessions: BTreeMap<SessionId, SessionState>,
     /// Said before the engine has told of the session.
     shared: Vec<SessionId>,
     reasons: BTreeMap<SessionId, String>,
@@ -53,7 +53,7 @@ impl Registry {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self) {
+    fn notify(&self) {
         self.changed
             .send_modify(|count| *count = count.wrapping_add(1));
     }
@@ -74,10 +74,10 @@ impl Registry {
         if before.is_some_and(|seen| seen.observed == observed) {
             return;
         }
-        let same = |seen: &&Seen| {
+        let same = |seen: &&SessionState| {
             std::mem::discriminant(&seen.observed.phase) == std::mem::discriminant(&observed.phase)
         };
-        let seen = Seen {
+        let seen = SessionState {
             since: before.filter(same).map_or(now, |seen| seen.since),
             shared: before.map_or(shared, |seen| seen.shared),
             stopping: before.is_some_and(|seen| seen.stopping),
@@ -86,16 +86,16 @@ impl Registry {
         };
         table.sessions.insert(session, seen);
         drop(table);
-        self.tell();
+        self.notify();
     }
 
     /// A session that was just asked for, unless the launcher has told of it already: what it says is newer.
-    pub(super) fn begin(&self, asked: Observed, now: Instant) {
+    pub(super) fn add(&self, asked: Observed, now: Instant) {
         let mut table = self.lock();
         if table.sessions.contains_key(&asked.session) {
             return;
         }
-        let seen = Seen {
+        let seen = SessionState {
             since: now,
             shared: table.shared.contains(&asked.session),
             stopping: false,
@@ -104,7 +104,7 @@ impl Registry {
         };
         table.sessions.insert(seen.observed.session, seen);
         drop(table);
-        self.tell();
+        self.notify();
     }
 
     pub(super) fn forget(&self, session: SessionId) {
@@ -113,7 +113,7 @@ impl Registry {
         table.reasons.remove(&session);
         table.shared.retain(|of| *of != session);
         drop(table);
-        self.tell();
+        self.notify();
     }
 
     pub(super) fn share(&self, session: SessionId, shared: bool) {
@@ -126,7 +126,7 @@ impl Registry {
             seen.shared = shared;
         }
         drop(table);
-        self.tell();
+        self.notify();
     }
 
     pub(super) fn stopping(&self, session: SessionId, why: &str) {
@@ -145,27 +145,27 @@ impl Registry {
         }
     }
 
-    pub(super) fn of(&self, session: SessionId) -> Option<Seen> {
+    pub(super) fn of(&self, session: SessionId) -> Option<SessionState> {
         self.lock().sessions.get(&session).cloned()
     }
 
-    pub(super) fn of_user(&self, user: &str) -> Vec<Seen> {
+    pub(super) fn of_user(&self, user: &str) -> Vec<SessionState> {
         self.select(|seen| seen.observed.user == user)
     }
 
-    pub(super) fn visible_to(&self, user: &str) -> Vec<Seen> {
+    pub(super) fn visible_to(&self, user: &str) -> Vec<SessionState> {
         self.select(|seen| seen.observed.user == user || seen.shared)
     }
 
-    pub(super) fn all(&self) -> Vec<Seen> {
+    pub(super) fn all(&self) -> Vec<SessionState> {
         self.select(|_| true)
     }
 
     /// Newest first.
-    fn select(&self, which: impl Fn(&Seen) -> bool) -> Vec<Seen> {
+    fn select(&self, which: impl Fn(&SessionState) -> bool) -> Vec<SessionState> {
         let table = self.lock();
         let all = table.sessions.values();
-        let mut selected: Vec<Seen> = all.filter(|seen| which(seen)).cloned().collect();
+        let mut selected: Vec<SessionState> = all.filter(|seen| which(seen)).cloned().collect();
         drop(table);
         selected.sort_by_key(|seen| Reverse(seen.observed.launched));
         selected
@@ -180,7 +180,7 @@ impl Registry {
         if table.trouble != trouble {
             table.trouble = trouble;
             drop(table);
-            self.tell();
+            self.notify();
         }
     }
 }

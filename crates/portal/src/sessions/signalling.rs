@@ -24,7 +24,7 @@ use super::control::{ControlError, Tickets};
 use super::link::{self, Unreachable};
 use crate::launch::{Endpoint, SessionId};
 
-/// Where a gateway is asked, and what it is told beside the token: `crates/gateway/src/portal_door.rs` reads it.
+/// Where a gateway is asked, and what it is told beside the token: `crates/gateway/src/portal_requests.rs` reads it.
 const SIGNALLING: &str = "/session/signalling";
 const DISMISS: &str = "/session/dismiss";
 const TICKET: &str = "x-openuvr-ticket";
@@ -114,7 +114,7 @@ impl Tickets {
             .header(FROM, visitor.from.to_canonical().to_string())
             .body(String::new())
             .map_err(Unreachable::because)?;
-        let answer = link::ask(session, at, request).await?;
+        let answer = link::request(session, at, request).await?;
         match answer.status() {
             StatusCode::SWITCHING_PROTOCOLS => {
                 let upgraded = hyper::upgrade::on(answer).await;
@@ -141,7 +141,7 @@ impl Tickets {
             .header(DEVICE, hex(&device(session, login).0))
             .body(String::new())
             .map_err(Unreachable::because)?;
-        match link::ask(session, at, request).await?.status() {
+        match link::request(session, at, request).await?.status() {
             status if status.is_success() => Ok(()),
             status => Err(ControlError::Refused(status)),
         }

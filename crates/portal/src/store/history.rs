@@ -8,7 +8,7 @@ use crate::launch::SessionId;
 
 /// A session as the portal has seen it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Past {
+pub(crate) struct PastSession {
     /// Which.
     pub(crate) session: String,
     /// Whose.
@@ -31,7 +31,7 @@ pub(crate) struct Past {
 
 /// Whose a session is that was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Noted {
+pub(crate) enum LaunchOwner {
     /// The one's who asks.
     Own,
     /// The one's who asks, and its end was noted.
@@ -47,7 +47,7 @@ impl Store {
         session: SessionId,
         user: &str,
         application: &str,
-    ) -> Result<Noted, StoreError> {
+    ) -> Result<LaunchOwner, StoreError> {
         sqlx::query(
             "INSERT INTO history (session, user_name, application, launched, shared)
              VALUES ($1, $2, $3, $4, 0) ON CONFLICT DO NOTHING",
@@ -65,9 +65,9 @@ impl Store {
         let owner: String = row.try_get("user_name")?;
         let ended: Option<i64> = row.try_get("ended")?;
         Ok(match ended {
-            _ if owner != user => Noted::Others,
-            None => Noted::Own,
-            Some(_) => Noted::Over,
+            _ if owner != user => LaunchOwner::Others,
+            None => LaunchOwner::Own,
+            Some(_) => LaunchOwner::Over,
         })
     }
 
@@ -94,7 +94,11 @@ impl Store {
     }
 
     /// Sessions of this account, the newest first; those that have not ended included.
-    pub(crate) async fn history(&self, user: &str, at_most: u32) -> Result<Vec<Past>, StoreError> {
+    pub(crate) async fn history(
+        &self,
+        user: &str,
+        at_most: u32,
+    ) -> Result<Vec<PastSession>, StoreError> {
         let rows = sqlx::query(
             "SELECT session, user_name, application, launched, ended, server, code, why, shared
              FROM history WHERE user_name = $1 ORDER BY launched DESC, session LIMIT $2",
@@ -107,7 +111,7 @@ impl Store {
     }
 
     /// All whose end was not noted.
-    pub(crate) async fn unfinished(&self) -> Result<Vec<Past>, StoreError> {
+    pub(crate) async fn unfinished(&self) -> Result<Vec<PastSession>, StoreError> {
         let rows = sqlx::query(
             "SELECT session, user_name, application, launched, ended, server, code, why, shared
              FROM history WHERE ended IS NULL",
@@ -153,8 +157,8 @@ impl Store {
     }
 }
 
-fn read(row: &AnyRow) -> Result<Past, sqlx::Error> {
-    Ok(Past {
+fn read(row: &AnyRow) -> Result<PastSession, sqlx::Error> {
+    Ok(PastSession {
         session: row.try_get("session")?,
         user: row.try_get("user_name")?,
         application: row.try_get("application")?,

@@ -19,7 +19,7 @@ use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
 use sqlx::{AnyConnection, AnyPool, Connection as _, Executor as _};
 
 use self::file::DatabaseFile;
-pub(crate) use self::history::{Noted, Past};
+pub(crate) use self::history::{LaunchOwner, PastSession};
 pub(crate) use self::logins::Login;
 pub(crate) use self::users::{Account, MAX_NAME, User};
 
@@ -100,7 +100,7 @@ pub(crate) struct Store {
 
 /// Where it is.
 #[derive(Clone, Debug)]
-pub(crate) enum Place<'a> {
+pub(crate) enum DatabaseLocation<'a> {
     /// SQLite, in this file.
     File(&'a Path),
     /// PostgreSQL, at this URL.
@@ -109,15 +109,15 @@ pub(crate) enum Place<'a> {
 
 impl Store {
     /// Opens it, and brings its tables to this program's version.
-    pub(crate) async fn open(place: Place<'_>) -> Result<Store, StoreError> {
+    pub(crate) async fn open(place: DatabaseLocation<'_>) -> Result<Store, StoreError> {
         sqlx::any::install_default_drivers();
         let (url, at) = match place {
-            Place::File(path) => (
+            DatabaseLocation::File(path) => (
                 format!("sqlite://{}?mode=rwc", path.display()),
                 path.display().to_string(),
             ),
             // Without what may be a password.
-            Place::Url(url) => (
+            DatabaseLocation::Url(url) => (
                 url.to_owned(),
                 url.rsplit_once('@')
                     .map_or("given", |(_, at)| at)
@@ -136,8 +136,8 @@ impl Store {
         };
         let options: AnyConnectOptions = url.parse().map_err(failed)?;
         let file = match place {
-            Place::File(path) => Some(DatabaseFile::prepare(path)?),
-            Place::Url(_) => None,
+            DatabaseLocation::File(path) => Some(DatabaseFile::prepare(path)?),
+            DatabaseLocation::Url(_) => None,
         };
         let sqlite = file.is_some();
         if sqlite {

@@ -15,11 +15,11 @@ use std::{env, fs};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use support::{PASSWORD, Place, openuvr, wait};
+use support::{Installation, PASSWORD, openuvr, wait};
 
 /// A place whose portal starts real sessions of the built-in scene.
-fn place() -> Place {
-    let place = Place::new();
+fn place() -> Installation {
+    let place = Installation::new();
     let openuvr = openuvr();
     let words = ["--set=realtime=off", "--set=sound=off"];
     place.write(
@@ -48,7 +48,7 @@ struct Client {
     said: PathBuf,
 }
 
-fn client(place: &Place, portal: &str, words: &[&str]) -> Client {
+fn client(place: &Installation, portal: &str, words: &[&str]) -> Client {
     let said = place.path(&format!("said-{}", number()));
     let file = fs::File::create(&said).unwrap();
     let child = Command::new(openuvr())
@@ -113,7 +113,7 @@ impl Drop for Client {
     }
 }
 
-fn by_password(place: &Place) -> [String; 2] {
+fn by_password(place: &Installation) -> [String; 2] {
     let file = place.path("password");
     [
         "--portal-user=ada".to_owned(),
@@ -155,7 +155,7 @@ fn a_client_starts_leaves_joins_and_stops_a_session() {
     let places = order.map(|words| said.find(words));
     assert!(places.is_sorted() && places[1].is_some(), "{said}");
     let person = portal.log_in("ada");
-    let sessions = || person.ask("GET", "/api/sessions", None).unwrap().json();
+    let sessions = || person.request("GET", "/api/sessions", None).unwrap().json();
     let listed = sessions();
     let running: Vec<&Value> = listed
         .as_array()
@@ -213,7 +213,7 @@ fn an_operator_sees_how_it_is_for_a_client() {
     player.says("player at");
     let (ada, root) = (portal.log_in("ada"), portal.log_in("root"));
     let listed = || {
-        let answer = root.ask("GET", "/api/operator/sessions", None).unwrap();
+        let answer = root.request("GET", "/api/operator/sessions", None).unwrap();
         answer.json()[0].clone()
     };
     let mut known = Value::Null;
@@ -234,7 +234,7 @@ fn an_operator_sees_how_it_is_for_a_client() {
     assert!(of("latency_p50") <= of("latency_p99"), "{known}");
     assert!(of("latency_bound") > 0.0, "{known}");
 
-    let metrics = root.ask("GET", "/metrics", None).unwrap().text();
+    let metrics = root.request("GET", "/metrics", None).unwrap().text();
     let id = listed()["id"].as_str().unwrap().to_owned();
     let labels = format!("session=\"{id}\",application=\"scene\",kind=\"client\",role=\"player\"");
     for (name, more) in [
@@ -253,7 +253,7 @@ fn an_operator_sees_how_it_is_for_a_client() {
         assert!(value > 0.0, "{start}{value}");
     }
     // The person who plays is not told.
-    let own = ada.ask("GET", "/api/sessions", None).unwrap().text();
+    let own = ada.request("GET", "/api/sessions", None).unwrap().text();
     assert!(own.contains(&id) && !own.contains("subscribers"), "{own}");
     player.interrupt();
     wait("that nobody is connected is told", || {
@@ -286,7 +286,7 @@ fn a_client_that_waits_for_a_place_gives_up_in_order() {
     assert!(said.contains("the session is ended"), "{said}");
     let ada = portal.log_in("ada");
     wait("nothing waits any more", || {
-        let listed = ada.ask("GET", "/api/sessions", None).unwrap().json();
+        let listed = ada.request("GET", "/api/sessions", None).unwrap().json();
         let all = listed.as_array().unwrap();
         all.iter().all(|session| session["state"] == "ended")
     });
@@ -298,7 +298,7 @@ fn a_client_that_waits_for_a_place_gives_up_in_order() {
 }
 
 /// A portal with a certificate that it made itself.
-fn secure_portal(place: &Place) -> (Child, String) {
+fn secure_portal(place: &Installation) -> (Child, String) {
     let config = fs::read_to_string(place.path("portal.toml")).unwrap();
     let secure = format!("{}{config}", place.secure());
     place.write("portal.toml", &secure);

@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 
 use super::clusters::Kubernetes;
 use super::suite::{Engine as _, spec};
-use super::support::{Place, wait};
+use super::support::{Installation, wait};
 
 const SESSIONS: usize = 5000;
 /// Eight GPUs each, so that all are in use.
@@ -112,7 +112,7 @@ fn five_thousand_sessions_are_placed_and_found_again() {
 /// The program itself, in front of the same cluster: how soon it knows all, how long an operator waits for the list, and
 /// what it needs.
 fn a_portal_shows_them(cluster: &Kubernetes) -> [String; 3] {
-    let place = Place::new();
+    let place = Installation::new();
     let config = format!(
         "data = \"data\"\nlauncher = \"kubernetes\"\n[limits]\nstart = 3600\n[kubernetes]\n\
          image = \"openuvr.test/session:1\"\nkubeconfig = {:?}\n",
@@ -125,7 +125,7 @@ fn a_portal_shows_them(cluster: &Kubernetes) -> [String; 3] {
     let person = portal.log_in("ada");
     let list = || {
         let path = "/api/operator/sessions";
-        person.ask("GET", path, None).unwrap()
+        person.request("GET", path, None).unwrap()
     };
     wait("the portal knows all", || {
         list().json().as_array().unwrap().len() == SESSIONS + 1

@@ -139,7 +139,7 @@ struct Running {
 
 impl Running {
     /// Its session, in its own words.
-    fn ask(&self, tell: &str) -> Option<String> {
+    fn request(&self, tell: &str) -> Option<String> {
         let mut stream = TcpStream::connect(&self.at).ok()?;
         let mut line = String::new();
         BufReader::new(stream.try_clone().unwrap())
@@ -151,7 +151,7 @@ impl Running {
 
     /// The process that answers, which must be the session's.
     fn pid(&self, session: SessionId) -> i32 {
-        assert_eq!(self.ask("").unwrap(), session.to_string());
+        assert_eq!(self.request("").unwrap(), session.to_string());
         // It may have another number for itself, in a container.
         let is_program = |pid: &i32| {
             let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
@@ -298,7 +298,7 @@ pub(crate) fn ends_with_all_that_it_started(engine: &mut dyn Engine) {
     wait("nothing of it is left", || {
         processes(spec.session).is_empty()
     });
-    assert_eq!(running.ask(""), None);
+    assert_eq!(running.request(""), None);
     wait("it is forgotten", || portal.of(spec.session).is_none());
     // Of what is gone, or never was, nothing is said.
     portal.stop(spec.session);
@@ -310,7 +310,7 @@ pub(crate) fn ends_by_itself(engine: &mut dyn Engine) {
     let portal = Portal::start(engine);
     let spec = spec(&[]);
     portal.launch(&spec).unwrap();
-    portal.until_running(spec.session).ask("exit 3");
+    portal.until_running(spec.session).request("exit 3");
     let (code, why) = portal.until_ended(spec.session);
     assert_eq!(code, Some(3), "{why}");
     let listed = portal
@@ -334,7 +334,7 @@ pub(crate) fn reports_every_exit_code_as_its_own(engine: &mut dyn Engine) {
         spec.max_duration = Some(Duration::from_secs(3600));
         portal.launch(&spec).unwrap();
         let running = portal.until_running(spec.session);
-        running.ask(&format!("exit {exit_code}"));
+        running.request(&format!("exit {exit_code}"));
         let (code, why) = portal.until_ended(spec.session);
         assert_eq!(code, Some(exit_code), "{why}");
         assert!(
@@ -352,11 +352,11 @@ pub(crate) fn keeps_its_log(engine: &mut dyn Engine) {
     portal.launch(&spec).unwrap();
     let log = || portal.runtime.block_on(portal.launcher.log(spec.session));
     let running = portal.until_running(spec.session);
-    running.ask("log the first line");
+    running.request("log the first line");
     let has = |text: &str| log().unwrap().is_some_and(|log| log.contains(text));
     wait("its log is read while it runs", || has("the first line\n"));
-    running.ask("log the last line");
-    running.ask("exit 3");
+    running.request("log the last line");
+    running.request("exit 3");
     portal.until_ended(spec.session);
     wait("its log is read after its end", || {
         has("the first line\nthe last line\n")

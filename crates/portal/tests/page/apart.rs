@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::plays::pixels_move;
-use super::support::{Place, openuvr, wait};
+use super::support::{Installation, openuvr, wait};
 use super::{begin, log_in, play, press, start_in, state};
 
 const DESK_SIDE: &str = "10.77.2.1";
@@ -124,7 +124,7 @@ fn ip(line: &str) {
 struct Relay(Child);
 
 impl Relay {
-    fn start(place: &Place) -> Relay {
+    fn start(place: &Installation) -> Relay {
         let log = fs::File::create(place.path("coturn.log")).unwrap();
         let port = RELAY.to_string();
         let mut command = Command::new("turnserver");
@@ -149,7 +149,7 @@ impl Drop for Relay {
 }
 
 /// Plays the scene in a browser at the desk, where `engine` says in the configuration how sessions run on the node.
-fn plays_at_the_desk(network: &Network, place: &Place, engine: &str) {
+fn plays_at_the_desk(network: &Network, place: &Installation, engine: &str) {
     let secure = place.secure();
     let Some((mut browser, _turn)) = start_in(&network.desk, place) else {
         return;
@@ -200,7 +200,7 @@ fn a_session_in_a_network_of_its_own_is_played_through_a_relay() {
     let Some(network) = Network::of_a_node() else {
         return;
     };
-    let place = Place::new();
+    let place = Installation::new();
     let (openuvr, node) = (openuvr(), &network.node);
     let engine = format!(
         "[local]\nprogram = [\"ip\", \"netns\", \"exec\", \"{node}\", \"env\", \"OPENUVR_ADDRESS={NODE}\", {openuvr:?}, \
@@ -258,7 +258,7 @@ fn a_session_of_slurm_on_a_node_apart_is_played_through_a_relay() {
         return;
     };
     let cluster = Cluster::start("slurm", &[&network.node, NODE_SIDE, NODE]);
-    let mut place = Place::new();
+    let mut place = Installation::new();
     place.environment = vec![("SLURM_CONF", cluster.file("slurm.conf"))];
     let openuvr = openuvr();
     let engine = format!(
@@ -277,7 +277,7 @@ fn a_session_of_kubernetes_in_a_pod_is_played_through_a_relay() {
     let openuvr = openuvr();
     let program = openuvr.display().to_string();
     let cluster = Cluster::start("kubernetes", &[&program, &network.node, NODES]);
-    let place = Place::new();
+    let place = Installation::new();
     let kubeconfig = cluster.file("portal.kubeconfig");
     let engine = format!(
         "launcher = \"kubernetes\"\n[kubernetes]\nkubeconfig = {kubeconfig:?}\nimage = \"openuvr.test/session:1\"\n\

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::browser::{Browser, Tab};
 use super::provider::Provider;
 use super::start;
-use super::support::Place;
+use super::support::Installation;
 
 /// Presses a button that is there; a page that is still on its way is waited for.
 fn press(browser: &mut Browser, tab: &Tab, button: &str) {
@@ -45,7 +45,7 @@ fn log_in_there(browser: &mut Browser, tab: &Tab, provider: &Provider, name: &st
 #[test]
 #[ignore = "belongs to ./dev test-portal: a browser, and a provider of OpenID Connect"]
 fn a_person_presses_the_button_comes_back_and_leaves() {
-    let place = Place::new();
+    let place = Installation::new();
     let Some((mut browser, _turn)) = start(&place) else {
         return;
     };

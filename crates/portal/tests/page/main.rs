@@ -20,18 +20,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use browser::Browser;
 use serde_json::json;
-use support::{PASSWORD, Place, Portal, wait};
+use support::{Installation, PASSWORD, Portal, wait};
 
 /// One browser at a time: each takes more than a core until its page is there.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// A browser, if there is one, and its turn.
-fn start(place: &Place) -> Option<(Browser, MutexGuard<'static, ()>)> {
+fn start(place: &Installation) -> Option<(Browser, MutexGuard<'static, ()>)> {
     start_with(|program| Browser::start(program, &place.folder))
 }
 
-/// The same, which takes the certificate of [`Place::secure`] and no other.
-fn start_trusting(place: &Place) -> Option<(Browser, MutexGuard<'static, ()>)> {
+/// The same, which takes the certificate of [`Installation::secure`] and no other.
+fn start_trusting(place: &Installation) -> Option<(Browser, MutexGuard<'static, ()>)> {
     let public_key = std::fs::read_to_string(place.path("spki")).unwrap();
     start_with(|program| Browser::start_trusting(program, &place.folder, &public_key))
 }
@@ -52,7 +52,7 @@ fn start_with(
 }
 
 /// The same, in this network namespace.
-fn start_in(namespace: &str, place: &Place) -> Option<(Browser, MutexGuard<'static, ()>)> {
+fn start_in(namespace: &str, place: &Installation) -> Option<(Browser, MutexGuard<'static, ()>)> {
     let public_key = std::fs::read_to_string(place.path("spki")).unwrap();
     start_with(|program| Browser::start_in(namespace, program, &place.folder, &public_key))
 }
@@ -104,7 +104,7 @@ fn play(browser: &mut Browser, tab: &browser::Tab) {
 
 #[test]
 fn a_person_logs_in_starts_shares_and_stops() {
-    let place = Place::new();
+    let place = Installation::new();
     let Some((mut browser, _turn)) = start(&place) else {
         return;
     };

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::support::{Place, id, wait};
+use super::support::{Installation, id, wait};
 use super::{log_in, press, start};
 
 #[test]
 fn an_operator_adds_limits_and_disables_an_account_on_the_page() {
-    let place = Place::new();
+    let place = Installation::new();
     let Some((mut browser, _turn)) = start(&place) else {
         return;
     };
@@ -44,7 +44,10 @@ fn an_operator_adds_limits_and_disables_an_account_on_the_page() {
 
     let root = portal.log_in("root");
     let account = || {
-        let all = root.ask("GET", "/api/operator/users", None).unwrap().json();
+        let all = root
+            .request("GET", "/api/operator/users", None)
+            .unwrap()
+            .json();
         let mut all = all.as_array().unwrap().iter();
         all.find(|of| of["name"] == "bob").unwrap().clone()
     };
@@ -84,7 +87,7 @@ fn an_operator_adds_limits_and_disables_an_account_on_the_page() {
 
 #[test]
 fn an_operator_drains_the_portal_on_the_page() {
-    let place = Place::new();
+    let place = Installation::new();
     let Some((mut browser, _turn)) = start(&place) else {
         return;
     };

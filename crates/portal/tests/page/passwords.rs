@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::support::{PASSWORD, Place};
+use super::support::{Installation, PASSWORD};
 use super::{log_in, start};
 
 /// What a password manager looks at: each form's fields in their order, with the value of the one that names the
@@ -14,7 +14,7 @@ const FIELDS: &str =
 
 #[test]
 fn a_password_is_changed_whose_account_the_form_names() {
-    let place = Place::new();
+    let place = Installation::new();
     let Some((mut browser, _turn)) = start(&place) else {
         return;
     };

@@ -7,7 +7,7 @@ use std::fs;
 use serde_json::json;
 
 use super::browser::{Browser, Tab};
-use super::support::{Place, openuvr, wait};
+use super::support::{Installation, openuvr, wait};
 use super::{begin, log_in, play, start_trusting, state};
 
 /// A few pixels of what the page shows, as text; empty while it shows nothing.
@@ -24,7 +24,7 @@ const PIXELS: &str = "globalThis.pixels = () => {
 #[test]
 #[ignore = "belongs to ./dev test-portal: a browser, an encoder and an application at once"]
 fn pixels_move_in_the_browser_until_the_session_is_stopped() {
-    let place = Place::new();
+    let place = Installation::new();
     let secure = place.secure();
     // One certificate: a page that had another one would not be shown.
     let Some((mut browser, _turn)) = start_trusting(&place) else {
@@ -110,7 +110,7 @@ pub(super) fn pixels_move(browser: &mut Browser, tab: &Tab) {
 }
 
 /// Sockets by TCP that wait for connections (`/proc/net/tcp`, state 0A), of a session's processes.
-fn no_session_listens_by_tcp(place: &Place) {
+fn no_session_listens_by_tcp(place: &Installation) {
     let mut all = BTreeSet::new();
     for table in ["tcp", "tcp6"] {
         let table = fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();

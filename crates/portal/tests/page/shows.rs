@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use super::support::{Place, wait};
+use super::support::{Installation, wait};
 use super::{begin, log_in, play, press, start, state};
 
 /// Square, as icons are.
@@ -12,7 +12,7 @@ const ICON: &[u8] = include_bytes!("../../../gateway/page/dist/icon.png");
 
 #[test]
 fn the_page_names_the_product_before_the_log_in_and_behind_it() {
-    let place = Place::new();
+    let place = Installation::new();
     let Some((mut browser, _turn)) = start(&place) else {
         return;
     };
@@ -40,7 +40,7 @@ fn the_page_names_the_product_before_the_log_in_and_behind_it() {
 
 #[test]
 fn applications_show_pictures_and_those_of_desktop_entries() {
-    let mut place = Place::new();
+    let mut place = Installation::new();
     let Some((mut browser, _turn)) = start(&place) else {
         return;
     };
@@ -76,7 +76,7 @@ fn applications_show_pictures_and_those_of_desktop_entries() {
 
 #[test]
 fn the_owner_of_a_session_that_failed_reads_its_last_lines() {
-    let place = Place::new();
+    let place = Installation::new();
     let Some((mut browser, _turn)) = start(&place) else {
         return;
     };
@@ -117,7 +117,7 @@ const FIGURES: &str = "['nav', '#overlay', '#save'].filter(
 
 #[test]
 fn the_page_says_that_its_session_is_over_and_leads_back() {
-    let place = Place::new();
+    let place = Installation::new();
     let Some((mut browser, _turn)) = start(&place) else {
         return;
     };

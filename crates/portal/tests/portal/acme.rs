@@ -4,7 +4,7 @@ use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 
-use super::support::{Place, wait};
+use super::support::{Installation, wait};
 
 /// Seconds that pebble's certificates are good for: the next one is ordered after two thirds.
 const VALID: u32 = 30;
@@ -18,7 +18,7 @@ struct Authority {
 impl Authority {
     /// One that validates names at this port of them. `None`, said aloud: it is not installed.
     #[expect(clippy::print_stderr, reason = "a test that does nothing says so")]
-    fn start(place: &Place, tls_port: u16) -> Option<Authority> {
+    fn start(place: &Installation, tls_port: u16) -> Option<Authority> {
         if Command::new("pebble").arg("-h").output().is_err() {
             assert!(std::env::var_os("CI").is_none(), "there is no pebble");
             eprintln!("skipped: install pebble for it, or run ./dev test-portal");
@@ -66,7 +66,7 @@ impl Drop for Authority {
 }
 
 /// Shows what both sides said, if the test fails.
-struct Logs<'a>(&'a Place);
+struct Logs<'a>(&'a Installation);
 
 impl Drop for Logs<'_> {
     #[expect(clippy::print_stderr, reason = "a test that fails says why")]
@@ -98,7 +98,7 @@ pub(crate) fn shown(port: u16) -> String {
 #[test]
 #[ignore = "belongs to ./dev test-portal: an authority for certificates, and half a minute"]
 fn a_certificate_is_ordered_kept_and_renewed() {
-    let place = Place::new();
+    let place = Installation::new();
     let _logs = Logs(&place);
     let port = free_port();
     let Some(authority) = Authority::start(&place, port) else {

@@ -3,11 +3,11 @@
 use std::fs;
 
 use super::acme::shown;
-use super::support::{Place, wait};
+use super::support::{Installation, wait};
 
 #[test]
 fn other_files_are_shown_without_a_start() {
-    let place = Place::new();
+    let place = Installation::new();
     place.write(
         "portal.toml",
         &format!("{}data = \"data\"\n", place.secure()),

@@ -8,7 +8,7 @@ use std::thread;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use serde_json::json;
 
-use super::support::{Answer, PASSWORD, Person, Place, Portal, wait};
+use super::support::{Answer, Installation, PASSWORD, Person, Portal, wait};
 
 /// A connection from this address of the machine, with a log-in whose body does not come.
 fn slow_login(portal: &Portal, from: Ipv4Addr) -> Option<TcpStream> {
@@ -53,7 +53,7 @@ fn slow_requests_hold_a_share_and_no_more() {
     if !may_open(6000) {
         return;
     }
-    let place = Place::new();
+    let place = Installation::new();
     place.add_user("ada", &[]);
     let portal = place.start();
     let ada = portal.log_in("ada");
@@ -82,20 +82,20 @@ fn slow_requests_hold_a_share_and_no_more() {
 
 #[test]
 fn a_body_that_does_not_come_ends_its_connection() {
-    let place = Place::new();
+    let place = Installation::new();
     let portal = place.start();
     let mut stream = slow_login(&portal, Ipv4Addr::LOCALHOST).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
     let long = json!({"name": "a".repeat(20_000), "password": PASSWORD});
-    let refused = portal.nobody().ask("POST", "/api/login", Some(&long));
+    let refused = portal.nobody().request("POST", "/api/login", Some(&long));
     assert_eq!(refused.unwrap().status, 413);
 }
 
 #[test]
 fn a_log_in_has_a_few_event_streams() {
-    let place = Place::new();
+    let place = Installation::new();
     place.add_user("ada", &[]);
     let portal = place.start();
     let (ada, again) = (portal.log_in("ada"), portal.log_in("ada"));
@@ -121,13 +121,13 @@ fn log_in_from(portal: &Portal, from: Option<&str>, name: &str, password: &str) 
     let body = json!({"name": name, "password": password});
     let forwarded: Vec<_> = from.iter().map(|from| ("x-forwarded-for", *from)).collect();
     let nobody = portal.nobody();
-    let answer = nobody.ask_with("POST", "/api/login", Some(&body), &forwarded);
+    let answer = nobody.request_with("POST", "/api/login", Some(&body), &forwarded);
     answer.unwrap()
 }
 
 #[test]
 fn a_class_behind_one_address_logs_in_at_once() {
-    let place = Place::new();
+    let place = Installation::new();
     let names: Vec<String> = (0..45).map(|n| format!("pupil{n}")).collect();
     for name in &names {
         place.add_user(name, &[]);
@@ -151,7 +151,7 @@ fn a_class_behind_one_address_logs_in_at_once() {
 
 #[test]
 fn strangers_who_guess_lock_out_no_browser_that_was_there() {
-    let place = Place::new();
+    let place = Installation::new();
     place.add_user("ada", &[]);
     let config = std::fs::read_to_string(place.path("portal.toml")).unwrap();
     place.write("portal.toml", &format!("behind_proxy = true\n{config}"));
@@ -188,7 +188,7 @@ fn strangers_who_guess_lock_out_no_browser_that_was_there() {
     };
     let body = json!({"name": "ada", "password": PASSWORD});
     let from = [("x-forwarded-for", "198.51.100.7")];
-    let away = away.ask_with("POST", "/api/login", Some(&body), &from);
+    let away = away.request_with("POST", "/api/login", Some(&body), &from);
     assert_eq!(away.unwrap().status, 200, "the browser is known");
 }
 
@@ -202,7 +202,7 @@ fn memory(pid: u32) -> u64 {
 
 #[test]
 fn memory_stays_after_a_thousand_log_ins() {
-    let place = Place::new();
+    let place = Installation::new();
     place.add_user("ada", &[]);
     let portal = place.start();
     thread::scope(|scope| {

@@ -5,11 +5,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use super::support::{Place, wait};
+use super::support::{Installation, wait};
 
 /// A place whose database is SQLite, whatever the others have.
-fn in_a_file() -> Place {
-    let mut place = Place::new();
+fn in_a_file() -> Installation {
+    let mut place = Installation::new();
     place.database = None;
     place
 }
@@ -19,7 +19,7 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 /// All that it says before it ends without success.
-fn complaint(place: &Place) -> String {
+fn complaint(place: &Installation) -> String {
     let ended = place.run(&["--listen", "127.0.0.1:0"], "");
     assert!(!ended.status.success());
     String::from_utf8(ended.stderr).unwrap()
@@ -132,7 +132,7 @@ fn health_follows_the_database() {
     let nobody = portal.nobody();
     let says = |status: u16, word: &str| {
         wait(&format!("/healthz says {status}, {word}"), || {
-            let answer = nobody.ask("GET", "/healthz", None).unwrap();
+            let answer = nobody.request("GET", "/healthz", None).unwrap();
             answer.status == status && answer.text().contains(word)
         });
     };

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use super::support::Place;
+use super::support::Installation;
 
 const MANIFEST: &str = include_str!("../../deploy/portal.yaml");
 
@@ -49,7 +49,7 @@ fn files() -> [String; 3] {
 
 #[test]
 fn a_portal_takes_the_configuration_of_its_manifest() {
-    let place = Place::new();
+    let place = Installation::new();
     let [_, secret, _] = files();
     // The cluster puts it there; on this machine it is elsewhere.
     place.write("turn.secret", "of a test\n");
@@ -95,9 +95,9 @@ fn probes_and_service_ask_the_portal_where_it_answers() {
     let [health, page] = paths[..] else {
         panic!("paths of one probe and of the ingress");
     };
-    let place = Place::new();
+    let place = Installation::new();
     let portal = place.start();
-    let get = |path: &str| portal.nobody().ask("GET", path, None).unwrap();
+    let get = |path: &str| portal.nobody().request("GET", path, None).unwrap();
     assert_eq!((get(health).status, &*get(health).text()), (200, "ok\n"));
     assert_eq!(get(page).status, 200);
 }

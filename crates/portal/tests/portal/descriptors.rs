@@ -6,7 +6,7 @@ use std::net::TcpStream;
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
-use super::support::{Place, Portal, id, wait};
+use super::support::{Installation, Portal, id, wait};
 
 /// Turns of a loop that waits, after which it is looked at. Of lines that repeat the log shows some before it merges
 /// them: in so many turns more than one.
@@ -23,7 +23,7 @@ fn limits(process: impl std::fmt::Display) -> [String; 2] {
 
 #[test]
 fn the_portal_takes_all_it_may_and_sessions_get_what_it_got() {
-    let mut place = Place::new();
+    let mut place = Installation::new();
     place.add_user("ada", &[]);
     place.before = vec!["sh", "-c", "ulimit -Sn 300 && exec \"$@\"", "sh"];
     let portal = place.start();
@@ -72,11 +72,11 @@ fn waits_and_use(portal: &Portal) -> (u64, u64) {
 
 #[test]
 fn a_portal_without_descriptors_waits_says_so_and_goes_on() {
-    let place = Place::new();
+    let place = Installation::new();
     let portal = place.start();
     let nobody = portal.nobody();
     let answers = || {
-        let answer = nobody.ask("GET", "/healthz", None);
+        let answer = nobody.request("GET", "/healthz", None);
         answer.is_some_and(|answer| answer.status == 200)
     };
     assert!(answers());

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::support::{PASSWORD, Place, id};
+use super::support::{Installation, PASSWORD, id};
 
 /// Where the generator is.
 fn folder() -> PathBuf {
@@ -27,7 +27,7 @@ fn run(command: &mut Command) -> String {
 }
 
 /// Generates a client, uses it, and returns what it did.
-fn use_generated(place: &Place, scheme: &str, at: &str, number: u32) -> Vec<Value> {
+fn use_generated(place: &Installation, scheme: &str, at: &str, number: u32) -> Vec<Value> {
     let (description, client) = (place.path("api.json"), place.path("generated"));
     let npm = |script: &str| {
         let mut npm = Command::new("npm");
@@ -61,7 +61,7 @@ fn use_generated(place: &Place, scheme: &str, at: &str, number: u32) -> Vec<Valu
 fn a_generated_client_logs_in_and_plays() {
     // The cookie has another name where browsers come by HTTPS.
     for secure in [false, true] {
-        let place = Place::new();
+        let place = Installation::new();
         place.add_user("ada", &[]);
         if secure {
             let config = std::fs::read_to_string(place.path("portal.toml")).unwrap();

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::support::{Place, id, wait};
+use super::support::{Installation, id, wait};
 
 #[test]
 fn a_killed_portal_finds_its_sessions_again() {
-    let place = Place::new();
+    let place = Installation::new();
     place.add_user("ada", &[]);
     let portal = place.start();
     let ada = portal.log_in("ada");
@@ -45,7 +45,7 @@ fn a_killed_portal_finds_its_sessions_again() {
 
 #[test]
 fn killed_between_launch_and_answer_nothing_runs_twice() {
-    let place = Place::new();
+    let place = Installation::new();
     place.add_user("ada", &["--sessions", "100"]);
     let mut portal = place.start();
     let mut ada = portal.log_in("ada");
@@ -57,7 +57,7 @@ fn killed_between_launch_and_answer_nothing_runs_twice() {
             let (ada, session) = (ada.at(&portal), session.clone());
             thread::spawn(move || {
                 let body = json!({"application": "bare"});
-                ada.ask("PUT", &format!("/api/sessions/{session}"), Some(&body))
+                ada.request("PUT", &format!("/api/sessions/{session}"), Some(&body))
             })
         };
         thread::sleep(Duration::from_micros(u64::from(round) * 1500));
@@ -77,7 +77,7 @@ fn killed_between_launch_and_answer_nothing_runs_twice() {
             let mut seen = String::new();
             wait("it runs or is lost", || {
                 let path = format!("/api/sessions/{session}");
-                let view = ada.ask("GET", &path, None).unwrap().json();
+                let view = ada.request("GET", &path, None).unwrap().json();
                 seen = view["state"].as_str().unwrap_or_default().to_owned();
                 seen == "running" || seen == "lost"
             });

@@ -2,17 +2,17 @@
 
 use serde_json::json;
 
-use super::support::{PASSWORD, Place};
+use super::support::{Installation, PASSWORD};
 
 #[test]
 fn wrong_passwords_are_limited_and_tell_nothing() {
-    let place = Place::new();
+    let place = Installation::new();
     place.add_user("ada", &[]);
     let portal = place.start();
     let nobody = portal.nobody();
     let try_as = |name: &str| {
         let body = json!({"name": name, "password": "wrong password"});
-        let answer = nobody.ask("POST", "/api/login", Some(&body)).unwrap();
+        let answer = nobody.request("POST", "/api/login", Some(&body)).unwrap();
         (answer.status, answer.text())
     };
     let [ada, unknown] = ["ada", "unknown"].map(|name| {
@@ -29,24 +29,26 @@ fn wrong_passwords_are_limited_and_tell_nothing() {
     let statuses: Vec<u16> = ada.iter().map(|(status, _)| *status).collect();
     assert_eq!(statuses, [401, 401, 401, 401, 401, 429, 429]);
     let right = json!({"name": "ada", "password": PASSWORD});
-    let limited = nobody.ask("POST", "/api/login", Some(&right)).unwrap();
+    let limited = nobody.request("POST", "/api/login", Some(&right)).unwrap();
     assert_eq!(limited.status, 429, "the right one comes too late");
     assert!(limited.header("retry-after").is_some());
     let asked = [("authorization", "Bearer count me")];
-    let metrics = nobody.ask_with("GET", "/metrics", None, &asked).unwrap();
+    let metrics = nobody
+        .request_with("GET", "/metrics", None, &asked)
+        .unwrap();
     let counted = "openuvr_portal_logins_refused_total{reason=\"wrong\"} 10";
     assert!(metrics.text().contains(counted), "{}", metrics.text());
 }
 
 #[test]
 fn a_login_is_a_cookie_that_scripts_do_not_see() {
-    let place = Place::new();
+    let place = Installation::new();
     place.add_user("ada", &[]);
     let portal = place.start();
     let body = json!({"name": "ada", "password": PASSWORD});
     let answer = portal
         .nobody()
-        .ask("POST", "/api/login", Some(&body))
+        .request("POST", "/api/login", Some(&body))
         .unwrap();
     let cookie = answer.header("set-cookie").unwrap();
     for part in ["HttpOnly", "SameSite=Lax", "Path=/"] {

@@ -6,10 +6,10 @@ use std::net::TcpStream;
 
 use serde_json::Value;
 
-use super::support::{Person, Place, id, wait};
+use super::support::{Installation, Person, id, wait};
 
 /// Has a bare session do this, and waits until it does.
-fn tell(place: &Place, session: &str, what: &str) {
+fn tell(place: &Installation, session: &str, what: &str) {
     let said = place.path(&format!("data/sessions/{session}/said"));
     let said: Value = serde_json::from_slice(&fs::read(said).unwrap()).unwrap();
     let at = said["web"].as_str().unwrap().strip_prefix("https://");
@@ -21,7 +21,7 @@ fn tell(place: &Place, session: &str, what: &str) {
 
 #[test]
 fn the_log_of_a_failed_session_is_kept_for_its_owner() {
-    let place = Place::new();
+    let place = Installation::new();
     place.add_user("ada", &[]);
     place.add_user("bob", &[]);
     place.add_user("root", &["--operator"]);
@@ -41,7 +41,7 @@ fn the_log_of_a_failed_session_is_kept_for_its_owner() {
     let path = format!("/api/sessions/{session}");
     let log = |person: &Person| {
         let path = format!("{path}/log");
-        let answer = person.ask("GET", &path, None).unwrap();
+        let answer = person.request("GET", &path, None).unwrap();
         (answer.status, answer.json()["text"].clone())
     };
     let whole = Value::from("the first line\nthe last line\n");

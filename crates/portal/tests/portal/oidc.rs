@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::provider::{Provider, Visitor, begin, come_back, log_in};
-use super::support::{PASSWORD, Place};
+use super::support::{Installation, PASSWORD};
 
 const GROUPS: &str = "create = true\nusers = \"players\"\noperators = \"operators\"";
 
@@ -17,16 +17,16 @@ fn field<'a>(url: &'a str, name: &str) -> &'a str {
 #[test]
 #[ignore = "belongs to ./dev test-portal: a provider of OpenID Connect"]
 fn people_come_by_the_provider() {
-    let place = Place::new();
+    let place = Installation::new();
     let provider = Provider::start(&place, GROUPS);
     let portal = place.start_at(&provider.portal);
     let nobody = portal.nobody();
-    let ways = nobody.ask("GET", "/api/login", None).unwrap().json();
+    let ways = nobody.request("GET", "/api/login", None).unwrap().json();
     assert_eq!(ways, json!({"provider": "Example"}));
 
     for _ in 0..2 {
         let ada = log_in(&provider, portal.nobody(), "ada").unwrap();
-        let me = ada.ask("GET", "/api/me", None).unwrap().json();
+        let me = ada.request("GET", "/api/me", None).unwrap().json();
         assert_eq!(
             (&me["name"], &me["operator"]),
             (&json!("ada"), &json!(false))
@@ -35,7 +35,10 @@ fn people_come_by_the_provider() {
         assert_eq!(ada.begin(&super::support::id(1), "bare").status, 202);
     }
     let olga = log_in(&provider, portal.nobody(), "olga").unwrap();
-    let users = olga.ask("GET", "/api/operator/users", None).unwrap().json();
+    let users = olga
+        .request("GET", "/api/operator/users", None)
+        .unwrap()
+        .json();
     assert_eq!(users.as_array().unwrap().len(), 2, "{users}");
     let stranger = log_in(&provider, portal.nobody(), "stranger").err();
     assert_eq!(stranger.as_deref(), Some("/#login=group"));
@@ -45,10 +48,10 @@ fn people_come_by_the_provider() {
     // Nobody has a password of such an account.
     for password in ["", "x", PASSWORD] {
         let body = json!({"name": "ada", "password": password});
-        let answer = nobody.ask("POST", "/api/login", Some(&body)).unwrap();
+        let answer = nobody.request("POST", "/api/login", Some(&body)).unwrap();
         assert_eq!(answer.status, 401);
     }
-    let left = olga.ask("POST", "/api/logout", None).unwrap();
+    let left = olga.request("POST", "/api/logout", None).unwrap();
     assert_eq!(left.status, 200);
     let url = left.json()["url"].as_str().unwrap().to_owned();
     assert!(
@@ -61,7 +64,7 @@ fn people_come_by_the_provider() {
 #[test]
 #[ignore = "belongs to ./dev test-portal: a provider of OpenID Connect"]
 fn a_log_in_counts_once_and_in_its_own_browser() {
-    let place = Place::new();
+    let place = Installation::new();
     let provider = Provider::start(&place, GROUPS);
     let portal = place.start_at(&provider.portal);
     let (url, person) = begin(portal.nobody());
@@ -107,14 +110,14 @@ fn a_log_in_counts_once_and_in_its_own_browser() {
     let site = [("sec-fetch-site", "cross-site")];
     let refused = portal
         .nobody()
-        .ask_with("POST", "/api/oidc/login", None, &site);
+        .request_with("POST", "/api/oidc/login", None, &site);
     assert_eq!(refused.unwrap().status, 403, "begun by another site");
 }
 
 #[test]
 #[ignore = "belongs to ./dev test-portal: a provider of OpenID Connect"]
 fn a_name_leads_to_no_account_that_is_there() {
-    let place = Place::new();
+    let place = Installation::new();
     let provider = Provider::start(&place, "create = true");
     place.add_user("ada", &["--operator"]);
     let portal = place.start_at(&provider.portal);
@@ -127,7 +130,7 @@ fn a_name_leads_to_no_account_that_is_there() {
         String::from_utf8_lossy(&link.stderr)
     );
     let ada = log_in(&provider, portal.nobody(), "ada").unwrap();
-    let me = ada.ask("GET", "/api/me", None).unwrap().json();
+    let me = ada.request("GET", "/api/me", None).unwrap().json();
     assert_eq!(
         me["operator"], true,
         "as the operator's own command has said"
@@ -147,7 +150,7 @@ fn a_name_leads_to_no_account_that_is_there() {
 #[test]
 #[ignore = "belongs to ./dev test-portal: a provider of OpenID Connect"]
 fn without_the_provider_passwords_go_on() {
-    let place = Place::new();
+    let place = Installation::new();
     let provider = Provider::start(&place, "");
     place.add_user("ada", &[]);
     let portal = place.start_at(&provider.portal);
@@ -164,7 +167,7 @@ fn without_the_provider_passwords_go_on() {
     let portal = place.start_at(&at);
     let begun = portal
         .nobody()
-        .ask("POST", "/api/oidc/login", None)
+        .request("POST", "/api/oidc/login", None)
         .unwrap();
     assert_eq!(begun.status, 503);
     assert!(

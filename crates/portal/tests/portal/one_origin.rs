@@ -10,17 +10,17 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::support::{Person, Place, Portal, example, id, wait};
+use super::support::{Installation, Person, Portal, example, id, wait};
 
 /// A portal of hostile sessions, with people who have logged in.
 struct World {
-    place: Place,
+    place: Installation,
     portal: Portal,
 }
 
 impl World {
     fn new() -> World {
-        let place = Place::new();
+        let place = Installation::new();
         let program = example("hostile_session");
         place.write(
             "portal.toml",
@@ -200,7 +200,7 @@ fn only_who_may_play_or_watch_comes_to_a_session() {
     // From another site, and from none.
     let site = [("sec-fetch-site", "cross-site")];
     assert_eq!(status(&ada, &site), 403);
-    let plain = ada.ask_with(
+    let plain = ada.request_with(
         "GET",
         &format!("/play/{session}/signalling"),
         None,
@@ -257,7 +257,7 @@ fn the_page_that_plays_is_the_portals_own() {
     let world = World::new();
     let nobody = world.portal.nobody();
     let page = format!("/play/{}/", id(1));
-    let get = |path: &str| nobody.ask("GET", path, None).unwrap();
+    let get = |path: &str| nobody.request("GET", path, None).unwrap();
     let served = get(&page);
     assert_eq!(served.status, 200);
     assert!(served.text().contains("<html lang=\"en\" data-portal>"));

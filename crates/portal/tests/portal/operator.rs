@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::support::{Place, id, wait};
+use super::support::{Installation, id, wait};
 
 #[test]
 fn an_operator_makes_limits_and_disables_accounts() {
-    let place = Place::new();
+    let place = Installation::new();
     place.add_user("root", &["--operator"]);
     let portal = place.start();
     let root = portal.log_in("root");
@@ -15,7 +15,9 @@ fn an_operator_makes_limits_and_disables_accounts() {
         root.status("PUT", &path, Some(rights))
     };
     let new = json!({"name": "ada", "sessions": 1});
-    let made = root.ask("POST", "/api/operator/users", Some(&new)).unwrap();
+    let made = root
+        .request("POST", "/api/operator/users", Some(&new))
+        .unwrap();
     assert_eq!(made.status, 201);
     let login = json!({"name": "ada", "password": made.json()["password"]});
     let again = root.status("POST", "/api/operator/users", Some(&new));
@@ -40,7 +42,10 @@ fn an_operator_makes_limits_and_disables_accounts() {
     let nobody = portal.nobody();
     assert_eq!(nobody.status("POST", "/api/login", Some(&login)), 401);
     wait("its sessions end", || place.processes().is_empty());
-    let listed = root.ask("GET", "/api/operator/users", None).unwrap().json();
+    let listed = root
+        .request("GET", "/api/operator/users", None)
+        .unwrap()
+        .json();
     let ada = json!({"name": "ada", "operator": false, "sessions": 2, "disabled": true});
     assert!(listed.as_array().unwrap().contains(&ada), "{listed}");
     assert_eq!(change("ada", &more), 204);
@@ -52,7 +57,7 @@ fn an_operator_makes_limits_and_disables_accounts() {
 
 #[test]
 fn a_portal_that_is_drained_starts_nothing_and_ends_nothing() {
-    let place = Place::new();
+    let place = Installation::new();
     place.add_user("ada", &[]);
     place.add_user("root", &["--operator"]);
     let portal = place.start();
@@ -65,7 +70,7 @@ fn a_portal_that_is_drained_starts_nothing_and_ends_nothing() {
             root.status("PUT", "/api/operator/draining", Some(&body)),
             204
         );
-        let load = root.ask("GET", "/api/operator/servers", None).unwrap();
+        let load = root.request("GET", "/api/operator/servers", None).unwrap();
         assert_eq!(load.json()["draining"], json!(draining));
     };
     drain(true);

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::support::Place;
+use super::support::Installation;
 
 /// A type of the page, and the schema that it stands for.
 const TYPES: [(&str, &str); 13] = [
     ("Me", "Me"),
-    ("Ways", "Ways"),
-    ("Elsewhere", "Elsewhere"),
+    ("LoginMethods", "LoginMethods"),
+    ("ProviderRedirect", "ProviderRedirect"),
     ("Application", "ApplicationView"),
     ("Session", "SessionView"),
     ("Subscribers", "SubscribersView"),
@@ -52,9 +52,9 @@ fn properties(schema: &Value) -> BTreeMap<String, bool> {
 
 #[test]
 fn the_page_reads_what_the_interface_describes() {
-    let portal = Place::new();
+    let portal = Installation::new();
     let portal = (portal.start(), portal);
-    let api = portal.0.nobody().ask("GET", "/api/openapi.json", None);
+    let api = portal.0.nobody().request("GET", "/api/openapi.json", None);
     let schemas = &api.unwrap().json()["components"]["schemas"];
     let interfaces = interfaces();
     for (name, schema) in TYPES {

@@ -4,11 +4,11 @@
 use std::thread;
 
 use super::support::postgres_server::Server;
-use super::support::{Place, Portal, id, wait};
+use super::support::{Installation, Portal, id, wait};
 
 /// A place whose portals keep what they know at this URL.
-fn place_in(url: &str) -> Place {
-    let mut place = Place::new();
+fn place_in(url: &str) -> Installation {
+    let mut place = Installation::new();
     place.database = Some(url.to_owned());
     place
 }
@@ -20,7 +20,7 @@ fn with_tls(url: &str, words: &str) -> String {
 }
 
 /// The portal starts, says one line, and ends.
-fn refusal(place: &Place) -> String {
+fn refusal(place: &Installation) -> String {
     let done = place.run(&["--listen", "127.0.0.1:0"], "");
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert!(!done.status.success(), "{said}");
@@ -38,7 +38,7 @@ fn portals_that_start_at_once_make_one_set_of_tables() {
     let mut server = Server::start();
     for _ in 0..5 {
         let url = server.database();
-        let places: Vec<Place> = (0..4).map(|_| place_in(&url)).collect();
+        let places: Vec<Installation> = (0..4).map(|_| place_in(&url)).collect();
         let portals: Vec<Portal> = thread::scope(|scope| {
             let starting: Vec<_> = (places.iter())
                 .map(|place| scope.spawn(|| place.start()))
@@ -80,7 +80,7 @@ fn what_one_portal_is_told_another_knows() {
     ada.until(&id(1), "ended");
     // What was played is told by either; sessions themselves each portal's engine knows.
     wait("the session's end is noted", || {
-        let past = there.ask("GET", "/api/history", None).unwrap().json();
+        let past = there.request("GET", "/api/history", None).unwrap().json();
         past[0]["ended"].is_i64()
     });
     assert_eq!(there.status("POST", "/api/logout", None), 204);
@@ -127,7 +127,7 @@ fn the_connection_is_encrypted_and_the_server_is_who_it_says() {
     place.add_user("ada", &[]);
     place.start().log_in("ada");
     // Another authority, and those that everybody knows.
-    let stranger = Place::new();
+    let stranger = Installation::new();
     stranger.secure();
     let other = stranger.path("cert.pem").display().to_string();
     for words in [

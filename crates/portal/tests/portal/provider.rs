@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use super::support::{Answer, Person, Place};
+use super::support::{Answer, Installation, Person};
 
 /// Until an answer of the provider, on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -24,7 +24,7 @@ pub(crate) struct Provider {
 
 impl Provider {
     /// Starts one, and names it in the configuration of `place`, with these lines beside.
-    pub(crate) fn start(place: &Place, more: &str) -> Provider {
+    pub(crate) fn start(place: &Installation, more: &str) -> Provider {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/provider");
         assert!(
             folder.join("node_modules").exists(),
@@ -151,7 +151,7 @@ impl Visitor {
 
 /// Presses the button: where the provider is, and the browser with what ties the log-in to it.
 pub(crate) fn begin(nobody: Person) -> (String, Person) {
-    let answer = nobody.ask("POST", "/api/oidc/login", None).unwrap();
+    let answer = nobody.request("POST", "/api/oidc/login", None).unwrap();
     assert_eq!(answer.status, 200, "{}", answer.text());
     let url = answer.json()["url"].as_str().unwrap().to_owned();
     let cookie = answer.header("set-cookie").unwrap().to_owned();
@@ -168,7 +168,7 @@ pub(crate) fn begin(nobody: Person) -> (String, Person) {
 pub(crate) fn come_back(person: &Person, address: &str) -> Answer {
     let path = address.strip_prefix(&format!("http://{}", person.at));
     let path = path.unwrap_or_else(|| panic!("{address} is not the portal"));
-    let answer = person.ask("GET", path, None).unwrap();
+    let answer = person.request("GET", path, None).unwrap();
     assert_eq!(answer.status, 303, "{}", answer.text());
     answer
 }
@@ -189,7 +189,7 @@ pub(crate) fn log_in(provider: &Provider, nobody: Person, name: &str) -> Result<
     let mut cookie = cookies.map(|(_, value)| value.split(';').next().unwrap());
     let cookie = cookie.rfind(|of| of.starts_with("openuvr-portal="));
     person.cookie = Some(cookie.unwrap().to_owned());
-    let me = person.ask("GET", "/api/me", None).unwrap().json();
+    let me = person.request("GET", "/api/me", None).unwrap().json();
     person.csrf = Some(me["csrf"].as_str().unwrap().to_owned());
     Ok(person)
 }

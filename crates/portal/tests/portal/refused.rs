@@ -1,8 +1,8 @@
 //! What the portal says when something is not as it should be.
 
-use super::support::{Place, id, wait};
+use super::support::{Installation, id, wait};
 
-fn refusal(place: &Place, words: &[&str]) -> String {
+fn refusal(place: &Installation, words: &[&str]) -> String {
     let ended = place.run(words, "");
     assert!(!ended.status.success());
     let said = String::from_utf8(ended.stderr).unwrap();
@@ -11,7 +11,7 @@ fn refusal(place: &Place, words: &[&str]) -> String {
 
 #[test]
 fn plain_http_is_for_this_machine_alone() {
-    let place = Place::new();
+    let place = Installation::new();
     let said = refusal(&place, &["--listen", "0.0.0.0:0"]);
     assert!(
         said.contains("for all to read") && said.contains("behind_proxy"),
@@ -20,15 +20,15 @@ fn plain_http_is_for_this_machine_alone() {
 }
 
 /// A place whose database is SQLite, whatever the others have.
-fn in_a_file() -> Place {
-    let mut place = Place::new();
+fn in_a_file() -> Installation {
+    let mut place = Installation::new();
     place.database = None;
     place
 }
 
 #[test]
 fn two_portals_do_not_share_a_folder() {
-    let place = Place::new();
+    let place = Installation::new();
     place.add_user("ada", &[]);
     let _portal = place.start();
     let said = refusal(&place, &["--listen", "127.0.0.1:0"]);
@@ -37,11 +37,11 @@ fn two_portals_do_not_share_a_folder() {
 
 #[test]
 fn a_wrong_configuration_is_one_line() {
-    let place = Place::new();
+    let place = Installation::new();
     place.write("portal.toml", "launcher = \"magic\"\ndata = \"data\"\n");
     let said = refusal(&place, &["--listen", "127.0.0.1:0"]);
     assert!(said.contains("no launcher \"magic\""), "{said}");
-    let twice = Place::new();
+    let twice = Installation::new();
     twice.add_user("ada", &[]);
     let said = refusal(&twice, &["user", "add", "ada"]);
     assert!(

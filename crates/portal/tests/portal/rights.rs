@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::support::{Person, Place, id};
+use super::support::{Installation, Person, id};
 
 /// Method, path, body; what nobody, the owner, another person and an operator who is not the owner get. The
 /// sessions are one that the owner does not share, `{own}`, and one that is shared, `{shared}`.
@@ -110,7 +110,7 @@ fn table() -> Vec<Line> {
 
 #[test]
 fn each_route_allows_what_it_should_to_each_role() {
-    let place = Place::new();
+    let place = Installation::new();
     place.add_user("ada", &[]);
     place.add_user("bob", &[]);
     place.add_user("root", &["--operator"]);
@@ -142,7 +142,10 @@ fn each_route_allows_what_it_should_to_each_role() {
         }
     }
 
-    let api = nobody.ask("GET", "/api/openapi.json", None).unwrap().json();
+    let api = nobody
+        .request("GET", "/api/openapi.json", None)
+        .unwrap()
+        .json();
     let known: BTreeSet<(String, String)> = (api["paths"].as_object().unwrap().iter())
         .flat_map(|(path, of)| {
             let methods = of.as_object().unwrap().keys();
@@ -173,7 +176,7 @@ fn each_route_allows_what_it_should_to_each_role() {
 
 #[test]
 fn only_operators_are_told_who_is_connected() {
-    let place = Place::new();
+    let place = Installation::new();
     place.add_user("ada", &[]);
     place.add_user("root", &["--operator"]);
     let portal = place.start();
@@ -182,7 +185,7 @@ fn only_operators_are_told_who_is_connected() {
         assert_eq!(person.begin(&id(number), "bare").status, 202);
         person.until(&id(number), "running");
     }
-    let ask = |person: &Person, path: &str| person.ask("GET", path, None).unwrap();
+    let ask = |person: &Person, path: &str| person.request("GET", path, None).unwrap();
     // This program is no session that could say it: nothing is known, and that is said.
     let all = ask(&root, "/api/operator/sessions").json();
     let all = all.as_array().unwrap();
@@ -207,7 +210,7 @@ fn only_operators_are_told_who_is_connected() {
 
 #[test]
 fn what_changes_something_needs_our_own_page() {
-    let place = Place::new();
+    let place = Installation::new();
     place.add_user("ada", &[]);
     let portal = place.start();
     let ada = portal.log_in("ada");
@@ -223,13 +226,15 @@ fn what_changes_something_needs_our_own_page() {
         "without the header"
     );
     let foreign = [("origin", "http://evil.example")];
-    let refused = ada.ask_with("PUT", &path, Some(&body), &foreign).unwrap();
+    let refused = ada
+        .request_with("PUT", &path, Some(&body), &foreign)
+        .unwrap();
     assert_eq!(refused.status, 403, "from another site");
     let site = [("sec-fetch-site", "cross-site")];
     let login = json!({"name": "ada", "password": super::support::PASSWORD});
     let refused = portal
         .nobody()
-        .ask_with("POST", "/api/login", Some(&login), &site);
+        .request_with("POST", "/api/login", Some(&login), &site);
     assert_eq!(refused.unwrap().status, 403, "logging in from another site");
     assert!(place.processes().is_empty());
 }

@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::fs;
 
-use super::support::{Place, id};
+use super::support::{Installation, id};
 
 const SECRET: &str = "hush-of-a-test";
 
@@ -17,7 +17,7 @@ fn parts(process: impl Display, file: &str) -> Vec<String> {
 }
 
 /// The one session that runs.
-fn session(place: &Place) -> i32 {
+fn session(place: &Installation) -> i32 {
     let processes = place.processes();
     assert_eq!(processes.len(), 1);
     processes[0]
@@ -25,7 +25,7 @@ fn session(place: &Place) -> i32 {
 
 #[test]
 fn a_session_has_no_secret_of_the_portals_environment() {
-    let mut place = Place::new();
+    let mut place = Installation::new();
     let config = fs::read_to_string(place.path("portal.toml")).unwrap();
     // The table at its end is that of sessions on this machine.
     let more = "environment = [\"SITE_LICENCE\"]\n";
@@ -60,7 +60,7 @@ fn a_session_has_no_secret_of_the_portals_environment() {
 
 #[test]
 fn a_session_is_told_the_file_of_relays_and_not_their_secret() {
-    let place = Place::new();
+    let place = Installation::new();
     let config = fs::read_to_string(place.path("portal.toml")).unwrap();
     place.write("portal.toml", &format!("ice_file = \"relays\"\n{config}"));
     let relays = format!("turn:ada:{SECRET}@relay.example:3478\n");

@@ -2,19 +2,22 @@
 
 use serde_json::{Value, json};
 
-use super::support::{Person, Place, id, wait};
+use super::support::{Installation, Person, id, wait};
 
 fn history(person: &Person) -> Value {
-    person.ask("GET", "/api/history", None).unwrap().json()
+    person.request("GET", "/api/history", None).unwrap().json()
 }
 
 #[test]
 fn a_person_starts_plays_and_stops() {
-    let place = Place::new();
+    let place = Installation::new();
     place.add_user("ada", &[]);
     let portal = place.start();
     let ada = portal.log_in("ada");
-    let listed = ada.ask("GET", "/api/applications", None).unwrap().json();
+    let listed = ada
+        .request("GET", "/api/applications", None)
+        .unwrap()
+        .json();
     let names: Vec<&str> = (listed.as_array().unwrap().iter())
         .map(|of| of["name"].as_str().unwrap())
         .collect();
@@ -29,7 +32,7 @@ fn a_person_starts_plays_and_stops() {
     assert!(running["server"].is_string());
     assert_eq!(place.processes().len(), 1);
     let path = format!("/api/sessions/{session}/ticket");
-    let ticket = ada.ask("POST", &path, Some(&json!({}))).unwrap().json();
+    let ticket = ada.request("POST", &path, Some(&json!({}))).unwrap().json();
     // It answers no native clients, and browsers need no ticket.
     assert_eq!(ticket["native"], Value::Null);
     assert_eq!(ticket["ticket"].as_str().unwrap().len(), 187);
@@ -49,7 +52,7 @@ fn a_person_starts_plays_and_stops() {
 
 #[test]
 fn limits_are_told_in_words() {
-    let place = Place::new();
+    let place = Installation::new();
     place.add_user("ada", &[]);
     place.add_user("bob", &["--sessions", "5"]);
     let portal = place.start();
@@ -96,7 +99,7 @@ fn limits_are_told_in_words() {
 
 #[test]
 fn applications_are_read_anew_when_they_change() {
-    let place = Place::new();
+    let place = Installation::new();
     place.add_user("root", &["--operator"]);
     let portal = place.start();
     let root = portal.log_in("root");
@@ -104,11 +107,14 @@ fn applications_are_read_anew_when_they_change() {
         "applications.toml",
         "[[application]]\nname = \"new\"\ncommand = [\"x\"]\n[[application]]\nname = \"bad\"\n",
     );
-    let listed = root.ask("GET", "/api/applications", None).unwrap().json();
+    let listed = root
+        .request("GET", "/api/applications", None)
+        .unwrap()
+        .json();
     assert_eq!(listed.as_array().unwrap().len(), 1);
     assert_eq!(listed[0]["name"], "new");
     let load = root
-        .ask("GET", "/api/operator/servers", None)
+        .request("GET", "/api/operator/servers", None)
         .unwrap()
         .json();
     let problem = load["problems"][0].as_str().unwrap();

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const PASSWORD: &str = "correct horse";
 
 /// A folder with a configuration, in which portals run one after the other.
-pub(crate) struct Place {
+pub(crate) struct Installation {
     pub(crate) folder: PathBuf,
     /// The URL of PostgreSQL; else it is SQLite in the folder.
     pub(crate) database: Option<String>,
@@ -78,14 +78,14 @@ pub(crate) fn example(name: &str) -> PathBuf {
     program
 }
 
-impl Place {
-    pub(crate) fn new() -> Place {
+impl Installation {
+    pub(crate) fn new() -> Installation {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("openuvr-portal-{}-{number}", std::process::id());
         let folder = env::temp_dir().join(name);
         fs::create_dir_all(&folder).unwrap();
-        let place = Place {
+        let place = Installation {
             folder,
             database: postgres_server::database(),
             environment: Vec::new(),
@@ -222,7 +222,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Installation {
     fn drop(&mut self) {
         for pid in self.processes() {
             let pid = rustix::process::Pid::from_raw(pid).unwrap();
@@ -248,7 +248,7 @@ impl Portal {
     /// The same with another password.
     pub(crate) fn log_in_with(&self, login: &Value) -> Person {
         let mut person = self.nobody();
-        let answer = person.ask("POST", "/api/login", Some(login)).unwrap();
+        let answer = person.request("POST", "/api/login", Some(login)).unwrap();
         assert_eq!(answer.status, 200, "{}", answer.text());
         let cookie = answer.header("set-cookie").unwrap();
         person.cookie = Some(cookie.split(';').next().unwrap().to_owned());
@@ -286,11 +286,11 @@ impl Person {
     }
 
     /// None: there was no answer.
-    pub(crate) fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Option<Answer> {
-        self.ask_with(method, path, body, &[])
+    pub(crate) fn request(&self, method: &str, path: &str, body: Option<&Value>) -> Option<Answer> {
+        self.request_with(method, path, body, &[])
     }
 
-    pub(crate) fn ask_with(
+    pub(crate) fn request_with(
         &self,
         method: &str,
         path: &str,
@@ -350,13 +350,13 @@ impl Person {
     }
 
     pub(crate) fn status(&self, method: &str, path: &str, body: Option<&Value>) -> u16 {
-        self.ask(method, path, body).unwrap().status
+        self.request(method, path, body).unwrap().status
     }
 
     pub(crate) fn begin(&self, id: &str, application: &str) -> Answer {
         let body = json!({"application": application});
         let path = format!("/api/sessions/{id}");
-        self.ask("PUT", &path, Some(&body)).unwrap()
+        self.request("PUT", &path, Some(&body)).unwrap()
     }
 
     /// Waits until the session is in this state, and says how it is.
@@ -364,7 +364,7 @@ impl Person {
         let path = format!("/api/sessions/{id}");
         let mut seen = Value::Null;
         wait(&format!("{id} is {state}"), || {
-            let answer = self.ask("GET", &path, None).unwrap();
+            let answer = self.request("GET", &path, None).unwrap();
             seen = answer.json();
             seen["state"] == state
         });

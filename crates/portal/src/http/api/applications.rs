@@ -10,7 +10,7 @@ use serde::Serialize;
 use tracing::warn;
 use utoipa::ToSchema;
 
-use crate::catalogue::{Door, Picture};
+use crate::catalogue::{CaptureMethod, Picture};
 use crate::http::app::App;
 use crate::http::caller::Caller;
 use crate::http::refusal::{Problem, Refusal};
@@ -25,7 +25,7 @@ pub(crate) struct ApplicationView {
     description: String,
     /// Where its picture is.
     picture: Option<String>,
-    door: Door,
+    door: CaptureMethod,
     /// Pixels, as `1280x720`.
     size: Option<String>,
     /// GPUs that it needs.

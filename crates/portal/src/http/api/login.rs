@@ -12,9 +12,9 @@ use tokio::task::JoinError;
 use tracing::info;
 use utoipa::ToSchema;
 
-use crate::accounts::{DEVICE_LIFE, NotNow, PasswordError, Secret, Who};
+use crate::accounts::{AttemptRefused, AttemptSource, DEVICE_LIFE, PasswordError, Secret};
 use crate::http::app::App;
-use crate::http::caller::{Caller, From, cookie, cookie_name, same_origin};
+use crate::http::caller::{Caller, ClientAddress, cookie, cookie_name, same_origin};
 use crate::http::refusal::{Problem, Refusal};
 use crate::store::{MAX_NAME, User};
 
@@ -39,14 +39,14 @@ pub(crate) struct NewPassword {
 
 /// How people may log in, beside name and password.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct Ways {
+pub(crate) struct LoginMethods {
     /// What the button for the provider of OpenID Connect says; none: there is no provider.
     provider: Option<String>,
 }
 
 /// Where a log-in goes on.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct Elsewhere {
+pub(crate) struct ProviderRedirect {
     /// An address at the provider.
     pub(super) url: String,
 }
@@ -70,10 +70,10 @@ impl Me {
 }
 
 /// How people may log in.
-#[utoipa::path(get, path = "/api/login", responses((status = 200, body = Ways)))]
-pub(crate) async fn ways(State(app): State<Arc<App>>) -> Json<Ways> {
+#[utoipa::path(get, path = "/api/login", responses((status = 200, body = LoginMethods)))]
+pub(crate) async fn ways(State(app): State<Arc<App>>) -> Json<LoginMethods> {
     let provider = app.provider.as_ref().map(|of| of.section().title.clone());
-    Json(Ways { provider })
+    Json(LoginMethods { provider })
 }
 
 /// Logs in, and sets the cookie.
@@ -90,14 +90,14 @@ pub(crate) async fn ways(State(app): State<Arc<App>>) -> Json<Ways> {
 )]
 pub(crate) async fn log_in(
     State(app): State<Arc<App>>,
-    From(from): From,
+    ClientAddress(from): ClientAddress,
     headers: HeaderMap,
     given: Result<Json<LogIn>, JsonRejection>,
 ) -> Result<Response, Refusal> {
     same_origin(&headers)?;
     let Json(LogIn { name, password }) = given?;
     let device = cookie(&headers, device_name(app.secure)).map(str::to_owned);
-    let who = Who {
+    let who = AttemptSource {
         name: name.chars().take(MAX_NAME).collect(),
         network: from.into(),
         device: app.devices.read(device.as_deref(), &name),
@@ -114,8 +114,13 @@ pub(crate) async fn log_in(
 }
 
 /// The account, if the password is right.
-async fn check(app: Arc<App>, who: Who, name: String, password: String) -> Result<User, Refusal> {
-    let begun = app.tries.begin(who).await;
+async fn check(
+    app: Arc<App>,
+    who: AttemptSource,
+    name: String,
+    password: String,
+) -> Result<User, Refusal> {
+    let begun = app.attempts.start(who).await;
     let begun = begun.map_err(|why| too_many(&app, why))?;
     let user = app.store.user(&name).await?;
     let hash = user.as_ref().map(|user| user.password.clone());
@@ -128,15 +133,15 @@ async fn check(app: Arc<App>, who: Who, name: String, password: String) -> Resul
 }
 
 /// Why a log-in may not be tried now.
-fn too_many(app: &App, why: NotNow) -> Refusal {
+fn too_many(app: &App, why: AttemptRefused) -> Refusal {
     app.counts.login_limited();
     match why {
-        NotNow::TooManyWrong(wait) => {
+        AttemptRefused::TooManyWrong(wait) => {
             let minutes = wait.as_secs().div_ceil(60);
             let why = format!("too many wrong passwords: wait {minutes} minutes");
             Refusal::new(StatusCode::TOO_MANY_REQUESTS, why).wait(wait.as_secs() + 1)
         }
-        NotNow::Busy => {
+        AttemptRefused::Busy => {
             let why = "too many people log in at once: try again in some seconds";
             Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why).wait(5)
         }
@@ -182,7 +187,7 @@ pub(super) fn device_name(secure: bool) -> &'static str {
 #[utoipa::path(
     post, path = "/api/logout", security(("cookie" = [], "csrf" = [])),
     responses(
-        (status = 200, description = "logged out here, and not yet at the provider", body = Elsewhere),
+        (status = 200, description = "logged out here, and not yet at the provider", body = ProviderRedirect),
         (status = 204, description = "logged out"),
         (status = 401, body = Problem),
     ),
@@ -198,7 +203,7 @@ pub(crate) async fn log_out(
         None => None,
     };
     Ok(match elsewhere {
-        Some(url) => (gone, Json(Elsewhere { url })).into_response(),
+        Some(url) => (gone, Json(ProviderRedirect { url })).into_response(),
         None => (gone, StatusCode::NO_CONTENT).into_response(),
     })
 }
@@ -230,19 +235,19 @@ pub(crate) async fn me(caller: Caller) -> Json<Me> {
 )]
 pub(crate) async fn change_password(
     State(app): State<Arc<App>>,
-    From(from): From,
+    ClientAddress(from): ClientAddress,
     caller: Caller,
     given: Result<Json<NewPassword>, JsonRejection>,
 ) -> Result<StatusCode, Refusal> {
     let Json(NewPassword { old, new }) = given?;
     let name = caller.user.name;
-    let who = Who {
+    let who = AttemptSource {
         name: name.clone(),
         network: from.into(),
         // Whoever has logged in is no stranger.
         device: Some(caller.token),
     };
-    let begun = app.tries.begin(who).await;
+    let begun = app.attempts.start(who).await;
     let begun = begun.map_err(|why| too_many(&app, why))?;
     let right = app.passwords.verify(old, Some(caller.user.password)).await;
     begun.end(right);

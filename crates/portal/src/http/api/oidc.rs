@@ -15,10 +15,10 @@ use serde::Deserialize;
 use tracing::{info, warn};
 use utoipa::IntoParams;
 
-use super::login::{self, Cookie, Elsewhere};
+use super::login::{self, Cookie, ProviderRedirect};
 use crate::accounts::Secret;
 use crate::http::app::App;
-use crate::http::caller::{From, cookie, same_origin};
+use crate::http::caller::{ClientAddress, cookie, same_origin};
 use crate::http::refusal::{Problem, Refusal};
 use crate::oidc::{Identity, OidcError, Provider};
 use crate::store::{StoreError, User, now};
@@ -32,7 +32,7 @@ const MAX_STATE: usize = 64;
 /// What a provider sends people back with.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Returned {
+pub(crate) struct ProviderResponse {
     /// What the portal gets a token for.
     code: Option<String>,
     /// What the portal has given.
@@ -45,7 +45,7 @@ pub(crate) struct Returned {
 
 /// Why somebody who came back is not logged in. The page has a sentence for each word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Ended {
+enum LoginFailure {
     /// Not begun in this browser, too old, or used up.
     State,
     /// The person, or the provider, said no.
@@ -64,42 +64,42 @@ enum Ended {
     Database,
 }
 
-impl Ended {
+impl LoginFailure {
     fn word(self) -> &'static str {
         match self {
-            Ended::State => "state",
-            Ended::Denied => "denied",
-            Ended::Provider => "provider",
-            Ended::Token => "token",
-            Ended::Group => "group",
-            Ended::Account => "account",
-            Ended::Name => "name",
-            Ended::Database => "database",
+            LoginFailure::State => "state",
+            LoginFailure::Denied => "denied",
+            LoginFailure::Provider => "provider",
+            LoginFailure::Token => "token",
+            LoginFailure::Group => "group",
+            LoginFailure::Account => "account",
+            LoginFailure::Name => "name",
+            LoginFailure::Database => "database",
         }
     }
 }
 
-impl std::convert::From<StoreError> for Ended {
-    fn from(why: StoreError) -> Ended {
+impl std::convert::From<StoreError> for LoginFailure {
+    fn from(why: StoreError) -> LoginFailure {
         match why {
             StoreError::Exists(_) | StoreError::Name(_) => {
                 warn!("no account is made: {why}");
-                Ended::Name
+                LoginFailure::Name
             }
             why => {
                 warn!("{why}");
-                Ended::Database
+                LoginFailure::Database
             }
         }
     }
 }
 
-impl std::convert::From<OidcError> for Ended {
-    fn from(why: OidcError) -> Ended {
+impl std::convert::From<OidcError> for LoginFailure {
+    fn from(why: OidcError) -> LoginFailure {
         warn!("no log-in by the provider: {why}");
         match why {
-            OidcError::Provider(_) => Ended::Provider,
-            OidcError::Code(_) | OidcError::Token(_) => Ended::Token,
+            OidcError::Provider(_) => LoginFailure::Provider,
+            OidcError::Code(_) | OidcError::Token(_) => LoginFailure::Token,
         }
     }
 }
@@ -108,7 +108,7 @@ impl std::convert::From<OidcError> for Ended {
 #[utoipa::path(
     post, path = "/api/oidc/login",
     responses(
-        (status = 200, body = Elsewhere),
+        (status = 200, body = ProviderRedirect),
         (status = 403, description = "another site asks", body = Problem),
         (status = 404, description = "there is no provider", body = Problem),
         (status = 429, description = "too many; `Retry-After` says for how long", body = Problem),
@@ -117,13 +117,13 @@ impl std::convert::From<OidcError> for Ended {
 )]
 pub(crate) async fn begin(
     State(app): State<Arc<App>>,
-    From(from): From,
+    ClientAddress(from): ClientAddress,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     same_origin(&headers)?;
     let provider = app.provider.as_ref();
     let provider = provider.ok_or_else(|| Refusal::nothing("provider"))?;
-    if let Err(wait) = app.tries.begin_by_provider(from.into()) {
+    if let Err(wait) = app.attempts.start_by_provider(from.into()) {
         warn!(%from, "too many log-ins by the provider");
         app.counts.login_limited();
         let why = format!(
@@ -134,7 +134,7 @@ pub(crate) async fn begin(
     }
     let busy = |why: String| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why).wait(10);
     let title = &provider.section().title;
-    let begun = provider.begin().await.map_err(|why| {
+    let begun = provider.start().await.map_err(|why| {
         warn!("no log-in by the provider: {why}");
         busy(format!(
             "{title} does not answer: try again later, or log in with name and password"
@@ -147,27 +147,31 @@ pub(crate) async fn begin(
         return Err(busy(why.to_owned()));
     }
     let cookie = login::set_cookie(cookie_name(app.secure), &browser, KEPT, app.secure)?;
-    Ok((AppendHeaders([cookie]), Json(Elsewhere { url: begun.url })).into_response())
+    Ok((
+        AppendHeaders([cookie]),
+        Json(ProviderRedirect { url: begun.url }),
+    )
+        .into_response())
 }
 
 /// Where the provider sends people back to: logs them in, and goes to the page. After `#login=` the page is told
 /// why somebody is not logged in.
 #[utoipa::path(
-    get, path = "/api/oidc/callback", params(Returned),
+    get, path = "/api/oidc/callback", params(ProviderResponse),
     responses((status = 303, description = "to the page"), (status = 404, body = Problem)),
 )]
 pub(crate) async fn callback(
     State(app): State<Arc<App>>,
-    From(from): From,
+    ClientAddress(from): ClientAddress,
     headers: HeaderMap,
-    returned: Result<Query<Returned>, QueryRejection>,
+    returned: Result<Query<ProviderResponse>, QueryRejection>,
 ) -> Result<Response, Refusal> {
     let provider = app.provider.as_ref();
     let provider = provider.ok_or_else(|| Refusal::nothing("provider"))?;
     let gone = login::set_cookie(cookie_name(app.secure), "", 0, app.secure)?;
     let ended = match returned {
         Ok(Query(returned)) => end(&app, provider, &headers, returned).await,
-        Err(_) => Err(Ended::State),
+        Err(_) => Err(LoginFailure::State),
     };
     let user = match ended {
         Ok(user) => user,
@@ -180,12 +184,12 @@ pub(crate) async fn callback(
     let device = cookie(&headers, login::device_name(app.secure));
     match login::enter(&app, user, Some(now() + hours * 3600), device).await {
         Ok(([login, device], me)) => {
-            app.tries.succeeded_by_provider(from.into());
+            app.attempts.succeeded_by_provider(from.into());
             info!(user = me.name(), %from, "logged in by the provider");
             Ok(to_page("/", [gone, login, device]))
         }
         Err(_) => {
-            let to = format!("/#login={}", Ended::Database.word());
+            let to = format!("/#login={}", LoginFailure::Database.word());
             Ok(to_page(&to, [gone]))
         }
     }
@@ -196,31 +200,31 @@ async fn end(
     app: &App,
     provider: &Provider,
     headers: &HeaderMap,
-    returned: Returned,
-) -> Result<User, Ended> {
+    returned: ProviderResponse,
+) -> Result<User, LoginFailure> {
     let state = returned.state.filter(|of| of.len() <= MAX_STATE);
-    let state = state.ok_or(Ended::State)?;
-    let browser = cookie(headers, cookie_name(app.secure)).ok_or(Ended::State)?;
+    let state = state.ok_or(LoginFailure::State)?;
+    let browser = cookie(headers, cookie_name(app.secure)).ok_or(LoginFailure::State)?;
     let hash = Secret::kept(browser);
     let attempt = app.store.take_attempt(&state, &hash).await?;
-    let attempt = attempt.ok_or(Ended::State)?;
+    let attempt = attempt.ok_or(LoginFailure::State)?;
     let issuer = &provider.section().issuer;
     if returned.iss.is_some_and(|from| from != *issuer) {
         warn!("somebody else than the provider sends back");
-        return Err(Ended::Token);
+        return Err(LoginFailure::Token);
     }
     if returned.error.is_some() {
-        return Err(Ended::Denied);
+        return Err(LoginFailure::Denied);
     }
-    let code = returned.code.ok_or(Ended::Denied)?;
+    let code = returned.code.ok_or(LoginFailure::Denied)?;
     let identity = provider.finish(code, attempt).await?;
     if !identity.allowed {
-        return Err(Ended::Group);
+        return Err(LoginFailure::Group);
     }
     account(app, provider, identity).await
 }
 
-async fn account(app: &App, provider: &Provider, identity: Identity) -> Result<User, Ended> {
+async fn account(app: &App, provider: &Provider, identity: Identity) -> Result<User, LoginFailure> {
     if let Some(mut user) = app.store.user_of(&identity.subject).await? {
         if let Some(operator) = identity.operator.filter(|is| *is != user.operator) {
             info!(
@@ -235,10 +239,10 @@ async fn account(app: &App, provider: &Provider, identity: Identity) -> Result<U
     if !provider.section().create {
         // The operator needs it to make the account.
         info!(subject = identity.subject, "there is no such account");
-        return Err(Ended::Account);
+        return Err(LoginFailure::Account);
     }
     let user = User {
-        name: identity.name.ok_or(Ended::Name)?,
+        name: identity.name.ok_or(LoginFailure::Name)?,
         password: String::new(),
         operator: identity.operator.unwrap_or(false),
         sessions: None,

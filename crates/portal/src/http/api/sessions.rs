@@ -29,19 +29,19 @@ const HISTORY: u32 = 100;
 const MAX_KEY: usize = 64;
 
 #[derive(Deserialize, ToSchema)]
-pub(crate) struct Start {
+pub(crate) struct StartRequest {
     /// The application's name.
     application: String,
 }
 
 #[derive(Deserialize, ToSchema)]
-pub(crate) struct Share {
+pub(crate) struct ShareRequest {
     /// Whether everybody who may log in may watch it.
     shared: bool,
 }
 
 #[derive(Deserialize, ToSchema)]
-pub(crate) struct Wish {
+pub(crate) struct TicketRequest {
     /// To watch only. Who does not own the session always does.
     #[serde(default)]
     watch: bool,
@@ -104,7 +104,7 @@ pub(crate) async fn session(
 ///
 /// Asking twice with the same id starts nothing twice: who got no answer asks again.
 #[utoipa::path(
-    put, path = "/api/sessions/{id}", request_body = Start, security(("cookie" = [], "csrf" = [])),
+    put, path = "/api/sessions/{id}", request_body = StartRequest, security(("cookie" = [], "csrf" = [])),
     params(("id" = String, Path)),
     responses(
         (status = 202, body = SessionView),
@@ -121,9 +121,9 @@ pub(crate) async fn start(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(id): Path<String>,
-    given: Result<Json<Start>, JsonRejection>,
+    given: Result<Json<StartRequest>, JsonRejection>,
 ) -> Result<(StatusCode, Json<SessionView>), Refusal> {
-    let Json(Start { application }) = given?;
+    let Json(StartRequest { application }) = given?;
     let id: SessionId = (id.parse()).map_err(|_| {
         Refusal::new(
             StatusCode::UNPROCESSABLE_ENTITY,
@@ -163,7 +163,7 @@ pub(crate) async fn stop(
 
 /// Lets everybody who may log in watch one's session, or no more.
 #[utoipa::path(
-    put, path = "/api/sessions/{id}/shared", request_body = Share, security(("cookie" = [], "csrf" = [])),
+    put, path = "/api/sessions/{id}/shared", request_body = ShareRequest, security(("cookie" = [], "csrf" = [])),
     params(("id" = String, Path)),
     responses(
         (status = 204), (status = 401, body = Problem), (status = 403, body = Problem),
@@ -174,9 +174,9 @@ pub(crate) async fn share(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(id): Path<String>,
-    given: Result<Json<Share>, JsonRejection>,
+    given: Result<Json<ShareRequest>, JsonRejection>,
 ) -> Result<StatusCode, Refusal> {
-    let Json(Share { shared }) = given?;
+    let Json(ShareRequest { shared }) = given?;
     let seen = visible(&app, &caller.user, &id)?;
     if seen.observed.user != caller.user.name {
         return Err(Refusal::new(
@@ -190,7 +190,7 @@ pub(crate) async fn share(
 
 /// What lets one client into the session: as the player, if it is one's own, or else as one who watches.
 #[utoipa::path(
-    post, path = "/api/sessions/{id}/ticket", request_body = Wish, security(("cookie" = [], "csrf" = [])),
+    post, path = "/api/sessions/{id}/ticket", request_body = TicketRequest, security(("cookie" = [], "csrf" = [])),
     params(("id" = String, Path)),
     responses(
         (status = 200, body = TicketView),
@@ -206,9 +206,9 @@ pub(crate) async fn ticket(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(id): Path<String>,
-    given: Result<Json<Wish>, JsonRejection>,
+    given: Result<Json<TicketRequest>, JsonRejection>,
 ) -> Result<Json<TicketView>, Refusal> {
-    let Json(Wish { watch, key }) = given?;
+    let Json(TicketRequest { watch, key }) = given?;
     let holder = match key.as_deref().map(holder) {
         None => Holder::FirstToCome,
         Some(Some(holder)) => holder,

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use openuvr_proto::host::figures::{GroupFigures, LatencyFigures};
 
 use super::write_family;
-use crate::sessions::Seen;
+use crate::sessions::SessionState;
 
 /// A value and its further labels.
 type Sample = (&'static str, f64);
 
-pub(super) fn write(out: &mut String, seen: &[Seen], now: Instant) {
+pub(super) fn write(out: &mut String, seen: &[SessionState], now: Instant) {
     let mut groups: Vec<(String, &GroupFigures)> = Vec::new();
     for of in seen {
         let known = of.figures.as_ref().and_then(|figures| figures.groups(now));

@@ -41,7 +41,7 @@ impl Default for Endpoints {
 }
 
 /// What a look at a log has shown.
-enum Look {
+enum ReadOutcome {
     /// Nothing yet.
     Wait,
     /// There is nothing to wait for any more.
@@ -50,7 +50,7 @@ enum Look {
 
 impl Endpoints {
     /// Reads the line of a session that runs and has not said yet where. Within a runtime of tokio.
-    pub(super) fn look(self: &Arc<Self>, pods: &Api<Pod>, pod: &Pod, observed: &Observed) {
+    pub(super) fn watch_log(self: &Arc<Self>, pods: &Api<Pod>, pod: &Pod, observed: &Observed) {
         let runs = pod
             .status
             .as_ref()
@@ -71,7 +71,7 @@ impl Endpoints {
         let (endpoints, pods) = (Arc::clone(self), pods.clone());
         tokio::spawn(async move {
             let mut pause = SHORTEST;
-            while let Look::Wait = endpoints.read(&pods, session).await {
+            while let ReadOutcome::Wait = endpoints.read(&pods, session).await {
                 sleep(pause).await;
                 pause = (pause * 2).min(LONGEST);
             }
@@ -83,9 +83,9 @@ impl Endpoints {
         });
     }
 
-    async fn read(&self, pods: &Api<Pod>, session: SessionId) -> Look {
+    async fn read(&self, pods: &Api<Pod>, session: SessionId) -> ReadOutcome {
         let Ok(_place) = self.places.acquire().await else {
-            return Look::Done;
+            return ReadOutcome::Done;
         };
         let name = pod::name(session);
         let wanted = LogParams {
@@ -94,11 +94,11 @@ impl Endpoints {
         };
         let said = match pods.logs(&name, &wanted).await {
             Ok(said) => said,
-            Err(kube::Error::Api(why)) if why.is_not_found() => return Look::Done,
-            Err(_) => return Look::Wait,
+            Err(kube::Error::Api(why)) if why.is_not_found() => return ReadOutcome::Done,
+            Err(_) => return ReadOutcome::Wait,
         };
         let change = match line(&said) {
-            Ok(None) => return Look::Wait,
+            Ok(None) => return ReadOutcome::Wait,
             Ok(Some(line)) => json!({"metadata": {"annotations": {pod::ENDPOINT: line}}}),
             Err(why) => refuse(&why.to_string()),
         };
@@ -106,9 +106,9 @@ impl Endpoints {
             .patch(&name, &PatchParams::default(), &Patch::Merge(&change))
             .await
         {
-            Ok(_) => Look::Done,
-            Err(kube::Error::Api(why)) if why.is_not_found() => Look::Done,
-            Err(_) => Look::Wait,
+            Ok(_) => ReadOutcome::Done,
+            Err(kube::Error::Api(why)) if why.is_not_found() => ReadOutcome::Done,
+            Err(_) => ReadOutcome::Wait,
         }
     }
 }

@@ -297,7 +297,7 @@ fn follow(
             Ok(Event::Init) => listed.clear(),
             Ok(Event::InitApply(pod)) => {
                 if let Some(observed) = phase::observed(&pod) {
-                    launcher.endpoints.look(&pods, &pod, &observed);
+                    launcher.endpoints.watch_log(&pods, &pod, &observed);
                     if known.get(&observed.session) != Some(&observed) {
                         news.push(Ok(observed.clone()));
                     }
@@ -314,7 +314,7 @@ fn follow(
             }
             Ok(Event::Apply(pod)) => {
                 if let Some(observed) = phase::observed(&pod) {
-                    launcher.endpoints.look(&pods, &pod, &observed);
+                    launcher.endpoints.watch_log(&pods, &pod, &observed);
                     known.insert(observed.session, observed.clone());
                     news.push(Ok(observed));
                 }

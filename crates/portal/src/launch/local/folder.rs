@@ -122,7 +122,7 @@ impl Folder {
     }
 
     /// Says that the program is started next. Once: an error where it was said before.
-    pub(super) fn begin(&self) -> io::Result<()> {
+    pub(super) fn mark_started(&self) -> io::Result<()> {
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -130,7 +130,7 @@ impl Folder {
         file.sync_all()
     }
 
-    pub(super) fn has_begun(&self) -> bool {
+    pub(super) fn has_started(&self) -> bool {
         self.path.join("begun").exists()
     }
 
@@ -178,7 +178,7 @@ impl Folder {
     }
 
     /// The beginning of the program's standard output.
-    pub(super) fn said(&self) -> Vec<u8> {
+    pub(super) fn output(&self) -> Vec<u8> {
         let mut said = Vec::new();
         if let Ok(file) = File::open(self.path.join("said")) {
             let _ = file.take(MAX_LINE as u64 + 2).read_to_end(&mut said);
@@ -240,7 +240,7 @@ impl Folder {
             && let Ok(file) = OpenOptions::new().write(true).open(path)
         {
             let line = self
-                .said()
+                .output()
                 .iter()
                 .position(|byte| *byte == b'\n')
                 .unwrap_or(0);

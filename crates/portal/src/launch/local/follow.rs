@@ -79,7 +79,7 @@ pub(super) fn follow(
                         folder.trim();
                         continue;
                     }
-                    match Endpoint::read(&folder.said()) {
+                    match Endpoint::read(&folder.output()) {
                         Ok(None) => {}
                         Ok(Some(endpoint)) => {
                             runs = true;

@@ -220,7 +220,7 @@ impl Shared {
                 (Some(End::Ended { code, why }), _) => Phase::Ended { code, why },
                 (Some(End::Lost { since }), _) => Phase::Lost { since },
                 (None, Some(_)) => Phase::Starting,
-                (None, None) if !folder.has_begun() => self.queued(),
+                (None, None) if !folder.has_started() => self.queued(),
                 (None, None) => {
                     let left = process::sweep(&session.to_string());
                     warn!(%session, left, "its program was gone when the portal came back");
@@ -290,7 +290,7 @@ impl Shared {
             ordered: Arc::default(),
         };
         if !now {
-            self.tell(spec.session, &entry);
+            self.notify(spec.session, &entry);
         }
         sessions.insert(spec.session, entry);
         drop(sessions);
@@ -314,7 +314,7 @@ impl Shared {
                 return;
             };
             entry.phase = Phase::Starting;
-            self.tell(session, entry);
+            self.notify(session, entry);
             match self.spawn(entry) {
                 Ok((child, process)) => {
                     entry.process = Some(process.clone());
@@ -337,7 +337,7 @@ impl Shared {
             return Err("the portal's configuration names no program of sessions".to_owned());
         };
         let kept = |why: io::Error| format!("its folder can't be written: {why}");
-        entry.folder.begin().map_err(kept)?;
+        entry.folder.mark_started().map_err(kept)?;
         let [held, said, log] = entry.folder.files().map_err(kept)?;
         let mut command = Command::new(program);
         let environment = environment::allowed(std::env::vars_os(), &self.config.environment);
@@ -386,7 +386,7 @@ impl Shared {
             }
             entry.phase = Phase::Ended { code, why };
             entry.process = None;
-            self.tell(session, entry);
+            self.notify(session, entry);
             if entry.stop.is_some() {
                 self.forget(&mut sessions, session);
             }
@@ -428,7 +428,7 @@ impl Shared {
         let mut sessions = self.lock();
         if let Some(entry) = sessions.get_mut(&session) {
             entry.phase = Phase::Running { endpoint };
-            self.tell(session, entry);
+            self.notify(session, entry);
         }
     }
 
@@ -449,7 +449,7 @@ impl Shared {
         }
     }
 
-    fn tell(&self, session: SessionId, entry: &Entry) {
+    fn notify(&self, session: SessionId, entry: &Entry) {
         // An error says that nobody watches.
         let _ = self.changes.send(self.observed(session, entry));
     }

@@ -13,7 +13,7 @@ use crate::launch::LaunchSpec;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Comment {
     /// Whose it is and what it plays.
-    pub(crate) about: About,
+    pub(crate) about: SessionLabels,
     /// The line that its program said, once it did.
     pub(super) said: Option<String>,
     /// Why the portal ended it, if it did so for a reason of its own.
@@ -24,7 +24,7 @@ pub(crate) struct Comment {
 
 /// Whose a session is and what it plays.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct About {
+pub(crate) struct SessionLabels {
     pub(super) user: String,
     pub(super) application: String,
 }
@@ -36,7 +36,7 @@ impl Comment {
     /// That of a job which begins.
     pub(super) fn of(spec: &LaunchSpec) -> Comment {
         Comment {
-            about: About {
+            about: SessionLabels {
                 user: spec.user.clone(),
                 application: spec.application.clone(),
             },
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_comment_is_read_as_it_was_written() {
-        let about = About {
+        let about = SessionLabels {
             user: "ada | $(rm) 'x'".to_owned(),
             application: "Überraschung.".to_owned(),
         };

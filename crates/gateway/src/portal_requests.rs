@@ -25,7 +25,7 @@ use crate::control;
 use crate::http::enter;
 use crate::login::{Login, from_hex};
 use crate::response::{Response, text};
-use crate::shared::{Ends, Shared};
+use crate::shared::{Endpoints, Shared};
 
 /// Where the portal asks for a browser's connection.
 const SIGNALLING: &str = "/session/signalling";
@@ -43,12 +43,12 @@ const FROM: &str = "x-forwarded-for";
 /// Answers a request that came through the socket, or by HTTPS where only the portal is answered.
 pub(crate) async fn answer(
     shared: &Arc<Shared>,
-    ends: Ends,
+    endpoints: Endpoints,
     request: Request<Incoming>,
 ) -> Response {
     let path = request.uri().path().to_owned();
     match (request.method(), path.as_str()) {
-        (&Method::GET, SIGNALLING) => connect(shared, ends, request).await,
+        (&Method::GET, SIGNALLING) => connect(shared, endpoints, request).await,
         (&Method::POST, DISMISS) => dismiss(shared, request.headers()),
         (method, "/session" | "/session/renew" | "/session/stop") => {
             control::answer(shared, method, &path, request.headers()).await
@@ -60,11 +60,15 @@ pub(crate) async fn answer(
     }
 }
 
-async fn connect(shared: &Arc<Shared>, ends: Ends, request: Request<Incoming>) -> Response {
+async fn connect(
+    shared: &Arc<Shared>,
+    endpoints: Endpoints,
+    request: Request<Incoming>,
+) -> Response {
     if let Err(refused) = control::allowed(shared, request.headers(), Action::Connect) {
         return *refused;
     }
-    let Some((login, from)) = asked(request.headers()) else {
+    let Some((login, from)) = read_login(request.headers()) else {
         return text(
             StatusCode::BAD_REQUEST,
             "the portal's headers are missing or damaged\n",
@@ -72,12 +76,12 @@ async fn connect(shared: &Arc<Shared>, ends: Ends, request: Request<Incoming>) -
     };
     // Media go by the address that the portal named, or by that of the machine which both share. Not by the one
     // from which datagrams to the browser leave: it may be at a loopback address of the portal's machine.
-    let ours = match ends.ours.ip().is_unspecified() {
+    let local = match endpoints.local.ip().is_unspecified() {
         true => here(shared, from),
-        false => ends.ours,
+        false => endpoints.local,
     };
-    let ends = Ends::of(SocketAddr::new(from, 0), ours);
-    enter(shared, ends, request, login).await
+    let endpoints = Endpoints::of(SocketAddr::new(from, 0), local);
+    enter(shared, endpoints, request, login).await
 }
 
 fn dismiss(shared: &Shared, headers: &HeaderMap) -> Response {
@@ -101,7 +105,7 @@ fn device(headers: &HeaderMap) -> Option<PublicKey> {
 }
 
 /// Who comes, and from where.
-fn asked(headers: &HeaderMap) -> Option<(Login, IpAddr)> {
+fn read_login(headers: &HeaderMap) -> Option<(Login, IpAddr)> {
     let of = |name: &str| headers.get(name)?.to_str().ok();
     let login = Login {
         device: device(headers)?,
@@ -144,7 +148,7 @@ mod tests {
                 let name = hyper::header::HeaderName::from_static(name);
                 (name, value.parse().unwrap())
             });
-            asked(&headers.collect())
+            read_login(&headers.collect())
         };
         let (login, from) = read(&whole).unwrap();
         assert_eq!(login.device, PublicKey([7; 32]));

@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 
-use openuvr_gateway::PortalDoor;
+use openuvr_gateway::PortalListener;
 use openuvr_proto::control::identity::PublicKey;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::ticket::{Action, Holder, KeyHash, Ticket};
@@ -19,7 +19,7 @@ use super::support::{Folder, Rig, TIMEOUT};
 
 const SIZE: Size = Size::new(320, 192);
 
-fn rig(portal: &Portal, name: &str, door: PortalDoor) -> Rig {
+fn rig(portal: &Portal, name: &str, door: PortalListener) -> Rig {
     Rig::for_portal(name, SIZE, (portal.lease(), door), |config| {
         config.pin = None;
         config.ticket_key = Some(portal.signer.public().to_string());
@@ -79,7 +79,7 @@ fn is_answered(socket: &mut WebSocket<Secure>) {
 #[test]
 fn only_the_portals_browsers_come_in_by_https() {
     let portal = Portal::new();
-    let rig = rig(&portal, "portal-https", PortalDoor::Https);
+    let rig = rig(&portal, "portal-https", PortalListener::Https);
     let caller = Caller::new(&rig);
     // There is no page and no log-in, whoever asks.
     let origin = format!("origin: {}", caller.origin());
@@ -91,7 +91,7 @@ fn only_the_portals_browsers_come_in_by_https() {
         "POST /login/challenge",
         "POST /login",
     ] {
-        let answer = caller.ask(asked, &[&origin], "");
+        let answer = caller.request(asked, &[&origin], "");
         assert_eq!(answer.status, 404, "{asked}");
         assert!(answer.body.contains("play it there"), "{answer:?}");
     }
@@ -134,7 +134,11 @@ fn a_portal_on_this_machine_comes_through_a_socket() {
     let portal = Portal::new();
     let folder = Folder::new("portal-door");
     let path = folder.0.join("portal");
-    let rig = rig(&portal, "portal-socket", PortalDoor::Socket(path.clone()));
+    let rig = rig(
+        &portal,
+        "portal-socket",
+        PortalListener::Socket(path.clone()),
+    );
     assert_eq!(rig.gateway.fingerprint(), "");
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);

@@ -16,12 +16,12 @@ use crate::network::Network;
 /// Connections in a second that get the place of another one, of one network and of all: each costs the portal about
 /// 0.1 ms of a core, and 10,000 a second (`openuvr lab attack --only portal-bodies`) would leave nothing for others. More are
 /// closed at once. A guess: a fifth of a core.
-const CHANGES: Changes = Changes {
+const EVICTIONS: EvictionLimits = EvictionLimits {
     of_network: 500,
     of_all: 2000,
 };
 
-struct Changes {
+struct EvictionLimits {
     of_network: u32,
     of_all: u32,
 }
@@ -30,37 +30,37 @@ struct Changes {
 type Number = u64;
 
 /// All places.
-pub(super) struct Room {
+pub(super) struct ConnectionPool {
     /// How many there are, and how many one network may have.
     all: usize,
     each: usize,
-    taken: Mutex<Taken>,
+    taken: Mutex<PoolState>,
 }
 
 #[derive(Default)]
-struct Taken {
+struct PoolState {
     count: usize,
     next: Number,
-    changes: Pace,
-    by: HashMap<Network, Held>,
+    evictions: RateCounter,
+    by: HashMap<Network, NetworkConnections>,
 }
 
 /// What one network has.
 #[derive(Default)]
-struct Held {
-    strangers: BTreeMap<Number, Arc<Notify>>,
+struct NetworkConnections {
+    unauthenticated: BTreeMap<Number, Arc<Notify>>,
     known: usize,
-    changes: Pace,
+    evictions: RateCounter,
 }
 
 /// How many there were in the second that began then.
 #[derive(Default)]
-struct Pace {
+struct RateCounter {
     begun: Option<Instant>,
     count: u32,
 }
 
-impl Pace {
+impl RateCounter {
     /// Whether there may be one more.
     fn take(&mut self, now: Instant, most: u32) -> bool {
         if self
@@ -75,8 +75,8 @@ impl Pace {
 }
 
 /// A place of one connection, until it is dropped.
-pub(super) struct Place {
-    room: Arc<Room>,
+pub(super) struct ConnectionSlot {
+    pool: Arc<ConnectionPool>,
     network: Network,
     number: Number,
     /// It has to be given back.
@@ -84,9 +84,9 @@ pub(super) struct Place {
     known: Mutex<bool>,
 }
 
-impl Room {
-    pub(super) fn new(all: usize, each: usize) -> Arc<Room> {
-        Arc::new(Room {
+impl ConnectionPool {
+    pub(super) fn new(all: usize, each: usize) -> Arc<ConnectionPool> {
+        Arc::new(ConnectionPool {
             all,
             each,
             taken: Mutex::default(),
@@ -94,18 +94,22 @@ impl Room {
     }
 
     /// A place for a connection from there; none: all are with people who have logged in, or too many come at once.
-    pub(super) fn enter(self: &Arc<Room>, network: Network, now: Instant) -> Option<Place> {
+    pub(super) fn enter(
+        self: &Arc<ConnectionPool>,
+        network: Network,
+        now: Instant,
+    ) -> Option<ConnectionSlot> {
         let mut taken = self.lock();
-        let own = taken.by.get(&network).map_or(0, Held::count);
+        let own = taken.by.get(&network).map_or(0, NetworkConnections::count);
         let from = match own >= self.each {
             true => Some(network),
-            false if taken.count >= self.all => Some(taken.most_strangers()?),
+            false if taken.count >= self.all => Some(taken.most_unauthenticated()?),
             false => None,
         };
         if let Some(from) = from {
             let own = taken.by.get_mut(&from)?;
-            let may = own.changes.take(now, CHANGES.of_network);
-            if !may || !taken.changes.take(now, CHANGES.of_all) {
+            let may = own.evictions.take(now, EVICTIONS.of_network);
+            if !may || !taken.evictions.take(now, EVICTIONS.of_all) {
                 return None;
             }
             taken.take_oldest(from)?;
@@ -114,9 +118,9 @@ impl Room {
         taken.next += 1;
         taken.count += 1;
         let held = taken.by.entry(network).or_default();
-        held.strangers.insert(number, Arc::clone(&wanted));
-        Some(Place {
-            room: Arc::clone(self),
+        held.unauthenticated.insert(number, Arc::clone(&wanted));
+        Some(ConnectionSlot {
+            pool: Arc::clone(self),
             network,
             number,
             wanted,
@@ -124,21 +128,24 @@ impl Room {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Taken> {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Taken {
+impl PoolState {
     /// The network whose strangers have the most places.
-    fn most_strangers(&self) -> Option<Network> {
-        let most = self.by.iter().max_by_key(|(_, held)| held.strangers.len());
+    fn most_unauthenticated(&self) -> Option<Network> {
+        let most = self
+            .by
+            .iter()
+            .max_by_key(|(_, held)| held.unauthenticated.len());
         most.map(|(network, _)| *network)
     }
 
     /// Takes the place of the network's oldest stranger, if it has one.
     fn take_oldest(&mut self, network: Network) -> Option<()> {
-        let (_, wanted) = self.by.get_mut(&network)?.strangers.pop_first()?;
+        let (_, wanted) = self.by.get_mut(&network)?.unauthenticated.pop_first()?;
         wanted.notify_one();
         self.left(network);
         Some(())
@@ -153,13 +160,13 @@ impl Taken {
     }
 }
 
-impl Held {
+impl NetworkConnections {
     fn count(&self) -> usize {
-        self.strangers.len() + self.known
+        self.unauthenticated.len() + self.known
     }
 }
 
-impl Place {
+impl ConnectionSlot {
     /// Returns when another connection has got it.
     pub(super) async fn taken(&self) {
         self.wanted.notified().await;
@@ -171,9 +178,9 @@ impl Place {
         if *known {
             return;
         }
-        let mut taken = self.room.lock();
+        let mut taken = self.pool.lock();
         if let Some(held) = taken.by.get_mut(&self.network)
-            && held.strangers.remove(&self.number).is_some()
+            && held.unauthenticated.remove(&self.number).is_some()
         {
             held.known += 1;
             *known = true;
@@ -181,10 +188,10 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let known = *self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut taken = self.room.lock();
+        let mut taken = self.pool.lock();
         let Some(held) = taken.by.get_mut(&self.network) else {
             return;
         };
@@ -193,7 +200,7 @@ impl Drop for Place {
                 held.known -= 1;
                 true
             }
-            false => held.strangers.remove(&self.number).is_some(),
+            false => held.unauthenticated.remove(&self.number).is_some(),
         };
         if had {
             taken.left(self.network);
@@ -211,68 +218,69 @@ mod tests {
         Network::V6([0x2001, 0xdb8, 0, number])
     }
 
-    fn enter(room: &Arc<Room>, network: Network) -> Option<Place> {
-        room.enter(network, Instant::now())
+    fn enter(pool: &Arc<ConnectionPool>, network: Network) -> Option<ConnectionSlot> {
+        pool.enter(network, Instant::now())
     }
 
-    fn is_taken(place: &Place) -> bool {
+    fn is_taken(place: &ConnectionSlot) -> bool {
         place.taken().now_or_never().is_some()
     }
 
     #[test]
     fn a_network_holds_its_share_and_its_oldest_stranger_goes() {
-        let room = Room::new(100, 3);
-        let mut all: Vec<Place> = (0..3).map(|_| enter(&room, network(1)).unwrap()).collect();
+        let pool = ConnectionPool::new(100, 3);
+        let mut all: Vec<ConnectionSlot> =
+            (0..3).map(|_| enter(&pool, network(1)).unwrap()).collect();
         all[0].known();
-        all.push(enter(&room, network(1)).unwrap());
+        all.push(enter(&pool, network(1)).unwrap());
         let taken: Vec<bool> = all.iter().map(is_taken).collect();
         assert_eq!(taken, [false, true, false, false]);
         for place in &all {
             place.known();
         }
-        assert!(enter(&room, network(1)).is_none(), "all others are known");
-        let other = enter(&room, network(2)).unwrap();
+        assert!(enter(&pool, network(1)).is_none(), "all others are known");
+        let other = enter(&pool, network(2)).unwrap();
         assert!(!is_taken(&other));
         all.truncate(1);
-        assert!(enter(&room, network(1)).is_some());
+        assert!(enter(&pool, network(1)).is_some());
     }
 
     #[test]
     fn many_networks_leave_a_place_for_another() {
-        let room = Room::new(20, 10);
-        let mut strangers: Vec<Place> = (0..10)
+        let pool = ConnectionPool::new(20, 10);
+        let mut unauthenticated: Vec<ConnectionSlot> = (0..10)
             .flat_map(|n| (0..8).map(move |_| n))
-            .filter_map(|n| enter(&room, network(n)))
+            .filter_map(|n| enter(&pool, network(n)))
             .collect();
-        strangers.retain(|place| !is_taken(place));
-        assert_eq!((strangers.len(), room.lock().count), (20, 20));
-        let honest = enter(&room, network(100)).unwrap();
+        unauthenticated.retain(|place| !is_taken(place));
+        assert_eq!((unauthenticated.len(), pool.lock().count), (20, 20));
+        let honest = enter(&pool, network(100)).unwrap();
         honest.known();
-        let again: Vec<Place> = (0..50)
-            .filter_map(|n| enter(&room, network(n % 10)))
+        let again: Vec<ConnectionSlot> = (0..50)
+            .filter_map(|n| enter(&pool, network(n % 10)))
             .collect();
         assert!(!is_taken(&honest));
-        assert_eq!(room.lock().count, 20);
-        drop((strangers, honest, again));
-        assert_eq!(room.lock().count, 0);
-        assert!(room.lock().by.is_empty());
+        assert_eq!(pool.lock().count, 20);
+        drop((unauthenticated, honest, again));
+        assert_eq!(pool.lock().count, 0);
+        assert!(pool.lock().by.is_empty());
     }
 
     #[test]
     fn places_change_hands_so_often_and_no_more() {
-        let room = Room::new(100, 2);
+        let pool = ConnectionPool::new(100, 2);
         let now = Instant::now();
         let mut held = Vec::new();
         let mut flood = |network: Network, now| {
             let before = held.len();
-            held.extend((0..10_000).filter_map(|_| room.enter(network, now)));
+            held.extend((0..10_000).filter_map(|_| pool.enter(network, now)));
             held.len() - before
         };
-        let of_network = CHANGES.of_network as usize;
+        let of_network = EVICTIONS.of_network as usize;
         assert_eq!(flood(network(1), now), 2 + of_network);
         // Another one has its own, up to what all have.
         let others: usize = (2..10).map(|n| flood(network(n), now)).sum();
-        assert_eq!(others, 2 * 8 + CHANGES.of_all as usize - of_network);
+        assert_eq!(others, 2 * 8 + EVICTIONS.of_all as usize - of_network);
         let later = now + Duration::from_secs(1);
         assert_eq!(flood(network(1), later), of_network);
     }

@@ -8,25 +8,25 @@ const OF_A_LOGIN: usize = 8;
 
 /// The connections that are carried.
 #[derive(Clone, Default)]
-pub(crate) struct Carried(Arc<Mutex<BTreeMap<String, usize>>>);
+pub(crate) struct CarriedConnections(Arc<Mutex<BTreeMap<String, usize>>>);
 
-impl Carried {
+impl CarriedConnections {
     /// A place for one more of this log-in, until it is dropped; `None`: there is none.
-    pub(super) fn take(&self, login: &str) -> Option<Place> {
+    pub(super) fn take(&self, login: &str) -> Option<CarriedSlot> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count = all.entry(login.to_owned()).or_default();
         if *count >= OF_A_LOGIN {
             return None;
         }
         *count += 1;
-        Some(Place(self.clone(), login.to_owned()))
+        Some(CarriedSlot(self.clone(), login.to_owned()))
     }
 }
 
-/// See [`Carried::take`].
-pub(super) struct Place(Carried, String);
+/// See [`CarriedConnections::take`].
+pub(super) struct CarriedSlot(CarriedConnections, String);
 
-impl Drop for Place {
+impl Drop for CarriedSlot {
     fn drop(&mut self) {
         let mut all = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = all.get_mut(&self.1) {
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn a_log_in_has_so_many_places() {
-        let carried = Carried::default();
+        let carried = CarriedConnections::default();
         let mut places: Vec<_> = (0..OF_A_LOGIN).map(|_| carried.take("a")).collect();
         assert!(places.iter().all(Option::is_some));
         assert!(carried.take("a").is_none());

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::time::timeout_at;
 
-use super::limiter::{Begin, Ended, Limiter, Of, Who};
+use super::limiter::{Admission, AttemptResult, AttemptSource, CounterKey, Limiter};
 use crate::network::Network;
 
 /// How long an attempt waits for others; a guess: a browser's person waits no longer, either.
@@ -14,14 +14,14 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The limits of log-ins.
 #[derive(Default)]
-pub(crate) struct Tries {
+pub(crate) struct LoginAttempts {
     limiter: Mutex<Limiter>,
     ended: Notify,
 }
 
 /// Why an attempt does not begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum NotNow {
+pub(crate) enum AttemptRefused {
     /// Too many were wrong; they are forgotten after this time.
     TooManyWrong(Duration),
     /// Too many others are under way.
@@ -29,41 +29,44 @@ pub(crate) enum NotNow {
 }
 
 /// An attempt that has begun. Dropped without a word, it is none.
-pub(crate) struct Try {
-    tries: Arc<Tries>,
-    who: Who,
-    counted: Vec<Of>,
-    ended: Ended,
+pub(crate) struct LoginAttempt {
+    attempts: Arc<LoginAttempts>,
+    who: AttemptSource,
+    counted: Vec<CounterKey>,
+    ended: AttemptResult,
 }
 
-impl Tries {
+impl LoginAttempts {
     /// Begins an attempt as soon as there is room for it.
-    pub(crate) async fn begin(self: &Arc<Tries>, who: Who) -> Result<Try, NotNow> {
+    pub(crate) async fn start(
+        self: &Arc<LoginAttempts>,
+        who: AttemptSource,
+    ) -> Result<LoginAttempt, AttemptRefused> {
         let until = tokio::time::Instant::now() + PATIENCE;
         loop {
             // Before the look, so that no end falls between.
             let ended = self.ended.notified();
-            let begun = self.lock().begin(&who, Instant::now());
+            let begun = self.lock().start(&who, Instant::now());
             match begun {
-                Begin::Begun(counted) => {
-                    return Ok(Try {
-                        tries: Arc::clone(self),
+                Admission::Admitted(counted) => {
+                    return Ok(LoginAttempt {
+                        attempts: Arc::clone(self),
                         who,
                         counted,
-                        ended: Ended::Unknown,
+                        ended: AttemptResult::Unknown,
                     });
                 }
-                Begin::Refused(wait) => return Err(NotNow::TooManyWrong(wait)),
-                Begin::Later => {}
+                Admission::Refused(wait) => return Err(AttemptRefused::TooManyWrong(wait)),
+                Admission::Later => {}
             }
             let waited = timeout_at(until, ended).await;
-            waited.map_err(|_| NotNow::Busy)?;
+            waited.map_err(|_| AttemptRefused::Busy)?;
         }
     }
 
     /// A log-in by a provider begins, or has to wait for so long.
-    pub(crate) fn begin_by_provider(&self, from: Network) -> Result<(), Duration> {
-        self.lock().begin_by_provider(from, Instant::now())
+    pub(crate) fn start_by_provider(&self, from: Network) -> Result<(), Duration> {
+        self.lock().start_by_provider(from, Instant::now())
     }
 
     /// It came to a good end.
@@ -77,22 +80,22 @@ impl Tries {
     }
 }
 
-impl Try {
+impl LoginAttempt {
     /// Says how it ended.
     pub(crate) fn end(mut self, right: bool) {
         self.ended = match right {
-            true => Ended::Right,
-            false => Ended::Wrong,
+            true => AttemptResult::Correct,
+            false => AttemptResult::Wrong,
         };
     }
 }
 
-impl Drop for Try {
+impl Drop for LoginAttempt {
     fn drop(&mut self) {
         let now = Instant::now();
-        let mut limiter = self.tries.lock();
+        let mut limiter = self.attempts.lock();
         limiter.end(&self.who, &self.counted, self.ended, now);
         drop(limiter);
-        self.tries.ended.notify_waiters();
+        self.attempts.ended.notify_waiters();
     }
 }

@@ -1,5 +1,5 @@
 //! The places of connections, in two classes: those that have not shown the token, which live shortly and displace each
-//! other ([`Crowd`]), and players, which keep their place.
+//! other ([`EvictingPool`]), and players, which keep their place.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Shutdown, TcpStream};
@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 
 use openuvr_runtime::lock::lock;
 
-use crate::crowd::{Crowd, StrangerPlace};
+use crate::evicting_pool::{EvictingPool, PoolSlot};
 use crate::network::Network;
 
 /// Connections that have not shown the token: two threads each.
-const STRANGERS: usize = 32;
+const UNAUTHENTICATED: usize = 32;
 
 /// Players at a time, in all …
 const PLAYERS: usize = 16;
@@ -20,55 +20,55 @@ const OF_A_NETWORK: usize = 4;
 
 /// Clones share the places.
 #[derive(Clone)]
-pub(super) struct Places {
-    strangers: Crowd,
+pub(super) struct ConnectionLimits {
+    unauthenticated: EvictingPool,
     players: Arc<Mutex<HashMap<Network, usize>>>,
 }
 
-impl Default for Places {
-    fn default() -> Places {
-        Places {
-            strangers: Crowd::new(STRANGERS),
+impl Default for ConnectionLimits {
+    fn default() -> ConnectionLimits {
+        ConnectionLimits {
+            unauthenticated: EvictingPool::new(UNAUTHENTICATED),
             players: Arc::default(),
         }
     }
 }
 
-impl Places {
+impl ConnectionLimits {
     /// The place of a connection that has just come; it is closed if another takes its place.
-    pub(super) fn enter(&self, from: IpAddr, stream: Arc<TcpStream>) -> Place {
+    pub(super) fn enter(&self, from: IpAddr, stream: Arc<TcpStream>) -> ConnectionSlot {
         let network = Network::of(from);
-        let (stranger, _) = self.strangers.enter(network, move || {
+        let (stranger, _) = self.unauthenticated.enter(network, move || {
             // One that is gone needs no end.
             let _ = stream.shutdown(Shutdown::Both);
         });
-        Place {
-            places: self.clone(),
+        ConnectionSlot {
+            limits: self.clone(),
             network,
-            class: Class::Stranger { _place: stranger },
+            class: Class::Unauthenticated { _place: stranger },
         }
     }
 }
 
 /// A connection's place until it is dropped.
-pub(super) struct Place {
-    places: Places,
+pub(super) struct ConnectionSlot {
+    limits: ConnectionLimits,
     network: Network,
     class: Class,
 }
 
 enum Class {
-    Stranger { _place: StrangerPlace },
-    Player { _place: PlayerPlace },
+    Unauthenticated { _place: PoolSlot },
+    Player { _place: PlayerSlot },
 }
 
-impl Place {
+impl ConnectionSlot {
     /// The connection has shown the token; whether there is a place for it.
-    pub(super) fn plays(&mut self) -> bool {
+    pub(super) fn start_playing(&mut self) -> bool {
         if let Class::Player { .. } = self.class {
             return true;
         }
-        let mut players = lock(&self.places.players);
+        let mut players = lock(&self.limits.players);
         let all: usize = players.values().sum();
         let of_it = players.get(&self.network).copied().unwrap_or_default();
         if all >= PLAYERS || of_it >= OF_A_NETWORK {
@@ -77,8 +77,8 @@ impl Place {
         players.insert(self.network, of_it + 1);
         drop(players);
         self.class = Class::Player {
-            _place: PlayerPlace {
-                places: self.places.clone(),
+            _place: PlayerSlot {
+                limits: self.limits.clone(),
                 network: self.network,
             },
         };
@@ -86,14 +86,14 @@ impl Place {
     }
 }
 
-struct PlayerPlace {
-    places: Places,
+struct PlayerSlot {
+    limits: ConnectionLimits,
     network: Network,
 }
 
-impl Drop for PlayerPlace {
+impl Drop for PlayerSlot {
     fn drop(&mut self) {
-        let mut players = lock(&self.places.players);
+        let mut players = lock(&self.limits.players);
         if let Some(of_it) = players.get_mut(&self.network) {
             *of_it -= 1;
             if *of_it == 0 {
