@@ -1,5 +1,5 @@
-//! A TCP connection to the page and its class: a stranger's, a logged-in device's, or a reverse proxy's. Each class has
-//! places of its own, so that none of them takes those of another.
+//! A TCP connection to the page and its class: unauthenticated, logged-in device, or reverse proxy. Each class has a
+//! limit of its own, so that none can exhaust another's.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,24 +16,24 @@ use crate::http;
 use crate::network::Network;
 use crate::shared::{Endpoints, Shared};
 
-/// Connections of strangers at a time: a page takes up to six (a WebSocket counts until it is one).
+/// Unauthenticated connections at a time: a page takes up to six (a WebSocket counts until its upgrade).
 const UNAUTHENTICATED: usize = 256;
 
-/// Connections of devices that have logged in: as many as [`UNAUTHENTICATED`], and of one device those of a few tabs.
-const OF_DEVICES: usize = 256;
-/// See [`OF_DEVICES`].
-const OF_A_DEVICE: usize = 24;
+/// Connections of logged-in devices: as many as [`UNAUTHENTICATED`], and for one device those of a few tabs.
+const DEVICES: usize = 256;
+/// See [`DEVICES`].
+const PER_DEVICE: usize = 24;
 
-/// Connections of named reverse proxies, which may open one for each request.
-const OF_PROXIES: usize = 512;
+/// Connections of configured reverse proxies, which may open one for each request.
+const PROXIES: usize = 512;
 
-/// The life of a stranger's connection: the page and a log-in on a slow link (a guess).
-const LOG_IN_WITHIN: Duration = Duration::from_secs(20);
+/// Lifetime of an unauthenticated connection: loading the page and logging in over a slow link (guess).
+const LOG_IN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// … and that of others.
-const SERVED_WITHIN: Duration = Duration::from_secs(60);
+/// Lifetime of the other connections.
+const SERVED_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The places of all classes. Clones share them.
+/// The limits of all classes. Clones share them.
 #[derive(Clone)]
 pub(crate) struct ConnectionLimits {
     unauthenticated: EvictingPool,
@@ -45,8 +45,8 @@ impl Default for ConnectionLimits {
     fn default() -> ConnectionLimits {
         ConnectionLimits {
             unauthenticated: EvictingPool::new(UNAUTHENTICATED),
-            devices: Quota::new(OF_DEVICES, OF_A_DEVICE),
-            proxies: Quota::new(OF_PROXIES, OF_PROXIES),
+            devices: Quota::new(DEVICES, PER_DEVICE),
+            proxies: Quota::new(PROXIES, PROXIES),
         }
     }
 }
@@ -56,7 +56,7 @@ pub(crate) struct Admission {
     endpoints: Endpoints,
     limits: ConnectionLimits,
     class: Mutex<Class>,
-    /// A stranger's place was taken by another connection.
+    /// Another connection evicted this unauthenticated one.
     displaced: Arc<Notify>,
 }
 
@@ -67,7 +67,7 @@ enum Class {
 }
 
 impl Admission {
-    /// The class of a connection that has just come; `None`: the proxies have too many.
+    /// Classifies a new connection; `None`: the limit for proxies is reached.
     pub(crate) fn new(
         shared: &Shared,
         limits: &ConnectionLimits,
@@ -95,7 +95,7 @@ impl Admission {
         })
     }
 
-    /// Both ends of a request: behind a named proxy the browser's own.
+    /// The endpoints of a request. Behind a configured proxy, the remote one is the browser's.
     pub(crate) fn request(&self, shared: &Shared, headers: &HeaderMap) -> Endpoints {
         if let Some(visitor) = http::visitor(shared, headers) {
             self.logged_in(visitor.device);
@@ -112,7 +112,7 @@ impl Admission {
         endpoints
     }
 
-    /// A stranger has shown the token of a device. Where that has no place left, the connection stays a stranger's.
+    /// The connection presented a device's token. If that device is at its limit, the connection stays unauthenticated.
     fn logged_in(&self, device: PublicKey) {
         let mut class = lock(&self.class);
         if let Class::Unauthenticated { .. } = *class
@@ -126,14 +126,14 @@ impl Admission {
         matches!(*lock(&self.class), Class::Unauthenticated { .. })
     }
 
-    /// Serves until `serving` ends, or as long as a connection of this class may last; `None`: it was ended.
+    /// Serves until `serving` ends or the lifetime of the class is over; `None`: the connection was terminated.
     pub(crate) async fn lasting<T>(&self, serving: impl Future<Output = T>) -> Option<T> {
         let ended = async {
             let displaced = self.displaced.notified();
-            // Displaced or too old: one that has logged in meanwhile is neither.
-            let _ = timeout(LOG_IN_WITHIN, displaced).await;
+            // Evicted or expired. A connection that logged in meanwhile is neither.
+            let _ = timeout(LOG_IN_TIMEOUT, displaced).await;
             if !self.is_unauthenticated() {
-                tokio::time::sleep(SERVED_WITHIN - LOG_IN_WITHIN).await;
+                tokio::time::sleep(SERVED_TIMEOUT - LOG_IN_TIMEOUT).await;
             }
         };
         tokio::select! {
@@ -143,7 +143,7 @@ impl Admission {
     }
 }
 
-/// Places that are counted by their owner.
+/// A limit that counts slots by owner.
 struct Quota<K> {
     all: usize,
     each: usize,

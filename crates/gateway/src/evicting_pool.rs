@@ -1,8 +1,8 @@
-//! Connections of those that have not logged in. A new one always finds a place; where all are taken, the oldest
-//! connection of the network that has most of them loses its own. So a network that holds all places shuts out itself
-//! alone, and several have to renew theirs faster than an honest peer logs in.
+//! Limit for unauthenticated connections. A new connection always gets a slot. When the pool is full, the oldest
+//! connection of the network with the most connections is evicted. A network that fills the pool therefore locks out
+//! only itself, and several networks must renew their connections faster than an honest peer logs in.
 //!
-//! The rule is that of half-open handshakes of native clients (`crates/proto/src/control/handshake/host.rs`).
+//! Half-open handshakes of native clients follow the same rule (`crates/proto/src/control/handshake/host.rs`).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -11,10 +11,10 @@ use openuvr_runtime::lock::lock;
 
 use crate::network::Network;
 
-/// Ends a connection.
+/// Closes a connection.
 type End = Box<dyn FnOnce() + Send>;
 
-/// So many places. Clones share them.
+/// The pool. Clones share it.
 #[derive(Clone)]
 pub(crate) struct EvictingPool {
     most: usize,
@@ -23,10 +23,10 @@ pub(crate) struct EvictingPool {
 
 #[derive(Default)]
 struct State {
-    /// The number of the newest.
+    /// Number of the newest connection.
     newest: u64,
     /// Oldest first.
-    there: Vec<Member>,
+    members: Vec<Member>,
 }
 
 struct Member {
@@ -43,8 +43,9 @@ impl EvictingPool {
         }
     }
 
-    /// A place for a connection from this network until it is dropped. `end` is called if another connection takes it.
-    /// Whether one lost its own for that.
+    /// A slot for a connection from this network until it is dropped, and whether another connection was evicted for
+    /// it.
+    /// `end` is called when this connection is evicted.
     pub(crate) fn enter(
         &self,
         network: Network,
@@ -53,12 +54,12 @@ impl EvictingPool {
         let mut state = lock(&self.state);
         state.newest += 1;
         let number = state.newest;
-        state.there.push(Member {
+        state.members.push(Member {
             number,
             network,
             end: Box::new(end),
         });
-        let lost = (state.there.len() > self.most).then(|| state.evict());
+        let lost = (state.members.len() > self.most).then(|| state.evict());
         drop(state);
         let crowded_out = lost.is_some();
         if let Some(lost) = lost {
@@ -70,16 +71,16 @@ impl EvictingPool {
 }
 
 impl State {
-    /// The oldest of the network that has most; of several such networks the one with the oldest connection.
+    /// Removes the oldest connection of the network with the most; on a tie, of the network with the oldest connection.
     fn evict(&mut self) -> Member {
         let mut counts: HashMap<Network, usize> = HashMap::new();
-        for stranger in &self.there {
-            *counts.entry(stranger.network).or_default() += 1;
+        for member in &self.members {
+            *counts.entry(member.network).or_default() += 1;
         }
         let most = counts.values().max().copied();
-        let of_it = |stranger: &Member| counts.get(&stranger.network).copied() == most;
-        let at = self.there.iter().position(of_it).unwrap_or(0);
-        self.there.remove(at)
+        let of_it = |member: &Member| counts.get(&member.network).copied() == most;
+        let at = self.members.iter().position(of_it).unwrap_or(0);
+        self.members.remove(at)
     }
 }
 
@@ -92,7 +93,9 @@ pub(crate) struct PoolSlot {
 impl Drop for PoolSlot {
     fn drop(&mut self) {
         let number = self.number;
-        lock(&self.pool.state).there.retain(|s| s.number != number);
+        lock(&self.pool.state)
+            .members
+            .retain(|s| s.number != number);
     }
 }
 
@@ -108,7 +111,7 @@ mod tests {
     }
 
     impl Connection {
-        fn begin(pool: &EvictingPool, from: &str) -> Connection {
+        fn open(pool: &EvictingPool, from: &str) -> Connection {
             let ended = Arc::new(AtomicBool::new(false));
             let told = ended.clone();
             let network = Network::of(from.parse().unwrap());
@@ -122,52 +125,52 @@ mod tests {
     }
 
     #[test]
-    fn a_network_that_holds_all_places_shuts_out_itself_alone() {
+    fn a_full_pool_evicts_the_largest_network() {
         let pool = EvictingPool::new(8);
         let mut held: Vec<Connection> = Vec::new();
-        let honest = Connection::begin(&pool, "192.0.2.1");
+        let honest = Connection::open(&pool, "192.0.2.1");
         for n in 0..1000 {
-            held.push(Connection::begin(&pool, &format!("2001:db8::{n:x}")));
-            let there = held.iter().filter(|one| !one.is_over()).count();
-            assert!(there <= 7);
+            held.push(Connection::open(&pool, &format!("2001:db8::{n:x}")));
+            let members = held.iter().filter(|one| !one.is_over()).count();
+            assert!(members <= 7);
         }
         assert!(!honest.is_over());
-        // One that comes later has a place, too.
-        let later = Connection::begin(&pool, "192.0.2.2");
-        held.push(Connection::begin(&pool, "2001:db8::ffff"));
+        // A later connection gets a slot, too.
+        let later = Connection::open(&pool, "192.0.2.2");
+        held.push(Connection::open(&pool, "2001:db8::ffff"));
         assert!(!later.is_over() && !honest.is_over());
     }
 
     #[test]
-    fn four_networks_that_hold_all_places_do_not_keep_a_fifth_out() {
+    fn four_full_networks_admit_a_fifth() {
         let pool = EvictingPool::new(8);
         let mut held: Vec<Connection> = Vec::new();
         for n in 0..100 {
-            held.push(Connection::begin(&pool, &format!("192.0.2.{}", n % 4)));
+            held.push(Connection::open(&pool, &format!("192.0.2.{}", n % 4)));
         }
-        let honest = Connection::begin(&pool, "192.0.2.9");
+        let honest = Connection::open(&pool, "192.0.2.9");
         for n in 0..1000 {
-            held.push(Connection::begin(&pool, &format!("192.0.2.{}", n % 4)));
+            held.push(Connection::open(&pool, &format!("192.0.2.{}", n % 4)));
         }
         assert!(!honest.is_over());
     }
 
     #[test]
-    fn of_networks_that_have_as_many_the_oldest_connection_goes() {
+    fn ties_evict_the_oldest_connection() {
         let pool = EvictingPool::new(3);
-        let from = |n: usize| Connection::begin(&pool, &format!("192.0.2.{n}"));
+        let from = |n: usize| Connection::open(&pool, &format!("192.0.2.{n}"));
         let all: Vec<Connection> = (0..5).map(from).collect();
         let over: Vec<bool> = all.iter().map(Connection::is_over).collect();
         assert_eq!(over, [true, true, false, false, false]);
     }
 
     #[test]
-    fn a_place_is_free_when_it_is_dropped() {
+    fn a_dropped_slot_is_free() {
         let pool = EvictingPool::new(1);
-        let first = Connection::begin(&pool, "192.0.2.1");
+        let first = Connection::open(&pool, "192.0.2.1");
         let ended = first.ended.clone();
         drop(first.place);
-        let second = Connection::begin(&pool, "192.0.2.2");
+        let second = Connection::open(&pool, "192.0.2.2");
         assert!(!ended.load(Ordering::Relaxed) && !second.is_over());
     }
 }

@@ -1,4 +1,4 @@
-//! What is asked over HTTPS: the page, a log-in, figures, and the WebSocket of a connection.
+//! HTTPS requests: the page, log-in, metrics, and the WebSocket of a connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,15 +26,15 @@ use crate::signalling::MAX_MESSAGE;
 use crate::visitor::Visitor;
 use crate::{control, figures, metrics, pages};
 
-/// Bytes of a log-in at most.
+/// Maximum length of a log-in in bytes.
 const MAX_BODY: usize = 4096;
 
-/// How long it may take to arrive.
-const BODY_WITHIN: Duration = Duration::from_secs(10);
+/// Timeout for its arrival.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the cookie of a visitor's token is called, before the port: cookies are those of all ports of a machine
-/// (RFC 6265, section 8.5), and several sessions of a portal may run on one. The prefix keeps the pages of other
-/// machines of its domain from setting it.
+/// Name of the cookie with a visitor's token, without the port: cookies apply to all ports of a machine (RFC 6265,
+/// section 8.5), and several sessions of a portal may run on one. The prefix keeps pages of other machines in its
+/// domain from setting it.
 const COOKIE: &str = "__Host-openuvr-";
 
 /// Answers a request.
@@ -46,7 +46,7 @@ pub(crate) async fn answer(
     let asks_upgrade = request.headers().contains_key(header::UPGRADE);
     let path = request.uri().path().to_owned();
     Ok(match (request.method(), path.as_str()) {
-        // Unity Render Streaming's client asks for it at the root.
+        // Unity Render Streaming's client requests it at the root.
         (&Method::GET, "/" | "/signalling") if asks_upgrade => {
             upgrade(&shared, endpoints, request).await
         }
@@ -57,12 +57,12 @@ pub(crate) async fn answer(
             control::answer(&shared, method, &path, request.headers()).await
         }
         (&Method::GET | &Method::HEAD, path) => pages::page(path),
-        _ => text(StatusCode::METHOD_NOT_ALLOWED, "this can't be done here\n"),
+        _ => text(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n"),
     })
 }
 
-/// The page's origin, if the request comes from a page of this host: another site's page may not speak for
-/// its visitor here. It is `https://` and the name by which the request came, or one that the person named.
+/// The page's origin, if the request comes from this host's page: a page of another site must not act for its visitor.
+/// It is `https://` and the name in the request, or a configured origin.
 fn own_origin(shared: &Shared, headers: &HeaderMap) -> Option<String> {
     let origin = headers.get(header::ORIGIN)?.to_str().ok()?;
     let host = headers
@@ -77,8 +77,8 @@ fn foreign(shared: &Shared) -> Response {
     shared.counters.foreign_origins.add(1);
     text(
         StatusCode::FORBIDDEN,
-        "only this host's own page may ask for this; behind a reverse proxy: start the host with \
-         --web-origin https://NAME, as the address bar shows it\n",
+        "only this host's own page may request this; behind a reverse proxy, start the host with \
+        --web-origin https://NAME, as shown in the address bar\n",
     )
 }
 
@@ -93,7 +93,10 @@ fn challenge(shared: &Shared, endpoints: Endpoints, request: &Request<Incoming>)
             StatusCode::OK,
             &serde_json::json!({ "challenge": challenge, "host": shared.name }),
         ),
-        None => text(StatusCode::INTERNAL_SERVER_ERROR, "no randomness\n"),
+        None => text(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "no random numbers available\n",
+        ),
     }
 }
 
@@ -106,8 +109,8 @@ async fn log_in(
         return foreign(shared);
     };
     let body = Limited::new(request.into_body(), MAX_BODY).collect();
-    let Ok(Ok(body)) = timeout(BODY_WITHIN, body).await else {
-        return text(StatusCode::PAYLOAD_TOO_LARGE, "a log-in is shorter\n");
+    let Ok(Ok(body)) = timeout(BODY_TIMEOUT, body).await else {
+        return text(StatusCode::PAYLOAD_TOO_LARGE, "log-in too long\n");
     };
     let refused = |status, why: &str| json(status, &serde_json::json!({ "refused": why }));
     let place = (Network::of(endpoints.remote.ip()), origin.as_str());
@@ -141,7 +144,10 @@ async fn log_in(
         most,
     };
     let Some(token) = shared.logins().token(visitor) else {
-        return text(StatusCode::INTERNAL_SERVER_ERROR, "no randomness\n");
+        return text(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "no random numbers available\n",
+        );
     };
     let mut response = json(StatusCode::OK, &serde_json::json!({ "device": title }));
     let port = shared.media_port;
@@ -152,18 +158,18 @@ async fn log_in(
     response
 }
 
-/// Why a device does not come in.
+/// Why a device is not admitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum NotAdmitted {
-    /// The host says no.
+    /// The host refused it.
     #[error("{0}")]
     Refused(AdmitRefused),
-    /// It says nothing: an application has not shown anything yet, or is over.
+    /// No answer: an application has not shown anything yet, or has ended.
     #[error("the host does not answer yet")]
     NoAnswer,
 }
 
-/// Asks the host.
+/// Requests admission from the host.
 pub(crate) async fn admit(
     shared: &Shared,
     endpoints: Endpoints,
@@ -187,7 +193,7 @@ pub(crate) async fn admit(
     }
 }
 
-/// The visitor that makes a request, by its cookie.
+/// The visitor that sends a request, by its cookie.
 pub(crate) fn visitor(shared: &Shared, headers: &HeaderMap) -> Option<Visitor> {
     let cookies = headers.get_all(header::COOKIE).iter();
     let cookies = cookies.filter_map(|value| value.to_str().ok());
@@ -210,7 +216,7 @@ async fn show_metrics(
     if !local && visitor(shared, request.headers()).is_none() {
         return text(
             StatusCode::FORBIDDEN,
-            "figures are for this machine, and for who has logged in\n",
+            "metrics are available to this machine and to logged-in devices\n",
         );
     }
     let figures = figures::query(shared).await;
@@ -228,7 +234,7 @@ async fn upgrade(
     let Some(visitor) = visitor(shared, request.headers()) else {
         return text(StatusCode::UNAUTHORIZED, "log in first\n");
     };
-    // The device may have been forbidden since it logged in.
+    // The device may have been forbidden since its log-in.
     let again = Login {
         device: visitor.device,
         name: visitor.name,
@@ -238,7 +244,7 @@ async fn upgrade(
     enter(shared, endpoints, request, again).await
 }
 
-/// Opens the WebSocket of a device that the host lets in.
+/// Opens the WebSocket of a device that the host admits.
 pub(crate) async fn enter(
     shared: &Arc<Shared>,
     endpoints: Endpoints,
@@ -254,7 +260,10 @@ pub(crate) async fn enter(
         key.map(|key| derive_accept_key(key.as_bytes())),
         is_websocket,
     ) else {
-        return text(StatusCode::BAD_REQUEST, "only a WebSocket is spoken here\n");
+        return text(
+            StatusCode::BAD_REQUEST,
+            "this address accepts WebSockets only\n",
+        );
     };
     let (device, name) = (login.device, login.name.clone());
     let AdmittedAs { title, most } = match admit(shared, endpoints, login).await {
@@ -279,7 +288,7 @@ pub(crate) async fn enter(
     let Some(place) = shared.take_device_slot(&visitor.device) else {
         return text(
             StatusCode::SERVICE_UNAVAILABLE,
-            "there are as many connections as this host takes: close another page\n",
+            "connection limit reached: close another page\n",
         );
     };
     let page_options = PageOptions::from_query(request.uri().query().unwrap_or_default());

@@ -1,8 +1,8 @@
-//! Servers of STUN and TURN that browsers are told of: those behind a network that lets no datagram of the host's
-//! through reach it by a relay.
+//! STUN and TURN servers for browsers: a browser behind a network that blocks the host's datagrams connects through a
+//! relay.
 //!
-//! The host itself asks those of STUN where they see it (`addresses`), and none of TURN: a browser's relay sends to an
-//! address of the host, which it has to reach.
+//! The host itself queries the STUN servers for its reflexive address (`addresses`), but not the TURN servers: a
+//! browser's relay sends to an address of the host, which must be reachable.
 
 mod file;
 
@@ -13,13 +13,13 @@ use serde::Serialize;
 
 pub use self::file::IceFileError;
 
-/// The port of STUN by UDP (RFC 8489 section 8.1).
+/// The STUN port for UDP (RFC 8489 section 8.1).
 const STUN_PORT: u16 = 3478;
 
-/// A server, as `RTCIceServer` of the WebRTC specification has it.
+/// A server, with the members of WebRTC's `RTCIceServer`.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct IceServer {
-    /// By RFC 7064 and 7065: `stun:HOST:PORT`, `turn:HOST:PORT?transport=udp`.
+    /// URI by RFC 7064 and 7065: `stun:HOST:PORT`, `turn:HOST:PORT?transport=udp`.
     urls: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     username: Option<String>,
@@ -27,7 +27,7 @@ pub struct IceServer {
     credential: Option<String>,
 }
 
-/// A text that names no server.
+/// The text is not a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not stun:HOST[:PORT] or turn:USER:SECRET@HOST[:PORT]")]
 pub struct InvalidIceServer;
@@ -35,7 +35,7 @@ pub struct InvalidIceServer;
 impl FromStr for IceServer {
     type Err = InvalidIceServer;
 
-    /// `stun:HOST[:PORT]`, or `turn:USER:SECRET@HOST[:PORT][?transport=udp|tcp]`; with `turns` by TLS.
+    /// `stun:HOST[:PORT]`, or `turn:USER:SECRET@HOST[:PORT][?transport=udp|tcp]`; `turns` with TLS.
     fn from_str(text: &str) -> Result<IceServer, InvalidIceServer> {
         let (scheme, rest) = text.split_once(':').ok_or(InvalidIceServer)?;
         let (login, place) = match rest.rsplit_once('@') {
@@ -66,7 +66,7 @@ impl FromStr for IceServer {
 }
 
 impl IceServer {
-    /// Host and port of a STUN server that is asked by UDP.
+    /// Host and port of a STUN server that is queried by UDP.
     pub(crate) fn stun(&self) -> Option<(&str, u16)> {
         let place = self.urls.strip_prefix("stun:")?;
         let (host, port) = match place.strip_prefix('[') {
@@ -110,7 +110,7 @@ fn is_port(text: &str) -> bool {
     text.parse::<u16>().is_ok_and(|port| port > 0)
 }
 
-/// Without the secret: it goes to browsers that have logged in, and nowhere else.
+/// Without the secret, which is sent only to logged-in browsers.
 impl fmt::Debug for IceServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.urls)

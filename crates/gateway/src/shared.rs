@@ -1,4 +1,4 @@
-//! What the gateway's tasks share, and the limits on what strangers can make them keep.
+//! State shared by the gateway's tasks, and the limits on resources of unauthenticated clients.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -20,24 +20,24 @@ use crate::login::Logins;
 use crate::media_sockets::MediaSockets;
 use crate::peer::{Peer, Traffic};
 
-/// Connections of browsers at a time, in all …
+/// Browser connections at a time, in total …
 const CONNECTIONS: usize = 32;
 /// … and of one device: a few tabs.
-const OF_A_DEVICE: usize = 4;
+const PER_DEVICE: usize = 4;
 
-/// Both ends of a request's way.
+/// The endpoints of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Endpoints {
-    /// Where the browser is.
+    /// The browser's address.
     pub(crate) remote: SocketAddr,
-    /// Where it reached us.
+    /// The local address.
     pub(crate) local: SocketAddr,
-    /// A reverse proxy is between: named as one, or by its own words.
+    /// Whether a reverse proxy forwarded it: a configured one, or one that added a header.
     pub(crate) through_proxy: bool,
 }
 
 impl Endpoints {
-    /// Of a connection that nothing has been read from yet.
+    /// For a connection before its first request.
     pub(crate) fn of(remote: SocketAddr, local: SocketAddr) -> Endpoints {
         Endpoints {
             remote: SocketAddr::new(remote.ip().to_canonical(), remote.port()),
@@ -47,58 +47,58 @@ impl Endpoints {
     }
 }
 
-/// What happened since the gateway began.
+/// Counters since the gateway started.
 #[derive(Default)]
 pub(crate) struct Counters {
-    /// TCP connections that were taken.
+    /// Accepted TCP connections.
     pub(crate) taken: Counter,
-    /// Those that were closed for others, since there were too many.
+    /// Connections evicted because the limit was reached.
     pub(crate) crowded_out: Counter,
-    /// TLS handshakes that did not come to their end.
+    /// TLS handshakes that failed or timed out.
     pub(crate) failed_handshakes: Counter,
-    /// Requests that another site's page made.
+    /// Requests from pages of other sites.
     pub(crate) foreign_origins: Counter,
-    /// Log-ins that the host refused.
+    /// Log-ins refused by the host.
     pub(crate) refused_logins: Counter,
-    /// Signalling messages that were none.
+    /// Invalid signalling messages.
     pub(crate) bad_messages: Counter,
-    /// Offers that could not be answered.
+    /// Offers without an answer.
     pub(crate) refused_offers: Counter,
-    /// Datagrams that belong to no connection.
+    /// Datagrams that match no connection.
     pub(crate) stray_datagrams: Counter,
-    /// Messages of a data channel that were none.
+    /// Invalid data-channel messages.
     pub(crate) bad_input: Counter,
-    /// Input events that were applied.
+    /// Applied input events.
     pub(crate) input_events: Counter,
-    /// Key frames that browsers asked for.
+    /// Key frames requested by browsers.
     pub(crate) key_frames: Counter,
-    /// Pictures that browsers said they handed to their compositor.
+    /// Frames that pages submitted to the compositor.
     pub(crate) shown: Counter,
 }
 
 pub(crate) struct Shared {
     pub(crate) host: Arc<dyn GatewayHost>,
-    /// What the host is called.
+    /// Name of the host.
     pub(crate) name: String,
-    /// What browsers are told to ask for ways to it.
+    /// ICE servers for browsers.
     pub(crate) ice_servers: Vec<IceServer>,
-    /// What a portal may do with this host, if it is a session of one.
+    /// The portal's lease, if this host runs a portal session.
     pub(crate) lease: Option<Arc<Lease>>,
-    /// Only that portal is answered, which carries its browsers' signalling.
+    /// Only the portal that carries the browsers' signalling is answered.
     pub(crate) portal_alone: bool,
     /// Origins of the page besides its own.
     pub(crate) origins: Vec<WebOrigin>,
-    /// Reverse proxies that say the browser's address.
+    /// Trusted reverse proxies.
     pub(crate) proxies: Vec<ProxyNetwork>,
     /// Media of all connections, on one port.
     pub(crate) media: Arc<MediaSockets>,
     pub(crate) media_port: u16,
-    /// Where others reach it.
+    /// Addresses at which the host is reachable.
     pub(crate) addresses: Arc<Addresses>,
     pub(crate) counters: Counters,
-    /// Whether the gateway stops: each connection watches it as long as it is there.
+    /// Set when the gateway stops. Each connection holds a receiver for its lifetime.
     pub(crate) stopping: watch::Sender<bool>,
-    /// Devices that the portal sends away.
+    /// Devices that the portal disconnects.
     pub(crate) dismissed: broadcast::Sender<PublicKey>,
     logins: Mutex<Logins>,
     devices: Mutex<DeviceStore>,
@@ -106,7 +106,7 @@ pub(crate) struct Shared {
     peers: Mutex<Peers>,
 }
 
-/// Connections, and what has gone over those that are over.
+/// Open connections, and the traffic of closed ones.
 #[derive(Default)]
 struct Peers {
     there: Vec<Arc<Peer>>,
@@ -141,8 +141,8 @@ impl Shared {
         })
     }
 
-    /// Whether the host's list has this device and lets it in: a look at the file's stamp. A list that can't be read
-    /// counts as it was before.
+    /// Whether the host's list contains and permits this device. Checks the file's timestamp. If the list cannot be
+    /// read, its previous content counts.
     pub(crate) fn is_known(&self, device: &PublicKey) -> bool {
         let mut store = lock(&self.devices);
         if let Err(e) = store.refresh() {
@@ -156,12 +156,11 @@ impl Shared {
         lock(&self.logins)
     }
 
-    /// A place for one more connection of this device, which is free again when it is dropped; `None`: there
-    /// is none.
+    /// A slot for one more connection of this device, until it is dropped; `None`: the limit is reached.
     pub(crate) fn take_device_slot(self: &Arc<Shared>, device: &PublicKey) -> Option<DeviceSlot> {
         let mut places = lock(&self.places);
         let of_it = places.iter().filter(|of| *of == device).count();
-        if places.len() >= CONNECTIONS || of_it >= OF_A_DEVICE {
+        if places.len() >= CONNECTIONS || of_it >= PER_DEVICE {
             return None;
         }
         places.push(*device);
@@ -171,7 +170,7 @@ impl Shared {
         })
     }
 
-    /// Datagrams may be for this connection now.
+    /// Adds a connection that may receive datagrams.
     pub(crate) fn add(&self, peer: &Arc<Peer>) {
         lock(&self.peers).there.push(peer.clone());
     }
@@ -185,7 +184,7 @@ impl Shared {
         }
     }
 
-    /// How many connections there are, and what has gone over these and all before.
+    /// The number of connections, and the traffic of these and all previous ones.
     pub(crate) fn traffic(&self) -> (usize, Traffic) {
         let peers = lock(&self.peers);
         let mut all = peers.over;
@@ -193,7 +192,7 @@ impl Shared {
         (peers.there.len(), all)
     }
 
-    /// A datagram came.
+    /// Handles a datagram.
     pub(crate) fn datagram(&self, source: SocketAddr, datagram: &[u8]) {
         let source = SocketAddr::new(source.ip().to_canonical(), source.port());
         if self.addresses.receive(source, datagram) {
@@ -207,7 +206,7 @@ impl Shared {
     }
 }
 
-/// See [`Shared::place`].
+/// See [`Shared::take_device_slot`].
 pub(crate) struct DeviceSlot {
     shared: Arc<Shared>,
     device: PublicKey,

@@ -1,5 +1,5 @@
-//! The host's frames on their way to a browser: each slice becomes packets, which leave at once, in the
-//! thread that the host gives to each subscriber.
+//! Sends the host's frames to a browser: packetizes each slice and sends it at once, on the thread that the host gives
+//! each subscriber.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ use crate::peer::{Packet, Peer};
 use crate::updates::Updates;
 use crate::views::Views;
 
-/// A browser's end of a subscription.
+/// The subscriber for a browser.
 pub(crate) struct Slices {
     peer: Arc<Peer>,
     updates: Arc<Updates>,
@@ -27,7 +27,7 @@ pub(crate) struct Slices {
     open: Option<OpenFrame>,
 }
 
-/// The frame that is under way.
+/// The frame in progress.
 struct OpenFrame {
     header: FrameHeader,
     first_slice: Option<Instant>,

@@ -16,7 +16,7 @@ use tracing::{info, warn};
 const HTTP: &[u8] = b"http/1.1";
 
 /// How often the files are looked at. A guess: an operator who has put others there looks at the page soon.
-const LOOK: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The certificate's files.
 pub(crate) struct TlsFiles {
@@ -73,7 +73,7 @@ impl WatchedFiles {
     pub(crate) async fn keep(self) {
         let mut said = String::new();
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
             let files = Arc::clone(&self.files);
             // Disks may be slow.
             let read = move || certified(&files.certificate, &files.key);

@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// How long a browser may use a relay, in seconds: a day, as section 2.2 of the draft recommends.
-const LIFE: u64 = 86_400;
+const LIFETIME: u64 = 86_400;
 
 /// Characters of a server's address at most: a host name (RFC 1035) and the rest.
-const LONGEST: usize = 300;
+const MAX_LENGTH: usize = 300;
 
 /// The table.
 #[derive(Clone, Debug, Deserialize)]
@@ -96,7 +96,7 @@ impl Turn {
     fn servers_at(&self, now: u64, session: &str) -> Vec<IceServer> {
         let (relays, others): (Vec<String>, Vec<String>) =
             self.servers.iter().cloned().partition(|of| is_relay(of));
-        let username = format!("{}:{session}", now.saturating_add(LIFE));
+        let username = format!("{}:{session}", now.saturating_add(LIFETIME));
         let credential = self.secret.as_ref().map(|secret| {
             let tag = hmac::sign(secret, username.as_bytes());
             BASE64_STANDARD.encode(tag.as_ref())
@@ -154,7 +154,7 @@ fn is_server(text: &str) -> bool {
         _ => false,
     };
     let known = |c: char| c.is_ascii_alphanumeric() || "[]:.-".contains(c);
-    fits && text.len() <= LONGEST && !address.is_empty() && address.chars().all(known)
+    fits && text.len() <= MAX_LENGTH && !address.is_empty() && address.chars().all(known)
 }
 
 #[cfg(test)]

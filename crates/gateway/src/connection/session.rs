@@ -1,4 +1,4 @@
-//! A browser that plays or watches: what it does goes to the host, what the host tells it to the page.
+//! A playing or observing browser: forwards its input to the host and the host's updates to the page.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,34 +30,34 @@ use crate::subscriber::Slices;
 use crate::updates::{Updates, ended};
 use crate::visitor::Visitor;
 
-/// How often the page is asked what time it is there.
-const CLOCK_EVERY: Duration = Duration::from_millis(500);
+/// Interval of clock synchronization with the page.
+const CLOCK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The same while it holds keys: the host lets none repeat of a page that is silent for 100 ms.
+/// The same while keys are held: the host stops key repeat after 100 ms without a message.
 const CLOCK_WHILE_HOLDING: Duration = Duration::from_millis(25);
 
-/// One from whom nothing was heard for so long is gone.
-const SILENT: Duration = Duration::from_secs(10);
+/// A page without any message for this long is disconnected.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A turn that comes so late was held up: this machine slept, or the process was stopped.
-const HELD_UP: Duration = Duration::from_millis(500);
+/// A turn that is late by this much means that the machine slept or the process was stopped.
+const STALL: Duration = Duration::from_millis(500);
 
-/// Input that the host has not taken yet, at most: then everything is released.
-const WAITING: usize = 1024;
+/// Maximum number of input events that the host has not accepted; beyond it, everything is released.
+const MAX_PENDING_INPUT: usize = 1024;
 
-/// Payloads of sound that may wait for the gateway's thread: 80 ms of the usual ones.
+/// Queued sound payloads for the gateway's thread: 80 ms of the usual ones.
 const SOUND: usize = 16;
 
-/// How soon the next piece of clipboard text is looked at.
-const NEXT_PIECE: Duration = Duration::from_millis(10);
+/// Delay before the next piece of clipboard text.
+const CLIPBOARD_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Wishes for a role in a second.
-const WISHES: u32 = 10;
+/// Role requests per second.
+const ROLE_REQUESTS_PER_SECOND: u32 = 10;
 
-/// First byte of a message on which of the page's events has which number at the host.
+/// First byte of a message that maps the page's event numbers to the host's.
 const INPUT_NUMBERS: u8 = 0xf1;
 
-/// What the page says in [`NOTICE_CHANNEL`](crate::peer::NOTICE_CHANNEL).
+/// A message of the page in [`NOTICE_CHANNEL`](crate::peer::NOTICE_CHANNEL).
 #[derive(Deserialize)]
 #[serde(
     tag = "type",
@@ -65,7 +65,7 @@ const INPUT_NUMBERS: u8 = 0xf1;
     rename_all_fields = "camelCase"
 )]
 enum PageMessage {
-    /// It wants another role.
+    /// Requests another role.
     Role { play: bool, take_over: bool },
 }
 
@@ -75,42 +75,42 @@ pub(super) struct Session {
     peer: Arc<Peer>,
     updates: Arc<Updates>,
     role: (Role, Option<WatchReason>),
-    /// As what its device may come at most.
+    /// The highest role that the device may have.
     most: Role,
     inbox: Inbox,
     waiting: VecDeque<Arrived>,
     /// The page's newest pose.
     posed: PoseId,
-    /// The newest frame that the page reported on.
+    /// The newest frame that the page reported.
     reported: FrameId,
     clock_at: Instant,
     heard: Instant,
     /// The reliable channel is open.
-    told_open: bool,
+    notices_open: bool,
     cursor_serial: u32,
     rumble_serial: u32,
     haptic_serial: u32,
-    /// The newest that was heard of what its person holds.
+    /// Time of the newest message about held keys.
     held: Option<u32>,
-    /// What it hears, if it takes sound.
+    /// Sound, if the browser accepts it.
     sound: Option<Receiver<Payload>>,
-    /// Samples of sound until now: Opus counts in samples, whatever clocks say.
+    /// Number of samples so far: Opus timestamps count samples, independent of clocks.
     samples: u64,
-    /// The second that is counted, and the wishes in it.
-    wishes: (Instant, u32),
-    /// Whether it wants to play, also from who does; asked when what came with it was dealt with.
-    wish: Option<(bool, bool)>,
-    /// What was copied at the host, on its way to the page.
+    /// The current second and the requests in it.
+    role_requests: (Instant, u32),
+    /// Whether to request the player role, and whether to take it over. Sent after the current messages are handled.
+    requested_role: Option<(bool, bool)>,
+    /// Clipboard text from the host to the page.
     copied_there: SentText,
-    /// What was copied at the page, on its way to the host.
+    /// Clipboard text from the page to the host.
     copied_here: VecDeque<ClipboardPiece>,
 }
 
 impl Session {
-    /// Subscribes.
+    /// Subscribes to the host.
     ///
     /// # Errors
-    /// Why not, in words for the person.
+    /// The reason, as a message for the user.
     pub(super) fn start(
         shared: &Arc<Shared>,
         peer: &Arc<Peer>,
@@ -126,7 +126,7 @@ impl Session {
             codecs: codec_of("x264").map_or(0, |codec| 1 << codec),
             kind: SubscriberKind::Browser,
             software: "a browser, by WebRTC".to_owned(),
-            wishes: page_options.wishes,
+            wishes: page_options.constraints,
             reports: page_options.reports,
             device: Some(visitor.device),
             ..SubscribeRequest::new(role, &visitor.title)
@@ -135,7 +135,7 @@ impl Session {
         let subscribed = shared.host.subscribe(request, Box::new(slices));
         let (id, grant) = subscribed.map_err(|why| match codec_of("x264") {
             Some(_) => why.to_string(),
-            None => "this host makes no H.264".to_owned(),
+            None => "this host does not encode H.264".to_owned(),
         })?;
         let sound = peer.takes_sound().then(|| listen(shared, peer));
         Ok(Session {
@@ -151,34 +151,34 @@ impl Session {
             reported: FrameId::NONE,
             clock_at: Instant::now(),
             heard: Instant::now(),
-            told_open: false,
+            notices_open: false,
             cursor_serial: 0,
             rumble_serial: 0,
             haptic_serial: 0,
             held: None,
             sound,
             samples: 0,
-            wishes: (Instant::now(), 0),
-            wish: None,
+            role_requests: (Instant::now(), 0),
+            requested_role: None,
             copied_there: SentText::default(),
             copied_here: VecDeque::new(),
         })
     }
 
-    /// When [`Session::turn`] is due at the latest.
+    /// Latest time of the next [`Session::turn`].
     pub(super) fn next_turn(&self) -> Instant {
         let copies = self.copied_there.is_due() || !self.copied_here.is_empty();
         match copies {
-            true => self.clock_at.min(Instant::now() + NEXT_PIECE),
+            true => self.clock_at.min(Instant::now() + CLIPBOARD_INTERVAL),
             false => self.clock_at,
         }
     }
 
-    /// What is due; why it is over, if it is.
+    /// Does the work that is due. Returns the reason if the session ends.
     pub(super) fn turn(&mut self, shared: &Shared) -> Option<String> {
         let now = Instant::now();
-        if now.saturating_duration_since(self.clock_at) > HELD_UP {
-            // Nothing could be heard meanwhile.
+        if now.saturating_duration_since(self.clock_at) > STALL {
+            // No message could be received meanwhile.
             self.heard = now;
         }
         self.forward_input(shared);
@@ -188,13 +188,13 @@ impl Session {
             self.clock_at = now
                 + match self.inbox.holds_keys() {
                     true => CLOCK_WHILE_HOLDING,
-                    false => CLOCK_EVERY,
+                    false => CLOCK_INTERVAL,
                 };
             let asked = clock::now().0;
             self.send(&[Message::Ping { asked }]);
         }
-        if now.saturating_duration_since(self.heard) > SILENT {
-            return Some("nothing was heard from this page for too long".to_owned());
+        if now.saturating_duration_since(self.heard) > SILENCE_TIMEOUT {
+            return Some("timeout: no message from this page".to_owned());
         }
         self.forward_updates()
     }
@@ -202,21 +202,21 @@ impl Session {
     pub(super) fn event(&mut self, shared: &Shared, event: PeerEvent) {
         match event {
             PeerEvent::Connected => {}
-            PeerEvent::ToldOpen => {
-                self.told_open = true;
+            PeerEvent::NoticesOpen => {
+                self.notices_open = true;
                 self.notify_role();
             }
             PeerEvent::KeyFrame => {
                 shared.counters.key_frames.add(1);
-                let wish = Feedback::KeyFrame {
-                    // A browser decodes on from nothing but a key frame.
+                let request = Feedback::KeyFrame {
+                    // A browser cannot decode without the lost frame, so it needs a key frame.
                     last_good: FrameId::NONE,
                     newest: FrameId(self.peer.newest.load(Ordering::Acquire)),
                 };
-                shared.host.feedback(self.id, wish);
+                shared.host.feedback(self.id, request);
             }
             PeerEvent::Link { loss, round_trip } => {
-                // Without a report it is our own timer that speaks.
+                // Without a report, the gateway's own timer triggers this.
                 if loss.is_some() {
                     self.heard = Instant::now();
                     shared.host.heard_from(self.id);
@@ -228,21 +228,21 @@ impl Session {
                 }
             }
             PeerEvent::Control(body) => self.control(shared, &body),
-            PeerEvent::Notice(_) if !self.may_change_constraints() => {
-                shared.counters.bad_input.add(1)
-            }
+            PeerEvent::Notice(_) if !self.may_request_role() => shared.counters.bad_input.add(1),
             PeerEvent::Notice(text) => match serde_json::from_slice(&text) {
-                Ok(PageMessage::Role { play, take_over }) => self.wish = Some((play, take_over)),
+                Ok(PageMessage::Role { play, take_over }) => {
+                    self.requested_role = Some((play, take_over))
+                }
                 Err(_) => shared.counters.bad_input.add(1),
             },
-            PeerEvent::ToldBytes(bytes) => match Negotiation::parse(&bytes) {
+            PeerEvent::NoticeBytes(bytes) => match Negotiation::parse(&bytes) {
                 Ok(Some(Negotiation::ClipboardPiece(piece))) => self.copied(shared, piece),
                 _ => shared.counters.bad_input.add(1),
             },
         }
     }
 
-    /// A piece of what was copied at the page; a first one takes the place of what waits.
+    /// Adds a piece of text copied at the page. A first piece replaces the pending text.
     fn copied(&mut self, shared: &Shared, piece: ClipboardPiece) {
         if piece.offset == 0 {
             self.copied_here.clear();
@@ -254,7 +254,7 @@ impl Session {
         self.forward_clipboard(shared);
     }
 
-    /// Gives the host what it takes of it.
+    /// Forwards as much clipboard text as the host accepts.
     fn forward_clipboard(&mut self, shared: &Shared) {
         while let Some(piece) = self.copied_here.front() {
             match shared.host.clipboard_piece(self.id, piece) {
@@ -264,7 +264,7 @@ impl Session {
         }
     }
 
-    /// Takes messages of the same kinds as those of our own client.
+    /// Handles control messages, which have the same format as the native client's.
     fn control(&mut self, shared: &Shared, body: &[u8]) {
         let heard = clock::now();
         self.heard = Instant::now();
@@ -288,7 +288,7 @@ impl Session {
                     self.send(&[Message::InputSeen { through }]);
                 }
                 Ok(Message::Pose { id, pose, sampled }) => {
-                    // Of two that come in another order the newer counts.
+                    // On reordering, the newer one counts.
                     if self.role.0 == Role::Player && seq::newer(id.0, self.posed.0) {
                         self.posed = id;
                         shared.host.submit_pose(self.id, (id, pose), sampled);
@@ -338,7 +338,7 @@ impl Session {
         }
     }
 
-    /// Each report once: the page repeats the newest, since any message may be lost.
+    /// Handles each report once: the page repeats the newest, since messages may be lost.
     fn report(&mut self, shared: &Shared, report: &Report) {
         if report.frame <= self.reported {
             return;
@@ -350,9 +350,9 @@ impl Session {
         shared.host.feedback(self.id, Feedback::Frame(*report));
     }
 
-    /// Gives the host what it takes of the input.
+    /// Forwards as much input as the host accepts.
     fn forward_input(&mut self, shared: &Shared) {
-        if self.waiting.len() > WAITING {
+        if self.waiting.len() > MAX_PENDING_INPUT {
             let sampled = self.waiting.back().map(|newest| newest.sampled);
             self.waiting.clear();
             self.waiting.extend(sampled.map(|sampled| Arrived {
@@ -393,19 +393,19 @@ impl Session {
         }
     }
 
-    /// Whether it may wish for something: a person does not press buttons faster.
-    fn may_change_constraints(&mut self) -> bool {
-        let (since, count) = &mut self.wishes;
+    /// Whether a request is within the rate limit, which exceeds the speed of manual clicks.
+    fn may_request_role(&mut self) -> bool {
+        let (since, count) = &mut self.role_requests;
         if since.elapsed() >= Duration::from_secs(1) {
             (*since, *count) = (Instant::now(), 0);
         }
         *count += 1;
-        *count <= WISHES
+        *count <= ROLE_REQUESTS_PER_SECOND
     }
 
-    /// Asks for the role that was wished for last. A host in another process may take a while to answer.
+    /// Requests the newest wanted role. A host in another process may take a while to answer.
     pub(super) async fn request_role_change(&mut self) {
-        let Some((play, take_over)) = self.wish.take() else {
+        let Some((play, take_over)) = self.requested_role.take() else {
             return;
         };
         let role = match play {
@@ -443,13 +443,13 @@ impl Session {
         self.peer.send_notice(&text.to_string());
     }
 
-    /// Tells the page what the host told us; why it is over, if it is.
+    /// Forwards the host's updates to the page. Returns the reason if the session ends.
     fn forward_updates(&mut self) -> Option<String> {
-        if !self.told_open {
+        if !self.notices_open {
             return None;
         }
         let waiting = self.updates.take();
-        // What it asked for it was told.
+        // Already sent as the reply to its request.
         if let Some((role, watching)) = waiting.role
             && (role, watching) != self.role
         {
@@ -513,7 +513,7 @@ impl Session {
         if let Some(reason) = waiting.ended {
             return Some(ended(reason).to_owned());
         }
-        (!reads).then(|| "this page does not read what it is told".to_owned())
+        (!reads).then(|| "this page does not read its messages".to_owned())
     }
 
     fn send(&self, messages: &[Message<'_>]) {
@@ -529,14 +529,14 @@ impl Drop for Session {
     }
 }
 
-/// A payload of sound on its way from the audio thread, which waits for nobody.
+/// A sound payload from the audio thread, which must not block.
 struct Payload {
     captured: openuvr_proto::time::Instant,
     samples: u16,
     bytes: Vec<u8>,
 }
 
-/// Has the browser hear what the host plays, as long as the result is there.
+/// Forwards the host's sound to the browser until the result is dropped.
 fn listen(shared: &Shared, peer: &Arc<Peer>) -> Receiver<Payload> {
     let (hand_over, payloads) = sync_channel(SOUND);
     let peer = peer.clone();
@@ -546,7 +546,7 @@ fn listen(shared: &Shared, peer: &Arc<Peer>) -> Receiver<Payload> {
             samples: payload.samples,
             bytes: payload.bytes.to_vec(),
         };
-        // What finds no room is lost: the browser conceals it.
+        // A full queue drops the payload: the browser conceals the loss.
         let gone = matches!(
             hand_over.try_send(payload),
             Err(TrySendError::Disconnected(_))

@@ -1,5 +1,5 @@
-//! The places of connections, in two classes: those that have not shown the token, which live shortly and displace each
-//! other ([`EvictingPool`]), and players, which keep their place.
+//! Connection limits in two classes: connections without a valid token, which are short-lived and evict each other
+//! ([`EvictingPool`]), and players, which are never evicted.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Shutdown, TcpStream};
@@ -10,15 +10,15 @@ use openuvr_runtime::lock::lock;
 use crate::evicting_pool::{EvictingPool, PoolSlot};
 use crate::network::Network;
 
-/// Connections that have not shown the token: two threads each.
+/// Connections without a valid token: two threads each.
 const UNAUTHENTICATED: usize = 32;
 
-/// Players at a time, in all …
+/// Players at a time, in total …
 const PLAYERS: usize = 16;
 /// … and from one network: a player and its recorder, twice.
-const OF_A_NETWORK: usize = 4;
+const PER_NETWORK: usize = 4;
 
-/// Clones share the places.
+/// Clones share the limits.
 #[derive(Clone)]
 pub(super) struct ConnectionLimits {
     unauthenticated: EvictingPool,
@@ -35,11 +35,11 @@ impl Default for ConnectionLimits {
 }
 
 impl ConnectionLimits {
-    /// The place of a connection that has just come; it is closed if another takes its place.
+    /// The slot of a new connection, which is closed when another one evicts it.
     pub(super) fn enter(&self, from: IpAddr, stream: Arc<TcpStream>) -> ConnectionSlot {
         let network = Network::of(from);
         let (stranger, _) = self.unauthenticated.enter(network, move || {
-            // One that is gone needs no end.
+            // Already closed connections need no shutdown.
             let _ = stream.shutdown(Shutdown::Both);
         });
         ConnectionSlot {
@@ -50,7 +50,7 @@ impl ConnectionLimits {
     }
 }
 
-/// A connection's place until it is dropped.
+/// A connection's slot until it is dropped.
 pub(super) struct ConnectionSlot {
     limits: ConnectionLimits,
     network: Network,
@@ -63,7 +63,7 @@ enum Class {
 }
 
 impl ConnectionSlot {
-    /// The connection has shown the token; whether there is a place for it.
+    /// The connection has presented the token. Returns whether it may play.
     pub(super) fn start_playing(&mut self) -> bool {
         if let Class::Player { .. } = self.class {
             return true;
@@ -71,7 +71,7 @@ impl ConnectionSlot {
         let mut players = lock(&self.limits.players);
         let all: usize = players.values().sum();
         let of_it = players.get(&self.network).copied().unwrap_or_default();
-        if all >= PLAYERS || of_it >= OF_A_NETWORK {
+        if all >= PLAYERS || of_it >= PER_NETWORK {
             return false;
         }
         players.insert(self.network, of_it + 1);

@@ -1,8 +1,8 @@
-//! What a decoder must know of the picture before it sees a frame: the parameter sets of H.264, which players want to
-//! read in the description already (RFC 6184 section 8.2.1).
+//! H.264 parameter sets for the description of a stream: players need them before the first frame (RFC 6184 section
+//! 8.2.1).
 //!
-//! They may change with the picture's size, so that they are known only while somebody watches. Else a subscription
-//! that ends with its first key frame asks for them.
+//! They may change with the picture size, so they are known only while a player is subscribed. Otherwise a temporary
+//! subscription, which ends with its first key frame, fetches them.
 
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,9 +21,9 @@ use openuvr_runtime::host::GatewayHost;
 
 use crate::packetise::nal_units;
 
-/// How long a description waits for a key frame: the budget of recorders, and an encoder that has to be opened. A host
-/// that shows nothing is described without.
-const KEY_FRAME_WITHIN: Duration = Duration::from_secs(3);
+/// How long a description waits for a key frame: includes the rate limit of recorders' key frames and opening an
+/// encoder. Without a frame, the description omits the sets.
+const KEY_FRAME_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Types of NAL units (ITU-T H.264 table 7-1).
 const SEQUENCE_SET: u8 = 7;
@@ -37,7 +37,7 @@ pub struct ParameterSets {
 }
 
 impl ParameterSets {
-    /// Those in front of a key frame in Annex B form.
+    /// The parameter sets of a key frame in Annex B form.
     #[must_use]
     pub fn of(key_frame: &[u8]) -> Option<ParameterSets> {
         let first = |kind: u8| {
@@ -45,7 +45,7 @@ impl ParameterSets {
             units.find(|unit| unit.first().is_some_and(|first| first & 0x1f == kind))
         };
         let sequence = first(SEQUENCE_SET)?;
-        // Profile and level follow its first byte.
+        // Profile and level follow the first byte.
         (sequence.len() >= 4).then_some(())?;
         Some(ParameterSets {
             sequence: sequence.to_vec(),
@@ -66,7 +66,7 @@ impl ParameterSets {
     }
 }
 
-/// What is known of the stream now.
+/// Cache of the stream's parameter sets.
 #[derive(Debug, Default)]
 pub(super) struct ParameterCache {
     now: Mutex<CacheState>,
@@ -78,7 +78,7 @@ struct CacheState {
     watching: usize,
 }
 
-/// A player gets the stream, and notes what is in it.
+/// A subscribed player, which updates the cache.
 #[derive(Debug)]
 pub(super) struct ParameterObserver(Arc<ParameterCache>);
 
@@ -88,7 +88,7 @@ impl ParameterObserver {
         ParameterObserver(known)
     }
 
-    /// A key frame begins so.
+    /// Reads the parameter sets of a key frame.
     pub(super) fn note(&self, key_frame: &[u8]) {
         if let Some(sets) = ParameterSets::of(key_frame) {
             self.0.lock().sets = Some(sets);
@@ -107,7 +107,7 @@ impl Drop for ParameterObserver {
 }
 
 impl ParameterCache {
-    /// The parameter sets of the stream; it may wait for a key frame of `host`, which all who ask at a time share.
+    /// The parameter sets of the stream. May wait for a key frame of `host`; concurrent requests share it.
     pub(super) fn sets(&self, host: &dyn GatewayHost, codec: u8) -> Option<ParameterSets> {
         let known = self.lock().sets.clone();
         known.or_else(|| probe(host, codec))
@@ -124,14 +124,14 @@ fn probe(host: &dyn GatewayHost, codec: u8) -> Option<ParameterSets> {
         kind: SubscriberKind::VideoPlayer,
         codecs: 1 << codec,
         software: "the description of the stream".to_owned(),
-        // Its key frame must not delay the player's own by the observers' budget.
+        // Its key frame must not count against the observers' rate limit, which would delay the player's own.
         intake: Intake::Complete,
-        ..SubscribeRequest::new(Role::Observer, "a video player that asks")
+        ..SubscribeRequest::new(Role::Observer, "description for a video player")
     };
     let (id, _) = host
         .subscribe(request, Box::new(ParameterProbe(found)))
         .ok()?;
-    let sets = finds.recv_timeout(KEY_FRAME_WITHIN).ok();
+    let sets = finds.recv_timeout(KEY_FRAME_TIMEOUT).ok();
     host.unsubscribe(id);
     sets
 }

@@ -1,27 +1,27 @@
-//! What a player says by RTCP: what it lost, how far it is, and that it needs a key frame.
+//! RTCP feedback of a player: loss, position, key-frame requests.
 
 use std::time::Duration;
 
 use rtcp_types::{Compound, Fir, Packet, Pli, ReportBlock};
 
-/// One thing that a player said.
+/// One feedback item.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum PlayerFeedback {
-    /// Its picture is broken (RFC 4585 section 6.3.1, RFC 5104 section 4.3.1).
+    /// A key-frame request (RFC 4585 section 6.3.1, RFC 5104 section 4.3.1).
     KeyFrame,
-    /// Since its report before (RFC 3550 section 6.4.1).
+    /// Statistics since the previous report (RFC 3550 section 6.4.1).
     Report {
-        /// Of which track.
+        /// The track.
         ssrc: u32,
-        /// The share of packets that it lost, 0 to 1.
+        /// Packet loss, 0 to 1.
         lost: f64,
-        /// There and back, if it has had a sender report.
+        /// Round-trip time, after the first sender report.
         round_trip: Option<Duration>,
     },
 }
 
-/// Reads a datagram of RTCP; `now` is our time of day in NTP's 32.32 bits, by which sender reports went.
-/// What is no RTCP says nothing.
+/// Parses an RTCP datagram; `now` is the wall clock in NTP's 32.32 format, as in the sender reports. Ignores other
+/// datagrams.
 pub fn parse(bytes: &[u8], now: u64, mut each: impl FnMut(PlayerFeedback)) {
     let Ok(compound) = Compound::parse(bytes) else {
         return;
@@ -40,7 +40,7 @@ pub fn parse(bytes: &[u8], now: u64, mut each: impl FnMut(PlayerFeedback)) {
                 }
             }
             Ok(_) => {}
-            // What follows can't be found.
+            // The following packets cannot be located.
             Err(_) => return,
         }
     }
@@ -51,11 +51,11 @@ fn feedback_of(block: &ReportBlock<'_>, now: u64) -> PlayerFeedback {
         block.last_sender_report_timestamp(),
         block.delay_since_last_sender_report_timestamp(),
     );
-    // The middle 32 bits of NTP's time, as the report names them: 65 536 a second.
-    #[expect(clippy::cast_possible_truncation, reason = "the middle bits are meant")]
+    // The middle 32 bits of the NTP time, as in the report: units of 1/65,536 s.
+    #[expect(clippy::cast_possible_truncation, reason = "the middle bits are used")]
     let here = (now >> 16) as u32;
     let way = here.wrapping_sub(sent).wrapping_sub(waited);
-    // More than half of the range is less than nothing: the player's clock is another.
+    // More than half of the range is a negative time: the player's clock differs.
     let round_trip = (sent != 0 && way < 1 << 31)
         .then(|| Duration::from_nanos(u64::from(way) * 1_000_000_000 / 65_536));
     PlayerFeedback::Report {

@@ -1,5 +1,4 @@
-//! A player's session of RTSP 1.0 (RFC 2326 appendix A.2), a value without I/O: requests in, answers out,
-//! and what is to be done.
+//! An RTSP 1.0 session (RFC 2326 appendix A.2) as a value without I/O: maps requests to responses and actions.
 
 use std::net::IpAddr;
 
@@ -13,28 +12,27 @@ use super::parameters::ParameterSets;
 use super::token::Token;
 use super::transport::{Transport, choose};
 
-/// A session over UDP ends when nothing was heard for so many seconds (RFC 2326 section 12.37; its usual
-/// value).
+/// Session timeout over UDP in seconds (RFC 2326 section 12.37; its default).
 pub(super) const TIMEOUT: u64 = 60;
 
-/// What is served.
+/// Supported methods.
 const METHODS: &str =
     "OPTIONS, DESCRIBE, SETUP, PLAY, PAUSE, GET_PARAMETER, SET_PARAMETER, TEARDOWN";
 
-/// What a player can take.
+/// A track.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Track {
-    /// The picture.
+    /// Video.
     Video,
-    /// The sound.
+    /// Sound.
     Audio,
 }
 
-/// Both, in the order of their indices.
+/// All tracks, in the order of their indices.
 pub(super) const TRACKS: [Track; 2] = [Track::Video, Track::Audio];
 
 impl Track {
-    /// As the description calls it.
+    /// Name in the description.
     fn name(self) -> &'static str {
         match self {
             Track::Video => "video",
@@ -43,58 +41,58 @@ impl Track {
     }
 }
 
-/// What a request asks the connection to do, behind its answer.
+/// Action of the connection after its response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Nothing.
+    /// None.
     Nothing,
-    /// Frames and sound are wanted, of the tracks that were set up.
+    /// Send frames and sound of the tracks that are set up.
     Play,
-    /// No more, for now.
+    /// Stop sending for now.
     Pause,
-    /// It is over.
+    /// Close the connection.
     End,
 }
 
-/// What the connection has for a track that is set up.
+/// Transport parameters of a prepared track.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MediaPorts {
-    /// Our ports, RTP's and RTCP's; not looked at for interleaved packets.
+    /// The server's RTP and RTCP ports; ignored for interleaved packets.
     pub server: (u16, u16),
-    /// The track's source.
+    /// SSRC of the track.
     pub ssrc: u32,
 }
 
-/// Where a track's packets go on (section 12.33).
+/// Start of a track's packets after PLAY (RTP-Info, section 12.33).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlaybackStart {
-    /// The number of the next packet.
+    /// Sequence number of the next packet.
     pub sequence: u16,
-    /// What RTP calls the moment from which on it is played.
+    /// RTP timestamp that corresponds to the start.
     pub time: u32,
 }
 
-/// What a session's answers need of its connection.
+/// The connection's side of a session.
 pub trait Streams {
-    /// What a decoder must know of the picture; `None`: it can't be had now.
+    /// Parameter sets of the stream; `None`: not available now.
     fn parameters(&mut self) -> Option<ParameterSets>;
 
-    /// Makes ready for a track; it may fail, and is asked once more if the player sets the track up again.
+    /// Prepares a track. May fail; called again if the player sets up the track again.
     fn open(&mut self, track: Track, transport: Transport) -> Option<MediaPorts>;
 
-    /// Where a track that is set up would go on now.
+    /// Start of a prepared track if it played now.
     fn playback_start(&mut self, track: Track) -> Option<PlaybackStart>;
 }
 
-/// What a connection's player has asked for until now.
+/// State of a player's session.
 #[derive(Debug)]
 pub struct Session {
     token: Token,
     name: String,
     sound: bool,
-    /// Ours, as the player reached it.
+    /// The server's address, as the player reached it.
     address: IpAddr,
-    /// Of this connection; named to the player with its first track.
+    /// Session identifier; sent to the player with its first track.
     id: String,
     number: u64,
     tracks: [Option<(Transport, MediaPorts)>; 2],
@@ -102,7 +100,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Of a player that reached us at `address`; `number` is a random one.
+    /// For a player that connected to `address`; `number` is random.
     #[must_use]
     pub fn new(token: Token, name: &str, sound: bool, address: IpAddr, number: u64) -> Session {
         Session {
@@ -117,19 +115,19 @@ impl Session {
         }
     }
 
-    /// How a track reaches the player, if it was set up.
+    /// Transport of a track, if it is set up.
     #[must_use]
     pub fn transport(&self, track: Track) -> Option<Transport> {
         self.tracks[track as usize].map(|(transport, _)| transport)
     }
 
-    /// Whether the player was let play, and has not paused since.
+    /// Whether the player is playing.
     #[must_use]
     pub fn is_playing(&self) -> bool {
         self.playing
     }
 
-    /// The answer to a request, and what to do then.
+    /// The response to a request, and the resulting action.
     pub fn answer(
         &mut self,
         request: &Request<Vec<u8>>,
@@ -159,7 +157,7 @@ impl Session {
             return refused(StatusCode::RTSPVersionNotSupported);
         }
         if request.header(&REQUIRE).is_some() {
-            // No extension is served (section 12.32).
+            // No extension is supported (section 12.32).
             return refused(StatusCode::OptionNotSupported);
         }
         if *request.method() == Method::Options {
@@ -185,7 +183,7 @@ impl Session {
                 self.playing = true;
                 let playback_starts = self.playback_starts(request, streams);
                 let builder = self.ok().header(RTP_INFO, playback_starts);
-                // There is nothing but now, whatever was asked for (section 10.5 wants to hear the range).
+                // The stream is live, so any requested range is "now" (section 10.5 requires a range in the response).
                 let builder = builder.header(RANGE, "npt=now-");
                 (Ok((builder, Vec::new())), Action::Play)
             }
@@ -197,7 +195,7 @@ impl Session {
                 self.playing = false;
                 (Ok((self.ok(), Vec::new())), Action::End)
             }
-            // Asked by players to say that they are there (section 10.8).
+            // Players send it as a keep-alive (section 10.8).
             (Method::GetParameter | Method::SetParameter, true) => plain(self.ok()),
             (Method::GetParameter | Method::SetParameter, false) => plain(ok()),
             (Method::Play | Method::Pause | Method::Teardown, false) => {
@@ -207,14 +205,14 @@ impl Session {
         }
     }
 
-    /// What stands behind the token in a request's URL.
+    /// The path after the token in a request's URL.
     fn path(&self, request: &Request<Vec<u8>>) -> Result<String, StatusCode> {
         let url = request.request_uri().ok_or(StatusCode::BadRequest)?;
         let path = url.path().trim_start_matches('/');
         let (token, rest) = path.split_once('/').unwrap_or((path, ""));
         match self.token.is(token) {
             true => Ok(rest.trim_end_matches('/').to_owned()),
-            // Not "unauthorized": a player would ask for a password, and there is none.
+            // Not 401 Unauthorized: a player would ask for a password, which does not exist.
             false => Err(StatusCode::NotFound),
         }
     }
@@ -270,12 +268,12 @@ impl Session {
             .header(TRANSPORT, transport.answer(ports.server, ports.ssrc)))
     }
 
-    /// An answer that names the session.
+    /// A successful response with the session header.
     fn ok(&self) -> ResponseBuilder {
         ok().header(SESSION, format!("{};timeout={TIMEOUT}", self.id))
     }
 
-    /// By which number and time each track begins (section 12.33).
+    /// The RTP-Info of each track (section 12.33).
     fn playback_starts(&self, request: &Request<Vec<u8>>, streams: &mut dyn Streams) -> String {
         let url = request.request_uri().map_or("", |url| url.as_str());
         let url = url.trim_end_matches('/');
@@ -289,7 +287,7 @@ impl Session {
     }
 }
 
-/// Both want one channel.
+/// Whether two tracks use the same channel.
 fn shares_channel(one: Transport, other: Transport) -> bool {
     let channels = |transport| match transport {
         Transport::Interleaved { rtp, rtcp, .. } => Some([rtp, rtcp]),
@@ -297,7 +295,7 @@ fn shares_channel(one: Transport, other: Transport) -> bool {
     };
     match (channels(one), channels(other)) {
         (Some(one), Some(other)) => one.iter().any(|channel| other.contains(channel)),
-        // All in one, or none: what is lost in one would not be in the other.
+        // Aggregate control only: loss in one of several responses would not affect the others.
         (None, None) => false,
         _ => true,
     }
@@ -321,7 +319,7 @@ mod tests {
         ssrc: 0xabcd,
     };
 
-    /// What a connection has: `None` if there are no ports.
+    /// A connection's side; `None`: no ports are available.
     struct FakeStreams(Option<MediaPorts>);
 
     impl Streams for FakeStreams {
@@ -469,7 +467,7 @@ mod tests {
         );
         assert_eq!(status(&line("SETUP", "secret-token/video", UDP)), 200);
         assert_eq!(status(&line("PLAY", "secret-token", "Session: 1\n")), 454);
-        // Half by UDP, half in the connection.
+        // One track over UDP, the other interleaved.
         let tcp = "Transport: RTP/AVP/TCP;interleaved=0-1\n";
         assert_eq!(status(&line("SETUP", "secret-token/audio", tcp)), 461);
         assert_eq!(status(&line("PLAY", "secret-token", "")), 200);

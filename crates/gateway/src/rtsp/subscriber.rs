@@ -1,5 +1,5 @@
-//! The host's frames on their way to a video player: each slice becomes packets, which leave at once, in
-//! the thread that the host gives to each subscriber.
+//! Sends the host's frames to a video player: packetizes each slice and sends it at once, on the thread that the host
+//! gives each subscriber.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,9 +21,9 @@ use crate::packetise::payloads;
 pub(super) struct Delivery {
     pub(super) stream: Mutex<RtpStream>,
     pub(super) outlet: Outlet,
-    /// The player has paused, or is gone: nothing more leaves.
+    /// The player has paused or disconnected: nothing more is sent.
     pub(super) closed: AtomicBool,
-    /// The newest frame that began to leave; 0: none.
+    /// The newest frame of which a packet was sent; 0: none.
     newest: AtomicU32,
 }
 
@@ -37,7 +37,7 @@ impl Delivery {
         }
     }
 
-    /// The newest frame that began to leave.
+    /// The newest frame of which a packet was sent.
     pub(super) fn newest(&self) -> FrameId {
         FrameId(self.newest.load(Ordering::Relaxed))
     }
@@ -46,7 +46,7 @@ impl Delivery {
         self.stream.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends one payload; its size on the wire without UDP's and IP's headers.
+    /// Sends one payload. Returns also its size on the wire without UDP and IP headers.
     pub(super) fn send(
         &self,
         captured: Instant,
@@ -62,22 +62,22 @@ impl Delivery {
     }
 }
 
-/// A player's end of its subscription.
+/// The subscriber for a player.
 pub(super) struct Slices {
     video: Arc<Delivery>,
-    /// The host has ended it.
+    /// The host has ended the subscription.
     ended: Arc<AtomicBool>,
     watching: ParameterObserver,
-    /// Locked until the player was told that it plays: what comes before that ffmpeg throws away.
+    /// Locked until the response to PLAY is sent: ffmpeg discards earlier packets.
     answering: Arc<Mutex<()>>,
     open: Option<OpenFrame>,
 }
 
-/// The frame that is under way.
+/// The frame in progress.
 struct OpenFrame {
     frame: FrameId,
     captured: Instant,
-    /// It stands for itself.
+    /// A key frame.
     key: bool,
     departure: Departure,
     gone: bool,

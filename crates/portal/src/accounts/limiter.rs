@@ -21,7 +21,7 @@ const FORGOTTEN: Duration = Duration::from_secs(15 * 60);
 /// account from a browser that logged in to it before. Guesses.
 const OF_BOTH: u32 = 5;
 const OF_NAME: u32 = 50;
-const OF_NETWORK: u32 = 30;
+const PER_NETWORK: u32 = 30;
 const OF_DEVICE: u32 = 10;
 
 /// Log-ins by a provider from one network that have begun and not come to a good end; a guess: a school that begins
@@ -201,7 +201,7 @@ impl Limiter {
         }
         let mut counted = vec![
             (CounterKey::Both(who.name.clone(), who.network), OF_BOTH),
-            (CounterKey::Network(who.network), OF_NETWORK),
+            (CounterKey::Network(who.network), PER_NETWORK),
         ];
         if !self.earlier.contains_key(&(who.name.clone(), who.network)) {
             counted.push((CounterKey::Name(who.name.clone()), OF_NAME));
@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn one_network_does_not_try_all_names() {
         let (mut limiter, now) = (Limiter::default(), Instant::now());
-        for n in 0..OF_NETWORK {
+        for n in 0..PER_NETWORK {
             assert!(wrong(&mut limiter, &who(&format!("user{n}"), 1), now));
         }
         assert!(!wrong(&mut limiter, &who("another", 1), now));

@@ -10,7 +10,7 @@ use super::limiter::{Admission, AttemptResult, AttemptSource, CounterKey, Limite
 use crate::network::Network;
 
 /// How long an attempt waits for others; a guess: a browser's person waits no longer, either.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The limits of log-ins.
 #[derive(Default)]
@@ -42,7 +42,7 @@ impl LoginAttempts {
         self: &Arc<LoginAttempts>,
         who: AttemptSource,
     ) -> Result<LoginAttempt, AttemptRefused> {
-        let until = tokio::time::Instant::now() + PATIENCE;
+        let until = tokio::time::Instant::now() + TIMEOUT;
         loop {
             // Before the look, so that no end falls between.
             let ended = self.ended.notified();

@@ -28,13 +28,13 @@ use self::certificates::{Certificates, PROTOCOL, answer_to, own};
 use crate::tls::{TlsError, certified, shown_by};
 
 /// How long is waited after an order that failed: Let's Encrypt takes five failed validations of a name in an hour.
-const AGAIN: Duration = Duration::from_secs(15 * 60);
+const RETRY_INTERVAL: Duration = Duration::from_secs(15 * 60);
 
 /// The longest wait: the clock of the machine may be set meanwhile.
-const LONGEST: Duration = Duration::from_secs(3600);
+const MAX_LENGTH: Duration = Duration::from_secs(3600);
 
 /// How long the authority may take to validate and to sign; a guess: mostly it takes seconds.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Names in one order at most: that many Let's Encrypt takes.
 const MOST_NAMES: usize = 100;
@@ -168,7 +168,7 @@ impl Acme {
         loop {
             let wait = self.due.duration_since(SystemTime::now());
             if let Ok(wait) = wait {
-                sleep(wait.min(LONGEST)).await;
+                sleep(wait.min(MAX_LENGTH)).await;
                 continue;
             }
             match self.obtain().await {
@@ -177,9 +177,9 @@ impl Acme {
                     self.due = due;
                 }
                 Err(why) => {
-                    let minutes = AGAIN.as_secs() / 60;
+                    let minutes = RETRY_INTERVAL.as_secs() / 60;
                     warn!("no new certificate, next attempt in {minutes} min: {why}");
-                    self.due = SystemTime::now() + AGAIN;
+                    self.due = SystemTime::now() + RETRY_INTERVAL;
                 }
             }
             self.certificates.forget_answers();
@@ -188,7 +188,7 @@ impl Acme {
 
     /// Orders one, shows it, and says when the next is due.
     async fn obtain(&self) -> Result<SystemTime, AcmeError> {
-        let policy = RetryPolicy::default().timeout(PATIENCE);
+        let policy = RetryPolicy::default().timeout(TIMEOUT);
         let names = self.section.names.iter();
         let names: Vec<Identifier> = names.cloned().map(Identifier::Dns).collect();
         let account = self.account().await?;
@@ -222,7 +222,7 @@ impl Acme {
         let file = self.folder.join(CERTIFICATE);
         write(&file, &format!("{chain}{}", pair.serialize_pem()))?;
         let key = certified(&file, &file)?;
-        let due = due(&key).unwrap_or(SystemTime::now() + LONGEST);
+        let due = due(&key).unwrap_or(SystemTime::now() + MAX_LENGTH);
         self.certificates.show(key);
         Ok(due)
     }

@@ -13,15 +13,15 @@ use tokio::time::timeout;
 use super::refusal::Refusal;
 
 /// The longest body, in bytes: a log-in is the longest.
-const LONGEST: usize = 16 * 1024;
+const MAX_LENGTH: usize = 16 * 1024;
 
 /// How long a body may take to arrive: the longest one by a modem of 14 kbit/s.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads the body, and hands the request on.
 pub(super) async fn whole(request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
-    let refused = match timeout(PATIENCE, to_bytes(body, LONGEST)).await {
+    let refused = match timeout(TIMEOUT, to_bytes(body, MAX_LENGTH)).await {
         Ok(Ok(body)) => return next.run(Request::from_parts(parts, Body::from(body))).await,
         // Or the connection broke; then nobody reads this.
         Ok(Err(_)) => Refusal::new(

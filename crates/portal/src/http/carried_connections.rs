@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Connections that the portal carries for one log-in at a time: a session takes four of a browser.
-const OF_A_LOGIN: usize = 8;
+const PER_LOGIN: usize = 8;
 
 /// The connections that are carried.
 #[derive(Clone, Default)]
@@ -15,7 +15,7 @@ impl CarriedConnections {
     pub(super) fn take(&self, login: &str) -> Option<CarriedSlot> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count = all.entry(login.to_owned()).or_default();
-        if *count >= OF_A_LOGIN {
+        if *count >= PER_LOGIN {
             return None;
         }
         *count += 1;
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn a_log_in_has_so_many_places() {
         let carried = CarriedConnections::default();
-        let mut places: Vec<_> = (0..OF_A_LOGIN).map(|_| carried.take("a")).collect();
+        let mut places: Vec<_> = (0..PER_LOGIN).map(|_| carried.take("a")).collect();
         assert!(places.iter().all(Option::is_some));
         assert!(carried.take("a").is_none());
         assert!(carried.take("b").is_some(), "another is not kept out");

@@ -14,7 +14,7 @@ const HOLDS: Duration = Duration::from_secs(1);
 
 /// How long a look may take before the database counts as one that does not answer. A guess; who asks has often a
 /// limit of its own.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What the last look at the database has said.
 #[derive(Default)]
@@ -33,7 +33,7 @@ impl Health {
     pub(super) async fn database_trouble(&self, store: &Store) -> Option<String> {
         let late = || "the database does not answer".to_owned();
         let last = Arc::clone(&self.last).lock_owned();
-        let Ok(mut last) = timeout(PATIENCE, last).await else {
+        let Ok(mut last) = timeout(TIMEOUT, last).await else {
             return Some(late());
         };
         if let Some(seen) = last.as_ref().filter(|seen| seen.at.elapsed() < HOLDS) {
@@ -52,7 +52,7 @@ impl Health {
             });
             trouble
         });
-        match timeout(PATIENCE, look).await {
+        match timeout(TIMEOUT, look).await {
             Ok(Ok(trouble)) => trouble,
             Ok(Err(_)) | Err(_) => Some(late()),
         }

@@ -38,7 +38,7 @@ use crate::store::User;
 const MOST: u64 = 1 << 20;
 
 /// How often it is looked whether a browser may still be there: its log-in, and who the session is shared with. A guess.
-const LOOK: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What the key of a WebSocket is hashed with (RFC 6455, section 1.3).
 const WEBSOCKET: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -258,7 +258,7 @@ async fn some(from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
 
 /// Waits until the person has logged out, or may not know of the session any more.
 async fn until_unwelcome(app: &App, login: &str, session: SessionId) -> &'static str {
-    let mut look = time::interval(LOOK);
+    let mut look = time::interval(POLL_INTERVAL);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         look.tick().await;

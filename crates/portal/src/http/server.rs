@@ -27,7 +27,7 @@ const CONNECTIONS: usize = 4096;
 
 /// Connections of one network at a time; a guess: a class of 60 behind one address, whose browsers open six each, and
 /// some more.
-const OF_NETWORK: usize = 512;
+const PER_NETWORK: usize = 512;
 
 /// Connections that wait to be taken: what Linux allows (`net.core.somaxconn`). Who comes when there is no room tries once more
 /// after a second.
@@ -44,7 +44,7 @@ const UNREAD: u32 = 30_000;
 const SAID: Duration = Duration::from_secs(60);
 
 /// How long a connection may take for its handshake, or for the head of a request; a guess.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long nobody is answered when the system has no room for a connection.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -85,7 +85,7 @@ impl Server {
         let all = CONNECTIONS.min(descriptors.saturating_sub(OTHERS).max(OTHERS));
         let each = match behind_proxy {
             true => all,
-            false => OF_NETWORK.min(all / 2),
+            false => PER_NETWORK.min(all / 2),
         };
         let pool = ConnectionPool::new(all, each);
         Ok(Server {
@@ -159,7 +159,7 @@ async fn connection(stream: TcpStream, tls: Option<TlsAcceptor>, router: Router,
     let Some(tls) = tls else {
         return answer(stream, router, whose).await;
     };
-    match timeout(PATIENCE, tls.accept(stream)).await {
+    match timeout(TIMEOUT, tls.accept(stream)).await {
         Ok(Ok(stream)) => answer(stream, router, whose).await,
         Ok(Err(why)) => debug!("no TLS: {why}"),
         Err(_) => debug!("no TLS in time"),
@@ -179,7 +179,7 @@ async fn answer(
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
+        .header_read_timeout(TIMEOUT)
         .max_buf_size(32 * 1024)
         .serve_connection(TokioIo::new(stream), answers)
         .with_upgrades();

@@ -24,10 +24,10 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 
 /// How long a provider may take for an answer; a guess. A person waits meanwhile.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The longest answer, in bytes; a guess: descriptions and keys of large providers have some 20 kB.
-const MAX_ANSWER: usize = 512 * 1024;
+const MAX_RESPONSE: usize = 512 * 1024;
 
 /// Why a provider is not reached.
 #[derive(Debug, thiserror::Error)]
@@ -39,9 +39,9 @@ pub(crate) enum HttpError {
     #[error("{0}")]
     Connection(String),
     /// It takes too long.
-    #[error("no answer within {} s", PATIENCE.as_secs())]
+    #[error("no answer within {} s", TIMEOUT.as_secs())]
     Late,
-    /// The answer is longer than [`MAX_ANSWER`], or broke off.
+    /// The answer is longer than [`MAX_RESPONSE`], or broke off.
     #[error("the answer broke off, or is longer than {MAX_ANSWER} bytes")]
     Answer,
 }
@@ -96,7 +96,7 @@ impl Http {
     }
 
     async fn request(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let answer = timeout(PATIENCE, self.exchange(request)).await;
+        let answer = timeout(TIMEOUT, self.exchange(request)).await;
         answer.map_err(|_| HttpError::Late)?
     }
 
@@ -165,7 +165,7 @@ async fn send(
     let request = Request::from_parts(head, Full::new(Bytes::from(body)));
     let answer = sender.send_request(request).await.map_err(|e| failed(&e))?;
     let (head, body) = answer.into_parts();
-    let body = Limited::new(body, MAX_ANSWER).collect().await;
+    let body = Limited::new(body, MAX_RESPONSE).collect().await;
     let body = body.map_err(|_| HttpError::Answer)?.to_bytes();
     Ok(HttpResponse::from_parts(head, body.to_vec()))
 }

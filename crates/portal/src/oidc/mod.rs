@@ -40,7 +40,7 @@ const CURRENT: Duration = Duration::from_secs(3600);
 const DOWN: Duration = Duration::from_secs(5);
 
 /// How often the keys are asked for at most because a token does not fit them.
-const AGAIN: Duration = Duration::from_secs(30);
+const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
 type Fields = IdTokenFields<
     Extra,
@@ -337,7 +337,7 @@ impl Provider {
         let mut known = self.known.lock().await;
         match &known.metadata {
             Some((_, newer)) if !Arc::ptr_eq(newer, old) => Ok(Some(Arc::clone(newer))),
-            Some((since, _)) if since.elapsed() < AGAIN => Ok(None),
+            Some((since, _)) if since.elapsed() < RETRY_INTERVAL => Ok(None),
             _ => self.discover(&mut known).await.map(Some),
         }
     }

@@ -26,10 +26,10 @@ const KEY: &str = "tickets";
 const TOKEN_LIFE: Duration = Duration::from_secs(60);
 
 /// How long the body of an answer may take; a guess.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The longest answer that is read, in bytes: that of some hundred subscribers, of which a host has 64.
-const MAX_ANSWER: usize = 32 * 1024;
+const MAX_RESPONSE: usize = 32 * 1024;
 
 /// Why there is no signature, or no answer.
 #[derive(Debug, thiserror::Error)]
@@ -112,8 +112,8 @@ impl Tickets {
             return Err(ControlError::Refused(status));
         }
         // One that is too long, breaks off or does not end tells nothing: what was asked for is done.
-        let body = Limited::new(answer.into_body(), MAX_ANSWER).collect();
-        let body = match timeout(PATIENCE, body).await {
+        let body = Limited::new(answer.into_body(), MAX_RESPONSE).collect();
+        let body = match timeout(TIMEOUT, body).await {
             Ok(Ok(body)) => body.to_bytes(),
             _ => Bytes::new(),
         };

@@ -18,7 +18,7 @@ const KEPT: Duration = Duration::from_secs(30);
 const MOST_FRAMES: f64 = 1000.0;
 
 /// The longest latency that is believed; a guess: nobody plays like that.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_LENGTH: Duration = Duration::from_secs(60);
 
 /// Figures as a session has told them. Small, and shared by its copies: there are five kinds and two roles.
 #[derive(Clone, PartialEq, Debug)]
@@ -92,7 +92,7 @@ impl SubscriberJson {
 /// Of seconds.
 fn span(seconds: Option<f64>) -> Option<Duration> {
     let span = Duration::try_from_secs_f64(seconds?).ok()?;
-    (span <= LONGEST).then_some(span)
+    (span <= MAX_LENGTH).then_some(span)
 }
 
 #[cfg(test)]

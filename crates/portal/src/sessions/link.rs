@@ -30,7 +30,7 @@ use tokio_rustls::rustls::{self, ClientConfig, DigitallySignedStruct, SignatureS
 use crate::launch::{Endpoint, EndpointKind, SessionId};
 
 /// How long a session may take to be reached and to answer; a guess.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Bytes of an answer's head at most: that of a session has 200.
 const MAX_HEAD: usize = 16 * 1024;
@@ -76,10 +76,10 @@ pub(super) async fn request(
             .await
             .map_err(Unreachable::because)
     };
-    match timeout(PATIENCE, asked).await {
+    match timeout(TIMEOUT, asked).await {
         Ok(answered) => answered,
         Err(_) => {
-            let seconds = PATIENCE.as_secs();
+            let seconds = TIMEOUT.as_secs();
             Err(Unreachable::because(format!("not within {seconds} s")))
         }
     }

@@ -28,7 +28,7 @@ use crate::launch::{LaunchError, LaunchSpec, Launcher, Observed, Phase, Server, 
 use crate::store::{LaunchOwner, Store, StoreError, User};
 
 /// How often it is looked at what takes too long.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often a running session's lease is renewed: a third of what a session waits for it by default.
 const RENEW: Duration = Duration::from_secs(10);
@@ -316,7 +316,7 @@ impl Sessions {
     /// Hears of what becomes of sessions, and ends what takes too long; for as long as the portal runs.
     pub(crate) async fn follow(self: Arc<Self>) {
         let mut changes = self.launcher.watch();
-        let mut look = time::interval(LOOK);
+        let mut look = time::interval(POLL_INTERVAL);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut renew = time::interval(RENEW);
         renew.set_missed_tick_behavior(MissedTickBehavior::Delay);

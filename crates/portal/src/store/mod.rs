@@ -25,7 +25,7 @@ pub(crate) use self::users::{Account, MAX_NAME, User};
 
 /// How long a request waits for the database before it says so. Longer than SQLite lets one writer wait for
 /// another, which is 5 s.
-const PATIENCE: Duration = Duration::from_secs(8);
+const TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Connections at a time; a guess: SQLite writes one at a time in any case.
 const CONNECTIONS: u32 = 8;
@@ -150,7 +150,7 @@ impl Store {
         }
         let pool = AnyPoolOptions::new()
             .max_connections(CONNECTIONS)
-            .acquire_timeout(PATIENCE)
+            .acquire_timeout(TIMEOUT)
             .after_connect(move |connection, _| {
                 Box::pin(async move {
                     if sqlite {

@@ -18,7 +18,7 @@ const NODES: usize = SESSIONS / 8;
 /// Launches that are under way at once.
 const AT_ONCE: usize = 64;
 /// A cluster that places fewer than 30 a second is broken.
-const PATIENCE: Duration = Duration::from_secs(170);
+const TIMEOUT: Duration = Duration::from_secs(170);
 
 #[test]
 #[ignore = "needs a cluster of Kubernetes, and minutes: ./dev test-cluster scale"]
@@ -61,7 +61,7 @@ fn five_thousand_sessions_are_placed_and_found_again() {
     };
     while placed(&*launcher).1 < SESSIONS {
         assert!(
-            begun.elapsed() < PATIENCE,
+            begun.elapsed() < TIMEOUT,
             "placed: {:?}",
             placed(&*launcher)
         );
@@ -84,7 +84,7 @@ fn five_thousand_sessions_are_placed_and_found_again() {
             .unwrap();
         match found.phase {
             Phase::Queued { why } if why.contains("Insufficient") => break why,
-            other => assert!(begun.elapsed() < PATIENCE, "{other:?}"),
+            other => assert!(begun.elapsed() < TIMEOUT, "{other:?}"),
         }
         runtime.block_on(async { tokio::time::sleep(Duration::from_millis(100)).await });
     };

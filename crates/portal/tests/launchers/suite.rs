@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::runtime::Runtime;
 
 /// How long an engine may take for what it was asked, on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What the suite wants of an engine. It has room for two sessions; when it is dropped, nothing of it is left.
 pub(crate) trait Engine {
@@ -197,7 +197,7 @@ pub(crate) fn spec(words: &[&str]) -> LaunchSpec {
 }
 
 pub(crate) fn wait(what: &str, mut until: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !until() {
         assert!(Instant::now() < end, "in vain: {what}");
         thread::sleep(Duration::from_millis(5));

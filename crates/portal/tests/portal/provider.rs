@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::support::{Answer, Installation, Person};
 
 /// Until an answer of the provider, on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 const SECRET: &str = "the portal's secret";
 
@@ -98,7 +98,7 @@ impl Visitor {
             form.len()
         );
         let mut stream = TcpStream::connect(authority).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut text = Vec::new();
         stream.read_to_end(&mut text).unwrap();

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 pub(crate) mod postgres_server;
 
 /// How long something may take on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) const PASSWORD: &str = "correct horse";
 
@@ -298,7 +298,7 @@ impl Person {
         headers: &[(&str, &str)],
     ) -> Option<Answer> {
         let mut stream = TcpStream::connect(&self.at).ok()?;
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let mut head = format!(
             "{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n",
             self.at
@@ -388,7 +388,7 @@ impl Answer {
 }
 
 pub(crate) fn wait(what: &str, mut until: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !until() {
         assert!(Instant::now() < end, "in vain: {what}");
         thread::sleep(Duration::from_millis(5));

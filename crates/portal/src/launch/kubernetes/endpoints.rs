@@ -14,10 +14,10 @@ use tokio::time::sleep;
 use super::pod;
 use crate::launch::{Endpoint, LineError, Observed, Phase, SessionId};
 
-/// How long is waited between two looks at first; it doubles up to [`LONGEST`].
+/// How long is waited between two looks at first; it doubles up to [`MAX_LENGTH`].
 const SHORTEST: Duration = Duration::from_millis(100);
 /// How long at most: a program that has said nothing for a while is looked at seldom.
-const LONGEST: Duration = Duration::from_secs(10);
+const MAX_LENGTH: Duration = Duration::from_secs(10);
 /// Logs that are read at once; a guess, so that a login storm leaves the API server room for others.
 const AT_ONCE: usize = 16;
 
@@ -73,7 +73,7 @@ impl Endpoints {
             let mut pause = SHORTEST;
             while let ReadOutcome::Wait = endpoints.read(&pods, session).await {
                 sleep(pause).await;
-                pause = (pause * 2).min(LONGEST);
+                pause = (pause * 2).min(MAX_LENGTH);
             }
             let mut waiting = endpoints
                 .waiting

@@ -32,7 +32,7 @@ const MAX_FILE: u64 = 1024 * 1024;
 
 /// How long it is waited for a portal that may be about to end, and how often it is looked.
 const ENDS: Duration = Duration::from_secs(1);
-const AGAIN: Duration = Duration::from_millis(20);
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How a session ended, or since when nobody knows.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -78,7 +78,9 @@ pub(super) fn take(root: &Path) -> io::Result<File> {
     loop {
         match lock.try_lock() {
             Ok(()) => return Ok(lock),
-            Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(AGAIN),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => {
+                thread::sleep(RETRY_INTERVAL)
+            }
             Err(why) => return Err(why.into()),
         }
     }

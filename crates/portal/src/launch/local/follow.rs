@@ -13,7 +13,7 @@ use super::{Folder, Shared};
 use crate::launch::{Endpoint, SessionId};
 
 /// How often it is looked whether the program has said where it can be played. A person does not see so little.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How often it is looked how long its outputs have grown.
 const TRIM: Duration = Duration::from_secs(2);
@@ -43,7 +43,7 @@ pub(super) fn follow(
     let shared = Arc::clone(shared);
     tokio::spawn(async move {
         let mut ended = pin!(end(&process, child));
-        let mut look = time::interval(LOOK);
+        let mut look = time::interval(POLL_INTERVAL);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut runs = false;
         let mut kill_at: Option<Instant> = None;

@@ -19,7 +19,7 @@ pub(super) const VARIABLE: &str = "OPENUVR_SESSION";
 const MAX_ENVIRONMENT: u64 = 256 * 1024;
 
 /// How often it is looked whether a process that is no child still runs: 10 µs of work, and soon enough for a person.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A process, by what no other one has.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -56,7 +56,7 @@ impl Process {
     /// Returns when it has ended. It is looked for again and again: the safe ways to be told of an end are for
     /// children.
     pub(super) async fn ended(&self) {
-        let mut look = tokio::time::interval(LOOK);
+        let mut look = tokio::time::interval(POLL_INTERVAL);
         while self.is_alive() {
             look.tick().await;
         }

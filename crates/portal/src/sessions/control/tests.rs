@@ -87,7 +87,7 @@ async fn an_answer_brings_figures_and_an_older_sessions_does_not() {
 
 #[tokio::test]
 async fn an_answer_that_is_too_long_renews_and_tells_nothing() {
-    let spaces = " ".repeat(MAX_ANSWER);
+    let spaces = " ".repeat(MAX_RESPONSE);
     let long = ok(&format!(r#"{{"subscribers":[]{spaces}}}"#));
     assert_eq!(renew(&session(long, false).await).await.unwrap(), None);
     // Without an end, and with one that never comes.
