@@ -88,7 +88,7 @@ pub(crate) fn ended(reason: GoodbyeReason) -> &'static str {
         GoodbyeReason::Quit => "the host has stopped",
         GoodbyeReason::SourceEnded => "the application has ended",
         GoodbyeReason::TakenOver => "another client took over, and watching is not allowed",
-        GoodbyeReason::Forbidden => "the host does not permit this device",
+        GoodbyeReason::Forbidden => "the host forbids this device",
         GoodbyeReason::Failed => "the host failed: see its messages",
     }
 }

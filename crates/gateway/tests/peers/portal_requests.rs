@@ -93,7 +93,7 @@ fn only_the_portals_browsers_come_in_by_https() {
     ] {
         let answer = caller.request(asked, &[&origin], "");
         assert_eq!(answer.status, 404, "{asked}");
-        assert!(answer.body.contains("play it there"), "{answer:?}");
+        assert!(answer.body.contains("open it there"), "{answer:?}");
     }
     let connect = token(&portal, &[Action::Connect]);
     let visitor = || portal.visitor([7; 32], Role::Player);

@@ -107,7 +107,7 @@ fn http_without_tls_is_led_to_https() {
     ] {
         let answer = ask(nowhere);
         assert!(
-            answer.contains(" 400 ") && answer.contains("speaks HTTPS"),
+            answer.contains(" 400 ") && answer.contains("accepts HTTPS"),
             "{answer}"
         );
     }

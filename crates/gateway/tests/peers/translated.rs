@@ -85,7 +85,7 @@ fn without_its_public_address_no_media_flow() {
         let told = remote.told_before_media();
         assert_eq!(told["type"], "error");
         let why = told["message"].as_str().unwrap();
-        assert!(why.contains("no way for media"), "{why}");
+        assert!(why.contains("no network path for media"), "{why}");
         assert_eq!(figure(&caller, "stun_questions_total"), 0);
     });
 }

@@ -1,4 +1,4 @@
-//! Log-ins that are under way: each waits until the limits have room for it, and says how it ended.
+//! Pending log-ins: each waits until the limits allow it, and reports its result.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,49 +9,49 @@ use tokio::time::timeout_at;
 use super::limiter::{Admission, AttemptResult, AttemptSource, CounterKey, Limiter};
 use crate::network::Network;
 
-/// How long an attempt waits for others; a guess: a browser's person waits no longer, either.
+/// How long an attempt waits for others; a guess: users do not wait longer, either.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The limits of log-ins.
+/// The limits for log-ins.
 #[derive(Default)]
 pub(crate) struct LoginAttempts {
     limiter: Mutex<Limiter>,
     ended: Notify,
 }
 
-/// Why an attempt does not begin.
+/// Why an attempt is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AttemptRefused {
-    /// Too many were wrong; they are forgotten after this time.
+    /// Too many wrong passwords; they are forgotten after this time.
     TooManyWrong(Duration),
-    /// Too many others are under way.
+    /// Too many pending attempts.
     Busy,
 }
 
-/// An attempt that has begun. Dropped without a word, it is none.
+/// A started attempt. Dropping it without a result does not count.
 pub(crate) struct LoginAttempt {
     attempts: Arc<LoginAttempts>,
-    who: AttemptSource,
+    source: AttemptSource,
     counted: Vec<CounterKey>,
     ended: AttemptResult,
 }
 
 impl LoginAttempts {
-    /// Begins an attempt as soon as there is room for it.
+    /// Starts an attempt as soon as the limits allow it.
     pub(crate) async fn start(
         self: &Arc<LoginAttempts>,
-        who: AttemptSource,
+        source: AttemptSource,
     ) -> Result<LoginAttempt, AttemptRefused> {
         let until = tokio::time::Instant::now() + TIMEOUT;
         loop {
-            // Before the look, so that no end falls between.
+            // Registered before the check, so that no notification is missed.
             let ended = self.ended.notified();
-            let begun = self.lock().start(&who, Instant::now());
+            let begun = self.lock().start(&source, Instant::now());
             match begun {
                 Admission::Admitted(counted) => {
                     return Ok(LoginAttempt {
                         attempts: Arc::clone(self),
-                        who,
+                        source,
                         counted,
                         ended: AttemptResult::Unknown,
                     });
@@ -64,24 +64,24 @@ impl LoginAttempts {
         }
     }
 
-    /// A log-in by a provider begins, or has to wait for so long.
+    /// Starts a log-in by the provider, or returns the time to wait.
     pub(crate) fn start_by_provider(&self, from: Network) -> Result<(), Duration> {
         self.lock().start_by_provider(from, Instant::now())
     }
 
-    /// It came to a good end.
+    /// Ends it successfully.
     pub(crate) fn succeeded_by_provider(&self, from: Network) {
         self.lock().succeeded_by_provider(from);
     }
 
     fn lock(&self) -> MutexGuard<'_, Limiter> {
-        // Counts may be off by one after a panic, no more.
+        // After a panic, counters may be off by one.
         self.limiter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl LoginAttempt {
-    /// Says how it ended.
+    /// Reports the result.
     pub(crate) fn end(mut self, right: bool) {
         self.ended = match right {
             true => AttemptResult::Correct,
@@ -94,7 +94,7 @@ impl Drop for LoginAttempt {
     fn drop(&mut self) {
         let now = Instant::now();
         let mut limiter = self.attempts.lock();
-        limiter.end(&self.who, &self.counted, self.ended, now);
+        limiter.end(&self.source, &self.counted, self.ended, now);
         drop(limiter);
         self.attempts.ended.notify_waiters();
     }

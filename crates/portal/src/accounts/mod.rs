@@ -1,4 +1,4 @@
-//! Who may log in: passwords and how often they may be wrong, and the secrets of browsers.
+//! Authentication: passwords with their rate limits, and the secrets of browsers.
 
 mod devices;
 mod limiter;

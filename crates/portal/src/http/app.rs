@@ -1,4 +1,4 @@
-//! What all requests share.
+//! State shared by all requests.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::sessions::{Sessions, Tickets};
 use crate::store::Store;
 use crate::turn::Turn;
 
-/// What all requests share.
+/// State shared by all requests.
 pub(crate) struct App {
     pub(crate) store: Store,
     pub(crate) sessions: Arc<Sessions>,
@@ -22,18 +22,18 @@ pub(crate) struct App {
     pub(crate) passwords: Passwords,
     pub(crate) attempts: Arc<LoginAttempts>,
     pub(crate) devices: Devices,
-    /// By whom people may log in beside passwords.
+    /// The OpenID Connect provider, if configured.
     pub(crate) provider: Option<Provider>,
-    /// Browsers reach it by HTTPS.
+    /// Browsers connect by HTTPS.
     pub(crate) secure: bool,
-    /// `X-Forwarded-For` says who asks.
+    /// `X-Forwarded-For` contains the client's address.
     pub(crate) behind_proxy: bool,
     pub(crate) metrics_token: Option<String>,
     pub(crate) counts: Counts,
     pub(crate) health: Health,
     pub(crate) streams: Arc<Streams>,
-    /// Browsers' connections to sessions.
+    /// Browser connections to sessions.
     pub(crate) carried_connections: CarriedConnections,
-    /// What browsers ask for ways to sessions.
+    /// ICE servers for browsers.
     pub(crate) turn: Turn,
 }

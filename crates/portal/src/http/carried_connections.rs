@@ -1,17 +1,17 @@
-//! How many connections of browsers to sessions the portal carries for each log-in.
+//! Limit for browser connections to sessions, per log-in.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Connections that the portal carries for one log-in at a time: a session takes four of a browser.
+/// Maximum number of connections per log-in: a session takes four of a browser.
 const PER_LOGIN: usize = 8;
 
-/// The connections that are carried.
+/// The open connections.
 #[derive(Clone, Default)]
 pub(crate) struct CarriedConnections(Arc<Mutex<BTreeMap<String, usize>>>);
 
 impl CarriedConnections {
-    /// A place for one more of this log-in, until it is dropped; `None`: there is none.
+    /// A slot for one more connection of this log-in, until it is dropped; `None`: the limit is reached.
     pub(super) fn take(&self, login: &str) -> Option<CarriedSlot> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count = all.entry(login.to_owned()).or_default();
@@ -48,7 +48,10 @@ mod tests {
         let mut places: Vec<_> = (0..PER_LOGIN).map(|_| carried.take("a")).collect();
         assert!(places.iter().all(Option::is_some));
         assert!(carried.take("a").is_none());
-        assert!(carried.take("b").is_some(), "another is not kept out");
+        assert!(
+            carried.take("b").is_some(),
+            "other log-ins are not affected"
+        );
         places.pop();
         assert!(carried.take("a").is_some());
         drop(places);

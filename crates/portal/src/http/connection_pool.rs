@@ -1,9 +1,9 @@
-//! Places for connections, shared between networks: no network has more than its share, and where all places are
-//! taken, one that waits to be known gives way to a new one.
+//! Connection limit with fair sharing between networks: each network has a limit, and when the pool is full, a new
+//! connection evicts an unauthenticated one.
 //!
-//! A connection is a stranger's until a request on it has shown the cookie of a log-in. The oldest stranger of the
-//! network goes first, so that slow requests of one network hold its places no longer than a new connection leaves
-//! them, and never those of others.
+//! A connection is unauthenticated until a request on it has a valid log-in cookie. The oldest one of the network is
+//! evicted first, so that slow requests of a network hold its slots only until new connections arrive, and never those
+//! of other networks.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,9 +13,9 @@ use tokio::sync::Notify;
 
 use crate::network::Network;
 
-/// Connections in a second that get the place of another one, of one network and of all: each costs the portal about
-/// 0.1 ms of a core, and 10,000 a second (`openuvr lab attack --only portal-bodies`) would leave nothing for others. More are
-/// closed at once. A guess: a fifth of a core.
+/// Evictions per second, of one network and in total: each costs the portal about 0.1 ms of a core, and 10,000 per
+/// second (`openuvr lab attack --only portal-bodies`) would use it up. Further connections are closed at once. A guess:
+/// a fifth of a core.
 const EVICTIONS: EvictionLimits = EvictionLimits {
     of_network: 500,
     of_all: 2000,
@@ -26,12 +26,12 @@ struct EvictionLimits {
     of_all: u32,
 }
 
-/// Numbers of connections, in the order in which they came.
+/// Numbers of connections, in order of arrival.
 type Number = u64;
 
-/// All places.
+/// The pool.
 pub(super) struct ConnectionPool {
-    /// How many there are, and how many one network may have.
+    /// Limits in total and per network.
     all: usize,
     each: usize,
     taken: Mutex<PoolState>,
@@ -45,7 +45,7 @@ struct PoolState {
     by: HashMap<Network, NetworkConnections>,
 }
 
-/// What one network has.
+/// Connections of one network.
 #[derive(Default)]
 struct NetworkConnections {
     unauthenticated: BTreeMap<Number, Arc<Notify>>,
@@ -53,7 +53,7 @@ struct NetworkConnections {
     evictions: RateCounter,
 }
 
-/// How many there were in the second that began then.
+/// Number of events in the second that started at `begun`.
 #[derive(Default)]
 struct RateCounter {
     begun: Option<Instant>,
@@ -61,7 +61,7 @@ struct RateCounter {
 }
 
 impl RateCounter {
-    /// Whether there may be one more.
+    /// Counts an event, unless the limit is reached.
     fn take(&mut self, now: Instant, most: u32) -> bool {
         if self
             .begun
@@ -74,12 +74,12 @@ impl RateCounter {
     }
 }
 
-/// A place of one connection, until it is dropped.
+/// Slot of one connection, until it is dropped.
 pub(super) struct ConnectionSlot {
     pool: Arc<ConnectionPool>,
     network: Network,
     number: Number,
-    /// It has to be given back.
+    /// Notified when the slot is evicted.
     wanted: Arc<Notify>,
     known: Mutex<bool>,
 }
@@ -93,7 +93,8 @@ impl ConnectionPool {
         })
     }
 
-    /// A place for a connection from there; none: all are with people who have logged in, or too many come at once.
+    /// A slot for a connection from this network; `None`: all slots are authenticated, or the eviction rate is
+    /// exceeded.
     pub(super) fn enter(
         self: &Arc<ConnectionPool>,
         network: Network,
@@ -134,7 +135,7 @@ impl ConnectionPool {
 }
 
 impl PoolState {
-    /// The network whose strangers have the most places.
+    /// The network with the most unauthenticated connections.
     fn most_unauthenticated(&self) -> Option<Network> {
         let most = self
             .by
@@ -143,7 +144,7 @@ impl PoolState {
         most.map(|(network, _)| *network)
     }
 
-    /// Takes the place of the network's oldest stranger, if it has one.
+    /// Evicts the network's oldest unauthenticated connection, if it has one.
     fn take_oldest(&mut self, network: Network) -> Option<()> {
         let (_, wanted) = self.by.get_mut(&network)?.unauthenticated.pop_first()?;
         wanted.notify_one();
@@ -151,7 +152,7 @@ impl PoolState {
         Some(())
     }
 
-    /// A place of this network is free.
+    /// Releases a slot of this network.
     fn left(&mut self, network: Network) {
         self.count -= 1;
         if self.by.get(&network).is_some_and(|held| held.count() == 0) {
@@ -167,12 +168,12 @@ impl NetworkConnections {
 }
 
 impl ConnectionSlot {
-    /// Returns when another connection has got it.
+    /// Returns when the slot is evicted.
     pub(super) async fn taken(&self) {
         self.wanted.notified().await;
     }
 
-    /// The connection is that of a person who has logged in.
+    /// Marks the connection as authenticated.
     pub(super) fn known(&self) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if *known {
@@ -222,12 +223,12 @@ mod tests {
         pool.enter(network, Instant::now())
     }
 
-    fn is_taken(place: &ConnectionSlot) -> bool {
-        place.taken().now_or_never().is_some()
+    fn is_taken(slot: &ConnectionSlot) -> bool {
+        slot.taken().now_or_never().is_some()
     }
 
     #[test]
-    fn a_network_holds_its_share_and_its_oldest_stranger_goes() {
+    fn a_full_network_evicts_its_oldest_connection() {
         let pool = ConnectionPool::new(100, 3);
         let mut all: Vec<ConnectionSlot> =
             (0..3).map(|_| enter(&pool, network(1)).unwrap()).collect();
@@ -235,10 +236,13 @@ mod tests {
         all.push(enter(&pool, network(1)).unwrap());
         let taken: Vec<bool> = all.iter().map(is_taken).collect();
         assert_eq!(taken, [false, true, false, false]);
-        for place in &all {
-            place.known();
+        for slot in &all {
+            slot.known();
         }
-        assert!(enter(&pool, network(1)).is_none(), "all others are known");
+        assert!(
+            enter(&pool, network(1)).is_none(),
+            "all others are authenticated"
+        );
         let other = enter(&pool, network(2)).unwrap();
         assert!(!is_taken(&other));
         all.truncate(1);
@@ -246,13 +250,13 @@ mod tests {
     }
 
     #[test]
-    fn many_networks_leave_a_place_for_another() {
+    fn many_networks_leave_a_slot_for_another() {
         let pool = ConnectionPool::new(20, 10);
         let mut unauthenticated: Vec<ConnectionSlot> = (0..10)
             .flat_map(|n| (0..8).map(move |_| n))
             .filter_map(|n| enter(&pool, network(n)))
             .collect();
-        unauthenticated.retain(|place| !is_taken(place));
+        unauthenticated.retain(|slot| !is_taken(slot));
         assert_eq!((unauthenticated.len(), pool.lock().count), (20, 20));
         let honest = enter(&pool, network(100)).unwrap();
         honest.known();
@@ -267,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn places_change_hands_so_often_and_no_more() {
+    fn evictions_are_rate_limited() {
         let pool = ConnectionPool::new(100, 2);
         let now = Instant::now();
         let mut held = Vec::new();
@@ -278,7 +282,7 @@ mod tests {
         };
         let of_network = EVICTIONS.of_network as usize;
         assert_eq!(flood(network(1), now), 2 + of_network);
-        // Another one has its own, up to what all have.
+        // Another network has its own limit, up to the total.
         let others: usize = (2..10).map(|n| flood(network(n), now)).sum();
         assert_eq!(others, 2 * 8 + EVICTIONS.of_all as usize - of_network);
         let later = now + Duration::from_secs(1);

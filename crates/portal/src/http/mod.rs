@@ -1,4 +1,4 @@
-//! What the portal answers by HTTP: the page, the REST interface that it uses and nothing else, metrics.
+//! The HTTP server: the page, its REST interface, and metrics.
 
 mod api;
 mod app;

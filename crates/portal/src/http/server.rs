@@ -1,4 +1,4 @@
-//! Takes connections, with TLS or without, and gives each to the routes.
+//! Accepts connections, with or without TLS, and passes them to the routes.
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,49 +22,48 @@ use tracing::{debug, warn};
 
 use super::connection_pool::{ConnectionPool, ConnectionSlot};
 
-/// Connections at a time; a page that is open holds two.
+/// Maximum number of connections; an open page holds two.
 const CONNECTIONS: usize = 4096;
 
-/// Connections of one network at a time; a guess: a class of 60 behind one address, whose browsers open six each, and
-/// some more.
+/// Maximum number of connections per network; a guess: a class of 60 behind one address, whose browsers open six each,
+/// and some reserve.
 const PER_NETWORK: usize = 512;
 
-/// Connections that wait to be taken: what Linux allows (`net.core.somaxconn`). Who comes when there is no room tries once more
-/// after a second.
+/// Listen backlog: the Linux maximum (`net.core.somaxconn`). A client that finds it full retries after a second.
 const WAITING: u32 = 4096;
 
-/// Descriptors that are left for all else: the database, sessions, the engine; a guess.
+/// Descriptors reserved for everything else: the database, sessions, the engine; a guess.
 const OTHERS: usize = 256;
 
-/// How long what was sent may stay without an answer of the other end's system, in milliseconds (RFC 5482); a guess.
-/// That also ends connections whose other end reads nothing, and those of machines that are gone.
+/// Timeout for sent data without acknowledgement, in milliseconds (RFC 5482); a guess. It also closes connections of
+/// peers that read nothing, and of machines that are gone.
 const UNREAD: u32 = 30_000;
 
-/// How often it is said that places are short.
+/// Interval of log messages about the connection limit.
 const SAID: Duration = Duration::from_secs(60);
 
-/// How long a connection may take for its handshake, or for the head of a request; a guess.
+/// Timeout for a handshake, and for the head of a request; a guess.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long nobody is answered when the system has no room for a connection.
+/// Pause when the system cannot accept a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The other end of a connection, and its place.
+/// The peer of a connection, and its slot.
 #[derive(Clone)]
 pub(super) struct Peer {
     pub(super) at: SocketAddr,
     pub(super) place: Arc<ConnectionSlot>,
 }
 
-/// Why it can't answer.
+/// Why the server does not start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServerError {
-    /// The address can't be had.
-    #[error("{0} can't be listened at: {1}")]
+    /// The address is not available.
+    #[error("cannot listen at {0}: {1}")]
     Bind(SocketAddr, io::Error),
 }
 
-/// Where it listens.
+/// The listener.
 pub(crate) struct Server {
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
@@ -72,8 +71,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Listens. `descriptors` are those that the process may have. `behind_proxy`: all connections are those of a
-    /// proxy, which looks after networks itself.
+    /// Binds the address. `descriptors` is the process's limit. `behind_proxy`: all connections come from a proxy,
+    /// which has its own limits per network.
     pub(crate) async fn bind(
         at: SocketAddr,
         tls: Option<Arc<ServerConfig>>,
@@ -95,12 +94,12 @@ impl Server {
         })
     }
 
-    /// Where it listens, with the port that the system has chosen.
+    /// The bound address, with the port that the system has chosen.
     pub(crate) fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Answers for as long as it is polled.
+    /// Serves for as long as it is polled.
     pub(crate) async fn serve(self, router: Router) {
         let mut said: Option<Instant> = None;
         let mut say = |what: &str| {
@@ -113,37 +112,37 @@ impl Server {
             let (stream, peer) = match self.listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(why) => {
-                    say(&format!("no connection can be taken: {why}"));
+                    say(&format!("cannot accept a connection: {why}"));
                     sleep(PAUSE).await;
                     continue;
                 }
             };
             let Some(place) = self.pool.enter(peer.ip().into(), Instant::now()) else {
                 say(&format!(
-                    "{peer} gets no place: all are taken, or too many come at once"
+                    "connection of {peer} refused: connection limit or rate limit reached"
                 ));
                 continue;
             };
             if let Err(why) = set_tcp_user_timeout(&stream, UNREAD) {
-                debug!(%peer, "it may read as slowly as it likes: {why}");
+                debug!(%peer, "cannot set the send timeout: {why}");
             }
             let place = Arc::new(place);
-            let whose = Peer {
+            let peer_state = Peer {
                 at: peer,
                 place: Arc::clone(&place),
             };
             let (tls, router) = (self.tls.clone(), router.clone());
             tokio::spawn(async move {
                 tokio::select! {
-                    () = place.taken() => debug!(%peer, "its place is another's"),
-                    () = connection(stream, tls, router, whose) => {}
+                    () = place.taken() => debug!(%peer, "connection evicted"),
+                    () = connection(stream, tls, router, peer_state) => {}
                 }
             });
         }
     }
 }
 
-/// A listener with so much room that a flood of connections keeps out nobody whose network has a place.
+/// A listener with a backlog so large that a flood of connections does not lock out networks with free slots.
 fn listen(at: SocketAddr) -> io::Result<TcpListener> {
     let socket = match at {
         SocketAddr::V4(_) => TcpSocket::new_v4(),
@@ -154,27 +153,27 @@ fn listen(at: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(WAITING)
 }
 
-/// Answers one connection to its end.
-async fn connection(stream: TcpStream, tls: Option<TlsAcceptor>, router: Router, whose: Peer) {
+/// Serves one connection to its end.
+async fn connection(stream: TcpStream, tls: Option<TlsAcceptor>, router: Router, peer_state: Peer) {
     let Some(tls) = tls else {
-        return answer(stream, router, whose).await;
+        return answer(stream, router, peer_state).await;
     };
     match timeout(TIMEOUT, tls.accept(stream)).await {
-        Ok(Ok(stream)) => answer(stream, router, whose).await,
+        Ok(Ok(stream)) => answer(stream, router, peer_state).await,
         Ok(Err(why)) => debug!("no TLS: {why}"),
-        Err(_) => debug!("no TLS in time"),
+        Err(_) => debug!("TLS handshake timeout"),
     }
 }
 
 async fn answer(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     router: Router,
-    whose: Peer,
+    peer_state: Peer,
 ) {
-    // A layer of the router would be a copy of all its routes for each connection.
+    // A router layer would copy all its routes for each connection.
     let router = TowerToHyperService::new(router);
     let answers = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(whose.clone());
+        request.extensions_mut().insert(peer_state.clone());
         router.call(request)
     });
     let connection = http1::Builder::new()
@@ -184,6 +183,6 @@ async fn answer(
         .serve_connection(TokioIo::new(stream), answers)
         .with_upgrades();
     if let Err(why) = connection.await {
-        debug!("a connection broke: {why}");
+        debug!("connection failed: {why}");
     }
 }

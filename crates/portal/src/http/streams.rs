@@ -1,13 +1,13 @@
-//! How many event streams a log-in has open: each holds a connection for as long as it likes.
+//! Limit of open event streams per log-in: each holds a connection indefinitely.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Streams of one log-in at a time. A browser opens six connections to a portal (RFC 9112, section 9.4, leaves the
-/// number to it); a guess, with room for those that a reload leaves behind.
+/// Streams per log-in. A browser opens six connections to a portal (RFC 9112, section 9.4, sets no limit); a guess,
+/// with room for those that a reload leaves behind.
 const EACH: u32 = 8;
 
-/// The streams that are open, by the log-in's token.
+/// The open streams by log-in token.
 #[derive(Default)]
 pub(crate) struct Streams {
     open: Mutex<HashMap<String, u32>>,
@@ -20,7 +20,7 @@ pub(super) struct Stream {
 }
 
 impl Streams {
-    /// One more; none: the log-in has as many as it may have.
+    /// One more stream; `None`: the limit is reached.
     pub(super) fn open(self: &Arc<Streams>, token: &str) -> Option<Stream> {
         let mut open = self.lock();
         let count = open.entry(token.to_owned()).or_default();

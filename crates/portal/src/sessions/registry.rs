@@ -1,4 +1,4 @@
-//! What was last seen of each session.
+//! The latest known state of each session.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -10,30 +10,30 @@ use tokio::sync::watch;
 use super::figures::Figures;
 use crate::launch::{Observed, Phase, SessionId};
 
-/// A session as it was last seen.
+/// The latest known state of a session.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct SessionState {
     pub(crate) observed: Observed,
-    /// Since when it is in this phase, as far as this portal has seen.
+    /// When this portal observed its current phase first.
     pub(crate) since: Instant,
-    /// Whether everybody who may log in may watch it.
+    /// Whether all users may watch it.
     pub(crate) shared: bool,
-    /// The portal ends it, for this reason.
+    /// The portal is ending it, for this reason.
     pub(crate) stopping: bool,
-    /// What it has told of its subscribers.
+    /// Its subscriber statistics.
     pub(crate) figures: Option<Figures>,
 }
 
 #[derive(Default)]
 struct Table {
     sessions: BTreeMap<SessionId, SessionState>,
-    /// Said before the engine has told of the session.
+    /// Shared before the engine reported the session.
     shared: Vec<SessionId>,
     reasons: BTreeMap<SessionId, String>,
     trouble: Option<String>,
 }
 
-/// The table, and who is told of changes.
+/// The table, with notification of changes.
 pub(super) struct Registry {
     table: Mutex<Table>,
     changed: watch::Sender<u64>,
@@ -89,7 +89,7 @@ impl Registry {
         self.notify();
     }
 
-    /// A session that was just asked for, unless the launcher has told of it already: what it says is newer.
+    /// Adds a requested session, unless the launcher has already reported it, which is newer.
     pub(super) fn add(&self, asked: Observed, now: Instant) {
         let mut table = self.lock();
         if table.sessions.contains_key(&asked.session) {
@@ -137,8 +137,7 @@ impl Registry {
         }
     }
 
-    /// What a session has told of its subscribers. Nobody is told of it: figures are new each time, and who wants
-    /// them asks.
+    /// Sets a session's subscriber statistics without a notification: they change continuously, and are polled.
     pub(super) fn set_figures(&self, session: SessionId, figures: Option<Figures>) {
         if let Some(seen) = self.lock().sessions.get_mut(&session) {
             seen.figures = figures;

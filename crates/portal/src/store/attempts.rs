@@ -1,20 +1,20 @@
-//! Log-ins by a provider that have begun, on any of the portals of one database.
+//! Pending log-ins with a provider, on any of the portals of one database.
 
 use sqlx::Row as _;
 
 use super::{Store, StoreError, now};
 use crate::oidc::Secrets;
 
-/// How long a person may take at the provider, in seconds; a guess.
+/// How long a user may take at the provider, in seconds; a guess.
 const LIFE: i64 = 600;
 
-/// Log-ins under way at most. Each is some 300 bytes, and anybody can begin one; beyond it nobody can, until the
-/// oldest have run out.
+/// Maximum number of pending log-ins. Each takes some 300 bytes, and any client can start one; beyond the limit new
+/// ones fail until the oldest expire.
 const MOST: i64 = 10_000;
 
 impl Store {
-    /// Keeps what a log-in's end must match. `browser` is the hash of what the browser was given. False: there
-    /// are too many.
+    /// Stores the values to verify at a log-in's end. `browser` is the hash of the browser's secret. False: the limit
+    /// is reached.
     pub(crate) async fn add_attempt(
         &self,
         attempt: &Secrets,
@@ -39,7 +39,7 @@ impl Store {
         Ok(added.rows_affected() > 0)
     }
 
-    /// Takes a log-in that this browser has begun; it can be taken once. Another browser takes nothing.
+    /// Takes a log-in that this browser has started, once. Other browsers get nothing.
     pub(crate) async fn take_attempt(
         &self,
         state: &str,

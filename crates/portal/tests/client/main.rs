@@ -137,7 +137,7 @@ fn a_client_starts_leaves_joins_and_stops_a_session() {
     place.write("wrong", "not this\n");
     let wrong = format!("--portal-password-file={}", place.path("wrong").display());
     let said = client(&place, &at, &[&user, &wrong]).fails();
-    assert!(said.contains("name or password is wrong"), "{said}");
+    assert!(said.contains("wrong name or password"), "{said}");
     let (status, said) = client(&place, &at, &[&user, &password]).ended();
     assert!(status.success(), "{said}");
     assert!(said.contains("  scene  The scene: Moves"), "{said}");
@@ -145,7 +145,7 @@ fn a_client_starts_leaves_joins_and_stops_a_session() {
     assert_eq!(mode.permissions().mode() & 0o777, 0o600);
     // From now on the log-in is known.
     let said = client(&place, &at, &["--application=none"]).fails();
-    assert!(said.contains("there is no such application"), "{said}");
+    assert!(said.contains("no such application"), "{said}");
     let said = client(&place, &at, &["--application=fails"]).fails();
     assert!(said.contains("ended: "), "{said}");
     let mut first = client(&place, &at, &["--application=scene"]);

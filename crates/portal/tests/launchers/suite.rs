@@ -417,7 +417,7 @@ pub(crate) fn says_something_else(engine: &mut dyn Engine) {
     let spec = spec(&["--nonsense"]);
     portal.launch(&spec).unwrap();
     let (_, why) = portal.until_ended(spec.session);
-    assert!(why.contains("did not say where it can be played"), "{why}");
+    assert!(why.contains("printed no endpoint"), "{why}");
     wait("it has ended", || processes(spec.session).is_empty());
     portal.stop(spec.session);
     portal.end();

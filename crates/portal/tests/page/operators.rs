@@ -33,7 +33,7 @@ fn an_operator_adds_limits_and_disables_an_account_on_the_page() {
     let made = browser.run(&tab, "document.querySelector('#made').textContent");
     let made = made.as_str().unwrap();
     let password = made
-        .strip_prefix("bob may log in with the password ")
+        .strip_prefix("bob can log in with the password ")
         .and_then(|rest| rest.split_once(','))
         .map(|(password, _)| password)
         .unwrap_or_else(|| panic!("{made}"));

@@ -132,6 +132,6 @@ fn a_certificate_is_ordered_kept_and_renewed() {
     assert!(again.to_lowercase().contains("pebble"), "{again}");
     wait("the log says why there is no new one", || {
         let log = fs::read_to_string(place.path("log")).unwrap_or_default();
-        log.contains("no new certificate, next attempt in 15 min")
+        log.contains("cannot renew the certificate, next attempt in 15 min")
     });
 }

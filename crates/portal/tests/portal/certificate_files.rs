@@ -23,7 +23,7 @@ fn other_files_are_shown_without_a_start() {
     place.write("key.pem", &key);
     wait("the log says why nothing changes", || {
         let log = fs::read_to_string(place.path("log")).unwrap_or_default();
-        log.contains("the certificate stays as it was")
+        log.contains("cannot load the new certificate")
     });
     assert_eq!(shown(port), first);
     place.write("key.pem", &next_key);

@@ -66,7 +66,7 @@ fn a_file_that_is_no_database_is_told_in_one_line() {
         let said = complaint(&place);
         assert_eq!(said.lines().count(), 1, "{said}");
         assert!(
-            said.contains(why) && said.contains("restore a copy"),
+            said.contains(why) && said.contains("restore a backup"),
             "{said}"
         );
         assert_eq!(fs::read_to_string(&file).unwrap(), content);
@@ -99,7 +99,7 @@ fn a_folder_that_can_t_be_written_to_is_told_in_one_line() {
     };
     set_mode(&data, 0o755);
     assert_eq!(said.lines().count(), 1, "{said}");
-    assert!(said.contains("the database can't be opened"), "{said}");
+    assert!(said.contains("cannot open the database"), "{said}");
     assert!(said.contains(&data.display().to_string()), "{said}");
 }
 
@@ -139,7 +139,7 @@ fn health_follows_the_database() {
     says(200, "ok");
     let file = place.path("data/portal.sqlite");
     let mut holder = hold(&file);
-    says(503, "the database does not answer");
+    says(503, "the database does not respond");
     drop(holder.stdin.take());
     holder.wait().unwrap();
     says(200, "ok");

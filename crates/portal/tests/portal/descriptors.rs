@@ -82,7 +82,7 @@ fn a_portal_without_descriptors_waits_says_so_and_goes_on() {
     assert!(answers());
     let said = || {
         let log = fs::read_to_string(place.path("log")).unwrap();
-        log.matches("no connection can be taken").count()
+        log.matches("cannot accept a connection").count()
     };
     let mut waiting = Vec::new();
     // One that it has just closed leaves room for a connection.

@@ -72,7 +72,7 @@ fn a_login_is_a_cookie_that_scripts_do_not_see() {
     let other = portal.log_in("ada");
     let changed = place.run(&["user", "password", "ada"], "");
     let said = String::from_utf8(changed.stdout).unwrap();
-    assert!(said.contains("may log in with the password"), "{said}");
+    assert!(said.contains("can log in with the password"), "{said}");
     assert_eq!(
         other.status("GET", "/api/me", None),
         401,

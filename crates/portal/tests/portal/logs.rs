@@ -36,7 +36,7 @@ fn the_log_of_a_failed_session_is_kept_for_its_owner() {
     tell(&place, &session, "exit 3");
     let ended = ada.until(&session, "ended");
     let why = ended["why"].as_str().unwrap();
-    assert_eq!(why, "it failed with exit code 3: the last line");
+    assert_eq!(why, "failed with exit code 3: the last line");
 
     let path = format!("/api/sessions/{session}");
     let log = |person: &Person| {

@@ -64,7 +64,7 @@ fn what_one_portal_is_told_another_knows() {
     let said = other.run(&["user", "add", "ada", "--password-stdin"], "another one\n");
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(
-        said.contains("there is an account \"ada\" already"),
+        said.contains("the account \"ada\" already exists"),
         "{said}"
     );
     let portals = [one.start(), other.start()];
@@ -103,7 +103,7 @@ fn a_server_that_is_gone_is_told_and_taken_back() {
     let refused = ada.begin(&id(2), "bare");
     assert_eq!(refused.status, 503, "{}", refused.text());
     let said = refused.text();
-    assert!(said.contains("database does not answer"), "{said}");
+    assert!(said.contains("database does not respond"), "{said}");
     assert!(!said.contains("portal:portal"), "{said}");
     // Who plays goes on.
     assert_eq!(place.processes().len(), 1);
@@ -135,7 +135,7 @@ fn the_connection_is_encrypted_and_the_server_is_who_it_says() {
         "sslmode=verify-full".to_owned(),
     ] {
         let said = refusal(&place_in(&with_tls(&url, &words)));
-        assert!(said.contains("can't be opened"), "{said}");
+        assert!(said.contains("cannot open the database"), "{said}");
         assert!(said.contains("certificate"), "{said}");
         assert!(!said.contains("portal:portal"), "{said}");
     }

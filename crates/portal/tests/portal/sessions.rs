@@ -41,10 +41,10 @@ fn a_person_starts_plays_and_stops() {
     let path = format!("/api/sessions/{session}");
     assert_eq!(ada.status("DELETE", &path, None), 202);
     let ended = ada.until(&session, "ended");
-    assert_eq!(ended["why"], "it was stopped");
+    assert_eq!(ended["why"], "stopped");
     assert!(place.processes().is_empty());
     wait("it is noted", || {
-        history(&ada)[0]["why"] == "it was stopped"
+        history(&ada)[0]["why"] == "stopped"
     });
     let ticket = format!("{path}/ticket");
     assert_eq!(ada.status("POST", &ticket, Some(&json!({}))), 410);
@@ -68,7 +68,7 @@ fn limits_are_told_in_words() {
     let twice = ada.begin(&id(3), "save");
     assert_eq!(twice.status, 409);
     assert!(
-        twice.text().contains("no two write your saves"),
+        twice.text().contains("would overwrite the saves"),
         "{}",
         twice.text()
     );
@@ -76,7 +76,7 @@ fn limits_are_told_in_words() {
     let many = ada.begin(&id(5), "bare");
     assert_eq!(many.status, 409);
     assert!(
-        many.text().contains("you have 2 already"),
+        many.text().contains("session limit reached (2)"),
         "{}",
         many.text()
     );
@@ -84,11 +84,11 @@ fn limits_are_told_in_words() {
     // All three places are taken; one may wait.
     assert_eq!(bob.begin(&id(6), "bare").status, 202);
     wait("it is told what it waits for", || {
-        bob.until(&id(6), "queued")["why"] == "all 3 places of this machine are in use"
+        bob.until(&id(6), "queued")["why"] == "all 3 session slots of this machine are in use"
     });
     let full = bob.begin(&id(7), "bare");
     assert_eq!(full.status, 503);
-    assert!(full.text().contains("there is no room"), "{}", full.text());
+    assert!(full.text().contains("no capacity"), "{}", full.text());
     assert_eq!(
         ada.status("DELETE", &format!("/api/sessions/{}", id(4)), None),
         202

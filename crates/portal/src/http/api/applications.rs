@@ -1,4 +1,4 @@
-//! What can be started.
+//! Applications.
 
 use std::sync::Arc;
 
@@ -18,23 +18,23 @@ use crate::http::refusal::{Problem, Refusal};
 /// An application.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ApplicationView {
-    /// Short, for addresses.
+    /// Identifier in URLs.
     name: String,
-    /// For people.
+    /// Display name.
     title: String,
     description: String,
-    /// Where its picture is.
+    /// URL of its picture.
     picture: Option<String>,
     door: CaptureMethod,
-    /// Pixels, as `1280x720`.
+    /// Size in pixels, as `1280x720`.
     size: Option<String>,
-    /// GPUs that it needs.
+    /// Number of GPUs that it needs.
     gpus: u32,
-    /// Whether it keeps what the person has saved.
+    /// Whether it keeps saves for each user.
     saves: bool,
 }
 
-/// The applications that the person may start.
+/// The applications that the user may start.
 #[utoipa::path(
     get, path = "/api/applications", security(("cookie" = [])),
     responses((status = 200, body = [ApplicationView]), (status = 401, body = Problem)),

@@ -1,4 +1,4 @@
-//! Where sessions can be played: read from their logs once, and kept in an annotation of their Pods.
+//! Endpoints of sessions: read from their logs once, and stored in an annotation of their Pods.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,18 +14,18 @@ use tokio::time::sleep;
 use super::pod;
 use crate::launch::{Endpoint, LineError, Observed, Phase, SessionId};
 
-/// How long is waited between two looks at first; it doubles up to [`MAX_LENGTH`].
-const SHORTEST: Duration = Duration::from_millis(100);
-/// How long at most: a program that has said nothing for a while is looked at seldom.
-const MAX_LENGTH: Duration = Duration::from_secs(10);
-/// Logs that are read at once; a guess, so that a login storm leaves the API server room for others.
+/// Initial delay between two reads; it doubles up to [`MAX_DELAY`].
+const MIN_DELAY: Duration = Duration::from_millis(100);
+/// Maximum delay: silent programs are read rarely.
+const MAX_DELAY: Duration = Duration::from_secs(10);
+/// Logs that are read concurrently; a guess, so that a login storm leaves capacity of the API server for others.
 const AT_ONCE: usize = 16;
 
-/// How much of a log is looked at, in bytes; a guess: drivers and display servers complain on standard error before the
-/// line comes.
+/// Length of the inspected beginning of a log in bytes; a guess: drivers and display servers print warnings before the
+/// line.
 const LOG: usize = 64 * 1024;
 
-/// Sessions whose line is waited for.
+/// Sessions without an endpoint.
 pub(super) struct Endpoints {
     waiting: Mutex<BTreeSet<SessionId>>,
     places: Semaphore,
@@ -40,16 +40,16 @@ impl Default for Endpoints {
     }
 }
 
-/// What a look at a log has shown.
+/// Result of reading a log.
 enum ReadOutcome {
-    /// Nothing yet.
+    /// No endpoint yet.
     Wait,
-    /// There is nothing to wait for any more.
+    /// Finished.
     Done,
 }
 
 impl Endpoints {
-    /// Reads the line of a session that runs and has not said yet where. Within a runtime of tokio.
+    /// Watches the log of a running session without an endpoint. Needs a tokio runtime.
     pub(super) fn watch_log(self: &Arc<Self>, pods: &Api<Pod>, pod: &Pod, observed: &Observed) {
         let runs = pod
             .status
@@ -70,10 +70,10 @@ impl Endpoints {
         }
         let (endpoints, pods) = (Arc::clone(self), pods.clone());
         tokio::spawn(async move {
-            let mut pause = SHORTEST;
+            let mut pause = MIN_DELAY;
             while let ReadOutcome::Wait = endpoints.read(&pods, session).await {
                 sleep(pause).await;
-                pause = (pause * 2).min(MAX_LENGTH);
+                pause = (pause * 2).min(MAX_DELAY);
             }
             let mut waiting = endpoints
                 .waiting
@@ -113,11 +113,11 @@ impl Endpoints {
     }
 }
 
-/// The line in the beginning of a log, [`LOG`] bytes at most; nothing if it is not there yet. A log has standard output and
-/// standard error, and does not say which is which: the line is the first that may be JSON.
+/// Finds the line in the beginning of a log, [`LOG`] bytes at most; `None`: not there yet. A log mixes standard output
+/// and standard error: the line is the first one that looks like JSON.
 ///
 /// # Errors
-/// It says no place to play, or none came in time.
+/// The line is invalid, or did not appear within the limit.
 pub(crate) fn line(log: &str) -> Result<Option<&str>, LineError> {
     let mut lines = log.split_inclusive('\n');
     let line = lines.find(|line| line.starts_with('{'));
@@ -129,7 +129,7 @@ pub(crate) fn line(log: &str) -> Result<Option<&str>, LineError> {
     }
 }
 
-/// Ends a Pod for a reason of ours, which it keeps: its time is over at once.
+/// Ends a Pod by setting its deadline to zero, and stores the reason in an annotation.
 fn refuse(why: &str) -> serde_json::Value {
     json!({
         "metadata": {"annotations": {pod::REFUSED: why}},
@@ -146,10 +146,10 @@ mod tests {
         let said = "{\"web\":\"https://a:1\",\"fingerprint\":\"\"}\n";
         let before = "libEGL warning: no such device\n".repeat(300);
         assert_eq!(line(&format!("{before}{said}more\n")).unwrap(), Some(said));
-        // Not yet, or not whole.
+        // Not yet, or incomplete.
         assert_eq!(line(&before).unwrap(), None);
         assert_eq!(line(&format!("{before}{}", said.trim_end())).unwrap(), None);
-        // Never.
+        // Beyond the limit.
         let endless = "complaint\n".repeat(LOG / 10 + 1);
         assert!(matches!(line(&endless[..LOG]), Err(LineError::Late(LOG))));
         assert!(matches!(line("{}\n"), Err(LineError::Json(_))));
