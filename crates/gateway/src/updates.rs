@@ -86,7 +86,7 @@ impl Updates {
 pub(crate) fn ended(reason: GoodbyeReason) -> &'static str {
     match reason {
         GoodbyeReason::Quit => "the host has stopped",
-        GoodbyeReason::SourceEnded => "the application has ended",
+        GoodbyeReason::SourceEnded => "the application at the host has ended",
         GoodbyeReason::TakenOver => "another client took over, and watching is not allowed",
         GoodbyeReason::Forbidden => "the host forbids this device",
         GoodbyeReason::Failed => "the host failed: see its messages",

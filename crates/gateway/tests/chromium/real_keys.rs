@@ -323,7 +323,7 @@ fn a_firefox_without_h264_says_so_before_the_log_in() {
     let Some(mut firefox) = desk.firefox(false) else {
         return;
     };
-    firefox.until("document.querySelector('#notice p').innerText.includes('decodes no H.264')");
+    firefox.until("document.querySelector('#notice p').innerText.includes('no H.264')");
     assert_eq!(
         firefox.run("document.querySelector('#login').hidden"),
         serde_json::json!(true)

@@ -1,4 +1,4 @@
-// What can be started.
+// The applications.
 
 import { request, Refusal, type Application } from "./api";
 import { byId, button, make } from "./dom";
@@ -25,14 +25,14 @@ function picture(of: Application): HTMLElement {
   image.src = of.picture;
   image.alt = "";
   image.loading = "lazy";
-  // Icons are square, and shown whole.
+  // Icons are square, and shown without cropping.
   image.addEventListener("load", () => image.classList.toggle("icon", image.naturalWidth === image.naturalHeight));
-  // What the portal takes for a picture by its first bytes may be none.
+  // The portal detects pictures by their first bytes, so decoding may fail.
   image.addEventListener("error", () => image.replaceWith(letter));
   return image;
 }
 
-/** Asks for a session by an id of our own, so that asking again after a lost answer starts nothing twice. */
+/** Starts a session with an id chosen here: a retry after a lost response starts nothing twice. */
 async function begin(of: Application): Promise<void> {
   let id = uuid();
   for (let tries = 1; ; tries++) {
@@ -42,7 +42,7 @@ async function begin(of: Application): Promise<void> {
       return;
     } catch (why) {
       const status = why instanceof Refusal ? why.status : undefined;
-      // Gone: the portal was started anew meanwhile, and of that one nothing had begun.
+      // Gone: the portal was restarted before it launched the session.
       if (status === 410) id = uuid();
       else if (status !== 0) throw why;
       if (tries === 5) throw why;
@@ -51,7 +51,7 @@ async function begin(of: Application): Promise<void> {
   }
 }
 
-/** A UUID of version 4. `crypto.randomUUID` is there by HTTPS alone. */
+/** A UUID of version 4. `crypto.randomUUID` needs HTTPS. */
 function uuid(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   bytes[6] = (bytes[6]! & 0x0f) | 0x40;

@@ -1,9 +1,9 @@
-// What the person has played.
+// The user's past sessions.
 
 import { request, type Past } from "./api";
 import { byId, make, span, when } from "./dom";
 
-/** Asks for it and shows it. */
+/** Loads and shows them. */
 export async function showHistory(): Promise<void> {
   const past = await request<Past[]>("GET", "/api/history");
   byId("past").replaceChildren(...past.map(line));

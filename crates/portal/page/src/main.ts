@@ -1,4 +1,4 @@
-// The portal's page: logs in, shows what can be started and what runs, and opens it.
+// The portal's page: log-in, applications, sessions.
 
 import { showApplications } from "./applications";
 import { request, carry, Refusal, type ProviderRedirect, type Me, type Session } from "./api";
@@ -8,7 +8,7 @@ import { forgetOperator, prepareOperator, showOperator } from "./operator";
 import { showProvider, tellEnded } from "./provider";
 import { lines } from "./sessions";
 
-/** How often what is not told by itself is asked for. */
+/** Poll interval in milliseconds, also for reconnecting. */
 const AGAIN = 2000;
 
 type View = "play" | "history" | "operator" | "account";
@@ -22,11 +22,11 @@ async function enter(me: Me): Promise<void> {
   carry(me);
   byId("login").hidden = true;
   document.querySelector("header")!.hidden = false;
-  byId("who").textContent = me.name;
+  byId("user").textContent = me.name;
   byId("tab-operator").hidden = !me.operator;
   byId("change").hidden = !me.password;
   byId("no-password").hidden = me.password;
-  byId<HTMLInputElement>("whose").value = me.name;
+  byId<HTMLInputElement>("account-name").value = me.name;
   show("play");
   listen();
   await showApplications();
@@ -56,7 +56,7 @@ function show(next: View): void {
   if (next === "play") draw();
 }
 
-/** Hears of sessions. A browser connects again by itself, unless the log-in is over. */
+/** Subscribes to session events. The browser reconnects on its own, unless the log-in has ended. */
 function listen(): void {
   events?.close();
   const heard = new EventSource("/api/events");
@@ -72,7 +72,7 @@ function listen(): void {
         if (events === heard) void begin();
       }, AGAIN);
     } else {
-      problem("The portal does not answer. What runs goes on; this page tries again.");
+      problem("The portal does not respond. Running sessions continue. Reconnecting…");
     }
   });
 }
@@ -86,7 +86,7 @@ function draw(): void {
   byId("shared-title").hidden = shared.length === 0;
 }
 
-/** Who is logged in sees the page, others the form. */
+/** Shows the page if the user is logged in, otherwise the log-in form. */
 async function begin(): Promise<void> {
   try {
     await enter(await request<Me>("GET", "/api/me"));
@@ -126,7 +126,7 @@ byId("logout").addEventListener("click", () => {
   void attempt(async () => {
     const elsewhere = await request<ProviderRedirect | undefined>("POST", "/api/logout");
     leave();
-    // Whoever sits here next is not to be logged in by the provider at once.
+    // Also log out at the provider: it would log in the next user of this browser at once.
     if (elsewhere) location.href = elsewhere.url;
   });
 });
@@ -142,7 +142,7 @@ setInterval(() => {
 
 let lastShown = 0;
 
-/** The file of applications may change while the page is open; half a minute later is soon enough. */
+/** The file of applications may change while the page is open; a delay of half a minute is acceptable. */
 async function showApplicationsIfChanged(): Promise<void> {
   if (Date.now() - lastShown < 30_000) return;
   lastShown = Date.now();

@@ -71,7 +71,7 @@ fn a_person_presses_the_button_comes_back_and_leaves() {
     let shown = browser.run(
         &tab,
         "({
-            who: document.querySelector('#who').textContent,
+            who: document.querySelector('#user').textContent,
             path: location.pathname + location.search + location.hash,
             login: document.querySelector('#login').hidden,
             operator: document.querySelector('#tab-operator').hidden,
@@ -105,7 +105,7 @@ fn a_person_presses_the_button_comes_back_and_leaves() {
     browser.until(&tab, &log_in_is_asked);
     browser.until(
         &tab,
-        "document.querySelector('#problem').textContent === 'You are known, and may not log in here. Ask the operator.'",
+        "document.querySelector('#problem').textContent === 'You are not allowed to log in here. Contact the operator.'",
     );
     let hash = browser.run(&tab, "location.hash");
     assert_eq!(hash, "", "the word is shown once");

@@ -132,7 +132,7 @@ fn a_person_logs_in_starts_shares_and_stops() {
     browser.run(&tab, &press("Share", "#own"));
     browser.until(
         &tab,
-        "document.querySelector('#own').textContent.includes('Share no more')",
+        "document.querySelector('#own').textContent.includes('Stop sharing')",
     );
 
     // The portal is started anew under the page, at the same address: it goes on by itself.
@@ -148,14 +148,14 @@ fn a_person_logs_in_starts_shares_and_stops() {
     );
     browser.until(
         &operator,
-        "document.querySelectorAll('#everybody > li').length === 1",
+        "document.querySelectorAll('#all-sessions > li').length === 1",
     );
     let servers = browser.run(&operator, "document.querySelector('#servers').textContent");
     assert!(
-        servers.as_str().unwrap().contains("1 of 3 places"),
+        servers.as_str().unwrap().contains("1 of 3 sessions"),
         "{servers}"
     );
-    browser.run(&operator, &press("Stop", "#everybody"));
+    browser.run(&operator, &press("Stop", "#all-sessions"));
     wait("it is stopped", || place.processes().is_empty());
     browser.run(
         &operator,

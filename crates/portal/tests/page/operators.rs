@@ -29,12 +29,12 @@ fn an_operator_adds_limits_and_disables_an_account_on_the_page() {
         &tab,
         "!document.querySelector('#made').hidden && !!document.querySelector('[data-account=bob]')",
     );
-    // Its password is shown this once.
+    // Its password is shown only once.
     let made = browser.run(&tab, "document.querySelector('#made').textContent");
     let made = made.as_str().unwrap();
     let password = made
         .strip_prefix("bob can log in with the password ")
-        .and_then(|rest| rest.split_once(','))
+        .and_then(|rest| rest.split_once(". "))
         .map(|(password, _)| password)
         .unwrap_or_else(|| panic!("{made}"));
     let login = json!({"name": "bob", "password": password});
@@ -104,9 +104,9 @@ fn an_operator_drains_the_portal_on_the_page() {
     );
     let says = |word: &str| format!("document.querySelector('#drain').textContent === '{word}'");
     let drain = "document.querySelector('#drain').click(); true";
-    browser.until(&tab, &says("Take no new sessions"));
+    browser.until(&tab, &says("Refuse new sessions"));
     browser.run(&tab, drain);
-    browser.until(&tab, &says("Take new sessions again"));
+    browser.until(&tab, &says("Accept new sessions"));
     assert_eq!(ada.begin(&id(2), "bare").status, 503);
     assert_eq!(place.processes().len(), 1, "what runs goes on");
     // Whoever starts something is told why there is none.
@@ -124,6 +124,6 @@ fn an_operator_drains_the_portal_on_the_page() {
         "document.querySelector('#tab-operator').click(); true",
     );
     browser.run(&tab, drain);
-    browser.until(&tab, &says("Take no new sessions"));
+    browser.until(&tab, &says("Refuse new sessions"));
     assert_eq!(ada.begin(&id(2), "bare").status, 202);
 }

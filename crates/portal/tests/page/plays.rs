@@ -82,7 +82,7 @@ fn pixels_move_in_the_browser_until_the_session_is_stopped() {
     browser.until(
         &played,
         "!document.querySelector('#notice').hidden && \
-         document.querySelector('#notice h1').textContent === 'The session is over'",
+         document.querySelector('#notice h1').textContent === 'Session ended'",
     );
     browser.run(&played, "document.querySelector('#back').click(); true");
     browser.until(
@@ -148,7 +148,7 @@ fn no_session_listens_by_tcp(place: &Installation) {
 /// The operator's tab shows how it is for the browser that plays, as the interface tells it.
 fn an_operator_sees_figures(browser: &mut Browser, tab: &Tab) {
     browser.run(tab, "document.querySelector('#tab-operator').click(); true");
-    let shown = "document.querySelector('#everybody .figures')?.textContent ?? ''";
+    let shown = "document.querySelector('#all-sessions .figures')?.textContent ?? ''";
     let whole = r"/^1 player \(browser\), [\d.]+ frames\/s, [\d.]+\sms\s\(p50\), [\d.]+\sms\s\(p99\), ±[\d.]+\sms$/";
     browser.until(tab, &format!("{whole}.test({shown})"));
     let told = browser.run(

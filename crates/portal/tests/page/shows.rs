@@ -140,11 +140,11 @@ fn the_page_says_that_its_session_is_over_and_leads_back() {
     let ada = portal.log_in("ada");
     let stopped = ada.status("DELETE", &format!("/api/sessions/{session}"), None);
     assert_eq!(stopped, 202);
-    browser.until(&tab, &said("The session is over"));
+    browser.until(&tab, &said("Session ended"));
     let why = "document.querySelector('#notice p').textContent";
     assert_eq!(
         browser.run(&tab, why),
-        json!("The session has ended: it was stopped.")
+        json!("The session has ended: stopped.")
     );
     wait("nothing of it is left", || place.processes().is_empty());
     browser.run(&tab, "document.querySelector('#back').click(); true");
@@ -155,7 +155,7 @@ fn the_page_says_that_its_session_is_over_and_leads_back() {
     let nothing = "00000000-0000-4000-8000-000000000000";
     let address = format!("{}://{}/play/{nothing}/?figures", portal.scheme, portal.at);
     let tab = browser.open(&address);
-    browser.until(&tab, &said("Nothing to play"));
+    browser.until(&tab, &said("Session not found"));
     assert_eq!(
         browser.run(&tab, FIGURES),
         json!(["nav", "#overlay", "#save"])
