@@ -19,7 +19,7 @@ use crate::shared::{Endpoints, Shared};
 /// Unauthenticated connections at a time: a page takes up to six (a WebSocket counts until its upgrade).
 const UNAUTHENTICATED: usize = 256;
 
-/// Connections of logged-in devices: as many as [`UNAUTHENTICATED`], and for one device those of a few tabs.
+/// Connections of logged-in devices: the same number as [`UNAUTHENTICATED`], and for one device those of a few tabs.
 const DEVICES: usize = 256;
 /// See [`DEVICES`].
 const PER_DEVICE: usize = 24;

@@ -1,4 +1,4 @@
-//! Certificates that a host creates for its page: its own authority, whose certificate the user can install in
+//! Certificates that a host creates for its page: its own authority, with a certificate that the user can install in
 //! browsers, and the page certificate. The authority reissues the page certificate before it expires and when it lacks
 //! a name.
 //!
@@ -51,7 +51,7 @@ const RENEW_BEFORE: Duration = Duration::from_hours(24 * 30);
 /// Maximum number of names in a certificate (guess: a machine with many bridges has some dozens of addresses).
 const MAX_NAMES: usize = 64;
 
-/// Networks whose addresses are not globally unique (RFC 1918, 3927, 4193, 4291, 6598, 1122).
+/// Networks with addresses that are not globally unique (RFC 1918, 3927, 4193, 4291, 6598, 1122).
 const PRIVATE: [(&str, u8); 9] = [
     ("10.0.0.0", 8),
     ("172.16.0.0", 12),

@@ -85,7 +85,7 @@ pub fn is_proxy(proxies: &[ProxyNetwork], address: IpAddr) -> bool {
     proxies.iter().any(|proxy| proxy.contains(address))
 }
 
-/// The address of the browser whose request came from `peer` with these `X-Forwarded-For` values: the nearest address
+/// The address of the browser behind a request from `peer` with these `X-Forwarded-For` values: the nearest address
 /// that is not a proxy. An invalid entry ends the search with the address of the proxy that added it.
 pub fn browser<'a>(
     peer: IpAddr,

@@ -8,7 +8,7 @@
 //!    | ◄──────────────── WebSocket, byte for byte ────────────────────────────► |
 //!    | ◄─────────────────────────── media, directly or by TURN ───────────────► |
 //! ```
-//! The token ([`Action::Connect`]) authenticates the portal, whose `X-Forwarded-For` is therefore trusted. The ticket
+//! The token ([`Action::Connect`]) authenticates the portal, so its `X-Forwarded-For` is trusted. The ticket
 //! grants the browser's role. It is bound to one device, which stands for the browser's log-in at the portal.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

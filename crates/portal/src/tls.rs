@@ -143,7 +143,7 @@ pub(crate) fn certified(certificate: &Path, key: &Path) -> Result<CertifiedKey, 
     Ok(CertifiedKey::from_der(chain, private, &default_provider())?)
 }
 
-/// A TLS configuration whose certificate `resolver` selects; it accepts the protocols in `more` besides HTTP.
+/// A TLS configuration with the certificate that `resolver` selects; it accepts the protocols in `more` besides HTTP.
 ///
 /// # Errors
 /// TLS cannot be set up.

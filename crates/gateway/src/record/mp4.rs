@@ -174,7 +174,7 @@ pub(super) fn fragment(sequence: u32, parts: &[(Track, TrackFragment)]) -> Optio
     let parts: Vec<_> = (parts.iter())
         .filter(|(_, part)| !part.samples.is_empty())
         .collect();
-    // Offsets count from the start of the fragment, whose length does not depend on them.
+    // Offsets count from the start of the fragment. Its length does not depend on them.
     let mut bytes = Vec::new();
     moof(sequence, &parts, 0)?.encode(&mut bytes).ok()?;
     let data_at = bytes.len() + DATA_HEADER;

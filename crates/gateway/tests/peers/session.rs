@@ -1,4 +1,4 @@
-//! What a portal asks of a session: only with its token, and with the figures of who is there.
+//! Requests of a portal to a session: only with its token, including subscriber statistics.
 
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ fn a_portal_is_told_of_frames_and_latency_and_others_are_not() {
     assert_eq!(told["session"], portal.session.to_string());
     assert_eq!(told["subscribers"], json!([]));
 
-    // One that says nothing of its frames: that it is there is known, and no more.
+    // A subscriber without reports: only its presence is known.
     let silent = Remote::connected(&caller, "role=watch");
     let mut remote = Remote::connected(&caller, "reports");
     let unknown = json!({
@@ -75,7 +75,7 @@ fn a_portal_is_told_of_frames_and_latency_and_others_are_not() {
     let unknown = "openuvr_host_frames_per_second{kind=\"browser\",role=\"observer\"}";
     assert!(!metrics.contains(unknown), "{metrics}");
 
-    // Nobody else is told.
+    // Other clients get no statistics.
     let stranger = Portal {
         session: portal.session,
         ..Portal::new()
@@ -93,7 +93,7 @@ fn a_portal_is_told_of_frames_and_latency_and_others_are_not() {
     drop(silent);
 }
 
-/// Plays like a page, whose clock begins at 7 s, until the portal is told how many frames a second it shows.
+/// Plays like a page with a clock that starts at 7 s, until the portal gets its frame rate.
 fn until_known(portal: &Portal, caller: &Caller, remote: &mut Remote) -> Value {
     let began = Instant::now();
     let clock = || {
@@ -103,9 +103,9 @@ fn until_known(portal: &Portal, caller: &Caller, remote: &mut Remote) -> Value {
     remote.tells_the_time(clock());
     let status = token(portal, &[Action::Status]);
     loop {
-        assert!(began.elapsed() < TIMEOUT, "it is not told");
+        assert!(began.elapsed() < TIMEOUT, "no statistics");
         let frame = remote.names_a_frame();
-        remote.say(&Message::Report(Report {
+        remote.send_control(&Message::Report(Report {
             first_received: Some(clock()),
             submitted: Some(Duration::from_millis(5)),
             ..Report::new(frame, Outcome::Displayed(Fidelity::Whole))

@@ -1,4 +1,4 @@
-//! Whoever comes without the token, with garbage, in masses, or does not read.
+//! Clients without the token, with garbage, in floods, or that do not read.
 
 use std::net::TcpStream;
 
@@ -8,7 +8,7 @@ use crate::Players;
 use crate::player::{Player, VIDEO};
 
 #[test]
-fn without_the_token_there_is_nothing_to_see() {
+fn without_the_token_nothing_is_found() {
     let players = Players::new("rtsp-token");
     let address = players.server.address();
     for wrong in ["", "/", "/the-secret-of-test", "/the-secret-of-testsx"] {
@@ -40,13 +40,13 @@ fn garbage_is_answered_once_and_the_connection_closed() {
         let mut player = Player::connect(address, "");
         player.write(garbage);
         let rest = player.rest();
-        // A connection that is reset takes the answer with it.
+        // A connection reset discards the response.
         assert!(
             rest.is_empty() || rest.starts_with(b"RTSP/1.0 400 "),
             "{rest:?}"
         );
     }
-    // Packets nobody asked for, and answers to nothing.
+    // Unsolicited packets and responses.
     let mut player = Player::that_plays(address, &players.url());
     for _ in 0..100 {
         player.send(9, &[0x80; 700]);
@@ -57,7 +57,7 @@ fn garbage_is_answered_once_and_the_connection_closed() {
 }
 
 #[test]
-fn one_network_has_four_players_and_gets_their_places_back() {
+fn one_network_has_four_players() {
     let players = Players::new("rtsp-crowd");
     let address = players.server.address();
     let accept = "Accept: application/sdp\r\n";
@@ -66,7 +66,7 @@ fn one_network_has_four_players_and_gets_their_places_back() {
         .collect();
     for player in &mut four {
         assert_eq!(player.request("DESCRIBE", "", accept).0, 200);
-        // Again: it has its place.
+        // It still has its slot.
         assert_eq!(player.request("DESCRIBE", "", accept).0, 200);
     }
     let mut fifth = Player::connect(address, &players.url());
@@ -75,14 +75,14 @@ fn one_network_has_four_players_and_gets_their_places_back() {
     assert_eq!(status, 503, "{text}");
     assert!(fifth.rest().is_empty());
     drop(four);
-    // The places are free when their threads have ended.
-    crate::support::eventually("a place is free", || {
+    // Slots are free when their threads have ended.
+    crate::support::eventually("a free slot", || {
         let mut player = Player::connect(address, &players.url());
         (player.request("DESCRIBE", "", accept).0 == 200).then_some(())
     });
 }
 
-/// Connections from these networks that say nothing, so many from each.
+/// Idle connections from these networks, `each` per network.
 fn strangers(players: &Players, networks: impl Iterator<Item = u8>, each: usize) -> Vec<TcpStream> {
     let there = players.server.address();
     let from = networks.flat_map(|network| std::iter::repeat_n(network, each));
@@ -91,13 +91,13 @@ fn strangers(players: &Players, networks: impl Iterator<Item = u8>, each: usize)
 }
 
 #[test]
-fn four_networks_that_hold_all_places_keep_no_player_out() {
+fn four_full_networks_admit_a_player() {
     let players = Players::new("rtsp-four");
-    // As many as there are places, and more: of each network some say nothing, and some that they are there.
+    // More connections than slots: some of each network are idle, and some send keep-alives.
     let mut held = strangers(&players, 2..=5, 16);
     let mut player = Player::that_plays(players.server.address(), &players.url());
     player.packet();
-    // One that plays is not displaced.
+    // A player is not evicted.
     held.extend(strangers(&players, 2..=5, 16));
     for _ in 0..100 {
         player.packet();

@@ -25,8 +25,8 @@ use super::connection_pool::{ConnectionPool, ConnectionSlot};
 /// Maximum number of connections; an open page holds two.
 const CONNECTIONS: usize = 4096;
 
-/// Maximum number of connections per network; a guess: a class of 60 behind one address, whose browsers open six each,
-/// and some reserve.
+/// Maximum number of connections per network; a guess: a class of 60 behind one address, with six connections per
+/// browser, and some reserve.
 const PER_NETWORK: usize = 512;
 
 /// Listen backlog: the Linux maximum (`net.core.somaxconn`). A client that finds it full retries after a second.

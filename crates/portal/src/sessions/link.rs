@@ -1,6 +1,6 @@
-//! Requests to a session: through a Unix socket on this machine, or by TLS with a pinned certificate, whose hash the
-//! session printed for its launcher. Responses are untrusted: each step has a timeout, and the head of a response a
-//! maximum length.
+//! Requests to a session: through a Unix socket on this machine, or by TLS with a pinned certificate. The session
+//! printed the certificate's hash for its launcher. Responses are untrusted: each step has a timeout, and the head of a
+//! response a maximum length.
 
 use std::fs;
 use std::net::SocketAddr;

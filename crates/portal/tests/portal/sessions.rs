@@ -43,9 +43,7 @@ fn a_person_starts_plays_and_stops() {
     let ended = ada.until(&session, "ended");
     assert_eq!(ended["why"], "stopped");
     assert!(place.processes().is_empty());
-    wait("it is noted", || {
-        history(&ada)[0]["why"] == "stopped"
-    });
+    wait("it is noted", || history(&ada)[0]["why"] == "stopped");
     let ticket = format!("{path}/ticket");
     assert_eq!(ada.status("POST", &ticket, Some(&json!({}))), 410);
 }

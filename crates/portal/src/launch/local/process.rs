@@ -100,7 +100,7 @@ pub(super) fn sweep(session: &str) -> usize {
     ended
 }
 
-/// The leader of a process group whose standard input is this file.
+/// The leader of a process group with this file as standard input.
 pub(super) fn reads(file: &Path) -> Option<Process> {
     let leads = |pid: i32| group(pid) == Some(pid);
     let input = |pid: &i32| fs::read_link(format!("/proc/{pid}/fd/0")).is_ok_and(|of| of == file);
