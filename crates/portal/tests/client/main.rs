@@ -1,10 +1,10 @@
 //! `openuvr client --portal`: a real client, a real portal and real sessions of the built-in scene. Cargo builds
 //! `openuvr` for another package.
 
-#![expect(clippy::unwrap_used, reason = "a test ends there")]
+#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 #[path = "../portal/support.rs"]
-#[allow(dead_code, reason = "the tests without a client use more of it")]
+#[allow(dead_code, reason = "the other tests use more of it")]
 mod support;
 
 use std::io::{BufRead as _, BufReader};
@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use support::{Installation, PASSWORD, openuvr, wait};
 
-/// A place whose portal starts real sessions of the built-in scene.
+/// An installation with real sessions of the built-in scene.
 fn place() -> Installation {
     let place = Installation::new();
     let openuvr = openuvr();
@@ -42,7 +42,7 @@ fn place() -> Installation {
     place
 }
 
-/// A client that shows nothing, of a person whose keys are in the folder `keys` of the place.
+/// A client without output, of a user whose keys are in the folder `keys` of the installation.
 struct Client {
     child: Child,
     said: PathBuf,
@@ -72,15 +72,15 @@ fn number() -> u32 {
 }
 
 impl Client {
-    fn said(&self) -> String {
+    fn output(&self) -> String {
         fs::read_to_string(&self.said).unwrap()
     }
 
     fn says(&self, words: &str) {
-        wait(words, || self.said().contains(words));
+        wait(words, || self.output().contains(words));
     }
 
-    /// As Ctrl-C does; what it said.
+    /// Sends Ctrl-C; returns the output.
     fn interrupt(&mut self) -> String {
         let pid = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();
         kill_process(pid, Signal::INT).unwrap();
@@ -93,10 +93,10 @@ impl Client {
             status = self.child.try_wait().unwrap();
             status.is_some()
         });
-        (status.unwrap(), self.said())
+        (status.unwrap(), self.output())
     }
 
-    /// It fails, and says why in one line.
+    /// Checks that it fails with the reason in one line.
     fn fails(&mut self) -> String {
         let (status, said) = self.ended();
         assert!(!status.success(), "{said}");
@@ -129,7 +129,7 @@ fn a_client_starts_leaves_joins_and_stops_a_session() {
     let portal = place.start();
     let at = format!("http://{}", portal.at);
     let [user, password] = by_password(&place);
-    // Nobody is asked where there is no terminal.
+    // Without a terminal there is no prompt.
     let said = client(&place, &at, &[]).fails();
     assert!(said.contains("give --portal-user"), "{said}");
     let said = client(&place, &at, &[&user]).fails();
@@ -143,7 +143,7 @@ fn a_client_starts_leaves_joins_and_stops_a_session() {
     assert!(said.contains("  scene  The scene: Moves"), "{said}");
     let mode = fs::metadata(place.path("keys/portals.json")).unwrap();
     assert_eq!(mode.permissions().mode() & 0o777, 0o600);
-    // From now on the log-in is known.
+    // The log-in is stored from now on.
     let said = client(&place, &at, &["--application=none"]).fails();
     assert!(said.contains("no such application"), "{said}");
     let said = client(&place, &at, &["--application=fails"]).fails();
@@ -165,7 +165,7 @@ fn a_client_starts_leaves_joins_and_stops_a_session() {
         .collect();
     assert_eq!(running.len(), 1, "{listed}");
     let id = running[0]["id"].as_str().unwrap();
-    // Somebody else watches what is shared, by the session's id, and can't end it.
+    // Another user watches the shared session by its id, and cannot end it.
     let shared = format!("/api/sessions/{id}/shared");
     assert_eq!(
         person.status("PUT", &shared, Some(&json!({"shared": true}))),
@@ -187,7 +187,7 @@ fn a_client_starts_leaves_joins_and_stops_a_session() {
     let listed = listed.as_array().unwrap();
     let watched = listed.iter().find(|session| session["id"] == id).unwrap();
     assert_eq!(watched["state"], "running");
-    // The same application is the same session.
+    // The same application joins the same session.
     let mut second = client(&place, &at, &["--application=scene", "--stop-session"]);
     second.says("player at");
     let said = second.interrupt();
@@ -217,7 +217,7 @@ fn an_operator_sees_how_it_is_for_a_client() {
         answer.json()[0].clone()
     };
     let mut known = Value::Null;
-    wait("figures of the player", || {
+    wait("statistics of the player", || {
         known = listed()["subscribers"][0].clone();
         known["frames_per_second"].is_f64() && known["latency_p99"].is_f64()
     });
@@ -227,7 +227,7 @@ fn an_operator_sees_how_it_is_for_a_client() {
         expected
     );
     let of = |name: &str| known[name].as_f64().unwrap();
-    // The scene draws 10 a second, or fewer on a machine that is busy.
+    // The scene draws 10 frames/s, or fewer on a busy machine.
     let rate = of("frames_per_second");
     assert!(rate > 0.0 && rate < 15.0, "{known}");
     assert!(0.0 < of("latency_p50"), "{known}");
@@ -252,11 +252,11 @@ fn an_operator_sees_how_it_is_for_a_client() {
             .unwrap();
         assert!(value > 0.0, "{start}{value}");
     }
-    // The person who plays is not told.
+    // The player itself gets no statistics.
     let own = ada.request("GET", "/api/sessions", None).unwrap().text();
     assert!(own.contains(&id) && !own.contains("subscribers"), "{own}");
     player.interrupt();
-    wait("that nobody is connected is told", || {
+    wait("a report without subscribers", || {
         listed()["subscribers"] == json!([])
     });
     assert_eq!(
@@ -276,7 +276,7 @@ fn a_client_that_waits_for_a_place_gives_up_in_order() {
     let at = format!("http://{}", portal.at);
     let eve = portal.log_in("eve");
     let id = support::id(1);
-    assert_eq!(eve.begin(&id, "scene").status, 202);
+    assert_eq!(eve.start_session(&id, "scene").status, 202);
     eve.until(&id, "running");
     let [user, password] = by_password(&place);
     let words = [&user, &password, "--application=scene", "--stop-session"];
@@ -285,7 +285,7 @@ fn a_client_that_waits_for_a_place_gives_up_in_order() {
     let said = waiting.interrupt();
     assert!(said.contains("the session is ended"), "{said}");
     let ada = portal.log_in("ada");
-    wait("nothing waits any more", || {
+    wait("an empty queue", || {
         let listed = ada.request("GET", "/api/sessions", None).unwrap().json();
         let all = listed.as_array().unwrap();
         all.iter().all(|session| session["state"] == "ended")
@@ -297,7 +297,7 @@ fn a_client_that_waits_for_a_place_gives_up_in_order() {
     eve.until(&id, "ended");
 }
 
-/// A portal with a certificate that it made itself.
+/// A portal with a self-signed certificate.
 fn secure_portal(place: &Installation) -> (Child, String) {
     let config = fs::read_to_string(place.path("portal.toml")).unwrap();
     let secure = format!("{}{config}", place.secure());
@@ -328,7 +328,7 @@ fn a_portal_is_known_by_its_certificate() {
     let words = "give --portal-fingerprint ";
     let found = said.split(words).nth(1).unwrap_or_else(|| panic!("{said}"));
     let fingerprint = found.trim().to_owned();
-    // What openssl shows is what is asked for.
+    // The fingerprint as printed by openssl.
     let shown = Command::new("openssl")
         .args(["x509", "-noout", "-sha256", "-fingerprint", "-in"])
         .arg(place.path("cert.pem"))
@@ -343,7 +343,7 @@ fn a_portal_is_known_by_its_certificate() {
     let pinned = format!("--portal-fingerprint={fingerprint}");
     let (status, said) = client(&place, &at, &[&user, &password, &pinned]).ended();
     assert!(status.success() && said.contains("  scene"), "{said}");
-    // It was kept.
+    // It was stored.
     let (status, said) = client(&place, &at, &[]).ended();
     assert!(status.success() && said.contains("  scene"), "{said}");
     let said = client(&place, &at, &[&other]).fails();

@@ -1,4 +1,4 @@
-//! Five thousand sessions on nodes that KWOK simulates: what the portal's part of it costs.
+//! Five thousand sessions on nodes simulated by KWOK: the cost of the portal's part.
 
 use std::fs;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use super::support::{Installation, wait};
 const SESSIONS: usize = 5000;
 /// Eight GPUs each, so that all are in use.
 const NODES: usize = SESSIONS / 8;
-/// Launches that are under way at once.
+/// Concurrent launches.
 const AT_ONCE: usize = 64;
-/// A cluster that places fewer than 30 a second is broken.
+/// A cluster that places fewer than 30 per second is broken.
 const TIMEOUT: Duration = Duration::from_secs(170);
 
 #[test]
@@ -48,7 +48,7 @@ fn five_thousand_sessions_are_placed_and_found_again() {
             .await;
     });
     println!(
-        "taken by the API server: {:.1} s",
+        "accepted by the API server: {:.1} s",
         begun.elapsed().as_secs_f64()
     );
     let placed = |launcher: &dyn Launcher| {
@@ -72,7 +72,7 @@ fn five_thousand_sessions_are_placed_and_found_again() {
         "placed: {SESSIONS} in {took:.1} s, {:.0} a second",
         SESSIONS as f64 / took
     );
-    // One more finds no room, and says why.
+    // One more exceeds the capacity, and reports why.
     let mut one_more = spec(&[]);
     one_more.gpus = 1;
     runtime.block_on(launcher.launch(&one_more)).unwrap();
@@ -89,18 +89,18 @@ fn five_thousand_sessions_are_placed_and_found_again() {
         runtime.block_on(async { tokio::time::sleep(Duration::from_millis(100)).await });
     };
     println!("one more: {why}");
-    // A portal that starts anew.
+    // A restarted portal.
     let launcher = cluster.launcher();
     let begun = Instant::now();
     let all = runtime.block_on(launcher.list()).unwrap();
     println!(
-        "a portal that starts anew lists {} in {:.2} s",
+        "a restarted portal lists {} in {:.2} s",
         all.len(),
         begun.elapsed().as_secs_f64()
     );
     assert_eq!(all.len(), SESSIONS + 1);
     println!(
-        "memory of this process at most: {} MB",
+        "peak memory of this process: {} MB",
         peak_memory("self") / 1024
     );
     drop((launcher, all));
@@ -109,8 +109,8 @@ fn five_thousand_sessions_are_placed_and_found_again() {
     }
 }
 
-/// The program itself, in front of the same cluster: how soon it knows all, how long an operator waits for the list, and
-/// what it needs.
+/// The program itself with the same cluster: time until it knows all sessions, response time of the list for an
+/// operator, and memory.
 fn a_portal_shows_them(cluster: &Kubernetes) -> [String; 3] {
     let place = Installation::new();
     let config = format!(
@@ -144,7 +144,7 @@ fn a_portal_shows_them(cluster: &Kubernetes) -> [String; 3] {
     [
         format!("the portal shows all {known:.2} s after its start"),
         format!("its list takes {middle:.0} ms (median of 20), {longest:.0} at most"),
-        format!("memory of the portal at most: {memory} MB"),
+        format!("peak memory of the portal: {memory} MB"),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! What operators change on the page: accounts, their limits, and whether new sessions are taken.
+//! The operator's page: accounts, their limits, and draining.
 
 use serde_json::{Value, json};
 
@@ -39,8 +39,12 @@ fn an_operator_adds_limits_and_disables_an_account_on_the_page() {
         .unwrap_or_else(|| panic!("{made}"));
     let login = json!({"name": "bob", "password": password});
     let bob = portal.log_in_with(&login);
-    assert_eq!(bob.begin(&id(1), "bare").status, 202);
-    assert_eq!(bob.begin(&id(2), "bare").status, 409, "one is the limit");
+    assert_eq!(bob.start_session(&id(1), "bare").status, 202);
+    assert_eq!(
+        bob.start_session(&id(2), "bare").status,
+        409,
+        "one is the limit"
+    );
 
     let root = portal.log_in("root");
     let account = || {
@@ -51,19 +55,19 @@ fn an_operator_adds_limits_and_disables_an_account_on_the_page() {
         let mut all = all.as_array().unwrap().iter();
         all.find(|of| of["name"] == "bob").unwrap().clone()
     };
-    // As somebody who types, and goes on to the next field.
+    // As when the user types and moves to the next field.
     browser.run(
         &tab,
         "{ const most = document.querySelector('[data-account=bob] input');
            most.focus(); most.dataset.typed = ''; most.value = '2'; most.dispatchEvent(new Event('change')); } true",
     );
-    // The line is made anew of what the portal says then.
+    // The line is rebuilt from the portal's response.
     browser.until(
         &tab,
         "document.querySelector('[data-account=bob] input:not([data-typed])')?.value === '2'",
     );
     assert_eq!(account()["sessions"], 2);
-    assert_eq!(bob.begin(&id(2), "bare").status, 202);
+    assert_eq!(bob.start_session(&id(2), "bare").status, 202);
     bob.until(&id(1), "running");
     bob.until(&id(2), "running");
 
@@ -74,9 +78,9 @@ fn an_operator_adds_limits_and_disables_an_account_on_the_page() {
         &format!("{line}.includes('disabled') && {line}.includes('Enable')"),
     );
     assert_eq!(account()["disabled"], Value::Bool(true));
-    assert_eq!(account()["sessions"], 2, "what was set stays");
+    assert_eq!(account()["sessions"], 2, "the value is stored");
     assert_eq!(bob.status("GET", "/api/me", None), 401);
-    wait("its sessions end", || place.processes().is_empty());
+    wait("the end of its sessions", || place.processes().is_empty());
     browser.run(&tab, &press("Enable", "[data-account=bob]"));
     browser.until(
         &tab,
@@ -95,7 +99,7 @@ fn an_operator_drains_the_portal_on_the_page() {
     place.add_user("root", &["--operator"]);
     let portal = place.start();
     let ada = portal.log_in("ada");
-    assert_eq!(ada.begin(&id(1), "bare").status, 202);
+    assert_eq!(ada.start_session(&id(1), "bare").status, 202);
     ada.until(&id(1), "running");
     let tab = log_in(&mut browser, &portal, "root");
     browser.run(
@@ -107,9 +111,9 @@ fn an_operator_drains_the_portal_on_the_page() {
     browser.until(&tab, &says("Refuse new sessions"));
     browser.run(&tab, drain);
     browser.until(&tab, &says("Accept new sessions"));
-    assert_eq!(ada.begin(&id(2), "bare").status, 503);
-    assert_eq!(place.processes().len(), 1, "what runs goes on");
-    // Whoever starts something is told why there is none.
+    assert_eq!(ada.start_session(&id(2), "bare").status, 503);
+    assert_eq!(place.processes().len(), 1, "running sessions continue");
+    // A user who starts a session sees the reason.
     browser.run(
         &tab,
         "document.querySelector('#tab-play').click();
@@ -125,5 +129,5 @@ fn an_operator_drains_the_portal_on_the_page() {
     );
     browser.run(&tab, drain);
     browser.until(&tab, &says("Refuse new sessions"));
-    assert_eq!(ada.begin(&id(2), "bare").status, 202);
+    assert_eq!(ada.start_session(&id(2), "bare").status, 202);
 }

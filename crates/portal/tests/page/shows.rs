@@ -1,13 +1,13 @@
-//! What a person is shown: whose page it is, pictures, what a session that failed has said, that one is over.
+//! Page content: branding, pictures, the log of a failed session, the end of a session.
 
 use std::fs;
 
 use serde_json::json;
 
 use super::support::{Installation, wait};
-use super::{begin, log_in, play, press, start, state};
+use super::{log_in, play, press, start, start_application, state};
 
-/// Square, as icons are.
+/// Square, like icons.
 const ICON: &[u8] = include_bytes!("../../../gateway/page/dist/icon.png");
 
 #[test]
@@ -19,7 +19,7 @@ fn the_page_names_the_product_before_the_log_in_and_behind_it() {
     place.add_user("ada", &[]);
     let portal = place.start();
     let tab = browser.open(&format!("{}://{}/", portal.scheme, portal.at));
-    // Shown is what has a place, and a picture that was loaded.
+    // Visible elements have a size, and a loaded picture.
     let named = |within: &str| {
         format!(
             "(() => {{ const of = document.querySelector('{within}'); const icon = of?.querySelector('img');
@@ -65,7 +65,7 @@ fn applications_show_pictures_and_those_of_desktop_entries() {
     place.add_user("ada", &[]);
     let portal = place.start();
     let tab = log_in(&mut browser, &portal, "ada");
-    // Of each the picture that was loaded, as an icon, or the letter in its place.
+    // For each application the loaded picture, as an icon, or the letter in its place.
     let pictures = "[...document.querySelectorAll('#applications .picture')].map((of) =>
         of.tagName === 'IMG' ? of.complete && of.naturalWidth > 0 && of.classList.contains('icon') : of.textContent)";
     browser.until(
@@ -88,7 +88,7 @@ fn the_owner_of_a_session_that_failed_reads_its_last_lines() {
     place.add_user("ada", &[]);
     let portal = place.start();
     let tab = log_in(&mut browser, &portal, "ada");
-    begin(&mut browser, &tab, "bare", "ended");
+    start_application(&mut browser, &tab, "bare", "ended");
     let why = browser.run(
         &tab,
         "document.querySelector('#own .what span').textContent",
@@ -96,7 +96,7 @@ fn the_owner_of_a_session_that_failed_reads_its_last_lines() {
     assert!(why.as_str().unwrap().contains("exit code 3"), "{why}");
     browser.run(&tab, &press("Log", "#own"));
     browser.until(&tab, "!!document.querySelector('#own .log')");
-    // As it was written: text stays text.
+    // As written: text is not interpreted as markup.
     assert_eq!(
         browser.run(&tab, "document.querySelector('#own .log').textContent"),
         json!("it begins\n<b>no such display</b>")
@@ -111,7 +111,7 @@ fn the_owner_of_a_session_that_failed_reads_its_last_lines() {
     browser.until(&tab, "document.querySelectorAll('#own > li').length === 0");
 }
 
-/// What shows figures on the page that plays, as far as it is shown.
+/// The visible elements with statistics on the page that plays.
 const FIGURES: &str = "['nav', '#overlay', '#save'].filter(
     (of) => getComputedStyle(document.querySelector(of)).display !== 'none')";
 
@@ -124,7 +124,7 @@ fn the_page_says_that_its_session_is_over_and_leads_back() {
     place.add_user("ada", &[]);
     let portal = place.start();
     let tab = log_in(&mut browser, &portal, "ada");
-    begin(&mut browser, &tab, "bare", "running");
+    start_application(&mut browser, &tab, "bare", "running");
     play(&mut browser, &tab);
     let said = |title: &str| {
         format!(
@@ -132,7 +132,7 @@ fn the_page_says_that_its_session_is_over_and_leads_back() {
              document.querySelector('#notice h1').textContent === '{title}'"
         )
     };
-    // A bare session streams nothing, and is looked for as long as it runs.
+    // A bare session streams nothing: the page keeps reconnecting while it runs.
     browser.until(&tab, &said("Reconnecting…"));
     assert_eq!(browser.run(&tab, FIGURES), json!([]));
     let session = browser.run(&tab, "location.pathname.split('/')[2]");
@@ -146,12 +146,12 @@ fn the_page_says_that_its_session_is_over_and_leads_back() {
         browser.run(&tab, why),
         json!("The session has ended: stopped.")
     );
-    wait("nothing of it is left", || place.processes().is_empty());
+    wait("no remaining processes", || place.processes().is_empty());
     browser.run(&tab, "document.querySelector('#back').click(); true");
     browser.until(&tab, &state("ended"));
     assert_eq!(browser.run(&tab, "location.pathname"), json!("/"));
 
-    // Who studies it asks for figures. A session that never was is none that is over.
+    // Statistics need a query. An unknown session has not ended.
     let nothing = "00000000-0000-4000-8000-000000000000";
     let address = format!("{}://{}/play/{nothing}/?figures", portal.scheme, portal.at);
     let tab = browser.open(&address);

@@ -1,4 +1,4 @@
-//! The portal's certificate of files that another program keeps, as certbot does.
+//! A certificate in files that another program renews, such as certbot.
 
 use std::fs;
 
@@ -17,11 +17,11 @@ fn other_files_are_shown_without_a_start() {
     let first = shown(port);
     assert!(first.contains("serial"), "{first}");
     let key = fs::read_to_string(place.path("key.pem")).unwrap();
-    // A new certificate is written before its key: both do not fit, and the first stays.
+    // A new certificate is written before its key: until then they do not match, and the first one stays.
     place.secure();
     let next_key = fs::read_to_string(place.path("key.pem")).unwrap();
     place.write("key.pem", &key);
-    wait("the log says why nothing changes", || {
+    wait("the error in the log", || {
         let log = fs::read_to_string(place.path("log")).unwrap_or_default();
         log.contains("cannot load the new certificate")
     });

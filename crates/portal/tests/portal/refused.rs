@@ -1,4 +1,4 @@
-//! What the portal says when something is not as it should be.
+//! Refused configurations and requests.
 
 use super::support::{Installation, id, wait};
 
@@ -19,7 +19,7 @@ fn plain_http_is_for_this_machine_alone() {
     );
 }
 
-/// A place whose database is SQLite, whatever the others have.
+/// An installation with SQLite, even if the other tests use PostgreSQL.
 fn in_a_file() -> Installation {
     let mut place = Installation::new();
     place.database = None;
@@ -52,14 +52,14 @@ fn a_wrong_configuration_is_one_line() {
     assert!(said.contains("is not a valid account name"), "{said}");
 }
 
-/// A writer that does not end: the portal says so, and goes on when it has ended.
+/// A writer that holds the lock: the portal reports it, and recovers afterwards.
 #[test]
 fn a_locked_database_is_told_and_playing_goes_on() {
     let place = in_a_file();
     place.add_user("ada", &[]);
     let portal = place.start();
     let ada = portal.log_in("ada");
-    assert_eq!(ada.begin(&id(1), "bare").status, 202);
+    assert_eq!(ada.start_session(&id(1), "bare").status, 202);
     ada.until(&id(1), "running");
     let hold = "import sqlite3, sys\n\
                 c = sqlite3.connect(sys.argv[1], isolation_level=None)\n\
@@ -77,7 +77,7 @@ fn a_locked_database_is_told_and_playing_goes_on() {
     let said = holder.stdout.take().unwrap();
     std::io::BufRead::read_line(&mut std::io::BufReader::new(said), &mut line).unwrap();
     assert_eq!(line, "held\n");
-    let refused = ada.begin(&id(2), "bare");
+    let refused = ada.start_session(&id(2), "bare");
     assert_eq!(refused.status, 503, "{}", refused.text());
     assert!(
         refused.text().contains("database does not respond"),
@@ -87,8 +87,8 @@ fn a_locked_database_is_told_and_playing_goes_on() {
     assert_eq!(place.processes().len(), 1);
     drop(holder.stdin.take());
     holder.wait().unwrap();
-    wait("it is taken again", || {
-        ada.begin(&id(3), "bare").status == 202
+    wait("recovery", || {
+        ada.start_session(&id(3), "bare").status == 202
     });
     ada.until(&id(3), "running");
 }

@@ -25,7 +25,7 @@ fn a_person_starts_plays_and_stops() {
 
     let session = id(1);
     for _ in 0..2 {
-        assert_eq!(ada.begin(&session, "bare").status, 202);
+        assert_eq!(ada.start_session(&session, "bare").status, 202);
     }
     let running = ada.until(&session, "running");
     assert_eq!(running["title"], "Bare");
@@ -33,7 +33,7 @@ fn a_person_starts_plays_and_stops() {
     assert_eq!(place.processes().len(), 1);
     let path = format!("/api/sessions/{session}/ticket");
     let ticket = ada.request("POST", &path, Some(&json!({}))).unwrap().json();
-    // It answers no native clients, and browsers need no ticket.
+    // It has no endpoint for native clients, and browsers need no ticket.
     assert_eq!(ticket["native"], Value::Null);
     assert_eq!(ticket["ticket"].as_str().unwrap().len(), 187);
     assert_eq!(history(&ada)[0]["ended"], Value::Null);
@@ -43,7 +43,7 @@ fn a_person_starts_plays_and_stops() {
     let ended = ada.until(&session, "ended");
     assert_eq!(ended["why"], "stopped");
     assert!(place.processes().is_empty());
-    wait("it is noted", || history(&ada)[0]["why"] == "stopped");
+    wait("the history", || history(&ada)[0]["why"] == "stopped");
     let ticket = format!("{path}/ticket");
     assert_eq!(ada.status("POST", &ticket, Some(&json!({}))), 410);
 }
@@ -55,23 +55,35 @@ fn limits_are_told_in_words() {
     place.add_user("bob", &["--sessions", "5"]);
     let portal = place.start();
     let (ada, bob) = (portal.log_in("ada"), portal.log_in("bob"));
-    assert_eq!(bob.begin(&id(1), "adas").status, 404, "not his");
-    assert_eq!(bob.begin("../../x", "bare").status, 404, "another path");
-    assert_eq!(bob.begin("x", "bare").status, 422);
-    assert_eq!(bob.begin(&id(1), "none").status, 404);
-    assert_eq!(bob.begin(&id(1), "bare").status, 202);
-    assert_eq!(ada.begin(&id(1), "bare").status, 404, "another's id");
+    assert_eq!(
+        bob.start_session(&id(1), "adas").status,
+        404,
+        "not permitted"
+    );
+    assert_eq!(
+        bob.start_session("../../x", "bare").status,
+        404,
+        "another path"
+    );
+    assert_eq!(bob.start_session("x", "bare").status, 422);
+    assert_eq!(bob.start_session(&id(1), "none").status, 404);
+    assert_eq!(bob.start_session(&id(1), "bare").status, 202);
+    assert_eq!(
+        ada.start_session(&id(1), "bare").status,
+        404,
+        "another's id"
+    );
 
-    assert_eq!(ada.begin(&id(2), "save").status, 202);
-    let twice = ada.begin(&id(3), "save");
+    assert_eq!(ada.start_session(&id(2), "save").status, 202);
+    let twice = ada.start_session(&id(3), "save");
     assert_eq!(twice.status, 409);
     assert!(
         twice.text().contains("would overwrite the saves"),
         "{}",
         twice.text()
     );
-    assert_eq!(ada.begin(&id(4), "bare").status, 202);
-    let many = ada.begin(&id(5), "bare");
+    assert_eq!(ada.start_session(&id(4), "bare").status, 202);
+    let many = ada.start_session(&id(5), "bare");
     assert_eq!(many.status, 409);
     assert!(
         many.text().contains("session limit reached (2)"),
@@ -79,12 +91,12 @@ fn limits_are_told_in_words() {
         many.text()
     );
 
-    // All three places are taken; one may wait.
-    assert_eq!(bob.begin(&id(6), "bare").status, 202);
-    wait("it is told what it waits for", || {
+    // All three slots are in use; one session may be queued.
+    assert_eq!(bob.start_session(&id(6), "bare").status, 202);
+    wait("the reason of queueing", || {
         bob.until(&id(6), "queued")["why"] == "all 3 session slots of this machine are in use"
     });
-    let full = bob.begin(&id(7), "bare");
+    let full = bob.start_session(&id(7), "bare");
     assert_eq!(full.status, 503);
     assert!(full.text().contains("no capacity"), "{}", full.text());
     assert_eq!(

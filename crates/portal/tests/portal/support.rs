@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 #[path = "postgres_server.rs"]
 pub(crate) mod postgres_server;
 
-/// How long something may take on a machine that is busy.
+/// Timeout on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) const PASSWORD: &str = "correct horse";
@@ -25,15 +25,15 @@ pub(crate) const PASSWORD: &str = "correct horse";
 /// A folder with a configuration, in which portals run one after the other.
 pub(crate) struct Installation {
     pub(crate) folder: PathBuf,
-    /// The URL of PostgreSQL; else it is SQLite in the folder.
+    /// The URL of PostgreSQL; otherwise SQLite in the folder.
     pub(crate) database: Option<String>,
-    /// What portals have in their environment besides.
+    /// Further environment variables of portals.
     pub(crate) environment: Vec<(&'static str, String)>,
-    /// What becomes the portal, with its first words, as `env`; empty: nothing stands before it.
+    /// A wrapper program with its first arguments, such as `env`; empty: none.
     pub(crate) before: Vec<&'static str>,
 }
 
-/// A portal that runs.
+/// A running portal.
 pub(crate) struct Portal {
     child: Child,
     /// `http` or `https`.
@@ -41,7 +41,7 @@ pub(crate) struct Portal {
     pub(crate) at: String,
 }
 
-/// A person with a browser.
+/// A user's browser.
 pub(crate) struct Person {
     pub(crate) at: String,
     pub(crate) cookie: Option<String>,
@@ -54,25 +54,25 @@ pub(crate) struct Answer {
     pub(crate) body: Vec<u8>,
 }
 
-/// Where cargo puts the program, if it was built.
+/// Path of the program, if it was built.
 pub(crate) fn openuvr() -> PathBuf {
     let test = env::current_exe().unwrap();
     let program = test.ancestors().nth(2).unwrap().join("openuvr");
     assert!(
         program.exists(),
-        "cargo build -p openuvr-cli makes {}",
+        "cargo build -p openuvr-cli builds {}",
         program.display()
     );
     program
 }
 
-/// A program of sessions that is an example of this crate.
+/// A session program that is an example of this crate.
 pub(crate) fn example(name: &str) -> PathBuf {
     let test = env::current_exe().unwrap();
     let program = test.ancestors().nth(2).unwrap().join("examples").join(name);
     assert!(
         program.exists(),
-        "cargo build -p openuvr-portal --examples makes {}",
+        "cargo build -p openuvr-portal --examples builds {}",
         program.display()
     );
     program
@@ -118,7 +118,7 @@ impl Installation {
             users = ["ada"]
             "#,
         );
-        // A picture is told by its first bytes.
+        // The media type is detected by the first bytes.
         fs::write(place.folder.join("bare.png"), b"\x89PNG\r\n\x1a\n").unwrap();
         place
     }
@@ -176,12 +176,12 @@ impl Installation {
         self.start_at("127.0.0.1:0")
     }
 
-    /// Gives the portal a certificate that it has made itself; before all that is written for it.
+    /// Gives the portal a self-signed certificate; call it before other changes of the configuration.
     pub(crate) fn secure(&self) -> &'static str {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         self.write("cert.pem", &made.cert.pem());
         self.write("key.pem", &made.signing_key.serialize_pem());
-        // By which a browser can be told to take this certificate and no other.
+        // Lets a browser accept only this certificate.
         let public = made.signing_key.subject_public_key_info();
         let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &public);
         self.write("spki", &BASE64_STANDARD.encode(hash));
@@ -202,7 +202,7 @@ impl Installation {
         let said = line.trim().strip_prefix("The portal is at ");
         let at = said.and_then(|url| url.split_once("://"));
         let log = || fs::read_to_string(self.folder.join("log")).unwrap_or_default();
-        let (scheme, at) = at.unwrap_or_else(|| panic!("it said {line:?}: {}", log()));
+        let (scheme, at) = at.unwrap_or_else(|| panic!("unexpected output {line:?}: {}", log()));
         Portal {
             child,
             scheme: scheme.to_owned(),
@@ -210,7 +210,7 @@ impl Installation {
         }
     }
 
-    /// Processes of sessions that this place has started and that run.
+    /// Running session processes that this installation has started.
     pub(crate) fn processes(&self) -> Vec<i32> {
         let folder = self.folder.join("data/sessions");
         let all = fs::read_dir("/proc").unwrap().flatten();
@@ -233,7 +233,7 @@ impl Drop for Installation {
 }
 
 impl Portal {
-    pub(crate) fn nobody(&self) -> Person {
+    pub(crate) fn anonymous(&self) -> Person {
         Person {
             at: self.at.clone(),
             cookie: None,
@@ -247,7 +247,7 @@ impl Portal {
 
     /// The same with another password.
     pub(crate) fn log_in_with(&self, login: &Value) -> Person {
-        let mut person = self.nobody();
+        let mut person = self.anonymous();
         let answer = person.request("POST", "/api/login", Some(login)).unwrap();
         assert_eq!(answer.status, 200, "{}", answer.text());
         let cookie = answer.header("set-cookie").unwrap();
@@ -261,7 +261,7 @@ impl Portal {
         self.child.id()
     }
 
-    /// Ends at once, as by a loss of power.
+    /// Ends immediately, as by a power loss.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -276,7 +276,7 @@ impl Drop for Portal {
 }
 
 impl Person {
-    /// The same person at another portal, or at the same that was started anew.
+    /// The same user at another or restarted portal.
     pub(crate) fn at(&self, portal: &Portal) -> Person {
         Person {
             at: portal.at.clone(),
@@ -285,7 +285,7 @@ impl Person {
         }
     }
 
-    /// None: there was no answer.
+    /// `None`: no response.
     pub(crate) fn request(&self, method: &str, path: &str, body: Option<&Value>) -> Option<Answer> {
         self.request_with(method, path, body, &[])
     }
@@ -335,7 +335,7 @@ impl Person {
             }
         }
         let mut body = Vec::new();
-        // What has no end by itself is ended by the caller's not reading on.
+        // Endless responses are ended by closing the connection.
         let endless = headers
             .iter()
             .any(|(_, value)| value.starts_with("text/event-stream"));
@@ -353,13 +353,13 @@ impl Person {
         self.request(method, path, body).unwrap().status
     }
 
-    pub(crate) fn begin(&self, id: &str, application: &str) -> Answer {
+    pub(crate) fn start_session(&self, id: &str, application: &str) -> Answer {
         let body = json!({"application": application});
         let path = format!("/api/sessions/{id}");
         self.request("PUT", &path, Some(&body)).unwrap()
     }
 
-    /// Waits until the session is in this state, and says how it is.
+    /// Waits until the session is in this state, and returns it.
     pub(crate) fn until(&self, id: &str, state: &str) -> Value {
         let path = format!("/api/sessions/{id}");
         let mut seen = Value::Null;
@@ -390,13 +390,13 @@ impl Answer {
 pub(crate) fn wait(what: &str, mut until: impl FnMut() -> bool) {
     let end = Instant::now() + TIMEOUT;
     while !until() {
-        assert!(Instant::now() < end, "in vain: {what}");
+        assert!(Instant::now() < end, "timeout: {what}");
         thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// The UUID of this number, for the test whose thread asks: a launcher ends what is left of a session wherever on the
-/// machine it is, so no two tests may have one of the same id.
+/// A UUID from this number and the test's thread: a launcher kills remaining processes of a session anywhere on the
+/// machine, so ids must be unique across tests.
 pub(crate) fn id(number: u32) -> String {
     let mut hash = std::hash::DefaultHasher::new();
     (std::process::id(), thread::current().id()).hash(&mut hash);
