@@ -115,9 +115,10 @@ async fn log_in(
     let refused = |status, why: &str| json(status, &serde_json::json!({ "refused": why }));
     let place = (Network::of(endpoints.remote.ip()), origin.as_str());
     let is_known = |device: &PublicKey| shared.is_known(device);
-    let is_ours = |ticket: &str| (shared.lease.as_ref()).is_some_and(|lease| lease.is_for(ticket));
+    let names_session =
+        |ticket: &str| (shared.lease.as_ref()).is_some_and(|lease| lease.is_for(ticket));
     let body = body.to_bytes();
-    let checked = (shared.logins()).check(clock::now(), place, &body, is_known, is_ours);
+    let checked = (shared.logins()).check(clock::now(), place, &body, is_known, names_session);
     let login = match checked {
         Ok(login) => login,
         Err(why) => return refused(StatusCode::BAD_REQUEST, &why.to_string()),

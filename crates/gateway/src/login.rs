@@ -100,7 +100,7 @@ pub enum LoginRefused {
 pub(crate) struct Logins {
     /// `None`: the system provides no randomness.
     challenges: Option<Challenges>,
-    strangers: Budget<Network>,
+    unknown: Budget<Network>,
     ticket_holders: Budget<Network>,
     known: Budget<PublicKey>,
     tokens: Tokens,
@@ -110,7 +110,7 @@ impl Logins {
     pub(crate) fn new(now: Instant) -> Logins {
         Logins {
             challenges: Challenges::new(now),
-            strangers: Budget::new(UNKNOWN_PER_SECOND, UNKNOWN_PER_NETWORK),
+            unknown: Budget::new(UNKNOWN_PER_SECOND, UNKNOWN_PER_NETWORK),
             ticket_holders: Budget::new(TICKETS_PER_SECOND, TICKETS_PER_NETWORK),
             known: Budget::new(KNOWN_PER_SECOND, KNOWN_PER_DEVICE),
             tokens: Tokens::default(),
@@ -124,14 +124,14 @@ impl Logins {
     }
 
     /// Parses a log-in from this network at the page's `origin` and verifies that it comes from the owner of its key.
-    /// `is_known` returns whether the host knows a device, and `is_ours` whether a ticket names this session.
+    /// `is_known` returns whether the host knows a device, and `names_session` whether a ticket names this session.
     pub(crate) fn check(
         &mut self,
         now: Instant,
         (network, origin): (Network, &str),
         body: &[u8],
         is_known: impl FnOnce(&PublicKey) -> bool,
-        is_ours: impl FnOnce(&str) -> bool,
+        names_session: impl FnOnce(&str) -> bool,
     ) -> Result<Login, LoginRefused> {
         let wire = Wire::parse(body)?;
         let challenge: [u8; CHALLENGE] =
@@ -144,10 +144,10 @@ impl Logins {
         let device = device_of(&key);
         let may = if self.tokens.has(&device) || is_known(&device) {
             self.known.may(now, device)
-        } else if is_ours(&wire.ticket) {
+        } else if names_session(&wire.ticket) {
             self.ticket_holders.may(now, network)
         } else {
-            self.strangers.may(now, network)
+            self.unknown.may(now, network)
         };
         if !may {
             return Err(LoginRefused::Busy);

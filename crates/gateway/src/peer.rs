@@ -105,11 +105,11 @@ struct State {
     /// … and the one for datagrams of the other address family, if such an address was announced.
     other: Option<SocketAddr>,
     /// Further announced addresses.
-    told_of: Vec<SocketAddr>,
+    announced: Vec<SocketAddr>,
     video: Option<Track>,
     sound: Option<Track>,
     control: Option<ChannelId>,
-    told: Option<ChannelId>,
+    notices: Option<ChannelId>,
     events: VecDeque<PeerEvent>,
     /// When `str0m` must be called next.
     next: Instant,
@@ -164,11 +164,11 @@ impl Peer {
             rtc,
             local,
             other: None,
-            told_of: Vec::new(),
+            announced: Vec::new(),
             video: None,
             sound: None,
             control: None,
-            told: None,
+            notices: None,
             events: VecDeque::new(),
             next: now,
             traffic: Traffic::default(),
@@ -290,7 +290,7 @@ impl Peer {
 
     fn write_notice(&self, binary: bool, message: &[u8]) -> bool {
         self.with(|state| {
-            let Some(mut channel) = state.told.and_then(|id| state.rtc.channel(id)) else {
+            let Some(mut channel) = state.notices.and_then(|id| state.rtc.channel(id)) else {
                 return true;
             };
             channel.buffered_amount() + message.len() <= MAX_UNREAD
@@ -301,7 +301,7 @@ impl Peer {
     /// Whether the browser has read enough of its messages that another one does not queue.
     pub(crate) fn is_read(&self) -> bool {
         self.with(|state| {
-            let channel = state.told.and_then(|id| state.rtc.channel(id));
+            let channel = state.notices.and_then(|id| state.rtc.channel(id));
             channel.is_none_or(|mut channel| channel.buffered_amount() <= READ)
         })
     }
@@ -362,11 +362,11 @@ impl State {
     fn reached_at(&mut self, known: &[SocketAddr], sockets: &MediaSockets) -> Vec<String> {
         let mut added = Vec::new();
         for address in known {
-            let room = self.told_of.len() < MAX_ADDRESSES;
-            if !room || *address == self.local || self.told_of.contains(address) {
+            let room = self.announced.len() < MAX_ADDRESSES;
+            if !room || *address == self.local || self.announced.contains(address) {
                 continue;
             }
-            self.told_of.push(*address);
+            self.announced.push(*address);
             if address.is_ipv4() == self.local.is_ipv4() {
                 added.push(Candidate::server_reflexive(
                     *address,
@@ -435,7 +435,7 @@ impl State {
             self.traffic.events_lost += 1;
             return;
         }
-        let told = match event {
+        let event = match event {
             Event::Connected => PeerEvent::Connected,
             Event::MediaAdded(added) => {
                 let track = Track::of(&self.rtc, added.mid);
@@ -472,7 +472,7 @@ impl State {
             _ => return,
         };
         if self.events.len() < MAX_EVENTS {
-            self.events.push_back(told);
+            self.events.push_back(event);
         } else {
             self.traffic.events_lost += 1;
         }

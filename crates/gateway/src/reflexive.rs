@@ -37,7 +37,7 @@ pub struct Reflexive {
 struct Server {
     at: SocketAddr,
     /// The address in its newest response; `None`: no response yet, or none to the last request.
-    seen: Option<SocketAddr>,
+    reflexive_address: Option<SocketAddr>,
     open: Option<TransactionId>,
     /// Time of the next request.
     due: Instant,
@@ -74,7 +74,7 @@ impl Reflexive {
             if self.servers.iter().all(|server| server.at != *at) {
                 self.servers.push(Server {
                     at: *at,
-                    seen: None,
+                    reflexive_address: None,
                     open: None,
                     due: now,
                 });
@@ -86,9 +86,13 @@ impl Reflexive {
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
         let mut addresses = Vec::new();
-        for seen in self.servers.iter().filter_map(|server| server.seen) {
-            if !addresses.contains(&seen) {
-                addresses.push(seen);
+        for reflexive_address in self
+            .servers
+            .iter()
+            .filter_map(|server| server.reflexive_address)
+        {
+            if !addresses.contains(&reflexive_address) {
+                addresses.push(reflexive_address);
             }
         }
         addresses
@@ -117,7 +121,7 @@ impl Reflexive {
                 | StunAgentPollRet::TransactionCancelled(id) => {
                     for server in self.servers.iter_mut().filter(|s| s.open == Some(id)) {
                         server.open = None;
-                        server.seen = None;
+                        server.reflexive_address = None;
                         server.due = now + RESTART_DELAY;
                     }
                 }
@@ -163,11 +167,12 @@ impl Reflexive {
         let mapped = mapped.filter(|_| message.has_class(MessageClass::Success));
         match mapped.filter(|address| may_be_reached(*address)) {
             Some(address) => {
-                server.seen = Some(SocketAddr::new(address.ip().to_canonical(), address.port()));
+                server.reflexive_address =
+                    Some(SocketAddr::new(address.ip().to_canonical(), address.port()));
                 DatagramKind::Answer
             }
             None => {
-                server.seen = None;
+                server.reflexive_address = None;
                 DatagramKind::Refused
             }
         }

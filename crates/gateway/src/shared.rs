@@ -102,15 +102,15 @@ pub(crate) struct Shared {
     pub(crate) dismissed: broadcast::Sender<PublicKey>,
     logins: Mutex<Logins>,
     devices: Mutex<DeviceStore>,
-    places: Mutex<Vec<PublicKey>>,
+    device_slots: Mutex<Vec<PublicKey>>,
     peers: Mutex<Peers>,
 }
 
 /// Open connections, and the traffic of closed ones.
 #[derive(Default)]
 struct Peers {
-    there: Vec<Arc<Peer>>,
-    over: Traffic,
+    open: Vec<Arc<Peer>>,
+    closed: Traffic,
 }
 
 impl Shared {
@@ -136,7 +136,7 @@ impl Shared {
             dismissed: broadcast::Sender::new(CONNECTIONS),
             logins: Mutex::new(Logins::new(clock::now())),
             devices: Mutex::new(setup.devices),
-            places: Mutex::default(),
+            device_slots: Mutex::default(),
             peers: Mutex::default(),
         })
     }
@@ -158,12 +158,12 @@ impl Shared {
 
     /// A slot for one more connection of this device, until it is dropped; `None`: the limit is reached.
     pub(crate) fn take_device_slot(self: &Arc<Shared>, device: &PublicKey) -> Option<DeviceSlot> {
-        let mut places = lock(&self.places);
-        let of_it = places.iter().filter(|of| *of == device).count();
-        if places.len() >= CONNECTIONS || of_it >= PER_DEVICE {
+        let mut device_slots = lock(&self.device_slots);
+        let of_it = device_slots.iter().filter(|of| *of == device).count();
+        if device_slots.len() >= CONNECTIONS || of_it >= PER_DEVICE {
             return None;
         }
-        places.push(*device);
+        device_slots.push(*device);
         Some(DeviceSlot {
             shared: self.clone(),
             device: *device,
@@ -172,24 +172,24 @@ impl Shared {
 
     /// Adds a connection that may receive datagrams.
     pub(crate) fn add(&self, peer: &Arc<Peer>) {
-        lock(&self.peers).there.push(peer.clone());
+        lock(&self.peers).open.push(peer.clone());
     }
 
     pub(crate) fn remove(&self, peer: &Arc<Peer>) {
         let mut peers = lock(&self.peers);
-        let before = peers.there.len();
-        peers.there.retain(|other| !Arc::ptr_eq(other, peer));
-        if peers.there.len() < before {
-            peers.over.add(peer.traffic());
+        let before = peers.open.len();
+        peers.open.retain(|other| !Arc::ptr_eq(other, peer));
+        if peers.open.len() < before {
+            peers.closed.add(peer.traffic());
         }
     }
 
     /// The number of connections, and the traffic of these and all previous ones.
     pub(crate) fn traffic(&self) -> (usize, Traffic) {
         let peers = lock(&self.peers);
-        let mut all = peers.over;
-        peers.there.iter().for_each(|peer| all.add(peer.traffic()));
-        (peers.there.len(), all)
+        let mut all = peers.closed;
+        peers.open.iter().for_each(|peer| all.add(peer.traffic()));
+        (peers.open.len(), all)
     }
 
     /// Handles a datagram.
@@ -199,8 +199,8 @@ impl Shared {
             return;
         }
         let peers = lock(&self.peers);
-        let mut there = peers.there.iter();
-        if !there.any(|peer| peer.receive(source, datagram)) {
+        let mut open = peers.open.iter();
+        if !open.any(|peer| peer.receive(source, datagram)) {
             self.counters.stray_datagrams.add(1);
         }
     }
@@ -214,9 +214,9 @@ pub(crate) struct DeviceSlot {
 
 impl Drop for DeviceSlot {
     fn drop(&mut self) {
-        let mut places = lock(&self.shared.places);
-        if let Some(at) = places.iter().position(|of| *of == self.device) {
-            places.swap_remove(at);
+        let mut device_slots = lock(&self.shared.device_slots);
+        if let Some(at) = device_slots.iter().position(|of| *of == self.device) {
+            device_slots.swap_remove(at);
         }
     }
 }

@@ -108,7 +108,7 @@ struct RecordedHost {
     host: Arc<dyn GatewayHost>,
     id: SubscriberId,
     /// Whether the subscription has ended.
-    over: Arc<AtomicBool>,
+    unsubscribed: Arc<AtomicBool>,
     /// Disconnected after its last frame.
     drained: Receiver<()>,
 }
@@ -167,9 +167,9 @@ impl Recorder {
             ..SubscribeRequest::new(Role::Observer, &format!("recording to {words}"))
         };
         let (queue, tell) = (self.shared.queue.clone(), self.shared.tell.clone());
-        let over = Arc::new(AtomicBool::new(false));
+        let unsubscribed = Arc::new(AtomicBool::new(false));
         let (drains, drained) = sync_channel(1);
-        let frames = Frames::new(queue, tell, words.to_string(), over.clone(), drains);
+        let frames = Frames::new(queue, tell, words.to_string(), unsubscribed.clone(), drains);
         let subscribed = host.subscribe(request, Box::new(frames));
         let (id, _) = subscribed.map_err(|why| match why {
             SubscribeError::Refused(openuvr_proto::control::negotiate::Refusal::NoCommonCodec) => {
@@ -191,7 +191,7 @@ impl Recorder {
         *lock(&self.shared.followed) = Some(RecordedHost {
             host,
             id,
-            over,
+            unsubscribed,
             drained,
         });
         if self.shared.queue.is_closed() {
@@ -204,7 +204,7 @@ impl Recorder {
     #[must_use]
     pub fn is_following(&self) -> bool {
         let followed = lock(&self.shared.followed);
-        (followed.as_ref()).is_some_and(|host| !host.over.load(Ordering::Acquire))
+        (followed.as_ref()).is_some_and(|host| !host.unsubscribed.load(Ordering::Acquire))
     }
 
     /// Ends the recording after all queued data is written. `None`: the disk did not accept it in time.

@@ -77,7 +77,7 @@ impl Item {
 
 pub(super) struct Queue {
     items: SyncSender<Item>,
-    waiting: AtomicUsize,
+    queued_bytes: AtomicUsize,
     closed: AtomicBool,
     /// Its time, on the host's clock.
     closed_at: AtomicI64,
@@ -86,7 +86,7 @@ pub(super) struct Queue {
     /// Frames missing in the file.
     missed: AtomicU64,
     /// Causes already reported.
-    told: [AtomicBool; 2],
+    reported: [AtomicBool; 2],
 }
 
 impl Queue {
@@ -94,12 +94,12 @@ impl Queue {
         let (items, inbox) = sync_channel(MAX_ITEMS);
         let queue = Queue {
             items,
-            waiting: AtomicUsize::new(0),
+            queued_bytes: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             closed_at: AtomicI64::new(0),
             generation: AtomicU64::new(0),
             missed: AtomicU64::new(0),
-            told: [AtomicBool::new(false), AtomicBool::new(false)],
+            reported: [AtomicBool::new(false), AtomicBool::new(false)],
         };
         (Arc::new(queue), inbox)
     }
@@ -116,26 +116,26 @@ impl Queue {
 
     fn put(&self, item: Item) -> bool {
         let bytes = item.bytes();
-        if self.is_closed() || self.waiting.load(Ordering::Relaxed) + bytes > MAX_BYTES {
+        if self.is_closed() || self.queued_bytes.load(Ordering::Relaxed) + bytes > MAX_BYTES {
             return false;
         }
         // Counted first: the writer may take it at once.
-        self.waiting.fetch_add(bytes, Ordering::Relaxed);
+        self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
         let taken = self.items.try_send(item).is_ok();
         if !taken {
-            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+            self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
         taken
     }
 
     /// The writer has taken an item of this size.
     pub(super) fn taken(&self, item: &Item) {
-        self.waiting.fetch_sub(item.bytes(), Ordering::Relaxed);
+        self.queued_bytes.fetch_sub(item.bytes(), Ordering::Relaxed);
     }
 
     /// Whether there is room for a key frame and the frames after it.
     pub(super) fn has_room(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) < MAX_BYTES / 2
+        self.queued_bytes.load(Ordering::Relaxed) < MAX_BYTES / 2
     }
 
     /// Closes the queue: the recording ended at this time.
@@ -170,7 +170,7 @@ impl Queue {
 
     /// Whether this cause must be reported: once.
     pub(super) fn is_news(&self, cause: Cause) -> bool {
-        !self.told[cause as usize].swap(true, Ordering::Relaxed)
+        !self.reported[cause as usize].swap(true, Ordering::Relaxed)
     }
 
     pub(super) fn all_missed(&self) -> u64 {

@@ -25,9 +25,9 @@ pub(super) struct Frames {
     /// A frame found no room: the following frames depend on it.
     broken: bool,
     /// Whether the first frame has arrived.
-    begun: bool,
+    started: bool,
     /// Set when the host ended the subscription.
-    over: Arc<AtomicBool>,
+    unsubscribed: Arc<AtomicBool>,
     /// Closed after the last frame.
     _drained: SyncSender<()>,
 }
@@ -37,7 +37,7 @@ impl Frames {
         queue: Arc<Queue>,
         tell: Notify,
         file: String,
-        over: Arc<AtomicBool>,
+        unsubscribed: Arc<AtomicBool>,
         drained: SyncSender<()>,
     ) -> Frames {
         Frames {
@@ -46,8 +46,8 @@ impl Frames {
             file,
             open: None,
             broken: false,
-            begun: false,
-            over,
+            started: false,
+            unsubscribed,
             _drained: drained,
         }
     }
@@ -78,15 +78,15 @@ impl Frames {
 
 impl Subscriber for Frames {
     fn begin(&mut self, _: Instant, frame: &openuvr_proto::send::subscriber::Frame) {
-        let begun = Frame {
+        let started = Frame {
             captured: Instant(frame.header.captured),
             key: frame.header.is_key(),
             size: frame.configuration.map(|configuration| configuration.size),
             fps: frame.configuration.map(|configuration| configuration.fps),
             bytes: Vec::new(),
         };
-        self.open = Some((frame.header.frame, begun));
-        self.begun = true;
+        self.open = Some((frame.header.frame, started));
+        self.started = true;
     }
 
     fn slice(&mut self, _: Instant, slice: &Slice<'_>) {
@@ -132,7 +132,7 @@ impl Subscriber for Frames {
     fn dropped(&mut self, _: Instant, frame: FrameId, stage: Stage, why: DropCause) {
         self.open.take_if(|(open, _)| *open == frame);
         // Others were not encoded, or precede the recording.
-        if self.begun && stage == Stage::FirstSent {
+        if self.started && stage == Stage::FirstSent {
             // A frame that waits for a key frame is a consequence of a drop that was reported.
             let full = why == DropCause::SendBufferFull;
             self.missed(full.then_some(Cause::Processor));
@@ -141,7 +141,7 @@ impl Subscriber for Frames {
 
     fn update(&mut self, _: Instant, update: Update) {
         if let Update::Ended(_) = update {
-            self.over.store(true, Ordering::Release);
+            self.unsubscribed.store(true, Ordering::Release);
         }
         match update {
             Update::Ended(GoodbyeReason::Quit | GoodbyeReason::SourceEnded) => {}
@@ -216,8 +216,8 @@ mod tests {
         let to = said.clone();
         let tell: Notify = Arc::new(move |words: &str| to.lock().unwrap().push(words.to_owned()));
         let (queue, items) = Queue::new();
-        let (over, drained) = (Arc::default(), sync_channel(1).0);
-        let frames = Frames::new(queue.clone(), tell, "it".to_owned(), over, drained);
+        let (unsubscribed, drained) = (Arc::default(), sync_channel(1).0);
+        let frames = Frames::new(queue.clone(), tell, "it".to_owned(), unsubscribed, drained);
         (frames, (queue, items), said)
     }
 

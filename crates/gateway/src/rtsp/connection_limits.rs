@@ -38,14 +38,14 @@ impl ConnectionLimits {
     /// The slot of a new connection, which is closed when another one evicts it.
     pub(super) fn enter(&self, from: IpAddr, stream: Arc<TcpStream>) -> ConnectionSlot {
         let network = Network::of(from);
-        let (stranger, _) = self.unauthenticated.enter(network, move || {
+        let (slot, _) = self.unauthenticated.enter(network, move || {
             // Already closed connections need no shutdown.
             let _ = stream.shutdown(Shutdown::Both);
         });
         ConnectionSlot {
             limits: self.clone(),
             network,
-            class: Class::Unauthenticated { _place: stranger },
+            class: Class::Unauthenticated { _place: slot },
         }
     }
 }

@@ -36,7 +36,7 @@ pub(crate) enum Arrived {
     Sound(u32, usize),
     Control(Vec<u8>),
     Notice(Value),
-    ToldBytes,
+    NoticeBytes,
     Open,
 }
 
@@ -291,7 +291,7 @@ impl Remote {
                     arrived.push(Arrived::Control(data.data));
                 }
                 Output::Event(Event::ChannelData(data)) if data.binary => {
-                    arrived.push(Arrived::ToldBytes);
+                    arrived.push(Arrived::NoticeBytes);
                 }
                 Output::Event(Event::ChannelData(data)) => {
                     arrived.push(Arrived::Notice(serde_json::from_slice(&data.data).unwrap()));

@@ -30,7 +30,7 @@ struct Watcher {
     user: User,
     token: String,
     changes: watch::Receiver<u64>,
-    told: Option<String>,
+    last_sent: Option<String>,
     check: Instant,
     /// Counted while it is open.
     _stream: Stream,
@@ -60,7 +60,7 @@ pub(super) async fn events(
         app,
         user: caller.user,
         token: caller.token,
-        told: None,
+        last_sent: None,
         check: Instant::now() + LOGGED_IN,
         _stream: stream,
     };
@@ -71,9 +71,9 @@ pub(super) async fn events(
 async fn next(mut watcher: Watcher) -> Option<(Result<Event, Infallible>, Watcher)> {
     loop {
         let list = watcher.list();
-        if watcher.told.as_ref() != Some(&list) {
+        if watcher.last_sent.as_ref() != Some(&list) {
             let event = Event::default().event("sessions").data(&list);
-            watcher.told = Some(list);
+            watcher.last_sent = Some(list);
             return Some((Ok(event), watcher));
         }
         match timeout_at(watcher.check, watcher.changes.changed()).await {

@@ -43,7 +43,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
 fn routes() -> (Router<Arc<App>>, OpenApi) {
     OpenApiRouter::new()
         .routes(routes!(login::ways, login::log_in))
-        .routes(routes!(oidc::begin))
+        .routes(routes!(oidc::start))
         .routes(routes!(oidc::callback))
         .routes(routes!(login::log_out))
         .routes(routes!(login::me))

@@ -106,7 +106,7 @@ impl std::convert::From<OidcError> for LoginFailure {
 
 /// Starts a log-in with the provider: sets a cookie that binds it to this browser, and returns the URL to open.
 #[utoipa::path(
-    post, path = "/api/oidc/login",
+    post, path = "/api/oidc/login", operation_id = "begin",
     responses(
         (status = 200, body = ProviderRedirect),
         (status = 403, description = "the request comes from another site", body = Problem),
@@ -115,7 +115,7 @@ impl std::convert::From<OidcError> for LoginFailure {
         (status = 503, description = "the provider does not respond", body = Problem),
     ),
 )]
-pub(crate) async fn begin(
+pub(crate) async fn start(
     State(app): State<Arc<App>>,
     ClientAddress(from): ClientAddress,
     headers: HeaderMap,
