@@ -46,7 +46,7 @@ def kill(folder, name, how=signal.SIGKILL):
 
 def end_all(folder):
     """Kills the daemons of `folder`, newest first, and all other processes that name it.
-    
+
     Without a graceful shutdown: an API server would wait longer than a test for its watchers.
     """
     files = sorted(folder.glob("*.pid"), key=lambda file: file.stat().st_mtime, reverse=True)

@@ -34,7 +34,7 @@ PAUSE_IMAGE = "openuvr.test/pause:1"
 
 def up(folder, session, bridge="", subnet=""):
     """Starts a cluster with one real node that runs `session` in its containers; returns when it is ready.
-    
+
     With a bridge of this machine, the Pod network is `subnet` on that bridge, and the image contains a display and an
     encoder's libraries.
     """
@@ -172,7 +172,7 @@ def allow_portal(folder):
 
 def check_portal(folder):
     """Validates the manifest of a portal in the cluster with the API server, without creating it. Errors end the program.
-    
+
     So do unknown fields, which the server would otherwise drop.
     """
     manifest = HERE.parent / "deploy" / "portal.yaml"

@@ -25,7 +25,7 @@ def environment(folder):
 
 def up(folder, namespace="", controller="127.0.0.1", node="127.0.0.1"):
     """Starts the cluster; when this returns all nodes are idle.
-    
+
     With a network namespace, the nodes run in it at the address `node`, and reach the controller at its own address.
     """
     write(folder, controller, node)

@@ -123,7 +123,7 @@ export class Refusal extends Error {
 let csrf = "";
 
 /** Sets the CSRF token of subsequent requests. */
-export function carry(me: Me): void {
+export function setCsrf(me: Me): void {
   csrf = me.csrf;
 }
 

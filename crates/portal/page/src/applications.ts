@@ -11,7 +11,7 @@ export async function showApplications(): Promise<void> {
 }
 
 function tile(of: Application): HTMLElement {
-  const start = button("Start", () => begin(of), "main");
+  const start = button("Start", () => startSession(of), "main");
   start.dataset["start"] = of.name;
   start.setAttribute("aria-label", `Start ${of.title}`);
   const text = make("div", "text", make("h3", "", of.title), make("p", "", of.description));
@@ -33,9 +33,9 @@ function picture(of: Application): HTMLElement {
 }
 
 /** Starts a session with an id chosen here: a retry after a lost response starts nothing twice. */
-async function begin(of: Application): Promise<void> {
+async function startSession(of: Application): Promise<void> {
   let id = uuid();
-  for (let tries = 1; ; tries++) {
+  for (let attempts = 1; ; attempts++) {
     try {
       await request("PUT", `/api/sessions/${id}`, { application: of.name });
       byId("own-title").scrollIntoView({ block: "nearest" });
@@ -45,8 +45,8 @@ async function begin(of: Application): Promise<void> {
       // Gone: the portal was restarted before it launched the session.
       if (status === 410) id = uuid();
       else if (status !== 0) throw why;
-      if (tries === 5) throw why;
-      await new Promise((wake) => setTimeout(wake, 500 * tries));
+      if (attempts === 5) throw why;
+      await new Promise((wake) => setTimeout(wake, 500 * attempts));
     }
   }
 }

@@ -1,15 +1,15 @@
 // The portal's page: log-in, applications, sessions.
 
 import { showApplications } from "./applications";
-import { request, carry, Refusal, type ProviderRedirect, type Me, type Session } from "./api";
+import { request, setCsrf, Refusal, type ProviderRedirect, type Me, type Session } from "./api";
 import { attempt, byId, problem } from "./dom";
 import { showHistory } from "./history";
 import { forgetOperator, prepareOperator, showOperator } from "./operator";
-import { showProvider, tellEnded } from "./provider";
+import { showProvider, showFailure } from "./provider";
 import { lines } from "./sessions";
 
 /** Poll interval in milliseconds, also for reconnecting. */
-const AGAIN = 2000;
+const POLL_INTERVAL = 2000;
 
 type View = "play" | "history" | "operator" | "account";
 const VIEWS: View[] = ["play", "history", "operator", "account"];
@@ -19,7 +19,7 @@ let view: View = "play";
 let sessions: Session[] = [];
 
 async function enter(me: Me): Promise<void> {
-  carry(me);
+  setCsrf(me);
   byId("login").hidden = true;
   document.querySelector("header")!.hidden = false;
   byId("user").textContent = me.name;
@@ -59,18 +59,18 @@ function show(next: View): void {
 /** Subscribes to session events. The browser reconnects on its own, unless the log-in has ended. */
 function listen(): void {
   events?.close();
-  const heard = new EventSource("/api/events");
-  events = heard;
-  heard.addEventListener("sessions", (event) => {
+  const source = new EventSource("/api/events");
+  events = source;
+  source.addEventListener("sessions", (event) => {
     sessions = JSON.parse((event as MessageEvent<string>).data) as Session[];
     problem("");
     draw();
   });
-  heard.addEventListener("error", () => {
-    if (heard.readyState === EventSource.CLOSED) {
+  source.addEventListener("error", () => {
+    if (source.readyState === EventSource.CLOSED) {
       setTimeout(() => {
-        if (events === heard) void begin();
-      }, AGAIN);
+        if (events === source) void start();
+      }, POLL_INTERVAL);
     } else {
       problem("The portal does not respond. Running sessions continue. Reconnecting…");
     }
@@ -87,17 +87,17 @@ function draw(): void {
 }
 
 /** Shows the page if the user is logged in, otherwise the log-in form. */
-async function begin(): Promise<void> {
+async function start(): Promise<void> {
   try {
     await enter(await request<Me>("GET", "/api/me"));
   } catch (why) {
     if (why instanceof Refusal && why.status === 401) {
       leave();
-      tellEnded();
+      showFailure();
       return;
     }
     problem(why instanceof Error ? why.message : String(why));
-    setTimeout(() => void begin(), AGAIN);
+    setTimeout(() => void start(), POLL_INTERVAL);
   }
 }
 
@@ -124,10 +124,10 @@ byId<HTMLFormElement>("change").addEventListener("submit", (event) => {
 
 byId("logout").addEventListener("click", () => {
   void attempt(async () => {
-    const elsewhere = await request<ProviderRedirect | undefined>("POST", "/api/logout");
+    const redirect = await request<ProviderRedirect | undefined>("POST", "/api/logout");
     leave();
     // Also log out at the provider: it would log in the next user of this browser at once.
-    if (elsewhere) location.href = elsewhere.url;
+    if (redirect) location.href = redirect.url;
   });
 });
 
@@ -138,7 +138,7 @@ setInterval(() => {
   if (document.hidden || events === undefined) return;
   if (view === "operator") void attempt(showOperator);
   if (view === "play") void showApplicationsIfChanged();
-}, AGAIN);
+}, POLL_INTERVAL);
 
 let lastShown = 0;
 
@@ -149,4 +149,4 @@ async function showApplicationsIfChanged(): Promise<void> {
   await showApplications().catch(() => undefined);
 }
 
-void begin();
+void start();

@@ -4,7 +4,7 @@ import { request, type ProviderRedirect, type LoginMethods } from "./api";
 import { attempt, byId, problem } from "./dom";
 
 /** Messages for the reasons after `#login=` in the URL of a failed log-in. */
-const ENDED: Record<string, string> = {
+const FAILURES: Record<string, string> = {
   state: "This log-in was not started in this browser, or it has expired. Try again.",
   denied: "The log-in was cancelled.",
   provider: "The log-in provider does not respond. Try again later, or log in with name and password.",
@@ -23,12 +23,12 @@ export async function showProvider(): Promise<void> {
 }
 
 /** Shows why a log-in failed, once. */
-export function tellEnded(): void {
+export function showFailure(): void {
   const word = new URLSearchParams(location.hash.slice(1)).get("login");
   if (word === null) return;
   history.replaceState(null, "", location.pathname);
   // Only predefined messages: any site can link to this URL.
-  const said = Object.hasOwn(ENDED, word) ? ENDED[word] : undefined;
+  const said = Object.hasOwn(FAILURES, word) ? FAILURES[word] : undefined;
   if (said !== undefined) problem(said);
 }
 

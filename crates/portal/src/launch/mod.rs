@@ -59,6 +59,7 @@ pub trait Launcher: Send + Sync {
     /// Changes of sessions: first the current state of each, then every change. A state may be repeated, and a
     /// short-lived one may be omitted; the last one is never omitted. The stream does not end: an error means that the
     /// engine is unavailable, and the stream continues when it is available again.
+    fn watch(&self) -> BoxStream<'static, Result<Observed, LaunchError>>;
 
     /// The newest lines that a session's programs wrote to standard error, at most [`MAX_TAIL`] bytes of plain text.
     /// `None` if the engine keeps no log of it, or has forgotten the session.
