@@ -115,7 +115,7 @@ impl Addresses {
 
     /// Handles a datagram. Returns whether it was a STUN response. `source` is canonical.
     pub(crate) fn receive(&self, source: SocketAddr, datagram: &[u8]) -> bool {
-        let mut reflexive = lock(&self.asked);
+        let mut reflexive = lock(&self.reflexive);
         let heard = reflexive.receive(Instant::now(), source, datagram);
         match heard {
             DatagramKind::Other => return false,
@@ -128,7 +128,7 @@ impl Addresses {
 
     /// Sends due requests. Returns the time of the next call.
     fn poll(&self, sockets: &MediaSockets) -> Instant {
-        let mut reflexive = lock(&self.asked);
+        let mut reflexive = lock(&self.reflexive);
         let next = reflexive.poll(Instant::now(), |to, datagram| {
             self.counters.questions.add(1);
             // A failed send counts as a lost datagram and is retransmitted.
@@ -164,7 +164,7 @@ pub(crate) async fn discover(
     if names.is_empty() {
         return;
     }
-    let reflexive = &addresses.asked;
+    let reflexive = &addresses.reflexive;
     loop {
         let found = resolve(&names, media.main()).await;
         lock(reflexive).request(Instant::now(), &found);
