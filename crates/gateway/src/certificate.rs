@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_certificate_is_replaced_and_a_damaged_authority_said() {
+    fn old_certificates_are_replaced_damaged_ones_reported() {
         let folder = Folder::new("damaged");
         let now = SystemTime::now();
         drop(Lock::take(&folder.0).unwrap());

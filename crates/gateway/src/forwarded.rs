@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_is_what_a_browser_says() {
+    fn origins_are_parsed_and_compared() {
         let of = |text: &str| text.parse::<WebOrigin>().map(|origin| origin.to_string());
         assert_eq!(
             of("https://Play.Example.org/").unwrap(),

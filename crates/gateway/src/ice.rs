@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_are_read_as_browsers_want_them() {
+    fn servers_are_parsed_for_browsers() {
         let json = |text: &str| {
             let server: IceServer = text.parse().unwrap();
             serde_json::to_string(&server).unwrap()
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_asks_servers_of_stun_by_udp_alone() {
+    fn the_host_queries_only_stun_over_udp() {
         let of = |text: &str| {
             let server: IceServer = text.parse().unwrap();
             server.stun().map(|(host, port)| format!("{host} {port}"))
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_server_is_refused() {
+    fn invalid_servers_are_refused() {
         for text in [
             "",
             "stun:",

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_about_the_limit_are_whole() {
+    fn lengths_near_the_limit_survive() {
         for length in MAX_PAYLOAD - 1..MAX_PAYLOAD + 4 {
             let unit = vec![0x41; length];
             let mut stream = vec![0, 0, 1];
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_no_unit_makes_no_packet() {
+    fn data_without_a_nal_unit_makes_no_packet() {
         for nothing in [&[][..], &[0, 0, 1], &[1, 2, 3], &[0, 0, 1, 0, 0, 1, 0]] {
             assert_eq!(all(nothing), []);
         }

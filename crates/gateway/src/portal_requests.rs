@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_of_the_portal_are_read_whole_or_not_at_all() {
+    fn incomplete_portal_headers_are_refused() {
         let device = "07".repeat(32);
         let whole = [
             (TICKET, "T"),

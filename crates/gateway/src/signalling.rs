@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused_with_its_reason() {
+    fn invalid_messages_are_refused_with_a_reason() {
         let why = |text: &str| Request::parse(text).unwrap_err().to_string();
         assert!(why("{").starts_with("not a signalling message"));
         assert!(why(r#"{"type":"connect"}"#).contains("connectionId"));

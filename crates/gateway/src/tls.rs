@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_that_runs_takes_another_certificate_in_time() {
+    fn a_running_host_reloads_its_certificate() {
         let name = format!("openuvr-tls-{}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         let names = PageNames::of(([127, 0, 0, 1], 4711).into(), []);

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_logs_in_often_logs_out_none_but_itself() {
+    fn repeated_log_ins_only_expire_the_devices_own_tokens() {
         let mut tokens = Tokens::default();
         tokens.add(token(1, 0), visitor(1));
         for n in 0..5000 {

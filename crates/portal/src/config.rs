@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_is_none_is_named() {
+    fn an_unknown_key_is_named_in_the_error() {
         let wrong = toml::from_str::<Config>("listne = \"127.0.0.1:1\"").unwrap_err();
         assert!(wrong.to_string().contains("listne"), "{wrong}");
     }

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_has_a_server_a_line_and_its_secrets_are_not_told() {
+    fn errors_of_a_server_file_hide_its_secrets() {
         let name = format!("openuvr-ice-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         let read = |text: &str| {

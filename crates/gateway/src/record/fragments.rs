@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_shown_until_the_next_one() {
+    fn frames_last_until_the_next_one() {
         let mut fragments = Fragments::new(false);
         fragments.frame(frame(-20, false));
         for (millis, key) in [(0, true), (10, false), (30, false), (40, true)] {
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_that_stays_is_written_and_gone_on_from() {
+    fn a_still_picture_is_written() {
         let mut fragments = Fragments::new(false);
         fragments.frame(frame(0, true));
         fragments.idle(Instant(BEGAN + 999 * MS));
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_come_in_a_heap_move_no_later_ones() {
+    fn bursts_do_not_shift_later_frames() {
         // A machine that stalls and catches up: full rate before and after, so that no slot becomes free.
         let mut captured: Vec<i64> = (0..60).map(|number| number * 1000 / 60).collect();
         captured.extend([1_100, 1_101, 1_103, 1_104, 1_106, 1_108]);
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_as_many_as_frames_or_a_multiple() {
+    fn slots_are_a_multiple_of_the_frame_rate() {
         for (fps, each) in [
             (60, 60),
             (30, 60),
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_ends_when_it_was_ended() {
+    fn a_recording_ends_at_its_end_time() {
         let mut fragments = Fragments::new(false);
         // A still picture: the host sends a frame twice a second.
         for half in 0..18 {

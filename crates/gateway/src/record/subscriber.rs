@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_of_missing_frames_is_the_one_that_is_told() {
+    fn the_cause_of_missing_frames_is_reported() {
         let (mut frames, (queue, _items), said) = frames();
         give(&mut frames, 1, true);
         // The host's queue was full and the next frames depend on the lost one: the disk is not the cause.

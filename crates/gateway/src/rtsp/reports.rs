@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_says_loss_and_round_trip() {
+    fn a_report_contains_loss_and_round_trip_time() {
         let block = ReportBlock::builder(7)
             .fraction_lost(64)
             .last_sender_report_timestamp(0x0005_0000)

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rtsp_or_never_ends_is_refused() {
+    fn invalid_and_endless_requests_are_refused() {
         for stream in [
             &b"GET / HTTP/1.1\r\n\r\n"[..],
             b"\x16\x03\x01\x02\x00\x01\x00",

@@ -374,7 +374,7 @@ mod tests {
     const UDP: &str = "Transport: RTP/AVP;unicast;client_port=5000-5001\n";
 
     #[test]
-    fn a_player_comes_watches_pauses_and_goes() {
+    fn a_player_watches_pauses_and_leaves() {
         let mut session = session();
         let (status, text, _) = request(&mut session, &line("OPTIONS", "", ""));
         assert!(
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_know_the_token_finds_nothing() {
+    fn an_invalid_token_finds_nothing() {
         let mut session = session();
         for path in [
             "",
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_by_its_number() {
+    fn invalid_requests_get_their_status() {
         let mut session = session();
         let mut status = |lines: &str| request(&mut session, lines).0;
         assert_eq!(status(&line("PLAY", "secret-token", "")), 455);

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_made_token_is_kept_and_is_only_itself() {
+    fn a_generated_token_is_stored() {
         let folder = std::env::temp_dir().join(format!("openuvr-token-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let made = Token::kept_in(&folder).unwrap();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_url_could_not_hold_is_no_token() {
+    fn characters_invalid_in_urls_are_rejected() {
         for text in [
             "short",
             "with space",

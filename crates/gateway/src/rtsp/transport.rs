@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_players_ask_for_is_understood() {
+    fn transports_of_players_are_parsed() {
         let table = [
             // ffmpeg, GStreamer, VLC
             (
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_served_is_none() {
+    fn unsupported_transports_are_rejected() {
         for header in [
             "",
             ",;,=",

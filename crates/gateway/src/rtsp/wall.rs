@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_of_day_goes_with_our_clock() {
+    fn the_wall_clock_follows_the_hosts_clock() {
         let ours = Instant(5_000_000_000);
         let wall = Wall::at(ours, Duration::from_millis(1_500));
         assert_eq!(wall.ntp(ours), (NTP_EPOCH + 1) << 32 | 1 << 31);

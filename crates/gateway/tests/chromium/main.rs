@@ -61,7 +61,7 @@ fn log_in(rig: &Rig, browser: &mut Browser) -> Tab {
 }
 
 #[test]
-fn the_page_shows_what_the_host_draws() {
+fn the_page_shows_the_hosts_picture() {
     let rig = Rig::new("shows", SIZE);
     let Some((mut browser, _turn)) = start(&rig) else {
         return;
@@ -228,7 +228,7 @@ fn a_tab_that_is_closed_in_mid_press_holds_nothing() {
 }
 
 #[test]
-fn the_host_learns_what_became_of_each_frame() {
+fn the_host_gets_the_result_of_each_frame() {
     let rig = Rig::new("learns", SIZE);
     let Some((mut browser, _turn)) = start(&rig) else {
         return;
@@ -251,7 +251,7 @@ fn the_host_learns_what_became_of_each_frame() {
 }
 
 #[test]
-fn a_browser_comes_back_without_a_pin() {
+fn a_known_browser_needs_no_pin() {
     let rig = Rig::new("back", SIZE);
     let Some((mut browser, _turn)) = start(&rig) else {
         return;
@@ -273,7 +273,7 @@ fn a_browser_comes_back_without_a_pin() {
 }
 
 #[test]
-fn a_page_in_the_background_says_so_of_each_frame() {
+fn a_page_in_the_background_reports_each_frame() {
     let rig = Rig::new("background", SIZE);
     let Some((mut browser, _turn)) = start(&rig) else {
         return;
@@ -416,7 +416,7 @@ const PITCH: &str = "(async () => { \
     return levels[loudest] > -80 ? (loudest * context.sampleRate) / 8192 : 0; })()";
 
 #[test]
-fn a_tone_is_heard_at_its_pitch() {
+fn a_tone_is_played_at_its_pitch() {
     let rig = Rig::with("tone", SIZE, |config| config.sound = "tone:440".to_owned());
     let Some((mut browser, _turn)) = start(&rig) else {
         return;

@@ -122,7 +122,7 @@ fn the_menu_sends_keys_that_the_browser_keeps() {
 }
 
 #[test]
-fn a_browser_that_cannot_play_is_told_before_it_logs_in() {
+fn unsupported_browsers_are_rejected_before_log_in() {
     let rig = Rig::new("cannot", SIZE);
     let Some((mut browser, _turn)) = start(&rig) else {
         return;
@@ -156,7 +156,7 @@ fn a_browser_that_cannot_play_is_told_before_it_logs_in() {
 }
 
 #[test]
-fn a_lost_connection_is_said_large_over_the_last_picture() {
+fn a_lost_connection_is_shown_over_the_last_picture() {
     let rig = Rig::new("lost", SIZE);
     let Some((mut browser, _turn)) = start(&rig) else {
         return;
@@ -358,7 +358,7 @@ fn fingers_tap_press_long_and_scroll() {
 }
 
 #[test]
-fn an_on_screen_keyboard_types_what_it_composes() {
+fn an_on_screen_keyboard_types_composed_text() {
     let rig = Rig::new("osk", SIZE);
     let Some((mut browser, _turn)) = start(&rig) else {
         return;
@@ -407,7 +407,7 @@ fn an_on_screen_keyboard_types_what_it_composes() {
 }
 
 #[test]
-fn a_page_that_plays_asks_before_it_closes() {
+fn a_playing_page_confirms_before_it_closes() {
     let rig = Rig::new("closes", SIZE);
     let Some((mut browser, _turn)) = start(&rig) else {
         return;
@@ -496,7 +496,7 @@ fn the_page_follows_the_systems_theme() {
 }
 
 #[test]
-fn a_pin_is_taken_with_the_blanks_that_were_copied_with_it() {
+fn a_pin_may_contain_blanks() {
     let rig = Rig::new("blanks", SIZE);
     let Some((mut browser, _turn)) = start(&rig) else {
         return;

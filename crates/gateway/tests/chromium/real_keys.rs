@@ -317,7 +317,7 @@ fn ten_notches_are_ten_in_firefox() {
 }
 
 #[test]
-fn a_firefox_without_h264_says_so_before_the_log_in() {
+fn firefox_without_h264_is_rejected_before_log_in() {
     let _turn = super::turn();
     let Some(desk) = desk("no-h264") else { return };
     let Some(mut firefox) = desk.firefox(false) else {

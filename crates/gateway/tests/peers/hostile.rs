@@ -133,7 +133,7 @@ fn garbage_on_every_port_harms_no_connection() {
 }
 
 #[test]
-fn a_browser_without_h264_is_told_so() {
+fn a_browser_without_h264_is_refused() {
     let rig = Rig::new("no-h264", SIZE);
     let caller = Caller::known(&rig);
     let refused = Remote::offer(&caller, "", false).err().unwrap();
@@ -151,7 +151,7 @@ fn a_browser_without_h264_is_told_so() {
 
 #[test]
 #[ignore = "20 s: ./dev test-web runs it"]
-fn one_that_offers_and_falls_silent_is_told_why() {
+fn a_silent_browser_gets_a_reason() {
     let rig = Rig::new("silent", SIZE);
     let caller = Caller::known(&rig);
     let mut player = Remote::connected(&caller, "");
@@ -176,7 +176,7 @@ fn one_that_offers_and_falls_silent_is_told_why() {
 /// Reverse proxies close connections that are idle for a minute; a playing page sends no signalling.
 #[test]
 #[ignore = "20 s: ./dev test-web runs it"]
-fn a_websocket_is_not_silent_while_one_plays() {
+fn a_playing_websocket_is_not_idle() {
     let rig = Rig::new("kept-alive", SIZE);
     let mut player = Remote::connected(&Caller::known(&rig), "");
     player.socket.get_ref().sock.set_nonblocking(true).unwrap();
@@ -194,7 +194,7 @@ fn a_websocket_is_not_silent_while_one_plays() {
 }
 
 #[test]
-fn signalling_that_is_none_is_answered() {
+fn invalid_signalling_is_answered() {
     let rig = Rig::new("signalling", SIZE);
     let caller = Caller::known(&rig);
     let mut socket = caller.websocket("", &caller.origin()).unwrap();

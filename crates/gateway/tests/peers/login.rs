@@ -9,7 +9,7 @@ use super::support::{PIN, Rig, eventually};
 const SIZE: Size = Size::new(320, 192);
 
 #[test]
-fn a_browser_pairs_once_and_is_a_device_like_others() {
+fn a_browser_pairs_once_and_is_a_device() {
     let rig = Rig::new("pairs", SIZE);
     let mut caller = Caller::new(&rig);
     let refused = caller.log_in("");
@@ -49,7 +49,7 @@ fn a_browser_pairs_once_and_is_a_device_like_others() {
 }
 
 #[test]
-fn a_device_that_is_forbidden_is_gone_at_once() {
+fn a_forbidden_device_is_disconnected() {
     let rig = Rig::new("forbidden", SIZE);
     let mut caller = Caller::known(&rig);
     let mut remote = Remote::connected(&caller, "");
@@ -109,7 +109,7 @@ fn a_log_in_counts_at_one_address_by_one_key() {
 }
 
 #[test]
-fn a_window_that_is_asked_for_lets_a_second_browser_in() {
+fn a_requested_pairing_window_admits_a_second_browser() {
     use openuvr_proto::control::pairing::Pin;
     use openuvr_runtime::trust_store::PairingRequest;
     let rig = Rig::new("second", SIZE);

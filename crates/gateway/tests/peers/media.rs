@@ -211,7 +211,7 @@ fn messages_map_frames_to_timestamps() {
 }
 
 #[test]
-fn sound_comes_payload_by_payload() {
+fn sound_arrives_payload_by_payload() {
     let rig = Rig::with("sound", SIZE, |config| config.sound = "tone:440".to_owned());
     let mut remote = Remote::connected(&Caller::known(&rig), "");
     let mut times = Vec::new();

@@ -89,7 +89,7 @@ fn a_page_that_is_closed_in_mid_press_holds_nothing() {
 }
 
 #[test]
-fn one_that_watches_types_nothing_until_it_plays() {
+fn an_observer_sends_no_input() {
     let rig = Rig::new("watches", SIZE);
     let mut remote = Remote::connected(&Caller::known(&rig), "role=watch");
     let role = |arrived| match arrived {
@@ -129,7 +129,7 @@ fn again(rig: &Rig) -> Caller {
 }
 
 #[test]
-fn what_the_page_reports_is_in_the_records() {
+fn reports_of_the_page_are_recorded() {
     let rig = Rig::new("reports", SIZE);
     let mut remote = Remote::connected(&Caller::known(&rig), "reports");
     remote.tells_the_time(PeerInstant(7_000_000_000));

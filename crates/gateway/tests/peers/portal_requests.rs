@@ -130,7 +130,7 @@ fn only_the_portals_browsers_come_in_by_https() {
 }
 
 #[test]
-fn a_portal_on_this_machine_comes_through_a_socket() {
+fn a_portal_on_this_machine_connects_through_a_socket() {
     let portal = Portal::new();
     let folder = Folder::new("portal-door");
     let path = folder.0.join("portal");

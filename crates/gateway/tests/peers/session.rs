@@ -26,7 +26,7 @@ fn token(portal: &Portal, actions: &[Action]) -> String {
 }
 
 #[test]
-fn a_portal_is_told_of_frames_and_latency_and_others_are_not() {
+fn only_the_portal_gets_statistics() {
     let portal = Portal::new();
     let rig = rig(&portal, "session-figures");
     let caller = Caller::known(&rig);

@@ -210,7 +210,7 @@ fn a_recording_is_complete_despite_stalls() {
 }
 
 #[test]
-fn a_recording_of_a_still_picture_ends_when_it_was_ended() {
+fn a_still_recording_ends_at_its_end_time() {
     let still = Box::new(Still::open(SIZE, 0.1).unwrap());
     let rig = Rig::showing("still", still, Vec::new(), |_| ());
     let file = rig.folder.0.join("it.mp4");

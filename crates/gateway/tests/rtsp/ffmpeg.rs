@@ -176,7 +176,7 @@ fn median(of: &[f64]) -> f64 {
 
 /// Regression test: sound was 24 to 29 ms late, and jumped with the first report.
 #[test]
-fn sound_and_picture_are_together_in_what_ffmpeg_copies() {
+fn sound_and_picture_are_synchronous_in_a_copy() {
     if !is_there() {
         return;
     }

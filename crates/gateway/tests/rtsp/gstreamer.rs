@@ -72,7 +72,7 @@ fn take(players: &Players, protocols: &str) -> Vec<u8> {
 }
 
 #[test]
-fn gstreamer_writes_what_the_encoder_made() {
+fn gstreamer_writes_the_encoders_output() {
     for protocols in ["udp", "tcp"] {
         let players = Players::new(&format!("rtsp-gst-{protocols}"));
         let made = write_down(&players.rig.host);

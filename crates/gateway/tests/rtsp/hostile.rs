@@ -108,7 +108,7 @@ fn four_full_networks_admit_a_player() {
 }
 
 #[test]
-fn one_that_does_not_read_costs_another_nothing() {
+fn a_slow_reader_does_not_affect_others() {
     let players = Players::new("rtsp-stalled");
     let address = players.server.address();
     let stalled = Player::that_plays(address, &players.url());

@@ -62,7 +62,7 @@ impl Units {
 }
 
 #[test]
-fn a_player_gets_what_the_encoder_made_from_a_key_frame_on() {
+fn a_player_gets_the_encoders_output_from_a_key_frame_on() {
     let players = Players::new("rtsp-whole");
     let made = write_down(&players.rig.host);
     let mut player = Player::that_plays(players.server.address(), &players.url());
@@ -135,7 +135,7 @@ fn sound_and_picture_are_on_one_clock() {
 /// Without reports, a player aligns the first packets of both tracks, which have different times: ffmpeg's sound was 24
 /// to 29 ms late, and jumped with the first report.
 #[test]
-fn a_player_knows_the_time_of_both_tracks_before_a_packet() {
+fn sender_reports_precede_the_first_packets() {
     let players = Players::new("rtsp-start");
     let mut player = Player::that_plays(players.server.address(), &players.url());
     let answer = player.answer_to_play().to_owned();
@@ -223,7 +223,7 @@ fn a_player_that_lost_its_picture_gets_a_key_frame() {
 }
 
 #[test]
-fn a_player_pauses_and_goes_on_with_a_key_frame() {
+fn a_player_continues_with_a_key_frame_after_a_pause() {
     let players = Players::new("rtsp-pause");
     let mut player = Player::that_plays(players.server.address(), &players.url());
     Units::of(&mut player, 10);

@@ -36,7 +36,7 @@ async fn frames(url: &str, transport: Transport) -> Vec<(bool, u16)> {
 }
 
 #[test]
-fn retina_takes_whole_frames_from_a_key_frame_on() {
+fn retina_gets_complete_frames_from_a_key_frame_on() {
     let players = Players::new("retina");
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().unwrap();

@@ -28,7 +28,7 @@ fn a_description_names_the_parameter_sets_of_the_stream() {
 }
 
 #[test]
-fn a_still_picture_is_sent_again_and_again() {
+fn a_still_picture_is_repeated() {
     let players = still("rtsp-still");
     let mut player = Player::that_plays(players.server.address(), &players.url());
     let mut stamps = Vec::new();
@@ -52,7 +52,7 @@ fn a_still_picture_is_sent_again_and_again() {
 }
 
 #[test]
-fn ffprobe_knows_a_still_picture() {
+fn ffprobe_probes_a_still_picture() {
     if !ffmpeg::is_there() {
         return;
     }

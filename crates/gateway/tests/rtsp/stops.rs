@@ -13,7 +13,7 @@ use crate::support::real_time_loops::{Pattern, RealTimeLoops};
 const FRAMES: usize = 300;
 
 #[test]
-fn a_player_gets_its_frames_where_a_machine_stops_now_and_then() {
+fn a_player_gets_its_frames_despite_stalls() {
     for (name, pattern) in [("rtsp-often", Pattern::OFTEN), ("rtsp-long", Pattern::LONG)] {
         let players = Players::new(name);
         let Some(loops) = RealTimeLoops::start(pattern) else {

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_browser_is_known_for_the_accounts_that_it_logged_in_to() {
+    fn a_cookie_lists_the_browsers_accounts() {
         let devices = Devices::with_key(b"key");
         let cookie = devices.written(None, "ada");
         assert!(devices.read(Some(&cookie), "ada").is_some());
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn forged_and_old_cookies_are_none() {
+    fn forged_and_old_cookies_are_rejected() {
         let (own, other) = (Devices::with_key(b"key"), Devices::with_key(b"another"));
         assert_eq!(own.read(Some(&other.written(None, "ada")), "ada"), None);
         let old = own.entry("ada", now() - 1);

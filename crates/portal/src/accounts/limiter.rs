@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded_and_high_counts_stay() {
+    fn memory_is_bounded_and_high_counts_are_kept() {
         let (mut limiter, now) = (Limiter::default(), Instant::now());
         for n in 0..OF_NAME {
             assert!(wrong(&mut limiter, &source("ada", n / OF_BOTH), now));

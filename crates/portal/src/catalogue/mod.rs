@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_read_says_where_in_one_line() {
+    fn a_parse_error_is_one_line_with_its_position() {
         let why = |text: &str| read(text, Path::new("/nowhere")).err().unwrap();
         let said = why("[[application]]\nname = \"a\"\ncommand = [\n");
         assert!(
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_none_says_so_once() {
+    fn a_missing_file_is_reported_once() {
         let catalogue = Catalogue::new("/nowhere/applications.toml".into());
         let read = catalogue.current();
         assert_eq!(read.problems.len(), 1);

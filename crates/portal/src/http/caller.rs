@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cookie_is_found_among_others() {
+    fn a_cookie_is_found_by_its_name() {
         let found = headers(&[("cookie", "a=b; openuvr-portal=12; __Host-openuvr-portal=34")]);
         assert_eq!(cookie(&found, cookie_name(false)), Some("12"));
         assert_eq!(cookie(&found, cookie_name(true)), Some("34"));

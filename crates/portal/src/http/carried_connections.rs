@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_in_has_so_many_places() {
+    fn connections_are_limited_per_log_in() {
         let carried = CarriedConnections::default();
         let mut places: Vec<_> = (0..PER_LOGIN).map(|_| carried.take("a")).collect();
         assert!(places.iter().all(Option::is_some));

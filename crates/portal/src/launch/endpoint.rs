@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_whole_line_with_an_address_counts() {
+    fn only_a_complete_line_with_an_address_counts() {
         let line =
             br#"{"web":"https://10.0.0.7:9443","fingerprint":"AB:CD","native":"10.0.0.7:9000"}"#;
         assert_eq!(

@@ -50,7 +50,7 @@ mod tests {
     use crate::launch::SessionId;
 
     #[test]
-    fn the_end_of_a_long_log_begins_with_a_whole_line() {
+    fn the_end_of_a_log_starts_with_a_complete_line() {
         let log: Vec<u8> = (0..4000)
             .flat_map(|n| format!("line {n}\n").into_bytes())
             .collect();

@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_http_is_asked_of_this_machine_alone() {
+    fn plain_http_is_limited_to_this_machine() {
         let of = |uri: &str| is_secure(&uri.parse().unwrap());
         assert_eq!(of("https://id.example.org/x"), Some(true));
         assert_eq!(of("http://127.0.0.1:3000/"), Some(false));

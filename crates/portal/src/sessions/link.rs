@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_sessions_own_socket_is_asked() {
+    fn only_a_sessions_own_socket_is_used() {
         let session = SessionId::random();
         let name = format!("ouvr-{}", session.to_string().replace('-', ""));
         let folder = std::env::temp_dir().join(name);

@@ -318,7 +318,7 @@ fn secure_portal(place: &Installation) -> (Child, String) {
 }
 
 #[test]
-fn a_portal_is_known_by_its_certificate() {
+fn a_portal_is_pinned_by_its_certificate() {
     let place = place();
     place.add_user("ada", &[]);
     let (mut portal, at) = secure_portal(&place);
@@ -353,7 +353,7 @@ fn a_portal_is_known_by_its_certificate() {
 }
 
 #[test]
-fn a_portal_that_is_none_is_told_in_one_line() {
+fn an_invalid_portal_is_reported_in_one_line() {
     let place = place();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let at = format!("http://{}", listener.local_addr().unwrap());

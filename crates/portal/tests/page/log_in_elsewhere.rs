@@ -43,7 +43,7 @@ fn log_in_there(browser: &mut Browser, tab: &Tab, provider: &Provider, name: &st
 
 #[test]
 #[ignore = "belongs to ./dev test-portal: a browser, and a provider of OpenID Connect"]
-fn a_person_presses_the_button_comes_back_and_leaves() {
+fn a_user_logs_in_and_out_through_a_provider() {
     let place = Installation::new();
     let Some((mut browser, _turn)) = start(&place) else {
         return;

@@ -116,7 +116,7 @@ const FIGURES: &str = "['nav', '#overlay', '#save'].filter(
     (of) => getComputedStyle(document.querySelector(of)).display !== 'none')";
 
 #[test]
-fn the_page_says_that_its_session_is_over_and_leads_back() {
+fn the_page_shows_the_sessions_end_and_links_back() {
     let place = Installation::new();
     let Some((mut browser, _turn)) = start(&place) else {
         return;

@@ -6,7 +6,7 @@ use super::acme::shown;
 use super::support::{Installation, wait};
 
 #[test]
-fn other_files_are_shown_without_a_start() {
+fn changed_files_are_used_without_a_restart() {
     let place = Installation::new();
     place.write(
         "portal.toml",

@@ -48,7 +48,7 @@ fn files() -> [String; 3] {
 }
 
 #[test]
-fn a_portal_takes_the_configuration_of_its_manifest() {
+fn a_portal_accepts_the_configuration_of_its_manifest() {
     let place = Installation::new();
     let [_, secret, _] = files();
     // Mounted by the cluster; on this machine it is in another place.

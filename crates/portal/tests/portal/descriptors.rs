@@ -21,7 +21,7 @@ fn limits(process: impl std::fmt::Display) -> [String; 2] {
 }
 
 #[test]
-fn the_portal_takes_all_it_may_and_sessions_get_what_it_got() {
+fn the_portal_raises_its_limit_and_not_the_sessions() {
     let mut place = Installation::new();
     place.add_user("ada", &[]);
     place.before = vec!["sh", "-c", "ulimit -Sn 300 && exec \"$@\"", "sh"];
@@ -70,7 +70,7 @@ fn waits_and_use(portal: &Portal) -> (u64, u64) {
 }
 
 #[test]
-fn a_portal_without_descriptors_waits_says_so_and_goes_on() {
+fn a_portal_recovers_from_exhausted_descriptors() {
     let place = Installation::new();
     let portal = place.start();
     let anonymous = portal.anonymous();

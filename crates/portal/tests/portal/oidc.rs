@@ -121,7 +121,7 @@ fn a_log_in_counts_once_and_in_its_own_browser() {
 
 #[test]
 #[ignore = "belongs to ./dev test-portal: a provider of OpenID Connect"]
-fn a_name_leads_to_no_account_that_is_there() {
+fn a_name_never_selects_an_existing_account() {
     let place = Installation::new();
     let provider = Provider::start(&place, "create = true");
     place.add_user("ada", &["--operator"]);

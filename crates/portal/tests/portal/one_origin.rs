@@ -157,7 +157,7 @@ fn a_session_gets_no_secret_and_sets_no_header() {
 }
 
 #[test]
-fn a_session_that_answers_something_else_is_not_shown() {
+fn other_responses_of_a_session_are_not_shown() {
     let world = World::new();
     let (ada, session) = (world.portal.log_in("ada"), id(1));
     let folder = start_hostile(&ada, &session, "page");
@@ -240,7 +240,7 @@ fn only_permitted_users_reach_a_session() {
 }
 
 #[test]
-fn one_log_in_takes_so_many_connections_and_no_more() {
+fn connections_of_one_log_in_are_limited() {
     let world = World::new();
     let (ada, session) = (world.portal.log_in("ada"), id(1));
     start_hostile(&ada, &session, "echo");

@@ -51,7 +51,7 @@ fn properties(schema: &Value) -> BTreeMap<String, bool> {
 }
 
 #[test]
-fn the_page_reads_what_the_interface_describes() {
+fn the_pages_types_match_the_interface() {
     let portal = Installation::new();
     let portal = (portal.start(), portal);
     let api = portal

@@ -54,7 +54,7 @@ fn a_wrong_configuration_is_one_line() {
 
 /// A writer that holds the lock: the portal reports it, and recovers afterwards.
 #[test]
-fn a_locked_database_is_told_and_playing_goes_on() {
+fn a_locked_database_is_reported_and_playing_continues() {
     let place = in_a_file();
     place.add_user("ada", &[]);
     let portal = place.start();

@@ -59,7 +59,7 @@ fn a_session_has_no_secret_of_the_portals_environment() {
 }
 
 #[test]
-fn a_session_is_told_the_file_of_relays_and_not_their_secret() {
+fn a_session_gets_no_relay_secret_in_its_arguments() {
     let place = Installation::new();
     let config = fs::read_to_string(place.path("portal.toml")).unwrap();
     place.write("portal.toml", &format!("ice_file = \"relays\"\n{config}"));

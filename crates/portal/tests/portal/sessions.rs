@@ -49,7 +49,7 @@ fn a_person_starts_plays_and_stops() {
 }
 
 #[test]
-fn limits_are_told_in_words() {
+fn limit_errors_are_readable() {
     let place = Installation::new();
     place.add_user("ada", &[]);
     place.add_user("bob", &["--sessions", "5"]);
@@ -108,7 +108,7 @@ fn limits_are_told_in_words() {
 }
 
 #[test]
-fn applications_are_read_anew_when_they_change() {
+fn applications_are_reloaded_when_they_change() {
     let place = Installation::new();
     place.add_user("root", &["--operator"]);
     let portal = place.start();

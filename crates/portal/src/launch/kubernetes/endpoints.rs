@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_is_found_behind_what_others_complain() {
+    fn the_line_is_found_after_warnings() {
         let said = "{\"web\":\"https://a:1\",\"fingerprint\":\"\"}\n";
         let before = "libEGL warning: no such device\n".repeat(300);
         assert_eq!(line(&format!("{before}{said}more\n")).unwrap(), Some(said));

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_has_the_saves_of_its_person_and_no_others() {
+    fn a_pod_mounts_only_its_users_saves() {
         let mut config = KubernetesConfig::new("image");
         let words = [
             "--save=/data/saves/ada/game",
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_asks_for_what_its_application_needs() {
+    fn a_pod_requests_its_applications_resources() {
         let config = KubernetesConfig::new("image");
         let asks = |spec: &LaunchSpec| {
             let pod = of(&config, spec).spec.unwrap();
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_memory_is_as_large_as_the_configuration_says() {
+    fn shared_memory_has_the_configured_size() {
         let mut config = KubernetesConfig::new("image");
         let size = |config: &KubernetesConfig| {
             let pod = of(config, &spec(&[])).spec.unwrap();

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_gets_what_programs_need_and_no_secrets() {
+    fn a_session_gets_only_allowed_variables() {
         let more = ["SITE_LICENCE".to_owned()];
         for name in [
             "PATH",

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn exit_codes_of_applications_are_not_taken_for_those_of_tools() {
+    fn exit_codes_of_applications_are_distinguished() {
         let session = SessionId::random();
         let of = |comment: &Comment, code| {
             let line = format!("7|ada|FAILED|edge1|None|1|2|ouvr-{session}|{comment}");

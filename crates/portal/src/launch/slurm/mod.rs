@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_application_needs_is_asked_of_the_cluster() {
+    fn an_applications_resources_are_requested() {
         let config = SlurmConfig {
             partition: Some("usual".to_owned()),
             ..SlurmConfig::default()

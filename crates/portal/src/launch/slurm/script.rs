@@ -91,7 +91,7 @@ mod tests {
     use crate::launch::SessionId;
 
     #[test]
-    fn words_reach_the_program_as_they_are() {
+    fn arguments_reach_the_program_unchanged() {
         let words = [
             "a b",
             "it's",
