@@ -116,8 +116,8 @@ impl Addresses {
     /// Handles a datagram. Returns whether it was a STUN response. `source` is canonical.
     pub(crate) fn receive(&self, source: SocketAddr, datagram: &[u8]) -> bool {
         let mut reflexive = lock(&self.reflexive);
-        let heard = reflexive.receive(Instant::now(), source, datagram);
-        match heard {
+        let kind = reflexive.receive(Instant::now(), source, datagram);
+        match kind {
             DatagramKind::Other => return false,
             DatagramKind::Refused => self.counters.refused.add(1),
             DatagramKind::Answer => self.counters.answers.add(1),

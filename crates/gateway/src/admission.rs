@@ -80,8 +80,8 @@ impl Admission {
                 _place: limits.proxies.take(())?,
             },
             false => {
-                let told = displaced.clone();
-                let end = move || told.notify_one();
+                let notification = displaced.clone();
+                let end = move || notification.notify_one();
                 let (place, crowded_out) = limits.unauthenticated.enter(Network::of(address), end);
                 shared.counters.crowded_out.add(u64::from(crowded_out));
                 Class::Unauthenticated { _place: place }

@@ -100,14 +100,14 @@ pub(crate) async fn serve(
         idle_since: Instant::now(),
         counted: (Instant::now(), 0),
     };
-    let mut said = Instant::now();
+    let mut last_ping = Instant::now();
     while let Some(replies) = connection.turn(&mut socket).await {
         let mut messages: Vec<Message> = replies.into_iter().map(Message::text).collect();
-        if messages.is_empty() && said.elapsed() >= KEEP_ALIVE && !connection.carrier_lost {
+        if messages.is_empty() && last_ping.elapsed() >= KEEP_ALIVE && !connection.carrier_lost {
             messages.push(Message::Ping(Default::default()));
         }
         for message in messages {
-            said = Instant::now();
+            last_ping = Instant::now();
             if socket.send(message).await.is_err() {
                 break;
             }

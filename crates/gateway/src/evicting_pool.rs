@@ -113,9 +113,9 @@ mod tests {
     impl Connection {
         fn open(pool: &EvictingPool, from: &str) -> Connection {
             let ended = Arc::new(AtomicBool::new(false));
-            let told = ended.clone();
+            let flag = ended.clone();
             let network = Network::of(from.parse().unwrap());
-            let (place, _) = pool.enter(network, move || told.store(true, Ordering::Relaxed));
+            let (place, _) = pool.enter(network, move || flag.store(true, Ordering::Relaxed));
             Connection { ended, place }
         }
 

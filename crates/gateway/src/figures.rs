@@ -12,8 +12,8 @@ use crate::shared::Shared;
 /// Queries the host; `None`: it does not report them. May wait for a host in another process.
 pub(crate) async fn query(shared: &Shared) -> Option<Vec<SubscriberFigures>> {
     let host = Arc::clone(&shared.host);
-    let asked = tokio::task::spawn_blocking(move || host.figures());
-    asked.await.ok().flatten()
+    let pending = tokio::task::spawn_blocking(move || host.figures());
+    pending.await.ok().flatten()
 }
 
 /// A list with an object for each subscriber. Times are in seconds; unknown values are null.

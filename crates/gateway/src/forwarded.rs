@@ -180,10 +180,10 @@ mod tests {
     #[test]
     fn a_header_counts_from_named_proxies_alone() {
         let one = "127.0.0.1";
-        let said = &["203.0.113.7"][..];
-        assert_eq!(browser_of("127.0.0.1", said, one), "203.0.113.7");
-        assert_eq!(browser_of("::ffff:127.0.0.1", said, one), "203.0.113.7");
-        assert_eq!(browser_of("192.0.2.1", said, one), "192.0.2.1");
+        let header = &["203.0.113.7"][..];
+        assert_eq!(browser_of("127.0.0.1", header, one), "203.0.113.7");
+        assert_eq!(browser_of("::ffff:127.0.0.1", header, one), "203.0.113.7");
+        assert_eq!(browser_of("192.0.2.1", header, one), "192.0.2.1");
         assert_eq!(browser_of("127.0.0.1", &[], one), "127.0.0.1");
         // Entries from the browser precede those that the proxy adds.
         let claimed = &["10.0.0.1, 203.0.113.7"][..];

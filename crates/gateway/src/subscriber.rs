@@ -49,8 +49,8 @@ impl Slices {
 
 impl Subscriber for Slices {
     fn begin(&mut self, now: Instant, frame: &Frame) {
-        if let Some(told) = self.views.begins(frame) {
-            self.peer.send_control(&told);
+        if let Some(message) = self.views.begins(frame) {
+            self.peer.send_control(&message);
         }
         self.open = Some(OpenFrame {
             header: frame.header,
@@ -95,8 +95,8 @@ impl Subscriber for Slices {
             first_slice: open.first_slice.unwrap_or(open.newest_slice),
             last_slice: open.newest_slice,
         };
-        let told = self.frames.left(&open.header, encoding, &open.departure);
-        self.peer.send_control(&told);
+        let message = self.frames.left(&open.header, encoding, &open.departure);
+        self.peer.send_control(&message);
         Progress::Left(open.departure)
     }
 

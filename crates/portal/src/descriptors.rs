@@ -13,10 +13,10 @@ static GIVEN: OnceLock<Rlimit> = OnceLock::new();
 
 /// Raises the limit as far as allowed, and returns it.
 pub(crate) fn raise() -> usize {
-    let given = GIVEN.get_or_init(|| getrlimit(Resource::Nofile));
+    let original = GIVEN.get_or_init(|| getrlimit(Resource::Nofile));
     let raised = Rlimit {
-        current: given.maximum,
-        maximum: given.maximum,
+        current: original.maximum,
+        maximum: original.maximum,
     };
     if let Err(why) = setrlimit(Resource::Nofile, raised) {
         debug!("cannot raise the descriptor limit: {why}");
@@ -27,8 +27,8 @@ pub(crate) fn raise() -> usize {
 
 /// Restores the original limit for a started program.
 pub(crate) fn give(program: Pid) {
-    if let Some(given) = GIVEN.get()
-        && let Err(why) = prlimit(Some(program), Resource::Nofile, *given)
+    if let Some(original) = GIVEN.get()
+        && let Err(why) = prlimit(Some(program), Resource::Nofile, *original)
     {
         debug!("cannot restore the descriptor limit of a program: {why}");
     }

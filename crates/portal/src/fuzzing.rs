@@ -76,8 +76,9 @@ pub fn claims(bytes: &[u8]) {
     if let Ok(claims) = serde_json::from_slice::<IdTokenClaims<Extra, CoreGenderClaim>>(bytes) {
         all.extend(serde_json::to_value(&claims));
     }
-    let told = UserInfoClaims::<Extra, CoreGenderClaim>::from_json::<std::io::Error>(bytes, None);
-    if let Ok(claims) = told {
+    let claims_info =
+        UserInfoClaims::<Extra, CoreGenderClaim>::from_json::<std::io::Error>(bytes, None);
+    if let Ok(claims) = claims_info {
         all.extend(serde_json::to_value(&claims));
     }
     let enough = all.iter().filter(|of| is_enough(section, of)).count();

@@ -71,7 +71,7 @@ impl WatchedFiles {
     /// Reloads changed files, for as long as it is polled. Files that do not match, as between two writes, change
     /// nothing.
     pub(crate) async fn keep(self) {
-        let mut said = String::new();
+        let mut last_error = String::new();
         loop {
             tokio::time::sleep(POLL_INTERVAL).await;
             let files = Arc::clone(&self.files);
@@ -82,17 +82,17 @@ impl WatchedFiles {
             };
             match read {
                 Ok(newest) => {
-                    said.clear();
+                    last_error.clear();
                     if self.shown.take(newest) {
                         info!(file = %self.files.certificate.display(), "new certificate");
                     }
                 }
                 Err(why) => {
                     let why = why.to_string();
-                    if why != said {
+                    if why != last_error {
                         warn!("cannot load the new certificate: {why}");
                     }
-                    said = why;
+                    last_error = why;
                 }
             }
         }

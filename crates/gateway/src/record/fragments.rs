@@ -516,9 +516,9 @@ mod tests {
         fragments.finish(Instant(BEGAN));
         let sound = 2;
         let found = tracks(&mut fragments);
-        let heard: Vec<_> = found.iter().filter(|(track, ..)| *track == sound).collect();
+        let sound_entries: Vec<_> = found.iter().filter(|(track, ..)| *track == sound).collect();
         assert_eq!(
-            heard,
+            sound_entries,
             [&(sound, 96, vec![240; 4]), &(sound, 4800, vec![240; 2]),]
         );
     }

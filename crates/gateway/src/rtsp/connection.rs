@@ -290,8 +290,8 @@ impl Connection<'_> {
                 if !hears.load(Ordering::Relaxed) {
                     return false;
                 }
-                let told = !matches!(answering.try_lock(), Err(TryLockError::WouldBlock));
-                if !told || payload.captured < from {
+                let answered = !matches!(answering.try_lock(), Err(TryLockError::WouldBlock));
+                if !answered || payload.captured < from {
                     return true;
                 }
                 let (sent, _) = sound.send(payload.captured, false, payload.bytes, false);

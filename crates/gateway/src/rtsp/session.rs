@@ -413,9 +413,9 @@ mod tests {
             (status, act, session.is_playing()),
             (200, Action::Play, true)
         );
-        let told = "RTP-Info: url=rtsp://h:8554/secret-token/video;seq=77;rtptime=90000,\
+        let expected = "RTP-Info: url=rtsp://h:8554/secret-token/video;seq=77;rtptime=90000,\
                     url=rtsp://h:8554/secret-token/audio;seq=88;rtptime=48000\r\n";
-        assert!(text.contains(told), "{text}");
+        assert!(text.contains(expected), "{text}");
         assert!(text.contains("Range: npt=now-\r\n"), "{text}");
         let (_, _, act) = request(&mut session, &line("PAUSE", "secret-token", named));
         assert_eq!((act, session.is_playing()), (Action::Pause, false));

@@ -355,18 +355,18 @@ mod tests {
             class.chain((0..8).map(|_| source("ada", 1))).collect();
         let (mut right, mut most) = (0, 0);
         while !waiting.is_empty() {
-            let mut begun = Vec::new();
+            let mut admitted = Vec::new();
             waiting.retain(|source| match limiter.start(source, now) {
                 Admission::Admitted(counted) => {
-                    begun.push((source.clone(), counted));
+                    admitted.push((source.clone(), counted));
                     false
                 }
                 Admission::Later => true,
                 Admission::Refused(wait) => panic!("{source:?} is refused for {wait:?}"),
             });
-            most = most.max(begun.len());
-            right += begun.len();
-            for (source, counted) in begun {
+            most = most.max(admitted.len());
+            right += admitted.len();
+            for (source, counted) in admitted {
                 limiter.end(&source, &counted, AttemptResult::Correct, now);
             }
         }
@@ -378,12 +378,12 @@ mod tests {
     fn concurrent_guesses_gain_nothing() {
         let (mut limiter, now) = (Limiter::default(), Instant::now());
         let ada = source("ada", 1);
-        let mut begun = Vec::new();
+        let mut admitted = Vec::new();
         while let Admission::Admitted(counted) = limiter.start(&ada, now) {
-            begun.push(counted);
+            admitted.push(counted);
         }
-        assert_eq!(begun.len(), OF_BOTH as usize);
-        for counted in begun {
+        assert_eq!(admitted.len(), OF_BOTH as usize);
+        for counted in admitted {
             limiter.end(&ada, &counted, AttemptResult::Wrong, now);
         }
         assert_eq!(limiter.start(&ada, now), Admission::Refused(FORGOTTEN));
@@ -423,8 +423,8 @@ mod tests {
     fn a_known_browser_passes_pending_attempts() {
         let (mut limiter, now) = (Limiter::default(), Instant::now());
         for n in 0..UNKNOWN_CLIENTS {
-            let begun = limiter.start(&source(&format!("user{n}"), n), now);
-            assert!(matches!(begun, Admission::Admitted(_)));
+            let admitted = limiter.start(&source(&format!("user{n}"), n), now);
+            assert!(matches!(admitted, Admission::Admitted(_)));
         }
         let mut ada = source("ada", 1000);
         assert_eq!(limiter.start(&ada, now), Admission::Later);

@@ -46,8 +46,8 @@ impl LoginAttempts {
         loop {
             // Registered before the check, so that no notification is missed.
             let ended = self.ended.notified();
-            let begun = self.lock().start(&source, Instant::now());
-            match begun {
+            let admission = self.lock().start(&source, Instant::now());
+            match admission {
                 Admission::Admitted(counted) => {
                     return Ok(LoginAttempt {
                         attempts: Arc::clone(self),

@@ -193,8 +193,8 @@ mod tests {
             .map(|_| {
                 let (passwords, hash) = (Arc::clone(&passwords), hash.clone());
                 let right = async move {
-                    let given = "correct horse".to_owned();
-                    passwords.verify(given, Some(hash)).await
+                    let password_text = "correct horse".to_owned();
+                    passwords.verify(password_text, Some(hash)).await
                 };
                 tokio::spawn(right)
             })

@@ -67,14 +67,14 @@ pub(super) fn own(names: &[String]) -> Result<CertifiedKey, AcmeError> {
 
 /// The response to a challenge for `name` with this `digest` (RFC 8737, section 3).
 pub(super) fn answer_to(name: &str, digest: &[u8]) -> Result<CertifiedKey, AcmeError> {
-    let mut wanted = CertificateParams::new([name.to_owned()])?;
-    wanted.custom_extensions = vec![CustomExtension::new_acme_identifier(digest)];
-    signed(wanted)
+    let mut params = CertificateParams::new([name.to_owned()])?;
+    params.custom_extensions = vec![CustomExtension::new_acme_identifier(digest)];
+    signed(params)
 }
 
-fn signed(wanted: CertificateParams) -> Result<CertifiedKey, AcmeError> {
+fn signed(params: CertificateParams) -> Result<CertifiedKey, AcmeError> {
     let pair = KeyPair::generate()?;
-    let made = wanted.self_signed(&pair)?;
+    let made = params.self_signed(&pair)?;
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(pair.serialize_der()));
     let chain = vec![made.der().clone()];
     // `CertifiedKey::from_der` would parse the certificate and reject the critical extension acmeIdentifier.

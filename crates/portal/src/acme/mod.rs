@@ -217,9 +217,9 @@ impl Acme {
             return Err(AcmeError::Invalid(self.section.names.join(", ")));
         }
         let pair = KeyPair::generate()?;
-        let mut wanted = CertificateParams::new(self.section.names.clone())?;
-        wanted.distinguished_name = DistinguishedName::new();
-        let request = wanted.serialize_request(&pair)?;
+        let mut params = CertificateParams::new(self.section.names.clone())?;
+        params.distinguished_name = DistinguishedName::new();
+        let request = params.serialize_request(&pair)?;
         order.finalize_csr(request.der()).await?;
         let chain = order.poll_certificate(&policy).await?;
         let file = self.folder.join(CERTIFICATE);
@@ -251,13 +251,13 @@ impl Acme {
             Err(why) => return Err(kept(why.to_string())),
         }
         let contact: Vec<&str> = self.section.contact.iter().map(String::as_str).collect();
-        let wanted = NewAccount {
+        let params = NewAccount {
             contact: &contact,
             terms_of_service_agreed: self.section.agree,
             only_return_existing: false,
         };
         let directory = self.section.directory.clone();
-        let (account, credentials) = builder()?.create(&wanted, directory, None).await?;
+        let (account, credentials) = builder()?.create(&params, directory, None).await?;
         let text = serde_json::to_string(&credentials).map_err(|why| kept(why.to_string()))?;
         write(&file, &text)?;
         Ok(account)
@@ -276,14 +276,14 @@ fn due(of: &CertifiedKey) -> Option<SystemTime> {
 
 /// Writes a file atomically with permissions for this user only.
 fn write(file: &Path, text: &str) -> Result<(), AcmeError> {
-    let begun = file.with_extension("new");
+    let temporary = file.with_extension("new");
     let written = || -> io::Result<()> {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
-        let mut to = options.open(&begun)?;
+        let mut to = options.open(&temporary)?;
         to.write_all(text.as_bytes())?;
         to.sync_all()?;
-        fs::rename(&begun, file)
+        fs::rename(&temporary, file)
     };
     written().map_err(|why| AcmeError::Kept {
         path: file.to_owned(),
@@ -318,10 +318,10 @@ mod tests {
     #[test]
     fn the_next_one_is_due_after_two_thirds() {
         let pair = KeyPair::generate().unwrap();
-        let mut wanted = CertificateParams::new(["a".to_owned()]).unwrap();
-        wanted.not_before = rcgen::date_time_ymd(2026, 1, 1);
-        wanted.not_after = rcgen::date_time_ymd(2026, 4, 1);
-        let made = wanted.self_signed(&pair).unwrap();
+        let mut params = CertificateParams::new(["a".to_owned()]).unwrap();
+        params.not_before = rcgen::date_time_ymd(2026, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2026, 4, 1);
+        let made = params.self_signed(&pair).unwrap();
         let folder = std::env::temp_dir().join(format!("openuvr-acme-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let file = folder.join(CERTIFICATE);

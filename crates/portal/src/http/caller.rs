@@ -90,11 +90,11 @@ impl FromRequestParts<Arc<App>> for ClientAddress {
         let peer = parts.extensions.get::<Peer>().map(|peer| peer.at.ip());
         let peer = peer.unwrap_or(IpAddr::from([0; 4]));
         // The proxy itself appends the last entry; clients can forge the ones before it.
-        let said = parts.headers.get_all("x-forwarded-for").iter().next_back();
-        let said =
-            said.and_then(|value| value.to_str().ok()?.rsplit(',').next()?.trim().parse().ok());
+        let entry = parts.headers.get_all("x-forwarded-for").iter().next_back();
+        let entry =
+            entry.and_then(|value| value.to_str().ok()?.rsplit(',').next()?.trim().parse().ok());
         Ok(ClientAddress(match app.behind_proxy {
-            true => said.unwrap_or(peer),
+            true => entry.unwrap_or(peer),
             false => peer,
         }))
     }

@@ -94,8 +94,8 @@ async fn next(mut watcher: Watcher) -> Option<(Result<Event, Infallible>, Watche
 impl Watcher {
     fn list(&self) -> String {
         let applications = self.app.catalogue.current();
-        let seen = self.app.sessions.of(&self.user);
-        let views = seen.iter();
+        let states = self.app.sessions.of(&self.user);
+        let views = states.iter();
         let views: Vec<SessionView> = views
             .map(|of| SessionView::of(of, &applications, &self.user))
             .collect();

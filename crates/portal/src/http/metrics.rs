@@ -44,11 +44,11 @@ pub(super) async fn metrics(
     request: Request,
 ) -> Result<Response, Refusal> {
     let (mut parts, _) = request.into_parts();
-    let given = parts.headers.get(header::AUTHORIZATION);
-    let given = given.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+    let presented = parts.headers.get(header::AUTHORIZATION);
+    let presented = presented.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
     // Compares hashes, so that the timing reveals nothing about the token.
-    let knows = (app.metrics_token.as_deref().zip(given))
-        .is_some_and(|(word, given)| Secret::kept(word) == Secret::kept(given));
+    let knows = (app.metrics_token.as_deref().zip(presented))
+        .is_some_and(|(word, presented)| Secret::kept(word) == Secret::kept(presented));
     if !knows {
         Operator::from_request_parts(&mut parts, &app).await?;
     }

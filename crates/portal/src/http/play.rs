@@ -137,9 +137,9 @@ pub(super) async fn signalling(
     mut request: Request,
 ) -> Result<Response, Refusal> {
     let accept = accept(request.headers())?;
-    let seen = visible(&app, &caller.user, &id)?;
-    let session = seen.observed.session;
-    let endpoint = running(&seen)?.clone();
+    let state = visible(&app, &caller.user, &id)?;
+    let session = state.observed.session;
+    let endpoint = running(&state)?.clone();
     let carried_connections = app.carried_connections.take(&caller.token).ok_or_else(|| {
         let why = "too many open windows: close one";
         Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why)
@@ -148,7 +148,7 @@ pub(super) async fn signalling(
         login: &caller.token,
         name: &caller.user.name,
         from,
-        role: role(&seen, &caller.user),
+        role: role(&state, &caller.user),
         options: page_options(query.as_deref().unwrap_or_default()),
     };
     let to = app.tickets.signalling(session, &endpoint, &visitor).await;
@@ -208,13 +208,13 @@ fn accept(headers: &HeaderMap) -> Result<String, Refusal> {
 /// A session that is visible to this user.
 pub(super) fn visible(app: &App, user: &User, id: &str) -> Result<SessionState, Refusal> {
     let session = id.parse().ok();
-    let seen = session.and_then(|session| app.sessions.visible(session, user));
-    seen.ok_or_else(|| Refusal::nothing("session"))
+    let state = session.and_then(|session| app.sessions.visible(session, user));
+    state.ok_or_else(|| Refusal::nothing("session"))
 }
 
 /// The highest role of a user in a session.
-pub(super) fn role(seen: &SessionState, user: &User) -> Role {
-    match seen.observed.user == user.name {
+pub(super) fn role(state: &SessionState, user: &User) -> Role {
+    match state.observed.user == user.name {
         true => Role::Player,
         false => Role::Observer,
     }
@@ -224,8 +224,8 @@ pub(super) fn role(seen: &SessionState, user: &User) -> Role {
 ///
 /// # Errors
 /// 409: not running yet; 410: ended.
-pub(super) fn running(seen: &SessionState) -> Result<&Endpoint, Refusal> {
-    let (status, why) = match &seen.observed.phase {
+pub(super) fn running(state: &SessionState) -> Result<&Endpoint, Refusal> {
+    let (status, why) = match &state.observed.phase {
         Phase::Running { endpoint } => return Ok(endpoint),
         Phase::Queued { why } => (
             StatusCode::CONFLICT,

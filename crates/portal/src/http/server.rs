@@ -40,7 +40,7 @@ const OTHERS: usize = 256;
 const UNREAD: u32 = 30_000;
 
 /// Interval of log messages about the connection limit.
-const SAID: Duration = Duration::from_secs(60);
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Timeout for a handshake, and for the head of a request; a guess.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -101,11 +101,11 @@ impl Server {
 
     /// Serves for as long as it is polled.
     pub(crate) async fn serve(self, router: Router) {
-        let mut said: Option<Instant> = None;
+        let mut last_logged: Option<Instant> = None;
         let mut say = |what: &str| {
-            if said.is_none_or(|at| at.elapsed() >= SAID) {
+            if last_logged.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
                 warn!("{what}");
-                said = Some(Instant::now());
+                last_logged = Some(Instant::now());
             }
         };
         loop {

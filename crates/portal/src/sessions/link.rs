@@ -64,7 +64,7 @@ pub(super) async fn request(
     at: &Endpoint,
     request: Request<String>,
 ) -> Result<Response<Incoming>, Unreachable> {
-    let asked = async {
+    let exchange = async {
         let stream = connect(session, at).await?;
         let (mut sender, connection) = hyper::client::conn::http1::Builder::new()
             .max_buf_size(MAX_HEAD)
@@ -77,7 +77,7 @@ pub(super) async fn request(
             .await
             .map_err(Unreachable::because)
     };
-    match timeout(TIMEOUT, asked).await {
+    match timeout(TIMEOUT, exchange).await {
         Ok(answered) => answered,
         Err(_) => {
             let seconds = TIMEOUT.as_secs();
@@ -122,8 +122,8 @@ fn is_of(socket: &Path, session: SessionId) -> Result<(), Unreachable> {
         return Err(of_another());
     }
     let about = fs::symlink_metadata(folder).map_err(Unreachable::because)?;
-    let ours = about.is_dir() && about.uid() == rustix::process::geteuid().as_raw();
-    match ours && about.mode() & 0o022 == 0 {
+    let private = about.is_dir() && about.uid() == rustix::process::geteuid().as_raw();
+    match private && about.mode() & 0o022 == 0 {
         true => Ok(()),
         false => Err(Unreachable::because(format!(
             "{} is accessible to other users",

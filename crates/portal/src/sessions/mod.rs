@@ -212,9 +212,9 @@ impl Sessions {
 
     /// Ends the sessions of a user who may not have any.
     pub(crate) async fn stop_all_of(&self, user: &str) {
-        for seen in self.registry.of_user(user) {
-            let session = seen.observed.session;
-            if !seen.observed.phase.is_final()
+        for state in self.registry.of_user(user) {
+            let session = state.observed.session;
+            if !state.observed.phase.is_final()
                 && let Err(why) = self.stop(session).await
             {
                 warn!(%session, user, "cannot stop: {why}");
@@ -279,9 +279,9 @@ impl Sessions {
 
     /// The session, if it is visible to this user.
     pub(crate) fn visible(&self, session: SessionId, user: &User) -> Option<SessionState> {
-        let seen = self.registry.of(session)?;
-        let own = seen.observed.user == user.name;
-        (own || user.operator || seen.shared).then_some(seen)
+        let state = self.registry.of(session)?;
+        let own = state.observed.user == user.name;
+        (own || user.operator || state.shared).then_some(state)
     }
 
     /// The sessions of this user, and those that others share.
@@ -418,17 +418,17 @@ impl Sessions {
 
     async fn enforce_limits(&self) {
         let now = Instant::now();
-        for seen in self.registry.all() {
-            let (session, since) = (seen.observed.session, now.duration_since(seen.since));
+        for state in self.registry.all() {
+            let (session, since) = (state.observed.session, now.duration_since(state.since));
             let limit = |seconds| since > Duration::from_secs(seconds);
-            match seen.observed.phase {
-                Phase::Starting if limit(self.limits.start) && !seen.stopping => {
+            match state.observed.phase {
+                Phase::Starting if limit(self.limits.start) && !state.stopping => {
                     let why = format!("did not start within {} s", self.limits.start);
-                    self.give_up(&seen, &why).await;
+                    self.give_up(&state, &why).await;
                 }
-                Phase::Queued { .. } if limit(self.limits.queue) && !seen.stopping => {
+                Phase::Queued { .. } if limit(self.limits.queue) && !state.stopping => {
                     let why = format!("no capacity within {} s", self.limits.queue);
-                    self.give_up(&seen, &why).await;
+                    self.give_up(&state, &why).await;
                 }
                 Phase::Ended { .. } if since > SHOWN => self.registry.forget(session),
                 _ => {}
@@ -436,14 +436,14 @@ impl Sessions {
         }
     }
 
-    async fn give_up(&self, seen: &SessionState, why: &str) {
-        let session = seen.observed.session;
+    async fn give_up(&self, state: &SessionState, why: &str) {
+        let session = state.observed.session;
         warn!(%session, "stopped: {why}");
         self.registry.stopping(session, why);
         self.keep_log(session).await;
         let _ = self
             .store
-            .note_end(session, seen.observed.server.as_deref(), None, why)
+            .note_end(session, state.observed.server.as_deref(), None, why)
             .await;
         let grace = Duration::from_secs(self.limits.grace);
         if let Err(failed) = self.launcher.stop(session, grace).await {
@@ -453,10 +453,10 @@ impl Sessions {
 
     /// Renews the leases of running sessions, and updates their subscriber statistics.
     fn renew(self: &Arc<Self>) {
-        for seen in self.registry.all() {
-            if let Phase::Running { endpoint } = &seen.observed.phase {
+        for state in self.registry.all() {
+            if let Phase::Running { endpoint } = &state.observed.phase {
                 let (sessions, endpoint) = (Arc::clone(self), endpoint.clone());
-                let session = seen.observed.session;
+                let session = state.observed.session;
                 tokio::spawn(async move {
                     match sessions.tickets.renew(session, &endpoint).await {
                         Ok(figures) => sessions.registry.set_figures(session, figures),

@@ -71,20 +71,20 @@ impl Registry {
         }
         let shared = table.shared.contains(&session);
         let before = table.sessions.get(&session);
-        if before.is_some_and(|seen| seen.observed == observed) {
+        if before.is_some_and(|state| state.observed == observed) {
             return;
         }
-        let same = |seen: &&SessionState| {
-            std::mem::discriminant(&seen.observed.phase) == std::mem::discriminant(&observed.phase)
+        let same = |state: &&SessionState| {
+            std::mem::discriminant(&state.observed.phase) == std::mem::discriminant(&observed.phase)
         };
-        let seen = SessionState {
-            since: before.filter(same).map_or(now, |seen| seen.since),
-            shared: before.map_or(shared, |seen| seen.shared),
-            stopping: before.is_some_and(|seen| seen.stopping),
-            figures: before.filter(same).and_then(|seen| seen.figures.clone()),
+        let state = SessionState {
+            since: before.filter(same).map_or(now, |state| state.since),
+            shared: before.map_or(shared, |state| state.shared),
+            stopping: before.is_some_and(|state| state.stopping),
+            figures: before.filter(same).and_then(|state| state.figures.clone()),
             observed,
         };
-        table.sessions.insert(session, seen);
+        table.sessions.insert(session, state);
         drop(table);
         self.notify();
     }
@@ -95,14 +95,14 @@ impl Registry {
         if table.sessions.contains_key(&asked.session) {
             return;
         }
-        let seen = SessionState {
+        let state = SessionState {
             since: now,
             shared: table.shared.contains(&asked.session),
             stopping: false,
             figures: None,
             observed: asked,
         };
-        table.sessions.insert(seen.observed.session, seen);
+        table.sessions.insert(state.observed.session, state);
         drop(table);
         self.notify();
     }
@@ -122,8 +122,8 @@ impl Registry {
         if shared {
             table.shared.push(session);
         }
-        if let Some(seen) = table.sessions.get_mut(&session) {
-            seen.shared = shared;
+        if let Some(state) = table.sessions.get_mut(&session) {
+            state.shared = shared;
         }
         drop(table);
         self.notify();
@@ -132,15 +132,15 @@ impl Registry {
     pub(super) fn stopping(&self, session: SessionId, why: &str) {
         let mut table = self.lock();
         table.reasons.insert(session, why.to_owned());
-        if let Some(seen) = table.sessions.get_mut(&session) {
-            seen.stopping = true;
+        if let Some(state) = table.sessions.get_mut(&session) {
+            state.stopping = true;
         }
     }
 
     /// Sets a session's subscriber statistics without a notification: they change continuously, and are polled.
     pub(super) fn set_figures(&self, session: SessionId, figures: Option<Figures>) {
-        if let Some(seen) = self.lock().sessions.get_mut(&session) {
-            seen.figures = figures;
+        if let Some(state) = self.lock().sessions.get_mut(&session) {
+            state.figures = figures;
         }
     }
 
@@ -149,11 +149,11 @@ impl Registry {
     }
 
     pub(super) fn of_user(&self, user: &str) -> Vec<SessionState> {
-        self.select(|seen| seen.observed.user == user)
+        self.select(|state| state.observed.user == user)
     }
 
     pub(super) fn visible_to(&self, user: &str) -> Vec<SessionState> {
-        self.select(|seen| seen.observed.user == user || seen.shared)
+        self.select(|state| state.observed.user == user || state.shared)
     }
 
     pub(super) fn all(&self) -> Vec<SessionState> {
@@ -164,9 +164,9 @@ impl Registry {
     fn select(&self, which: impl Fn(&SessionState) -> bool) -> Vec<SessionState> {
         let table = self.lock();
         let all = table.sessions.values();
-        let mut selected: Vec<SessionState> = all.filter(|seen| which(seen)).cloned().collect();
+        let mut selected: Vec<SessionState> = all.filter(|state| which(state)).cloned().collect();
         drop(table);
-        selected.sort_by_key(|seen| Reverse(seen.observed.launched));
+        selected.sort_by_key(|state| Reverse(state.observed.launched));
         selected
     }
 

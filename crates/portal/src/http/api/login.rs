@@ -120,12 +120,12 @@ async fn check(
     name: String,
     password: String,
 ) -> Result<User, Refusal> {
-    let begun = app.attempts.start(source).await;
-    let begun = begun.map_err(|why| too_many(&app, why))?;
+    let attempt = app.attempts.start(source).await;
+    let attempt = attempt.map_err(|why| too_many(&app, why))?;
     let user = app.store.user(&name).await?;
     let hash = user.as_ref().map(|user| user.password.clone());
     let right = app.passwords.verify(password, hash).await;
-    begun.end(right);
+    attempt.end(right);
     user.filter(|_| right).ok_or_else(|| {
         app.counts.login_wrong();
         Refusal::new(StatusCode::UNAUTHORIZED, "wrong name or password")
@@ -247,10 +247,10 @@ pub(crate) async fn change_password(
         // A logged-in browser counts as known.
         device: Some(caller.token),
     };
-    let begun = app.attempts.start(source).await;
-    let begun = begun.map_err(|why| too_many(&app, why))?;
+    let attempt = app.attempts.start(source).await;
+    let attempt = attempt.map_err(|why| too_many(&app, why))?;
     let right = app.passwords.verify(old, Some(caller.user.password)).await;
-    begun.end(right);
+    attempt.end(right);
     if !right {
         return Err(Refusal::new(StatusCode::FORBIDDEN, "wrong old password"));
     }

@@ -134,7 +134,7 @@ pub(crate) async fn start(
     }
     let busy = |why: String| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why).wait(10);
     let title = &provider.section().title;
-    let begun = provider.start().await.map_err(|why| {
+    let started = provider.start().await.map_err(|why| {
         warn!("log-in with the provider failed: {why}");
         busy(format!(
             "{title} does not respond: try again later, or log in with name and password"
@@ -142,14 +142,14 @@ pub(crate) async fn start(
     })?;
     let browser = Secret::random().text();
     let hash = Secret::kept(&browser);
-    if !app.store.add_attempt(&begun.attempt, &hash).await? {
+    if !app.store.add_attempt(&started.attempt, &hash).await? {
         let why = "too many log-ins at the same time: try again in a few minutes";
         return Err(busy(why.to_owned()));
     }
     let cookie = login::set_cookie(cookie_name(app.secure), &browser, KEPT, app.secure)?;
     Ok((
         AppendHeaders([cookie]),
-        Json(ProviderRedirect { url: begun.url }),
+        Json(ProviderRedirect { url: started.url }),
     )
         .into_response())
 }

@@ -104,8 +104,8 @@ pub(crate) async fn sessions(
 ) -> Json<Vec<OperatorSessionView>> {
     let now = Instant::now();
     let applications = app.catalogue.current();
-    let seen = app.sessions.all();
-    let views = seen.iter();
+    let states = app.sessions.all();
+    let views = states.iter();
     Json(
         views
             .map(|of| OperatorSessionView::of(of, &applications, &caller.user, now))

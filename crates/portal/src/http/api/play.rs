@@ -41,14 +41,14 @@ pub(crate) async fn play(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Json<PlayView>, Refusal> {
-    let seen = visible(&app, &caller.user, &id)?;
-    running(&seen)?;
-    let of = &seen.observed;
+    let state = visible(&app, &caller.user, &id)?;
+    running(&state)?;
+    let of = &state.observed;
     let applications = app.catalogue.current();
     let named = applications.named(&of.application);
     Ok(Json(PlayView {
         title: named.map_or_else(|| of.application.clone(), |named| named.title.clone()),
-        watches: role(&seen, &caller.user) == Role::Observer,
+        watches: role(&state, &caller.user) == Role::Observer,
         ice_servers: app.turn.servers(&of.session.to_string()),
     }))
 }

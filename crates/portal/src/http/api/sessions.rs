@@ -72,8 +72,8 @@ pub(crate) async fn sessions(
     caller: Caller,
 ) -> Json<Vec<SessionView>> {
     let applications = app.catalogue.current();
-    let seen = app.sessions.of(&caller.user);
-    let views = seen.iter();
+    let states = app.sessions.of(&caller.user);
+    let views = states.iter();
     Json(
         views
             .map(|of| SessionView::of(of, &applications, &caller.user))
@@ -95,9 +95,9 @@ pub(crate) async fn session(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Json<SessionView>, Refusal> {
-    let seen = visible(&app, &caller.user, &id)?;
+    let state = visible(&app, &caller.user, &id)?;
     let applications = app.catalogue.current();
-    Ok(Json(SessionView::of(&seen, &applications, &caller.user)))
+    Ok(Json(SessionView::of(&state, &applications, &caller.user)))
 }
 
 /// Starts an application as the session with this id, a random UUID chosen by the caller.
@@ -131,9 +131,9 @@ pub(crate) async fn start(
         )
     })?;
     app.sessions.start(id, &caller.user, &application).await?;
-    let seen = visible(&app, &caller.user, &id.to_string())?;
+    let state = visible(&app, &caller.user, &id.to_string())?;
     let applications = app.catalogue.current();
-    let view = SessionView::of(&seen, &applications, &caller.user);
+    let view = SessionView::of(&state, &applications, &caller.user);
     Ok((StatusCode::ACCEPTED, Json(view)))
 }
 
@@ -150,14 +150,14 @@ pub(crate) async fn stop(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Refusal> {
-    let seen = visible(&app, &caller.user, &id)?;
-    let own = seen.observed.user == caller.user.name;
+    let state = visible(&app, &caller.user, &id)?;
+    let own = state.observed.user == caller.user.name;
     if !own && !caller.user.operator {
         let why = "this session belongs to another user: you may only watch it";
         return Err(Refusal::new(StatusCode::FORBIDDEN, why));
     }
-    info!(session = %seen.observed.session, by = caller.user.name, "stopped");
-    app.sessions.stop(seen.observed.session).await?;
+    info!(session = %state.observed.session, by = caller.user.name, "stopped");
+    app.sessions.stop(state.observed.session).await?;
     Ok(StatusCode::ACCEPTED)
 }
 
@@ -177,14 +177,14 @@ pub(crate) async fn share(
     given: Result<Json<ShareRequest>, JsonRejection>,
 ) -> Result<StatusCode, Refusal> {
     let Json(ShareRequest { shared }) = given?;
-    let seen = visible(&app, &caller.user, &id)?;
-    if seen.observed.user != caller.user.name {
+    let state = visible(&app, &caller.user, &id)?;
+    if state.observed.user != caller.user.name {
         return Err(Refusal::new(
             StatusCode::FORBIDDEN,
             "only the owner can share a session",
         ));
     }
-    app.sessions.share(seen.observed.session, shared).await?;
+    app.sessions.share(state.observed.session, shared).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -217,13 +217,13 @@ pub(crate) async fn ticket(
             return Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, why));
         }
     };
-    let seen = visible(&app, &caller.user, &id)?;
-    let endpoint = running(&seen)?;
+    let state = visible(&app, &caller.user, &id)?;
+    let endpoint = running(&state)?;
     let role = match watch {
         true => Role::Observer,
-        false => role(&seen, &caller.user),
+        false => role(&state, &caller.user),
     };
-    let session = seen.observed.session;
+    let session = state.observed.session;
     let (ticket, not_after) = app.tickets.ticket(session, role, holder).map_err(|why| {
         error!(%session, "cannot create a ticket: {why}");
         Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "cannot create a ticket")

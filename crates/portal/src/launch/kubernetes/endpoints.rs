@@ -88,16 +88,16 @@ impl Endpoints {
             return ReadOutcome::Done;
         };
         let name = pod::name(session);
-        let wanted = LogParams {
+        let params = LogParams {
             limit_bytes: i64::try_from(LOG).ok(),
             ..LogParams::default()
         };
-        let said = match pods.logs(&name, &wanted).await {
-            Ok(said) => said,
+        let output = match pods.logs(&name, &params).await {
+            Ok(output) => output,
             Err(kube::Error::Api(why)) if why.is_not_found() => return ReadOutcome::Done,
             Err(_) => return ReadOutcome::Wait,
         };
-        let change = match line(&said) {
+        let change = match line(&output) {
             Ok(None) => return ReadOutcome::Wait,
             Ok(Some(line)) => json!({"metadata": {"annotations": {pod::ENDPOINT: line}}}),
             Err(why) => refuse(&why.to_string()),
@@ -143,12 +143,18 @@ mod tests {
 
     #[test]
     fn the_line_is_found_after_warnings() {
-        let said = "{\"web\":\"https://a:1\",\"fingerprint\":\"\"}\n";
+        let output = "{\"web\":\"https://a:1\",\"fingerprint\":\"\"}\n";
         let before = "libEGL warning: no such device\n".repeat(300);
-        assert_eq!(line(&format!("{before}{said}more\n")).unwrap(), Some(said));
+        assert_eq!(
+            line(&format!("{before}{output}more\n")).unwrap(),
+            Some(output)
+        );
         // Not yet, or incomplete.
         assert_eq!(line(&before).unwrap(), None);
-        assert_eq!(line(&format!("{before}{}", said.trim_end())).unwrap(), None);
+        assert_eq!(
+            line(&format!("{before}{}", output.trim_end())).unwrap(),
+            None
+        );
         // Beyond the limit.
         let endless = "complaint\n".repeat(LOG / 10 + 1);
         assert!(matches!(line(&endless[..LOG]), Err(LineError::Late(LOG))));

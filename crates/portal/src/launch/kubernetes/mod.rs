@@ -290,7 +290,7 @@ fn follow(
     // Known before a list restarted; sessions missing in the new list are gone.
     let mut known: BTreeMap<SessionId, Observed> = BTreeMap::new();
     let mut listed: BTreeMap<SessionId, Observed> = BTreeMap::new();
-    let told = events.map(move |event| {
+    let changes = events.map(move |event| {
         let mut news = Vec::new();
         match event {
             Ok(Event::Init) => listed.clear(),
@@ -328,7 +328,7 @@ fn follow(
         }
         stream::iter(news)
     });
-    told.flatten().boxed()
+    changes.flatten().boxed()
 }
 
 /// A session without its Pod.

@@ -138,15 +138,15 @@ impl Commands {
         if done.status.success() {
             return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
         }
-        let said = String::from_utf8_lossy(&done.stderr);
-        Err(failure(program, said.trim()))
+        let errors = String::from_utf8_lossy(&done.stderr);
+        Err(failure(program, errors.trim()))
     }
 }
 
 /// Classifies a command's error output.
-fn failure(program: &str, said: &str) -> LaunchError {
-    let has = |any: &[&str]| any.iter().any(|text| said.contains(text));
-    let line = format!("Slurm's {program}: {}", said.replace('\n', "; "));
+fn failure(program: &str, errors: &str) -> LaunchError {
+    let has = |any: &[&str]| any.iter().any(|text| errors.contains(text));
+    let line = format!("Slurm's {program}: {}", errors.replace('\n', "; "));
     match () {
         () if has(&UNREACHABLE) => LaunchError::Unavailable(line),
         () if has(&IMPOSSIBLE) => LaunchError::BadApplication(line),

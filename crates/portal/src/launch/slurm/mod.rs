@@ -358,14 +358,17 @@ mod tests {
             partition: Some("usual".to_owned()),
             ..SlurmConfig::default()
         };
-        let asked = |spec: &LaunchSpec| {
+        let options_for = |spec: &LaunchSpec| {
             let all = config.options_of(spec).into_iter();
             let kinds = ["--cpus", "--gres", "--mem", "--time", "--part"];
             let told = all.filter(|of| kinds.iter().any(|kind| of.starts_with(kind)));
             told.collect::<Vec<_>>()
         };
         let little = spec("ada", "game");
-        assert_eq!(asked(&little), ["--cpus-per-task=1", "--partition=usual"]);
+        assert_eq!(
+            options_for(&little),
+            ["--cpus-per-task=1", "--partition=usual"]
+        );
         let much = LaunchSpec {
             gpus: 2,
             millicores: 1500,
@@ -381,6 +384,6 @@ mod tests {
             "--time=3",
             "--partition=large",
         ];
-        assert_eq!(asked(&much), needed);
+        assert_eq!(options_for(&much), needed);
     }
 }

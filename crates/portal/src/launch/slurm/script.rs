@@ -114,10 +114,10 @@ mod tests {
             zone: None,
             max_duration: None,
         };
-        let told = std::env::temp_dir().join(format!("openuvr-script-{}", spec.session));
+        let file = std::env::temp_dir().join(format!("openuvr-script-{}", spec.session));
         let program = "printf '%s\\0' \"$OF_THE_TEST\" \"$@\" > \"$0\"; exit 3";
-        let told_name = told.display().to_string();
-        let program = ["bash", "-c", program, &told_name].map(str::to_owned);
+        let file_name = file.display().to_string();
+        let program = ["bash", "-c", program, &file_name].map(str::to_owned);
         // As Slurm starts it.
         let status = Command::new("/bin/bash")
             .env_clear()
@@ -129,11 +129,11 @@ mod tests {
             Some(3),
             "the program's code is the script's"
         );
-        let read = std::fs::read_to_string(&told).unwrap();
-        std::fs::remove_file(&told).unwrap();
-        let mut heard: Vec<&str> = read.split('\0').collect();
-        heard.pop();
-        let (first, rest) = heard.split_first().unwrap();
+        let read = std::fs::read_to_string(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        let mut arguments: Vec<&str> = read.split('\0').collect();
+        arguments.pop();
+        let (first, rest) = arguments.split_first().unwrap();
         assert_eq!((*first, rest), ("it's; exit 8", words.as_slice()));
     }
 }

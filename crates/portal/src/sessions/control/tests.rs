@@ -38,11 +38,11 @@ async fn session(answer: String, endless: bool) -> Endpoint {
             let Ok(mut stream) = acceptor.accept(stream).await else {
                 continue;
             };
-            let mut asked = Vec::new();
-            while !asked.ends_with(b"\r\n\r\n") {
-                asked.push(stream.read_u8().await.unwrap());
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                request.push(stream.read_u8().await.unwrap());
             }
-            assert!(asked.starts_with(b"POST /session/renew HTTP/1.1\r\n"));
+            assert!(request.starts_with(b"POST /session/renew HTTP/1.1\r\n"));
             // Until the connection is closed.
             while stream.write_all(answer.as_bytes()).await.is_ok() && endless {}
             let _ = stream.shutdown().await;
