@@ -90,7 +90,7 @@ pub const PORT: u16 = openuvr_runtime::PORT + 1;
 const SOCKET_BUFFER: usize = 1 << 20;
 
 /// How long a stopping gateway waits for browsers to receive its final messages (guess: a round trip or two).
-const GOODBYE: Duration = Duration::from_millis(500);
+const GOODBYE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Configuration of a gateway.
 #[derive(Clone, Debug)]
@@ -227,7 +227,7 @@ impl Gateway {
                 let _ = stopped.await;
                 shared.stopping.send_replace(true);
                 // Browsers that do not read the goodbye are closed without it.
-                let _ = timeout(GOODBYE, shared.stopping.closed()).await;
+                let _ = timeout(GOODBYE_TIMEOUT, shared.stopping.closed()).await;
             });
             // Tasks that still wait for the host are detached.
             runtime.shutdown_background();

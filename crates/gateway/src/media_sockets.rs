@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use crate::own_addresses::own_addresses;
 
 /// Maximum number of local addresses offered to a browser on this machine: one per family suffices, bridges add more.
-const OWN: usize = 4;
+const MAX_LOCAL_ADDRESSES: usize = 4;
 
 /// See the module.
 pub(crate) struct MediaSockets {
@@ -27,7 +27,7 @@ impl MediaSockets {
         let bound = main.local_addr()?;
         let mut beside = Vec::new();
         let mut on_this_machine = Vec::new();
-        for address in own_addresses().into_iter().take(OWN) {
+        for address in own_addresses().into_iter().take(MAX_LOCAL_ADDRESSES) {
             let ip = bound.ip().to_canonical();
             if ip.is_unspecified() {
                 on_this_machine.push(SocketAddr::new(address, bound.port()));

@@ -9,11 +9,11 @@ use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 use tracing::debug;
 
 /// The original soft limit.
-static GIVEN: OnceLock<Rlimit> = OnceLock::new();
+static ORIGINAL: OnceLock<Rlimit> = OnceLock::new();
 
 /// Raises the limit as far as allowed, and returns it.
 pub(crate) fn raise() -> usize {
-    let original = GIVEN.get_or_init(|| getrlimit(Resource::Nofile));
+    let original = ORIGINAL.get_or_init(|| getrlimit(Resource::Nofile));
     let raised = Rlimit {
         current: original.maximum,
         maximum: original.maximum,
@@ -27,7 +27,7 @@ pub(crate) fn raise() -> usize {
 
 /// Restores the original limit for a started program.
 pub(crate) fn give(program: Pid) {
-    if let Some(original) = GIVEN.get()
+    if let Some(original) = ORIGINAL.get()
         && let Err(why) = prlimit(Some(program), Resource::Nofile, *original)
     {
         debug!("cannot restore the descriptor limit of a program: {why}");

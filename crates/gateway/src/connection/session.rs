@@ -40,13 +40,13 @@ const CLOCK_WHILE_HOLDING: Duration = Duration::from_millis(25);
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A turn that is late by this much means that the machine slept or the process was stopped.
-const STALL: Duration = Duration::from_millis(500);
+const STALL_THRESHOLD: Duration = Duration::from_millis(500);
 
 /// Maximum number of input events that the host has not accepted; beyond it, everything is released.
 const MAX_PENDING_INPUT: usize = 1024;
 
 /// Queued sound payloads for the gateway's thread: 80 ms of the usual ones.
-const SOUND: usize = 16;
+const SOUND_QUEUE: usize = 16;
 
 /// Delay before the next piece of clipboard text.
 const CLIPBOARD_INTERVAL: Duration = Duration::from_millis(10);
@@ -177,7 +177,7 @@ impl Session {
     /// Does the work that is due. Returns the reason if the session ends.
     pub(super) fn turn(&mut self, shared: &Shared) -> Option<String> {
         let now = Instant::now();
-        if now.saturating_duration_since(self.clock_at) > STALL {
+        if now.saturating_duration_since(self.clock_at) > STALL_THRESHOLD {
             // No message could be received meanwhile.
             self.heard = now;
         }
@@ -383,7 +383,7 @@ impl Session {
 
     fn forward_sound(&mut self) {
         let Some(payloads) = &self.sound else { return };
-        for payload in payloads.try_iter().take(SOUND) {
+        for payload in payloads.try_iter().take(SOUND_QUEUE) {
             self.peer.sound(&Sound {
                 payload: &payload.bytes,
                 captured: payload.captured,
@@ -538,7 +538,7 @@ struct Payload {
 
 /// Forwards the host's sound to the browser until the result is dropped.
 fn listen(shared: &Shared, peer: &Arc<Peer>) -> Receiver<Payload> {
-    let (hand_over, payloads) = sync_channel(SOUND);
+    let (hand_over, payloads) = sync_channel(SOUND_QUEUE);
     let peer = peer.clone();
     shared.host.listen(Box::new(move |payload| {
         let payload = Payload {

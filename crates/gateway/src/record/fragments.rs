@@ -25,10 +25,10 @@ const SPAN: i64 = 500_000_000;
 const BYTES: usize = 4 << 20;
 
 /// How long the newest frame is pending.
-const STAYS: i64 = 1_000_000_000;
+const MAX_PENDING: i64 = 1_000_000_000;
 
 /// Maximum offset of sound from its capture time in samples: 20 ms, which is imperceptible (EBU R37 allows 40 ms).
-const DRIFT: i64 = SOUND_RATE as i64 / 50;
+const MAX_DRIFT: i64 = SOUND_RATE as i64 / 50;
 
 /// Types of NAL units (ITU-T H.264 table 7-1).
 const SEQUENCE_SET: u8 = 7;
@@ -59,7 +59,7 @@ const SLOTS: u32 = 50;
 
 /// Maximum distance in ticks of a slot from the capture time: 12 ms, which is half of a slot plus the usual jitter
 /// (EBU R37 allows sound 40 ms).
-const NEAR: u64 = VIDEO_RATE as u64 * 12 / 1000;
+const MAX_OFFSET: u64 = VIDEO_RATE as u64 * 12 / 1000;
 
 /// Divisor of a frame's influence on the phase estimate (guess).
 const PHASE_SHARE: i64 = 8;
@@ -101,7 +101,7 @@ impl FrameSlots {
         let in_phase = captured.saturating_add_signed(-self.phase);
         let nearest = (in_phase * each + rate / 2) / rate;
         let at = nearest.max((earliest * each).div_ceil(rate)) * rate / each;
-        if at.abs_diff(captured) > NEAR {
+        if at.abs_diff(captured) > MAX_OFFSET {
             return exact;
         }
         let behind =
@@ -186,7 +186,7 @@ impl Fragments {
         };
         let captured = ticks(sound.captured, began, SOUND_RATE);
         let at = match self.sound_at {
-            Some(next) if captured.abs_diff(next) <= DRIFT.unsigned_abs() => next,
+            Some(next) if captured.abs_diff(next) <= MAX_DRIFT.unsigned_abs() => next,
             // Times in a file must not decrease: if the clock is faster than the host's, a packet is dropped.
             Some(next) if captured < next => return,
             _ => {
@@ -209,7 +209,7 @@ impl Fragments {
     /// Writes a still picture if no frame arrived until `now`.
     pub fn idle(&mut self, now: Instant) {
         let Some(newest) = &self.newest else { return };
-        if now.0.saturating_sub(newest.captured.0) < STAYS {
+        if now.0.saturating_sub(newest.captured.0) < MAX_PENDING {
             return;
         }
         // Shorter than the time shown so far: later frames are not captured earlier.

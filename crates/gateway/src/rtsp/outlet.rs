@@ -11,7 +11,7 @@ use rustix::net::sockopt;
 const SOCKET_BUFFER: usize = 1 << 20;
 
 /// Number of port pairs to try.
-const TRIES: usize = 32;
+const PORT_ATTEMPTS: usize = 32;
 
 /// Queued messages per connection, of at most 1.2 kB: a quarter of a second at 40 Mb/s, so that a writer thread without
 /// processor time for as long loses neither frames nor sound. When it is full, frames wait before it (`Intake::Steady`)
@@ -32,7 +32,7 @@ impl UdpPair {
     /// At the local address `at`, for a player's ports at `to`.
     pub(super) fn open(at: IpAddr, to: IpAddr, ports: (u16, u16)) -> io::Result<UdpPair> {
         let mut last = io::Error::from(io::ErrorKind::AddrInUse);
-        for _ in 0..TRIES {
+        for _ in 0..PORT_ATTEMPTS {
             let first = UdpSocket::bind((at, 0))?;
             let port = first.local_addr()?.port();
             // The port above an even one, below an odd one.

@@ -14,22 +14,22 @@ use std::time::{Duration, Instant};
 use crate::network::Network;
 
 /// Time after which wrong passwords are forgotten; a guess.
-const FORGOTTEN: Duration = Duration::from_secs(15 * 60);
+const EXPIRY: Duration = Duration::from_secs(15 * 60);
 
 /// Limits of wrong passwords within that time: for an account from one network (a user who tries several passwords);
 /// for an account from unknown networks; from one network (a household or a school); for an account from a known
 /// browser. Guesses.
-const OF_BOTH: u32 = 5;
-const OF_NAME: u32 = 50;
+const PER_NAME_AND_NETWORK: u32 = 5;
+const PER_NAME: u32 = 50;
 const PER_NETWORK: u32 = 30;
-const OF_DEVICE: u32 = 10;
+const PER_DEVICE: u32 = 10;
 
 /// Limit of unfinished log-ins by the provider from one network; a guess: a school class that starts at the same time.
-const OF_PROVIDER: u32 = 200;
+const PER_PROVIDER: u32 = 200;
 
 /// Pending attempts per network, account or browser; a guess. Two passwords are verified at a time, so more pending
 /// attempts would only delay others.
-const AT_A_TIME: u32 = 8;
+const MAX_PENDING: u32 = 8;
 
 /// Pending attempts of unknown clients: they delay known browsers by less than a second at the rate in docs/deploy.md.
 const UNKNOWN_CLIENTS: u32 = 64;
@@ -109,7 +109,7 @@ impl Limiter {
         let full = counted.iter().any(|(key, most)| {
             of(key).is_some_and(|count| {
                 let under_way = count.under_way;
-                under_way >= AT_A_TIME || count.wrong(now) + under_way >= *most
+                under_way >= MAX_PENDING || count.wrong(now) + under_way >= *most
             })
         });
         let unknown = is_unknown(counted.iter().map(|(of, _)| of));
@@ -173,7 +173,7 @@ impl Limiter {
     ) -> Result<(), Duration> {
         let of = CounterKey::Provider(from);
         match self.counts.get(&of) {
-            Some(count) if count.wrong(now) >= OF_PROVIDER => Err(count.wait(now)),
+            Some(count) if count.wrong(now) >= PER_PROVIDER => Err(count.wait(now)),
             _ => {
                 self.count(&of, now).add_wrong(now);
                 Ok(())
@@ -193,15 +193,15 @@ impl Limiter {
         let device = source.device.clone().map(CounterKey::Device);
         let device = device.filter(|of| {
             let count = self.counts.get(of);
-            count.is_none_or(|count| count.wrong(now) < OF_DEVICE)
+            count.is_none_or(|count| count.wrong(now) < PER_DEVICE)
         });
         if let Some(device) = device {
-            return vec![(device, OF_DEVICE)];
+            return vec![(device, PER_DEVICE)];
         }
         let mut counted = vec![
             (
                 CounterKey::Both(source.name.clone(), source.network),
-                OF_BOTH,
+                PER_NAME_AND_NETWORK,
             ),
             (CounterKey::Network(source.network), PER_NETWORK),
         ];
@@ -209,7 +209,7 @@ impl Limiter {
             .earlier
             .contains_key(&(source.name.clone(), source.network))
         {
-            counted.push((CounterKey::Name(source.name.clone()), OF_NAME));
+            counted.push((CounterKey::Name(source.name.clone()), PER_NAME));
         }
         counted
     }
@@ -244,7 +244,7 @@ impl Limiter {
 impl Count {
     /// The counters that have not expired.
     fn wrong(&self, now: Instant) -> u32 {
-        match now.duration_since(self.since) < FORGOTTEN {
+        match now.duration_since(self.since) < EXPIRY {
             true => self.wrong,
             false => 0,
         }
@@ -260,7 +260,7 @@ impl Count {
 
     /// Time until it expires.
     fn wait(&self, now: Instant) -> Duration {
-        FORGOTTEN.saturating_sub(now.duration_since(self.since))
+        EXPIRY.saturating_sub(now.duration_since(self.since))
     }
 }
 
@@ -310,13 +310,13 @@ mod tests {
     fn wrong_passwords_are_limited_by_account_and_network() {
         let (mut limiter, now) = (Limiter::default(), Instant::now());
         let (here, there) = (source("ada", 1), source("ada", 2));
-        for _ in 0..OF_BOTH {
+        for _ in 0..PER_NAME_AND_NETWORK {
             assert!(wrong(&mut limiter, &here, now));
         }
-        assert_eq!(limiter.start(&here, now), Admission::Refused(FORGOTTEN));
+        assert_eq!(limiter.start(&here, now), Admission::Refused(EXPIRY));
         // The user on another network is not locked out by it.
         assert!(wrong(&mut limiter, &there, now));
-        assert!(wrong(&mut limiter, &here, now + FORGOTTEN));
+        assert!(wrong(&mut limiter, &here, now + EXPIRY));
     }
 
     #[test]
@@ -333,14 +333,14 @@ mod tests {
     fn a_correct_password_resets_only_its_own() {
         let (mut limiter, now) = (Limiter::default(), Instant::now());
         let (ada, bob) = (source("ada", 1), source("bob", 1));
-        for _ in 1..OF_BOTH {
+        for _ in 1..PER_NAME_AND_NETWORK {
             assert!(wrong(&mut limiter, &ada, now));
             assert!(wrong(&mut limiter, &bob, now));
         }
         assert!(attempt(&mut limiter, &bob, AttemptResult::Correct, now));
         assert!(wrong(&mut limiter, &ada, now));
         assert!(!wrong(&mut limiter, &ada, now));
-        for _ in 0..OF_BOTH {
+        for _ in 0..PER_NAME_AND_NETWORK {
             assert!(wrong(&mut limiter, &bob, now));
         }
         assert!(!wrong(&mut limiter, &bob, now));
@@ -370,7 +370,7 @@ mod tests {
                 limiter.end(&source, &counted, AttemptResult::Correct, now);
             }
         }
-        assert_eq!((right, most), (53, AT_A_TIME as usize));
+        assert_eq!((right, most), (53, MAX_PENDING as usize));
         assert!(limiter.counts.is_empty(), "all counters are removed");
     }
 
@@ -382,11 +382,11 @@ mod tests {
         while let Admission::Admitted(counted) = limiter.start(&ada, now) {
             admitted.push(counted);
         }
-        assert_eq!(admitted.len(), OF_BOTH as usize);
+        assert_eq!(admitted.len(), PER_NAME_AND_NETWORK as usize);
         for counted in admitted {
             limiter.end(&ada, &counted, AttemptResult::Wrong, now);
         }
-        assert_eq!(limiter.start(&ada, now), Admission::Refused(FORGOTTEN));
+        assert_eq!(limiter.start(&ada, now), Admission::Refused(EXPIRY));
     }
 
     #[test]
@@ -396,11 +396,11 @@ mod tests {
         assert!(attempt(&mut limiter, &at_home, AttemptResult::Correct, now));
         let mut guesses = 0;
         for n in 1..100 {
-            for _ in 0..OF_BOTH {
+            for _ in 0..PER_NAME_AND_NETWORK {
                 guesses += u32::from(wrong(&mut limiter, &source("ada", n), now));
             }
         }
-        assert_eq!(guesses, OF_NAME);
+        assert_eq!(guesses, PER_NAME);
         let elsewhere = source("ada", 1000);
         assert!(!attempt(
             &mut limiter,
@@ -413,7 +413,7 @@ mod tests {
         known.device = Some("a browser".to_owned());
         assert!(attempt(&mut limiter, &known, AttemptResult::Correct, now));
         // A browser that guesses has its own limit, and then those of its network.
-        for _ in 0..OF_DEVICE + OF_BOTH {
+        for _ in 0..PER_DEVICE + PER_NAME_AND_NETWORK {
             assert!(wrong(&mut limiter, &known, now));
         }
         assert!(!wrong(&mut limiter, &known, now));
@@ -436,7 +436,7 @@ mod tests {
     fn the_provider_and_passwords_have_limits_of_their_own() {
         let (mut limiter, now) = (Limiter::default(), Instant::now());
         let (here, there) = (network(1), network(2));
-        for _ in 0..OF_PROVIDER {
+        for _ in 0..PER_PROVIDER {
             limiter.start_by_provider(here, now).unwrap();
         }
         assert!(limiter.start_by_provider(here, now).is_err());
@@ -449,8 +449,12 @@ mod tests {
     #[test]
     fn memory_is_bounded_and_high_counts_are_kept() {
         let (mut limiter, now) = (Limiter::default(), Instant::now());
-        for n in 0..OF_NAME {
-            assert!(wrong(&mut limiter, &source("ada", n / OF_BOTH), now));
+        for n in 0..PER_NAME {
+            assert!(wrong(
+                &mut limiter,
+                &source("ada", n / PER_NAME_AND_NETWORK),
+                now
+            ));
         }
         for n in 100..u32::try_from(MAX_KNOWN).unwrap() {
             assert!(wrong(&mut limiter, &source(&format!("user{n}"), n), now));

@@ -16,7 +16,7 @@ const MIN_PASSWORD: usize = 8;
 const MAX_PASSWORD: usize = 1024;
 
 /// Concurrent hash computations: each takes 19 MiB, and a processor for some ten milliseconds.
-const AT_A_TIME: usize = 2;
+const CONCURRENCY: usize = 2;
 
 /// Length of a salt in bytes (RFC 9106, section 3.1).
 const SALT: usize = 16;
@@ -121,7 +121,7 @@ pub(crate) struct Passwords {
 impl Passwords {
     pub(crate) fn new() -> Result<Passwords, PasswordError> {
         Ok(Passwords {
-            turns: Arc::new(Semaphore::new(AT_A_TIME)),
+            turns: Arc::new(Semaphore::new(CONCURRENCY)),
             memory: Arc::default(),
             dummy_hash: hash(&random_password())?,
         })
@@ -203,7 +203,7 @@ mod tests {
             assert!(right.await.unwrap());
         }
         let memory = passwords.memory.lock().unwrap();
-        assert!(memory.len() <= AT_A_TIME, "{}", memory.len());
+        assert!(memory.len() <= CONCURRENCY, "{}", memory.len());
         let blocks = Params::default().block_count();
         assert!(memory.iter().all(|of| of.len() == blocks));
     }

@@ -20,10 +20,10 @@ use super::view::SessionView;
 use crate::store::User;
 
 /// Interval at which the log-in is verified.
-const LOGGED_IN: Duration = Duration::from_secs(30);
+const LOG_IN_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Changes within this time are sent together: with thousands of sessions, changes are continuous.
-const TOGETHER: Duration = Duration::from_millis(50);
+const DEBOUNCE: Duration = Duration::from_millis(50);
 
 struct Watcher {
     app: Arc<App>,
@@ -61,7 +61,7 @@ pub(super) async fn events(
         user: caller.user,
         token: caller.token,
         last_sent: None,
-        check: Instant::now() + LOGGED_IN,
+        check: Instant::now() + LOG_IN_CHECK_INTERVAL,
         _stream: stream,
     };
     Ok(Sse::new(stream::unfold(watcher, next)).keep_alive(KeepAlive::default()))
@@ -77,10 +77,10 @@ async fn next(mut watcher: Watcher) -> Option<(Result<Event, Infallible>, Watche
             return Some((Ok(event), watcher));
         }
         match timeout_at(watcher.check, watcher.changes.changed()).await {
-            Ok(Ok(())) => tokio::time::sleep(TOGETHER).await,
+            Ok(Ok(())) => tokio::time::sleep(DEBOUNCE).await,
             Ok(Err(_)) => return None,
             Err(_) => {
-                watcher.check = Instant::now() + LOGGED_IN;
+                watcher.check = Instant::now() + LOG_IN_CHECK_INTERVAL;
                 // A database failure does not end the stream.
                 if let Ok(None) = watcher.app.store.login(&watcher.token).await {
                     return None;

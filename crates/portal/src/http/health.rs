@@ -10,7 +10,7 @@ use tracing::warn;
 use crate::store::Store;
 
 /// Validity of a check: any client may request it, and each check is a write.
-const HOLDS: Duration = Duration::from_secs(1);
+const CACHE_TIME: Duration = Duration::from_secs(1);
 
 /// Timeout of a check. A guess; monitoring systems often have a timeout of their own.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -35,7 +35,7 @@ impl Health {
         let Ok(mut last) = timeout(TIMEOUT, last).await else {
             return Some(late());
         };
-        if let Some(seen) = last.as_ref().filter(|seen| seen.at.elapsed() < HOLDS) {
+        if let Some(seen) = last.as_ref().filter(|seen| seen.at.elapsed() < CACHE_TIME) {
             return seen.trouble.clone();
         }
         let store = store.clone();

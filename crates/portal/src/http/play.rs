@@ -35,7 +35,7 @@ use crate::sessions::{SessionState, Visitor, page_options};
 use crate::store::User;
 
 /// Maximum bytes per direction of one connection: a hundred session descriptions (a browser's has 10 kB).
-const MOST: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Interval at which the browser's access is verified: its log-in, and sharing of the session. A guess.
 const POLL_INTERVAL: Duration = Duration::from_secs(10);
@@ -253,7 +253,7 @@ async fn carry(browser: Upgraded, session: Upgraded) -> &'static str {
 
 async fn some(from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
     // An aborted direction has ended, too.
-    let _ = copy(&mut from.take(MOST), &mut to).await;
+    let _ = copy(&mut from.take(MAX_BYTES), &mut to).await;
 }
 
 /// Waits until the user has logged out or lost access to the session.

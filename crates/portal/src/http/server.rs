@@ -30,14 +30,14 @@ const CONNECTIONS: usize = 4096;
 const PER_NETWORK: usize = 512;
 
 /// Listen backlog: the Linux maximum (`net.core.somaxconn`). A client that finds it full retries after a second.
-const WAITING: u32 = 4096;
+const BACKLOG: u32 = 4096;
 
 /// Descriptors reserved for everything else: the database, sessions, the engine; a guess.
-const OTHERS: usize = 256;
+const RESERVED_DESCRIPTORS: usize = 256;
 
 /// Timeout for sent data without acknowledgement, in milliseconds (RFC 5482); a guess. It also closes connections of
 /// peers that read nothing, and of machines that are gone.
-const UNREAD: u32 = 30_000;
+const SEND_TIMEOUT: u32 = 30_000;
 
 /// Interval of log messages about the connection limit.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
@@ -81,7 +81,11 @@ impl Server {
     ) -> Result<Server, ServerError> {
         let tls = tls.map(TlsAcceptor::from);
         let listener = listen(at).map_err(|why| ServerError::Bind(at, why))?;
-        let all = CONNECTIONS.min(descriptors.saturating_sub(OTHERS).max(OTHERS));
+        let all = CONNECTIONS.min(
+            descriptors
+                .saturating_sub(RESERVED_DESCRIPTORS)
+                .max(RESERVED_DESCRIPTORS),
+        );
         let each = match behind_proxy {
             true => all,
             false => PER_NETWORK.min(all / 2),
@@ -123,7 +127,7 @@ impl Server {
                 ));
                 continue;
             };
-            if let Err(why) = set_tcp_user_timeout(&stream, UNREAD) {
+            if let Err(why) = set_tcp_user_timeout(&stream, SEND_TIMEOUT) {
                 debug!(%peer, "cannot set the send timeout: {why}");
             }
             let place = Arc::new(place);
@@ -150,7 +154,7 @@ fn listen(at: SocketAddr) -> io::Result<TcpListener> {
     }?;
     socket.set_reuseaddr(true)?;
     socket.bind(at)?;
-    socket.listen(WAITING)
+    socket.listen(BACKLOG)
 }
 
 /// Serves one connection to its end.

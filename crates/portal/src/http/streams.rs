@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Streams per log-in. A browser opens six connections to a portal (RFC 9112, section 9.4, sets no limit); a guess,
 /// with room for those that a reload leaves behind.
-const EACH: u32 = 8;
+const PER_LOG_IN: u32 = 8;
 
 /// The open streams by log-in token.
 #[derive(Default)]
@@ -24,7 +24,7 @@ impl Streams {
     pub(super) fn open(self: &Arc<Streams>, token: &str) -> Option<Stream> {
         let mut open = self.lock();
         let count = open.entry(token.to_owned()).or_default();
-        if *count >= EACH {
+        if *count >= PER_LOG_IN {
             return None;
         }
         *count += 1;
@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn each_log_in_has_its_own_streams() {
         let streams = Arc::new(Streams::default());
-        let mut open: Vec<Stream> = (0..EACH).filter_map(|_| streams.open("a")).collect();
+        let mut open: Vec<Stream> = (0..PER_LOG_IN).filter_map(|_| streams.open("a")).collect();
         assert!(streams.open("a").is_none());
         assert!(streams.open("b").is_some());
         open.pop();

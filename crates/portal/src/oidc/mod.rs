@@ -33,10 +33,10 @@ use self::http::{Http, TrustError};
 pub(crate) use self::settings::OidcSection;
 
 /// Validity of cached metadata and keys; a guess. New keys are fetched when a token names one.
-const CURRENT: Duration = Duration::from_secs(3600);
+const CACHE_TIME: Duration = Duration::from_secs(3600);
 
 /// How long requests fail at once after a timeout of the provider; a guess.
-const DOWN: Duration = Duration::from_secs(5);
+const FAILURE_CACHE_TIME: Duration = Duration::from_secs(5);
 
 /// Minimum interval between fetches of keys because of a token that does not match them.
 const RETRY_INTERVAL: Duration = Duration::from_secs(30);
@@ -318,7 +318,7 @@ impl Provider {
     async fn metadata(&self) -> Result<Arc<ProviderMetadataWithLogout>, OidcError> {
         let mut known = self.known.lock().await;
         match &known.metadata {
-            Some((since, metadata)) if since.elapsed() < CURRENT => Ok(Arc::clone(metadata)),
+            Some((since, metadata)) if since.elapsed() < CACHE_TIME => Ok(Arc::clone(metadata)),
             Some((_, metadata)) => {
                 let old = Arc::clone(metadata);
                 // Stale metadata is better than none.
@@ -346,7 +346,7 @@ impl Provider {
         known: &mut ProviderCache,
     ) -> Result<Arc<ProviderMetadataWithLogout>, OidcError> {
         if let Some((since, why)) = &known.failed
-            && since.elapsed() < DOWN
+            && since.elapsed() < FAILURE_CACHE_TIME
         {
             return Err(OidcError::Provider(why.clone()));
         }

@@ -12,7 +12,7 @@ use openuvr_proto::host::figures::{GroupFigures, LatencyFigures, SubscriberFigur
 use serde::Deserialize;
 
 /// Validity of statistics: three renewals, of which one may be late and one fail.
-const KEPT: Duration = Duration::from_secs(30);
+const VALIDITY: Duration = Duration::from_secs(30);
 
 /// Maximum plausible frame rate; a guess: no display is as fast.
 const MOST_FRAMES: f64 = 1000.0;
@@ -59,7 +59,7 @@ impl Figures {
     /// Statistics by kind and role, players first; `None` if they are outdated.
     pub(crate) fn groups(&self, now: Instant) -> Option<&[GroupFigures]> {
         let age = now.saturating_duration_since(self.told);
-        (age < KEPT).then_some(&self.groups)
+        (age < VALIDITY).then_some(&self.groups)
     }
 }
 
@@ -131,7 +131,7 @@ mod tests {
         let now = Instant::now();
         let figures = Figures::read(now, br#"{"subscribers":[]}"#).unwrap();
         assert_eq!(figures.groups(now), Some(&[][..]));
-        assert_eq!(figures.groups(now + KEPT), None);
+        assert_eq!(figures.groups(now + VALIDITY), None);
     }
 
     #[test]

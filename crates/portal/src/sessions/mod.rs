@@ -30,13 +30,13 @@ use crate::store::{LaunchOwner, Store, StoreError, User};
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Interval of lease renewals: a third of a session's default lease.
-const RENEW: Duration = Duration::from_secs(10);
+const RENEW_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Poll interval for the end of all sessions.
-const END: Duration = Duration::from_millis(50);
+const END_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How long an ended session stays visible.
-const SHOWN: Duration = Duration::from_secs(120);
+const ENDED_VISIBLE: Duration = Duration::from_secs(120);
 
 /// Why a user does not get a session.
 #[derive(Debug, thiserror::Error)]
@@ -233,7 +233,7 @@ impl Sessions {
             for observed in listed {
                 let _ = self.launcher.stop(observed.session, grace).await;
             }
-            time::sleep(END).await;
+            time::sleep(END_POLL_INTERVAL).await;
         }
     }
 
@@ -317,7 +317,7 @@ impl Sessions {
         let mut changes = self.launcher.watch();
         let mut look = time::interval(POLL_INTERVAL);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut renew = time::interval(RENEW);
+        let mut renew = time::interval(RENEW_INTERVAL);
         renew.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
@@ -430,7 +430,7 @@ impl Sessions {
                     let why = format!("no capacity within {} s", self.limits.queue);
                     self.give_up(&state, &why).await;
                 }
-                Phase::Ended { .. } if since > SHOWN => self.registry.forget(session),
+                Phase::Ended { .. } if since > ENDED_VISIBLE => self.registry.forget(session),
                 _ => {}
             }
         }

@@ -6,11 +6,11 @@ use super::{Store, StoreError, now};
 use crate::oidc::Secrets;
 
 /// How long a user may take at the provider, in seconds; a guess.
-const LIFE: i64 = 600;
+const LIFETIME: i64 = 600;
 
 /// Maximum number of pending log-ins. Each takes some 300 bytes, and any client can start one; beyond the limit new
 /// ones fail until the oldest expire.
-const MOST: i64 = 10_000;
+const MAX_PENDING: i64 = 10_000;
 
 impl Store {
     /// Stores the values to verify at a log-in's end. `browser` is the hash of the browser's secret. False: the limit
@@ -21,7 +21,7 @@ impl Store {
         browser: &str,
     ) -> Result<bool, StoreError> {
         sqlx::query("DELETE FROM attempts WHERE created < $1")
-            .bind(now() - LIFE)
+            .bind(now() - LIFETIME)
             .execute(&self.pool)
             .await?;
         let added = sqlx::query(
@@ -33,7 +33,7 @@ impl Store {
         .bind(&attempt.nonce)
         .bind(&attempt.verifier)
         .bind(now())
-        .bind(MOST)
+        .bind(MAX_PENDING)
         .execute(&self.pool)
         .await?;
         Ok(added.rows_affected() > 0)
@@ -51,7 +51,7 @@ impl Store {
         )
         .bind(state)
         .bind(browser)
-        .bind(now() - LIFE)
+        .bind(now() - LIFETIME)
         .fetch_optional(&self.pool)
         .await?;
         let Some(row) = row else { return Ok(None) };

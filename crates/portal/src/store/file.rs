@@ -13,10 +13,10 @@ use tracing::warn;
 use super::StoreError;
 
 /// Forbidden permissions of other users for the file: all.
-const OF_OTHERS: u32 = 0o077;
+const OTHERS_MODE: u32 = 0o077;
 
 /// Forbidden permissions for its folder: all except search, where homes of applications' accounts are below it.
-const OF_OTHERS_IN_FOLDER: u32 = 0o066;
+const OTHERS_FOLDER_MODE: u32 = 0o066;
 
 /// Identity of the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,7 +40,7 @@ impl DatabaseFile {
         };
         let writable = |at: &Path| access(at, Access::WRITE_OK).map_err(io::Error::from);
         writable(folder).map_err(|why| unusable(folder, &why))?;
-        tighten(folder, OF_OTHERS_IN_FOLDER).map_err(|why| unusable(folder, &why))?;
+        tighten(folder, OTHERS_FOLDER_MODE).map_err(|why| unusable(folder, &why))?;
         let mut options = OpenOptions::new();
         // Not opened if it exists: closing it would release the process's locks on it (POSIX, fcntl).
         match options.write(true).create_new(true).mode(0o600).open(path) {
@@ -57,7 +57,7 @@ impl DatabaseFile {
         for end in ["", "-wal", "-shm"] {
             let mut name = path.as_os_str().to_owned();
             name.push(end);
-            match tighten(Path::new(&name), OF_OTHERS) {
+            match tighten(Path::new(&name), OTHERS_MODE) {
                 Err(why) if why.kind() != ErrorKind::NotFound => {
                     return Err(unusable(Path::new(&name), &why));
                 }

@@ -5,16 +5,16 @@ use sqlx::Row as _;
 use super::{Store, StoreError, User, now};
 
 /// Lifetime of an unused log-in in seconds: two weeks; a guess.
-const IDLE: i64 = 14 * 24 * 3600;
+const IDLE_LIFETIME: i64 = 14 * 24 * 3600;
 
 /// Maximum lifetime in seconds: 90 days; a guess.
-const LIFE: i64 = 90 * 24 * 3600;
+const LIFETIME: i64 = 90 * 24 * 3600;
 
 /// Minimum interval between updates of its last use, in seconds.
-const NOTED: i64 = 600;
+const UPDATE_INTERVAL: i64 = 600;
 
 /// Maximum number of log-ins per account; beyond it the oldest is removed. A guess.
-const EACH: i64 = 32;
+const PER_ACCOUNT: i64 = 32;
 
 /// A browser's log-in.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,8 +40,8 @@ impl Store {
         let now = now();
         let mut transaction = self.pool.begin().await?;
         sqlx::query("DELETE FROM logins WHERE seen < $1 OR created < $2 OR until < $3")
-            .bind(now - IDLE)
-            .bind(now - LIFE)
+            .bind(now - IDLE_LIFETIME)
+            .bind(now - LIFETIME)
             .bind(now)
             .execute(&mut *transaction)
             .await?;
@@ -50,7 +50,7 @@ impl Store {
              (SELECT token FROM logins WHERE user_name = $1 ORDER BY seen DESC, token LIMIT $2)",
         )
         .bind(user)
-        .bind(EACH - 1)
+        .bind(PER_ACCOUNT - 1)
         .execute(&mut *transaction)
         .await?;
         sqlx::query(
@@ -77,14 +77,14 @@ impl Store {
              AND (until IS NULL OR until >= $4)",
         )
         .bind(token)
-        .bind(now - IDLE)
-        .bind(now - LIFE)
+        .bind(now - IDLE_LIFETIME)
+        .bind(now - LIFETIME)
         .bind(now)
         .fetch_optional(&self.pool)
         .await?;
         let Some(row) = row else { return Ok(None) };
         let seen: i64 = row.try_get("seen")?;
-        if seen < now - NOTED {
+        if seen < now - UPDATE_INTERVAL {
             sqlx::query("UPDATE logins SET seen = $2 WHERE token = $1")
                 .bind(token)
                 .bind(now)

@@ -19,7 +19,7 @@ use crate::http::refusal::{Problem, Refusal};
 use crate::store::{MAX_NAME, User};
 
 /// Lifetime of the cookie in seconds: the maximum lifetime of a log-in.
-const KEPT: u32 = 90 * 24 * 3600;
+const COOKIE_LIFETIME: u32 = 90 * 24 * 3600;
 
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct LogIn {
@@ -162,7 +162,12 @@ pub(super) async fn enter(
         .await?;
     let device = app.devices.written(device, &user.name);
     let cookies = [
-        set_cookie(cookie_name(app.secure), &secret, KEPT, app.secure)?,
+        set_cookie(
+            cookie_name(app.secure),
+            &secret,
+            COOKIE_LIFETIME,
+            app.secure,
+        )?,
         set_cookie(device_name(app.secure), &device, DEVICE_LIFE, app.secure)?,
     ];
     let me = Me {

@@ -24,7 +24,7 @@ use crate::oidc::{Identity, OidcError, Provider};
 use crate::store::{StoreError, User, now};
 
 /// Lifetime of the cookie that binds a log-in to a browser, in seconds: the maximum duration of a log-in.
-const KEPT: u32 = 600;
+const COOKIE_LIFETIME: u32 = 600;
 
 /// Maximum length of a state in bytes; the portal's have 22.
 const MAX_STATE: usize = 64;
@@ -146,7 +146,12 @@ pub(crate) async fn start(
         let why = "too many log-ins at the same time: try again in a few minutes";
         return Err(busy(why.to_owned()));
     }
-    let cookie = login::set_cookie(cookie_name(app.secure), &browser, KEPT, app.secure)?;
+    let cookie = login::set_cookie(
+        cookie_name(app.secure),
+        &browser,
+        COOKIE_LIFETIME,
+        app.secure,
+    )?;
     Ok((
         AppendHeaders([cookie]),
         Json(ProviderRedirect { url: started.url }),

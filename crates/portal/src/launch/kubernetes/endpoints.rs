@@ -19,11 +19,11 @@ const MIN_DELAY: Duration = Duration::from_millis(100);
 /// Maximum delay: silent programs are read rarely.
 const MAX_DELAY: Duration = Duration::from_secs(10);
 /// Logs that are read concurrently; a guess, so that a login storm leaves capacity of the API server for others.
-const AT_ONCE: usize = 16;
+const CONCURRENCY: usize = 16;
 
 /// Length of the inspected beginning of a log in bytes; a guess: drivers and display servers print warnings before the
 /// line.
-const LOG: usize = 64 * 1024;
+const MAX_LOG_BYTES: usize = 64 * 1024;
 
 /// Sessions without an endpoint.
 pub(super) struct Endpoints {
@@ -35,7 +35,7 @@ impl Default for Endpoints {
     fn default() -> Endpoints {
         Endpoints {
             waiting: Mutex::default(),
-            places: Semaphore::new(AT_ONCE),
+            places: Semaphore::new(CONCURRENCY),
         }
     }
 }
@@ -89,7 +89,7 @@ impl Endpoints {
         };
         let name = pod::name(session);
         let params = LogParams {
-            limit_bytes: i64::try_from(LOG).ok(),
+            limit_bytes: i64::try_from(MAX_LOG_BYTES).ok(),
             ..LogParams::default()
         };
         let output = match pods.logs(&name, &params).await {
@@ -113,7 +113,7 @@ impl Endpoints {
     }
 }
 
-/// Finds the line in the beginning of a log, [`LOG`] bytes at most; `None`: not there yet. A log mixes standard output
+/// Finds the line in the beginning of a log, [`MAX_LOG_BYTES`] bytes at most; `None`: not there yet. A log mixes standard output
 /// and standard error: the line is the first one that looks like JSON.
 ///
 /// # Errors
@@ -124,7 +124,7 @@ pub(crate) fn line(log: &str) -> Result<Option<&str>, LineError> {
     match line.map(|line| Endpoint::read(line.as_bytes())) {
         Some(Ok(Some(_))) => Ok(line),
         Some(Err(why)) => Err(why),
-        None | Some(Ok(None)) if log.len() >= LOG => Err(LineError::Late(LOG)),
+        None | Some(Ok(None)) if log.len() >= MAX_LOG_BYTES => Err(LineError::Late(MAX_LOG_BYTES)),
         None | Some(Ok(None)) => Ok(None),
     }
 }
@@ -156,8 +156,11 @@ mod tests {
             None
         );
         // Beyond the limit.
-        let endless = "complaint\n".repeat(LOG / 10 + 1);
-        assert!(matches!(line(&endless[..LOG]), Err(LineError::Late(LOG))));
+        let endless = "complaint\n".repeat(MAX_LOG_BYTES / 10 + 1);
+        assert!(matches!(
+            line(&endless[..MAX_LOG_BYTES]),
+            Err(LineError::Late(MAX_LOG_BYTES))
+        ));
         assert!(matches!(line("{}\n"), Err(LineError::Json(_))));
     }
 }

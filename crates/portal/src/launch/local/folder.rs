@@ -30,8 +30,8 @@ use crate::launch::{LaunchSpec, MAX_LINE, SessionId};
 const MAX_FILE: u64 = 1024 * 1024;
 
 /// How long to wait for another portal's lock, and the retry interval.
-const ENDS: Duration = Duration::from_secs(1);
-const RETRY_INTERVAL: Duration = Duration::from_millis(20);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The end of a session, or the time since which its state is unknown.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -72,12 +72,12 @@ pub(super) fn take(root: &Path) -> io::Result<File> {
         .mode(0o700)
         .create(root)?;
     let lock = open(&root.join("lock"))?;
-    let until = Instant::now() + ENDS;
+    let until = Instant::now() + LOCK_TIMEOUT;
     loop {
         match lock.try_lock() {
             Ok(()) => return Ok(lock),
             Err(TryLockError::WouldBlock) if Instant::now() < until => {
-                thread::sleep(RETRY_INTERVAL)
+                thread::sleep(LOCK_RETRY_INTERVAL)
             }
             Err(why) => return Err(why.into()),
         }

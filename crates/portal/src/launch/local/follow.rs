@@ -16,7 +16,7 @@ use crate::launch::{Endpoint, SessionId};
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Interval for checking the length of its outputs.
-const TRIM: Duration = Duration::from_secs(2);
+const TRIM_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Grace period for a program that printed no endpoint or reached its time limit: a guess, enough to end an application
 /// and to save.
@@ -83,7 +83,7 @@ pub(super) fn follow(
                         Ok(None) => {}
                         Ok(Some(endpoint)) => {
                             runs = true;
-                            look = time::interval(TRIM);
+                            look = time::interval(TRIM_INTERVAL);
                             shared.set_running(session, endpoint);
                         }
                         Err(wrong) if why.is_none() => {

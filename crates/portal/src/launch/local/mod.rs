@@ -39,7 +39,7 @@ pub const NAME: &str = "local";
 
 /// Changes that a watcher may lag behind before it gets a full list; a guess, for a thousand sessions that change at
 /// the same time.
-const BEHIND: usize = 4096;
+const WATCH_BACKLOG: usize = 4096;
 
 /// Configuration of the local launcher.
 #[derive(Clone, Debug)]
@@ -114,7 +114,7 @@ impl Local {
             config: LocalConfig { folder, ..config },
             name: name.trim().to_owned(),
             sessions: Mutex::default(),
-            changes: broadcast::Sender::new(BEHIND),
+            changes: broadcast::Sender::new(WATCH_BACKLOG),
             _lock: lock,
         });
         shared.adopt()?;
